@@ -1,0 +1,37 @@
+# The commands of the project. Everything that a build makes lies in bin/.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  = -s -w -X hortus.dev/internal/daemon.release=$(VERSION)
+export CGO_ENABLED = 0
+
+.PHONY: build test race lint fuzz bench clean
+
+# build makes bin/hortus with the small guest embedded.
+build:
+	$(GO) build -trimpath -ldflags '-s -w' -o internal/embedded/guest/hortus-guest ./cmd/hortus-guest
+	$(GO) build -trimpath -tags embedguest -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
+	@ls -l bin/hortus internal/embedded/guest/hortus-guest | awk '{print $$5, $$9}'
+
+test:
+	$(GO) test ./...
+
+race:
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+lint:
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+
+# fuzz runs every fuzz test for a while; FUZZTIME=10m for a long one.
+FUZZTIME ?= 20s
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; done
+
+bench: build
+	bin/hortus bench
+
+clean:
+	rm -rf bin internal/embedded/guest/hortus-guest
