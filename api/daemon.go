@@ -1,0 +1,78 @@
+package api
+
+// Version describes a binary.
+type Version struct {
+	Version string `json:"version"`
+	// Build identifies the exact binary; two builds of one version differ.
+	Build string `json:"build"`
+	Go    string `json:"go"`
+	OS    string `json:"os"`
+	Arch  string `json:"arch"`
+	// GuestEmbedded says whether the small guest is part of the binary.
+	GuestEmbedded bool `json:"guestEmbedded"`
+}
+
+// DaemonInfo is what a daemon says of itself.
+type DaemonInfo struct {
+	Version Version `json:"version"`
+	Owner   OwnerID `json:"owner"`
+	PID     int     `json:"pid"`
+	DataDir string  `json:"dataDir"`
+	// Alive counts sandboxes and tasks that keep the daemon from leaving.
+	Sandboxes int `json:"sandboxes"`
+	Tasks     int `json:"tasks"`
+}
+
+// Doctor is what this host can do, and why not where it cannot.
+type Doctor struct {
+	Version  Version         `json:"version"`
+	Kernel   string          `json:"kernel"`
+	User     string          `json:"user"`
+	DataDir  string          `json:"dataDir"`
+	Auto     string          `json:"auto"` // what "auto" chooses; empty if nothing
+	AutoWhy  string          `json:"autoWhy"`
+	Backends []BackendReport `json:"backends"`
+	Template TemplateReport  `json:"template"`
+}
+
+// TemplateReport says what the host template holds.
+type TemplateReport struct {
+	Name        string `json:"name"`
+	Digest      string `json:"digest"`
+	Fingerprint string `json:"fingerprint"`
+	Tools       []Tool `json:"tools"`
+	// Hidden counts host files that are masked: not world-readable, setuid,
+	// setgid, devices and sockets.
+	Hidden int    `json:"hidden"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Tool is a program that commands in a sandbox can use.
+type Tool struct {
+	Name    string `json:"name"`
+	Path    string `json:"path,omitempty"` // inside the sandbox
+	Present bool   `json:"present"`
+}
+
+// BenchRequest asks the daemon to measure itself.
+type BenchRequest struct {
+	Backends []string `json:"backends,omitempty"` // empty means all that can start
+	N        int      `json:"n,omitempty"`        // samples for each row; 0 means 200
+}
+
+// BenchRow is one measurement. Baseline names the row that it is divided by;
+// both were taken in the same run, interleaved.
+type BenchRow struct {
+	Name          string  `json:"name"`
+	Backend       string  `json:"backend,omitempty"`
+	N             int     `json:"n"`
+	P50MS         float64 `json:"p50_ms"`
+	P99MS         float64 `json:"p99_ms"`
+	Baseline      string  `json:"baseline,omitempty"`
+	BaselineP50MS float64 `json:"baseline_p50_ms,omitempty"`
+	Ratio         float64 `json:"ratio,omitempty"`
+	// Value and Unit hold what is not a time (memory for example).
+	Value float64 `json:"value,omitempty"`
+	Unit  string  `json:"unit,omitempty"`
+	Note  string  `json:"note,omitempty"`
+}

@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Kind says what sort of failure an [Error] is. The set is closed: a caller may
+// switch over it, and every door maps it once (see [Kind.HTTPStatus] and
+// [Kind.ExitCode]). The strings are part of the wire; do not rename them.
+type Kind string
+
+const (
+	// KindInvalid: the request itself is wrong; sending it again cannot help.
+	KindInvalid Kind = "invalid"
+	// KindUnauthenticated: the caller did not prove who it is.
+	KindUnauthenticated Kind = "unauthenticated"
+	// KindDenied: the caller is known and may not do this.
+	KindDenied Kind = "denied"
+	// KindNotFound: there is no such thing, or not for this caller.
+	KindNotFound Kind = "not_found"
+	// KindExists: a thing of that name is already there.
+	KindExists Kind = "exists"
+	// KindConflict: the thing is in a state that does not allow this.
+	KindConflict Kind = "conflict"
+	// KindUnsupported: a capability is missing; the message names it.
+	KindUnsupported Kind = "unsupported"
+	// KindUnisolated: this host cannot give the isolation that was asked for.
+	KindUnisolated Kind = "unisolated"
+	// KindExhausted: a limit was reached (memory, disk, output, processes).
+	KindExhausted Kind = "exhausted"
+	// KindTimeout: a deadline passed.
+	KindTimeout Kind = "timeout"
+	// KindCanceled: the caller, or a person, stopped it.
+	KindCanceled Kind = "canceled"
+	// KindUnavailable: it was there and is gone, or cannot be reached now.
+	KindUnavailable Kind = "unavailable"
+	// KindDeclined: the model says that the request is beyond it.
+	KindDeclined Kind = "declined"
+	// KindInternal: a defect of Hortus or of its host.
+	KindInternal Kind = "internal"
+)
+
+// Kinds lists the closed set, in the order of its declaration.
+var Kinds = [...]Kind{
+	KindInvalid, KindUnauthenticated, KindDenied, KindNotFound, KindExists,
+	KindConflict, KindUnsupported, KindUnisolated, KindExhausted, KindTimeout,
+	KindCanceled, KindUnavailable, KindDeclined, KindInternal,
+}
+
+// HTTPStatus is the status code that doors answer with.
+func (k Kind) HTTPStatus() int {
+	switch k {
+	case KindInvalid, KindUnsupported:
+		return http.StatusBadRequest
+	case KindUnauthenticated:
+		return http.StatusUnauthorized
+	case KindDenied:
+		return http.StatusForbidden
+	case KindNotFound:
+		return http.StatusNotFound
+	case KindExists, KindConflict:
+		return http.StatusConflict
+	case KindUnisolated:
+		return http.StatusNotImplemented
+	case KindExhausted:
+		return http.StatusTooManyRequests
+	case KindTimeout:
+		return http.StatusGatewayTimeout
+	case KindCanceled:
+		return 499 // the client closed the request; widely used, not registered
+	case KindUnavailable:
+		return http.StatusBadGateway
+	case KindDeclined:
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusInternalServerError
+}
+
+// ExitCode is the code with which a command ends that failed with this kind
+// before the user's own program decided otherwise. docs/cli.md lists them.
+func (k Kind) ExitCode() int {
+	switch k {
+	case KindInvalid:
+		return 2
+	case KindDeclined:
+		return 3
+	case KindUnisolated:
+		return 4
+	case KindCanceled:
+		return 130
+	}
+	return 1
+}
+
+// Error is the one error type that crosses a boundary of Hortus. Its message
+// says what failed, on what; Hint says what to do about it.
+type Error struct {
+	Kind    Kind   `json:"kind"`
+	Message string `json:"message"`
+	// Hint is the next step for a person, in a sentence. May be empty.
+	Hint string `json:"hint,omitempty"`
+	// Err is the cause. It stays on this side of a wire.
+	Err error `json:"-"`
+}
+
+// Error gives the message, and the cause where there is one.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		if cause := e.Err.Error(); cause != "" {
+			return e.Message + ": " + cause
+		}
+	}
+	return e.Message
+}
+
+// Unwrap gives the cause, for errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf builds an [Error] of one kind. A %w verb keeps its operand as cause.
+func Errorf(kind Kind, format string, args ...any) *Error {
+	wrapped := fmt.Errorf(format, args...)
+	// The whole text is the message; the cause is kept for errors.Is only.
+	return &Error{Kind: kind, Message: wrapped.Error(), Err: hidden{errors.Unwrap(wrapped)}.orNil()}
+}
+
+// WithHint returns a copy of e with its next step set.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	c := *e
+	c.Hint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// KindOf finds the kind of any error: that of the first [Error] in its chain,
+// KindCanceled or KindTimeout for the context's own errors, else KindInternal.
+// It is empty for nil.
+func KindOf(err error) Kind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Kind
+	case errors.Is(err, context.Canceled):
+		return KindCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return KindTimeout
+	}
+	return KindInternal
+}
+
+// HintOf finds the next step that an error carries, or "".
+func HintOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}
+
+// AsError turns any error into an [Error] with KindOf's kind, keeping its text.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) && e.Error() == err.Error() {
+		return e
+	}
+	return &Error{Kind: KindOf(err), Message: err.Error(), Hint: HintOf(err), Err: hidden{err}.orNil()}
+}
+
+// hidden keeps a cause in the chain without printing it a second time.
+type hidden struct{ err error }
+
+func (h hidden) orNil() error {
+	if h.err == nil {
+		return nil
+	}
+	return h
+}
+
+func (h hidden) Error() string { return "" }
+func (h hidden) Unwrap() error { return h.err }

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// StreamKind says what an event log belongs to.
+type StreamKind string
+
+const (
+	StreamTask    StreamKind = "task"
+	StreamSandbox StreamKind = "sandbox"
+)
+
+// Stream names one ordered log.
+type Stream struct {
+	Kind StreamKind `json:"kind"`
+	ID   string     `json:"id"`
+}
+
+// Event is one fact. Seq counts from 1 within its stream without a gap; a reader
+// that has seen Seq n asks for what is after n and misses nothing.
+type Event struct {
+	Stream Stream          `json:"stream"`
+	Seq    int64           `json:"seq"`
+	At     time.Time       `json:"at"`
+	Type   EventType       `json:"type"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+// EventType names what happened. Data has the type that stands behind it.
+type EventType string
+
+const (
+	EventTaskCreated  EventType = "task.created"     // Task
+	EventTaskStarted  EventType = "task.started"     // {}
+	EventPlan         EventType = "task.plan"        // ExecutionPlan
+	EventCode         EventType = "task.code"        // AttemptEvent with Artifact
+	EventAttempt      EventType = "task.attempt"     // AttemptEvent: it starts in a sandbox
+	EventPhase        EventType = "task.phase"       // PhaseEvent: install or run begins
+	EventOutput       EventType = "task.output"      // OutputEvent
+	EventResult       EventType = "task.result"      // AttemptEvent with Result
+	EventDiagnosis    EventType = "task.diagnosis"   // AttemptEvent with Diagnosis
+	EventModel        EventType = "task.model"       // ModelEvent: one call ended
+	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
+	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
+	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
+	EventExecStarted  EventType = "sandbox.exec"     // Exec
+	EventExecEnded    EventType = "sandbox.exec_end" // Exec
+)
+
+// AttemptEvent is the data of events about one attempt.
+type AttemptEvent struct {
+	Attempt   int              `json:"attempt"`
+	Of        int              `json:"of"`
+	Artifact  *CodeArtifact    `json:"artifact,omitempty"`
+	Result    *ExecutionResult `json:"result,omitempty"`
+	Diagnosis *Diagnosis       `json:"diagnosis,omitempty"`
+	Sandbox   SandboxID        `json:"sandbox,omitempty"`
+	Isolation string           `json:"isolation,omitempty"`
+	Why       string           `json:"why,omitempty"`
+	Skipped   []Unenforced     `json:"unenforced,omitempty"`
+}
+
+// PhaseEvent says that a phase of an attempt begins.
+type PhaseEvent struct {
+	Attempt int    `json:"attempt"`
+	Phase   Phase  `json:"phase"`
+	Command string `json:"command"`
+}
+
+// OutputEvent is a piece of what a program wrote, as it came. Data is base64 in
+// JSON, because programs write bytes.
+type OutputEvent struct {
+	Attempt int    `json:"attempt"`
+	Phase   Phase  `json:"phase"`
+	Stream  string `json:"stream"` // "stdout" or "stderr"
+	Data    []byte `json:"data"`
+}
+
+// ModelEvent says that a role asked a model.
+type ModelEvent struct {
+	Role  string `json:"role"`
+	Model string `json:"model"`
+	MS    int64  `json:"ms"`
+	Usage Usage  `json:"usage,omitzero"`
+	Error string `json:"error,omitempty"`
+}
+
+// SandboxStateEvent says that a sandbox changed its state.
+type SandboxStateEvent struct {
+	State  SandboxState `json:"state"`
+	Reason string       `json:"reason,omitempty"`
+	Proof  *Proof       `json:"proof,omitempty"`
+}

@@ -1,0 +1,76 @@
+package api
+
+import "time"
+
+// ExecState is where a command stands: running, then exited; or unknown when
+// its end was not seen. An exit code comes from the guest's reaper alone and is
+// never invented.
+type ExecState string
+
+const (
+	ExecRunning ExecState = "running"
+	ExecExited  ExecState = "exited"
+	ExecUnknown ExecState = "unknown"
+)
+
+// ExecRequest asks for one command in a sandbox.
+type ExecRequest struct {
+	// Args is the command and its arguments; Args[0] is looked up in PATH.
+	Args []string `json:"args"`
+	// Dir is where it runs; empty means the sandbox's workspace.
+	Dir string            `json:"dir,omitempty"`
+	Env map[string]string `json:"env,omitempty"`
+	// User is "user" (the default) or "root" inside the sandbox.
+	User string `json:"user,omitempty"`
+	// TimeoutMS kills the command after that long; 0 means the sandbox's life.
+	TimeoutMS int64 `json:"timeoutMs,omitempty"`
+	// Stdin says whether input will follow; without it stdin is /dev/null.
+	Stdin bool `json:"stdin,omitempty"`
+	// PTY gives it a terminal of that size.
+	PTY *PTYSize `json:"pty,omitempty"`
+	// Tag finds the command again later.
+	Tag string `json:"tag,omitempty"`
+}
+
+// PTYSize is a terminal's size in characters.
+type PTYSize struct {
+	Cols uint16 `json:"cols"`
+	Rows uint16 `json:"rows"`
+}
+
+// Exec is the stored record of one command.
+type Exec struct {
+	ID        ExecID    `json:"id"`
+	Sandbox   SandboxID `json:"sandbox"`
+	Args      []string  `json:"args"`
+	Dir       string    `json:"dir,omitempty"`
+	User      string    `json:"user"`
+	PID       int       `json:"pid,omitempty"` // inside the sandbox
+	State     ExecState `json:"state"`
+	StartedAt time.Time `json:"startedAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+	Exit      Exit      `json:"exit,omitzero"`
+	// OutputBytes counts what the host received of its output.
+	OutputBytes int64 `json:"outputBytes"`
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	// Code is the exit code; 128+n after signal n; -1 when unknown.
+	Code int `json:"code"`
+	// Signal names the signal that ended it ("SIGKILL"), or is empty.
+	Signal string `json:"signal,omitempty"`
+	// Cause says what Hortus knows beyond the code: "timeout", "memory limit",
+	// "output limit", "cpu time limit", "killed", "lost"; empty for a plain exit.
+	Cause string `json:"cause,omitempty"`
+}
+
+// Causes of an Exit.
+const (
+	CauseTimeout = "timeout"
+	CauseMemory  = "memory limit"
+	CauseOutput  = "output limit"
+	CauseCPUTime = "cpu time limit"
+	CauseKilled  = "killed"
+	CauseLost    = "lost"
+)

@@ -1,0 +1,152 @@
+package api
+
+// Language is what a program is written in.
+type Language string
+
+const (
+	Python     Language = "python"
+	JavaScript Language = "javascript"
+)
+
+// OutputKind says what a verified program must have produced.
+type OutputKind string
+
+const (
+	// OutputText: something readable on stdout.
+	OutputText OutputKind = "text"
+	// OutputJSON: stdout is one JSON value.
+	OutputJSON OutputKind = "json"
+	// OutputFile: the files of ExecutionPlan.Files exist and are not empty.
+	OutputFile OutputKind = "file"
+	// OutputNone: the exit code alone decides.
+	OutputNone OutputKind = "none"
+)
+
+// PlanRequest is what the Planner gets: the one message that holds the sentence.
+type PlanRequest struct {
+	Sentence string `json:"sentence"`
+}
+
+// ExecutionPlan is what the Planner makes and the Coder gets. It never holds the
+// sentence itself.
+type ExecutionPlan struct {
+	Language     Language `json:"language"`
+	Dependencies []string `json:"dependencies,omitempty"`
+	// Shell runs the artifact's commands; "bash" or "sh".
+	Shell string `json:"shell"`
+	// Task is what to do, in the Planner's words.
+	Task string `json:"task"`
+	// Parameters are the values read from the request (numbers, names, code).
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Output     OutputKind        `json:"output"`
+	// Files are the paths, relative to the workspace, that the program must
+	// leave behind when Output is OutputFile.
+	Files []string `json:"files,omitempty"`
+}
+
+// CodeArtifact is a program: what the Coder and the Debugger make and the
+// Executor gets. It is complete: running it needs nothing else.
+type CodeArtifact struct {
+	Language Language `json:"language"`
+	Files    []File   `json:"files"`
+	// Install is a shell command that prepares the sandbox; may be empty.
+	Install string `json:"install,omitempty"`
+	// Run is the shell command that runs the program.
+	Run   string `json:"run"`
+	Shell string `json:"shell,omitempty"`
+	// Output and Expect say what counts as success beside exit code 0.
+	Output OutputKind `json:"output,omitempty"`
+	Expect []string   `json:"expect,omitempty"`
+	// Limits and timeouts that differ from the task's; zero keeps them.
+	InstallTimeoutMS int64 `json:"installTimeoutMs,omitempty"`
+	RunTimeoutMS     int64 `json:"runTimeoutMs,omitempty"`
+	// Note says, for a person, what this version is or what was changed.
+	Note string `json:"note,omitempty"`
+}
+
+// File is one file of an artifact.
+type File struct {
+	// Path is relative to the workspace, slash-separated, without "..".
+	Path    string `json:"path"`
+	Content string `json:"content"`
+	// Executable sets the mode to 0755 instead of 0644.
+	Executable bool `json:"executable,omitempty"`
+}
+
+// Phase is the part of an attempt that ended it.
+type Phase string
+
+const (
+	PhaseCheck   Phase = "check" // refused before it ran
+	PhaseInstall Phase = "install"
+	PhaseRun     Phase = "run"
+	PhaseVerify  Phase = "verify" // ran, but not what the plan wanted
+)
+
+// Category classes a failure, for the Debugger and for statistics.
+type Category string
+
+const (
+	CategoryNone        Category = ""
+	CategoryImport      Category = "missing_import"
+	CategorySyntax      Category = "syntax"
+	CategoryName        Category = "undefined_name"
+	CategoryType        Category = "type"
+	CategoryValue       Category = "value"
+	CategoryMissingFile Category = "missing_file"
+	CategoryPermission  Category = "permission"
+	CategoryNetwork     Category = "network"
+	CategoryTimeout     Category = "timeout"
+	CategoryMemory      Category = "memory"
+	CategoryDisk        Category = "disk"
+	CategoryOutputLimit Category = "output_limit"
+	CategoryInstall     Category = "install"
+	CategoryPlaceholder Category = "placeholder"
+	CategoryWrongOutput Category = "wrong_output"
+	CategoryCommand     Category = "command_not_found"
+	CategoryUnknown     Category = "unknown"
+)
+
+// ExecutionResult is what the Executor observed. It reports; it does not judge
+// beyond exit codes and the output kind.
+type ExecutionResult struct {
+	OK    bool  `json:"ok"`
+	Phase Phase `json:"phase"`
+	Exit  Exit  `json:"exit"`
+	// Stdout and Stderr are cut head and tail for the next role; the whole is
+	// kept with the attempt. StdoutBytes and StderrBytes are the whole sizes.
+	Stdout      string `json:"stdout"`
+	Stderr      string `json:"stderr"`
+	StdoutBytes int64  `json:"stdoutBytes"`
+	StderrBytes int64  `json:"stderrBytes"`
+	// Category is set when OK is false.
+	Category Category `json:"category,omitempty"`
+	// Detail says in a sentence what was wrong, when it was not the exit code.
+	Detail      string    `json:"detail,omitempty"`
+	InstallMS   int64     `json:"installMs,omitempty"`
+	RunMS       int64     `json:"runMs"`
+	Sandbox     SandboxID `json:"sandbox,omitempty"`
+	Isolation   string    `json:"isolation,omitempty"`
+	OutputFiles []File    `json:"outputFiles,omitempty"`
+}
+
+// DebugRequest is what the Debugger gets: the plan, the artifact that failed,
+// what was observed, and the artifacts already tried (so that none comes back).
+type DebugRequest struct {
+	Plan     ExecutionPlan   `json:"plan"`
+	Artifact CodeArtifact    `json:"artifact"`
+	Result   ExecutionResult `json:"result"`
+	Tried    []CodeArtifact  `json:"tried,omitempty"`
+}
+
+// Diagnosis is what the Debugger answers: a corrected artifact, or none with the
+// question that a person must answer.
+type Diagnosis struct {
+	Category Category `json:"category"`
+	// Cause is the root cause in a sentence.
+	Cause string `json:"cause"`
+	// Artifact is the next version; nil when the Debugger has no idea left.
+	Artifact *CodeArtifact `json:"artifact,omitempty"`
+	// Question is what a person must decide when Artifact is nil.
+	Question string `json:"question,omitempty"`
+}

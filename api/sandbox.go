@@ -1,0 +1,181 @@
+package api
+
+import "time"
+
+// SandboxState is where a sandbox stands in its life:
+//
+//	starting -> running <-> paused -> ended
+//	                 \-> lost
+//
+// ended and lost are final. A lost sandbox is one whose guest or owner vanished
+// without being told to; its row keeps the reason.
+type SandboxState string
+
+const (
+	SandboxStarting SandboxState = "starting"
+	SandboxRunning  SandboxState = "running"
+	SandboxPaused   SandboxState = "paused"
+	SandboxEnded    SandboxState = "ended"
+	SandboxLost     SandboxState = "lost"
+)
+
+// Final says whether the state never changes again.
+func (s SandboxState) Final() bool { return s == SandboxEnded || s == SandboxLost }
+
+// Limits bound what one sandbox may use. Zero means the default (see
+// DefaultLimits); a negative number is invalid. A limit that was asked for and
+// cannot be enforced on this host is an error of KindUnsupported; a default that
+// cannot be enforced is listed in Sandbox.Unenforced with its reason.
+type Limits struct {
+	// CPUs is the share of processor time, in processors (0.5 is half of one).
+	CPUs float64 `json:"cpus,omitempty"`
+	// CPUTimeMS is the total processor time of all processes together, in
+	// milliseconds. The sandbox is killed when it is used up.
+	CPUTimeMS int64 `json:"cpuTimeMs,omitempty"`
+	// MemoryBytes bounds memory of all processes, page cache of its own files
+	// and what is written to its in-memory disk included.
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	// Processes bounds processes and threads together.
+	Processes int64 `json:"processes,omitempty"`
+	// DiskBytes bounds what can be written to the sandbox's own file system.
+	DiskBytes int64 `json:"diskBytes,omitempty"`
+	// DiskWriteRate bounds writes to block devices, in bytes a second.
+	DiskWriteRate int64 `json:"diskWriteRate,omitempty"`
+	// OutputBytes bounds stdout and stderr of one command together; a command
+	// that goes over it is killed.
+	OutputBytes int64 `json:"outputBytes,omitempty"`
+}
+
+// DefaultLimits are what a sandbox gets that asks for nothing. CPU time, write
+// rate and output have no default bound.
+func DefaultLimits() Limits {
+	return Limits{CPUs: 1, MemoryBytes: 1 << 30, Processes: 512, DiskBytes: 512 << 20}
+}
+
+// CreateSandbox asks for a sandbox.
+type CreateSandbox struct {
+	// Isolation names a backend, or "auto" (the default) for the strongest
+	// that this host can run. auto never means "process".
+	Isolation string `json:"isolation,omitempty"`
+	// Template names what the sandbox starts from; "host" is the default.
+	Template string `json:"template,omitempty"`
+	// TTLMS is how long it lives, in milliseconds; the default is 5 minutes,
+	// the most is 24 hours. Every sandbox has a deadline.
+	TTLMS int64 `json:"ttlMs,omitempty"`
+	// Limits that were asked for; zero fields take the default.
+	Limits Limits `json:"limits,omitzero"`
+	// Env is given to every command in the sandbox.
+	Env map[string]string `json:"env,omitempty"`
+	// Labels are kept and shown, never read by Hortus.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Task is the task that the sandbox works for, if any.
+	Task TaskID `json:"task,omitempty"`
+}
+
+// DefaultTTL and MaxTTL bound a sandbox's life.
+const (
+	DefaultTTL = 5 * time.Minute
+	MaxTTL     = 24 * time.Hour
+)
+
+// Sandbox is what is known of one sandbox.
+type Sandbox struct {
+	ID        SandboxID    `json:"id"`
+	State     SandboxState `json:"state"`
+	Isolation string       `json:"isolation"`
+	// IsolationWhy says why that backend was chosen.
+	IsolationWhy string            `json:"isolationWhy,omitempty"`
+	Template     string            `json:"template"`
+	Limits       Limits            `json:"limits"`
+	Unenforced   []Unenforced      `json:"unenforced,omitempty"`
+	Identities   []string          `json:"identities,omitempty"`
+	Egress       string            `json:"egress"` // "none" until a policy says otherwise
+	Env          map[string]string `json:"env,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Task         TaskID            `json:"task,omitempty"`
+	Owner        OwnerID           `json:"owner,omitempty"`
+	CreatedAt    time.Time         `json:"createdAt"`
+	ExpiresAt    time.Time         `json:"expiresAt"`
+	EndedAt      time.Time         `json:"endedAt,omitzero"`
+	// Reason says why it ended or was lost: "killed", "expired", "memory
+	// limit", "owner gone" and so on.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Unenforced is a default limit that this host cannot enforce, and why.
+type Unenforced struct {
+	Limit  string `json:"limit"`
+	Reason string `json:"reason"`
+}
+
+// Proof is what a kill could show.
+type Proof struct {
+	// Killed counts the processes that were alive when the kill began; -1
+	// where the host cannot count them.
+	Killed int `json:"killed"`
+	// Left counts the processes still alive when it ended. A kill that returns
+	// without an error has 0 here.
+	Left int `json:"left"`
+	// How names the mechanism that makes Left certain.
+	How string `json:"how"`
+}
+
+// Stats is a sandbox's use of its host at one instant. A negative number means
+// that this host cannot tell.
+type Stats struct {
+	At              time.Time `json:"at"`
+	CPUTimeMS       int64     `json:"cpuTimeMs"`
+	MemoryBytes     int64     `json:"memoryBytes"`
+	MemoryPeakBytes int64     `json:"memoryPeakBytes"`
+	MemoryKills     int64     `json:"memoryKills"`
+	Processes       int64     `json:"processes"`
+	DiskUsedBytes   int64     `json:"diskUsedBytes"`
+	DiskTotalBytes  int64     `json:"diskTotalBytes"`
+}
+
+// Capability names something that a backend may be able to do on a host.
+type Capability string
+
+const (
+	CapStart         Capability = "start"           // it can run at all
+	CapIsolated      Capability = "isolated"        // fit for untrusted code
+	CapRootIdentity  Capability = "root-identity"   // commands may run as root inside
+	CapUserIdentity  Capability = "user-identity"   // commands may run as user (1000)
+	CapPause         Capability = "pause"           // freeze and thaw
+	CapLimitCPU      Capability = "limit-cpu"       // Limits.CPUs
+	CapLimitCPUTime  Capability = "limit-cpu-time"  // Limits.CPUTimeMS
+	CapLimitMemory   Capability = "limit-memory"    // Limits.MemoryBytes
+	CapLimitProcs    Capability = "limit-processes" // Limits.Processes
+	CapLimitDisk     Capability = "limit-disk"      // Limits.DiskBytes
+	CapLimitDiskRate Capability = "limit-disk-rate" // Limits.DiskWriteRate
+	CapLimitOutput   Capability = "limit-output"    // Limits.OutputBytes
+	CapPrivateFiles  Capability = "private-files"   // its own root file system
+	CapNoNetwork     Capability = "no-network"      // nothing but loopback
+	CapCheckpoint    Capability = "checkpoint"      // memory snapshot and restore
+)
+
+// Ability is one capability on this host: there, or missing with a reason.
+type Ability struct {
+	Capability Capability `json:"capability"`
+	OK         bool       `json:"ok"`
+	// Reason says why it is missing, or how it is done where that matters.
+	Reason string `json:"reason,omitempty"`
+	// Fix is what an administrator can do about a missing one.
+	Fix string `json:"fix,omitempty"`
+}
+
+// BackendReport is what one backend found when it probed this host.
+type BackendReport struct {
+	Backend   string    `json:"backend"`
+	Abilities []Ability `json:"abilities"`
+}
+
+// Has finds a capability in the report.
+func (r BackendReport) Has(c Capability) (Ability, bool) {
+	for _, a := range r.Abilities {
+		if a.Capability == c {
+			return a, a.OK
+		}
+	}
+	return Ability{Capability: c, Reason: "the backend does not report it"}, false
+}

@@ -1,0 +1,132 @@
+package api
+
+import "time"
+
+// TaskState is where a task stands: pending, running, then done.
+type TaskState string
+
+const (
+	TaskPending TaskState = "pending"
+	TaskRunning TaskState = "running"
+	TaskDone    TaskState = "done"
+)
+
+// Outcome is how a task that is done ended.
+type Outcome string
+
+const (
+	// OutcomeVerified: a program really ran and met its plan.
+	OutcomeVerified Outcome = "verified"
+	// OutcomeNeedsHuman: the attempts are used up; Diagnosis and Question say
+	// what was found and what a person must decide.
+	OutcomeNeedsHuman Outcome = "needs_human"
+	// OutcomeDeclined: the model says that the request is beyond it.
+	OutcomeDeclined Outcome = "declined"
+	// OutcomeCanceled: a person stopped it.
+	OutcomeCanceled Outcome = "canceled"
+	// OutcomeFailed: Hortus or its host failed; Error says how.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeLost: the daemon that ran it died in the middle.
+	OutcomeLost Outcome = "lost"
+)
+
+// CreateTask asks for a verified program. Exactly one of Request, Artifact and
+// Replay is set.
+type CreateTask struct {
+	// Request is the sentence.
+	Request string `json:"request,omitempty"`
+	// Artifact runs a hand-made program once, without any model.
+	Artifact *CodeArtifact `json:"artifact,omitempty"`
+	// Replay runs the same artifact of an earlier task again, exactly.
+	Replay *Replay `json:"replay,omitempty"`
+	// Model names the model; "offline" is the default.
+	Model string `json:"model,omitempty"`
+	// Attempts bounds the passes; default and most are 3 and 10.
+	Attempts int `json:"attempts,omitempty"`
+	// InstallTimeoutMS and RunTimeoutMS bound one pass; the defaults are 120 s
+	// and 30 s.
+	InstallTimeoutMS int64 `json:"installTimeoutMs,omitempty"`
+	RunTimeoutMS     int64 `json:"runTimeoutMs,omitempty"`
+	// Sandbox says what each attempt runs in. Its Task field must be empty.
+	Sandbox CreateSandbox `json:"sandbox,omitzero"`
+	// Keep leaves the last attempt's sandbox alive until its TTL.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// Replay names an attempt to run again.
+type Replay struct {
+	Task    TaskID `json:"task"`
+	Attempt int    `json:"attempt"`
+}
+
+// Defaults of a task.
+const (
+	DefaultAttempts       = 3
+	MaxAttempts           = 10
+	DefaultInstallTimeout = 120 * time.Second
+	DefaultRunTimeout     = 30 * time.Second
+)
+
+// Task is the stored record of a request.
+type Task struct {
+	ID        TaskID         `json:"id"`
+	State     TaskState      `json:"state"`
+	Outcome   Outcome        `json:"outcome,omitempty"`
+	Create    CreateTask     `json:"create"`
+	Model     string         `json:"model"`
+	Plan      *ExecutionPlan `json:"plan,omitempty"`
+	Attempts  []Attempt      `json:"attempts,omitempty"`
+	Owner     OwnerID        `json:"owner,omitempty"`
+	CreatedAt time.Time      `json:"createdAt"`
+	EndedAt   time.Time      `json:"endedAt,omitzero"`
+	// Diagnosis and Question are set when the outcome is needs_human.
+	Diagnosis string `json:"diagnosis,omitempty"`
+	Question  string `json:"question,omitempty"`
+	Error     *Error `json:"error,omitempty"`
+	Usage     Usage  `json:"usage,omitzero"`
+	// Receipt says what a canceled task had finished and what it skipped.
+	Receipt *Receipt `json:"receipt,omitempty"`
+}
+
+// Receipt lists what a canceled task did and did not do.
+type Receipt struct {
+	Completed []string `json:"completed"`
+	Skipped   []string `json:"skipped"`
+	// ProcessesLeft is 0 when the kill was proven.
+	ProcessesLeft int `json:"processesLeft"`
+}
+
+// Attempt is one pass of write, run, observe.
+type Attempt struct {
+	N         int              `json:"n"` // from 1
+	Artifact  CodeArtifact     `json:"artifact"`
+	Result    *ExecutionResult `json:"result,omitempty"`
+	Diagnosis *Diagnosis       `json:"diagnosis,omitempty"`
+	Sandbox   SandboxID        `json:"sandbox,omitempty"`
+	StartedAt time.Time        `json:"startedAt"`
+	EndedAt   time.Time        `json:"endedAt,omitzero"`
+	// StdoutPath and StderrPath are empty on the wire; the whole output is
+	// read with its own call.
+	StdoutPath string `json:"-"`
+	StderrPath string `json:"-"`
+}
+
+// Usage counts what a model was asked and what it cost.
+type Usage struct {
+	Requests     int     `json:"requests,omitempty"`
+	InputTokens  int64   `json:"inputTokens,omitempty"`
+	CachedTokens int64   `json:"cachedTokens,omitempty"`
+	OutputTokens int64   `json:"outputTokens,omitempty"`
+	CostUSD      float64 `json:"costUsd,omitempty"`
+}
+
+// Add sums two usages.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		Requests:     u.Requests + v.Requests,
+		InputTokens:  u.InputTokens + v.InputTokens,
+		CachedTokens: u.CachedTokens + v.CachedTokens,
+		OutputTokens: u.OutputTokens + v.OutputTokens,
+		CostUSD:      u.CostUSD + v.CostUSD,
+	}
+}
