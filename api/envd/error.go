@@ -1,0 +1,168 @@
+package envd
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"hortus.dev/api"
+)
+
+// The codes of the Connect protocol that this wire uses.
+const (
+	CodeCanceled           = "canceled"
+	CodeUnknown            = "unknown"
+	CodeInvalidArgument    = "invalid_argument"
+	CodeDeadlineExceeded   = "deadline_exceeded"
+	CodeNotFound           = "not_found"
+	CodeAlreadyExists      = "already_exists"
+	CodePermissionDenied   = "permission_denied"
+	CodeResourceExhausted  = "resource_exhausted"
+	CodeFailedPrecondition = "failed_precondition"
+	CodeUnimplemented      = "unimplemented"
+	CodeInternal           = "internal"
+	CodeUnavailable        = "unavailable"
+	CodeUnauthenticated    = "unauthenticated"
+)
+
+// codes relates each code to the HTTP status of a unary answer and to the kind
+// of error on this side of the wire. The first row of a kind is the one that
+// [FromAPI] chooses.
+var codes = [...]struct {
+	code   string
+	status int
+	kind   api.Kind
+}{
+	{CodeInvalidArgument, 400, api.KindInvalid},
+	{CodeUnauthenticated, 401, api.KindUnauthenticated},
+	{CodePermissionDenied, 403, api.KindDenied},
+	{CodeNotFound, 404, api.KindNotFound},
+	{CodeAlreadyExists, 409, api.KindExists},
+	{CodeFailedPrecondition, 400, api.KindConflict},
+	{CodeUnimplemented, 501, api.KindUnsupported},
+	{CodeUnimplemented, 501, api.KindUnisolated},
+	{CodeResourceExhausted, 429, api.KindExhausted},
+	{CodeDeadlineExceeded, 504, api.KindTimeout},
+	{CodeCanceled, 499, api.KindCanceled},
+	{CodeUnavailable, 503, api.KindUnavailable},
+	{CodeFailedPrecondition, 400, api.KindDeclined},
+	{CodeInternal, 500, api.KindInternal},
+	{CodeUnknown, 500, api.KindInternal},
+	{"aborted", 409, api.KindConflict},
+	{"out_of_range", 400, api.KindInvalid},
+	{"data_loss", 500, api.KindInternal},
+}
+
+// Error is a failure as it travels on the wire: one of the Connect codes and a
+// sentence for a person.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message,omitempty"`
+}
+
+// Error gives the message, or the code where there is none.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return e.Code
+	}
+	return e.Message
+}
+
+// HTTPStatus is the status of a unary answer that carries the error.
+func (e *Error) HTTPStatus() int {
+	for _, c := range codes {
+		if c.code == e.Code {
+			return c.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// API turns the error into the kind that the rest of Hortus switches over. An
+// unknown code is internal. The result has e as its cause.
+func (e *Error) API() *api.Error {
+	kind := api.KindInternal
+	for _, c := range codes {
+		if c.code == e.Code {
+			kind = c.kind
+			break
+		}
+	}
+	return api.Errorf(kind, "%w", e)
+}
+
+// FromAPI turns any error into one that can travel: an [Error] in its chain as
+// it is, else the code that stands for its kind. It is nil for nil.
+func FromAPI(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	kind := api.KindOf(err)
+	for _, c := range codes {
+		if c.kind == kind {
+			return &Error{Code: c.code, Message: err.Error()}
+		}
+	}
+	return &Error{Code: CodeInternal, Message: err.Error()}
+}
+
+// maxErrorText bounds what is kept of an error's text from the other side.
+const maxErrorText = 4 << 10
+
+// parseError reads the JSON of a Connect error, whether of a unary answer or
+// from inside an end frame. It never fails: bytes that are no such JSON become
+// an error of the fallback code with their beginning as message.
+func parseError(data []byte, fallback string) *Error {
+	var e struct {
+		Code    json.RawMessage `json:"code"`
+		Message string          `json:"message"`
+	}
+	if json.Unmarshal(data, &e) != nil {
+		return &Error{Code: fallback, Message: clip(string(data))}
+	}
+	out := &Error{Code: fallback, Message: clip(e.Message)}
+	var name string
+	if json.Unmarshal(e.Code, &name) == nil && name != "" {
+		out.Code = clip(name)
+	}
+	return out
+}
+
+// clip bounds a text that came from the other side.
+func clip(s string) string {
+	if len(s) > maxErrorText {
+		return s[:maxErrorText]
+	}
+	return s
+}
+
+// codeOfStatus is the code for an answer whose body says none: that of a proxy,
+// or of the plain paths, which answer with HTTP statuses.
+func codeOfStatus(status int) string {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestedRangeNotSatisfiable,
+		http.StatusUnsupportedMediaType, http.StatusRequestHeaderFieldsTooLarge:
+		return CodeInvalidArgument
+	case http.StatusUnauthorized:
+		return CodeUnauthenticated
+	case http.StatusForbidden:
+		return CodePermissionDenied
+	case http.StatusNotFound:
+		return CodeNotFound
+	case http.StatusConflict:
+		return CodeAlreadyExists
+	case http.StatusTooManyRequests, http.StatusInsufficientStorage, http.StatusRequestEntityTooLarge:
+		return CodeResourceExhausted
+	case http.StatusNotImplemented, http.StatusMethodNotAllowed:
+		return CodeUnimplemented
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return CodeUnavailable
+	case http.StatusGatewayTimeout:
+		return CodeDeadlineExceeded
+	}
+	return CodeUnknown
+}

@@ -1,0 +1,181 @@
+package envd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hortus.dev/api"
+)
+
+// Any bytes are read without a panic, and what was understood survives another
+// round.
+func FuzzDecodeProto(f *testing.F) {
+	for i, s := range samples() {
+		b, _ := Append(nil, Proto, s.msg)
+		f.Add(byte(i), b)
+	}
+	all := samples()
+	f.Fuzz(func(t *testing.T, which byte, data []byte) {
+		s := all[int(which)%len(all)]
+		m := s.empty()
+		if Decode(data, Proto, m) != nil {
+			return
+		}
+		b, err := Append(nil, Proto, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := s.empty()
+		if err := Decode(b, Proto, again); err != nil {
+			t.Fatalf("what was written is not read: %v", err)
+		}
+		c, _ := Append(nil, Proto, again)
+		if !bytes.Equal(b, c) {
+			t.Fatalf("the second round differs: %s", cmp.Diff(m, again))
+		}
+	})
+}
+
+func FuzzDecodeJSON(f *testing.F) {
+	for i, s := range samples() {
+		b, _ := Append(nil, JSON, s.msg)
+		f.Add(byte(i), b)
+	}
+	all := samples()
+	f.Fuzz(func(t *testing.T, which byte, data []byte) {
+		s := all[int(which)%len(all)]
+		m := s.empty()
+		if Decode(data, JSON, m) != nil {
+			return
+		}
+		if _, err := Append(nil, JSON, m); err != nil {
+			// A year beyond RFC 3339 is the one thing that is read and not written.
+			t.Skip(err)
+		}
+	})
+}
+
+func FuzzFrameReader(f *testing.F) {
+	b, _ := AppendFrame(nil, Proto, &StartEvent{PID: 1})
+	f.Add(AppendEnd(b, nil))
+	f.Add(AppendEnd(nil, &Error{Code: CodeNotFound, Message: "x"}))
+	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fr := FrameReader{R: bytes.NewReader(data), Max: 1 << 10}
+		var total int
+		for {
+			flags, p, err := fr.Next()
+			if err != nil {
+				break
+			}
+			if len(p) > 1<<10 {
+				t.Fatal("a frame above the bound")
+			}
+			total += HeadLen + len(p)
+			if flags&FlagEnd != 0 {
+				ParseEnd(p)
+			}
+		}
+		if total > len(data) {
+			t.Fatal("more was read than there is")
+		}
+	})
+}
+
+// answerer gives the same bytes to whatever is asked.
+func answerer(data []byte) func(context.Context) (net.Conn, error) {
+	return func(context.Context) (net.Conn, error) {
+		a, b := net.Pipe()
+		go func() {
+			defer b.Close()
+			br := bufio.NewReader(b)
+			for { // the request's head; what follows is small
+				line, err := br.ReadString('\n')
+				if err != nil {
+					return
+				}
+				if line == "\r\n" {
+					break
+				}
+			}
+			go io.Copy(io.Discard, br)
+			b.Write(data)
+		}()
+		return a, nil
+	}
+}
+
+// Whatever a guest answers, the client ends with events or an error, bounded.
+func FuzzClientAnswers(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 0\r\n\r\n"))
+	b, _ := AppendFrame(nil, Proto, &ProcessResponse{Event: &ProcessEvent{Start: &StartEvent{PID: 9}}})
+	b = AppendEnd(b, nil)
+	head := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/connect+proto\r\nTransfer-Encoding: chunked\r\n\r\n")
+	f.Add(append(appendChunk(head, b), "0\r\n\r\n"...))
+	f.Add([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 20\r\n\r\n{\"code\":\"not_found\"}"))
+	f.Add([]byte("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := NewClient(ClientConfig{Dial: answerer(data), MaxFrame: 1 << 12, Timeout: 5 * time.Second})
+		defer c.Close()
+		ctx := context.Background()
+		if s, err := c.Start(ctx, &StartRequest{}, StartOptions{}); err == nil {
+			for range 10_000 {
+				if _, err := s.Next(); err != nil {
+					break
+				}
+			}
+			s.Close()
+		}
+		c.List(ctx)
+		if r, _, err := c.ReadFile(ctx, "", "x"); err == nil {
+			io.CopyN(io.Discard, r, 1<<20)
+			r.Close()
+		}
+	})
+}
+
+func TestErrorsMapBothWays(t *testing.T) {
+	for _, k := range api.Kinds {
+		e := FromAPI(api.Errorf(k, "it failed"))
+		if e.Message != "it failed" || e.HTTPStatus() < 400 {
+			t.Errorf("%s: %+v", k, e)
+		}
+		switch k {
+		case api.KindUnisolated, api.KindDeclined: // they have no code of their own
+		default:
+			if got := e.API().Kind; got != k {
+				t.Errorf("%s comes back as %s", k, got)
+			}
+		}
+	}
+	if FromAPI(nil) != nil {
+		t.Error("nil is an error")
+	}
+	var e *Error
+	if err := error((&Error{Code: CodeNotFound, Message: "m"}).API()); !errors.As(err, &e) || err.Error() != "m" {
+		t.Error("the cause is lost")
+	}
+}
+
+func TestBoundsOfDecoders(t *testing.T) {
+	var many []byte
+	for range maxItems + 1 {
+		many = append(many, 0x12, 0) // ProcessConfig.args
+	}
+	if err := Decode(many, Proto, new(ProcessConfig)); err == nil {
+		t.Error("a list without bound")
+	}
+	js := append([]byte(`{"args":[`), bytes.Repeat([]byte(`"",`), maxItems)...)
+	js = append(js, `""]}`...)
+	if err := Decode(js, JSON, new(ProcessConfig)); err == nil {
+		t.Error("a JSON list without bound")
+	}
+}
