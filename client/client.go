@@ -1,0 +1,229 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Client speaks to one daemon.
+type Client struct {
+	dial func(ctx context.Context) (net.Conn, error)
+	http *http.Client
+}
+
+// Config says how a daemon is reached.
+type Config struct {
+	// Dial opens a connection to the daemon.
+	Dial func(ctx context.Context) (net.Conn, error)
+}
+
+// maxAnswer bounds a JSON answer, in bytes.
+const maxAnswer = 64 << 20
+
+// New makes a client. It connects when it is first used.
+func New(cfg Config) *Client {
+	return &Client{dial: cfg.Dial, http: &http.Client{Transport: &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) },
+		MaxIdleConnsPerHost: 4,
+		DisableCompression:  true,
+	}}}
+}
+
+// Unix makes a client of a daemon that listens on a unix socket. The path may be
+// longer than the kernel allows for a socket's name.
+func Unix(path string) *Client {
+	return New(Config{Dial: func(ctx context.Context) (net.Conn, error) {
+		short, done, err := shortPath(path)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", short)
+	}})
+}
+
+// maxSocketPath is what fits into a socket address, its end mark left out.
+const maxSocketPath = 100
+
+// Close ends the connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// request sends one request and gives its answer, whose status is a success.
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	u := url.URL{Scheme: "http", Host: "hortus", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return nil, api.Errorf(api.KindUnavailable, "the daemon does not answer: %w", err)
+	}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		return nil, readError(resp)
+	}
+	return resp, nil
+}
+
+// readError reads the error that an answer carries.
+func readError(resp *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	var e api.Error
+	if err != nil || json.Unmarshal(b, &e) != nil || e.Kind == "" {
+		return api.Errorf(api.KindInternal, "the daemon answered %s: %.200q", resp.Status, b)
+	}
+	return &e
+}
+
+// call sends a request and decodes its answer into out, which may be nil.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	return c.query(ctx, method, path, nil, in, out)
+}
+
+func (c *Client) query(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	resp, err := c.request(ctx, method, path, query, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		_, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+		return err
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return api.Errorf(api.KindUnavailable, "the daemon's answer to %s was cut: %w", path, err)
+	}
+	return nil
+}
+
+// Info tells which daemon answers, and what it holds.
+func (c *Client) Info(ctx context.Context) (api.DaemonInfo, error) {
+	var out api.DaemonInfo
+	return out, c.call(ctx, http.MethodGet, "/v1/info", nil, &out)
+}
+
+// Doctor tells what the daemon's host can do.
+func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
+	var out api.Doctor
+	return out, c.call(ctx, http.MethodGet, "/v1/doctor", nil, &out)
+}
+
+// Stop asks the daemon to stop. With sandboxes or tasks alive it refuses, unless
+// forced to end them.
+func (c *Client) Stop(ctx context.Context, force bool) error {
+	q := url.Values{}
+	if force {
+		q.Set("force", "1")
+	}
+	return c.query(ctx, http.MethodPost, "/v1/stop", q, nil, nil)
+}
+
+// Bench has the daemon measure itself; each row is reported when it is complete.
+func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow)) error {
+	resp, err := c.request(ctx, http.MethodPost, "/v1/bench", nil, req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	dec := json.NewDecoder(resp.Body)
+	for {
+		var line struct {
+			api.BenchRow
+			Error *api.Error `json:"error"`
+		}
+		err := dec.Decode(&line)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return api.Errorf(api.KindUnavailable, "the measurement was cut: %w", err)
+		case line.Error != nil:
+			return line.Error
+		}
+		report(line.BenchRow)
+	}
+}
+
+// Plan asks the Planner alone.
+func (c *Client) Plan(ctx context.Context, model string, req api.PlanRequest) (api.ExecutionPlan, error) {
+	var out api.ExecutionPlan
+	return out, c.query(ctx, http.MethodPost, "/v1/roles/plan", modelQuery(model), req, &out)
+}
+
+// Code asks the Coder alone.
+func (c *Client) Code(ctx context.Context, model string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
+	var out api.CodeArtifact
+	return out, c.query(ctx, http.MethodPost, "/v1/roles/code", modelQuery(model), plan, &out)
+}
+
+// Debug asks the Debugger alone.
+func (c *Client) Debug(ctx context.Context, model string, req api.DebugRequest) (api.Diagnosis, error) {
+	var out api.Diagnosis
+	return out, c.query(ctx, http.MethodPost, "/v1/roles/debug", modelQuery(model), req, &out)
+}
+
+func modelQuery(model string) url.Values {
+	if model == "" {
+		return nil
+	}
+	return url.Values{"model": {model}}
+}
+
+// sleep waits, or gives the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// segment makes an identifier or prefix safe as one segment of a path. What no
+// identifier can hold is refused here rather than sent.
+func segment(id string) (string, error) {
+	if id == "" || strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
+	}) {
+		return "", api.Errorf(api.KindInvalid, "%.40q is no identifier", id)
+	}
+	return id, nil
+}

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// Sandbox is a handle of one sandbox. Closing it closes connections; only Kill
+// or the deadline end the sandbox.
+type Sandbox struct {
+	client *Client
+	id     api.SandboxID
+	guest  *envd.Client
+}
+
+// CreateSandbox makes a sandbox and returns when its guest answers.
+func (c *Client) CreateSandbox(ctx context.Context, req api.CreateSandbox) (*Sandbox, error) {
+	var row api.Sandbox
+	if err := c.call(ctx, http.MethodPost, "/v1/sandboxes", req, &row); err != nil {
+		return nil, err
+	}
+	return c.handle(row.ID), nil
+}
+
+// Sandbox gives a handle of a sandbox by its identifier or a unique beginning of
+// it. It fails with KindNotFound when there is none.
+func (c *Client) Sandbox(ctx context.Context, id string) (*Sandbox, error) {
+	seg, err := segment(id)
+	if err != nil {
+		return nil, err
+	}
+	var row api.Sandbox
+	if err := c.call(ctx, http.MethodGet, "/v1/sandboxes/"+seg, nil, &row); err != nil {
+		return nil, err
+	}
+	return c.handle(row.ID), nil
+}
+
+func (c *Client) handle(id api.SandboxID) *Sandbox {
+	return &Sandbox{client: c, id: id, guest: envd.NewClient(envd.ClientConfig{
+		Dial: c.dial, Prefix: "/v1/sandboxes/" + string(id) + "/envd",
+	})}
+}
+
+// Sandboxes lists sandboxes, the newest first: those that live, or all that ever
+// did.
+func (c *Client) Sandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	q := url.Values{}
+	if all {
+		q.Set("all", "1")
+	}
+	var out []api.Sandbox
+	return out, c.query(ctx, http.MethodGet, "/v1/sandboxes", q, nil, &out)
+}
+
+// ID is the sandbox's identifier.
+func (s *Sandbox) ID() api.SandboxID { return s.id }
+
+// Close gives the handle's connections back. The sandbox lives on.
+func (s *Sandbox) Close() error { return s.guest.Close() }
+
+func (s *Sandbox) path(rest string) string { return "/v1/sandboxes/" + string(s.id) + rest }
+
+// Info gives what is known of the sandbox.
+func (s *Sandbox) Info(ctx context.Context) (api.Sandbox, error) {
+	var out api.Sandbox
+	return out, s.client.call(ctx, http.MethodGet, s.path(""), nil, &out)
+}
+
+// Killed is the answer to a kill.
+type Killed struct {
+	Sandbox api.Sandbox `json:"sandbox"`
+	Proof   api.Proof   `json:"proof"`
+}
+
+// Kill ends the sandbox and everything in it. An error means that this could not
+// be proven.
+func (s *Sandbox) Kill(ctx context.Context) (Killed, error) {
+	var out Killed
+	return out, s.client.call(ctx, http.MethodDelete, s.path(""), nil, &out)
+}
+
+// SetTTL moves the deadline to ttl from now.
+func (s *Sandbox) SetTTL(ctx context.Context, ttl time.Duration) (api.Sandbox, error) {
+	var out api.Sandbox
+	in := struct {
+		TTLMS int64 `json:"ttlMs"`
+	}{ttl.Milliseconds()}
+	return out, s.client.call(ctx, http.MethodPost, s.path("/ttl"), in, &out)
+}
+
+// Pause freezes the sandbox.
+func (s *Sandbox) Pause(ctx context.Context) (api.Sandbox, error) {
+	var out api.Sandbox
+	return out, s.client.call(ctx, http.MethodPost, s.path("/pause"), nil, &out)
+}
+
+// Resume lets a paused sandbox go on.
+func (s *Sandbox) Resume(ctx context.Context) (api.Sandbox, error) {
+	var out api.Sandbox
+	return out, s.client.call(ctx, http.MethodPost, s.path("/resume"), nil, &out)
+}
+
+// Stats tells what the sandbox uses now.
+func (s *Sandbox) Stats(ctx context.Context) (api.Stats, error) {
+	var out api.Stats
+	return out, s.client.call(ctx, http.MethodGet, s.path("/stats"), nil, &out)
+}
+
+// Execs lists the sandbox's commands, the newest first.
+func (s *Sandbox) Execs(ctx context.Context) ([]api.Exec, error) {
+	var out []api.Exec
+	return out, s.client.call(ctx, http.MethodGet, s.path("/execs"), nil, &out)
+}
+
+// Hold ties the sandbox's life to this process: when the connection that Hold
+// opens ends, by release or because this process died, the sandbox is killed.
+func (s *Sandbox) Hold(ctx context.Context) (release func(), err error) {
+	// The caller's context bounds the opening; the hold lasts until release.
+	holdCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	resp, err := s.client.request(holdCtx, http.MethodGet, s.path("/hold"), nil, nil)
+	if !stop() && err == nil {
+		resp.Body.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(io.Discard, resp.Body) // ends with the sandbox or release
+		resp.Body.Close()
+	}()
+	return func() { cancel(); <-done }, nil
+}
+
+// Guest gives the client of the sandbox's guest, for everything that has no
+// method here: watching directories, metrics, raw process streams.
+func (s *Sandbox) Guest() *envd.Client { return s.guest }
+
+// ReadFile opens a file for reading, as user or, when empty, the default one.
+// The size is -1 when it is not known. Close the reader.
+func (s *Sandbox) ReadFile(ctx context.Context, user, path string) (io.ReadCloser, int64, error) {
+	r, n, err := s.guest.ReadFile(ctx, user, path)
+	return r, n, guestError(err)
+}
+
+// WriteFile writes a file whole, with its parents.
+func (s *Sandbox) WriteFile(ctx context.Context, user, path string, r io.Reader) error {
+	return guestError(s.guest.WriteFile(ctx, user, path, r))
+}
+
+// Stat describes a file.
+func (s *Sandbox) Stat(ctx context.Context, user, path string) (*envd.EntryInfo, error) {
+	e, err := s.guest.Stat(ctx, user, path)
+	return e, guestError(err)
+}
+
+// ListDir lists a directory down to depth levels.
+func (s *Sandbox) ListDir(ctx context.Context, user, path string, depth int) ([]*envd.EntryInfo, error) {
+	e, err := s.guest.ListDir(ctx, user, path, depth)
+	return e, guestError(err)
+}
+
+// MakeDir makes a directory and its parents; one that is there is no error.
+func (s *Sandbox) MakeDir(ctx context.Context, user, path string) error {
+	_, err := s.guest.MakeDir(ctx, user, path)
+	if err = guestError(err); api.KindOf(err) == api.KindExists {
+		return nil
+	}
+	return err
+}
+
+// Remove removes a file or a whole directory.
+func (s *Sandbox) Remove(ctx context.Context, user, path string) error {
+	return guestError(s.guest.Remove(ctx, user, path))
+}

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// CreateTask asks for a verified program. The task runs on in the daemon.
+func (c *Client) CreateTask(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	var out api.Task
+	return out, c.call(ctx, http.MethodPost, "/v1/tasks", req, &out)
+}
+
+// Task gives a task with its attempts, by its identifier or a unique beginning
+// of it, with or without the leading "t".
+func (c *Client) Task(ctx context.Context, id string) (api.Task, error) {
+	var out api.Task
+	seg, err := segment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodGet, "/v1/tasks/"+seg, nil, &out)
+}
+
+// Tasks lists the newest tasks; limit 0 leaves the number to the daemon.
+func (c *Client) Tasks(ctx context.Context, limit int) ([]api.Task, error) {
+	q := url.Values{}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	var out []api.Task
+	return out, c.query(ctx, http.MethodGet, "/v1/tasks", q, nil, &out)
+}
+
+// CancelTask stops a task and returns it when it is done, with its receipt.
+func (c *Client) CancelTask(ctx context.Context, id api.TaskID) (api.Task, error) {
+	var out api.Task
+	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+string(id)+"/cancel", nil, &out)
+}
+
+// TaskOutput opens the whole output of an attempt; stream is "stdout" or
+// "stderr". Close the reader.
+func (c *Client) TaskOutput(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
+	if stream != "stdout" && stream != "stderr" {
+		return nil, api.Errorf(api.KindInvalid, "%q is no stream: stdout or stderr", stream)
+	}
+	resp, err := c.request(ctx, http.MethodGet, "/v1/tasks/"+string(id)+"/attempts/"+strconv.Itoa(attempt)+"/"+stream, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// TaskEvents yields a task's events after a sequence number, those that are
+// stored and then those that come, without a gap or a repeat. A connection that
+// breaks is made again. It ends after the event task.finished, with the
+// context's error, or when the daemon stays away.
+func (c *Client) TaskEvents(ctx context.Context, id api.TaskID, after int64) iter.Seq2[api.Event, error] {
+	return c.events(ctx, "/v1/tasks/"+string(id)+"/events", after, func(e api.Event) bool { return e.Type == api.EventTaskFinished })
+}
+
+// Events yields a sandbox's events in the same way, and ends when ctx does
+// or the sandbox has.
+func (s *Sandbox) Events(ctx context.Context, after int64) iter.Seq2[api.Event, error] {
+	return s.client.events(ctx, s.path("/events"), after, func(e api.Event) bool {
+		var state api.SandboxStateEvent
+		return e.Type == api.EventSandboxState && json.Unmarshal(e.Data, &state) == nil && state.State.Final()
+	})
+}
+
+// eventRetries is how often in a row a broken event stream is opened again.
+const eventRetries = 5
+
+func (c *Client) events(ctx context.Context, path string, after int64, last func(api.Event) bool) iter.Seq2[api.Event, error] {
+	return func(yield func(api.Event, error) bool) {
+		for failed := 0; ; {
+			seen := after
+			done, err := c.follow(ctx, path, &after, func(e api.Event) bool { return yield(e, nil) && !last(e) })
+			if done {
+				return
+			}
+			if after > seen {
+				failed = 0
+			}
+			failed++
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			// A daemon that answers with an error has made up its mind.
+			if kind := api.KindOf(err); ctx.Err() != nil || failed > eventRetries || (err != nil && kind != api.KindUnavailable) {
+				if err == nil {
+					err = api.Errorf(api.KindUnavailable, "the daemon ended the events of %s", path)
+				}
+				yield(api.Event{}, err)
+				return
+			}
+			if err := sleep(ctx, time.Duration(failed)*50*time.Millisecond); err != nil {
+				yield(api.Event{}, err)
+				return
+			}
+		}
+	}
+}
+
+// follow reads one event stream. done says that nothing more is wanted.
+func (c *Client) follow(ctx context.Context, path string, after *int64, use func(api.Event) bool) (done bool, err error) {
+	resp, err := c.request(ctx, http.MethodGet, path, url.Values{"after": {strconv.FormatInt(*after, 10)}}, nil)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(make([]byte, 0, 64<<10), 4<<20)
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if !ok {
+			continue // a keepalive, or a field that the data repeats
+		}
+		var e api.Event
+		if err := json.Unmarshal(data, &e); err != nil {
+			return false, api.Errorf(api.KindInternal, "the daemon sent an event that cannot be read: %w", err)
+		}
+		if e.Seq <= *after {
+			continue
+		}
+		*after = e.Seq
+		if !use(e) {
+			return true, nil
+		}
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, api.Errorf(api.KindUnavailable, "the events of %s were cut: %w", path, err)
+	}
+	return false, nil
+}
