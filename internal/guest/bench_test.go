@@ -1,0 +1,155 @@
+//go:build linux
+
+package guest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api/envd"
+)
+
+// buildGuest builds the small guest as releases do.
+func buildGuest(b testing.TB) string {
+	b.Helper()
+	bin := filepath.Join(b.TempDir(), "hortus-guest")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "hortus.dev/cmd/hortus-guest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("build the guest: %v\n%s", err, out)
+	}
+	return bin
+}
+
+func p50(d []time.Duration) float64 {
+	slices.Sort(d)
+	return float64(d[len(d)/2]) / float64(time.Millisecond)
+}
+
+// BenchmarkExec times /bin/true, start to end with its output captured: through
+// the guest, natively with captured output, and natively without. The three
+// take turns. The clock stops when the exit status is in the caller's hands.
+func BenchmarkExec(b *testing.B) {
+	g := startGuest(b, guestOptions{binary: buildGuest(b)})
+	off := false
+	req := &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "/bin/true"}, Stdin: &off}
+	ctx := context.Background()
+	var times [3][]time.Duration
+	for b.Loop() {
+		t0 := time.Now()
+		s, err := g.client.Start(ctx, req, envd.StartOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var r result
+		collect(s, &r)
+		t1 := time.Now()
+		if r.err != nil || r.end == nil || r.end.ExitCode != 0 {
+			b.Fatalf("%+v %v", r.end, r.err)
+		}
+		cmd := exec.Command("/bin/true")
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Run(); err != nil {
+			b.Fatal(err)
+		}
+		t2 := time.Now()
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			b.Fatal(err)
+		}
+		t3 := time.Now()
+		for i, d := range []time.Duration{t1.Sub(t0), t2.Sub(t1), t3.Sub(t2)} {
+			times[i] = append(times[i], d)
+		}
+	}
+	guest, capture, run := p50(times[0]), p50(times[1]), p50(times[2])
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(guest, "guest-ms")
+	b.ReportMetric(capture, "capture-ms")
+	b.ReportMetric(run, "run-ms")
+	b.ReportMetric(guest/capture, "x-capture")
+	b.ReportMetric(guest/run, "x-run")
+}
+
+// BenchmarkStdout moves 256 MB from a command's output to the client.
+func BenchmarkStdout(b *testing.B) {
+	g := startGuest(b, guestOptions{binary: buildGuest(b)})
+	const size = 256 << 20
+	b.SetBytes(size)
+	for b.Loop() {
+		s, err := g.client.Start(context.Background(), shell("head -c "+strconv.Itoa(size)+" /dev/zero"), envd.StartOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var n int
+		for {
+			ev, err := s.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			if ev.Data != nil {
+				n += len(ev.Data.Stdout)
+			}
+		}
+		if n != size {
+			b.Fatalf("%d bytes", n)
+		}
+	}
+}
+
+// BenchmarkIdle reports the binary's size and what a guest uses when it has
+// nothing to do: fresh, and after a hundred commands.
+func BenchmarkIdle(b *testing.B) {
+	bin := buildGuest(b)
+	for b.Loop() {
+		g := startGuest(b, guestOptions{binary: bin})
+		g.mustRun(b, "true")
+		rss, pss := memory(b, g.cmd.Process.Pid)
+		for range 100 {
+			g.mustRun(b, "true")
+		}
+		rss2, pss2 := memory(b, g.cmd.Process.Pid)
+		fi, err := os.Stat(bin)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(fi.Size())/1e6, "binary-MB")
+		b.ReportMetric(rss, "rss-MB")
+		b.ReportMetric(pss, "pss-MB")
+		b.ReportMetric(rss2, "rss-used-MB")
+		b.ReportMetric(pss2, "pss-used-MB")
+	}
+}
+
+func memory(b testing.TB, pid int) (rss, pss float64) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		b.Skip("this user may not read the guest's smaps: ", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		kb, _ := strconv.ParseFloat(f[1], 64)
+		switch f[0] {
+		case "Rss:":
+			rss = kb / 1024
+		case "Pss:":
+			pss = kb / 1024
+		}
+	}
+	return rss, pss
+}

@@ -1,0 +1,140 @@
+package birth
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// Control is one end of the control socket.
+type Control struct{ conn net.Conn }
+
+// NewControl takes over a SOCK_SEQPACKET descriptor. It closes f.
+func NewControl(f *os.File) (*Control, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	if network := conn.LocalAddr().Network(); network != "unixpacket" {
+		conn.Close()
+		return nil, fmt.Errorf("control socket: it is of kind %s, not a sequenced-packet unix socket", network)
+	}
+	return &Control{conn: conn}, nil
+}
+
+// Close ends the socket; before "go" this makes the guest exit.
+func (c *Control) Close() error { return c.conn.Close() }
+
+// within runs an exchange that ends with ctx.
+func (c *Control) within(ctx context.Context, do func() error) error {
+	if ctx.Done() == nil {
+		return do()
+	}
+	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
+	err := do()
+	if !stop() && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (c *Control) send(ctx context.Context, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.sendRaw(ctx, data)
+}
+
+func (c *Control) sendRaw(ctx context.Context, data []byte) error {
+	if len(data) > MaxPacket {
+		return fmt.Errorf("a packet of %d bytes; at most %d are allowed", len(data), MaxPacket)
+	}
+	return c.within(ctx, func() error {
+		_, err := c.conn.Write(data)
+		return err
+	})
+}
+
+// receive reads one packet of at most limit bytes.
+func (c *Control) receive(ctx context.Context, limit int) ([]byte, error) {
+	buf := make([]byte, limit+1)
+	var n int
+	err := c.within(ctx, func() (err error) {
+		n, err = c.conn.Read(buf)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n > limit {
+		return nil, fmt.Errorf("a packet of more than %d bytes", limit)
+	}
+	return buf[:n], nil
+}
+
+// maxReport bounds a Report, which comes from a guest, in bytes.
+const maxReport = 4 << 10
+
+// Configure is the host's first packet.
+func (c *Control) Configure(ctx context.Context, cfg Config) error { return c.send(ctx, cfg) }
+
+// AwaitReport waits for the guest's answer. It gives io.EOF when the guest ended
+// without one. A report that says "not ready" is no error here.
+func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
+	var r Report
+	data, err := c.receive(ctx, maxReport)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Report{}, fmt.Errorf("the guest's report: %w", err)
+	}
+	return r, nil
+}
+
+// Go is the host's last packet: the sandbox is recorded and the guest may live
+// on by itself.
+func (c *Control) Go(ctx context.Context) error { return c.sendRaw(ctx, []byte(GoPacket)) }
+
+// AwaitConfig waits, in the guest, for its configuration.
+func (c *Control) AwaitConfig(ctx context.Context) (Config, error) {
+	var cfg Config
+	data, err := c.receive(ctx, MaxPacket)
+	if err != nil {
+		return cfg, err
+	}
+	if err := json.Unmarshal(data, &cfg); err != nil {
+		return Config{}, fmt.Errorf("the configuration: %w", err)
+	}
+	return cfg, nil
+}
+
+// Answer sends the guest's report. Texts are cut so that it fits.
+func (c *Control) Answer(ctx context.Context, r Report) error {
+	if len(r.Error) > 1<<10 {
+		r.Error = r.Error[:1<<10]
+	}
+	if len(r.Stage) > 1<<8 {
+		r.Stage = r.Stage[:1<<8]
+	}
+	return c.send(ctx, r)
+}
+
+// AwaitGo waits, in the guest, for the last packet. Any other packet, and the
+// socket's end, is an error after which the guest must exit.
+func (c *Control) AwaitGo(ctx context.Context) error {
+	data, err := c.receive(ctx, len(GoPacket))
+	if err != nil {
+		return err
+	}
+	if string(data) != GoPacket {
+		return fmt.Errorf("control socket: %w: not %q", io.ErrUnexpectedEOF, GoPacket)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package guest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api/envd"
+)
+
+const (
+	maxHead     = 64 << 10        // a request's line and headers, in bytes
+	maxDrain    = 256 << 10       // what is read to make a connection reusable
+	idleTimeout = 2 * time.Minute // between two requests
+	headTimeout = 30 * time.Second
+	// writeTimeout bounds how long a finished answer waits for its reader. An
+	// output stream has no such bound: a reader may stop for as long as it likes.
+	writeTimeout = 2 * time.Minute
+)
+
+// conn is a connection of a client.
+type conn struct {
+	net.Conn
+	fd     int // of the socket, for poll; owned by Conn
+	unixNC bool
+	br     *bufio.Reader
+	left   int64 // bytes that may still be read of a head; below 0: no bound
+	close  bool  // after the current request
+	hortus bool  // the current request asked for the extension
+	out    outStream
+}
+
+var errHeadTooLong = errors.New("the request's headers are longer than 64 KiB")
+
+func newConn(nc net.Conn) (*conn, error) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil, errors.New("the connection has no descriptor")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: nc, left: -1}
+	_, c.unixNC = nc.(*net.UnixConn)
+	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
+		return nil, err
+	}
+	c.br = bufio.NewReaderSize((*headReader)(c), 4<<10)
+	return c, nil
+}
+
+// headReader bounds what is read while a head is parsed.
+type headReader conn
+
+func (h *headReader) Read(p []byte) (int, error) {
+	if h.left < 0 {
+		return h.Conn.Read(p)
+	}
+	if h.left == 0 {
+		return 0, errHeadTooLong
+	}
+	if int64(len(p)) > h.left {
+		p = p[:h.left]
+	}
+	n, err := h.Conn.Read(p)
+	h.left -= int64(n)
+	return n, err
+}
+
+// readRequest waits for the next request and reads its head.
+func (c *conn) readRequest() (*http.Request, error) {
+	if c.br.Buffered() == 0 {
+		c.SetReadDeadline(time.Now().Add(idleTimeout))
+		if _, err := c.br.Peek(1); err != nil {
+			return nil, err
+		}
+	}
+	c.SetReadDeadline(time.Now().Add(headTimeout))
+	c.left = maxHead
+	req, err := http.ReadRequest(c.br)
+	c.left = -1
+	if err != nil {
+		return nil, err
+	}
+	c.SetReadDeadline(time.Time{})
+	c.hortus = req.Header.Get(envd.HeaderVersion) == envd.Version
+	c.close = req.Close
+	if req.Header.Get("Expect") == "100-continue" {
+		if _, err := io.WriteString(c.Conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return nil, err
+		}
+	}
+	return req, nil
+}
+
+// drain reads what is left of a request's body. It is false when the connection
+// cannot be used again.
+func (c *conn) drain(req *http.Request) bool {
+	c.SetReadDeadline(time.Now().Add(headTimeout))
+	n, err := io.CopyN(io.Discard, req.Body, maxDrain)
+	c.SetReadDeadline(time.Time{})
+	return err == io.EOF && n < maxDrain
+}
+
+// appendHead writes an answer's head. A length below 0 means chunked.
+func (c *conn) appendHead(b []byte, status int, contentType string, length int64) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, ' ')
+	b = append(b, http.StatusText(status)...)
+	b = append(b, "\r\n"...)
+	if contentType != "" {
+		b = append(b, "Content-Type: "...)
+		b = append(b, contentType...)
+		b = append(b, "\r\n"...)
+	}
+	if c.hortus {
+		b = append(b, envd.HeaderVersion+": "+envd.Version+"\r\n"...)
+	}
+	if c.close {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	switch {
+	case length < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case status != http.StatusNoContent:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, length, 10)
+		b = append(b, "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// answer sends a whole answer.
+func (c *conn) answer(status int, contentType string, body []byte) error {
+	b := c.appendHead(c.out.buf[:0], status, contentType, int64(len(body)))
+	b = append(b, body...)
+	c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := c.Write(b)
+	c.SetWriteDeadline(time.Time{})
+	if cap(b) <= 128<<10 {
+		c.out.buf = b[:0]
+	}
+	return err
+}
+
+// watchHangup tells when the client leaves while it is being answered. stop
+// must be called; it waits for the goroutine.
+func (c *conn) watchHangup() (gone <-chan struct{}, stop func()) {
+	left := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// A client says nothing before it has its answer. If one does, there
+		// is no more to learn here, and the byte stays for the next request.
+		if _, err := c.br.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			close(left)
+		}
+	}()
+	return left, func() {
+		c.SetReadDeadline(time.Unix(1, 0))
+		<-done
+		c.SetReadDeadline(time.Time{})
+	}
+}
+
+// hungUp says whether the client has left by now.
+func (c *conn) hungUp() bool {
+	set := [1]unix.PollFd{{Fd: int32(c.fd), Events: c.hangupEvents()}}
+	n, err := unix.Poll(set[:], 0)
+	return err == nil && n > 0
+}
+
+// hangupEvents are the poll events that mean that the client has left. A unix
+// socket reports a full close by itself, and a client may close its sending half
+// alone; elsewhere the end of the client's half is all there is to see.
+func (c *conn) hangupEvents() int16 {
+	if c.unixNC {
+		return 0
+	}
+	return unix.POLLRDHUP
+}

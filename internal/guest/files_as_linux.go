@@ -1,0 +1,119 @@
+package guest
+
+import (
+	"os"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// fileService does work on files with the rights of an identity.
+type fileService struct {
+	swtch  bool
+	uid    int // the guest's own
+	gid    int
+	groups []uint32
+}
+
+func newFileService(swtch bool) (*fileService, error) {
+	f := &fileService{swtch: swtch, uid: os.Geteuid(), gid: os.Getegid()}
+	groups, err := unix.Getgroups()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		f.groups = append(f.groups, uint32(g))
+	}
+	return f, nil
+}
+
+// fileCaps are the capabilities that decide over files. Work for an identity
+// keeps only those of them that are the identity's own.
+const fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH |
+	1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD | 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_RESOURCE
+
+// as runs work with the file-system ids, groups and capabilities of an identity,
+// on a thread of its own. What work opens stays usable afterwards; work must not
+// start goroutines. Without Switch it runs as the guest itself.
+func (f *fileService) as(id *identity, work func() error) error {
+	if !f.swtch {
+		return work()
+	}
+	runtime.LockOSThread()
+	own, err := f.become(id)
+	if err == nil {
+		err = work()
+	}
+	if rerr := f.restore(own); rerr != nil {
+		// The thread cannot be trusted with other work. A goroutine that ends
+		// while it is locked takes its thread along, and this one does so
+		// because its connection is closed after the panic.
+		panic(api.Errorf(api.KindInternal, "restore the guest's own ids: %w", rerr))
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// become changes the calling thread alone: these are the raw calls, not the
+// package syscall's, which change all threads.
+func (f *fileService) become(id *identity) (own capSet, err error) {
+	own, err = getCaps()
+	if err != nil {
+		return own, err
+	}
+	if err := setGroups(id.Groups); err != nil {
+		return own, err
+	}
+	if err := setFSID(unix.SYS_SETFSGID, id.GID); err != nil {
+		return own, err
+	}
+	if err := setFSID(unix.SYS_SETFSUID, id.UID); err != nil {
+		return own, err
+	}
+	var keep uint64
+	for _, n := range id.Caps {
+		keep |= 1 << n
+	}
+	less := own
+	less.effective &^= fileCaps &^ keep
+	return own, setCaps(less)
+}
+
+func (f *fileService) restore(own capSet) error {
+	if err := setCaps(own); err != nil {
+		return err
+	}
+	if err := setFSID(unix.SYS_SETFSUID, uint32(f.uid)); err != nil {
+		return err
+	}
+	if err := setFSID(unix.SYS_SETFSGID, uint32(f.gid)); err != nil {
+		return err
+	}
+	// The kernel changes the effective set by itself when the id crosses 0.
+	if err := setCaps(own); err != nil {
+		return err
+	}
+	return setGroups(f.groups)
+}
+
+// setFSID sets a file-system id. The call reports no failure, so a second one
+// that changes nothing asks what holds.
+func setFSID(call uintptr, id uint32) error {
+	unix.RawSyscall(call, uintptr(id), 0, 0)
+	now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0)
+	if uint32(now) != id {
+		return unix.EPERM
+	}
+	return nil
+}
+
+func setGroups(groups []uint32) error {
+	var p *uint32
+	if len(groups) > 0 {
+		p = &slices.Clone(groups)[0]
+	}
+	return rawSetGroups(len(groups), p)
+}

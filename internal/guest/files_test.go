@@ -1,0 +1,202 @@
+//go:build linux
+
+package guest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hortus.dev/api/envd"
+)
+
+func (g *guestProc) http() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return g.dial(ctx) }}}
+}
+
+func (g *guestProc) do(t *testing.T, method, path string, body io.Reader, header map[string]string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://guest"+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	resp, err := g.http().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, data
+}
+
+func TestBigFileThereAndBack(t *testing.T) {
+	g := startGuest(t, guestOptions{})
+	data := make([]byte, 20<<20+7)
+	rand.NewChaCha8([32]byte{2}).Read(data)
+	if err := g.client.WriteFile(t.Context(), "", "a/big", bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	r, size, err := g.client.ReadFile(t.Context(), "user", "a/big")
+	if err != nil || size != int64(len(data)) {
+		t.Fatal(size, err)
+	}
+	defer r.Close()
+	back, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(back, data) {
+		t.Fatalf("%d bytes, %v", len(back), err)
+	}
+}
+
+func TestDownloads(t *testing.T) {
+	g := startGuest(t, guestOptions{})
+	os.WriteFile(filepath.Join(g.cfg.Workspace, "f"), []byte("0123456789"), 0o644)
+	os.WriteFile(filepath.Join(g.cfg.Workspace, "empty"), nil, 0o644)
+	g.mustRun(t, "mkfifo fifo; mkdir dir")
+	for _, tc := range []struct {
+		query  string
+		header map[string]string
+		status int
+		body   string
+	}{
+		{"path=f", nil, 200, "0123456789"},
+		{"path=f&username=user", map[string]string{"Range": "bytes=2-4"}, 206, "234"},
+		{"path=f", map[string]string{"Range": "bytes=100-"}, 416, ""},
+		{"path=f", map[string]string{"If-Modified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"}, 304, ""},
+		{"path=empty", nil, 200, ""},
+		{"path=empty", map[string]string{"Accept-Encoding": "gzip"}, 200, ""},
+		{"path=nothing", nil, 404, "does not exist"},
+		{"path=dir", nil, 400, "is a directory"},
+		{"path=fifo", nil, 400, "not a regular file"},
+		{"path=/dev/zero", nil, 400, "not a regular file"},
+		{"path=f&username=stranger", nil, 401, "no user"},
+		{"path=f", map[string]string{"Accept-Encoding": "br, *;q=0"}, 406, ""},
+	} {
+		resp, body := g.do(t, "GET", "/files?"+tc.query, nil, tc.header)
+		if resp.StatusCode != tc.status || (tc.status < 300 && string(body) != tc.body) || !strings.Contains(string(body), tc.body) {
+			t.Errorf("%s %v: %d %q", tc.query, tc.header, resp.StatusCode, body)
+		}
+		if tc.status >= 400 && tc.status != 416 {
+			var e struct{ Code int }
+			if json.Unmarshal(body, &e) != nil || e.Code != tc.status {
+				t.Errorf("%s: the body does not tell the code: %s", tc.query, body)
+			}
+		}
+	}
+	resp, body := g.do(t, "GET", "/files?path=f", nil, map[string]string{"Accept-Encoding": "gzip, deflate"})
+	zr, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil || resp.Header.Get("Content-Encoding") != "gzip" {
+		t.Fatal(err, resp.Header)
+	}
+	if plain, err := io.ReadAll(zr); err != nil || string(plain) != "0123456789" {
+		t.Errorf("%q %v", plain, err)
+	}
+}
+
+func TestUploads(t *testing.T) {
+	g := startGuest(t, guestOptions{})
+	var form bytes.Buffer
+	mw := multipart.NewWriter(&form)
+	for _, name := range []string{g.cfg.Workspace + "/x/one", "~/hortus-guest-two"} {
+		h := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="file"; filename="` + name + `"`}}
+		part, err := mw.CreatePart(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(part, "in "+filepath.Base(name))
+	}
+	mw.Close()
+	t.Cleanup(func() { os.Remove("/tmp/hortus-guest-two") })
+	resp, body := g.do(t, "POST", "/files", &form, map[string]string{"Content-Type": mw.FormDataContentType()})
+	want := `[{"name":"one","path":"` + g.cfg.Workspace + `/x/one","type":"file"},{"name":"hortus-guest-two","path":"/tmp/hortus-guest-two","type":"file"}]`
+	if resp.StatusCode != 200 || string(body) != want {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	if got, err := os.ReadFile("/tmp/hortus-guest-two"); err != nil || string(got) != "in hortus-guest-two" {
+		t.Errorf("%q %v", got, err)
+	}
+	var zipped bytes.Buffer
+	zw := gzip.NewWriter(&zipped)
+	io.WriteString(zw, "unzipped")
+	zw.Close()
+	octet := map[string]string{"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+	if resp, body := g.do(t, "POST", "/files?path=z", &zipped, octet); resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	if got, _ := os.ReadFile(g.cfg.Workspace + "/z"); string(got) != "unzipped" {
+		t.Errorf("%q", got)
+	}
+	g.mustRun(t, "mkfifo fifo; mkdir dir")
+	for path, status := range map[string]int{"fifo": 400, "dir": 400, "/dev/null": 400, "": 400, "z/below": 400} {
+		resp, body := g.do(t, "POST", "/files?path="+path, strings.NewReader("x"), map[string]string{"Content-Type": "application/octet-stream"})
+		if resp.StatusCode != status {
+			t.Errorf("upload to %q: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	resp, body = g.do(t, "POST", "/files/compose", strings.NewReader(`{"source_paths":["z","x/one"],"destination":"joined"}`), map[string]string{"Content-Type": "application/json"})
+	if got, _ := os.ReadFile(g.cfg.Workspace + "/joined"); resp.StatusCode != 200 || string(got) != "unzippedin one" {
+		t.Errorf("%d %s %q", resp.StatusCode, body, got)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	g := startGuest(t, guestOptions{})
+	octet := map[string]string{"Content-Type": "application/octet-stream", "X-Metadata-Color": "red", "X-Metadata-Size": "big"}
+	resp, body := g.do(t, "POST", "/files?path=m", strings.NewReader("x"), octet)
+	if resp.StatusCode == 400 && strings.Contains(string(body), "keeps no metadata") {
+		t.Skip("this file system has no user attributes: ", string(body))
+	}
+	e, err := g.client.Stat(t.Context(), "", "m")
+	if err != nil || len(e.Metadata) != 2 || e.Metadata["color"] != "red" {
+		t.Fatalf("%+v %v", e, err)
+	}
+	delete(octet, "X-Metadata-Size")
+	g.do(t, "POST", "/files?path=m", strings.NewReader("x"), octet)
+	if e, err = g.client.Stat(t.Context(), "", "m"); err != nil || len(e.Metadata) != 1 {
+		t.Fatalf("%+v %v", e, err)
+	}
+	octet["X-Metadata-Long"] = strings.Repeat("x", 5000)
+	if resp, _ := g.do(t, "POST", "/files?path=m", strings.NewReader("x"), octet); resp.StatusCode != 400 {
+		t.Errorf("long metadata: %d", resp.StatusCode)
+	}
+}
+
+func TestPlainPaths(t *testing.T) {
+	g := startGuest(t, guestOptions{})
+	if err := g.client.Health(t.Context()); err != nil {
+		t.Error(err)
+	}
+	m, err := g.client.Metrics(t.Context())
+	if err != nil || m.Processes < 1 || m.RSS <= 0 || m.DiskTotal <= 0 || m.MemTotal <= 0 {
+		t.Errorf("%+v %v", m, err)
+	}
+	if _, body := g.do(t, "GET", envd.PathEnvs, nil, nil); string(body) != `{"FROM_CONFIG":"yes"}` {
+		t.Errorf("%s", body)
+	}
+	if resp, _ := g.do(t, "GET", "/init", nil, nil); resp.StatusCode != 404 {
+		t.Errorf("an unknown path: %d", resp.StatusCode)
+	}
+	if resp, _ := g.do(t, "GET", envd.ProcStart, nil, nil); resp.StatusCode != 405 {
+		t.Errorf("GET of a call: %d", resp.StatusCode)
+	}
+	if resp, _ := g.do(t, "GET", "/health", nil, map[string]string{"X-Long": strings.Repeat("x", 70<<10)}); resp.StatusCode != 431 {
+		t.Errorf("a long header: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,95 @@
+package guest
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/guest/birth"
+)
+
+// identity is a user that commands may run as, with what is computed once.
+type identity struct {
+	birth.Identity
+	env    []string          // of every command, when the request adds nothing
+	envMap map[string]string // the same, to add to
+}
+
+// newIdentities computes the identities of a configuration.
+func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
+	if len(cfg.Identities) == 0 {
+		return nil, nil, api.Errorf(api.KindInvalid, "the configuration names no identity")
+	}
+	ids := make(map[string]*identity)
+	var first *identity
+	for _, bi := range cfg.Identities {
+		id := &identity{Identity: bi, envMap: map[string]string{
+			"PATH": cfg.Path, "HOME": bi.Home, "USER": bi.Name, "LOGNAME": bi.Name, "SHELL": bi.Shell,
+		}}
+		for k, v := range cfg.Env {
+			id.envMap[k] = v
+		}
+		id.env = envList(id.envMap)
+		if ids[bi.Name] != nil {
+			return nil, nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
+		}
+		ids[bi.Name] = id
+		if first == nil {
+			first = id
+		}
+	}
+	return ids, first, nil
+}
+
+// identityOf finds who a request acts as.
+func (s *Server) identityOf(req *http.Request) (*identity, error) {
+	auth := req.Header.Get("Authorization")
+	if auth == "" {
+		return s.deflt, nil
+	}
+	scheme, value, _ := strings.Cut(auth, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not of the scheme Basic")
+	}
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil {
+		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not base64")
+	}
+	name, _, _ := strings.Cut(string(raw), ":")
+	return s.identity(name)
+}
+
+// identity finds an identity by name; the empty name is the default one.
+func (s *Server) identity(name string) (*identity, error) {
+	if name == "" {
+		return s.deflt, nil
+	}
+	if id := s.ids[name]; id != nil {
+		return id, nil
+	}
+	if why, ok := s.cfg.WhyNot[name]; ok {
+		return nil, api.Errorf(api.KindConflict, "%s", why)
+	}
+	return nil, api.Errorf(api.KindUnauthenticated, "there is no user %q in this sandbox", name)
+}
+
+// nameOf finds the name of a uid, and nameOfGroup of a gid; "" when the
+// configuration does not say it.
+func (s *Server) nameOf(uid uint32) string {
+	for _, id := range s.cfg.Identities {
+		if id.UID == uid {
+			return id.Name
+		}
+	}
+	return ""
+}
+
+func (s *Server) nameOfGroup(gid uint32) string {
+	for _, id := range s.cfg.Identities {
+		if id.GID == gid {
+			return id.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
+)
+
+// Main is the whole life of a guest process: it takes its descriptors and its
+// configuration from whoever started it, serves, and gives the exit code. It
+// returns only when it cannot start or its host vanishes before "go".
+func Main() int {
+	ctrl, err := birth.NewControl(os.NewFile(birth.ControlFD, "control"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
+		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus, not by hand")
+		return 2
+	}
+	if err := live(ctrl); err != nil {
+		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
+		return 1
+	}
+	return 0
+}
+
+// stageError says at which step a start failed.
+type stageError struct {
+	stage string
+	err   error
+}
+
+func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
+
+func live(ctrl *birth.Control) error {
+	defer ctrl.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cfg, err := ctrl.AwaitConfig(ctx)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	l, s, err := prepareLife(cfg)
+	if err != nil {
+		r := birth.Report{Error: err.Error()}
+		var stage *stageError
+		if errors.As(err, &stage) {
+			r.Stage, r.Error = stage.stage, stage.err.Error()
+		}
+		var errno unix.Errno
+		if errors.As(err, &errno) {
+			r.Errno = int(errno)
+		}
+		return errors.Join(err, ctrl.Answer(ctx, r))
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Run(ctx, l) }()
+	err = ctrl.Answer(ctx, birth.Report{Ready: true})
+	if err == nil {
+		err = ctrl.AwaitGo(ctx)
+	}
+	if err != nil {
+		// The process ends here, and as init takes everything with it.
+		return fmt.Errorf("before it was told to go on: %w", err)
+	}
+	ctrl.Close()
+	return <-served
+}
+
+// prepareLife does what must be done to the process before it serves.
+func prepareLife(cfg birth.Config) (net.Listener, *Server, error) {
+	f := os.NewFile(birth.ListenFD, "listener")
+	l, err := net.FileListener(f)
+	f.Close()
+	if err != nil {
+		return nil, nil, &stageError{"listener", err}
+	}
+	if ul, ok := l.(*net.UnixListener); ok {
+		ul.SetUnlinkOnClose(false) // the path, if any, is the host's
+	}
+	// A guest is mostly idle and its memory counts once per sandbox.
+	debug.SetGCPercent(50)
+	signals, err := surviveSignals(cfg.PID1)
+	if err != nil {
+		return nil, nil, &stageError{"signals", err}
+	}
+	if !cfg.Switch {
+		if err := ignoreLibrarySignals(); err != nil {
+			return nil, nil, &stageError{"signals", err}
+		}
+	}
+	go func() {
+		for range signals {
+		}
+	}()
+	unix.Umask(0o022)
+	if cfg.PID1 {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return nil, nil, &stageError{"dumpable", err}
+		}
+	} else {
+		// The guest of trusted code stays readable to its own user: the host
+		// finds it by the mark in its environment, above all after a crash.
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return nil, nil, &stageError{"subreaper", err}
+		}
+	}
+	s, err := New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := clearAmbient(); err != nil {
+		return nil, nil, &stageError{"capabilities", err}
+	}
+	if err := setLimits(&cfg); err != nil {
+		return nil, nil, &stageError{"limits", err}
+	}
+	return l, s, nil
+}
+
+// New makes a guest that is not serving yet.
+func New(cfg birth.Config) (*Server, error) {
+	ids, first, err := newIdentities(&cfg)
+	if err != nil {
+		return nil, &stageError{"identities", err}
+	}
+	if cfg.OutputBuffer <= 0 {
+		return nil, &stageError{"configuration", fmt.Errorf("outputBuffer is %d, not above 0", cfg.OutputBuffer)}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, &stageError{"files", err}
+	}
+	files, err := newFileService(cfg.Switch)
+	if err != nil {
+		return nil, &stageError{"files", err}
+	}
+	sp, err := newSpawner(cfg.Switch, ids)
+	if err != nil {
+		return nil, &stageError{"capabilities", err}
+	}
+	return &Server{
+		cfg: cfg, ids: ids, deflt: first, reaper: newReaper(), spawner: sp, files: files,
+		watchers: watchers{byID: make(map[string]*watcher)}, devNull: null, conns: make(map[*conn]struct{}),
+	}, nil
+}
+
+// Run serves until ctx ends or the listener fails. The reaper, which waits in
+// the kernel, and commands that are alive end with the process.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	go s.reaper.run()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.cfg.Memory > 0 {
+		wg.Go(func() { s.watchMemory(ctx) })
+	}
+	defer s.watchers.closeAll()
+	return s.Serve(ctx, l)
+}

@@ -1,0 +1,172 @@
+package guest
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// tick is the kernel's unit of processor time as user space sees it, always.
+const tick = 10 * time.Millisecond
+
+// memoryPeriod is how often the guest compares memory with its limit.
+const memoryPeriod = 75 * time.Millisecond
+
+func (s *Server) health(c *conn, req *http.Request) error {
+	if ok, err := c.requireMethod(req, http.MethodGet); !ok {
+		return err
+	}
+	return c.answer(http.StatusNoContent, "", nil)
+}
+
+func (s *Server) envs(c *conn, req *http.Request) error {
+	if ok, err := c.requireMethod(req, http.MethodGet); !ok {
+		return err
+	}
+	env := s.cfg.Env
+	if env == nil {
+		env = map[string]string{}
+	}
+	return c.answerJSON(env)
+}
+
+func (s *Server) metrics(c *conn, req *http.Request) error {
+	if ok, err := c.requireMethod(req, http.MethodGet); !ok {
+		return err
+	}
+	now := time.Now()
+	m := envd.Metrics{TS: now.Unix(), CPUCount: runtime.NumCPU()}
+	eachProcess(func(_ int, st procStat) {
+		m.Processes++
+		m.CPUTimeMS += st.cpuTicks * int64(tick/time.Millisecond)
+		m.RSS += st.rssPages * int64(os.Getpagesize())
+	})
+	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
+	m.MemUsed, m.MemTotal = m.RSS, s.cfg.Memory
+	total, cached := meminfo()
+	if m.MemTotal == 0 {
+		m.MemTotal = total
+	}
+	m.MemCache = cached
+	dir := s.cfg.Workspace
+	if dir == "" {
+		dir = "/"
+	}
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) == nil {
+		m.DiskTotal = int64(st.Blocks) * st.Bsize
+		m.DiskUsed = int64(st.Blocks-st.Bfree) * st.Bsize
+	}
+	return c.answerJSON(m)
+}
+
+// cpuMeter turns processor time into a share, between one look and the next.
+type cpuMeter struct {
+	mu   sync.Mutex
+	at   time.Time
+	time time.Duration
+}
+
+func (c *cpuMeter) used(now time.Time, total time.Duration, cpus int) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	span, spent := now.Sub(c.at), total-c.time
+	first := c.at.IsZero()
+	c.at, c.time = now, total
+	if first || span <= 0 || spent < 0 { // processes that ended take their time along
+		return 0
+	}
+	return min(100*float64(spent)/float64(span)/float64(max(1, cpus)), 100)
+}
+
+// meminfo reads the machine's memory, in bytes.
+func meminfo() (total, cached int64) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, 0
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		name, rest, _ := strings.Cut(sc.Text(), ":")
+		kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		switch name {
+		case "MemTotal":
+			total = kb << 10
+		case "Cached":
+			cached = kb << 10
+		}
+	}
+	return total, cached
+}
+
+// watchMemory enforces the limit on memory as well as a guest can: it looks
+// again and again, and ends the largest group when all together are over it.
+func (s *Server) watchMemory(ctx context.Context) {
+	t := time.NewTicker(memoryPeriod)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if s.reaper.live() > 0 || s.cfg.PID1 {
+			s.checkMemory()
+		}
+	}
+}
+
+func (s *Server) checkMemory() {
+	page := int64(os.Getpagesize())
+	self := os.Getpid()
+	type group struct{ rss, session int64 }
+	groups := make(map[int]*group)
+	var total int64
+	ours := make(map[int]bool)
+	for _, p := range s.table.snapshot() {
+		ours[p.pid] = true
+	}
+	eachProcess(func(pid int, st procStat) {
+		// Outside a pid namespace of its own the guest sees what is not its.
+		if pid == self || (!s.cfg.PID1 && !ours[st.pgrp] && !ours[st.session]) {
+			return
+		}
+		g := groups[st.pgrp]
+		if g == nil {
+			g = &group{session: int64(st.session)}
+			groups[st.pgrp] = g
+		}
+		g.rss += st.rssPages * page
+		total += st.rssPages * page
+	})
+	if total <= s.cfg.Memory {
+		return
+	}
+	var worst int
+	for pgrp, g := range groups {
+		if worst == 0 || g.rss > groups[worst].rss {
+			worst = pgrp
+		}
+	}
+	if worst <= 1 || worst == self {
+		return
+	}
+	for _, p := range s.table.snapshot() {
+		if p.pid == worst || p.pid == int(groups[worst].session) {
+			s.kill(p, api.CauseMemory)
+			return
+		}
+	}
+	unix.Kill(-worst, unix.SIGKILL)
+}

@@ -1,0 +1,279 @@
+package guest
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+const (
+	// readSize is how much is read from a pipe at once: a whole pipe.
+	readSize = 64 << 10
+	// hold is how long the start or some output may wait for what follows, so
+	// that a command that ends at once costs one write.
+	hold = 2 * time.Millisecond
+	// settle is when a command counts as one that lives on.
+	settle = 5 * time.Millisecond
+	// maxTail bounds what is read from each pipe after the command's end, when
+	// something else still writes to it.
+	maxTail = 1 << 20
+)
+
+var bufs = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
+func getBuf() *[]byte { return bufs.Get().(*[]byte) }
+
+// The places of the descriptors in a pump's poll set.
+const (
+	pollOut = iota
+	pollErr
+	pollExit
+	pollConn
+)
+
+// pump moves a process's output to the ring and to the client that started it.
+// While that client is there, the pump runs on the goroutine of its connection.
+type pump struct {
+	s   *Server
+	p   *process
+	fds [2]int // stdout and stderr, or a terminal and -1; -1 when closed
+	buf *[]byte
+
+	// What follows is unset once the client is gone.
+	c         *conn
+	out       *outStream
+	keepalive time.Duration
+
+	pending time.Time // when the oldest frame that was not sent was made; zero: none
+	quiet   time.Time // when the client last got something
+	settled bool
+	written int64 // bytes of output
+}
+
+// run moves output until the process has ended or the client has left; in the
+// latter case the work goes on in the background. The error says that the
+// connection is of no more use.
+func (pm *pump) run() error {
+	pm.quiet = pm.pending
+	for {
+		exited, gone := pm.step()
+		switch {
+		case exited:
+			return pm.end()
+		case gone:
+			pm.detach()
+			return errGone
+		}
+	}
+}
+
+var errGone = api.Errorf(api.KindCanceled, "the client has left")
+
+// detach goes on without a client.
+func (pm *pump) detach() {
+	pm.c, pm.out, pm.pending, pm.keepalive = nil, nil, time.Time{}, 0
+	pm.s.wg.Add(1)
+	go func() {
+		defer pm.s.wg.Done()
+		pm.run()
+	}()
+}
+
+// step waits for something to happen and does what it asks for.
+func (pm *pump) step() (exited, gone bool) {
+	fds := [4]unix.PollFd{
+		pollOut:  {Fd: int32(pm.fds[0]), Events: unix.POLLIN},
+		pollErr:  {Fd: int32(pm.fds[1]), Events: unix.POLLIN},
+		pollExit: {Fd: int32(pm.p.exitFD), Events: unix.POLLIN},
+		pollConn: {Fd: -1},
+	}
+	if pm.out != nil {
+		fds[pollConn] = unix.PollFd{Fd: int32(pm.c.fd), Events: pm.c.hangupEvents()}
+	}
+	n, err := unix.Poll(fds[:], pm.patience())
+	if err != nil && err != unix.EINTR {
+		return true, false // cannot happen: the set is ours
+	}
+	if n <= 0 {
+		return false, pm.idle()
+	}
+	if fds[pollConn].Revents != 0 {
+		return false, true
+	}
+	for i := range pm.fds {
+		if fds[i].Revents != 0 {
+			if _, err := pm.read(i); err != nil {
+				return false, true
+			}
+		}
+	}
+	return fds[pollExit].Revents != 0, false
+}
+
+// patience is how long poll may wait, in milliseconds.
+func (pm *pump) patience() int {
+	var until time.Time
+	switch {
+	case !pm.pending.IsZero():
+		until = pm.pending.Add(hold)
+	case !pm.settled:
+		return int(settle / time.Millisecond)
+	case pm.keepalive > 0:
+		until = pm.quiet.Add(pm.keepalive)
+	default:
+		return -1
+	}
+	// Rounded down, so that nothing is held longer than it may; at 0 poll only
+	// looks, and then it is time.
+	return int(max(0, time.Until(until)/time.Millisecond))
+}
+
+// idle does what falls due when nothing happens. It is true when the client
+// turned out to be gone.
+func (pm *pump) idle() (gone bool) {
+	if !pm.pending.IsZero() {
+		return pm.flush() != nil
+	}
+	if !pm.settled {
+		pm.settled = true
+		raiseOOMScore(pm.p.pid)
+		return false
+	}
+	if pm.out != nil && pm.keepalive > 0 && time.Since(pm.quiet) >= pm.keepalive {
+		pm.out.message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Keepalive: &envd.Empty{}}})
+		return pm.flush() != nil
+	}
+	return false
+}
+
+func (pm *pump) flush() error {
+	pm.pending = time.Time{}
+	if pm.out == nil {
+		return nil
+	}
+	err := pm.out.flush()
+	pm.quiet = time.Now()
+	return err
+}
+
+// read takes what one descriptor has. The error is the client's.
+func (pm *pump) read(i int) (n int, err error) {
+	// Never more than the ring holds, or a reader that keeps up would miss some.
+	buf := (*pm.buf)[:min(readSize, pm.p.ring.limit)]
+	n, rerr := unix.Read(pm.fds[i], buf)
+	if rerr == unix.EINTR || rerr == unix.EAGAIN {
+		return 0, nil
+	}
+	if n <= 0 { // the end; a terminal says EIO
+		unix.Close(pm.fds[i])
+		pm.fds[i] = -1
+		return 0, nil
+	}
+	data := buf[:n]
+	if limit := pm.p.limit; limit > 0 && pm.written+int64(n) > limit {
+		data = data[:max(0, limit-pm.written)]
+		pm.written = limit
+		pm.s.kill(pm.p, api.CauseOutput)
+	} else {
+		pm.written += int64(n)
+	}
+	if len(data) == 0 {
+		return n, nil
+	}
+	out := envd.OutputStdout + envd.Output(i)
+	if pm.p.isPTY {
+		out = envd.OutputPTY
+	}
+	offset := pm.p.put(out, data, false)
+	if pm.out == nil {
+		return n, nil
+	}
+	if err := pm.out.data(out, offset, data); err != nil {
+		return n, err
+	}
+	if pm.out.full() {
+		return n, pm.flush()
+	}
+	if pm.pending.IsZero() {
+		pm.pending = time.Now()
+	}
+	return n, nil
+}
+
+// end takes what the pipes still hold, records the end and tells the client.
+func (pm *pump) end() error {
+	var lost error
+	for i := range pm.fds {
+		for total := 0; pm.fds[i] >= 0 && total < maxTail; {
+			set := [1]unix.PollFd{{Fd: int32(pm.fds[i]), Events: unix.POLLIN}}
+			if n, err := unix.Poll(set[:], 0); err == unix.EINTR {
+				continue
+			} else if n <= 0 {
+				break
+			}
+			n, err := pm.read(i)
+			if err != nil {
+				lost, pm.out = err, nil
+			}
+			total += n
+		}
+	}
+	end := pm.p.finish()
+	pm.s.table.end(pm.p)
+	if pm.fds[0] >= 0 || pm.fds[1] >= 0 {
+		pm.drainOn()
+	} else {
+		bufs.Put(pm.buf)
+	}
+	if pm.out == nil {
+		return lost
+	}
+	return pm.c.sendEnd(end)
+}
+
+// sendEnd ends a process's stream.
+func (c *conn) sendEnd(end *envd.EndEvent) error {
+	if !c.hortus {
+		if end.Cause == api.CauseTimeout {
+			return c.out.finish(&envd.Error{Code: envd.CodeDeadlineExceeded, Message: "the process was killed at its timeout"})
+		}
+		if end.Cause != "" {
+			plain := *end
+			plain.Cause = ""
+			end = &plain
+		}
+	}
+	if err := c.out.message(&envd.ProcessResponse{Event: &envd.ProcessEvent{End: end}}); err != nil {
+		return err
+	}
+	return c.out.finish(nil)
+}
+
+// drainOn goes on reading for a grandchild that kept the pipes, so that it never
+// fails for want of a reader. What it writes still goes to the ring.
+func (pm *pump) drainOn() {
+	rest := &pump{s: pm.s, p: pm.p, fds: pm.fds, buf: pm.buf, written: pm.written}
+	pm.s.wg.Add(1)
+	go func() {
+		defer pm.s.wg.Done()
+		defer bufs.Put(rest.buf)
+		for rest.fds[0] >= 0 || rest.fds[1] >= 0 {
+			set := [2]unix.PollFd{
+				{Fd: int32(rest.fds[0]), Events: unix.POLLIN},
+				{Fd: int32(rest.fds[1]), Events: unix.POLLIN},
+			}
+			if _, err := unix.Poll(set[:], -1); err != nil && err != unix.EINTR {
+				return
+			}
+			for i := range set {
+				if set[i].Revents != 0 {
+					rest.read(i)
+				}
+			}
+		}
+	}()
+}

@@ -1,0 +1,116 @@
+package guest
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// reaper collects every child that ends: commands, and as init or subreaper the
+// orphans that they leave. It alone knows exit statuses.
+type reaper struct {
+	mu      sync.Mutex
+	changed sync.Cond        // a fork ended
+	procs   map[int]*process // commands that are alive
+	forking int              // forks that have begun and not been recorded
+	forks   uint64           // forks that have ended, ever
+}
+
+func newReaper() *reaper {
+	r := &reaper{procs: make(map[int]*process)}
+	r.changed.L = &r.mu
+	return r
+}
+
+// fork runs start and records the process that it started before its end can be
+// collected.
+func (r *reaper) fork(p *process, start func() (int, error)) error {
+	r.mu.Lock()
+	r.forking++
+	r.mu.Unlock()
+	pid, err := start()
+	r.mu.Lock()
+	r.forking--
+	r.forks++
+	if err == nil {
+		p.pid = pid
+		r.procs[pid] = p
+	}
+	r.mu.Unlock()
+	r.changed.Broadcast()
+	return err
+}
+
+// run collects children for as long as the guest lives.
+func (r *reaper) run() {
+	for {
+		// Only look: the pid stays taken until it is known whose it was.
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
+		switch err {
+		case nil:
+			r.collect(siginfoPid(&info))
+		case unix.ECHILD:
+			r.mu.Lock()
+			for n := r.forks; len(r.procs) == 0 && r.forks == n; {
+				r.changed.Wait()
+			}
+			r.mu.Unlock()
+		}
+	}
+}
+
+// collect takes the status of a child that has ended.
+func (r *reaper) collect(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.procs[pid] == nil {
+		// A command's own fork may not have come back yet. Wait for those that
+		// have begun; after them an unknown pid is an orphan.
+		for until := r.forks + uint64(r.forking); r.procs[pid] == nil && r.forks < until; {
+			r.changed.Wait()
+		}
+	}
+	r.reapLocked(pid)
+}
+
+// reapLocked takes a child's status if it has ended.
+func (r *reaper) reapLocked(pid int) {
+	var ws unix.WaitStatus
+	for {
+		got, err := unix.Wait4(pid, &ws, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || got != pid {
+			return
+		}
+		break
+	}
+	if p := r.procs[pid]; p != nil {
+		delete(r.procs, pid)
+		p.exited(ws)
+	}
+}
+
+// signal sends sig to the command's group, and to the command itself, while it
+// is certain that its pid is its own.
+func (r *reaper) signal(p *process, sig unix.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.procs[p.pid] != p {
+		return unix.ESRCH
+	}
+	err := unix.Kill(-p.pid, sig)
+	if err == unix.ESRCH { // a group of its own is not there yet, or left
+		err = unix.Kill(p.pid, sig)
+	}
+	return err
+}
+
+// live counts the commands that are alive.
+func (r *reaper) live() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.procs)
+}

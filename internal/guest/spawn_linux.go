@@ -1,0 +1,214 @@
+package guest
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// command is what is about to be started.
+type command struct {
+	id    *identity
+	path  string
+	argv  []string
+	env   []string
+	dir   string
+	files []uintptr
+	pty   bool
+}
+
+// prepare turns a request into a command, without its descriptors.
+func (s *Server) prepare(id *identity, cfg *envd.ProcessConfig) (*command, error) {
+	if cfg.Cmd == "" {
+		return nil, api.Errorf(api.KindInvalid, "the request names no command")
+	}
+	c := &command{id: id, env: id.env, dir: s.cfg.Workspace}
+	if cfg.Cwd != nil && *cfg.Cwd != "" {
+		c.dir = s.resolve(id, *cfg.Cwd)
+	}
+	path := id.envMap["PATH"]
+	if len(cfg.Envs) > 0 {
+		env := maps.Clone(id.envMap)
+		for k, v := range cfg.Envs {
+			if k == "" || strings.ContainsAny(k, "=\x00") || strings.Contains(v, "\x00") {
+				return nil, api.Errorf(api.KindInvalid, "environment variable %q: its name or value is not allowed", k)
+			}
+			env[k] = v
+		}
+		c.env, path = envList(env), env["PATH"]
+	}
+	c.argv = append([]string{cfg.Cmd}, cfg.Args...)
+	for _, a := range c.argv {
+		if strings.Contains(a, "\x00") {
+			return nil, api.Errorf(api.KindInvalid, "an argument holds a NUL byte")
+		}
+	}
+	var err error
+	c.path, err = lookPath(cfg.Cmd, path)
+	return c, err
+}
+
+func envList(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return out
+}
+
+// lookPath finds a command as execvp does. Relative entries of PATH are passed
+// over: they would mean another program in every directory.
+func lookPath(name, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil // the kernel says whether it is there
+	}
+	var denied bool
+	for entry := range strings.SplitSeq(path, ":") {
+		if !filepath.IsAbs(entry) {
+			continue
+		}
+		file := entry + "/" + name
+		var st unix.Stat_t
+		if unix.Stat(file, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		if st.Mode&0o111 != 0 {
+			return file, nil
+		}
+		denied = true
+	}
+	if denied {
+		return "", api.Errorf(api.KindDenied, "permission denied: %s", name)
+	}
+	return "", api.Errorf(api.KindNotFound, "command not found: %s", name)
+}
+
+// spawner forks. A command of an identity with capabilities needs a thread whose
+// inheritable set holds them, and just them; with an empty bounding set a thread
+// that has given some up cannot take them back. So the threads that start
+// ordinary commands give all of them up, and each identity with capabilities has
+// a thread that does nothing else and keeps its own. They live as long as the
+// process.
+type spawner struct {
+	swtch bool
+	kept  map[string]chan func() // by identity; what is sent runs on its thread
+}
+
+// newSpawner must be called before anything is spawned.
+func newSpawner(swtch bool, ids map[string]*identity) (*spawner, error) {
+	sp := &spawner{swtch: swtch, kept: make(map[string]chan func())}
+	for name, id := range ids {
+		if len(id.Caps) == 0 {
+			continue
+		}
+		ch := make(chan func())
+		ready := make(chan error)
+		go func() {
+			runtime.LockOSThread() // for good
+			ready <- giveUp(swtch, id.Caps)
+			for f := range ch {
+				f()
+			}
+		}()
+		if err := <-ready; err != nil {
+			return nil, err
+		}
+		sp.kept[name] = ch
+	}
+	return sp, nil
+}
+
+// giveUp makes the calling thread fit to fork from: what it forks can get no
+// capability but those listed.
+func giveUp(swtch bool, keep []uintptr) error {
+	if err := keepInheritable(keep); err != nil || !swtch {
+		return err
+	}
+	return emptyBounding()
+}
+
+// spawn starts a command and gives its pid.
+func (sp *spawner) spawn(c *command) (pid int, err error) {
+	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: c.files, Sys: &syscall.SysProcAttr{}}
+	if c.pty {
+		attr.Sys.Setsid, attr.Sys.Setctty = true, true
+	} else {
+		attr.Sys.Setpgid = true
+	}
+	if sp.swtch {
+		attr.Sys.Credential = &syscall.Credential{Uid: c.id.UID, Gid: c.id.GID, Groups: c.id.Groups}
+	}
+	if len(c.id.Caps) > 0 {
+		attr.Sys.AmbientCaps = c.id.Caps
+		done := make(chan struct{})
+		sp.kept[c.id.Name] <- func() {
+			defer close(done)
+			pid, err = syscall.ForkExec(c.path, c.argv, attr)
+		}
+		<-done
+		return pid, err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := giveUp(sp.swtch, nil); err != nil {
+		return 0, api.Errorf(api.KindInternal, "give up capabilities: %w", err)
+	}
+	return syscall.ForkExec(c.path, c.argv, attr)
+}
+
+// explain turns a failed fork or exec into what a person needs to know. The
+// kernel's answer does not say whether the directory or the command was at
+// fault, so that is looked up afterwards.
+func (s *Server) explain(c *command, cause error) error {
+	var e *api.Error
+	if errors.As(cause, &e) {
+		return cause
+	}
+	name := c.argv[0]
+	err := s.files.as(c.id, func() error {
+		fd, err := unix.Open(c.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Faccessat(fd, ".", unix.X_OK, unix.AT_EACCESS)
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return api.Errorf(api.KindInvalid, "cwd '%s' does not exist", c.dir)
+	case errors.Is(err, unix.EACCES):
+		return api.Errorf(api.KindDenied, "permission denied: cwd '%s'", c.dir)
+	}
+	switch {
+	case errors.Is(cause, unix.ENOENT):
+		file := c.path
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(c.dir, file)
+		}
+		if _, err := os.Stat(file); err == nil {
+			return api.Errorf(api.KindNotFound, "command not found: %s: the interpreter that it names is missing", name)
+		}
+		return api.Errorf(api.KindNotFound, "command not found: %s", name)
+	case errors.Is(cause, unix.ENOTDIR):
+		return api.Errorf(api.KindNotFound, "command not found: %s", name)
+	case errors.Is(cause, unix.EACCES), errors.Is(cause, unix.EPERM):
+		return api.Errorf(api.KindDenied, "permission denied: %s", name)
+	case errors.Is(cause, unix.ENOEXEC):
+		return api.Errorf(api.KindDenied, "permission denied: %s: it is not a program that this machine can run", name)
+	case errors.Is(cause, unix.E2BIG):
+		return api.Errorf(api.KindInvalid, "start %s: its arguments and environment are too long", name)
+	case errors.Is(cause, unix.EAGAIN), errors.Is(cause, unix.ENOMEM):
+		return api.Errorf(api.KindExhausted, "start %s: no more processes or memory: %w", name, cause)
+	}
+	return api.Errorf(api.KindInternal, "start %s: %w", name, cause)
+}

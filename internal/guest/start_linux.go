@@ -1,0 +1,205 @@
+package guest
+
+import (
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// start serves Start: it starts a process and is its pump.
+func (s *Server) start(c *conn, req *http.Request) error {
+	var in envd.StartRequest
+	codec, ok, err := c.streamRequest(req, &in)
+	if !ok {
+		return err
+	}
+	opt, err := startOptionsOf(c, req)
+	if err != nil {
+		return c.failStream(codec, err)
+	}
+	id, err := s.identityOf(req)
+	if err != nil {
+		return c.failStream(codec, err)
+	}
+	p, fds, err := s.launch(id, &in, opt)
+	if err != nil {
+		return c.failStream(codec, err)
+	}
+	c.out.begin(c, codec)
+	c.out.message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Start: &envd.StartEvent{PID: uint32(p.pid)}}})
+	pm := &pump{s: s, p: p, fds: fds, c: c, out: &c.out, keepalive: opt.keepalive, buf: getBuf()}
+	pm.pending = time.Now()
+	return pm.run()
+}
+
+// startOptions is what the headers of a Start or Connect ask for.
+type startOptions struct {
+	execID    string
+	timeout   time.Duration
+	limit     int64
+	offset    int64 // -1: live only
+	keepalive time.Duration
+}
+
+const maxExecID = 128
+
+func startOptionsOf(c *conn, req *http.Request) (startOptions, error) {
+	o := startOptions{execID: req.Header.Get(envd.HeaderExecID), offset: -1}
+	if len(o.execID) > maxExecID {
+		return o, api.Errorf(api.KindInvalid, "%s: longer than %d bytes", envd.HeaderExecID, maxExecID)
+	}
+	ms, err := intHeader(req, "Connect-Timeout-Ms", 0)
+	if err != nil {
+		return o, err
+	}
+	o.timeout = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	seconds, err := intHeader(req, "Keepalive-Ping-Interval", 0)
+	if err != nil {
+		return o, err
+	}
+	o.keepalive = time.Duration(min(seconds, 1<<30)) * time.Second
+	if o.limit, err = intHeader(req, envd.HeaderOutputLimit, 0); err != nil {
+		return o, err
+	}
+	o.offset, err = intHeader(req, envd.HeaderOffset, -1)
+	return o, err
+}
+
+func intHeader(req *http.Request, name string, absent int64) (int64, error) {
+	v := req.Header.Get(name)
+	if v == "" {
+		return absent, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		return 0, api.Errorf(api.KindInvalid, "header %s: %q is no number from 0 on", name, v)
+	}
+	return n, nil
+}
+
+// launch starts the process of a request. It gives the descriptors that its
+// output comes from: two pipes, or a terminal and -1.
+func (s *Server) launch(id *identity, in *envd.StartRequest, opt startOptions) (*process, [2]int, error) {
+	none := [2]int{-1, -1}
+	if in.Process == nil {
+		return nil, none, api.Errorf(api.KindInvalid, "the request names no command")
+	}
+	cmd, err := s.prepare(id, in.Process)
+	if err != nil {
+		return nil, none, err
+	}
+	if err := s.table.checkRoom(opt.execID); err != nil {
+		return nil, none, err
+	}
+	p := &process{execID: opt.execID, tag: in.Tag, config: in.Process, limit: opt.limit, ptyFD: -1, isPTY: in.PTY != nil}
+	p.space.L = &p.mu
+	p.ring.limit = s.cfg.OutputBuffer
+	ends, err := s.openEnds(p, in, id)
+	if err != nil {
+		return nil, none, api.Errorf(api.KindExhausted, "start %s: %w", cmd.argv[0], err)
+	}
+	cmd.files, cmd.pty = ends.child[:], p.isPTY
+	err = s.reaper.fork(p, func() (int, error) { return s.spawner.spawn(cmd) })
+	ends.closeChild()
+	if err != nil {
+		ends.closeOurs(p)
+		return nil, none, s.explain(cmd, err)
+	}
+	limitChild(&s.cfg, p.pid)
+	s.table.add(p)
+	if opt.timeout > 0 {
+		p.mu.Lock()
+		if !p.gone {
+			p.timer = time.AfterFunc(opt.timeout, func() { s.kill(p, api.CauseTimeout) })
+		}
+		p.mu.Unlock()
+	}
+	return p, ends.ours, nil
+}
+
+// ends are the descriptors between the guest and a process.
+type ends struct {
+	ours  [2]int     // output
+	child [3]uintptr // what the child gets as 0, 1 and 2
+	close []int      // the child's ends, closed here after the fork
+}
+
+func (s *Server) openEnds(p *process, in *envd.StartRequest, id *identity) (e ends, err error) {
+	e.ours = [2]int{-1, -1}
+	p.exitFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return e, os.NewSyscallError("eventfd", err)
+	}
+	if p.isPTY {
+		err = e.terminal(p, in.PTY.Size)
+	} else {
+		err = e.pipes(s, p, in.Stdin == nil || *in.Stdin)
+	}
+	if err != nil {
+		e.closeChild()
+		e.closeOurs(p)
+		return e, err
+	}
+	if s.cfg.Switch {
+		// A command may open /dev/stderr or its terminal again by name, and the
+		// kernel then asks whose it is. Where it cannot be given away, all that
+		// does not do so still works.
+		for _, fd := range e.close {
+			unix.Fchown(fd, int(id.UID), int(id.GID))
+		}
+	}
+	return e, nil
+}
+
+func (e *ends) pipes(s *Server, p *process, stdin bool) error {
+	e.child[0] = s.devNull.Fd()
+	for i := range e.ours {
+		var fd [2]int
+		if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+			return os.NewSyscallError("pipe", err)
+		}
+		e.ours[i] = fd[0]
+		e.child[i+1] = uintptr(fd[1])
+		e.close = append(e.close, fd[1])
+	}
+	if !stdin {
+		return nil
+	}
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return os.NewSyscallError("pipe", err)
+	}
+	e.child[0] = uintptr(fd[0])
+	e.close = append(e.close, fd[0])
+	unix.SetNonblock(fd[1], true)
+	p.input = os.NewFile(uintptr(fd[1]), "stdin")
+	return nil
+}
+
+// closeChild closes the child's ends, which are the child's alone from now on.
+func (e *ends) closeChild() {
+	for _, fd := range e.close {
+		unix.Close(fd)
+	}
+	e.close = nil
+}
+
+// closeOurs undoes what a start that failed had opened.
+func (e *ends) closeOurs(p *process) {
+	for _, fd := range e.ours {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	unix.Close(p.exitFD)
+	if p.input != nil {
+		p.input.Close()
+	}
+}

@@ -1,0 +1,130 @@
+package guest
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+const (
+	// maxProcesses bounds the commands that are alive at once.
+	maxProcesses = 1024
+	// maxFinished and maxFinishedBytes bound those that are kept afterwards.
+	maxFinished      = 64
+	maxFinishedBytes = 8 << 20
+	// maxSubscribers bounds the Connect streams of one command.
+	maxSubscribers = 64
+)
+
+// table finds processes, alive and kept.
+type table struct {
+	mu       sync.Mutex
+	live     []*process // in order of their start
+	finished []*process // in order of their end
+}
+
+// add records a process that was started. It refuses an exec id that is taken.
+func (t *table) add(p *process) {
+	t.mu.Lock()
+	t.live = append(t.live, p)
+	t.mu.Unlock()
+}
+
+// checkRoom says whether one more process may start under that exec id.
+func (t *table) checkRoom(execID string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.live) >= maxProcesses {
+		return api.Errorf(api.KindExhausted, "%d commands run in this sandbox already", maxProcesses)
+	}
+	if execID != "" && t.find(func(p *process) bool { return p.execID == execID }) != nil {
+		return api.Errorf(api.KindExists, "exec id %q is taken", execID)
+	}
+	return nil
+}
+
+// end moves a process to those that are kept, and forgets the oldest of them
+// beyond the bounds.
+func (t *table) end(p *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.live, p); i >= 0 {
+		t.live = slices.Delete(t.live, i, i+1)
+	}
+	t.finished = append(t.finished, p)
+	var bytes int
+	keep := len(t.finished)
+	for keep > 0 && len(t.finished)-keep < maxFinished {
+		p := t.finished[keep-1]
+		p.mu.Lock()
+		bytes += len(p.ring.buf)
+		p.mu.Unlock()
+		if bytes > maxFinishedBytes && keep < len(t.finished) {
+			break
+		}
+		keep--
+	}
+	t.finished = slices.Delete(t.finished, 0, keep)
+}
+
+// find looks at the live ones first, then at the newest of the kept. The caller
+// holds the lock.
+func (t *table) find(match func(*process) bool) *process {
+	for _, list := range [][]*process{t.live, t.finished} {
+		for _, p := range slices.Backward(list) {
+			if match(p) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// lookup finds a process by its selector, or by its exec id when that is all
+// there is.
+func (t *table) lookup(sel *envd.Selector, execID string) (*process, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var p *process
+	var what string
+	switch {
+	case sel != nil && sel.PID != nil:
+		what = "process " + strconv.Itoa(int(*sel.PID))
+		p = t.find(func(p *process) bool { return p.pid == int(*sel.PID) })
+	case sel != nil && sel.Tag != nil:
+		what = "process with tag " + strconv.Quote(*sel.Tag)
+		p = t.find(func(p *process) bool { return p.tag != nil && *p.tag == *sel.Tag })
+	case execID != "":
+		what = "exec " + strconv.Quote(execID)
+		p = t.find(func(p *process) bool { return p.execID == execID })
+	default:
+		return nil, api.Errorf(api.KindInvalid, "the request selects no process")
+	}
+	if p == nil {
+		return nil, api.Errorf(api.KindNotFound, "%s not found", what)
+	}
+	return p, nil
+}
+
+// list describes the live processes.
+func (t *table) list() []*envd.ProcessInfo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*envd.ProcessInfo, 0, len(t.live))
+	for _, p := range t.live {
+		out = append(out, &envd.ProcessInfo{Config: p.config, PID: uint32(p.pid), Tag: p.tag})
+	}
+	return out
+}
+
+// snapshot copies the list of live processes.
+func (t *table) snapshot() []*process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.live)
+}
+
+func exitText(code int) string { return "exit status " + strconv.Itoa(code) }
