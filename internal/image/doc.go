@@ -1,0 +1,34 @@
+// Package image makes the trees that templates stand for. It has one: the host
+// template, a filtered read-only view of this machine, so that a fresh machine
+// needs no image.
+//
+// # What the host template shows
+//
+// Programs and libraries: /usr and, where they are directories of their own,
+// /bin, /sbin and /lib*; each under a mask of whiteouts that hides what is not
+// readable by everybody, what is setuid or setgid, and every device, socket and
+// pipe. A toolchain outside /usr (below the user's home or /opt) is shown at
+// /opt/<name> when its place is on the list in tools.go and /usr has none of its
+// kind; never a directory above it.
+//
+// A small /etc: what programs need to resolve names of users, libraries,
+// certificates, time zones and media types. Some of it is written here, the rest
+// copied from an allow list; passwords, keys, credentials and the configuration
+// of package managers (which may hold tokens) are not on it, and a file with a
+// private key in it is left out wherever it lies.
+//
+// Nothing of /root, /home, /var, /run or the caller's environment.
+//
+// The mask is made of names, at one moment. What holds without it: the mounts
+// are read-only, nosuid and nodev, and the sandbox's ids mean nothing to the
+// files of the host, so that a file which loses its world-readable bit later is
+// refused by its mode.
+//
+// # Fingerprint
+//
+// The tree is named by a fingerprint of what it was made from, see Fingerprint:
+// cheap enough to take at every start. A template lives in the layer store until
+// it is removed there; a machine that changed gets another one beside it.
+//
+// The package must not know sandboxes or backends; it mounts nothing.
+package image

@@ -1,0 +1,292 @@
+package layer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// maxTree bounds a tree.json while it is read, in bytes.
+const maxTree = 1 << 20
+
+// aside is the prefix of what is still being written. The name of a finished
+// tree never begins with it.
+const aside = "new-"
+
+var digestForm = regexp.MustCompile(`^(host|sha256)-[0-9a-f]{64}$`)
+
+// Valid says whether the digest has one of the two forms. A valid digest is safe
+// as the name of a directory.
+func (d Digest) Valid() bool { return digestForm.MatchString(string(d)) }
+
+// Store keeps trees below one directory, each in a directory that is named by
+// its digest:
+//
+//	<digest>/tree.json   the Tree
+//	<digest>/...         the files that build wrote
+//	new-*/               being written, or left by a process that died
+//
+// Several processes may use one directory at the same time.
+type Store struct{ dir string }
+
+// Open opens the store at dir, making it where it is missing, and removes what a
+// process that is gone left half-written.
+func Open(dir string) (*Store, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "layer store %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "layer store: %w", err)
+	}
+	s := &Store{dir: abs}
+	entries, err := os.ReadDir(abs)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "layer store: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), aside) {
+			if err := s.sweep(e.Name()); err != nil {
+				return nil, api.Errorf(api.KindInternal, "layer store: remove the half-written %s: %w", e.Name(), err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// sweep removes a half-written tree unless its writer still holds the lock.
+func (s *Store) sweep(name string) error {
+	dir := filepath.Join(s.dir, name)
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another process swept it, or renamed it into place
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil
+		}
+		return err
+	}
+	// The lock follows the directory through a rename; only what still has the
+	// old name is half-written.
+	return removeAll(dir)
+}
+
+// Dir is where the store lives.
+func (s *Store) Dir() string { return s.dir }
+
+// Put makes the tree of that digest unless it is there. build writes files below
+// dir, an empty directory with mode 0755 of its own, and returns the Tree; paths
+// of the Tree that lie below dir are moved along when the tree is renamed into
+// place. What build wrote is flushed before it becomes visible, so that a tree
+// that is found is whole, also after a power failure.
+//
+// When several Puts of one digest run at the same time, each builds and the
+// first one to finish wins; the others return the winner's tree.
+func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.Context, dir string) (Tree, error)) (Tree, error) {
+	if !digest.Valid() {
+		return Tree{}, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
+	}
+	if t, err := s.Resolve(digest); err == nil {
+		return t, nil
+	} else if api.KindOf(err) != api.KindNotFound {
+		return Tree{}, err
+	}
+	tmp, lock, err := s.writeAside()
+	if err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
+	}
+	defer removeAll(tmp) // a no-op once renamed
+	defer lock.Close()
+	if err := lock.Chmod(0o755); err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
+	}
+	tree, err := build(ctx, tmp)
+	if err != nil {
+		return Tree{}, err
+	}
+	final := filepath.Join(s.dir, string(digest))
+	tree = tree.moved(tmp, final)
+	tree.Digest = digest
+	if err := writeTree(tmp, tree); err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
+	}
+	if err := unix.Syncfs(int(lock.Fd())); err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return Tree{}, err
+	}
+	// RENAME_NOREPLACE so that a tree in use is never replaced below its users.
+	err = unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, final, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EEXIST) {
+		return s.Resolve(digest)
+	}
+	if err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: rename into place: %w", digest, err)
+	}
+	if d, err := os.Open(s.dir); err == nil {
+		defer d.Close()
+		if err := d.Sync(); err != nil {
+			return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
+		}
+	}
+	return tree, nil
+}
+
+// Resolve finds the tree of that digest; KindNotFound when it is not there.
+func (s *Store) Resolve(digest Digest) (Tree, error) {
+	if !digest.Valid() {
+		return Tree{}, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
+	}
+	f, err := os.Open(filepath.Join(s.dir, string(digest), "tree.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Tree{}, api.Errorf(api.KindNotFound, "layer %s is not in the store", digest).
+			WithHint("It is built when it is first needed; a restart of the daemon builds the host template.")
+	}
+	if err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
+	}
+	defer f.Close()
+	tree, err := readTree(f)
+	if err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: tree.json: %w", digest, err)
+	}
+	if tree.Digest != digest {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: tree.json names %q", digest, string(tree.Digest))
+	}
+	return tree, nil
+}
+
+// Has says whether the tree is there and whole.
+func (s *Store) Has(digest Digest) bool {
+	_, err := s.Resolve(digest)
+	return err == nil
+}
+
+// List names the trees of the store, sorted.
+func (s *Store) List() ([]Digest, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "layer store: %w", err)
+	}
+	var out []Digest
+	for _, e := range entries {
+		if d := Digest(e.Name()); d.Valid() {
+			out = append(out, d)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	return out, nil
+}
+
+// Remove removes a tree; nil when it is not there. Sandboxes that have it
+// mounted keep what they opened only: the caller makes sure that there is none.
+func (s *Store) Remove(digest Digest) error {
+	if !digest.Valid() {
+		return api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
+	}
+	// Renamed first: a removal that is cut short must not leave half a tree
+	// under a good name.
+	gone := filepath.Join(s.dir, aside+"gone-"+string(digest)+fmt.Sprintf("-%d", os.Getpid()))
+	err := os.Rename(filepath.Join(s.dir, string(digest)), gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = removeAll(gone)
+	}
+	if err != nil {
+		return api.Errorf(api.KindInternal, "layer %s: remove: %w", digest, err)
+	}
+	return nil
+}
+
+// writeAside makes a directory to build in and locks it.
+func (s *Store) writeAside() (string, *os.File, error) {
+	for {
+		tmp, err := os.MkdirTemp(s.dir, aside)
+		if err != nil {
+			return "", nil, err
+		}
+		lock, err := os.Open(tmp)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // swept by another process before it was locked
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+			lock.Close()
+			return "", nil, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(int(lock.Fd()), &st); err != nil || st.Nlink > 0 {
+			return tmp, lock, err
+		}
+		lock.Close()
+	}
+}
+
+// moved returns the tree with every path below from replaced by one below to.
+func (t Tree) moved(from, to string) Tree {
+	move := func(p string) string {
+		if rest, ok := strings.CutPrefix(p, from+"/"); ok {
+			return filepath.Join(to, rest)
+		}
+		if p == from {
+			return to
+		}
+		return p
+	}
+	t.Root = move(t.Root)
+	mounts := make([]Mount, len(t.Mounts))
+	for i, m := range t.Mounts {
+		lowers := make([]string, len(m.Lowers))
+		for j, l := range m.Lowers {
+			lowers[j] = move(l)
+		}
+		mounts[i] = Mount{Target: m.Target, Lowers: lowers}
+	}
+	t.Mounts = mounts
+	return t
+}
+
+func writeTree(dir string, t Tree) error {
+	b, err := json.MarshalIndent(t, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "tree.json"), b, 0o644)
+}
+
+// removeAll removes a directory also where build left directories without the
+// write bit.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,150 @@
+package layer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+const (
+	digestA = Digest("sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	digestB = Digest("host-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
+)
+
+func build(text string) func(context.Context, string) (Tree, error) {
+	return func(_ context.Context, dir string) (Tree, error) {
+		root := filepath.Join(dir, "root")
+		if err := os.Mkdir(root, 0o755); err != nil {
+			return Tree{}, err
+		}
+		if err := os.WriteFile(filepath.Join(root, "f"), []byte(text), 0o644); err != nil {
+			return Tree{}, err
+		}
+		return Tree{Root: root, Mounts: []Mount{{Target: "/usr", Lowers: []string{filepath.Join(dir, "mask"), "/usr"}}}, Path: "/usr/bin"}, nil
+	}
+}
+
+func TestPutResolveRemove(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, err := s.Resolve(digestA); api.KindOf(err) != api.KindNotFound {
+		t.Fatalf("an empty store resolves: %v", err)
+	}
+	put, err := s.Put(ctx, digestA, build("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(s.Dir(), string(digestA))
+	if put.Root != want+"/root" || put.Mounts[0].Lowers[0] != want+"/mask" || put.Mounts[0].Lowers[1] != "/usr" || put.Digest != digestA {
+		t.Errorf("the tree was not moved along: %+v", put)
+	}
+	got, err := s.Resolve(digestA)
+	if err != nil || got.Root != put.Root {
+		t.Errorf("Resolve: %+v, %v", got, err)
+	}
+	if _, err := s.Put(ctx, digestA, func(context.Context, string) (Tree, error) { return Tree{}, errors.New("built again") }); err != nil {
+		t.Errorf("a second Put: %v", err)
+	}
+	if _, err := s.Put(ctx, digestB, func(context.Context, string) (Tree, error) { return Tree{}, errors.New("no") }); err == nil || s.Has(digestB) {
+		t.Errorf("a failed build: %v", err)
+	}
+	list, err := s.List()
+	if err != nil || len(list) != 1 || list[0] != digestA {
+		t.Errorf("List: %v, %v", list, err)
+	}
+	entries, _ := os.ReadDir(s.Dir())
+	if len(entries) != 1 {
+		t.Errorf("a failed build left %v", entries)
+	}
+	for range 2 {
+		if err := s.Remove(digestA); err != nil {
+			t.Error(err)
+		}
+	}
+	if s.Has(digestA) {
+		t.Error("it is there after Remove")
+	}
+}
+
+func TestDigests(t *testing.T) {
+	s, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []Digest{"", "host-", "../x", digestA + "0", Digest(strings.ToUpper(string(digestA))), "md5-" + digestA[7:]} {
+		if _, err := s.Resolve(d); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%q: %v", string(d), err)
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "new-1/root"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("left: %v", entries)
+	}
+	// What is being written is not swept.
+	_, err = s.Put(context.Background(), digestA, func(ctx context.Context, tmp string) (Tree, error) {
+		if _, err := Open(dir); err != nil {
+			t.Error(err)
+		}
+		return build("x")(ctx, tmp)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConcurrentPuts(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			s, err := Open(dir) // as another process would
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			tree, err := s.Put(context.Background(), digestA, build("same"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if b, err := os.ReadFile(filepath.Join(tree.Root, "f")); err != nil || string(b) != "same" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+	wg.Wait()
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left: %v", entries)
+	}
+}
+
+func FuzzReadTree(f *testing.F) {
+	f.Add(`{"digest":"` + string(digestA) + `","root":"/x","mounts":[{"target":"/usr","lowers":["/usr"]}]}`)
+	f.Add(`{"digest":"host-","root":"x"}`)
+	f.Add(`{`)
+	f.Fuzz(func(t *testing.T, text string) {
+		tree, err := readTree(strings.NewReader(text))
+		if err == nil && (!tree.Digest.Valid() || !filepath.IsAbs(tree.Root)) {
+			t.Errorf("accepted %+v", tree)
+		}
+	})
+}
