@@ -1,0 +1,31 @@
+// Package store holds what every store of Hortus shares: the rows that are not
+// wire types, and the filters of its lists. The stores themselves are below it
+// (sqlite); each one passes the suite in storetest. Those who use a store
+// declare the few methods that they need, and so never name an implementation.
+//
+// # Promises of every store
+//
+// A method that returns nil has stored: the death of the process at any later
+// byte loses nothing. Errors are [hortus.dev/api.Error]s: KindNotFound names
+// what is not there, KindExists an identifier that is taken, KindConflict a
+// state that does not allow the change, KindInvalid a row that must not be kept.
+//
+// Final states are final. A sandbox that is ended or lost, a task that is done
+// and an exec that is exited or unknown keep that state; everything else of the
+// row may still be written (a late byte count, a receipt).
+//
+// Everything that exists is a row with its owner (one run of one daemon), the
+// owner's host, and a lease epoch that grows by one whenever the owner changes.
+// An exec has the owner of its sandbox, an attempt that of its task. A row names
+// only owners that were inserted, so that recovery can always ask whether the
+// owner's lock is free.
+//
+// Strings keep every byte, valid UTF-8 or not (package rowjson). Instants are
+// kept in microseconds and come back in UTC; the zero time stays zero. The cause
+// inside an api.Error is not kept, only its kind, message and hint.
+//
+// Output of programs is never stored here: an attempt has the paths of its
+// files.
+//
+// The package must not know SQL, files or events' meaning.
+package store

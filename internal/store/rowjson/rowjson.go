@@ -1,0 +1,161 @@
+package rowjson
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	firstHigh = '\uFDD0'
+	firstLow  = '\uFDE0'
+	lastLow   = '\uFDEF'
+)
+
+// mark begins every character of the range in UTF-8 (and a few others).
+var mark = []byte{0xEF, 0xB7}
+
+// Marshal encodes v, which it does not change. v holds plain data: strings,
+// numbers, slices, maps with string keys, pointers and structs of those. What
+// encodes itself (a time, a json.RawMessage) is taken as it comes.
+func Marshal(v any) ([]byte, error) {
+	if v == nil {
+		return json.Marshal(nil)
+	}
+	return json.Marshal(rewrite(reflect.ValueOf(v), escape).Interface())
+}
+
+// Unmarshal decodes what Marshal made into the value that v points to.
+func Unmarshal(data []byte, v any) error {
+	p := reflect.ValueOf(v)
+	if p.Kind() != reflect.Pointer || p.IsNil() {
+		return fmt.Errorf("rowjson: cannot decode into %T", v)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return err
+	}
+	if bytes.Contains(data, mark) {
+		p.Elem().Set(rewrite(p.Elem(), unescape))
+	}
+	return nil
+}
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// rewrite copies v with f applied to every string that JSON would show. What
+// holds no string is shared with the original.
+func rewrite(v reflect.Value, f func(string) string) reflect.Value {
+	t := v.Type()
+	if t.Implements(jsonMarshaler) || t.Implements(textMarshaler) {
+		return v
+	}
+	switch v.Kind() {
+	case reflect.String:
+		out := reflect.New(t).Elem()
+		out.SetString(f(v.String()))
+		return out
+	case reflect.Pointer:
+		if v.IsNil() {
+			return v
+		}
+		out := reflect.New(t.Elem())
+		out.Elem().Set(rewrite(v.Elem(), f))
+		return out
+	case reflect.Interface:
+		if v.IsNil() {
+			return v
+		}
+		out := reflect.New(t).Elem()
+		out.Set(rewrite(v.Elem(), f))
+		return out
+	case reflect.Slice:
+		if v.IsNil() || scalar(t.Elem().Kind()) {
+			return v
+		}
+		out := reflect.MakeSlice(t, v.Len(), v.Len())
+		for i := range v.Len() {
+			out.Index(i).Set(rewrite(v.Index(i), f))
+		}
+		return out
+	case reflect.Array:
+		out := reflect.New(t).Elem()
+		for i := range v.Len() {
+			out.Index(i).Set(rewrite(v.Index(i), f))
+		}
+		return out
+	case reflect.Map:
+		if v.IsNil() {
+			return v
+		}
+		out := reflect.MakeMapWithSize(t, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			out.SetMapIndex(rewrite(it.Key(), f), rewrite(it.Value(), f))
+		}
+		return out
+	case reflect.Struct:
+		out := reflect.New(t).Elem()
+		out.Set(v)
+		for i := range t.NumField() {
+			if field := t.Field(i); field.IsExported() && field.Tag.Get("json") != "-" {
+				out.Field(i).Set(rewrite(v.Field(i), f))
+			}
+		}
+		return out
+	}
+	return v
+}
+
+func scalar(k reflect.Kind) bool { return reflect.Bool <= k && k <= reflect.Complex128 }
+
+// escape gives text that JSON keeps.
+func escape(s string) string {
+	if utf8.ValidString(s) && !strings.Contains(s, string(mark)) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 16)
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || firstHigh <= r && r <= lastLow {
+			for _, c := range []byte(s[i : i+n]) {
+				b.WriteRune(firstHigh + rune(c>>4))
+				b.WriteRune(firstLow + rune(c&15))
+			}
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// unescape undoes escape. Characters of the range that escape cannot have made
+// stay as they are.
+func unescape(s string) string {
+	if !strings.Contains(s, string(mark)) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); {
+		high, n := utf8.DecodeRuneInString(s[i:])
+		if firstHigh <= high && high < firstLow {
+			low, m := utf8.DecodeRuneInString(s[i+n:])
+			if firstLow <= low && low <= lastLow {
+				b.WriteByte(byte(high-firstHigh)<<4 | byte(low-firstLow))
+				i += n + m
+				continue
+			}
+		}
+		b.WriteString(s[i : i+n])
+		i += n
+	}
+	return b.String()
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Owner is one run of one daemon on one host. While it lives it holds the lock
+// on the file LockPath; whoever can take that lock knows that the owner is gone.
+type Owner struct {
+	ID       api.OwnerID
+	Host     string // the host's name for itself
+	LockPath string // an absolute path on that host
+	PID      int    // for people; no proof of anything
+	// EndedAt is zero until the owner left or was found dead.
+	StartedAt, EndedAt time.Time
+}
+
+// SandboxFilter selects sandboxes. A zero field does not filter.
+type SandboxFilter struct {
+	States []api.SandboxState
+	Owner  api.OwnerID
+	// NotOwner leaves out the sandboxes of one owner; those without any stay.
+	NotOwner api.OwnerID
+	Task     api.TaskID
+	Limit    int // the most rows; 0 means all
+}
+
+// ExecFilter selects commands. A zero field does not filter.
+type ExecFilter struct {
+	Sandbox api.SandboxID
+	States  []api.ExecState
+	Limit   int // the most rows; 0 means all
+}
+
+// TaskFilter selects tasks. A zero field does not filter.
+type TaskFilter struct {
+	States []api.TaskState
+	Owner  api.OwnerID
+	// NotOwner leaves out the tasks of one owner; those without any stay.
+	NotOwner api.OwnerID
+	Limit    int // the most rows; 0 means all
+	// WithAttempts reads each task's attempts too.
+	WithAttempts bool
+}

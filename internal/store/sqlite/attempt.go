@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store/rowjson"
+)
+
+// PutAttempt stores an attempt of a task, or replaces the one of that number.
+// It has the task's owner. Numbers count from 1; a lower one is KindInvalid.
+func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
+	if a.N < 1 {
+		return api.Errorf(api.KindInvalid, "attempt %d of task %s: attempts count from 1", a.N, task)
+	}
+	doc, err := rowjson.Marshal(a)
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "attempt %d of task %s: %w", a.N, task, err)
+	}
+	r, err := db.write.ExecContext(ctx, `INSERT INTO attempt
+		(task, n, owner, host, lease_epoch, sandbox, started_at, ended_at, stdout_path, stderr_path, doc)
+		SELECT id, ?2, owner, host, lease_epoch, ?3, ?4, ?5, ?6, ?7, ?8 FROM task WHERE id = ?1
+		ON CONFLICT (task, n) DO UPDATE SET
+			owner = excluded.owner, host = excluded.host, lease_epoch = excluded.lease_epoch,
+			sandbox = excluded.sandbox, started_at = excluded.started_at, ended_at = excluded.ended_at,
+			stdout_path = excluded.stdout_path, stderr_path = excluded.stderr_path, doc = excluded.doc`,
+		string(task), a.N, null(a.Sandbox), micros(a.StartedAt), micros(a.EndedAt), a.StdoutPath, a.StderrPath, string(doc))
+	if err != nil {
+		return failed(ctx, err, "store attempt %d of task %s", a.N, task)
+	}
+	if !changed(r) {
+		return notFound("task", string(task))
+	}
+	return nil
+}
+
+func attempts(ctx context.Context, r runner, task api.TaskID) ([]api.Attempt, error) {
+	return list(ctx, r, "attempts of task "+string(task), scanAttempt,
+		`SELECT n, sandbox, started_at, ended_at, stdout_path, stderr_path, doc FROM attempt WHERE task = ? ORDER BY n`, string(task))
+}
+
+func scanAttempt(r scanner) (a api.Attempt, err error) {
+	var n int
+	var sandbox sql.NullString
+	var started, ended sql.NullInt64
+	var stdout, stderr, doc string
+	if err := r.Scan(&n, &sandbox, &started, &ended, &stdout, &stderr, &doc); err != nil {
+		return a, err
+	}
+	if err := rowjson.Unmarshal([]byte(doc), &a); err != nil {
+		return a, api.Errorf(api.KindInternal, "the row of attempt %d is damaged: %w", n, err)
+	}
+	a.N, a.Sandbox, a.StdoutPath, a.StderrPath = n, api.SandboxID(sandbox.String), stdout, stderr
+	a.StartedAt, a.EndedAt = instant(started), instant(ended)
+	return a, nil
+}

@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"hortus.dev/api"
+)
+
+// failed gives an error of the driver its kind. The format says what was done.
+func failed(ctx context.Context, err error, format string, args ...any) *api.Error {
+	what := fmt.Sprintf(format, args...)
+	var already *api.Error
+	if errors.As(err, &already) {
+		e := api.Errorf(already.Kind, "%s: %w", what, err)
+		e.Hint = already.Hint
+		return e
+	}
+	// An interrupted statement reports the interruption, not its reason.
+	if cause := ctx.Err(); cause != nil {
+		return api.Errorf(api.KindOf(cause), "%s: %w", what, cause)
+	}
+	switch code(err) & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return api.Errorf(api.KindUnavailable, "%s: %w", what, err).
+			WithHint("another process holds the database; try again")
+	case sqlite3.SQLITE_FULL:
+		return api.Errorf(api.KindExhausted, "%s: %w", what, err).WithHint("free space on the disk of the database")
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return api.Errorf(api.KindInternal, "%s: %w", what, err).
+			WithHint("the file is damaged or not a database; restore a backup of it, or use another --data-dir")
+	}
+	// The text is database/sql's own; it exports no value for it.
+	if errors.Is(err, sql.ErrConnDone) || err.Error() == "sql: database is closed" || err.Error() == "sql: statement is closed" {
+		return api.Errorf(api.KindUnavailable, "%s: the database is closed", what)
+	}
+	return api.Errorf(api.KindInternal, "%s: %w", what, err)
+}
+
+// code is SQLite's extended result code, or 0.
+func code(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// insertFailed is failed for an insert: a taken key is KindExists, and an owner
+// or parent that is not there is KindNotFound.
+func insertFailed(ctx context.Context, err error, what, id, refersTo string) *api.Error {
+	switch code(err) {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return api.Errorf(api.KindExists, "%s %s exists already", what, id)
+	}
+	return updateFailed(ctx, err, what, id, refersTo)
+}
+
+func updateFailed(ctx context.Context, err error, what, id, refersTo string) *api.Error {
+	if code(err) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
+		return api.Errorf(api.KindNotFound, "%s %s refers to %s, which does not exist", what, id, refersTo)
+	}
+	return failed(ctx, err, "store %s %s", what, id)
+}
+
+func notFound(what, id string) *api.Error {
+	return api.Errorf(api.KindNotFound, "there is no %s %.64q", what, id)
+}
+
+// micros is an instant as it is kept: nil for the zero time.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+func instant(n sql.NullInt64) time.Time {
+	if !n.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(n.Int64).UTC()
+}
+
+// null keeps an empty identifier as NULL, so that it refers to nothing.
+func null[S ~string](s S) any {
+	if s == "" {
+		return nil
+	}
+	return string(s)
+}

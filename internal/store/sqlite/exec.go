@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
+)
+
+const (
+	insertExecSQL = `INSERT INTO exec
+		(id, sandbox, owner, host, lease_epoch, state, started_at, ended_at, doc)
+		SELECT ?1, id, owner, host, lease_epoch, ?3, ?4, ?5, ?6 FROM sandbox WHERE id = ?2`
+	updateExecSQL = `UPDATE exec SET state = ?3, started_at = ?4, ended_at = ?5, doc = ?6
+		WHERE id = ?1 AND sandbox = ?2 AND (state = ?3 OR state NOT IN ('exited', 'unknown'))`
+)
+
+const execColumns = `id, sandbox, state, started_at, ended_at, doc`
+
+func execArgs(e api.Exec) ([]any, error) {
+	err := complete("exec", string(e.ID), !e.StartedAt.IsZero(), string(e.State),
+		string(api.ExecRunning), string(api.ExecExited), string(api.ExecUnknown))
+	if err != nil {
+		return nil, err
+	}
+	doc, err := rowjson.Marshal(e)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "exec %s: %w", e.ID, err)
+	}
+	return []any{string(e.ID), string(e.Sandbox), string(e.State), micros(e.StartedAt), micros(e.EndedAt), string(doc)}, nil
+}
+
+// InsertExec stores a new command of a sandbox that is stored already. It has
+// the sandbox's owner.
+func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
+	args, err := execArgs(e)
+	if err != nil {
+		return err
+	}
+	r, err := db.insertExec.ExecContext(ctx, args...)
+	if err != nil {
+		return insertFailed(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
+	}
+	if !changed(r) {
+		return notFound("sandbox", string(e.Sandbox))
+	}
+	return nil
+}
+
+// UpdateExec replaces a command's row. Its sandbox cannot change (KindInvalid),
+// nor can a final state (KindConflict).
+func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
+	args, err := execArgs(e)
+	if err != nil {
+		return err
+	}
+	r, err := db.updateExec.ExecContext(ctx, args...)
+	if err != nil {
+		return failed(ctx, err, "store exec %s", e.ID)
+	}
+	if changed(r) {
+		return nil
+	}
+	// Why it changed nothing.
+	return db.inTx(ctx, "exec "+string(e.ID), func(tx *sql.Tx) error {
+		var sandbox string
+		err := tx.QueryRowContext(ctx, `SELECT sandbox FROM exec WHERE id = ?`, string(e.ID)).Scan(&sandbox)
+		if err == nil && sandbox != string(e.Sandbox) {
+			return api.Errorf(api.KindInvalid, "exec %s is of sandbox %s, not of %.64q", e.ID, sandbox, e.Sandbox)
+		}
+		return refused(ctx, tx, "exec", "exec", string(e.ID), string(e.State))
+	})
+}
+
+// Exec reads one command.
+func (db *DB) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
+	return get(ctx, db.read, "exec", string(id), scanExec, `SELECT `+execColumns+` FROM exec WHERE id = ?`)
+}
+
+// Execs lists commands, newest first.
+func (db *DB) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
+	if err := checkLimit("execs", f.Limit); err != nil {
+		return nil, err
+	}
+	var w where
+	w.is("sandbox", string(f.Sandbox))
+	in(&w, "state", f.States)
+	q, args := w.selectSQL(execColumns, "exec", "started_at DESC, seq DESC", f.Limit)
+	return list(ctx, db.read, "execs", scanExec, q, args...)
+}
+
+func scanExec(r scanner) (e api.Exec, err error) {
+	var id, sandbox, state, doc string
+	var started, ended sql.NullInt64
+	if err := r.Scan(&id, &sandbox, &state, &started, &ended, &doc); err != nil {
+		return e, err
+	}
+	if err := rowjson.Unmarshal([]byte(doc), &e); err != nil {
+		return e, api.Errorf(api.KindInternal, "the row of exec %s is damaged: %w", id, err)
+	}
+	e.ID, e.Sandbox, e.State = api.ExecID(id), api.SandboxID(sandbox), api.ExecState(state)
+	e.StartedAt, e.EndedAt = instant(started), instant(ended)
+	return e, nil
+}

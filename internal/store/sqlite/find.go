@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// FindTask finds the task whose identifier begins with prefix, which may lack
+// the leading "t". KindNotFound if there is none; KindInvalid if there are
+// several, with some of them in the message, and for an empty prefix.
+func (db *DB) FindTask(ctx context.Context, prefix string) (api.TaskID, error) {
+	id, err := db.find(ctx, "task", "t", prefix)
+	return api.TaskID(id), err
+}
+
+// FindSandbox is FindTask for sandboxes, whose leading letter is "i".
+func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
+	id, err := db.find(ctx, "sandbox", "i", prefix)
+	return api.SandboxID(id), err
+}
+
+// maxPrefix is more than any identifier has, in bytes.
+const maxPrefix = 64
+
+// named bounds the matches that an error names.
+const named = 5
+
+func (db *DB) find(ctx context.Context, table, letter, prefix string) (string, error) {
+	if prefix == "" {
+		return "", api.Errorf(api.KindInvalid, "the id of a %s is missing", table)
+	}
+	if len(prefix) > maxPrefix {
+		return "", notFound(table, prefix)
+	}
+	// Ranges of the identifiers' own order, so that no character of the prefix
+	// means anything but itself.
+	query := `SELECT id FROM ` + table + ` WHERE id >= ?1 AND id < ?2 OR id >= ?3 AND id < ?4 ORDER BY id LIMIT ?5`
+	scan := func(s scanner) (id string, err error) { return id, s.Scan(&id) }
+	matches, err := list(ctx, db.read, table+" ids", scan, query,
+		prefix, after(prefix), letter+prefix, after(letter+prefix), named+1)
+	if err != nil {
+		return "", err
+	}
+	switch len(matches) {
+	case 0:
+		return "", notFound(table, prefix)
+	case 1:
+		return matches[0], nil
+	}
+	for _, id := range matches {
+		if id == prefix {
+			return id, nil
+		}
+	}
+	more := ""
+	if len(matches) > named {
+		matches, more = matches[:named], " and more"
+	}
+	return "", api.Errorf(api.KindInvalid, "%s %q is ambiguous: %s%s", table, prefix, strings.Join(matches, ", "), more).
+		WithHint("give more characters of the id")
+}
+
+// after is the least string above everything that begins with prefix, which is
+// not empty. An identifier has no byte 0xFF, so such a prefix matches nothing
+// and any bound will do.
+func after(prefix string) string {
+	b := []byte(prefix)
+	if last := len(b) - 1; b[last] < 0xFF {
+		b[last]++
+	}
+	return string(b)
+}

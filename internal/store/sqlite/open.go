@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"hortus.dev/api"
+)
+
+// Config says where the database is.
+type Config struct {
+	// Path of the database file. Its directory must exist; the file is made
+	// with mode 0600 if it does not, and set to that mode if it does.
+	Path string
+	// Logger gets migrations and backups; nil drops them.
+	Logger *slog.Logger
+}
+
+// DB is an open database. Its methods may be called at the same time.
+type DB struct {
+	write *sql.DB // one connection; transactions take the write lock at their begin
+	read  *sql.DB // read-only connections
+
+	// Statements on the path of every event, command and sandbox; parsing one
+	// costs as much as running it.
+	appendEvent, readEvents          *sql.Stmt
+	insertExec, updateExec           *sql.Stmt
+	insertSandbox, updateSandboxSame *sql.Stmt
+}
+
+// readers bounds the read-only connections. Each has a page cache of its own.
+const readers = 4
+
+// Open opens a database, which it creates or migrates where that is needed. ctx
+// bounds the opening only. The kind of an error is KindConflict for a file that
+// a newer binary wrote or that is not a database of Hortus (neither is changed),
+// and KindNotFound if the directory does not exist.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	return open(ctx, cfg, embedded())
+}
+
+func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) {
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	path, err := filepath.Abs(cfg.Path)
+	if err != nil || cfg.Path == "" {
+		return nil, api.Errorf(api.KindInvalid, "database path %q: not a path", cfg.Path)
+	}
+	if err := makeFile(path, log); err != nil {
+		return nil, err
+	}
+	var cleanup []*sql.DB
+	defer func() {
+		if err != nil {
+			for _, p := range cleanup {
+				p.Close()
+			}
+		}
+	}()
+	pool := func(dsn string, n int) (*sql.DB, error) {
+		p, err := sql.Open("sqlite", dsn)
+		if err != nil {
+			return nil, failed(ctx, err, "open database %s", path)
+		}
+		p.SetMaxOpenConns(n)
+		p.SetMaxIdleConns(n)
+		cleanup = append(cleanup, p)
+		return p, nil
+	}
+
+	// The read-only connections come first: the schema is checked through one,
+	// so a file that is refused is not written to.
+	db := &DB{}
+	if db.read, err = pool(dsn(path, readOnly), readers); err != nil {
+		return nil, err
+	}
+	m := migrator{path: path, fsys: migrations, read: db.read, log: log}
+	if err := m.run(ctx); err != nil {
+		return nil, err
+	}
+	if db.write, err = pool(dsn(path, readWrite), 1); err != nil {
+		return nil, err
+	}
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		pool *sql.DB
+		sql  string
+	}{
+		{&db.appendEvent, db.write, appendEventSQL}, {&db.readEvents, db.read, readEventsSQL},
+		{&db.insertExec, db.write, insertExecSQL}, {&db.updateExec, db.write, updateExecSQL},
+		{&db.insertSandbox, db.write, insertSandboxSQL}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
+	} {
+		if *p.stmt, err = p.pool.PrepareContext(ctx, p.sql); err != nil {
+			return nil, failed(ctx, err, "open database %s", path)
+		}
+	}
+	return db, nil
+}
+
+// Close waits for the calls that are running and closes the file. Later calls
+// fail with KindUnavailable.
+func (db *DB) Close() error {
+	// The writer is last: the last connection to close folds the write-ahead
+	// log into the file, which a read-only one cannot.
+	var err error
+	for _, stmt := range []*sql.Stmt{db.appendEvent, db.readEvents, db.insertExec, db.updateExec, db.insertSandbox, db.updateSandboxSame} {
+		err = errors.Join(err, stmt.Close())
+	}
+	err = errors.Join(err, db.read.Close(), db.write.Close())
+	if err != nil {
+		return failed(context.Background(), err, "close the database")
+	}
+	return nil
+}
+
+// The parameters of the two sorts of connections. SQLite makes the files of its
+// write-ahead log with the mode of the database file.
+const (
+	readOnly  = "mode=ro&_pragma=busy_timeout(5000)"
+	readWrite = "mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)" +
+		"&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)"
+	// Foreign keys are checked at the end of a migration instead of at each
+	// statement, so that it can rebuild a table that others refer to.
+	migrating = "mode=rw&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(0)"
+)
+
+// dsn names a database whose path may hold any character.
+func dsn(path, params string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + params
+}
+
+// makeFile makes an empty file of mode 0600, which SQLite takes for an empty
+// database, or makes sure that the one that is there is private.
+func makeFile(path string, log *slog.Logger) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return api.Errorf(api.KindNotFound, "database %s: its directory does not exist", path)
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return api.Errorf(api.KindInternal, "make database: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "open database: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return api.Errorf(api.KindConflict, "database %s is not a regular file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return api.Errorf(api.KindInternal, "database is open to other users: %w", err)
+		}
+		log.Warn("the database was open to other users; its mode is 0600 now", "path", path, "was", info.Mode().Perm().String())
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// withMigrations is the binary's set of migrations plus others.
+func withMigrations(t *testing.T, more map[string]string) fs.FS {
+	t.Helper()
+	all := fstest.MapFS{}
+	names, err := fs.Glob(embedded(), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		data, err := fs.ReadFile(embedded(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = &fstest.MapFile{Data: data}
+	}
+	for name, text := range more {
+		all[name] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + text)}
+	}
+	return all
+}
+
+// filled makes a closed database with one task.
+func filled(t *testing.T) (path string, id api.TaskID) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "hortus.db")
+	db, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id = api.NewTaskID()
+	if err := db.InsertTask(t.Context(), api.Task{ID: id, State: api.TaskRunning, CreatedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, id
+}
+
+func files(t *testing.T, path string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func wantFiles(t *testing.T, path string, want ...string) {
+	t.Helper()
+	if got := files(t, path); !slices.Equal(got, want) {
+		t.Errorf("files %v, want %v", got, want)
+	}
+}
+
+func sum(t *testing.T, path string) [32]byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha256.Sum256(data)
+}
+
+func hasTask(t *testing.T, path string, id api.TaskID) {
+	t.Helper()
+	db := openTest(t, path)
+	if _, err := db.Task(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPragmas(t *testing.T) {
+	db := newTest(t)
+	for _, pool := range []*sql.DB{db.write, db.read} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "busy_timeout": "5000"} {
+			var got string
+			if err := pool.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("%s is %q (%v), want %q", pragma, got, err, want)
+			}
+		}
+	}
+	for pragma, want := range map[string]int{"synchronous": 1, "foreign_keys": 1} {
+		var got int
+		if err := db.write.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %d (%v), want %d", pragma, got, err, want)
+		}
+	}
+	if _, err := db.read.Exec("DELETE FROM event"); err == nil {
+		t.Error("a reading connection can write")
+	}
+}
+
+func TestFileModes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hortus.db")
+	db := openTest(t, path)
+	if _, err := db.AppendEvent(t.Context(), api.Stream{Kind: "task", ID: "t"}, "x", time.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, path, "hortus.db", "hortus.db-shm", "hortus.db-wal")
+	for _, name := range files(t, path) {
+		info, err := os.Stat(filepath.Join(filepath.Dir(path), name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v (%v)", name, info.Mode(), err)
+		}
+	}
+
+	path, id := filled(t)
+	if err := os.Chmod(path, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	hasTask(t, path, id)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("an open mode stayed %v (%v)", info.Mode(), err)
+	}
+}
+
+func TestStrangePath(t *testing.T) {
+	for _, name := range []string{"a?mode=memory", "b#c", "d%41", "e f", "g\xff", "file:h"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		openTest(t, path)
+		if got := files(t, path); !slices.Contains(got, name) || len(got) != 3 {
+			t.Errorf("%q made files %q", name, got)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("no database\n"), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(dir, "foreign")
+	other, err := sql.Open("sqlite", foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec("CREATE TABLE theirs (x)"); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	for _, test := range []struct {
+		path string
+		kind api.Kind
+	}{
+		{"", api.KindInvalid},
+		{filepath.Join(dir, "missing", "hortus.db"), api.KindNotFound},
+		{dir, api.KindConflict},
+		{foreign, api.KindConflict},
+		{text, api.KindInternal},
+	} {
+		var before [32]byte
+		if test.path == text || test.path == foreign {
+			before = sum(t, test.path)
+		}
+		_, err := Open(t.Context(), Config{Path: test.path})
+		if api.KindOf(err) != test.kind {
+			t.Errorf("%q: %v, want kind %s", test.path, err, test.kind)
+		}
+		if before != [32]byte{} && before != sum(t, test.path) {
+			t.Errorf("%q was changed", test.path)
+		}
+	}
+	wantFiles(t, text, "foreign", "text")
+}
+
+func TestNewerSchemaRefused(t *testing.T) {
+	path, id := filled(t)
+	newer := withMigrations(t, map[string]string{"00007_more.sql": "CREATE TABLE more (x INTEGER);"})
+	db, err := open(t.Context(), Config{Path: path}, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	before := sum(t, path)
+
+	_, err = Open(t.Context(), Config{Path: path})
+	if api.KindOf(err) != api.KindConflict {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(err.Error(), "version 7") || !strings.Contains(err.Error(), "version 1") {
+		t.Errorf("the message does not name both versions: %v", err)
+	}
+	if !strings.Contains(api.HintOf(err), "--data-dir") {
+		t.Errorf("hint %q", api.HintOf(err))
+	}
+	if sum(t, path) != before {
+		t.Error("the refused database was changed")
+	}
+	// A read-only connection cannot remove the empty log that it had to make.
+	wantFiles(t, path, "hortus.db", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v1")
+	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
+		t.Errorf("the refused database has a log: %v (%v)", info, err)
+	}
+
+	db, err = open(t.Context(), Config{Path: path}, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Task(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBackupBeforeMigration(t *testing.T) {
+	path, id := filled(t)
+	wantFiles(t, path, "hortus.db") // none for the first schema of a new file
+	taken := path + ".bak-v1"
+	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".bak-v1.partial", []byte("left by a crash"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cfg := Config{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	db, err := open(t.Context(), cfg, withMigrations(t, map[string]string{
+		"00002_a.sql": "DELETE FROM task;", "00003_b.sql": "ALTER TABLE task ADD COLUMN b TEXT;"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, path, "hortus.db", "hortus.db.bak-v1", "hortus.db.bak-v1.2")
+	if data, _ := os.ReadFile(taken); string(data) != "precious" {
+		t.Errorf("an existing backup was replaced by %q", data)
+	}
+	if !strings.Contains(log.String(), taken+".2") {
+		t.Errorf("the log does not name the backup: %s", &log)
+	}
+	info, err := os.Stat(taken + ".2")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("backup mode %v (%v)", info.Mode(), err)
+	}
+	// The copy is a database of its own, with the schema and rows of before.
+	hasTask(t, taken+".2", id)
+}
+
+func TestFailedMigrationLeavesOldDatabase(t *testing.T) {
+	for name, bad := range map[string]string{
+		"bad statement": "CREATE TABLE half (x INTEGER); INSERT INTO missing VALUES (1);",
+		"broken reference": `INSERT INTO attempt (task, n, host, lease_epoch, stdout_path, stderr_path, doc)
+			VALUES ('nobody', 1, '', 1, '', '', '{}');`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, id := filled(t)
+			before := sum(t, path)
+			fsys := withMigrations(t, map[string]string{"00002_good.sql": "DROP TABLE event; DELETE FROM task;", "00003_bad.sql": bad})
+			_, err := open(t.Context(), Config{Path: path}, fsys)
+			if err == nil {
+				t.Fatal("a bad migration passed")
+			}
+			if !strings.Contains(err.Error(), "from version 1 to 3") || api.HintOf(err) == "" {
+				t.Errorf("%v (hint %q)", err, api.HintOf(err))
+			}
+			if sum(t, path) != before {
+				t.Error("the failed migration changed the file")
+			}
+			// The binary of before still works with it, the good first
+			// migration included in what was undone.
+			db := openTest(t, path)
+			if _, err := db.Task(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			if _, err := db.AppendEvent(t.Context(), api.Stream{Kind: "task", ID: string(id)}, "x", time.Now(), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestMigrationCanceled(t *testing.T) {
+	path, id := filled(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := open(ctx, Config{Path: path}, withMigrations(t, map[string]string{"00002_endless.sql": `CREATE TABLE n AS
+		WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c;`}))
+	if api.KindOf(err) != api.KindTimeout {
+		t.Fatalf("got %v", err)
+	}
+	hasTask(t, path, id)
+}
+
+// TestRebuildTable does what SQLite needs for most changes of a table that
+// others refer to.
+func TestRebuildTable(t *testing.T) {
+	path, id := filled(t)
+	db := openTest(t, path)
+	if err := db.PutAttempt(t.Context(), id, api.Attempt{N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	db2, err := open(t.Context(), Config{Path: path}, withMigrations(t, map[string]string{"00002_rebuild.sql": `
+		CREATE TABLE task2 (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT, host TEXT, lease_epoch INTEGER,
+			state TEXT, created_at INTEGER, ended_at INTEGER, doc TEXT);
+		INSERT INTO task2 SELECT * FROM task;
+		DROP TABLE task;
+		ALTER TABLE task2 RENAME TO task;`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db2.Close()
+	got, err := db2.Task(t.Context(), id)
+	if err != nil || len(got.Attempts) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestConcurrentOpen(t *testing.T) {
+	fresh := filepath.Join(t.TempDir(), "hortus.db")
+	old, id := filled(t)
+	newer := withMigrations(t, map[string]string{"00002_x.sql": "CREATE TABLE x (y INTEGER);"})
+	for _, test := range []struct {
+		path string
+		fsys fs.FS
+	}{{fresh, embedded()}, {old, newer}} {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				db, err := open(t.Context(), Config{Path: test.path}, test.fsys)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer db.Close()
+				if _, err := db.AppendEvent(t.Context(), api.Stream{Kind: "task", ID: "t"}, "x", time.Now(), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		db, err := open(t.Context(), Config{Path: test.path}, test.fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		events, err := db.ReadEvents(t.Context(), api.Stream{Kind: "task", ID: "t"}, 0, 100)
+		if err != nil || len(events) != 8 {
+			t.Errorf("%d events of 8 (%v)", len(events), err)
+		}
+		if test.path == old {
+			if _, err := db.Task(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := os.Stat(old + ".bak-v1.2"); err == nil {
+		t.Error("two backups of one migration")
+	}
+}
+
+func TestClosed(t *testing.T) {
+	db, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "hortus.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Task(t.Context(), "t")
+	if api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("read: %v", err)
+	}
+	_, err = db.AppendEvent(t.Context(), api.Stream{Kind: "task", ID: "t"}, "x", time.Now(), nil)
+	if api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("append: %v", err)
+	}
+	if err := db.EndOwner(t.Context(), "o", time.Now()); api.KindOf(err) != api.KindUnavailable {
+		t.Errorf("write: %v", err)
+	}
+}

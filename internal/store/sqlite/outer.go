@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+)
+
+// outer is one transaction on one connection, in which every transaction that
+// is begun through db is a savepoint. goose commits after each migration; in an
+// outer transaction all of them take effect together or not at all.
+type outer struct {
+	db  *sql.DB
+	raw sqliteConn
+}
+
+// sqliteConn is what the driver's connections can do.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+func beginOuter(ctx context.Context, d driver.Driver, dsn string) (*outer, error) {
+	c, err := d.Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := c.(sqliteConn)
+	if !ok {
+		c.Close()
+		return nil, errors.New("the driver's connection lacks a method")
+	}
+	if _, err := raw.ExecContext(ctx, "BEGIN IMMEDIATE", nil); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	db := sql.OpenDB(outerConnector{conn: outerConn{raw}, driver: d})
+	db.SetMaxOpenConns(1)
+	return &outer{db: db, raw: raw}, nil
+}
+
+func (o *outer) commit(ctx context.Context) error {
+	_, err := o.raw.ExecContext(ctx, "COMMIT", nil)
+	return err
+}
+
+// close ends the connection; SQLite rolls back what was not committed.
+func (o *outer) close() error {
+	return errors.Join(o.db.Close(), o.raw.Close())
+}
+
+// outerConnector hands out the one connection, again and again.
+type outerConnector struct {
+	conn   outerConn
+	driver driver.Driver
+}
+
+func (c outerConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
+func (c outerConnector) Driver() driver.Driver                        { return c.driver }
+
+type outerConn struct{ sqliteConn }
+
+// Close leaves the connection to its outer transaction.
+func (c outerConn) Close() error { return nil }
+
+func (c outerConn) Begin() (driver.Tx, error) {
+	return c.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+func (c outerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	if _, err := c.ExecContext(ctx, "SAVEPOINT migration", nil); err != nil {
+		return nil, err
+	}
+	return savepoint{c}, nil
+}
+
+type savepoint struct{ conn outerConn }
+
+func (s savepoint) Commit() error {
+	_, err := s.conn.ExecContext(context.Background(), "RELEASE migration", nil)
+	return err
+}
+
+func (s savepoint) Rollback() error {
+	_, err := s.conn.ExecContext(context.Background(), "ROLLBACK TO migration; RELEASE migration", nil)
+	return err
+}

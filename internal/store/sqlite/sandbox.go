@@ -1,0 +1,121 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
+)
+
+const sandboxColumns = `id, owner, state, task, created_at, expires_at, ended_at, doc`
+
+func checkSandbox(s api.Sandbox) error {
+	return complete("sandbox", string(s.ID), !s.CreatedAt.IsZero(), string(s.State),
+		string(api.SandboxStarting), string(api.SandboxRunning), string(api.SandboxPaused), string(api.SandboxEnded), string(api.SandboxLost))
+}
+
+func sandboxArgs(s api.Sandbox) ([]any, error) {
+	if err := checkSandbox(s); err != nil {
+		return nil, err
+	}
+	doc, err := rowjson.Marshal(s)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "sandbox %s: %w", s.ID, err)
+	}
+	return []any{string(s.ID), null(s.Owner), string(s.State), null(s.Task),
+		micros(s.CreatedAt), micros(s.ExpiresAt), micros(s.EndedAt), string(doc)}, nil
+}
+
+const (
+	insertSandboxSQL = `INSERT INTO sandbox
+		(id, owner, host, lease_epoch, state, task, created_at, expires_at, ended_at, doc)
+		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6, ?7, ?8)`
+	// updateSandboxSameSQL serves the usual update, which keeps the owner.
+	updateSandboxSameSQL = `UPDATE sandbox SET
+		state = ?3, task = ?4, created_at = ?5, expires_at = ?6, ended_at = ?7, doc = ?8
+		WHERE id = ?1 AND owner IS ?2 AND (state = ?3 OR state NOT IN ('ended', 'lost'))`
+)
+
+// InsertSandbox stores a new sandbox. Its owner, if any, must be stored already.
+func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
+	args, err := sandboxArgs(s)
+	if err != nil {
+		return err
+	}
+	_, err = db.insertSandbox.ExecContext(ctx, args...)
+	if err != nil {
+		return insertFailed(ctx, err, "sandbox", string(s.ID), "owner "+string(s.Owner))
+	}
+	return nil
+}
+
+// UpdateSandbox replaces a sandbox's row. A new owner raises the lease epoch and
+// takes over the sandbox's execs. A final state cannot change: KindConflict.
+func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
+	args, err := sandboxArgs(s)
+	if err != nil {
+		return err
+	}
+	if r, err := db.updateSandboxSame.ExecContext(ctx, args...); err != nil {
+		return failed(ctx, err, "store sandbox %s", s.ID)
+	} else if changed(r) {
+		return nil
+	}
+	// The owner changes, or something is wrong.
+	return db.inTx(ctx, "sandbox "+string(s.ID), func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `UPDATE sandbox SET
+			owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
+			lease_epoch = lease_epoch + (owner IS NOT ?2),
+			state = ?3, task = ?4, created_at = ?5, expires_at = ?6, ended_at = ?7, doc = ?8
+			WHERE id = ?1 AND (state = ?3 OR state NOT IN ('ended', 'lost'))`, args...)
+		if err != nil {
+			return updateFailed(ctx, err, "sandbox", string(s.ID), "owner "+string(s.Owner))
+		}
+		if !changed(r) {
+			return refused(ctx, tx, "sandbox", "sandbox", string(s.ID), string(s.State))
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE exec SET (owner, host, lease_epoch) =
+			(SELECT owner, host, lease_epoch FROM sandbox WHERE id = ?1) WHERE sandbox = ?1 AND owner IS NOT ?2`, args[:2]...)
+		if err != nil {
+			return failed(ctx, err, "store the owner of sandbox %s", s.ID)
+		}
+		return nil
+	})
+}
+
+// Sandbox reads one sandbox.
+func (db *DB) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return get(ctx, db.read, "sandbox", string(id), scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox WHERE id = ?`)
+}
+
+// Sandboxes lists sandboxes, newest first.
+func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error) {
+	if err := checkLimit("sandboxes", f.Limit); err != nil {
+		return nil, err
+	}
+	var w where
+	in(&w, "state", f.States)
+	w.is("owner", string(f.Owner))
+	w.not("owner", string(f.NotOwner))
+	w.is("task", string(f.Task))
+	q, args := w.selectSQL(sandboxColumns, "sandbox", "created_at DESC, seq DESC", f.Limit)
+	return list(ctx, db.read, "sandboxes", scanSandbox, q, args...)
+}
+
+func scanSandbox(r scanner) (s api.Sandbox, err error) {
+	var id, state, doc string
+	var owner, task sql.NullString
+	var created, expires, ended sql.NullInt64
+	if err := r.Scan(&id, &owner, &state, &task, &created, &expires, &ended, &doc); err != nil {
+		return s, err
+	}
+	if err := rowjson.Unmarshal([]byte(doc), &s); err != nil {
+		return s, api.Errorf(api.KindInternal, "the row of sandbox %s is damaged: %w", id, err)
+	}
+	s.ID, s.State = api.SandboxID(id), api.SandboxState(state)
+	s.Owner, s.Task = api.OwnerID(owner.String), api.TaskID(task.String)
+	s.CreatedAt, s.ExpiresAt, s.EndedAt = instant(created), instant(expires), instant(ended)
+	return s, nil
+}

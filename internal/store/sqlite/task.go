@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
+)
+
+const taskColumns = `id, owner, state, created_at, ended_at, doc`
+
+func taskArgs(t api.Task) ([]any, error) {
+	err := complete("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
+		string(api.TaskPending), string(api.TaskRunning), string(api.TaskDone))
+	if err != nil {
+		return nil, err
+	}
+	t.Attempts = nil // rows of their own
+	doc, err := rowjson.Marshal(t)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "task %s: %w", t.ID, err)
+	}
+	return []any{string(t.ID), null(t.Owner), string(t.State), micros(t.CreatedAt), micros(t.EndedAt), string(doc)}, nil
+}
+
+// InsertTask stores a new task without its attempts, which PutAttempt stores.
+// Its owner, if any, must be stored already.
+func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
+	args, err := taskArgs(t)
+	if err != nil {
+		return err
+	}
+	_, err = db.write.ExecContext(ctx, `INSERT INTO task
+		(id, owner, host, lease_epoch, state, created_at, ended_at, doc)
+		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6)`, args...)
+	if err != nil {
+		return insertFailed(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
+	}
+	return nil
+}
+
+// UpdateTask replaces a task's row and leaves its attempts alone, but for their
+// owner. A new owner raises the lease epoch. A task that is done stays done:
+// KindConflict.
+func (db *DB) UpdateTask(ctx context.Context, t api.Task) error {
+	args, err := taskArgs(t)
+	if err != nil {
+		return err
+	}
+	return db.inTx(ctx, "task "+string(t.ID), func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `UPDATE task SET
+			owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
+			lease_epoch = lease_epoch + (owner IS NOT ?2),
+			state = ?3, created_at = ?4, ended_at = ?5, doc = ?6
+			WHERE id = ?1 AND (state = ?3 OR state <> 'done')`, args...)
+		if err != nil {
+			return updateFailed(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
+		}
+		if !changed(r) {
+			return refused(ctx, tx, "task", "task", string(t.ID), string(t.State))
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE attempt SET (owner, host, lease_epoch) =
+			(SELECT owner, host, lease_epoch FROM task WHERE id = ?1) WHERE task = ?1 AND owner IS NOT ?2`, args[:2]...)
+		if err != nil {
+			return failed(ctx, err, "store the owner of task %s", t.ID)
+		}
+		return nil
+	})
+}
+
+// Task reads one task with its attempts in order, as they were at one instant.
+func (db *DB) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
+	tx, err := db.read.BeginTx(ctx, nil)
+	if err != nil {
+		return api.Task{}, failed(ctx, err, "read task %.64q", id)
+	}
+	defer tx.Rollback()
+	t, err := get(ctx, tx, "task", string(id), scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if t.Attempts, err = attempts(ctx, tx, id); err != nil {
+		return api.Task{}, err
+	}
+	return t, nil
+}
+
+// Tasks lists tasks, newest first, as they were at one instant; with their
+// attempts if the filter says so.
+func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
+	if err := checkLimit("tasks", f.Limit); err != nil {
+		return nil, err
+	}
+	var w where
+	in(&w, "state", f.States)
+	w.is("owner", string(f.Owner))
+	w.not("owner", string(f.NotOwner))
+	q, args := w.selectSQL(taskColumns, "task", "created_at DESC, seq DESC", f.Limit)
+	if !f.WithAttempts {
+		return list(ctx, db.read, "tasks", scanTask, q, args...)
+	}
+	tx, err := db.read.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, failed(ctx, err, "list tasks")
+	}
+	defer tx.Rollback()
+	all, err := list(ctx, tx, "tasks", scanTask, q, args...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Attempts, err = attempts(ctx, tx, all[i].ID); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func scanTask(r scanner) (t api.Task, err error) {
+	var id, state, doc string
+	var owner sql.NullString
+	var created, ended sql.NullInt64
+	if err := r.Scan(&id, &owner, &state, &created, &ended, &doc); err != nil {
+		return t, err
+	}
+	if err := rowjson.Unmarshal([]byte(doc), &t); err != nil {
+		return t, api.Errorf(api.KindInternal, "the row of task %s is damaged: %w", id, err)
+	}
+	t.ID, t.State, t.Owner = api.TaskID(id), api.TaskState(state), api.OwnerID(owner.String)
+	t.CreatedAt, t.EndedAt = instant(created), instant(ended)
+	return t, nil
+}

@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// Store is all that a store of Hortus can do. Consumers declare less.
+type Store interface {
+	InsertOwner(ctx context.Context, o store.Owner) error
+	Owners(ctx context.Context) ([]store.Owner, error)
+	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
+
+	InsertSandbox(ctx context.Context, s api.Sandbox) error
+	UpdateSandbox(ctx context.Context, s api.Sandbox) error
+	Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error)
+	FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error)
+
+	InsertExec(ctx context.Context, e api.Exec) error
+	UpdateExec(ctx context.Context, e api.Exec) error
+	Exec(ctx context.Context, id api.ExecID) (api.Exec, error)
+	Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error)
+
+	InsertTask(ctx context.Context, t api.Task) error
+	UpdateTask(ctx context.Context, t api.Task) error
+	Task(ctx context.Context, id api.TaskID) (api.Task, error)
+	Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
+	FindTask(ctx context.Context, prefix string) (api.TaskID, error)
+	PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error
+
+	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
+	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
+}
+
+// Run runs the suite. open gives a fresh, empty store for each test and closes
+// it with the test.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, s Store)
+	}{
+		{"Owners", testOwners},
+		{"RoundTrip", testRoundTrip},
+		{"ZeroTimes", testZeroTimes},
+		{"NotFound", testNotFound},
+		{"Exists", testExists},
+		{"Invalid", testInvalid},
+		{"References", testReferences},
+		{"SandboxStates", testSandboxStates},
+		{"ExecStates", testExecStates},
+		{"TaskStates", testTaskStates},
+		{"SandboxFilter", testSandboxFilter},
+		{"ExecFilter", testExecFilter},
+		{"TaskFilter", testTaskFilter},
+		{"Attempts", testAttempts},
+		{"Find", testFind},
+		{"FindAgainstModel", testFindAgainstModel},
+		{"Events", testEvents},
+		{"EventPages", testEventPages},
+		{"ConcurrentAppend", testConcurrentAppend},
+		{"ConcurrentFinal", testConcurrentFinal},
+		{"Canceled", testCanceled},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	}
+}
+
+// began is the beginning of the suite's rows, with microseconds to lose.
+var began = time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t *testing.T, err error, kind api.Kind) {
+	t.Helper()
+	if api.KindOf(err) != kind {
+		t.Fatalf("got %v (kind %q), want kind %q", err, api.KindOf(err), kind)
+	}
+}
+
+func newOwner(t *testing.T, s Store) api.OwnerID {
+	t.Helper()
+	o := store.Owner{ID: api.NewOwnerID(), Host: "here", LockPath: "/locks/o", PID: 7, StartedAt: began}
+	must(t, s.InsertOwner(t.Context(), o))
+	return o.ID
+}
+
+func newSandbox(t *testing.T, s Store, change func(*api.Sandbox)) api.Sandbox {
+	t.Helper()
+	b := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, CreatedAt: began, ExpiresAt: began.Add(time.Minute)}
+	if change != nil {
+		change(&b)
+	}
+	must(t, s.InsertSandbox(t.Context(), b))
+	return b
+}
+
+func newExec(t *testing.T, s Store, change func(*api.Exec)) api.Exec {
+	t.Helper()
+	e := api.Exec{ID: api.NewExecID(), Args: []string{"true"}, State: api.ExecRunning, StartedAt: began}
+	change(&e)
+	must(t, s.InsertExec(t.Context(), e))
+	return e
+}
+
+func newTask(t *testing.T, s Store, change func(*api.Task)) api.Task {
+	t.Helper()
+	k := api.Task{ID: api.NewTaskID(), State: api.TaskRunning, CreatedAt: began}
+	if change != nil {
+		change(&k)
+	}
+	must(t, s.InsertTask(t.Context(), k))
+	return k
+}
