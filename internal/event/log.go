@@ -1,0 +1,175 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// MaxData is the most that the data of one event may hold, in bytes of JSON.
+// What is larger (a program's whole output, for example) is kept in a file that
+// an event refers to.
+const MaxData = 1 << 20
+
+// Store keeps events. Its methods may be called at the same time.
+type Store interface {
+	// AppendEvent stores one event and gives its number: 1 for the first of a
+	// stream, then one more each, without a gap, whoever else appends. When it
+	// returns, every event with a lower number can be read.
+	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
+	// ReadEvents gives the events that follow number after, in order, at most
+	// limit. It may give fewer to bound its memory, but gives none only if
+	// there is none.
+	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
+}
+
+// Config says what a [Log] stands on. Store is required.
+type Config struct {
+	Store Store
+	// Now gives the time of an event; nil means time.Now.
+	Now func() time.Time
+}
+
+// Log appends facts and tells those who follow. Its methods may be called at
+// the same time. It starts no goroutine.
+//
+// It wakes the followers of what is appended through itself; an event that
+// another process appends to the same stream is seen with the next one that
+// comes through this Log. One daemon owns a stream, so that does not happen to
+// live ones.
+type Log struct {
+	store Store
+	now   func() time.Time
+
+	mu     sync.Mutex
+	closed bool
+	// topics holds an entry for each stream that is followed, and no other.
+	topics map[api.Stream]*topic
+}
+
+// topic is the meeting point of one stream's appenders and followers.
+type topic struct {
+	followers int
+	// last is the highest number known to be stored; 0 means not known.
+	last int64
+	// changed is closed, and replaced, at every append.
+	changed chan struct{}
+}
+
+// NewLog makes a log over a store, which it does not close.
+func NewLog(cfg Config) *Log {
+	now := cfg.Now
+	if now == nil {
+		now = time.Now
+	}
+	return &Log{store: cfg.Store, now: now, topics: make(map[api.Stream]*topic)}
+}
+
+// Append stores a fact and then wakes those who follow its stream. data is what
+// encoding/json makes of it; nil means an event without data. The event comes
+// back as a reader will see it, its time cut to microseconds.
+//
+// An event is JSON from here to the last reader, so a string that is not valid
+// UTF-8 has each wrong byte replaced by U+FFFD: bytes that a program wrote
+// belong in a []byte field, as in [api.OutputEvent].
+//
+// The kind of an error is KindInvalid for data that cannot be marshalled or is
+// larger than [MaxData], and KindUnavailable after Close.
+func (l *Log) Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error) {
+	if err := checkStream(s); err != nil {
+		return api.Event{}, err
+	}
+	if t == "" {
+		return api.Event{}, api.Errorf(api.KindInvalid, "an event for %s %.64q has no type", s.Kind, s.ID)
+	}
+	var raw json.RawMessage
+	if data != nil {
+		b, err := json.Marshal(data)
+		if err != nil {
+			return api.Event{}, api.Errorf(api.KindInvalid, "data of event %s for %s %s: %w", t, s.Kind, s.ID, err)
+		}
+		raw = b
+	}
+	if len(raw) > MaxData {
+		return api.Event{}, api.Errorf(api.KindInvalid, "data of event %s for %s %s is %d bytes, more than %d", t, s.Kind, s.ID, len(raw), MaxData).
+			WithHint("keep large data in a file and let the event refer to it")
+	}
+	if l.isClosed() {
+		return api.Event{}, api.Errorf(api.KindUnavailable, "event %s for %s %s: the log is closed", t, s.Kind, s.ID)
+	}
+	at := l.now().UTC().Truncate(time.Microsecond)
+	seq, err := l.store.AppendEvent(ctx, s, t, at, raw)
+	if err != nil {
+		return api.Event{}, err
+	}
+	l.appended(s, seq)
+	return api.Event{Stream: s, Seq: seq, At: at, Type: t, Data: raw}, nil
+}
+
+// Read gives stored events that follow number after, in order, at most limit (0
+// means 1000, which is also the most). It may give fewer; it gives none only if
+// there is none, so a caller that wants all asks again after the last it got.
+func (l *Log) Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
+	if err := checkStream(s); err != nil {
+		return nil, err
+	}
+	if after < 0 || limit < 0 {
+		return nil, api.Errorf(api.KindInvalid, "events of %s %s: neither the number %d nor the limit %d may be negative", s.Kind, s.ID, after, limit)
+	}
+	const most = 1000
+	if limit == 0 || limit > most {
+		limit = most
+	}
+	return l.store.ReadEvents(ctx, s, after, limit)
+}
+
+// Close wakes all followers: each one yields what was appended before and ends.
+// It waits for none of them, since a follower runs in its caller's loop; so the
+// store may be closed only after those loops have ended.
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	for _, t := range l.topics {
+		close(t.changed)
+		t.changed = nil // nothing waits for it any more; see wait
+	}
+}
+
+func (l *Log) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// appended wakes the followers of a stream.
+func (l *Log) appended(s api.Stream, seq int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[s]
+	if t == nil {
+		return
+	}
+	t.last = max(t.last, seq)
+	if !l.closed {
+		close(t.changed)
+		t.changed = make(chan struct{})
+	}
+}
+
+func checkStream(s api.Stream) error {
+	if s.Kind == "" || s.ID == "" {
+		return api.Errorf(api.KindInvalid, "an event stream needs a kind and an id, not %.64q and %.64q", s.Kind, s.ID)
+	}
+	return nil
+}
+
+// unknownLast makes a follower read the store instead of trusting topic.last.
+const unknownLast = math.MaxInt64
