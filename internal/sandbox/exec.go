@@ -1,0 +1,239 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// graceAfterTimeout is how long a guest may take to report the end of a command
+// that it had to kill. After it the host stops believing the guest.
+const graceAfterTimeout = 5 * time.Second
+
+// StartExec runs a command and gives its stream. The record is stored before the
+// command starts and its end is stored whether or not anybody reads on: a stream
+// that is closed early leaves the command running.
+//
+// Errors: KindInvalid for a request that makes no sense or names a directory
+// that is not there, KindNotFound for a command that is not there, KindDenied
+// for one that cannot be executed, KindUnsupported for an identity that this
+// sandbox does not have, KindConflict and KindUnavailable for a sandbox that
+// does not run.
+func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*ExecStream, error) {
+	if err := checkExec(req); err != nil {
+		return nil, err
+	}
+	l, err := m.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if req.User == "" {
+		req.User = l.row.Identities[0]
+	}
+	x := &running{
+		live: l, timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
+		row: api.Exec{
+			ID: api.NewExecID(), Sandbox: id, Args: req.Args, Dir: req.Dir, User: req.User,
+			State: api.ExecRunning, StartedAt: m.now().UTC(), Exit: api.Exit{Code: -1},
+		},
+	}
+	if err := m.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
+		return nil, err
+	}
+	start := &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: req.Args[0], Args: req.Args[1:], Envs: req.Env}, Stdin: &req.Stdin}
+	if req.Dir != "" {
+		start.Process.Cwd = &req.Dir
+	}
+	if req.Tag != "" {
+		start.Tag = &req.Tag
+	}
+	if req.PTY != nil {
+		start.PTY = &envd.PTY{Size: &envd.Size{Cols: uint32(req.PTY.Cols), Rows: uint32(req.PTY.Rows)}}
+	}
+	// The stream's life is not the caller's: it belongs to the exec, and ends
+	// with the command, the sandbox or the host's own deadline.
+	streamCtx, cancel := context.WithCancel(m.ctx)
+	stopStart := context.AfterFunc(ctx, cancel)
+	ps, err := l.guest.Start(streamCtx, start, envd.StartOptions{
+		User: req.User, ExecID: string(x.row.ID), Timeout: x.timeout, OutputLimit: l.row.Limits.OutputBytes,
+	})
+	var first *envd.ProcessEvent
+	if err == nil {
+		first, err = ps.Next()
+	}
+	if err = disagreed(id, first, err); !stopStart() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		if ps != nil {
+			ps.Close()
+		}
+		err = m.startFailed(x, err)
+		return nil, err
+	}
+	x.stream, x.cancel = ps, cancel
+	x.row.PID = int(first.Start.PID)
+	x.start = *first.Start
+	if x.timeout > 0 {
+		x.overdue = time.AfterFunc(x.timeout+graceAfterTimeout, cancel)
+	}
+	l.mu.Lock()
+	settled := l.settled
+	l.execs[x.row.ID] = x
+	l.mu.Unlock()
+	if settled {
+		x.abandon(m, l.snapshot().Reason)
+	}
+	return &ExecStream{m: m, x: x}, nil
+}
+
+// startFailed stores that a command never ran, or that nobody knows.
+func (m *Manager) startFailed(x *running, err error) error {
+	var e *envd.Error
+	if errors.As(err, &e) {
+		err = e.API()
+	}
+	x.row.State, x.row.EndedAt = api.ExecUnknown, m.now().UTC()
+	x.row.Exit = api.Exit{Code: -1, Cause: "not started: " + err.Error()}
+	m.storeExec(x.row)
+	return err
+}
+
+func (m *Manager) storeExec(row api.Exec) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := m.cfg.Rows.UpdateExec(ctx, row); err != nil {
+		m.log.Error("end of command not stored", "exec", row.ID, "sandbox", row.Sandbox, "error", err)
+	}
+}
+
+func checkExec(req api.ExecRequest) error {
+	if len(req.Args) == 0 || req.Args[0] == "" {
+		return api.Errorf(api.KindInvalid, "no command was given")
+	}
+	total := 0
+	for _, a := range req.Args {
+		total += len(a) + 1
+		for i := range len(a) {
+			if a[i] == 0 {
+				return api.Errorf(api.KindInvalid, "an argument holds a NUL byte, which no command can be given")
+			}
+		}
+	}
+	if total > 1<<20 {
+		return api.Errorf(api.KindInvalid, "the arguments have %d bytes; the most is %d", total, 1<<20).
+			WithHint("write them to a file in the sandbox and pass its name")
+	}
+	if req.TimeoutMS < 0 || req.TimeoutMS > api.MaxTTL.Milliseconds() {
+		return api.Errorf(api.KindInvalid, "timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
+	}
+	if strings.ContainsRune(req.User, ':') { // a guest would read on to it only
+		return api.Errorf(api.KindInvalid, "no user has a name like %.40q", req.User)
+	}
+	if req.PTY != nil && (req.PTY.Cols == 0 || req.PTY.Rows == 0) {
+		return api.Errorf(api.KindInvalid, "a terminal of %dx%d has no room", req.PTY.Cols, req.PTY.Rows)
+	}
+	return checkEnv(req.Env)
+}
+
+// AttachExec streams the output of a command from a byte offset on: what the
+// guest has kept of it, then what comes. The first event's offset tells where
+// the kept output begins; a negative offset asks for what comes alone. A command
+// that ended a while ago may be known by its record only; then the stream fails
+// with KindNotFound and Manager.Execs has its exit.
+func (m *Manager) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*ExecStream, error) {
+	row, err := m.cfg.Rows.Exec(ctx, exec)
+	if err != nil {
+		return nil, err
+	}
+	if row.Sandbox != id {
+		return nil, api.Errorf(api.KindNotFound, "sandbox %s has no command %s", id, exec)
+	}
+	l, err := m.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ps, err := l.guest.Connect(ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(exec), Offset: offset})
+	if err != nil {
+		return nil, guestError(err)
+	}
+	first, err := ps.Next()
+	if err := disagreed(id, first, err); err != nil {
+		ps.Close()
+		return nil, guestError(err)
+	}
+	return &ExecStream{m: m, x: &running{live: l, row: row, stream: ps, start: *first.Start, cancel: func() {}, viewer: true}}, nil
+}
+
+// disagreed finds a stream that does not begin with a start. Its plain end must
+// not be passed on: to a caller io.EOF means that a command ended.
+func disagreed(id api.SandboxID, first *envd.ProcessEvent, err error) error {
+	if errors.Is(err, io.EOF) || err == nil && first.Start == nil {
+		return api.Errorf(api.KindUnavailable, "the guest of sandbox %s did not answer as agreed", id)
+	}
+	return err
+}
+
+func guestError(err error) error {
+	var e *envd.Error
+	if errors.As(err, &e) {
+		return e.API()
+	}
+	return err
+}
+
+// ExecStream is one reader of a command's events. It is for one goroutine.
+type ExecStream struct {
+	m       *Manager
+	x       *running
+	started bool
+	done    bool
+}
+
+// Exec gives the record as it stands; after Next returned io.EOF it is final.
+func (s *ExecStream) Exec() api.Exec { return s.x.record() }
+
+// Next gives the next event: the start, then output, then the end. After the end
+// it returns io.EOF. The event is valid until the next call. An end that the
+// guest did not report is no event: Next fails with KindUnavailable or
+// KindTimeout, and the record says that the exit is unknown.
+func (s *ExecStream) Next() (*envd.ProcessEvent, error) {
+	if !s.started {
+		s.started = true
+		return &envd.ProcessEvent{Start: &s.x.start}, nil
+	}
+	if s.done {
+		return nil, io.EOF
+	}
+	ev, err := s.x.next(s.m)
+	if err != nil || ev.End != nil {
+		s.done = true
+	}
+	return ev, err
+}
+
+// Close gives up reading. A command that still runs goes on; the manager sees to
+// its record.
+func (s *ExecStream) Close() error {
+	if s.done {
+		return nil
+	}
+	s.done = true
+	if s.x.viewer {
+		return s.x.stream.Close()
+	}
+	s.m.wg.Go(func() {
+		for {
+			if ev, err := s.x.next(s.m); err != nil || ev.End != nil {
+				return
+			}
+		}
+	})
+	return nil
+}

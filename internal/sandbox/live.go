@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// live is a sandbox that has not ended. Its machine is nil while it starts.
+type live struct {
+	backend Backend
+	moved   chan struct{} // holds one token when the deadline has moved
+	ended   chan struct{} // closed once the final row is stored
+
+	mu      sync.Mutex
+	row     api.Sandbox
+	machine Machine
+	guest   *envd.Client
+	execs   map[api.ExecID]*running
+	reason  string // why somebody is ending it; empty when it ends by itself
+	kills   int64  // memory kills that were already accounted for
+	settled bool
+}
+
+func (l *live) snapshot() api.Sandbox {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.row
+}
+
+// watch waits for the end of a machine or of its time. It is the one place that
+// sees a machine end by itself.
+func (m *Manager) watch(l *live) {
+	deadline := time.NewTimer(time.Until(l.snapshot().ExpiresAt))
+	defer deadline.Stop()
+	var cpu <-chan time.Time
+	if budget := l.row.Limits.CPUTimeMS; budget > 0 {
+		// The budget is of the whole tree, so the host adds it up; a tenth of
+		// a second is the most that a sandbox can overdraw per processor.
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		cpu = ticker.C
+	}
+	for {
+		select {
+		case <-l.ended:
+			return
+		case <-l.machine.Done():
+			l.mu.Lock()
+			reason := l.reason
+			l.mu.Unlock()
+			if reason == "" {
+				m.lost(l)
+			}
+			// Whoever is ending it settles the row with its proof; where that
+			// failed half-way it is tried again here.
+			select {
+			case <-l.ended:
+			case <-time.After(killTimeout):
+				if _, err := m.end(context.WithoutCancel(m.ctx), l, reason); err != nil {
+					m.log.Error("ended sandbox not cleaned up; trying again", "sandbox", l.row.ID, "error", err)
+					continue
+				}
+			}
+			return
+		case <-l.moved:
+			deadline.Reset(l.snapshot().ExpiresAt.Sub(m.now()))
+		case <-cpu:
+			ctx, cancel := context.WithTimeout(m.ctx, 5*time.Second)
+			s, err := l.machine.Stats(ctx)
+			cancel()
+			if err == nil && s.CPUTimeMS >= l.row.Limits.CPUTimeMS {
+				m.end(context.WithoutCancel(m.ctx), l, api.CauseCPUTime)
+				return
+			}
+		case <-deadline.C:
+			// The deadline may have moved, and the wall clock may have jumped.
+			left := l.snapshot().ExpiresAt.Sub(m.now())
+			if left > 0 {
+				deadline.Reset(left)
+				continue
+			}
+			if _, err := m.end(context.WithoutCancel(m.ctx), l, "expired"); err != nil {
+				m.log.Error("expired sandbox not killed; trying again", "sandbox", l.row.ID, "error", err)
+				deadline.Reset(time.Second)
+				continue
+			}
+			return
+		}
+	}
+}
+
+// lost settles a sandbox whose guest ended without being told to.
+func (m *Manager) lost(l *live) {
+	l.mu.Lock()
+	l.reason = l.machine.Cause()
+	if l.reason == "" {
+		l.reason = "guest ended"
+	}
+	reason := l.reason
+	l.mu.Unlock()
+	// The guest is gone; Kill frees the rest and proves that nothing is left.
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	proof, err := l.machine.Kill(ctx)
+	if err != nil {
+		m.log.Error("lost sandbox not cleaned up", "sandbox", l.row.ID, "error", err)
+		reason += "; not cleaned up: " + err.Error()
+	}
+	state := api.SandboxLost
+	if reason == api.CauseMemory {
+		state = api.SandboxEnded // a limit did what it is for
+	}
+	m.settle(l, state, reason, &proof)
+}
+
+// killTimeout bounds a kill with proof.
+const killTimeout = 20 * time.Second
+
+// end kills a sandbox for a reason and settles its row. A second end waits for
+// the first and gives its proof too.
+func (m *Manager) end(ctx context.Context, l *live, reason string) (api.Proof, error) {
+	l.mu.Lock()
+	machine := l.machine
+	if l.reason == "" {
+		l.reason = reason
+	}
+	reason = l.reason
+	l.mu.Unlock()
+	if machine == nil {
+		return api.Proof{}, api.Errorf(api.KindConflict, "sandbox %s is still starting", l.row.ID)
+	}
+	killCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	proof, err := machine.Kill(killCtx)
+	if err != nil {
+		return proof, api.Errorf(api.KindOf(err), "kill sandbox %s: %w", l.row.ID, err)
+	}
+	m.settle(l, api.SandboxEnded, reason, &proof)
+	return proof, nil
+}
+
+// settle stores the final row, once, and ends what hung on the sandbox.
+func (m *Manager) settle(l *live, state api.SandboxState, reason string, proof *api.Proof) {
+	l.mu.Lock()
+	if l.settled {
+		l.mu.Unlock()
+		<-l.ended
+		return
+	}
+	l.settled = true
+	l.row.State, l.row.Reason, l.row.EndedAt = state, reason, m.now().UTC()
+	row, guest, machine := l.row, l.guest, l.machine
+	execs := make([]*running, 0, len(l.execs))
+	for _, x := range l.execs {
+		execs = append(execs, x)
+	}
+	l.mu.Unlock()
+
+	if machine != nil {
+		machine.Link().Close()
+	}
+	if guest != nil {
+		guest.Close()
+	}
+	for _, x := range execs {
+		x.abandon(m, reason)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
+		m.log.Error("end of sandbox not stored", "sandbox", row.ID, "error", err)
+	}
+	m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: state, Reason: reason, Proof: proof})
+	m.forget(l)
+	close(l.ended)
+}
+
+// Kill ends a sandbox and proves that nothing of it is left. Killing one that
+// has ended is no error: the proof is of what was found, nothing.
+func (m *Manager) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
+	l, ok := m.lookup(id)
+	if !ok {
+		row, err := m.cfg.Rows.Sandbox(ctx, id)
+		if err == nil && !row.State.Final() {
+			err = api.Errorf(api.KindConflict, "sandbox %s belongs to another daemon", id)
+		}
+		return row, api.Proof{How: "it had ended before"}, err
+	}
+	proof, err := m.end(ctx, l, api.CauseKilled)
+	return l.snapshot(), proof, err
+}
+
+// SetTTL moves the deadline to ttl from now. It may come nearer.
+func (m *Manager) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
+	if ttl <= 0 {
+		return api.Sandbox{}, api.Errorf(api.KindInvalid, "time to live of %s is not above 0", ttl)
+	}
+	if _, err := checkTTL(ttl.Milliseconds()); err != nil {
+		return api.Sandbox{}, err
+	}
+	return m.change(ctx, id, func(l *live) error {
+		l.row.ExpiresAt = m.now().UTC().Add(ttl)
+		select {
+		case l.moved <- struct{}{}:
+		default: // watch has not looked at an earlier move yet; it will see this one
+		}
+		return nil
+	})
+}
+
+// Pause freezes a sandbox; Resume lets it go on. Its deadline still holds.
+func (m *Manager) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return m.change(ctx, id, func(l *live) error {
+		if err := l.machine.Pause(ctx); err != nil {
+			return err
+		}
+		l.row.State = api.SandboxPaused
+		return nil
+	})
+}
+
+// Resume lets a paused sandbox go on.
+func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return m.change(ctx, id, func(l *live) error {
+		if err := l.machine.Resume(ctx); err != nil {
+			return err
+		}
+		l.row.State = api.SandboxRunning
+		return nil
+	})
+}
+
+// change applies f to a live sandbox that has started and stores the row.
+func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) error) (api.Sandbox, error) {
+	l, ok := m.lookup(id)
+	if !ok {
+		row, err := m.cfg.Rows.Sandbox(ctx, id)
+		if err == nil {
+			err = api.Errorf(api.KindUnavailable, "sandbox %s is %s", id, row.State)
+		}
+		return row, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.machine == nil || l.settled || l.reason != "" {
+		return l.row, api.Errorf(api.KindConflict, "sandbox %s is starting or ending", id)
+	}
+	before := l.row.State
+	if err := f(l); err != nil {
+		return l.row, err
+	}
+	if err := m.cfg.Rows.UpdateSandbox(ctx, l.row); err != nil {
+		return l.row, err
+	}
+	if l.row.State != before {
+		m.event(id, api.EventSandboxState, api.SandboxStateEvent{State: l.row.State})
+	}
+	return l.row, nil
+}
+
+// Stats tells what a sandbox uses now.
+func (m *Manager) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
+	l, ok := m.lookup(id)
+	if !ok || l.snapshot().State == api.SandboxStarting {
+		_, err := m.running(ctx, id)
+		return api.Stats{}, err
+	}
+	return l.machine.Stats(ctx)
+}
+
+// Guest opens a raw stream to a sandbox's guest, for a door's proxy.
+func (m *Manager) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
+	l, err := m.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return l.machine.Link().Open(ctx)
+}
+
+// Client gives the client of a sandbox's guest. It is shared: do not close it.
+func (m *Manager) Client(ctx context.Context, id api.SandboxID) (*envd.Client, error) {
+	l, err := m.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return l.guest, nil
+}

@@ -1,0 +1,184 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/layer"
+)
+
+// Rows is where the manager keeps what exists. Its methods fail with
+// KindNotFound and KindExists as their names suggest, and refuse to take a final
+// row back to life.
+type Rows interface {
+	InsertSandbox(ctx context.Context, s api.Sandbox) error
+	UpdateSandbox(ctx context.Context, s api.Sandbox) error
+	Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	// ListSandboxes gives the newest first; final ones too when all is set.
+	ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error)
+	FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error)
+
+	InsertExec(ctx context.Context, e api.Exec) error
+	UpdateExec(ctx context.Context, e api.Exec) error
+	Exec(ctx context.Context, id api.ExecID) (api.Exec, error)
+	ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+}
+
+// Log is where the manager's facts go.
+type Log interface {
+	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
+}
+
+// Templates turns a template's name into layers, the lowest first. It fails with
+// KindNotFound for a name that it does not know.
+type Templates interface {
+	Layers(ctx context.Context, name string) ([]layer.Digest, error)
+}
+
+// Config is what a manager needs. All fields but Logger and Now are required.
+type Config struct {
+	// Owner is the daemon run whose rows these are.
+	Owner api.OwnerID
+	// Backends stand in the order of their strength: auto takes the first that
+	// is fit for untrusted code on this host.
+	Backends  []Backend
+	Templates Templates
+	Rows      Rows
+	Log       Log
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// Manager holds the sandboxes of one data directory. Its methods may be called
+// from several goroutines at once.
+type Manager struct {
+	cfg Config
+	log *slog.Logger
+	now func() time.Time
+
+	probes probes
+
+	// ctx ends when the manager closes; what it starts in the background hangs
+	// on it and is waited for by wg.
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	live   map[api.SandboxID]*live
+	closed bool
+}
+
+// New makes a manager. It starts nothing; call [Manager.Recover] before the
+// first Create.
+func New(cfg Config) *Manager {
+	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	return m
+}
+
+// Close kills every sandbox and waits for everything that the manager started.
+// The error joins what could not be killed.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	all := make([]*live, 0, len(m.live))
+	for _, l := range m.live {
+		all = append(all, l)
+	}
+	m.mu.Unlock()
+
+	errs := make([]error, len(all))
+	var kills sync.WaitGroup
+	for i, l := range all {
+		kills.Go(func() { _, errs[i] = m.end(ctx, l, "daemon stopped") })
+	}
+	kills.Wait()
+	m.cancel()
+	m.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Alive counts the sandboxes that are starting, running or paused.
+func (m *Manager) Alive() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.live)
+}
+
+// Get gives a sandbox's row, whether it lives or not.
+func (m *Manager) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if l, ok := m.lookup(id); ok {
+		return l.snapshot(), nil
+	}
+	return m.cfg.Rows.Sandbox(ctx, id)
+}
+
+// List gives rows, the newest first: the live ones, or all.
+func (m *Manager) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	return m.cfg.Rows.ListSandboxes(ctx, all)
+}
+
+// Find gives the identifier that a unique prefix stands for.
+func (m *Manager) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
+	return m.cfg.Rows.FindSandbox(ctx, prefix)
+}
+
+// Execs lists the commands of a sandbox, the newest first.
+func (m *Manager) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
+	if _, err := m.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	return m.cfg.Rows.ListExecs(ctx, id)
+}
+
+func (m *Manager) lookup(id api.SandboxID) (*live, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.live[id]
+	return l, ok
+}
+
+// running finds a sandbox that can do something now, or says why it cannot.
+func (m *Manager) running(ctx context.Context, id api.SandboxID) (*live, error) {
+	if l, ok := m.lookup(id); ok {
+		switch s := l.snapshot(); s.State {
+		case api.SandboxRunning:
+			return l, nil
+		case api.SandboxPaused:
+			return nil, api.Errorf(api.KindConflict, "sandbox %s is paused", id).
+				WithHint("resume it first: hortus sandbox resume %s", id)
+		default:
+			return nil, api.Errorf(api.KindConflict, "sandbox %s is %s", id, s.State)
+		}
+	}
+	row, err := m.cfg.Rows.Sandbox(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	reason := ""
+	if row.Reason != "" {
+		reason = " (" + row.Reason + ")"
+	}
+	return nil, api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", id, row.State, reason)
+}
+
+// event appends a fact; a log that fails is reported and does not stop the work.
+func (m *Manager) event(id api.SandboxID, t api.EventType, data any) {
+	// Facts are kept even when the caller has gone away.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := m.cfg.Log.Append(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(id)}, t, data); err != nil {
+		m.log.Error("event not stored", "sandbox", id, "type", t, "error", err)
+	}
+}

@@ -1,0 +1,222 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+)
+
+// Auto is the isolation that leaves the choice to Hortus.
+const Auto = "auto"
+
+// MinMemory is the least memory that a sandbox can be given: below it the guest
+// itself could not run.
+const MinMemory = 16 << 20
+
+// probes remembers what each backend found, because probing boots a guest.
+type probes struct {
+	mu      sync.Mutex
+	reports map[string]api.BackendReport
+}
+
+func (p *probes) report(ctx context.Context, b Backend) api.BackendReport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.reports[b.Name()]; ok {
+		return r
+	}
+	r := b.Probe(ctx)
+	// A probe that the caller cut short says nothing about the host.
+	if ctx.Err() == nil {
+		if p.reports == nil {
+			p.reports = map[string]api.BackendReport{}
+		}
+		p.reports[b.Name()] = r
+	}
+	return r
+}
+
+// Reports probes every backend, in the order of their strength.
+func (m *Manager) Reports(ctx context.Context) []api.BackendReport {
+	out := make([]api.BackendReport, 0, len(m.cfg.Backends))
+	for _, b := range m.cfg.Backends {
+		out = append(out, m.probes.report(ctx, b))
+	}
+	return out
+}
+
+// Choose finds the backend for a wish: a name, or "" and "auto" for the
+// strongest that is fit for untrusted code. The sentence says why that one.
+func (m *Manager) Choose(ctx context.Context, isolation string) (Backend, api.BackendReport, string, error) {
+	if isolation == "" || isolation == Auto {
+		return m.strongest(ctx)
+	}
+	var names []string
+	for _, b := range m.cfg.Backends {
+		if b.Name() != isolation {
+			names = append(names, b.Name())
+			continue
+		}
+		report := m.probes.report(ctx, b)
+		if a, ok := report.Has(api.CapStart); !ok {
+			return nil, report, "", unisolated(ctx, b.Name(), a)
+		}
+		return b, report, "asked for by name", nil
+	}
+	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %q", isolation).
+		WithHint("this build has: auto, %s", strings.Join(names, ", "))
+}
+
+func (m *Manager) strongest(ctx context.Context) (Backend, api.BackendReport, string, error) {
+	var missing error
+	for _, b := range m.cfg.Backends {
+		report := m.probes.report(ctx, b)
+		if _, ok := report.Has(api.CapIsolated); !ok && len(report.Abilities) > 0 {
+			if a, ok := report.Has(api.CapStart); ok {
+				continue // it runs, but is not meant for untrusted code
+			} else if missing == nil {
+				missing = unisolated(ctx, b.Name(), a)
+			}
+			continue
+		}
+		if a, ok := report.Has(api.CapStart); !ok {
+			if missing == nil {
+				missing = unisolated(ctx, b.Name(), a)
+			}
+			continue
+		}
+		return b, report, "the strongest that this host can run", nil
+	}
+	if missing == nil {
+		missing = api.Errorf(api.KindUnisolated, "no backend of this build isolates untrusted code").
+			WithHint("for code that you trust: --isolation process")
+	}
+	return nil, api.BackendReport{}, "", missing
+}
+
+func unisolated(ctx context.Context, backend string, a api.Ability) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	hint := a.Fix
+	if hint == "" {
+		hint = "hortus doctor shows what this host can do"
+	}
+	return api.Errorf(api.KindUnisolated, "this host cannot run the %s backend: %s", backend, a.Reason).WithHint("%s", hint)
+}
+
+// limit ties a field of api.Limits to the capability that enforces it.
+type limit struct {
+	name string
+	cap  api.Capability
+	ask  func(*Asked) *bool
+	get  func(*api.Limits) int64
+	set  func(*api.Limits, api.Limits)
+}
+
+var limits = []limit{
+	{"cpus", api.CapLimitCPU, func(a *Asked) *bool { return &a.CPUs },
+		func(l *api.Limits) int64 { return int64(l.CPUs * 1000) }, func(l *api.Limits, d api.Limits) { l.CPUs = d.CPUs }},
+	{"cpu time", api.CapLimitCPUTime, func(a *Asked) *bool { return &a.CPUTime },
+		func(l *api.Limits) int64 { return l.CPUTimeMS }, func(l *api.Limits, d api.Limits) { l.CPUTimeMS = d.CPUTimeMS }},
+	{"memory", api.CapLimitMemory, func(a *Asked) *bool { return &a.Memory },
+		func(l *api.Limits) int64 { return l.MemoryBytes }, func(l *api.Limits, d api.Limits) { l.MemoryBytes = d.MemoryBytes }},
+	{"processes", api.CapLimitProcs, func(a *Asked) *bool { return &a.Processes },
+		func(l *api.Limits) int64 { return l.Processes }, func(l *api.Limits, d api.Limits) { l.Processes = d.Processes }},
+	{"disk", api.CapLimitDisk, func(a *Asked) *bool { return &a.Disk },
+		func(l *api.Limits) int64 { return l.DiskBytes }, func(l *api.Limits, d api.Limits) { l.DiskBytes = d.DiskBytes }},
+	{"disk write rate", api.CapLimitDiskRate, func(a *Asked) *bool { return &a.DiskRate },
+		func(l *api.Limits) int64 { return l.DiskWriteRate }, func(l *api.Limits, d api.Limits) { l.DiskWriteRate = d.DiskWriteRate }},
+	{"output", api.CapLimitOutput, func(a *Asked) *bool { return &a.Output },
+		func(l *api.Limits) int64 { return l.OutputBytes }, func(l *api.Limits, d api.Limits) { l.OutputBytes = d.OutputBytes }},
+}
+
+// resolveLimits fills in the defaults. A wish that the host cannot enforce is an
+// error; a default that it cannot is listed with its reason.
+func resolveLimits(want api.Limits, report api.BackendReport) (api.Limits, Asked, []api.Unenforced, error) {
+	var (
+		asked   Asked
+		missing []api.Unenforced
+	)
+	defaults := api.DefaultLimits()
+	for _, l := range limits {
+		v := l.get(&want)
+		switch {
+		case v < 0:
+			return want, asked, nil, api.Errorf(api.KindInvalid, "limit %s is negative", l.name)
+		case v > 0:
+			*l.ask(&asked) = true
+		default:
+			l.set(&want, defaults)
+		}
+		if l.get(&want) == 0 {
+			continue // no limit wished, none by default
+		}
+		if a, ok := report.Has(l.cap); !ok {
+			if *l.ask(&asked) {
+				err := api.Errorf(api.KindUnsupported, "the %s backend cannot limit %s on this host: %s (capability %s)",
+					report.Backend, l.name, a.Reason, l.cap)
+				if a.Fix != "" {
+					err = err.WithHint("%s", a.Fix)
+				}
+				return want, asked, nil, err
+			}
+			missing = append(missing, api.Unenforced{Limit: l.name, Reason: a.Reason})
+		}
+	}
+	if want.MemoryBytes < MinMemory {
+		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the least, %d", want.MemoryBytes, MinMemory)
+	}
+	if want.Processes < 2 {
+		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the least, 2", want.Processes)
+	}
+	return want, asked, missing, nil
+}
+
+// identities lists the users that commands may run as.
+func identities(report api.BackendReport) []string {
+	var out []string
+	if _, ok := report.Has(api.CapUserIdentity); ok {
+		out = append(out, "user")
+	}
+	if _, ok := report.Has(api.CapRootIdentity); ok {
+		out = append(out, "root")
+	}
+	return out
+}
+
+func checkTTL(ms int64) (time.Duration, error) {
+	ttl := time.Duration(ms) * time.Millisecond
+	switch {
+	case ms == 0:
+		return api.DefaultTTL, nil
+	case ms < 0 || ttl/time.Millisecond != time.Duration(ms):
+		return 0, api.Errorf(api.KindInvalid, "time to live of %d ms is not a time", ms)
+	case ttl > api.MaxTTL:
+		return 0, api.Errorf(api.KindInvalid, "time to live of %s is above the most, %s", ttl, api.MaxTTL)
+	}
+	return ttl, nil
+}
+
+// checkEnv refuses variables that no process could be given.
+func checkEnv(env map[string]string) error {
+	total := 0
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return api.Errorf(api.KindInvalid, "environment variable %s is malformed", fmt.Sprintf("%.40q", k))
+		}
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return api.Errorf(api.KindInvalid, "environment variable %s is not UTF-8", fmt.Sprintf("%.40q", k))
+		}
+		total += len(k) + len(v) + 2
+	}
+	if total > 64<<10 {
+		return api.Errorf(api.KindInvalid, "the environment has %d bytes; the most is %d", total, 64<<10)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// running is a command whose end was not recorded yet.
+type running struct {
+	live    *live
+	stream  *envd.ProcessStream
+	cancel  context.CancelFunc // ends the stream, not the command
+	timeout time.Duration
+	overdue *time.Timer
+	start   envd.StartEvent
+	viewer  bool // attached later: the record is another's business
+
+	mu   sync.Mutex
+	row  api.Exec
+	done bool
+}
+
+func (x *running) record() api.Exec {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.row
+}
+
+// next reads an event, counts its output and records the end. The guest's word
+// is taken for the exit code alone; limits are the host's to count.
+func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
+	ev, err := x.stream.Next()
+	if err != nil {
+		return nil, x.cut(m, err)
+	}
+	switch {
+	case ev.Data != nil:
+		n := int64(len(ev.Data.Stdout) + len(ev.Data.Stderr) + len(ev.Data.PTY))
+		x.mu.Lock()
+		x.row.OutputBytes += n
+		total := x.row.OutputBytes
+		x.mu.Unlock()
+		// The guest stops a command at the limit; one that does not is lying.
+		if max := x.live.row.Limits.OutputBytes; max > 0 && total > max+maxOverrun && !x.viewer {
+			x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: api.CauseOutput})
+			x.stream.Close()
+			return nil, api.Errorf(api.KindExhausted, "the guest sent more than %d bytes of output", max)
+		}
+	case ev.End != nil:
+		end := *ev.End // the event is the stream's until it is read again
+		if end.ExitCode < 0 || end.ExitCode > 255 {
+			x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: api.CauseLost})
+			x.stream.Close()
+			return nil, api.Errorf(api.KindUnavailable, "the guest reports the exit code %d, which no command has", end.ExitCode)
+		}
+		exit := x.exit(m, &end)
+		end.Cause = exit.Cause
+		x.finish(m, api.ExecExited, exit)
+		x.drain()
+		return &envd.ProcessEvent{End: &end}, nil
+	}
+	return ev, nil
+}
+
+// endMark bounds the wait for the end of a stream whose last event has come.
+const endMark = time.Second
+
+// drain reads the end of the stream, which makes the connection fit for the next
+// command. A guest that holds it back loses the connection, not the caller's
+// time: the end is known already.
+func (x *running) drain() {
+	if !x.viewer { // whose stream is bounded by its caller alone
+		late := time.AfterFunc(endMark, x.cancel)
+		_, _ = x.stream.Next()
+		late.Stop()
+	}
+	x.stream.Close()
+}
+
+// maxOverrun is what may be on its way when a guest stops a command.
+const maxOverrun = 1 << 20
+
+// exit turns the reaper's report into the record's.
+func (x *running) exit(m *Manager, end *envd.EndEvent) api.Exit {
+	e := api.Exit{Code: int(end.ExitCode), Cause: end.Cause}
+	if e.Code > 128 && e.Code < 128+65 && !end.Exited {
+		e.Signal = signalName(e.Code - 128)
+	}
+	switch e.Cause {
+	case "", api.CauseTimeout, api.CauseOutput, api.CauseMemory:
+	default:
+		e.Cause = "" // not a word of ours
+	}
+	// A kill that nobody ordered may have been the memory limit; the host's
+	// own counter decides, never the guest.
+	if e.Signal == "SIGKILL" && e.Cause == "" && x.live.memoryKilled(m) {
+		e.Cause = api.CauseMemory
+	}
+	return e
+}
+
+// memoryKilled says whether the kernel killed for memory since the last call.
+func (l *live) memoryKilled(m *Manager) bool {
+	ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
+	defer cancel()
+	s, err := l.machine.Stats(ctx)
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	more := s.MemoryKills > l.kills
+	l.kills = max(l.kills, s.MemoryKills)
+	return more
+}
+
+// cut records an end that the guest did not report.
+func (x *running) cut(m *Manager, err error) error {
+	if x.viewer {
+		return guestError(err)
+	}
+	cause, kind := api.CauseLost, api.KindUnavailable
+	switch {
+	case x.timeout > 0 && errors.Is(err, context.Canceled) && m.ctx.Err() == nil && !x.live.ending():
+		cause, kind = api.CauseTimeout, api.KindTimeout
+	case x.live.endsToo():
+		// The sandbox ended beneath the command; its reason is the cause.
+		cause = x.live.snapshot().Reason
+	}
+	x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: cause})
+	x.stream.Close()
+	row := x.record()
+	return api.Errorf(kind, "command %s in sandbox %s: its end was not seen: %s", row.ID, row.Sandbox, row.Exit.Cause)
+}
+
+// ending says whether somebody is ending the sandbox, or its guest has gone.
+func (l *live) ending() bool {
+	select {
+	case <-l.machine.Done():
+		return true
+	default:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason != ""
+}
+
+// endsToo says whether a stream broke because the sandbox ends, and waits until it
+// has: streams break a moment before the host sees the guest's death.
+func (l *live) endsToo() bool {
+	if !l.ending() {
+		select {
+		case <-l.machine.Done():
+		case <-l.ended:
+		case <-time.After(endMark):
+			return l.ending() && l.awaitEnd()
+		}
+	}
+	return l.awaitEnd()
+}
+
+// awaitEnd waits for the end of a sandbox that is being ended.
+func (l *live) awaitEnd() bool {
+	select {
+	case <-l.ended:
+		return true
+	case <-time.After(killTimeout):
+		return false
+	}
+}
+
+// abandon records that the sandbox ended beneath the command.
+func (x *running) abandon(m *Manager, reason string) {
+	x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: reason})
+	x.cancel()
+}
+
+// finish stores the end, once.
+func (x *running) finish(m *Manager, state api.ExecState, exit api.Exit) {
+	if x.viewer {
+		return
+	}
+	x.mu.Lock()
+	if x.done {
+		x.mu.Unlock()
+		return
+	}
+	x.done = true
+	x.row.State, x.row.Exit, x.row.EndedAt = state, exit, m.now().UTC()
+	row := x.row
+	x.mu.Unlock()
+	if x.overdue != nil {
+		x.overdue.Stop()
+	}
+	m.storeExec(row)
+	x.live.mu.Lock()
+	delete(x.live.execs, row.ID)
+	x.live.mu.Unlock()
+}
+
+// signalName gives the usual name of a signal number.
+func signalName(n int) string {
+	names := [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS",
+		8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+		16: "SIGSTKFLT", 17: "SIGCHLD", 18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGURG",
+		24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS"}
+	if n > 0 && n < len(names) {
+		return names[n]
+	}
+	return "SIGRTMIN+" + string(rune('0'+(n-32)/10)) + string(rune('0'+(n-32)%10))
+}

@@ -1,0 +1,119 @@
+package sandboxtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+)
+
+func limitCases() []Case {
+	needs := func(c api.Capability) []api.Capability { return []api.Capability{api.CapStart, c} }
+	return []Case{
+		{Name: "limit/memory", Needs: needs(api.CapLimitMemory), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 96<<20, true })
+			r := b.run(t, "", "python3", "-c", "x = bytearray(400 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('kept', len(x))")
+			if r.Code() == 0 || strings.Contains(r.Stdout, "kept") {
+				t.Fatalf("400 MB were used under a limit of 96 MB: %+v", r)
+			}
+			if r.Code() == 128+9 && r.End.Cause != api.CauseMemory {
+				st, err := b.Machine.Stats(t.Context())
+				if err != nil || st.MemoryKills == 0 {
+					t.Errorf("killed, but neither the end (%+v) nor the accounting (%+v, %v) says that it was for memory", r.End, st, err)
+				}
+			}
+			b.sh(t, "echo still here").want(t, 0, "still here\n")
+		}},
+		{Name: "limit/processes", Needs: needs(api.CapLimitProcs), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.Processes, p.Asked.Processes = 40, true })
+			r := b.run(t, "", "python3", "-c", `
+import os, time, signal
+n = 0
+try:
+    while n < 400:
+        if os.fork() == 0:
+            time.sleep(1000); os._exit(0)
+        n += 1
+except OSError as e:
+    print("stopped", e.errno, flush=True)
+print(n, flush=True)
+os.killpg(0, signal.SIGKILL)`)
+			if !strings.HasPrefix(r.Stdout, "stopped 11\n") {
+				t.Errorf("400 processes under a limit of 40: %+v", r)
+			}
+			eventually(t, "the sandbox can start commands again", func() bool {
+				r, err := b.try(t, "", startOptions(), "true")
+				return err == nil && r.Code() == 0
+			})
+		}},
+		{Name: "limit/disk", Needs: needs(api.CapLimitDisk), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.DiskBytes, p.Asked.Disk = 32<<20, true })
+			for _, dir := range []string{"/tmp", "/workspace", "/home/user", "/dev/shm", "/var/tmp", "/run"} {
+				r := b.sh(t, "cd "+dir+" 2>/dev/null || exit 99; [ -w . ] || exit 99; head -c 100000000 /dev/zero > big; s=$?; wc -c < big; rm -f big; exit $s")
+				if r.Code() == 99 {
+					continue // not there, or not to be written to
+				}
+				if r.Code() == 0 {
+					t.Errorf("%s: 100 MB were written under a limit of 32 MB", dir)
+				}
+			}
+			b.sh(t, "echo fits > /tmp/small; cat /tmp/small").want(t, 0, "fits\n")
+		}},
+		{Name: "limit/inodes", Needs: needs(api.CapLimitDisk), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.DiskBytes, p.Asked.Disk = 16<<20, true })
+			r := b.run(t, "", "python3", "-c", `
+import os, errno
+n = 0
+try:
+    os.mkdir("/tmp/many"); os.chdir("/tmp/many")
+    while n < 2_000_000:
+        open(str(n), "w").close(); n += 1
+except OSError as e:
+    print("stopped", errno.errorcode[e.errno])`)
+			if r.Stdout != "stopped ENOSPC\n" {
+				t.Errorf("2,000,000 files under a disk limit of 16 MB: %+v", r)
+			}
+		}},
+		{Name: "limit/cpu-share", Needs: needs(api.CapLimitCPU), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, func(p *sandbox.Spec) { p.Limits.CPUs, p.Asked.CPUs = 0.25, true })
+			// Judged by the host's own accounting against the time that passed
+			// inside, so that a busy host cannot fail it.
+			r := b.run(t, "", "python3", "-c", `
+import time
+t, c = time.monotonic(), time.process_time()
+while time.monotonic() - t < 2: pass
+print(1 if (time.process_time() - c) / (time.monotonic() - t) < 0.5 else 0)`)
+			r.want(t, 0, "1\n")
+		}},
+		{Name: "limit/cpu-time-is-counted", Needs: needs(api.CapLimitCPUTime), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			b.run(t, "", "python3", "-c", "import time\nwhile time.process_time() < 0.3: pass")
+			eventually(t, "the accounting shows 300 ms", func() bool {
+				st, err := b.Machine.Stats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return st.CPUTimeMS >= 290
+			})
+		}},
+		{Name: "limit/one-sandbox-does-not-starve-another", Needs: needs(api.CapLimitMemory), Check: func(t *testing.T, s *Suite) {
+			bad := s.start(t, func(p *sandbox.Spec) { p.Limits.MemoryBytes, p.Asked.Memory = 64<<20, true })
+			good := s.start(t, nil)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				bad.try(t, "", startOptions(), "python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 20))")
+			}()
+			for range 20 {
+				good.sh(t, "echo fine").want(t, 0, "fine\n")
+			}
+			select {
+			case <-done:
+			case <-time.After(60 * time.Second):
+				t.Error("the memory hog was not stopped")
+			}
+		}},
+	}
+}

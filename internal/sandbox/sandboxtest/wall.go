@@ -1,0 +1,159 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+func startOptions() envd.StartOptions { return envd.StartOptions{} }
+
+func wallCases() []Case {
+	needs := func(c ...api.Capability) []api.Capability { return append([]api.Capability{api.CapStart}, c...) }
+	return []Case{
+		{Name: "wall/user-identity", Needs: needs(api.CapUserIdentity, api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			b.run(t, "user", "sh", "-c", "id -u; id -un; echo $HOME; pwd").want(t, 0, "1000\nuser\n/home/user\n/workspace\n")
+			r := b.run(t, "user", "sh", "-c", "grep -E '^(Cap|NoNewPrivs)' /proc/self/status")
+			for line := range strings.Lines(r.Stdout) {
+				k, v, _ := strings.Cut(strings.TrimSpace(line), ":")
+				v = strings.TrimSpace(v)
+				if k == "NoNewPrivs" && v != "1" || k != "NoNewPrivs" && strings.Trim(v, "0") != "" {
+					t.Errorf("%s is %s", k, v)
+				}
+			}
+		}},
+		{Name: "wall/root-identity", Needs: needs(api.CapRootIdentity, api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			b.run(t, "root", "id", "-u").want(t, 0, "0\n")
+			b.run(t, "root", "sh", "-c", "touch /root/x && chown 1000:1000 /root/x && stat -c %u /root/x").want(t, 0, "1000\n")
+		}},
+		{Name: "wall/missing-identity-is-refused", Needs: start1, Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			for c, name := range map[api.Capability]string{api.CapUserIdentity: "user", api.CapRootIdentity: "root"} {
+				if _, ok := s.Report.Has(c); ok {
+					continue
+				}
+				if _, err := b.try(t, name, startOptions(), "id"); err == nil {
+					t.Errorf("a command ran as %s, which the report lacks", name)
+				}
+			}
+			if _, err := b.try(t, "nobody-of-that-name", startOptions(), "id"); err == nil {
+				t.Error("a command ran as a user that does not exist")
+			}
+		}},
+		{Name: "wall/guest-out-of-reach", Needs: needs(api.CapIsolated), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			for _, user := range s.users() {
+				r := b.run(t, user, "sh", "-c", `
+for s in TERM KILL STOP INT HUP QUIT ABRT SEGV USR1 BUS FPE ILL TRAP PIPE ALRM; do kill -$s 1 2>/dev/null; done
+for f in environ mem maps auxv; do (: < /proc/1/$f) 2>/dev/null && echo "opened $f"; done
+cat /proc/1/io >/dev/null 2>&1 && echo "read io"
+for f in exe root cwd fd/3 fd/4; do readlink /proc/1/$f >/dev/null 2>&1 && echo "followed $f"; done
+ls /proc/1/fd/ 2>/dev/null | grep . && echo "listed fds"
+(echo x > /proc/1/fd/3) 2>/dev/null && echo "wrote to its stream"
+(echo 1000 > /proc/1/oom_score_adj) 2>/dev/null && echo "changed its oom score"
+exit 0`)
+				if r.Stdout != "" {
+					t.Errorf("%s reached the guest: %q", user, r.Stdout)
+				}
+				b.run(t, user, "echo", "alive").want(t, 0, "alive\n")
+			}
+		}},
+		{Name: "wall/host-files-are-out-of-sight", Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			dir := t.TempDir()
+			if err := os.Chmod(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			secret := filepath.Join(dir, "secret")
+			if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			b := s.start(t, nil)
+			for _, user := range s.users() {
+				b.run(t, user, "sh", "-c", fmt.Sprintf("cat %q 2>/dev/null; cat /proc/1/root%s /etc/shadow /proc/*/root%s 2>/dev/null; true", secret, secret, secret)).want(t, 0, "")
+			}
+		}},
+		{Name: "wall/sandboxes-do-not-see-each-other", Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			a, b := s.start(t, nil), s.start(t, nil)
+			a.sh(t, "echo secret > /tmp/mine; echo secret > /workspace/mine; echo secret > /dev/shm/mine; sleep 1000 >/dev/null 2>&1 &")
+			b.sh(t, "ls /tmp /workspace /dev/shm").want(t, 0, "/dev/shm:\n\n/tmp:\n\n/workspace:\n")
+			if r := b.sh(t, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(r.Stdout, "sleep 1000") {
+				t.Errorf("another sandbox's process is seen: %q", r.Stdout)
+			}
+		}},
+		{Name: "wall/no-network", Needs: needs(api.CapNoNetwork), Check: func(t *testing.T, s *Suite) {
+			// A listener of the host's on every address is what must stay out
+			// of reach; the control is that the host itself reaches it.
+			ln, err := net.Listen("tcp", "0.0.0.0:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			reached := make(chan struct{}, 16)
+			go func() {
+				for {
+					c, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					c.Close()
+					reached <- struct{}{}
+				}
+			}()
+			port := ln.Addr().(*net.TCPAddr).Port
+			if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+				t.Fatalf("control: %v", err)
+			} else {
+				c.Close()
+				<-reached
+			}
+			addrs := []string{"127.0.0.1"}
+			ifs, _ := net.InterfaceAddrs()
+			for _, a := range ifs {
+				if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+					addrs = append(addrs, n.IP.String())
+				}
+			}
+			b := s.start(t, nil)
+			for _, a := range addrs {
+				r := b.run(t, "", "python3", "-c", fmt.Sprintf("import socket\ntry:\n  socket.create_connection((%q, %d), 2); print('connected')\nexcept OSError as e: print('refused')", a, port))
+				r.want(t, 0, "refused\n")
+			}
+			b.run(t, "", "python3", "-c", `
+import socket
+for f in (lambda: socket.getaddrinfo("example.com", 80), lambda: socket.create_connection(("192.0.2.1", 80), 2),
+          lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 53)),
+          lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b"x", ("2001:db8::1", 53))):
+    try: f(); print("went out")
+    except OSError: pass`).want(t, 0, "")
+			b.sh(t, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").want(t, 0, "lo\n")
+			b.run(t, "", "python3", "-c", "import socket\ns=socket.create_server(('127.0.0.1',0)); socket.create_connection(s.getsockname(),2); print('loopback works')").want(t, 0, "loopback works\n")
+			select {
+			case <-reached:
+				t.Error("the host's listener was reached")
+			default:
+			}
+		}},
+	}
+}
+
+var start1 = []api.Capability{api.CapStart}
+
+// users lists the identities of the report.
+func (s *Suite) users() []string {
+	var out []string
+	if _, ok := s.Report.Has(api.CapUserIdentity); ok {
+		out = append(out, "user")
+	}
+	if _, ok := s.Report.Has(api.CapRootIdentity); ok {
+		out = append(out, "root")
+	}
+	return out
+}
