@@ -1,0 +1,237 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/sandbox"
+)
+
+// Config is what the backend needs.
+type Config struct {
+	// Dir is where the machines' directories lie.
+	Dir string
+	// Guest is the guest's executable. The backend does not close it.
+	Guest *os.File
+	// Path is the PATH that commands get; what is not absolute is left out.
+	Path   string
+	Logger *slog.Logger
+}
+
+// Backend runs guests as ordinary processes.
+type Backend struct {
+	cfg  Config
+	log  *slog.Logger
+	path string
+}
+
+// New makes the backend and its directory.
+func New(cfg Config) (*Backend, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "process backend: %w", err)
+	}
+	b := &Backend{cfg: cfg, log: cfg.Logger}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	var dirs []string
+	for _, d := range filepath.SplitList(cfg.Path) {
+		if filepath.IsAbs(d) {
+			dirs = append(dirs, d)
+		}
+	}
+	if b.path = strings.Join(dirs, ":"); b.path == "" {
+		b.path = "/usr/local/bin:/usr/bin:/bin"
+	}
+	return b, nil
+}
+
+// Name implements sandbox.Backend.
+func (b *Backend) Name() string { return "process" }
+
+// Probe implements sandbox.Backend. There is nothing to try: what it can do it
+// can do wherever processes run.
+func (b *Backend) Probe(context.Context) api.BackendReport {
+	const open = "commands are ordinary processes of this machine"
+	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{
+		{Capability: api.CapStart, OK: true},
+		{Capability: api.CapUserIdentity, OK: true, Reason: "commands run as the daemon's own user"},
+		{Capability: api.CapLimitCPUTime, OK: true, Reason: "added up over the processes that are alive and those that were waited for"},
+		{Capability: api.CapLimitMemory, OK: true, Reason: "best effort: watched by the guest"},
+		{Capability: api.CapLimitOutput, OK: true},
+	}}
+	for c, why := range map[api.Capability]string{
+		api.CapIsolated:      open + ": for code that you trust",
+		api.CapRootIdentity:  "commands run as the daemon's own user",
+		api.CapPause:         "there is no cgroup to freeze",
+		api.CapLimitCPU:      "there is no cgroup to limit",
+		api.CapLimitProcs:    "a limit on processes would count all of this user's",
+		api.CapLimitDisk:     "files are written to the machine's own file system",
+		api.CapLimitDiskRate: "there is no cgroup to limit",
+		api.CapPrivateFiles:  open,
+		api.CapNoNetwork:     open,
+		api.CapCheckpoint:    "ordinary processes cannot be saved",
+	} {
+		r.Abilities = append(r.Abilities, api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"})
+	}
+	return r
+}
+
+// Start implements sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machine, err error) {
+	if err := b.check(spec); err != nil {
+		return nil, err
+	}
+	// What is built is taken down again unless everything succeeds.
+	var undo []func()
+	defer func() {
+		if err == nil {
+			return
+		}
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}()
+	dir := b.dir(spec.ID)
+	undo = append(undo, func() { os.RemoveAll(dir) })
+	for _, d := range []string{dir, filepath.Join(dir, "home"), filepath.Join(dir, "workspace"), filepath.Join(dir, "tmp")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+		}
+	}
+	listener, err := listen(dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+	}
+	defer listener.Close()
+	control, theirs, err := birth.Pair()
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+	}
+	undo = append(undo, func() { control.Close() })
+	cmd, err := b.spawn(spec.ID, dir, listener, theirs)
+	theirs.Close()
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "start the guest of sandbox %s: %w", spec.ID, err)
+	}
+	m := newMachine(b, spec.ID, dir, cmd)
+	undo = append(undo, func() {
+		if _, kerr := m.Kill(context.WithoutCancel(ctx)); kerr != nil {
+			b.log.Error("failed start not cleaned up", "sandbox", spec.ID, "error", kerr)
+		}
+	})
+	if err := m.greet(ctx, control, b.config(spec, dir)); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (b *Backend) check(spec sandbox.Spec) error {
+	if !spec.ID.Valid() {
+		return api.Errorf(api.KindInvalid, "%q is no sandbox id", spec.ID)
+	}
+	for _, l := range []struct {
+		asked bool
+		name  string
+	}{
+		{spec.Asked.CPUs, "cpus"}, {spec.Asked.Processes, "processes"},
+		{spec.Asked.Disk, "disk"}, {spec.Asked.DiskRate, "disk write rate"},
+	} {
+		if l.asked {
+			return api.Errorf(api.KindUnsupported, "the process backend cannot limit %s", l.name).WithHint("use --isolation container")
+		}
+	}
+	return nil
+}
+
+func (b *Backend) dir(id api.SandboxID) string { return filepath.Join(b.cfg.Dir, string(id)) }
+
+// config is what the guest is told.
+func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
+	env := map[string]string{"TMPDIR": filepath.Join(dir, "tmp")}
+	for k, v := range spec.Env {
+		env[k] = v
+	}
+	env[mark] = string(spec.ID)
+	self := birth.Identity{Name: "user", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Home: filepath.Join(dir, "home"), Shell: "/bin/sh"}
+	return birth.Config{
+		Sandbox: string(spec.ID), Hostname: spec.Hostname,
+		Identities: []birth.Identity{self},
+		WhyNot:     map[string]string{"root": "the process backend runs commands as the daemon's own user only"},
+		Workspace:  filepath.Join(dir, "workspace"), Path: b.path, Env: env,
+		OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes,
+	}
+}
+
+// listen makes the socket that the guest serves on.
+func listen(dir string) (*os.File, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	ln.SetUnlinkOnClose(false)
+	defer ln.Close()
+	return ln.File()
+}
+
+// spawn executes the guest with nothing but its two descriptors.
+func (b *Backend) spawn(id api.SandboxID, dir string, listener, control *os.File) (*exec.Cmd, error) {
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", b.cfg.Guest.Fd()))
+	cmd.Args = []string{birth.Argv0}
+	cmd.Env = []string{mark + "=" + string(id)}
+	cmd.Dir = dir
+	cmd.ExtraFiles = []*os.File{birth.ListenFD - 3: listener, birth.ControlFD - 3: control}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd, cmd.Start()
+}
+
+// Reclaim implements sandbox.Backend.
+func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error) {
+	if !id.Valid() {
+		return api.Proof{}, api.Errorf(api.KindInvalid, "%q is no sandbox id", id)
+	}
+	proof, err := killAll(ctx, id)
+	if err != nil {
+		return proof, err
+	}
+	if err := os.RemoveAll(b.dir(id)); err != nil {
+		return proof, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
+	}
+	return proof, nil
+}
+
+// Orphans implements sandbox.Reclaimer: the sandboxes that have a directory.
+func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
+	entries, err := os.ReadDir(b.cfg.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, api.Errorf(api.KindInternal, "process backend: %w", err)
+	}
+	var ids []api.SandboxID
+	for _, e := range entries {
+		if id := api.SandboxID(e.Name()); id.Valid() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// clockTicks is the unit of processor times in /proc, fixed by the kernel's ABI.
+const clockTicks = 100
+
+var _ sandbox.Backend = (*Backend)(nil)
+var _ sandbox.Reclaimer = (*Backend)(nil)
