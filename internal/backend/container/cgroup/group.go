@@ -1,0 +1,235 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits are what a group enforces; zero means none.
+type Limits struct {
+	MemoryBytes int64
+	Processes   int64
+	CPUs        float64
+}
+
+// period is the span over which processor time is shared out, in microseconds.
+const period = 100_000
+
+// Group is one sandbox's directories.
+type Group struct {
+	h  *Host
+	id string
+}
+
+// Open names a group that may exist.
+func (h *Host) Open(id string) *Group { return &Group{h, id} }
+
+// Create makes the directories and writes the limits. On an error nothing is
+// left.
+func (h *Host) Create(id string, l Limits) (*Group, error) {
+	g := &Group{h, id}
+	for _, p := range h.parents {
+		if err := os.Mkdir(filepath.Join(p, id), 0o755); err != nil {
+			g.Remove(time.Second)
+			return nil, fmt.Errorf("cgroup: %w", err)
+		}
+	}
+	if err := g.limit(l); err != nil {
+		g.Remove(time.Second)
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	return g, nil
+}
+
+// limit writes what is asked for where there is a controller; whether there is
+// one was decided before, from Has.
+func (g *Group) limit(l Limits) error {
+	if dir, unified, ok := g.dir(Memory); ok && l.MemoryBytes > 0 {
+		n := []byte(strconv.FormatInt(l.MemoryBytes, 10))
+		if unified {
+			if err := write(dir+"/memory.max", n); err != nil {
+				return err
+			}
+			// The two files are absent on kernels without swap or before 4.19.
+			if err := writeIf(dir+"/memory.swap.max", "0"); err != nil {
+				return err
+			}
+			if err := writeIf(dir+"/memory.oom.group", "0"); err != nil {
+				return err
+			}
+		} else {
+			if err := write(dir+"/memory.limit_in_bytes", n); err != nil {
+				return err
+			}
+			if err := writeIf(dir+"/memory.memsw.limit_in_bytes", string(n)); err != nil {
+				return err
+			}
+		}
+	}
+	if dir, _, ok := g.dir(Pids); ok && l.Processes > 0 {
+		if err := write(dir+"/pids.max", strconv.AppendInt(nil, l.Processes, 10)); err != nil {
+			return err
+		}
+	}
+	if dir, unified, ok := g.dir(CPU); ok && l.CPUs > 0 {
+		quota := max(int64(l.CPUs*period), 1000) // the kernel's smallest
+		if unified {
+			return write(dir+"/cpu.max", fmt.Appendf(nil, "%d %d", quota, period))
+		}
+		if err := write(dir+"/cpu.cfs_period_us", strconv.AppendInt(nil, period, 10)); err != nil {
+			return err
+		}
+		return write(dir+"/cpu.cfs_quota_us", strconv.AppendInt(nil, quota, 10))
+	}
+	return nil
+}
+
+// Spawn runs fork on a thread that is in the group's version 1 hierarchies, so
+// that the process which fork starts is born there. fd is a descriptor of the
+// version 2 directory for CLONE_INTO_CGROUP, or -1.
+func (g *Group) Spawn(fork func(fd int) error) (err error) {
+	fd := -1
+	if g.h.unified != "" {
+		fd, err = unix.Open(filepath.Join(g.h.unified, g.id), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("cgroup: %w", err)
+		}
+		defer unix.Close(fd)
+	}
+	runtime.LockOSThread()
+	back := true
+	defer func() {
+		// A thread that could not go back is never used again: it ends with
+		// this goroutine.
+		if back {
+			runtime.UnlockOSThread()
+		}
+	}()
+	var joined []string
+	defer func() {
+		for _, p := range joined {
+			if write(g.h.home[p], []byte("0")) != nil {
+				back = false
+			}
+		}
+	}()
+	for _, p := range g.h.parents {
+		if p == g.h.unified {
+			continue
+		}
+		if err := write(filepath.Join(p, g.id, "tasks"), []byte("0")); err != nil {
+			return fmt.Errorf("cgroup: join: %w", err)
+		}
+		joined = append(joined, p)
+	}
+	return fork(fd)
+}
+
+// Exists says whether any directory of the group is there.
+func (g *Group) Exists() bool {
+	for _, p := range g.h.parents {
+		if exists(filepath.Join(p, g.id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Procs lists the processes in the group, each once, from every hierarchy.
+func (g *Group) Procs() []int {
+	seen := map[int]bool{}
+	var out []int
+	for _, p := range g.h.parents {
+		b, err := os.ReadFile(filepath.Join(p, g.id, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(b)) {
+			// A 0 is a process of another pid namespace.
+			if pid, err := strconv.Atoi(f); err == nil && pid > 0 && pid != os.Getpid() && !seen[pid] {
+				seen[pid] = true
+				out = append(out, pid)
+			}
+		}
+	}
+	return out
+}
+
+// KillAll asks the kernel to kill every process at once; false where it cannot.
+func (g *Group) KillAll() bool {
+	dir, _, ok := g.dir(Kill)
+	return ok && write(dir+"/cgroup.kill", []byte("1")) == nil
+}
+
+// Remove removes the directories, waiting up to the given time for processes
+// that are dying to leave them. It is idempotent.
+func (g *Group) Remove(wait time.Duration) error {
+	deadline := time.Now().Add(wait)
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		var busy error
+		for _, p := range g.h.parents {
+			if err := unix.Rmdir(filepath.Join(p, g.id)); err != nil && !errors.Is(err, unix.ENOENT) {
+				busy = fmt.Errorf("cgroup: remove %s: %w", filepath.Join(p, g.id), err)
+			}
+		}
+		if busy == nil || time.Now().After(deadline) {
+			return busy
+		}
+		time.Sleep(pause)
+	}
+}
+
+// List names the groups that exist below the parents.
+func (h *Host) List() []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, p := range h.parents {
+		entries, err := os.ReadDir(p)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if e.IsDir() && !seen[e.Name()] {
+				seen[e.Name()] = true
+				out = append(out, e.Name())
+			}
+		}
+	}
+	return out
+}
+
+// dir finds a controller's directory of this group.
+func (g *Group) dir(c Controller) (dir string, unified, ok bool) {
+	p, ok := g.h.places[c]
+	return filepath.Join(p.parent, g.id), p.unified, ok
+}
+
+// write writes a control file in one call, as the kernel wants it.
+func write(path string, b []byte) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.Write(fd, b)
+		unix.Close(fd)
+	}
+	if err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// writeIf writes a file that a kernel may not have.
+func writeIf(path, value string) error {
+	err := write(path, []byte(value))
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}

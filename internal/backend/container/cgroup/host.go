@@ -1,0 +1,313 @@
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Controller is a kind of control that a host may have.
+type Controller string
+
+// The controllers that are used.
+const (
+	Memory Controller = "memory"
+	Pids   Controller = "pids"
+	CPU    Controller = "cpu"
+	// Freezer is cgroup.freeze under version 2.
+	Freezer Controller = "freezer"
+	// CPUAcct is cpu.stat under version 2, which every group has.
+	CPUAcct Controller = "cpuacct"
+	// Kill is cgroup.kill, which version 2 has since Linux 5.14.
+	Kill Controller = "kill"
+)
+
+var controllers = []Controller{Memory, Pids, CPU, Freezer, CPUAcct, Kill}
+
+// place is where a controller's groups are made.
+type place struct {
+	parent  string
+	unified bool
+}
+
+// Host is what this machine offers.
+type Host struct {
+	places  map[Controller]place
+	missing map[Controller]string
+	parents []string // distinct, in the order of joining
+	unified string   // the parent under version 2, or ""
+	// home are the tasks files of this process's own version 1 groups, by
+	// parent: where a thread goes back to.
+	home map[string]string
+}
+
+// Options say where to look. The zero paths are the kernel's.
+type Options struct {
+	// Name is the directory below which groups are made; it tells apart the
+	// owners on one machine.
+	Name string
+	// MountInfo and Self replace /proc/self/mountinfo and /proc/self/cgroup.
+	MountInfo, Self string
+}
+
+// mount is a mounted hierarchy.
+type mount struct {
+	point, root string
+	unified     bool
+	options     []string
+}
+
+// Detect looks for controllers and makes the parent directory in each hierarchy
+// that can be written. It fails only when the kernel's tables cannot be read; a
+// host without any controller is a Host whose every controller is missing.
+func Detect(o Options) (*Host, error) {
+	if o.Name == "" || strings.ContainsAny(o.Name, "/.") {
+		return nil, fmt.Errorf("cgroup: the name %q is malformed", o.Name)
+	}
+	if o.MountInfo == "" {
+		o.MountInfo = "/proc/self/mountinfo"
+	}
+	if o.Self == "" {
+		o.Self = "/proc/self/cgroup"
+	}
+	mounts, err := readMounts(o.MountInfo)
+	if err != nil {
+		return nil, err
+	}
+	own, err := readSelf(o.Self)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{places: map[Controller]place{}, missing: map[Controller]string{}, home: map[string]string{}}
+	for _, c := range controllers {
+		h.missing[c] = "no control group hierarchy has it"
+	}
+	for _, m := range mounts {
+		if m.unified {
+			h.addUnified(m, own[""], o.Name)
+		} else {
+			h.addV1(m, own, o.Name)
+		}
+	}
+	return h, nil
+}
+
+// Has says whether a controller can be used; otherwise why not.
+func (h *Host) Has(c Controller) (bool, string) {
+	_, ok := h.places[c]
+	return ok, h.missing[c]
+}
+
+// Version describes where a controller lives, for people.
+func (h *Host) Version(c Controller) string {
+	p, ok := h.places[c]
+	switch {
+	case !ok:
+		return ""
+	case p.unified:
+		return "cgroup v2"
+	}
+	return "cgroup v1"
+}
+
+// Close removes the parent directories that hold no group any more.
+func (h *Host) Close() {
+	for _, p := range h.parents {
+		os.Remove(p) // fails while there is a group inside, as it should
+	}
+}
+
+func (h *Host) use(c Controller, p place) {
+	if _, ok := h.places[c]; ok {
+		return
+	}
+	h.places[c] = p
+	delete(h.missing, c)
+	if !slices.Contains(h.parents, p.parent) {
+		h.parents = append(h.parents, p.parent)
+	}
+}
+
+// addV1 takes the controllers of one version 1 hierarchy into use.
+func (h *Host) addV1(m mount, own map[string]string, name string) {
+	var found []Controller
+	for _, opt := range m.options {
+		if c := Controller(opt); slices.Contains(controllers, c) && c != Kill {
+			found = append(found, c)
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	needed := false
+	for _, c := range found {
+		if _, ok := h.places[c]; !ok {
+			needed = true
+		}
+	}
+	if !needed {
+		return // mounted a second time, or version 2 does it
+	}
+	parent := filepath.Join(m.point, name)
+	if err := mkdir(parent); err != nil {
+		for _, c := range found {
+			h.missing[c] = fmt.Sprintf("cgroup v1 is not writable: %v", err)
+		}
+		return
+	}
+	home := ""
+	for _, opt := range m.options {
+		if p, ok := own[opt]; ok {
+			home = filepath.Join(m.point, strings.TrimPrefix(p, m.root), "tasks")
+		}
+	}
+	if _, err := os.Stat(home); err != nil {
+		home = filepath.Join(m.point, "tasks")
+	}
+	h.home[parent] = home
+	for _, c := range found {
+		h.use(c, place{parent: parent})
+	}
+}
+
+// addUnified takes the version 2 hierarchy into use: at its top where that can
+// be written, else below this process's own group.
+func (h *Host) addUnified(m mount, own, name string) {
+	bases := []string{m.point}
+	if own != "" && own != "/" {
+		bases = append(bases, filepath.Join(m.point, strings.TrimPrefix(own, m.root)))
+	}
+	var refused error
+	for _, base := range bases {
+		parent := filepath.Join(base, name)
+		if err := mkdir(parent); err != nil {
+			refused = err
+			continue
+		}
+		// A group is of no use if no process can be put into it from ours.
+		h.unified = parent
+		h.use(CPUAcct, place{parent, true})
+		if exists(filepath.Join(parent, "cgroup.freeze")) {
+			h.use(Freezer, place{parent, true})
+		}
+		if exists(filepath.Join(parent, "cgroup.kill")) {
+			h.use(Kill, place{parent, true})
+		}
+		for _, c := range []Controller{Memory, Pids, CPU} {
+			if _, ok := h.places[c]; ok {
+				continue
+			}
+			if err := enable(base, parent, c); err != nil {
+				if !errors.Is(err, errNoController) {
+					h.missing[c] = fmt.Sprintf("cgroup v2 does not delegate it: %v", err)
+				}
+				continue
+			}
+			h.use(c, place{parent, true})
+		}
+		return
+	}
+	for _, c := range controllers {
+		if _, ok := h.places[c]; !ok {
+			h.missing[c] = fmt.Sprintf("cgroup v2 is not writable: %v", refused)
+		}
+	}
+}
+
+var errNoController = errors.New("no control group hierarchy has it")
+
+// enable lets a controller reach the groups below parent.
+func enable(base, parent string, c Controller) error {
+	b, err := os.ReadFile(filepath.Join(base, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(strings.Fields(string(b)), string(c)) {
+		return errNoController
+	}
+	on := []byte("+" + string(c))
+	if err := write(filepath.Join(base, "cgroup.subtree_control"), on); err != nil {
+		// A group with processes of its own hands nothing down. Where this
+		// process is the only one, it can make way.
+		leaf := base + "/" + filepath.Base(parent) + "-host"
+		if mkdir(leaf) != nil || write(leaf+"/cgroup.procs", []byte("0")) != nil {
+			return err
+		}
+		if err := write(filepath.Join(base, "cgroup.subtree_control"), on); err != nil {
+			write(base+"/cgroup.procs", []byte("0"))
+			os.Remove(leaf)
+			return err
+		}
+	}
+	return write(filepath.Join(parent, "cgroup.subtree_control"), on)
+}
+
+func mkdir(path string) error {
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	// One that exists may belong to somebody else.
+	probe := filepath.Join(path, "hortus-probe")
+	if err := os.Mkdir(probe, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return os.Remove(probe)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readMounts lists the mounted control group hierarchies.
+func readMounts(path string) ([]mount, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	defer f.Close()
+	var out []mount
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		left, right, ok := strings.Cut(sc.Text(), " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if !ok || len(l) < 6 || len(r) < 3 || (r[0] != "cgroup" && r[0] != "cgroup2") {
+			continue
+		}
+		out = append(out, mount{point: l[4], root: strings.TrimSuffix(l[3], "/"), unified: r[0] == "cgroup2", options: strings.Split(r[2], ",")})
+	}
+	// Version 2 first: what it offers needs no hierarchy of version 1, and a
+	// controller that is on version 1 is not offered.
+	slices.SortStableFunc(out, func(a, b mount) int {
+		if a.unified == b.unified {
+			return 0
+		} else if a.unified {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+// readSelf maps each controller name, and "" for version 2, to this process's
+// own group.
+func readSelf(path string) (map[string]string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		for _, c := range strings.Split(parts[1], ",") {
+			out[c] = parts[2]
+		}
+	}
+	return out, nil
+}

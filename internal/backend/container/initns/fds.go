@@ -1,0 +1,95 @@
+package initns
+
+import (
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
+)
+
+// backlog is how many streams may wait to be accepted.
+const backlog = 512
+
+// bind makes the listening socket in this network namespace. The address goes
+// through the descriptor of the run directory: this process cannot reach that
+// directory by name, and a name may be longer than an address holds.
+func bind(dir int) (int, error) {
+	if dir < 0 {
+		return -1, nil // a probe
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, at("make the link's socket", err)
+	}
+	name := "/proc/self/fd/" + strconv.Itoa(dir) + "/" + SocketName
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		return -1, at("bind the link's socket", err)
+	}
+	return fd, at("listen on the link's socket", unix.Listen(fd, backlog))
+}
+
+// nullStdio points the standard descriptors at the sandbox's own /dev/null, so
+// that no descriptor of the host's /dev stays.
+func nullStdio() error {
+	fd, err := unix.Open("/dev/null", unix.O_RDWR, 0)
+	if err != nil {
+		return at("open /dev/null", err)
+	}
+	for i := range 3 {
+		if err := unix.Dup3(fd, i, 0); err != nil {
+			return at("open /dev/null", err)
+		}
+	}
+	return at("open /dev/null", unix.Close(fd))
+}
+
+// place puts the guest's two descriptors where birth says and marks every other
+// one to be closed by the execve. The executable's comes back, moved out of the
+// way.
+func place(listen, guest int) (int, int, error) {
+	const safe = 16
+	guest, err := unix.FcntlInt(uintptr(guest), unix.F_DUPFD_CLOEXEC, safe)
+	if err != nil {
+		return 0, 0, at("place descriptors", err)
+	}
+	listen, err = unix.FcntlInt(uintptr(listen), unix.F_DUPFD_CLOEXEC, safe)
+	if err != nil {
+		return 0, 0, at("place descriptors", err)
+	}
+	if err := unix.Dup3(controlFD, birth.ControlFD, 0); err != nil {
+		return 0, 0, at("place descriptors", err)
+	}
+	if err := unix.Dup3(listen, birth.ListenFD, 0); err != nil {
+		return 0, 0, at("place descriptors", err)
+	}
+	const closeOnExec = 1 << 2 // CLOSE_RANGE_CLOEXEC
+	_, _, e := unix.RawSyscall(unix.SYS_CLOSE_RANGE, birth.ControlFD+1, uintptr(^uint32(0)), closeOnExec)
+	if e != 0 {
+		// Kernels before 5.11: nothing that came by message or that the runtime
+		// opened lacks the flag, so there is nothing left to mark.
+		if e != unix.ENOSYS && e != unix.EINVAL {
+			return 0, 0, at("place descriptors", e)
+		}
+	}
+	return listen, guest, nil
+}
+
+// execveat becomes the executable behind the descriptor, with an empty
+// environment.
+func execveat(fd int, argv0 string) error {
+	empty, err := unix.BytePtrFromString("")
+	if err != nil {
+		return err
+	}
+	arg, err := unix.BytePtrFromString(argv0)
+	if err != nil {
+		return err
+	}
+	argv := [2]*byte{arg, nil}
+	envv := [1]*byte{nil}
+	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(fd), uintptr(unsafe.Pointer(empty)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])), unix.AT_EMPTY_PATH, 0)
+	return e
+}

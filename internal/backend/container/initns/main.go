@@ -1,0 +1,146 @@
+package initns
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
+)
+
+// Main runs the stage. It returns an exit code when something failed; otherwise
+// it becomes the guest by executing it, and never returns.
+func Main() int { return Become(nil) }
+
+// Become is Main for a binary that is the guest too: where it can, it becomes
+// the guest by calling it instead of executing itself a second time, which saves
+// a third of a sandbox's start. guest gives the process's exit code.
+func Become(guest func() int) int {
+	// Everything below changes the calling thread: its capabilities, ids and
+	// filter are those that the guest starts with, since an execve keeps the
+	// calling thread's and ends the others.
+	runtime.LockOSThread()
+	stay, err := run(guest != nil)
+	if stay {
+		// What was pinned to this thread is the same on all of them now.
+		runtime.UnlockOSThread()
+		runtime.GOMAXPROCS(runtime.NumCPU())
+		return guest()
+	}
+	if err == nil {
+		return 0
+	}
+	rep := birth.Report{Stage: "init", Error: err.Error()}
+	var s *step
+	if errors.As(err, &s) {
+		rep.Stage, rep.Error, rep.Errno = s.name, s.err.Error(), s.errno()
+	}
+	if b, err := json.Marshal(rep); err == nil {
+		unix.Sendmsg(birth.ControlFD-1, b, nil, nil, unix.MSG_NOSIGNAL)
+	}
+	return 1
+}
+
+// The stage itself has the control socket as its first descriptor after the
+// standard ones.
+const controlFD = birth.ControlFD - 1
+
+// run does the stage's work. stay says that the process is to go on as the guest;
+// without it and without an error there is nothing more to do.
+func run(mayStay bool) (stay bool, err error) {
+	spec, fds, err := receive()
+	if err != nil {
+		return false, err
+	}
+	fd := func(i int) int {
+		if i < 0 || i >= len(fds) {
+			return -1
+		}
+		return fds[i]
+	}
+	unix.Umask(0)
+	// The socket comes first: it needs this network namespace and the host's
+	// run directory, which is gone after the root has changed.
+	listen, err := bind(fd(spec.RunDir))
+	if err != nil {
+		return false, err
+	}
+	disk, err := buildRoot(spec, fd)
+	if err != nil {
+		return false, err
+	}
+	if err := at("set the host name", unix.Sethostname([]byte(spec.Hostname))); err != nil {
+		return false, err
+	}
+	if err := loopback(); err != nil {
+		return false, err
+	}
+	if err := bounds(); err != nil {
+		return false, err
+	}
+	if err := nullStdio(); err != nil {
+		return false, err
+	}
+	guest := fd(spec.Guest)
+	if guest < 0 && !spec.Probe {
+		return false, at("become the guest", unix.EBADF)
+	}
+	if err := say([]byte(Built), disk); err != nil {
+		return false, err
+	}
+	if spec.Probe {
+		return false, nil
+	}
+	if listen, guest, err = place(listen, guest); err != nil {
+		return false, err
+	}
+	unix.Umask(0o022)
+	if mayStay && spec.Switch {
+		if ok, err := dropEverywhere(spec); ok || err != nil {
+			return ok, err
+		}
+	}
+	if err := drop(spec); err != nil {
+		return false, err
+	}
+	return false, at("become the guest", execveat(guest, birth.Argv0))
+}
+
+// receive reads the Spec and its descriptors. An end of the socket means that
+// the host is gone.
+func receive() (*Spec, []int, error) {
+	buf := make([]byte, MaxSpec)
+	oob := make([]byte, unix.CmsgSpace(4*MaxFDs))
+	n, oobn, flags, _, err := unix.Recvmsg(controlFD, buf, oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return nil, nil, at("read the spec", err)
+	}
+	if n == 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		os.Exit(1)
+	}
+	var fds []int
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return nil, nil, at("read the spec", err)
+	}
+	for _, m := range msgs {
+		got, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return nil, nil, at("read the spec", err)
+		}
+		fds = append(fds, got...)
+	}
+	spec := new(Spec)
+	if err := json.Unmarshal(buf[:n], spec); err != nil {
+		return nil, nil, at("read the spec", err)
+	}
+	return spec, fds, nil
+}
+
+// say sends one packet with one descriptor.
+func say(b []byte, fd int) error {
+	return at("answer", unix.Sendmsg(controlFD, b, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL))
+}

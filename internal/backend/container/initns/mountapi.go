@@ -1,0 +1,113 @@
+package initns
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// param is one parameter of a file system; an empty value makes it a flag.
+type param struct{ key, value string }
+
+// fsMount makes a detached mount of a new file system.
+func fsMount(fstype string, attr int, params []param) (int, error) {
+	fs, err := unix.Fsopen(fstype, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	for _, p := range params {
+		if p.value == "" {
+			err = unix.FsconfigSetFlag(fs, p.key)
+		} else {
+			err = unix.FsconfigSetString(fs, p.key, p.value)
+		}
+		if err != nil {
+			return -1, explain(fs, p.key, err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, explain(fs, "create", err)
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr)
+}
+
+// failure keeps a system error with what the kernel said about it.
+type failure struct {
+	text  string
+	errno unix.Errno
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.errno }
+
+// explain adds the kernel's own message, where it left one.
+func explain(fs int, what string, err error) error {
+	errno, _ := err.(unix.Errno)
+	var buf [512]byte
+	n, rerr := unix.Read(fs, buf[:])
+	if rerr != nil || n <= 0 {
+		return &failure{fmt.Sprintf("%s: %v", what, err), errno}
+	}
+	return &failure{fmt.Sprintf("%s: %v (%s)", what, err, strings.TrimSpace(string(buf[:n]))), errno}
+}
+
+// ReadOnly makes a detached, read-only mount of directories, the top one first.
+// userns says that the caller is privileged in a user namespace only.
+func ReadOnly(lowers []string, userns bool) (int, error) {
+	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	if len(lowers) == 1 {
+		m, err := unix.OpenTree(unix.AT_FDCWD, lowers[0], unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return -1, err
+		}
+		if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attr}); err != nil {
+			unix.Close(m)
+			return -1, err
+		}
+		return m, nil
+	}
+	// By descriptor: the mount table inside shows what is written here, and the
+	// host's paths are none of the sandbox's business.
+	names := make([]string, len(lowers))
+	for i, l := range lowers {
+		fd, err := unix.Open(l, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(fd)
+		names[i] = fmt.Sprintf("/proc/self/fd/%d", fd)
+	}
+	params := []param{{"source", "hortus"}, {"lowerdir", strings.Join(names, ":")}}
+	if userns {
+		params = append(params, param{"userxattr", ""})
+	}
+	return fsMount("overlay", attr, params)
+}
+
+// attach puts a detached mount somewhere and lets go of its descriptor.
+func attach(m int, target string) error {
+	if m < 0 {
+		return unix.EBADF
+	}
+	if err := unix.MoveMount(m, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	return unix.Close(m)
+}
+
+// again makes a detached copy of what is at a path, with more attributes set.
+func again(source string, attr uint64) (int, error) {
+	m, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if attr != 0 {
+		if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attr}); err != nil {
+			unix.Close(m)
+			return -1, err
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,179 @@
+package initns
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// loopback brings lo up, the only interface that there is.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return at("bring lo up", err)
+	}
+	defer unix.Close(fd)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return at("bring lo up", err)
+	}
+	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return at("bring lo up", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req))
+}
+
+// limits are the resource limits that hold for everything inside. A bound above
+// what the host allows itself is lowered to the host's.
+var limits = []struct {
+	resource int
+	cur, max uint64
+}{
+	{unix.RLIMIT_CORE, 0, 0},
+	// The soft one is what programs see; old ones walk up to it.
+	{unix.RLIMIT_NOFILE, 16 << 10, 1 << 20},
+	{unix.RLIMIT_MSGQUEUE, 819200, 819200},
+	{unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
+	{unix.RLIMIT_NICE, 0, 0},
+	{unix.RLIMIT_RTPRIO, 0, 0},
+	{unix.RLIMIT_SIGPENDING, 4096, 4096},
+}
+
+// bounds sets resource limits, a session of its own and an empty keyring.
+func bounds() error {
+	for _, l := range limits {
+		var have unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &have); err != nil {
+			return at("read resource limits", err)
+		}
+		want := unix.Rlimit{Cur: min(l.cur, have.Max), Max: min(l.max, have.Max)}
+		if err := unix.Prlimit(0, l.resource, &want, nil); err != nil {
+			return at("set resource limits", err)
+		}
+	}
+	// An error means that the process leads a session already.
+	unix.Setsid()
+	// The host's session keyring is inherited like a descriptor. Without
+	// support for keys there is none.
+	_, _, e := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
+		return at("leave the host's keyring", e)
+	}
+	return nil
+}
+
+// drop gives up everything but what the guest needs, on this thread.
+//
+// The inheritable set is filled before the bounding set is emptied, since nothing
+// can be added to it beyond that set: from it the guest hands on what an identity
+// may hold. The file system's own ways to privilege (setuid bits and file
+// capabilities) are shut by no_new_privs and nosuid.
+func drop(s *Spec) error {
+	// Before the bounding set shrinks: an inheritable set may not grow past it,
+	// and an ambient capability has to be inheritable.
+	all, err := permitted()
+	if err == nil {
+		err = setCaps(all, all, s.Caps)
+	}
+	if err != nil {
+		return at("set capabilities", err)
+	}
+	const last = 63
+	for c := range uintptr(last + 1) {
+		if s.Bounding&(1<<c) != 0 {
+			continue
+		}
+		if err := prctl(unix.PR_CAPBSET_DROP, c, 0); err == unix.EINVAL {
+			break // beyond the kernel's last capability
+		} else if err != nil {
+			return at("empty the bounding set", err)
+		}
+	}
+	if s.Switch {
+		if err := prctl(unix.PR_SET_KEEPCAPS, 1, 0); err != nil {
+			return at("keep capabilities", err)
+		}
+		// Raw system calls: only this thread is going to be the guest.
+		if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 {
+			return at("leave groups", e)
+		}
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(s.GID), uintptr(s.GID), uintptr(s.GID)); e != 0 {
+			return at("become the guest's group", e)
+		}
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(s.UID), uintptr(s.UID), uintptr(s.UID)); e != 0 {
+			return at("become the guest's user", e)
+		}
+	}
+	if err := setCaps(s.Caps, s.Caps, s.Caps); err != nil {
+		return at("set capabilities", err)
+	}
+	if err := prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0); err != nil {
+		return at("set ambient capabilities", err)
+	}
+	return dropRest(s)
+}
+
+// dropRest forbids new privileges and installs the filter.
+func dropRest(s *Spec) error {
+	for c := range uintptr(64) {
+		if s.Caps&(1<<c) != 0 {
+			if err := prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c); err != nil {
+				return at("set ambient capabilities", err)
+			}
+		}
+	}
+	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
+		return at("forbid new privileges", err)
+	}
+	return filter(s.Filter, 0)
+}
+
+// filter installs a seccomp program on this thread, or as flags say.
+func filter(program []byte, flags uintptr) error {
+	if len(program) == 0 || len(program)%8 != 0 {
+		return at("install the seccomp filter", unix.EINVAL)
+	}
+	prog := unix.SockFprog{
+		Len:    uint16(len(program) / 8),
+		Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0])),
+	}
+	const setModeFilter = 1
+	r, _, e := unix.RawSyscall(unix.SYS_SECCOMP, setModeFilter, flags, uintptr(unsafe.Pointer(&prog)))
+	if e != 0 {
+		return at("install the seccomp filter", e)
+	}
+	if r != 0 { // the id of a thread that could not be given it
+		return at("install the seccomp filter", unix.EBUSY)
+	}
+	return nil
+}
+
+func prctl(option int, a, b uintptr) error {
+	_, _, e := unix.RawSyscall6(unix.SYS_PRCTL, uintptr(option), a, b, 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// permitted reads what this thread may hold.
+func permitted() (uint64, error) {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	_, _, e := unix.RawSyscall(unix.SYS_CAPGET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&data[0])), 0)
+	if e != 0 {
+		return 0, e
+	}
+	return uint64(data[0].Permitted) | uint64(data[1].Permitted)<<32, nil
+}
+
+func setCaps(permitted, effective, inheritable uint64) error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := [2]unix.CapUserData{
+		{Permitted: uint32(permitted), Effective: uint32(effective), Inheritable: uint32(inheritable)},
+		{Permitted: uint32(permitted >> 32), Effective: uint32(effective >> 32), Inheritable: uint32(inheritable >> 32)},
+	}
+	_, _, e := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&data[0])), 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package initns
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stage is where the new root is put together. Every host has it, anybody may
+// traverse it, and what is mounted there is seen by this mount namespace alone.
+const stage = "/tmp"
+
+// buildRoot mounts everything that the sandbox sees, changes the root to it and
+// lets go of the old one. It returns a descriptor of the sandbox's disk.
+func buildRoot(s *Spec, fd func(int) int) (int, error) {
+	// Nothing mounted here may reach the host, nor the other way round.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return -1, at("make mounts private", err)
+	}
+	if err := pin(s); err != nil {
+		return -1, err
+	}
+	disk, err := mountDisk(s)
+	if err != nil {
+		return -1, err
+	}
+	lowers := make([]string, len(s.Roots))
+	for i, l := range s.Roots {
+		lowers[i] = l.Path
+		if l.FD < 0 {
+			continue
+		}
+		lowers[i] = stage + "/lower/" + strconv.Itoa(i)
+		err := unix.Mkdir(lowers[i], 0o755)
+		if err == nil {
+			err = attach(fd(l.FD), lowers[i])
+		}
+		if err != nil {
+			return -1, at("attach the root layer", err)
+		}
+	}
+	if err := fillUpper(s); err != nil {
+		return -1, err
+	}
+	const root = stage + "/root"
+	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
+		{"source", "hortus"}, {"lowerdir", strings.Join(lowers, ":")}, {"upperdir", stage + "/upper"}, {"workdir", stage + "/work"}, {"userxattr", ""},
+	})
+	if err != nil {
+		return -1, at("mount the root overlay", err)
+	}
+	if err := attach(m, root); err != nil {
+		return -1, at("mount the root overlay", err)
+	}
+	for _, t := range s.Mounts {
+		if err := mountTree(t, fd, root); err != nil {
+			return -1, err
+		}
+	}
+	if err := mountDev(s, fd, root); err != nil {
+		return -1, err
+	}
+	// A procfs can be mounted in a user namespace only while a whole one is in
+	// sight, hence before the old root goes.
+	if err := mountProc(s, root); err != nil {
+		return -1, err
+	}
+	if err := unix.Chdir(root); err != nil {
+		return -1, at("change the root", err)
+	}
+	// Stacked on itself: the old root lands on top of the new one and is then
+	// taken off, which needs no directory for it.
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return -1, at("change the root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return -1, at("let go of the old root", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return -1, at("change the root", err)
+	}
+	return disk, nil
+}
+
+// pin opens every directory that is named by a path and names it by its
+// descriptor from then on: the mount on stage may cover it.
+func pin(s *Spec) error {
+	open := func(p *string) error {
+		fd, err := unix.Open(*p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return at("open a layer", err)
+		}
+		*p = "/proc/self/fd/" + strconv.Itoa(fd)
+		return nil
+	}
+	for i := range s.Roots {
+		if s.Roots[i].FD >= 0 {
+			continue
+		}
+		if err := open(&s.Roots[i].Path); err != nil {
+			return err
+		}
+	}
+	for i := range s.Mounts {
+		if s.Mounts[i].FD >= 0 {
+			continue
+		}
+		for j := range s.Mounts[i].Lowers {
+			if err := open(&s.Mounts[i].Lowers[j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mountDisk mounts the file system that bounds what can be written.
+func mountDisk(s *Spec) (int, error) {
+	m, err := fsMount("tmpfs", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
+		{"source", "hortus"}, {"size", strconv.FormatInt(s.DiskBytes, 10)},
+		{"nr_inodes", strconv.FormatInt(s.DiskInodes, 10)}, {"mode", "0755"},
+	})
+	if err != nil {
+		return -1, at("mount the disk", err)
+	}
+	if err := unix.MoveMount(m, "", unix.AT_FDCWD, stage, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return -1, at("mount the disk", err)
+	}
+	for _, d := range []string{"upper", "work", "lower", "root"} {
+		if err := unix.Mkdir(stage+"/"+d, 0o755); err != nil {
+			return -1, at("prepare the disk", err)
+		}
+	}
+	return m, nil
+}
+
+// fillUpper makes the directories that belong to the sandbox's users. They are
+// made in the upper layer: a layer's own would have its owner.
+func fillUpper(s *Spec) error {
+	const upper = stage + "/upper"
+	for _, d := range s.Dirs {
+		p := upper + path.Clean(d.Path)
+		if err := unix.Mkdir(p, 0o755); err != nil && err != unix.EEXIST {
+			return at("make "+d.Path, err)
+		}
+		if s.Switch {
+			if err := unix.Lchown(p, d.UID, d.GID); err != nil {
+				return at("make "+d.Path, err)
+			}
+		}
+		if err := unix.Chmod(p, d.Mode); err != nil {
+			return at("make "+d.Path, err)
+		}
+	}
+	for _, f := range s.Files {
+		fd, err := unix.Open(upper+path.Clean(f.Path), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o644)
+		if err != nil {
+			return at("write "+f.Path, err)
+		}
+		_, err = unix.Write(fd, []byte(f.Data))
+		unix.Close(fd)
+		if err != nil {
+			return at("write "+f.Path, err)
+		}
+	}
+	return nil
+}
+
+// mountTree shows one read-only tree.
+func mountTree(t Mount, fd func(int) int, root string) error {
+	name := "mount " + t.Target
+	m := fd(t.FD)
+	if t.FD < 0 {
+		var err error
+		if m, err = ReadOnly(t.Lowers, true); err != nil {
+			return at(name, err)
+		}
+	}
+	return at(name, attach(m, root+path.Clean(t.Target)))
+}

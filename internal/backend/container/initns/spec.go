@@ -1,0 +1,111 @@
+package initns
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Argv0 is the argument zero by which a multi-call binary knows that it is to be
+// this stage.
+const Argv0 = "hortus-init"
+
+// MaxSpec bounds a Spec packet, in bytes; MaxFDs the descriptors with it.
+const (
+	MaxSpec = 128 << 10
+	MaxFDs  = 64
+)
+
+// Built is what the stage says when everything is in place. One descriptor comes
+// with it, of the sandbox's disk, for statfs.
+const Built = "built"
+
+// SocketName is the name of the listening socket in the run directory.
+const SocketName = "s"
+
+// Spec says what to build. Descriptor fields are indexes into the descriptors
+// that come with the packet; -1 means that there is none.
+type Spec struct {
+	Hostname string `json:"hostname"`
+	// RunDir is the directory that gets the socket, Guest the executable.
+	RunDir int `json:"runDir"`
+	Guest  int `json:"guest"`
+	// Roots are the root's lower layers, the top one first.
+	Roots []Lower `json:"roots"`
+	// Dev is a detached mount for /dev, or -1 for one of our own.
+	Dev    int     `json:"dev"`
+	Mounts []Mount `json:"mounts,omitempty"`
+	// DiskBytes and DiskInodes bound everything that can be written.
+	DiskBytes  int64 `json:"diskBytes"`
+	DiskInodes int64 `json:"diskInodes"`
+	// Dirs are made in the upper layer before the root is mounted, in order.
+	Dirs []Dir `json:"dirs,omitempty"`
+	// Files are written into the upper layer; their directories are in Dirs.
+	Files []File `json:"files,omitempty"`
+	// UID, GID are the guest's. Caps is what the guest holds, Bounding what any
+	// process may ever hold.
+	UID      int    `json:"uid"`
+	GID      int    `json:"gid"`
+	Caps     uint64 `json:"caps"`
+	Bounding uint64 `json:"bounding"`
+	// Switch says that the stage has to change to UID and GID.
+	Switch bool `json:"switch"`
+	// Hidepid hides other users' processes; ProcGID may see them all.
+	Hidepid bool `json:"hidepid"`
+	// Filter is the seccomp program: 8 bytes an instruction, host byte order.
+	Filter []byte `json:"filter"`
+	// Probe says to stop after the Built packet instead of becoming the guest.
+	Probe bool `json:"probe,omitempty"`
+}
+
+// Lower is a layer of the root: a detached mount, or a path when FD is -1.
+type Lower struct {
+	FD   int    `json:"fd"`
+	Path string `json:"path,omitempty"`
+}
+
+// Mount is a read-only tree.
+type Mount struct {
+	Target string `json:"target"`
+	// FD is a detached mount, or -1 and then Lowers are stacked.
+	FD     int      `json:"fd"`
+	Lowers []string `json:"lowers,omitempty"`
+}
+
+// Dir is a directory of the upper layer.
+type Dir struct {
+	Path string `json:"path"`
+	Mode uint32 `json:"mode"`
+	UID  int    `json:"uid"`
+	GID  int    `json:"gid"`
+}
+
+// File is a small file of the upper layer, owned by root inside.
+type File struct {
+	Path string `json:"path"`
+	Data string `json:"data"`
+}
+
+// step is an error of one named step.
+type step struct {
+	name string
+	err  error
+}
+
+func (s *step) Error() string { return s.name + ": " + s.err.Error() }
+
+// at gives an error the name of its step; nil stays nil.
+func at(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &step{name, err}
+}
+
+func (s *step) errno() int {
+	var e unix.Errno
+	if errors.As(s.err, &e) {
+		return int(e)
+	}
+	return 0
+}

@@ -1,0 +1,163 @@
+package seccomp
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// machine runs the program as the kernel would, over the words of a call.
+type machine struct {
+	t    *testing.T
+	vm   *bpf.VM
+	info *arch.Info
+}
+
+func newMachine(t *testing.T, o Options) *machine {
+	t.Helper()
+	info, err := arch.GetInfo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := Default(o).program(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d instructions", len(prog))
+	vm, err := bpf.NewVM(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &machine{t, vm, info}
+}
+
+func (m *machine) verdict(archID, nr uint32, args ...uint64) uint32 {
+	m.t.Helper()
+	// The machine of x/net reads big-endian words; the offsets stay.
+	data := make([]byte, 64)
+	binary.BigEndian.PutUint32(data[offNumber:], nr)
+	binary.BigEndian.PutUint32(data[offArch:], archID)
+	for i, a := range args {
+		low := argOffset(i)
+		high := uint32(offArgs+8*i)*2 + 4 - low
+		binary.BigEndian.PutUint32(data[low:], uint32(a))
+		binary.BigEndian.PutUint32(data[high:], uint32(a>>32))
+	}
+	v, err := m.vm.Run(data)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return uint32(v)
+}
+
+func (m *machine) named(name string, args ...uint64) uint32 {
+	m.t.Helper()
+	nr, ok := number(m.info, name)
+	if !ok {
+		m.t.Skipf("%s has no call %s", m.info.Name, name)
+	}
+	return m.verdict(uint32(m.info.ID), nr, args...)
+}
+
+const (
+	eperm  = retErrno | uint32(unix.EPERM)
+	enosys = retErrno | uint32(unix.ENOSYS)
+	noAF   = retErrno | uint32(unix.EAFNOSUPPORT)
+	high   = uint64(1) << 32 // a bit that the kernel does not look at
+)
+
+func TestVerdicts(t *testing.T) {
+	m := newMachine(t, Options{GuestUID: 65533, GuestGID: 65533})
+	for _, c := range []struct {
+		name string
+		args []uint64
+		want uint32
+	}{
+		{"read", nil, retAllow},
+		{"execveat", nil, retAllow},
+		{"landlock_restrict_self", nil, retAllow},
+		{"clone", []uint64{unix.CLONE_VM | unix.CLONE_THREAD}, retAllow},
+		{"clone", []uint64{unix.CLONE_NEWUSER}, eperm},
+		{"clone", []uint64{unix.CLONE_NEWNET | uint64(unix.SIGCHLD) | high}, eperm},
+		{"clone3", nil, enosys},
+		{"unshare", []uint64{unix.CLONE_NEWUSER}, eperm},
+		{"setns", nil, eperm},
+		{"mount", nil, eperm}, {"umount2", nil, eperm}, {"pivot_root", nil, eperm}, {"chroot", nil, eperm},
+		{"fsopen", nil, eperm}, {"fsmount", nil, eperm}, {"move_mount", nil, eperm}, {"open_tree", nil, eperm}, {"mount_setattr", nil, eperm},
+		{"ptrace", nil, eperm}, {"process_vm_readv", nil, eperm}, {"process_vm_writev", nil, eperm}, {"kcmp", nil, eperm},
+		{"keyctl", nil, eperm}, {"add_key", nil, eperm}, {"request_key", nil, eperm},
+		{"bpf", nil, eperm}, {"userfaultfd", nil, eperm}, {"perf_event_open", nil, eperm},
+		{"io_uring_setup", nil, enosys}, {"io_uring_enter", nil, enosys},
+		{"kexec_load", nil, eperm}, {"init_module", nil, eperm}, {"finit_module", nil, eperm}, {"reboot", nil, eperm},
+		{"open_by_handle_at", nil, eperm}, {"name_to_handle_at", nil, eperm}, {"fanotify_init", nil, eperm},
+		{"settimeofday", nil, eperm}, {"clock_settime", nil, eperm}, {"swapon", nil, eperm}, {"quotactl", nil, eperm}, {"syslog", nil, eperm},
+		{"acct", nil, eperm}, {"sethostname", nil, eperm}, {"setdomainname", nil, eperm}, {"iopl", nil, eperm}, {"vhangup", nil, eperm},
+		{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, retAllow},
+		{"socket", []uint64{unix.AF_INET6, unix.SOCK_STREAM, 0}, retAllow},
+		{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, retAllow},
+		{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, noAF},
+		{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, noAF},
+		{"socket", []uint64{unix.AF_VSOCK | high, unix.SOCK_STREAM, 0}, noAF},
+		{"socket", []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET, 0}, noAF},
+		{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW, 0}, noAF},
+		{"ioctl", []uint64{0, unix.TCGETS}, retAllow},
+		{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
+		{"ioctl", []uint64{0, unix.TIOCSTI | high}, eperm},
+		{"ioctl", []uint64{0, unix.TIOCSETD}, eperm},
+		{"personality", []uint64{0xffffffff}, retAllow},
+		{"personality", []uint64{0x0040000}, retAllow},
+		{"personality", []uint64{0x0400000}, eperm}, // READ_IMPLIES_EXEC
+		{"setuid", []uint64{1000}, retAllow},
+		{"setuid", []uint64{65533}, eperm},
+		{"setuid", []uint64{65533 | high}, eperm},
+		{"setresuid", []uint64{1000, 1000, 65533}, eperm},
+		{"setresuid", []uint64{1000, 65533, 1000}, eperm},
+		{"setresuid", []uint64{^uint64(0), ^uint64(0), 1000}, retAllow},
+		{"setresgid", []uint64{65533, 1, 1}, eperm},
+		{"setfsuid", []uint64{65533}, retAllow}, // gives no right to signal, and the guest goes back by it
+		{"prlimit64", []uint64{0}, retAllow},
+		{"prlimit64", []uint64{1}, eperm},
+		{"kill", []uint64{1, 9}, eperm},
+		{"kill", []uint64{7, 9}, retAllow},
+		{"mknodat", []uint64{0, 0, unix.S_IFIFO | 0o600, 0}, retAllow},
+		{"mknodat", []uint64{0, 0, unix.S_IFCHR | 0o600, 0}, retAllow},
+		{"mknodat", []uint64{0, 0, unix.S_IFCHR | 0o600, 0x103}, eperm},
+		{"mknodat", []uint64{0, 0, unix.S_IFBLK | 0o600, 0}, eperm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &machine{t, m.vm, m.info}
+			if got := m.named(c.name, c.args...); got != c.want {
+				t.Errorf("%s %x: %#x, want %#x", c.name, c.args, got, c.want)
+			}
+		})
+	}
+}
+
+func TestForeign(t *testing.T) {
+	m := newMachine(t, Options{GuestUID: -1, GuestGID: -1})
+	if got := m.verdict(0x40000003, 1); got != retKill { // i386
+		t.Errorf("a call of another architecture: %#x", got)
+	}
+	if got := m.verdict(uint32(m.info.ID), x32Bit|1); got != enosys {
+		t.Errorf("a call by an x32 number: %#x", got)
+	}
+	if got := m.verdict(uint32(m.info.ID), 5000); got != enosys {
+		t.Errorf("a call that nobody knows: %#x", got)
+	}
+	if got := m.named("setuid", 65533); got != retAllow {
+		t.Errorf("without an own uid of the guest setuid gives %#x", got)
+	}
+}
+
+func TestCompile(t *testing.T) {
+	b, err := Default(Options{GuestUID: 1, GuestGID: 1}).Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) == 0 || len(b)%8 != 0 {
+		t.Fatalf("%d bytes", len(b))
+	}
+}
