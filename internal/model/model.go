@@ -1,0 +1,98 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+
+	"hortus.dev/api"
+)
+
+// Model answers requests.
+type Model interface {
+	// Name is what users choose the model by, for example "offline".
+	Name() string
+	// Generate answers one request. Deltas, when not nil, is called in order
+	// with each piece as it comes, from the calling goroutine; the Response
+	// holds the whole all the same.
+	//
+	// Errors: KindDeclined when the model cannot do what was asked, with a hint
+	// for the user; KindInvalid for a request that it cannot read;
+	// KindUnavailable, KindTimeout and KindExhausted where trying again may
+	// help; the context's own error when it ended.
+	Generate(ctx context.Context, req Request, deltas func(Delta)) (Response, error)
+}
+
+// Role says who wrote a message.
+type Role string
+
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+)
+
+// Request is one call.
+type Request struct {
+	// System is the standing instruction; it is the stable prefix that hosted
+	// models may cache.
+	System   string
+	Messages []Message
+	Tools    []Tool
+	// Output, when set, asks for one JSON value of that schema instead of prose.
+	Output *Output
+	// MaxTokens bounds the answer; 0 leaves it to the model.
+	MaxTokens int
+}
+
+// Output names a structured answer. Name is stable ("ExecutionPlan"), Schema is
+// JSON Schema.
+type Output struct {
+	Name   string
+	Schema json.RawMessage
+}
+
+// Message is one turn.
+type Message struct {
+	Role Role
+	Text string
+	// Calls are the tool calls of an assistant's message.
+	Calls []Call
+	// CallID is, in a tool's message, the call that it answers.
+	CallID string
+}
+
+// Tool is a function that the model may call. Input is JSON Schema.
+type Tool struct {
+	Name        string
+	Description string
+	Input       json.RawMessage
+}
+
+// Call is one use of a tool.
+type Call struct {
+	ID    string
+	Name  string
+	Input json.RawMessage
+}
+
+// Delta is a piece of an answer: text, or part of a call's input.
+type Delta struct {
+	Text string
+	Call *Call
+}
+
+// StopReason says why an answer ended.
+type StopReason string
+
+const (
+	StopEnd    StopReason = "end"
+	StopTools  StopReason = "tools"
+	StopLength StopReason = "length"
+)
+
+// Response is the whole answer.
+type Response struct {
+	Message Message
+	Stop    StopReason
+	Usage   api.Usage
+}

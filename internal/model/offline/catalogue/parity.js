@@ -1,0 +1,2 @@
+const n = {{num .n}};
+console.log(n + " is " + (n % 2 === 0 ? "even" : "odd"));

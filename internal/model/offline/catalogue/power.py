@@ -1,0 +1,3 @@
+base = {{num .base}}
+exponent = {{num .exponent}}
+print(f"{base} to the power of {exponent} = {base ** exponent}")

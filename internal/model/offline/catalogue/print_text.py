@@ -1,0 +1,2 @@
+for _ in range({{num .times}}):
+    print({{str .text}})

@@ -1,0 +1,2 @@
+const numbers = {{nums .numbers}};
+console.log([...numbers].reverse().join(", "));

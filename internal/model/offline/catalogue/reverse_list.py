@@ -1,0 +1,2 @@
+numbers = {{nums .numbers}}
+print(", ".join(map(str, reversed(numbers))))

@@ -1,0 +1,2 @@
+const text = {{str .text}};
+console.log([...text].reverse().join(""));

@@ -1,0 +1,2 @@
+text = {{str .text}}
+print(text[::-1])

@@ -1,0 +1,2 @@
+const x = {{num .x}};
+console.log("Square root of " + x + ": " + Number(Math.sqrt(x).toPrecision(10)));

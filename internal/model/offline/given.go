@@ -1,0 +1,78 @@
+package offline
+
+import (
+	"regexp"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+var (
+	reFence  = regexp.MustCompile("(?s)```[ \t]*([A-Za-z0-9.+-]*)[ \t]*\r?\n(.*?)\r?\n?```")
+	reTick   = regexp.MustCompile("(?s)`([^`]+)`")
+	reRun    = regexp.MustCompile(`(?is)^\s*(?:please\s+|can you\s+|could you\s+)?(?:run|execute|fix|debug|repair|try|test|check)(?:\s+and\s+(?:run|execute|fix|debug|repair))?\b[^:\n]{0,80}?\b(?:code|script|program|snippet|python3?|javascript|js|node|nodejs|node\.js|py|this|following|it)\b[^:\n]{0,60}?:\s*(.+)$`)
+	reAsks   = regexp.MustCompile(`(?i)\b(run|execute|fix|debug|repair|try|test)\b`)
+	reOther  = regexp.MustCompile(`(?i)\b(rust|golang|java|c\+\+|c#|ruby|perl|php|bash|shell|typescript|kotlin|swift|haskell|lua|sql)\b`)
+	reLooks  = regexp.MustCompile(`[=();:{}\[\]"']|^\s*(?:import|print|from|def|for|while|if)\b`)
+	reJSOnly = regexp.MustCompile(`\bconsole\.|\bconst\s|\blet\s|\bfunction\b|=>|\brequire\(|\bvar\s|\bprocess\.`)
+)
+
+// givenProgram reads a sentence that carries its own program: in a fenced block,
+// in backticks, or behind a colon.
+func givenProgram(sentence string) (*api.ExecutionPlan, error) {
+	around, code, tag := "", "", ""
+	if m := reFence.FindStringSubmatchIndex(sentence); m != nil {
+		around = sentence[:m[0]] + " " + sentence[m[1]:]
+		tag, code = strings.ToLower(sentence[m[2]:m[3]]), sentence[m[4]:m[5]]
+	} else if m := reTick.FindStringSubmatchIndex(sentence); m != nil && reAsks.MatchString(sentence[:m[0]]) && !reRun.MatchString(sentence[:m[0]]+"x") {
+		around, code = sentence[:m[0]]+" "+sentence[m[1]:], sentence[m[2]:m[3]]
+	} else if m := reRun.FindStringSubmatchIndex(sentence); m != nil {
+		around, code = sentence[:m[2]], sentence[m[2]:m[3]]
+		if t := reTick.FindStringSubmatch(code); t != nil && strings.TrimSpace(code) == t[0] {
+			code = t[1]
+		}
+	} else {
+		return nil, nil
+	}
+	if !reAsks.MatchString(around) || !reLooks.MatchString(code) {
+		return nil, nil
+	}
+	lang, err := languageOf(around, code, tag)
+	if err != nil {
+		return nil, err
+	}
+	p := &api.ExecutionPlan{
+		Language: lang, Shell: "bash", Task: "run the program that was given", Output: api.OutputNone,
+		Parameters: map[string]string{"code": strings.TrimRight(code, " \t\r\n") + "\n"},
+	}
+	if tag == "mjs" {
+		p.Parameters["module"] = "true"
+	}
+	return p, nil
+}
+
+func languageOf(around, code, tag string) (api.Language, error) {
+	switch tag {
+	case "python", "py", "python3":
+		return api.Python, nil
+	case "javascript", "js", "node", "mjs", "cjs":
+		return api.JavaScript, nil
+	case "":
+	default:
+		return "", declined("it runs programs in Python and JavaScript, not in " + tag)
+	}
+	if m := reOther.FindString(around); m != "" {
+		return "", declined("it runs programs in Python and JavaScript, not in " + m)
+	}
+	r := &reading{}
+	r.language(around)
+	switch {
+	case r.problem != "":
+		return "", declined(r.problem)
+	case r.lang != "":
+		return r.lang, nil
+	case reJSOnly.MatchString(code):
+		return api.JavaScript, nil
+	}
+	return api.Python, nil
+}
