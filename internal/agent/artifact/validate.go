@@ -1,0 +1,226 @@
+package artifact
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+)
+
+// Bounds of an artifact and of a plan.
+const (
+	MaxBytes      = 1 << 20 // all files together
+	MaxFiles      = 64
+	MaxPath       = 255
+	MaxDepth      = 16
+	MaxCommand    = 16 << 10
+	MaxText       = 16 << 10 // a note, a task, a cause
+	MaxParameters = 64
+	MaxExpect     = 64
+	MaxTimeout    = api.MaxTTL
+)
+
+// Validate checks every bound of an artifact. The error is of KindInvalid and
+// names the field, in words that a model can act on.
+func Validate(a api.CodeArtifact) error {
+	if !knownLanguage(a.Language) {
+		return api.Errorf(api.KindInvalid, "language %q is not known", clip(string(a.Language))).
+			WithHint("Use %q or %q.", api.Python, api.JavaScript)
+	}
+	if len(a.Files) == 0 {
+		return api.Errorf(api.KindInvalid, "files is empty; the artifact needs at least one file")
+	}
+	if len(a.Files) > MaxFiles {
+		return api.Errorf(api.KindInvalid, "files has %d entries; at most %d are allowed", len(a.Files), MaxFiles)
+	}
+	seen := make(map[string]bool, len(a.Files))
+	total := 0
+	for _, f := range a.Files {
+		if err := Path(f.Path); err != nil {
+			return err
+		}
+		if seen[f.Path] {
+			return api.Errorf(api.KindInvalid, "file %q is there twice", f.Path)
+		}
+		seen[f.Path] = true
+		total += len(f.Content)
+	}
+	for path := range seen {
+		for dir := path; strings.Contains(dir, "/"); {
+			dir = dir[:strings.LastIndexByte(dir, '/')]
+			if seen[dir] {
+				return api.Errorf(api.KindInvalid, "%q is a file and also the folder of %q", dir, path)
+			}
+		}
+	}
+	if total > MaxBytes {
+		return api.Errorf(api.KindInvalid, "the files hold %d bytes together; at most %d are allowed", total, MaxBytes)
+	}
+	if strings.TrimSpace(a.Run) == "" {
+		return api.Errorf(api.KindInvalid, "run is empty; say which command runs the program")
+	}
+	for _, c := range []struct{ name, text string }{{"run", a.Run}, {"install", a.Install}} {
+		if err := text(c.name, c.text, MaxCommand); err != nil {
+			return err
+		}
+	}
+	if err := text("note", a.Note, MaxText); err != nil {
+		return err
+	}
+	if err := shell(a.Shell, true); err != nil {
+		return err
+	}
+	if err := output(a.Output, true, a.Expect, "expect"); err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		name string
+		ms   int64
+	}{{"installTimeoutMs", a.InstallTimeoutMS}, {"runTimeoutMs", a.RunTimeoutMS}} {
+		if t.ms < 0 || t.ms > MaxTimeout.Milliseconds() {
+			return api.Errorf(api.KindInvalid, "%s is %d; it must be between 0 and %d", t.name, t.ms, MaxTimeout.Milliseconds())
+		}
+	}
+	return nil
+}
+
+// Within refuses an artifact whose own timeouts are longer than those that a
+// person allowed. A model may shorten a pass; it may not lengthen it.
+func Within(a api.CodeArtifact, install, run time.Duration) error {
+	if a.InstallTimeoutMS > install.Milliseconds() {
+		return api.Errorf(api.KindInvalid, "installTimeoutMs is %d; this task allows at most %d", a.InstallTimeoutMS, install.Milliseconds())
+	}
+	if a.RunTimeoutMS > run.Milliseconds() {
+		return api.Errorf(api.KindInvalid, "runTimeoutMs is %d; this task allows at most %d", a.RunTimeoutMS, run.Milliseconds())
+	}
+	return nil
+}
+
+// ValidatePlan checks every bound of a plan.
+func ValidatePlan(p api.ExecutionPlan) error {
+	if !knownLanguage(p.Language) {
+		return api.Errorf(api.KindInvalid, "language %q is not known", clip(string(p.Language))).
+			WithHint("Use %q or %q.", api.Python, api.JavaScript)
+	}
+	if strings.TrimSpace(p.Task) == "" {
+		return api.Errorf(api.KindInvalid, "task is empty; say what the program must do")
+	}
+	if err := text("task", p.Task, MaxText); err != nil {
+		return err
+	}
+	if err := shell(p.Shell, false); err != nil {
+		return err
+	}
+	if len(p.Dependencies) > MaxParameters || len(p.Parameters) > MaxParameters {
+		return api.Errorf(api.KindInvalid, "dependencies and parameters have at most %d entries each", MaxParameters)
+	}
+	for _, d := range p.Dependencies {
+		if err := text("dependencies", d, 256); err != nil {
+			return err
+		}
+	}
+	size := 0
+	for k, v := range p.Parameters {
+		if err := text("parameters", k, 64); err != nil {
+			return err
+		}
+		if strings.ContainsRune(v, 0) || !utf8.ValidString(v) {
+			return api.Errorf(api.KindInvalid, "parameter %q is not plain text", clip(k))
+		}
+		size += len(v)
+	}
+	if size > 64<<10 {
+		return api.Errorf(api.KindInvalid, "the parameters hold %d bytes; at most %d are allowed", size, 64<<10)
+	}
+	return output(p.Output, false, p.Files, "files")
+}
+
+// Path checks one path of an artifact: relative, slash-separated, without ".",
+// ".." or empty elements, without NUL and control characters.
+func Path(p string) error {
+	bad := func(why string) error {
+		return api.Errorf(api.KindInvalid, "path %q %s", clip(p), why).
+			WithHint("Use a relative path below the workspace, such as main.py or data/input.csv.")
+	}
+	switch {
+	case p == "":
+		return bad("is empty")
+	case len(p) > MaxPath:
+		return bad("is too long")
+	case !utf8.ValidString(p):
+		return bad("is not UTF-8")
+	case strings.HasPrefix(p, "/"):
+		return bad("is absolute")
+	case strings.ContainsRune(p, '\\'):
+		return bad("has a backslash")
+	case strings.Count(p, "/") >= MaxDepth:
+		return bad("is too deep")
+	}
+	for _, r := range p {
+		if r < 0x20 || r == 0x7f {
+			return bad("has a control character")
+		}
+	}
+	for element := range strings.SplitSeq(p, "/") {
+		switch element {
+		case "":
+			return bad("has an empty element")
+		case ".", "..":
+			return bad("has the element " + element)
+		}
+	}
+	return nil
+}
+
+func knownLanguage(l api.Language) bool { return l == api.Python || l == api.JavaScript }
+
+func shell(s string, emptyOK bool) error {
+	if s == "bash" || s == "sh" || s == "" && emptyOK {
+		return nil
+	}
+	return api.Errorf(api.KindInvalid, "shell %q is not known; use bash or sh", clip(s))
+}
+
+func output(kind api.OutputKind, emptyOK bool, files []string, field string) error {
+	switch kind {
+	case api.OutputText, api.OutputJSON, api.OutputNone:
+	case api.OutputFile:
+		if len(files) == 0 {
+			return api.Errorf(api.KindInvalid, "output is %q but %s names no file", kind, field)
+		}
+	case "":
+		if !emptyOK {
+			return api.Errorf(api.KindInvalid, "output is empty; use text, json, file or none")
+		}
+	default:
+		return api.Errorf(api.KindInvalid, "output %q is not known; use text, json, file or none", clip(string(kind)))
+	}
+	if len(files) > MaxExpect {
+		return api.Errorf(api.KindInvalid, "%s has %d entries; at most %d are allowed", field, len(files), MaxExpect)
+	}
+	for _, f := range files {
+		if err := Path(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func text(field, s string, max int) error {
+	if len(s) > max {
+		return api.Errorf(api.KindInvalid, "%s has %d bytes; at most %d are allowed", field, len(s), max)
+	}
+	if strings.ContainsRune(s, 0) || !utf8.ValidString(s) {
+		return api.Errorf(api.KindInvalid, "%s is not plain text", field)
+	}
+	return nil
+}
+
+// clip keeps a hostile value short in a message.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}

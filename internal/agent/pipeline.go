@@ -1,0 +1,239 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Config is what a pipeline is made of. Planner and Coder may be nil where only
+// [Pipeline.RunArtifact] is used; Debugger may be nil too, then the first
+// failure is the last.
+type Config struct {
+	Planner  *Planner
+	Coder    *Coder
+	Executor *Executor
+	Debugger *Debugger
+	// Attempts bounds the passes; zero means api.DefaultAttempts.
+	Attempts int
+	Emit     Emitter
+	Record   Recorder
+	Now      func() time.Time
+}
+
+// Recorder keeps what a pipeline did.
+type Recorder interface {
+	// Plan keeps the plan.
+	Plan(ctx context.Context, plan api.ExecutionPlan) error
+	// Attempt keeps an attempt: when it begins, and again with each part that
+	// becomes known. It is called with the whole attempt each time.
+	Attempt(ctx context.Context, a api.Attempt) error
+	// Output opens the places for the whole output of an attempt. The pipeline
+	// closes them.
+	Output(attempt int) (stdout, stderr Whole, err error)
+}
+
+// Whole takes one stream of an attempt, all of it.
+type Whole interface {
+	io.WriteCloser
+	// Path is where it can be read.
+	Path() string
+}
+
+// Report is how a pipeline ended.
+type Report struct {
+	Outcome   api.Outcome
+	Plan      *api.ExecutionPlan
+	Attempts  []api.Attempt
+	Diagnosis string
+	Question  string
+	Error     *api.Error
+	Usage     api.Usage
+	Receipt   *api.Receipt
+}
+
+// Pipeline turns a sentence into a verified program. It is used once.
+type Pipeline struct {
+	cfg   Config
+	rep   Report
+	steps steps
+}
+
+// New makes a pipeline.
+func New(cfg Config) *Pipeline {
+	if cfg.Attempts <= 0 {
+		cfg.Attempts = api.DefaultAttempts
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Pipeline{cfg: cfg}
+}
+
+// Run goes from the sentence to a verdict. It always returns a report with an
+// outcome: verified, needs_human, declined, canceled or failed.
+func (p *Pipeline) Run(ctx context.Context, sentence string) Report {
+	p.steps.todo("plan", "code", "run")
+	plan, used, err := p.cfg.Planner.Plan(ctx, api.PlanRequest{Sentence: sentence})
+	p.rep.Usage = p.rep.Usage.Add(used)
+	if err != nil {
+		return p.fail(ctx, err)
+	}
+	p.rep.Plan = &plan
+	p.cfg.Emit.Emit(ctx, api.EventPlan, plan)
+	if err := p.cfg.Record.Plan(ctx, plan); err != nil {
+		return p.fail(ctx, err)
+	}
+	p.steps.done("plan")
+	first, used, err := p.cfg.Coder.Code(ctx, plan)
+	p.rep.Usage = p.rep.Usage.Add(used)
+	if err != nil {
+		return p.fail(ctx, err)
+	}
+	p.steps.done("code")
+	return p.attempts(ctx, plan, first)
+}
+
+// RunArtifact runs a hand-made or recorded program once, without a model.
+func (p *Pipeline) RunArtifact(ctx context.Context, a api.CodeArtifact) Report {
+	p.cfg.Attempts, p.cfg.Debugger = 1, nil
+	p.steps.todo("run")
+	return p.attempts(ctx, api.ExecutionPlan{}, a)
+}
+
+func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next api.CodeArtifact) Report {
+	var before []api.CodeArtifact
+	for n := 1; ; n++ {
+		p.cfg.Emit.Emit(ctx, api.EventCode, api.AttemptEvent{Attempt: n, Of: p.cfg.Attempts, Artifact: &next})
+		att := api.Attempt{N: n, Artifact: next, StartedAt: p.cfg.Now().UTC()}
+		p.rep.Attempts = append(p.rep.Attempts, att)
+		res, err := p.pass(ctx, &att)
+		if err != nil {
+			return p.fail(ctx, err)
+		}
+		if res.OK {
+			p.steps.done("run")
+			p.rep.Outcome = api.OutcomeVerified
+			return p.rep
+		}
+		p.steps.done(fmt.Sprintf("attempt %d", n))
+		diag, err := p.diagnose(ctx, plan, &att, before)
+		if err != nil {
+			return p.fail(ctx, err)
+		}
+		if diag.Artifact == nil || n == p.cfg.Attempts {
+			return p.giveUp(diag, n)
+		}
+		before = append(before, next)
+		next = *diag.Artifact
+	}
+}
+
+// pass runs one attempt and keeps what it observed.
+func (p *Pipeline) pass(ctx context.Context, att *api.Attempt) (api.ExecutionResult, error) {
+	stdout, stderr, err := p.cfg.Record.Output(att.N)
+	if err != nil {
+		return api.ExecutionResult{}, err
+	}
+	att.StdoutPath, att.StderrPath = stdout.Path(), stderr.Path()
+	if err := p.keep(ctx, att); err != nil {
+		stdout.Close()
+		stderr.Close()
+		return api.ExecutionResult{}, err
+	}
+	res, err := p.cfg.Executor.Execute(ctx, Pass{N: att.N, Of: p.cfg.Attempts, Artifact: att.Artifact, Stdout: stdout, Stderr: stderr})
+	for _, w := range []Whole{stdout, stderr} {
+		if cerr := w.Close(); cerr != nil && err == nil {
+			err = api.Errorf(api.KindInternal, "keep the output of attempt %d: %w", att.N, cerr)
+		}
+	}
+	att.EndedAt, att.Sandbox = p.cfg.Now().UTC(), res.Sandbox
+	if err != nil {
+		// What was seen before the end is kept; it is no result.
+		p.keep(context.WithoutCancel(ctx), att)
+		return res, err
+	}
+	att.Result = &res
+	p.cfg.Emit.Emit(ctx, api.EventResult, api.AttemptEvent{
+		Attempt: att.N, Of: p.cfg.Attempts, Result: &res, Sandbox: res.Sandbox, Isolation: res.Isolation})
+	return res, p.keep(ctx, att)
+}
+
+func (p *Pipeline) keep(ctx context.Context, att *api.Attempt) error {
+	p.rep.Attempts[len(p.rep.Attempts)-1] = *att
+	return p.cfg.Record.Attempt(ctx, *att)
+}
+
+// diagnose asks the Debugger; without one the observation speaks for itself.
+func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt, before []api.CodeArtifact) (api.Diagnosis, error) {
+	if p.cfg.Debugger == nil {
+		return observed(*att.Result), nil
+	}
+	diag, used, err := p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before})
+	p.rep.Usage = p.rep.Usage.Add(used)
+	if kind := api.KindOf(err); kind == api.KindDeclined || kind == api.KindInvalid {
+		// A Debugger without an answer leaves the failure to a person.
+		why := err.Error()
+		diag, err = observed(*att.Result), nil
+		diag.Cause += " (the debugger: " + why + ")"
+	}
+	if err != nil {
+		return diag, err
+	}
+	att.Diagnosis = &diag
+	p.cfg.Emit.Emit(ctx, api.EventDiagnosis, api.AttemptEvent{Attempt: att.N, Of: p.cfg.Attempts, Diagnosis: &diag})
+	return diag, p.keep(ctx, att)
+}
+
+// giveUp ends with what a person needs to go on.
+func (p *Pipeline) giveUp(diag api.Diagnosis, n int) Report {
+	p.rep.Outcome = api.OutcomeNeedsHuman
+	p.rep.Diagnosis, p.rep.Question = diag.Cause, diag.Question
+	if diag.Artifact != nil {
+		p.rep.Question = fmt.Sprintf("All %d attempts are used up, and a further correction is at hand", n)
+		if diag.Artifact.Note != "" {
+			p.rep.Question += " (" + diag.Artifact.Note + ")"
+		}
+		p.rep.Question += ". Should it be tried? If so, allow more attempts (--attempts)."
+	}
+	return p.rep
+}
+
+// fail ends on an error: of the host, of the model, or of the context.
+func (p *Pipeline) fail(ctx context.Context, err error) Report {
+	switch {
+	case ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
+		p.rep.Outcome = api.OutcomeCanceled
+		rerr := p.cfg.Executor.Release(ctx)
+		r := p.steps.receipt()
+		r.ProcessesLeft = p.cfg.Executor.Left()
+		p.rep.Receipt = &r
+		if rerr != nil {
+			p.rep.Error = api.AsError(rerr)
+		}
+		return p.rep
+	case api.KindOf(err) == api.KindDeclined:
+		p.rep.Outcome = api.OutcomeDeclined
+	default:
+		p.rep.Outcome = api.OutcomeFailed
+	}
+	p.rep.Error = api.AsError(err)
+	return p.rep
+}
+
+// observed says what happened in the words of the observation.
+func observed(res api.ExecutionResult) api.Diagnosis {
+	d := api.Diagnosis{Category: res.Category, Question: "What should be changed in the program?"}
+	switch {
+	case res.Detail != "":
+		d.Cause = res.Detail
+	case res.Exit.Cause != "":
+		d.Cause = fmt.Sprintf("the %s phase was ended by its %s", res.Phase, res.Exit.Cause)
+	default:
+		d.Cause = fmt.Sprintf("the %s phase ended with exit code %d", res.Phase, res.Exit.Code)
+	}
+	return d
+}

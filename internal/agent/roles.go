@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/artifact"
+	"hortus.dev/internal/model"
+)
+
+// Planner reads the sentence and says what is to be made. It is the only role
+// that sees the sentence.
+type Planner struct{ role role }
+
+// NewPlanner makes the role on a model.
+func NewPlanner(m model.Model, emit Emitter) *Planner {
+	return &Planner{role{name: "planner", output: "ExecutionPlan", schema: schemaOf(api.ExecutionPlan{}), model: m, emit: emit,
+		system: `You are the planner. You get a request in the field "sentence". Answer with an ExecutionPlan: the language, the third-party dependencies (none where the standard library is enough), the shell, the task in your own precise words, every value that the request holds as a parameter, and the kind of output. Others write and run the program from your plan alone and never see the request, so leave nothing out. The program runs in a sandbox without a network and without input.`}}
+}
+
+// Plan makes the plan. A model that cannot do what was asked gives KindDeclined.
+func (p *Planner) Plan(ctx context.Context, req api.PlanRequest) (api.ExecutionPlan, api.Usage, error) {
+	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error {
+		if err := artifact.ValidatePlan(*plan); err != nil {
+			return err
+		}
+		// A plan that repeats the request would carry it past the Planner.
+		if s := strings.TrimSpace(req.Sentence); len(s) > 20 && strings.Contains(plan.Task, s) && plan.Parameters["code"] == "" {
+			return api.Errorf(api.KindInvalid, "task repeats the request word by word; say in your own words what the program must do")
+		}
+		return nil
+	})
+}
+
+// Coder writes the program from the plan.
+type Coder struct {
+	role         role
+	install, run time.Duration
+}
+
+// NewCoder makes the role on a model; install and run are the longest timeouts
+// that an artifact of it may ask for.
+func NewCoder(m model.Model, emit Emitter, install, run time.Duration) *Coder {
+	return &Coder{install: install, run: run, role: role{name: "coder", output: "CodeArtifact", schema: schemaOf(api.CodeArtifact{}), model: m, emit: emit,
+		system: `You are the coder. You get an ExecutionPlan. Answer with a CodeArtifact: complete files, the command that installs what is needed (empty where nothing is), and the command that runs the program. Write the whole program; a comment in place of code is refused before anything runs. The program reads no input, has no network, and prints what the plan asks for.`}}
+}
+
+// Code writes the first version.
+func (c *Coder) Code(ctx context.Context, plan api.ExecutionPlan) (api.CodeArtifact, api.Usage, error) {
+	a, used, err := ask(ctx, c.role, plan, func(a *api.CodeArtifact) error {
+		complete(a, plan)
+		return checkArtifact(*a, plan, c.install, c.run)
+	})
+	return a, used, err
+}
+
+// Debugger finds why a version failed and writes the next.
+type Debugger struct {
+	role         role
+	install, run time.Duration
+}
+
+// NewDebugger makes the role on a model, with the same bounds as [NewCoder].
+func NewDebugger(m model.Model, emit Emitter, install, run time.Duration) *Debugger {
+	return &Debugger{install: install, run: run, role: role{name: "debugger", output: "Diagnosis", schema: schemaOf(api.Diagnosis{}), model: m, emit: emit,
+		system: `You are the debugger. You get the plan, the program that failed, what was observed, and the versions already tried. Answer with a Diagnosis: the category, the root cause in a sentence, and a corrected, complete artifact that differs from every version tried. Where only a person can decide what is right, leave the artifact out and ask the question.`}}
+}
+
+// Diagnose explains a failure. The diagnosis holds an artifact that nobody tried
+// yet, or a question for a person.
+func (d *Debugger) Diagnose(ctx context.Context, req api.DebugRequest) (api.Diagnosis, api.Usage, error) {
+	diag, used, err := ask(ctx, d.role, req, func(diag *api.Diagnosis) error {
+		if !slices.Contains(categories[:], diag.Category) {
+			return api.Errorf(api.KindInvalid, "category %q is not known", clip(string(diag.Category), 64))
+		}
+		if strings.TrimSpace(diag.Cause) == "" || len(diag.Cause) > artifact.MaxText || len(diag.Question) > artifact.MaxText {
+			return api.Errorf(api.KindInvalid, "cause must be a sentence; cause and question have at most %d bytes", artifact.MaxText)
+		}
+		if diag.Artifact == nil {
+			if strings.TrimSpace(diag.Question) == "" {
+				return api.Errorf(api.KindInvalid, "without an artifact, question must say what a person has to decide")
+			}
+			return nil
+		}
+		complete(diag.Artifact, req.Plan)
+		return checkArtifact(*diag.Artifact, req.Plan, d.install, d.run)
+	})
+	if err != nil {
+		return diag, used, err
+	}
+	if diag.Artifact != nil && tried(*diag.Artifact, append(req.Tried, req.Artifact)) {
+		diag.Artifact = nil
+		diag.Question = "The only correction that was found was tried before. What should the program do here?"
+	}
+	return diag, used, nil
+}
+
+func tried(a api.CodeArtifact, before []api.CodeArtifact) bool {
+	key := artifact.Key(a)
+	return slices.ContainsFunc(before, func(b api.CodeArtifact) bool { return artifact.Key(b) == key })
+}
+
+// complete takes from the plan what an artifact may leave to it.
+func complete(a *api.CodeArtifact, plan api.ExecutionPlan) {
+	if a.Language == "" {
+		a.Language = plan.Language
+	}
+	if a.Shell == "" {
+		a.Shell = plan.Shell
+	}
+	if a.Output == "" {
+		a.Output = plan.Output
+	}
+	if len(a.Expect) == 0 {
+		a.Expect = plan.Files
+	}
+}
+
+// checkArtifact holds a model's artifact to its bounds and to the plan: a model
+// must not make its own success easier than the plan's.
+func checkArtifact(a api.CodeArtifact, plan api.ExecutionPlan, install, run time.Duration) error {
+	if err := artifact.Validate(a); err != nil {
+		return err
+	}
+	if err := artifact.Within(a, install, run); err != nil {
+		return err
+	}
+	if plan.Output != "" && a.Output != plan.Output {
+		return api.Errorf(api.KindInvalid, "output is %q; the plan wants %q", a.Output, plan.Output)
+	}
+	for _, f := range plan.Files {
+		if !slices.Contains(a.Expect, f) {
+			return api.Errorf(api.KindInvalid, "expect leaves out %q, which the plan wants", f)
+		}
+	}
+	return nil
+}
