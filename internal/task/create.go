@@ -1,0 +1,142 @@
+package task
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/artifact"
+)
+
+// MaxRequest is the longest sentence, in bytes.
+const MaxRequest = 16 << 10
+
+// DefaultModel is what a request without a model is asked of.
+const DefaultModel = "offline"
+
+// check refuses what makes no sense and fills in the defaults, so that the row
+// says what really ran and a replay is exact.
+func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
+	invalid := func(format string, args ...any) (api.CreateTask, error) {
+		return req, api.Errorf(api.KindInvalid, format, args...)
+	}
+	given := 0
+	for _, set := range []bool{req.Request != "", req.Artifact != nil, req.Replay != nil} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		return invalid("a task needs exactly one of a sentence, an artifact and a replay; %d were given", given)
+	}
+	if req.Request != "" {
+		switch {
+		case strings.TrimSpace(req.Request) == "":
+			return invalid("the sentence is empty")
+		case len(req.Request) > MaxRequest:
+			return invalid("the sentence has %d bytes; at most %d are allowed", len(req.Request), MaxRequest)
+		case strings.ContainsRune(req.Request, 0):
+			return invalid("the sentence holds a NUL byte")
+		case !utf8.ValidString(req.Request):
+			return invalid("the sentence is not UTF-8")
+		}
+	} else if req.Model != "" {
+		return invalid("a model was named, but running a program that is there already asks none")
+	}
+	if req.Artifact != nil {
+		if err := artifact.Validate(*req.Artifact); err != nil {
+			return req, err
+		}
+	}
+	if req.Attempts < 0 || req.Attempts > api.MaxAttempts {
+		return invalid("attempts is %d; it must be between 1 and %d", req.Attempts, api.MaxAttempts)
+	}
+	for _, ms := range []int64{req.InstallTimeoutMS, req.RunTimeoutMS} {
+		if ms < 0 || ms > api.MaxTTL.Milliseconds() {
+			return invalid("a timeout of %d ms is out of bounds; it must be between 1 and %d", ms, api.MaxTTL.Milliseconds())
+		}
+	}
+	if req.Sandbox.Task != "" {
+		return invalid("sandbox.task must be empty; the task sets it")
+	}
+	if req.Replay != nil {
+		return e.checkReplay(ctx, req)
+	}
+	if req.Model == "" && req.Request != "" {
+		req.Model = DefaultModel
+	}
+	switch {
+	case req.Request == "" && req.Attempts > 1:
+		return invalid("attempts is %d, but a program that is there already runs once", req.Attempts)
+	case req.Request == "":
+		req.Attempts = 1
+	case req.Attempts == 0:
+		req.Attempts = api.DefaultAttempts
+	}
+	if req.InstallTimeoutMS == 0 {
+		req.InstallTimeoutMS = api.DefaultInstallTimeout.Milliseconds()
+	}
+	if req.RunTimeoutMS == 0 {
+		req.RunTimeoutMS = api.DefaultRunTimeout.Milliseconds()
+	}
+	return req, nil
+}
+
+// checkReplay takes the recorded timeouts and limits of the task that is run
+// again. Only the isolation may be another.
+func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
+	r := req.Replay
+	if !r.Task.Valid() || r.Attempt < 1 {
+		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: no such thing can exist", clip(string(r.Task)), r.Attempt)
+	}
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil {
+		return req, api.Errorf(api.KindInvalid, "a replay runs with the recorded timeouts, limits and environment; none can be given")
+	}
+	old, err := e.cfg.Store.Task(ctx, r.Task)
+	if err != nil {
+		return req, err
+	}
+	req.Attempts = 1
+	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
+	box := old.Create.Sandbox
+	if req.Sandbox.Isolation != "" {
+		box.Isolation = req.Sandbox.Isolation
+	}
+	if req.Sandbox.TTLMS != 0 {
+		box.TTLMS = req.Sandbox.TTLMS
+	}
+	if req.Sandbox.Template != "" && req.Sandbox.Template != box.Template {
+		return req, api.Errorf(api.KindInvalid, "a replay runs in the recorded template; none can be given")
+	}
+	if req.Sandbox.Labels != nil {
+		box.Labels = req.Sandbox.Labels
+	}
+	req.Sandbox = box
+	return req, nil
+}
+
+// program finds the program of a task that needs no model.
+func (e *Engine) program(ctx context.Context, req api.CreateTask) (*api.CodeArtifact, error) {
+	if req.Replay == nil {
+		return req.Artifact, nil
+	}
+	old, err := e.cfg.Store.Task(ctx, req.Replay.Task)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range old.Attempts {
+		if a.N == req.Replay.Attempt {
+			return &a.Artifact, nil
+		}
+	}
+	return nil, api.Errorf(api.KindNotFound, "task %s has no attempt %d", old.ID, req.Replay.Attempt).
+		WithHint("It has %d; see them with: hortus task show %s.", len(old.Attempts), old.ID)
+}
+
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}

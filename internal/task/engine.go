@@ -1,0 +1,222 @@
+package task
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent"
+	"hortus.dev/internal/model"
+)
+
+// Store keeps tasks. Its methods may be called from several goroutines.
+type Store interface {
+	InsertTask(ctx context.Context, t api.Task) error
+	// UpdateTask replaces the row of t, its attempts excepted.
+	UpdateTask(ctx context.Context, t api.Task) error
+	// Task reads one with its attempts; KindNotFound when there is none.
+	Task(ctx context.Context, id api.TaskID) (api.Task, error)
+	// PutAttempt inserts or replaces attempt a.N of a task.
+	PutAttempt(ctx context.Context, id api.TaskID, a api.Attempt) error
+	// UnfinishedTasks lists the tasks that are not done and belong to others.
+	UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.Task, error)
+}
+
+// Log takes facts.
+type Log interface {
+	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
+}
+
+// Config is what an engine is made of. All fields but Check, Now and Logger must be set.
+type Config struct {
+	Store Store
+	Log   Log
+	// Model finds a model by its name; KindNotFound or KindInvalid, with a
+	// hint, for one that is not there.
+	Model     func(name string) (model.Model, error)
+	Sandboxes agent.Sandboxes
+	// Check says what the sandboxes would refuse, before a model is asked. It
+	// may be nil.
+	Check func(context.Context, api.CreateSandbox) error
+	// Dir holds one folder for each task, with the whole output of its attempts.
+	Dir    string
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Engine runs tasks. Its methods may be called from several goroutines.
+type Engine struct {
+	cfg Config
+	wg  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	live   map[api.TaskID]*running
+}
+
+// running is a task that is not done.
+type running struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	// once makes the begin of a cancellation a single fact.
+	once sync.Once
+	log  *emitter
+}
+
+// New makes an engine. [Engine.Close] ends it.
+func New(cfg Config) *Engine {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{cfg: cfg, live: map[api.TaskID]*running{}}
+}
+
+// Create checks a request, stores it and starts it. The task runs on after ctx
+// ended. Errors: KindInvalid for a request that makes no sense, KindNotFound for
+// a replay of what is not there, KindUnavailable after Close.
+func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	req, err := e.check(ctx, req)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if e.cfg.Check != nil {
+		if err := e.cfg.Check(ctx, req.Sandbox); err != nil {
+			return api.Task{}, err
+		}
+	}
+	var m model.Model
+	name := ""
+	if req.Request != "" {
+		if m, err = e.cfg.Model(req.Model); err != nil {
+			return api.Task{}, err
+		}
+		name = m.Name()
+	}
+	program, err := e.program(ctx, req)
+	if err != nil {
+		return api.Task{}, err
+	}
+	t := api.Task{
+		ID: api.NewTaskID(), State: api.TaskPending, Create: req, Model: name,
+		Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
+	}
+	// The task's life is not its creator's: a client may go and come back.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID)}
+	if err := e.enter(t.ID, r); err != nil {
+		cancel()
+		return api.Task{}, err
+	}
+	// A caller who goes away must not leave it in doubt whether the row is there.
+	if err := e.cfg.Store.InsertTask(context.WithoutCancel(ctx), t); err != nil {
+		cancel()
+		e.leave(t.ID, r)
+		return api.Task{}, err
+	}
+	r.log.Emit(life, api.EventTaskCreated, t)
+	go func() {
+		defer e.leave(t.ID, r)
+		defer cancel()
+		e.run(life, t, m, program, r)
+	}()
+	return t, nil
+}
+
+func (e *Engine) enter(id api.TaskID, r *running) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts by itself.")
+	}
+	e.live[id] = r
+	e.wg.Add(1)
+	return nil
+}
+
+func (e *Engine) leave(id api.TaskID, r *running) {
+	e.mu.Lock()
+	delete(e.live, id)
+	e.mu.Unlock()
+	close(r.done)
+	e.wg.Done()
+}
+
+// Running counts the tasks that are not done.
+func (e *Engine) Running() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.live)
+}
+
+// Wait returns the task when it is done. For a task of another owner it returns
+// what is stored.
+func (e *Engine) Wait(ctx context.Context, id api.TaskID) (api.Task, error) {
+	if r := e.find(id); r != nil {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return api.Task{}, ctx.Err()
+		}
+	}
+	return e.cfg.Store.Task(ctx, id)
+}
+
+func (e *Engine) find(id api.TaskID) *running {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.live[id]
+}
+
+// Cancel stops a task and returns it when it is done, with the receipt of what
+// it had finished. It is idempotent: a task that is done stays as it is.
+// KindConflict for a task that runs under another owner.
+func (e *Engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
+	r := e.find(id)
+	if r == nil {
+		t, err := e.cfg.Store.Task(ctx, id)
+		if err == nil && t.State != api.TaskDone {
+			err = api.Errorf(api.KindConflict, "task %s runs under another owner (%s)", id, t.Owner)
+		}
+		return t, err
+	}
+	r.stop()
+	return e.Wait(ctx, id)
+}
+
+func (r *running) stop() {
+	r.once.Do(func() {
+		r.log.Emit(context.Background(), api.EventTaskCancel, struct{}{})
+		r.cancel()
+	})
+}
+
+// Close refuses new tasks, cancels all and waits until they are done.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	var all []*running
+	for _, r := range e.live {
+		all = append(all, r)
+	}
+	e.mu.Unlock()
+	for _, r := range all {
+		r.stop()
+	}
+	done := make(chan struct{})
+	go func() {
+		e.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return api.Errorf(api.KindTimeout, "%d tasks did not end in time", e.Running())
+	}
+}

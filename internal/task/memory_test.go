@@ -1,0 +1,164 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/agenttest"
+	"hortus.dev/internal/model"
+	"hortus.dev/internal/model/offline"
+	"hortus.dev/internal/task"
+)
+
+// memory is a store and an event log in memory.
+type memory struct {
+	mu     sync.Mutex
+	tasks  map[api.TaskID]api.Task
+	events map[string][]api.Event
+	grew   chan struct{}
+}
+
+func newMemory() *memory {
+	return &memory{tasks: map[api.TaskID]api.Task{}, events: map[string][]api.Event{}, grew: make(chan struct{})}
+}
+
+func (m *memory) InsertTask(_ context.Context, t api.Task) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.tasks[t.ID]; ok {
+		return api.Errorf(api.KindExists, "task %s", t.ID)
+	}
+	m.tasks[t.ID] = t
+	return nil
+}
+
+func (m *memory) UpdateTask(_ context.Context, t api.Task) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.Attempts = m.tasks[t.ID].Attempts
+	m.tasks[t.ID] = t
+	return nil
+}
+
+func (m *memory) PutAttempt(_ context.Context, id api.TaskID, a api.Attempt) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tasks[id]
+	t.Attempts = slices.Clone(t.Attempts)
+	if i := slices.IndexFunc(t.Attempts, func(b api.Attempt) bool { return b.N == a.N }); i >= 0 {
+		t.Attempts[i] = a
+	} else {
+		t.Attempts = append(t.Attempts, a)
+	}
+	m.tasks[id] = t
+	return nil
+}
+
+func (m *memory) Task(_ context.Context, id api.TaskID) (api.Task, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.tasks[id]
+	if !ok {
+		return t, api.Errorf(api.KindNotFound, "no task %s", id)
+	}
+	return t, nil
+}
+
+func (m *memory) UnfinishedTasks(_ context.Context, not api.OwnerID) ([]api.Task, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []api.Task
+	for _, t := range m.tasks {
+		if t.State != api.TaskDone && t.Owner != not {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) Append(_ context.Context, s api.Stream, t api.EventType, data any) (api.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := json.Marshal(data)
+	if err != nil {
+		return api.Event{}, err
+	}
+	e := api.Event{Stream: s, Seq: int64(len(m.events[s.ID]) + 1), Type: t, Data: b}
+	m.events[s.ID] = append(m.events[s.ID], e)
+	close(m.grew)
+	m.grew = make(chan struct{})
+	return e, nil
+}
+
+func (m *memory) of(id api.TaskID) []api.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.events[string(id)])
+}
+
+// until waits for the n-th event of a task, or the end of the task.
+func (m *memory) until(t *testing.T, id api.TaskID, n int) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		m.mu.Lock()
+		es, grew := m.events[string(id)], m.grew
+		m.mu.Unlock()
+		if len(es) >= n || len(es) > 0 && es[len(es)-1].Type == api.EventTaskFinished {
+			return
+		}
+		select {
+		case <-grew:
+		case <-deadline:
+			t.Fatal("no further event came")
+		}
+	}
+}
+
+// oneFinish checks that a stream has exactly one task.finished, as its last.
+func (m *memory) oneFinish(t *testing.T, id api.TaskID) {
+	t.Helper()
+	es := m.of(id)
+	n := 0
+	for _, e := range es {
+		if e.Type == api.EventTaskFinished {
+			n++
+		}
+	}
+	if n != 1 || es[len(es)-1].Type != api.EventTaskFinished {
+		var kinds []api.EventType
+		for _, e := range es {
+			kinds = append(kinds, e.Type)
+		}
+		t.Errorf("%d task.finished events in %v", n, kinds)
+	}
+}
+
+func newEngine(t *testing.T) (*task.Engine, *memory, *agenttest.Localdir) {
+	t.Helper()
+	off, err := offline.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, boxes := newMemory(), agenttest.NewLocaldir(t)
+	e := task.New(task.Config{
+		Store: mem, Log: mem, Sandboxes: boxes, Dir: t.TempDir(), Owner: api.NewOwnerID(),
+		Model: func(name string) (model.Model, error) {
+			if name != offline.Name {
+				return nil, api.Errorf(api.KindInvalid, "no model %q", name)
+			}
+			return off, nil
+		},
+	})
+	t.Cleanup(func() {
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e, mem, boxes
+}

@@ -1,0 +1,106 @@
+package task
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent"
+	"hortus.dev/internal/model"
+)
+
+// storeTimeout bounds the writes that end a task.
+const storeTimeout = 30 * time.Second
+
+// run is the life of one task, from its start to its last event.
+func (e *Engine) run(ctx context.Context, t api.Task, m model.Model, program *api.CodeArtifact, r *running) {
+	rep := e.pipeline(ctx, &t, m, program, r.log)
+	t.State, t.Outcome = api.TaskDone, rep.Outcome
+	t.Plan, t.Attempts = rep.Plan, rep.Attempts
+	t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
+	t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
+	t.EndedAt = e.cfg.Now().UTC()
+	e.finish(ctx, t, r.log)
+}
+
+// pipeline runs the roles. A defect in one of them ends this task alone.
+func (e *Engine) pipeline(ctx context.Context, t *api.Task, m model.Model, program *api.CodeArtifact, log *emitter) (rep agent.Report) {
+	c := t.Create
+	install := time.Duration(c.InstallTimeoutMS) * time.Millisecond
+	run := time.Duration(c.RunTimeoutMS) * time.Millisecond
+	box := c.Sandbox
+	box.Task = t.ID
+	exec := agent.NewExecutor(agent.ExecutorConfig{
+		Sandboxes: e.cfg.Sandboxes, Sandbox: box, InstallTimeout: install, RunTimeout: run, Keep: c.Keep, Emit: log,
+	})
+	defer func() {
+		if v := recover(); v != nil {
+			e.cfg.Logger.Error("task panicked", "task", t.ID, "panic", v, "stack", string(debug.Stack()))
+			rep = agent.Report{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "the task hit a defect of Hortus: %v", v)}
+			if err := exec.Release(ctx); err != nil {
+				e.cfg.Logger.Error("release sandbox after panic", "task", t.ID, "err", err)
+			}
+		}
+	}()
+	t.State = api.TaskRunning
+	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
+		return agent.Report{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
+	}
+	log.Emit(ctx, api.EventTaskStarted, struct{}{})
+	cfg := agent.Config{
+		Executor: exec, Attempts: c.Attempts, Emit: log, Now: e.cfg.Now,
+		Record: &recorder{store: e.cfg.Store, dir: e.dir(t.ID), task: t},
+	}
+	if program != nil {
+		return agent.New(cfg).RunArtifact(ctx, *program)
+	}
+	cfg.Planner = agent.NewPlanner(m, log)
+	cfg.Coder = agent.NewCoder(m, log, install, run)
+	cfg.Debugger = agent.NewDebugger(m, log, install, run)
+	return agent.New(cfg).Run(ctx, c.Request)
+}
+
+// finish stores the end and says it, in this order: whoever reads task.finished
+// finds the same in the store.
+func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	for _, a := range t.Attempts {
+		if err := e.cfg.Store.PutAttempt(ctx, t.ID, a); err != nil {
+			e.cfg.Logger.Error("store attempt", "task", t.ID, "attempt", a.N, "err", err)
+		}
+	}
+	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
+		// The row stays unfinished; Recover of the next owner ends it.
+		e.cfg.Logger.Error("store end of task", "task", t.ID, "err", err)
+		return
+	}
+	log.finish(ctx, t)
+}
+
+// Recover ends the unfinished tasks of owners that are provably gone, as lost.
+// It returns how many it ended. gone must be right: a task of a living owner
+// must never be touched.
+func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
+	tasks, err := e.cfg.Store.UnfinishedTasks(ctx, e.cfg.Owner)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, t := range tasks {
+		if t.State == api.TaskDone || t.Owner == e.cfg.Owner || !gone(t.Owner) {
+			continue
+		}
+		t.State, t.Outcome = api.TaskDone, api.OutcomeLost
+		t.EndedAt = e.cfg.Now().UTC()
+		t.Error = api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended in the middle", t.ID).
+			WithHint("Run the request again. What was recorded: hortus task show %s.", t.ID)
+		if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
+			return n, err
+		}
+		e.emitter(t.ID).finish(ctx, t)
+		n++
+	}
+	return n, nil
+}
