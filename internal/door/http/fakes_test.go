@@ -1,0 +1,185 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/client"
+	doorhttp "hortus.dev/internal/door/http"
+)
+
+// fakes plays every part that stands behind the door.
+type fakes struct {
+	id     api.SandboxID
+	task   api.TaskID
+	guest  func(net.Conn) // plays the guest on one stream
+	follow func(after int64) iter.Seq2[api.Event, error]
+	script []*envd.ProcessEvent
+
+	mu      sync.Mutex
+	started []api.ExecRequest
+	killed  chan struct{}
+	kills   int
+	wg      sync.WaitGroup
+}
+
+func (f *fakes) box() api.Sandbox {
+	return api.Sandbox{ID: f.id, State: api.SandboxRunning, Isolation: "container"}
+}
+
+func (f *fakes) Create(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	if req.Isolation == "magic" {
+		return api.Sandbox{}, api.Errorf(api.KindUnisolated, "no backend magic").WithHint("try container")
+	}
+	return f.box(), nil
+}
+func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if id != f.id {
+		return api.Sandbox{}, api.Errorf(api.KindNotFound, "there is no sandbox %q", id)
+	}
+	return f.box(), nil
+}
+func (f *fakes) List(context.Context, bool) ([]api.Sandbox, error) {
+	return []api.Sandbox{f.box()}, nil
+}
+func (f *fakes) Find(_ context.Context, prefix string) (api.SandboxID, error) {
+	if !strings.HasPrefix(string(f.id), prefix) {
+		return "", api.Errorf(api.KindNotFound, "there is no sandbox %q", prefix)
+	}
+	return f.id, nil
+}
+func (f *fakes) SetTTL(context.Context, api.SandboxID, time.Duration) (api.Sandbox, error) {
+	return f.box(), nil
+}
+func (f *fakes) Pause(context.Context, api.SandboxID) (api.Sandbox, error) {
+	return api.Sandbox{}, api.Errorf(api.KindUnsupported, "pause is missing here")
+}
+func (f *fakes) Resume(context.Context, api.SandboxID) (api.Sandbox, error) { return f.box(), nil }
+func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error)    { return api.Stats{}, nil }
+func (f *fakes) Execs(context.Context, api.SandboxID) ([]api.Exec, error)   { return nil, nil }
+func (f *fakes) Kill(context.Context, api.SandboxID) (api.Sandbox, api.Proof, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kills++; f.kills == 1 {
+		close(f.killed)
+	}
+	return f.box(), api.Proof{How: "test"}, nil
+}
+func (f *fakes) StartExec(_ context.Context, _ api.SandboxID, req api.ExecRequest) (doorhttp.ExecStream, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started = append(f.started, req)
+	if req.Args[0] == "nosuch" {
+		return nil, api.Errorf(api.KindNotFound, "command not found: nosuch")
+	}
+	return &script{events: f.script}, nil
+}
+func (f *fakes) AttachExec(context.Context, api.SandboxID, api.ExecID, int64) (doorhttp.ExecStream, error) {
+	return &script{events: f.script}, nil
+}
+func (f *fakes) Guest(context.Context, api.SandboxID) (net.Conn, error) {
+	if f.guest == nil {
+		return nil, api.Errorf(api.KindUnavailable, "the guest is gone")
+	}
+	here, there := net.Pipe()
+	f.wg.Go(func() { defer there.Close(); f.guest(there) })
+	return here, nil
+}
+
+// script is a command whose events are known beforehand.
+type script struct {
+	events []*envd.ProcessEvent
+	n      int
+}
+
+func (s *script) Exec() api.Exec { return api.Exec{ID: "x0123456789abcdefghi"} }
+func (s *script) Close() error   { return nil }
+func (s *script) Next() (*envd.ProcessEvent, error) {
+	if s.n == len(s.events) {
+		return nil, io.EOF
+	}
+	s.n++
+	return s.events[s.n-1], nil
+}
+
+func (f *fakes) Follow(_ context.Context, _ api.Stream, after int64) iter.Seq2[api.Event, error] {
+	return f.follow(after)
+}
+
+func (f *fakes) Info(context.Context) (api.DaemonInfo, error) { return api.DaemonInfo{PID: 42}, nil }
+func (f *fakes) Doctor(context.Context) (api.Doctor, error)   { return api.Doctor{}, nil }
+func (f *fakes) Stop(context.Context, bool) error             { return nil }
+func (f *fakes) Bench(_ context.Context, _ api.BenchRequest, report func(api.BenchRow)) error {
+	report(api.BenchRow{Name: "one"})
+	return api.Errorf(api.KindTimeout, "the second row took too long")
+}
+
+// tasks has the methods that would clash with those of sandboxes.
+type tasks struct{ *fakes }
+
+func (t tasks) Create(_ context.Context, req api.CreateTask) (api.Task, error) {
+	return api.Task{ID: t.task, Create: req}, nil
+}
+func (t tasks) Get(context.Context, api.TaskID) (api.Task, error) { return api.Task{ID: t.task}, nil }
+func (t tasks) List(context.Context, int) ([]api.Task, error)     { return nil, nil }
+func (t tasks) Find(_ context.Context, p string) (api.TaskID, error) {
+	if !strings.HasPrefix(string(t.task)[1:], p) {
+		return "", api.Errorf(api.KindNotFound, "there is no task %q", p)
+	}
+	return t.task, nil
+}
+func (t tasks) Cancel(context.Context, api.TaskID) (api.Task, error) {
+	return api.Task{ID: t.task}, nil
+}
+func (t tasks) Output(context.Context, api.TaskID, int, string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader("out\x00put")), nil
+}
+
+type noRoles struct{}
+
+func (noRoles) Plan(context.Context, string, api.PlanRequest) (api.ExecutionPlan, error) {
+	return api.ExecutionPlan{Language: api.Python}, nil
+}
+func (noRoles) Code(context.Context, string, api.ExecutionPlan) (api.CodeArtifact, error) {
+	return api.CodeArtifact{}, nil
+}
+func (noRoles) Debug(context.Context, string, api.DebugRequest) (api.Diagnosis, error) {
+	return api.Diagnosis{}, nil
+}
+
+// serve opens the door on a real socket and gives its path and a client.
+func serve(t *testing.T, f *fakes) (*client.Client, string) {
+	t.Helper()
+	f.id, f.task, f.killed = api.NewSandboxID(), api.NewTaskID(), make(chan struct{})
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{
+		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f,
+	})}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(doorhttp.NewListener(ln)) }()
+	c := client.Unix(path)
+	t.Cleanup(func() {
+		c.Close()
+		srv.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		f.wg.Wait()
+	})
+	return c, path
+}

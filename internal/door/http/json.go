@@ -1,0 +1,64 @@
+package http
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// maxBody bounds a JSON request, in bytes.
+const maxBody = 4 << 20
+
+// decode reads a request's one JSON value into out, strictly.
+func decode(w http.ResponseWriter, r *http.Request, out any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(out)
+	if err == nil {
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+			return api.Errorf(api.KindInvalid, "the request holds more than one JSON value")
+		}
+		return nil
+	}
+	var tooLarge *http.MaxBytesError
+	var badType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &tooLarge):
+		return api.Errorf(api.KindInvalid, "the request has more than %d bytes", maxBody)
+	case errors.As(err, &badType):
+		return api.Errorf(api.KindInvalid, "field %q cannot be %s", badType.Field, badType.Value)
+	case errors.Is(err, io.EOF):
+		return api.Errorf(api.KindInvalid, "the request is empty; a JSON object is expected")
+	}
+	return api.Errorf(api.KindInvalid, "the request is not as expected: %s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// answer writes a value as JSON.
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
+}
+
+// fail writes an error, with the status of its kind.
+func fail(w http.ResponseWriter, err error) {
+	e := api.AsError(err)
+	// The whole text travels: the message of the outermost error and its causes.
+	out := api.Error{Kind: e.Kind, Message: e.Error(), Hint: e.Hint}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(e.Kind.HTTPStatus())
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// reply writes a call's value or its error.
+func reply[T any](w http.ResponseWriter, v T, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, v)
+}

@@ -1,0 +1,81 @@
+package http
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"hortus.dev/api"
+)
+
+func (d *door) systemRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/info", func(w http.ResponseWriter, r *http.Request) {
+		v, err := d.System.Info(r.Context())
+		reply(w, v, err)
+	})
+	mux.HandleFunc("GET /v1/doctor", func(w http.ResponseWriter, r *http.Request) {
+		v, err := d.System.Doctor(r.Context())
+		reply(w, v, err)
+	})
+	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) {
+		if err := d.System.Stop(r.Context(), r.URL.Query().Get("force") == "1"); err != nil {
+			fail(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /v1/bench", d.bench)
+	mux.HandleFunc("POST /v1/roles/plan", func(w http.ResponseWriter, r *http.Request) {
+		var in api.PlanRequest
+		if err := decode(w, r, &in); err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Roles.Plan(r.Context(), r.URL.Query().Get("model"), in)
+		reply(w, v, err)
+	})
+	mux.HandleFunc("POST /v1/roles/code", func(w http.ResponseWriter, r *http.Request) {
+		var in api.ExecutionPlan
+		if err := decode(w, r, &in); err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Roles.Code(r.Context(), r.URL.Query().Get("model"), in)
+		reply(w, v, err)
+	})
+	mux.HandleFunc("POST /v1/roles/debug", func(w http.ResponseWriter, r *http.Request) {
+		var in api.DebugRequest
+		if err := decode(w, r, &in); err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Roles.Debug(r.Context(), r.URL.Query().Get("model"), in)
+		reply(w, v, err)
+	})
+}
+
+// bench streams rows as they are complete, one JSON value a line; an error in
+// the middle is a last line {"error": ...}.
+func (d *door) bench(w http.ResponseWriter, r *http.Request) {
+	var in api.BenchRequest
+	if err := decode(w, r, &in); err != nil {
+		fail(w, err)
+		return
+	}
+	begun := false
+	out := json.NewEncoder(w)
+	write := func(v any) {
+		if !begun {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			begun = true
+		}
+		_ = out.Encode(v)
+		_ = http.NewResponseController(w).Flush()
+	}
+	err := d.System.Bench(r.Context(), in, func(row api.BenchRow) { write(row) })
+	switch {
+	case err != nil && !begun:
+		fail(w, err)
+	case err != nil:
+		write(map[string]*api.Error{"error": api.AsError(err)})
+	}
+}
