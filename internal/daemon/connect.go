@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+)
+
+// ConnectOptions say whose daemon is wanted.
+type ConnectOptions struct {
+	DataDir string
+	// Idle is handed to a daemon that is started; see Config.Idle.
+	Idle time.Duration
+}
+
+// connectTimeout bounds finding or starting a daemon.
+const connectTimeout = 30 * time.Second
+
+// Connect gives a client of the data directory's daemon. It starts one when none
+// answers, and replaces one of another build that holds nothing.
+func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
+	dir, err := openDataDir(opt.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	mine := Version().Build
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		c := client.Unix(dir.socket())
+		info, err := c.Info(ctx)
+		switch {
+		case err == nil && info.Version.Build == mine:
+			return c, nil
+		case err == nil && info.Sandboxes+info.Tasks > 0:
+			c.Close()
+			return nil, api.Errorf(api.KindConflict,
+				"the daemon of %s is another build (%s, this is %s) and holds %d sandboxes and %d tasks",
+				dir, info.Version.Build, mine, info.Sandboxes, info.Tasks).
+				WithHint("end them, or: hortus daemon stop --force, or use another --data-dir")
+		case err == nil:
+			err = c.Stop(ctx, false)
+		}
+		c.Close()
+		if ctx.Err() != nil {
+			return nil, api.Errorf(api.KindTimeout, "no daemon answers for %s", dir).
+				WithHint("its log is %s", dir.log())
+		}
+		// Whoever loses the race for the lock finds the winner's socket in the
+		// next round.
+		if err := spawn(ctx, dir, opt.Idle); err != nil && !errors.Is(err, errOwned) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// readyEnv tells a daemon the descriptor on which it is to say that it serves.
+const readyEnv = "HORTUS_READY_FD"
+
+// spawn starts a daemon of this executable and waits until it serves or says why
+// it cannot.
+func spawn(ctx context.Context, dir dataDir, idle time.Duration) error {
+	log, err := openLog(dir.log())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return api.Errorf(api.KindInternal, "start the daemon: %w", err)
+	}
+	defer r.Close()
+	// The executable may have been replaced or deleted since this one began
+	// (go run deletes it); the link of /proc leads to the one that runs.
+	cmd := exec.Command("/proc/self/exe", "daemon", "run", "--data-dir", string(dir), "--idle", idle.String())
+	cmd.Args[0] = "hortus"
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Env = append(os.Environ(), readyEnv+"=3")
+	// A session of its own: the terminal's signals are not for it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return api.Errorf(api.KindInternal, "start the daemon: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Now()) })
+	defer stop()
+	line, err := bufio.NewReader(io.LimitReader(r, 64<<10)).ReadBytes('\n')
+	if err != nil {
+		return api.Errorf(api.KindInternal, "the daemon ended before it served").WithHint("its log is %s", dir.log())
+	}
+	var said readyMessage
+	if err := json.Unmarshal(line, &said); err != nil {
+		return api.Errorf(api.KindInternal, "the daemon said %.80q instead of serving", line)
+	}
+	switch {
+	case said.Owned:
+		_ = cmd.Wait() // it ends at once; nobody else would reap it
+		return errOwned
+	case said.Error != nil:
+		_ = cmd.Wait()
+		return said.Error
+	}
+	return cmd.Process.Release()
+}
+
+// readyMessage is the one line that a started daemon writes: empty when it
+// serves.
+type readyMessage struct {
+	Owned bool       `json:"owned,omitempty"`
+	Error *api.Error `json:"error,omitempty"`
+}
+
+// say tells whoever started this daemon how that went.
+func say(getenv func(string) string, m readyMessage) {
+	var fd int
+	if _, err := fmt.Sscanf(getenv(readyEnv), "%d", &fd); err != nil || fd < 3 {
+		return
+	}
+	f := os.NewFile(uintptr(fd), "ready")
+	if f == nil {
+		return
+	}
+	defer f.Close()
+	_ = json.NewEncoder(f).Encode(m)
+}
+
+// openLog opens the daemon's log for appending; one that has grown large makes
+// room first.
+func openLog(path string) (*os.File, error) {
+	const most = 4 << 20
+	if st, err := os.Stat(path); err == nil && st.Size() > most {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, api.Errorf(api.KindInternal, "daemon log: %w", err)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "daemon log: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task"
+)
+
+const defaultModel = task.DefaultModel
+
+// Info implements the door's System.
+func (s *System) Info(context.Context) (api.DaemonInfo, error) {
+	return api.DaemonInfo{
+		Version: Version(), Owner: s.owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
+		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(),
+	}, nil
+}
+
+// Doctor implements the door's System: what this host can do, and why not where
+// it cannot.
+func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
+	d := api.Doctor{
+		Version: Version(), Kernel: kernel(), User: userName(), DataDir: string(s.dir),
+		Backends: s.sandboxes.Reports(ctx),
+	}
+	if b, _, why, err := s.sandboxes.Choose(ctx, ""); err == nil {
+		d.Auto, d.AutoWhy = b.Name(), why
+	} else {
+		d.AutoWhy = err.Error()
+		if hint := api.HintOf(err); hint != "" {
+			d.AutoWhy += "; " + hint
+		}
+	}
+	d.Template = s.host.Report(ctx)
+	return d, nil
+}
+
+// Bench implements the door's System.
+func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow)) error {
+	return s.bench.Run(ctx, req, report)
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+}
+
+func userName() string {
+	id := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username + " (" + id + ")"
+	}
+	return id
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Main is the command `hortus daemon run`, which Connect starts: it serves a data
+// directory until it is told to stop or nothing is left to do. It gives an exit
+// code.
+func Main(args []string) int {
+	flags := flag.NewFlagSet("hortus daemon run", flag.ContinueOnError)
+	dataDir := flags.String("data-dir", "", "the data directory")
+	idle := flags.Duration("idle", 0, "how long to stay when idle; below 0: for ever")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if *dataDir == "" {
+		d, err := DefaultDataDir(os.Getenv, os.Getuid())
+		if err != nil {
+			logger.Error(err.Error())
+			return 2
+		}
+		*dataDir = d
+	}
+	// The modes of what sandboxes see are not for the caller's umask to decide;
+	// the data directory itself is closed to others.
+	syscall.Umask(0o022)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := run(ctx, Config{
+		DataDir: *dataDir, Idle: *idle, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger,
+	})
+	if err != nil {
+		logger.Error("daemon ended", "error", err)
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context, cfg Config) error {
+	s, err := Open(ctx, cfg)
+	if err != nil {
+		say(os.Getenv, readyMessage{Error: api.AsError(err), Owned: errors.Is(err, errOwned)})
+		return err
+	}
+	// Every sandbox is a fork of this process, and what a fork costs grows with
+	// the memory that it would have to copy: what starting up left behind goes
+	// back, and the rest is kept small.
+	debug.SetGCPercent(50)
+	debug.FreeOSMemory()
+	serving := false
+	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}) })
+	if !serving {
+		say(os.Getenv, readyMessage{Error: api.AsError(err)})
+	}
+	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return errors.Join(err, s.Close(closeCtx))
+}

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+)
+
+// rows gives the manager and the task engine the few lists that they ask for, in
+// their words, over the store's filters.
+type rows struct{ *sqlite.DB }
+
+// liveStates are the states of a sandbox that is not final.
+var liveStates = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
+
+// listMost bounds a list of everything that ever was.
+const listMost = 1000
+
+// ListSandboxes implements sandbox.Rows.
+func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	f := store.SandboxFilter{States: liveStates}
+	if all {
+		f = store.SandboxFilter{Limit: listMost}
+	}
+	return r.Sandboxes(ctx, f)
+}
+
+// ListExecs implements sandbox.Rows.
+func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
+	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
+}
+
+// UnfinishedTasks implements task.Store.
+func (r rows) UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.Task, error) {
+	return r.Tasks(ctx, store.TaskFilter{
+		States: []api.TaskState{api.TaskPending, api.TaskRunning}, NotOwner: notOwner, WithAttempts: true,
+	})
+}

@@ -1,0 +1,291 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/bench"
+	"hortus.dev/internal/event"
+	"hortus.dev/internal/image"
+	"hortus.dev/internal/layer"
+	"hortus.dev/internal/model"
+	"hortus.dev/internal/model/offline"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task"
+)
+
+// Config is what a system is made from.
+type Config struct {
+	// DataDir holds all state; it is made when it is not there.
+	DataDir string
+	// Idle is how long the daemon stays when nobody is connected and nothing
+	// lives; 0 means DefaultIdle, below 0 it never leaves by itself.
+	Idle time.Duration
+	// Home and Path are where the host template looks for toolchains.
+	Home, Path string
+	Logger     *slog.Logger
+}
+
+// DefaultIdle is how long an idle daemon stays.
+const DefaultIdle = 3 * time.Second
+
+// System is everything that one daemon runs.
+type System struct {
+	cfg   Config
+	dir   dataDir
+	log   *slog.Logger
+	owner store.Owner
+
+	db        *sqlite.DB
+	events    *event.Log
+	host      *image.Host
+	models    catalogue
+	sandboxes *sandbox.Manager
+	tasks     *task.Engine
+	bench     *bench.Bench
+
+	// closers take down what was built, the last first.
+	closers []func(context.Context) error
+	stop    chan struct{}
+}
+
+// models makes the models that are compiled in.
+func models() ([]model.Model, error) {
+	o, err := offline.New()
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "the offline model's catalogue: %w", err)
+	}
+	return []model.Model{o}, nil
+}
+
+// backends lists the backends that are compiled in, the strongest first.
+func (s *System) backends(guest *os.File, layers *layer.Store) ([]sandbox.Backend, error) {
+	c, err := container.New(container.Config{Dir: s.dir.path("run/container"), Layers: layers, Guest: guest.Name(), Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return c.Close() })
+	p, err := process.New(process.Config{Dir: s.dir.path("run/process"), Guest: guest, Path: s.cfg.Path, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{c, p}, nil
+}
+
+// Open takes ownership of a data directory, builds the system and brings rows
+// and reality together. It fails with KindConflict when another daemon owns the
+// directory.
+func Open(ctx context.Context, cfg Config) (s *System, err error) {
+	s = &System{cfg: cfg, log: cfg.Logger, stop: make(chan struct{}, 1)}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.cfg.Idle == 0 {
+		s.cfg.Idle = DefaultIdle
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+			s = nil
+		}
+	}()
+	if s.dir, err = openDataDir(cfg.DataDir); err != nil {
+		return s, err
+	}
+	lock, err := takeLock(s.dir.lock())
+	if errors.Is(err, errOwned) {
+		return s, api.Errorf(api.KindConflict, "%s: %w", s.dir, errOwned).
+			WithHint("use it (hortus daemon status), stop it (hortus daemon stop), or name another --data-dir")
+	}
+	if err != nil {
+		return s, api.Errorf(api.KindInternal, "lock the data directory: %w", err)
+	}
+	s.onClose(func(context.Context) error { lock.release(); return nil })
+
+	for _, name := range []string{"run", "layers", "tasks"} {
+		if err := os.MkdirAll(s.dir.path(name), 0o700); err != nil {
+			return s, api.Errorf(api.KindInternal, "data directory: %w", err)
+		}
+	}
+	if err := s.openStore(ctx); err != nil {
+		return s, err
+	}
+	if err := s.build(); err != nil {
+		return s, err
+	}
+	return s, s.recover(ctx)
+}
+
+func (s *System) onClose(f func(context.Context) error) { s.closers = append(s.closers, f) }
+
+func (s *System) openStore(ctx context.Context) error {
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: s.dir.database(), Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.db = db
+	s.onClose(func(context.Context) error { return db.Close() })
+
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	s.owner = store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: s.dir.lock(), PID: os.Getpid(), StartedAt: time.Now().UTC()}
+	if err := db.InsertOwner(ctx, s.owner); err != nil {
+		return err
+	}
+	s.onClose(func(ctx context.Context) error { return db.EndOwner(ctx, s.owner.ID, time.Now().UTC()) })
+	s.events = event.NewLog(event.Config{Store: db})
+	s.onClose(func(context.Context) error { s.events.Close(); return nil })
+	return nil
+}
+
+func (s *System) build() error {
+	layers, err := layer.Open(s.dir.layers())
+	if err != nil {
+		return err
+	}
+	s.host = image.NewHost(image.Config{Store: layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log})
+	guest, err := guestBinary()
+	if err != nil {
+		return err
+	}
+	s.onClose(func(context.Context) error { return guest.Close() })
+	if s.models, err = models(); err != nil {
+		return err
+	}
+	backends, err := s.backends(guest, layers)
+	if err != nil {
+		return err
+	}
+	s.sandboxes = sandbox.New(sandbox.Config{
+		Owner: s.owner.ID, Backends: backends, Templates: &templates{host: s.host},
+		Rows: rows{s.db}, Log: s.events, Logger: s.log,
+	})
+	s.onClose(s.sandboxes.Close)
+	s.tasks = task.New(task.Config{
+		Store: rows{s.db}, Log: s.events, Model: s.models.find, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
+		Dir: s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
+	})
+	s.onClose(s.tasks.Close)
+	s.bench = &bench.Bench{Sandboxes: s.sandboxes}
+	return nil
+}
+
+// recover deals with what earlier owners left. This daemon holds the lock of the
+// data directory, so every other owner with the same lock is gone; an owner with
+// another lock is gone when that lock can be taken.
+func (s *System) recover(ctx context.Context) error {
+	owners, err := s.db.Owners(ctx)
+	if err != nil {
+		return err
+	}
+	// Owners that ended in order are not listed; whatever they left is nobody's.
+	maybeAlive := map[api.OwnerID]bool{s.owner.ID: true}
+	for _, o := range owners {
+		if o.Host != s.owner.Host || (o.LockPath != s.owner.LockPath && !lockIsFree(o.LockPath)) {
+			maybeAlive[o.ID] = true
+		}
+	}
+	isGone := func(id api.OwnerID) bool { return !maybeAlive[id] }
+	n, err := s.sandboxes.Recover(ctx, isGone)
+	if err != nil {
+		// What could not be cleaned keeps its row and is tried again by the
+		// next daemon; it is no reason to serve nobody.
+		s.log.Error("recovery left something behind", "error", err)
+	}
+	for _, o := range owners {
+		if isGone(o.ID) {
+			if err := s.db.EndOwner(ctx, o.ID, time.Now().UTC()); err != nil {
+				return err
+			}
+		}
+	}
+	t, err := s.tasks.Recover(ctx, isGone)
+	if err != nil {
+		return err
+	}
+	if n+t > 0 {
+		s.log.Info("recovered after an earlier daemon", "sandboxes", n, "tasks", t)
+	}
+	return nil
+}
+
+// lockIsFree says whether nobody holds a lock. A file that is not there is held
+// by nobody.
+func lockIsFree(path string) bool {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return true
+	}
+	l, err := takeLock(path)
+	if err != nil {
+		return false
+	}
+	l.release()
+	return true
+}
+
+// Close takes everything down in the opposite order of its making. It is safe
+// after an Open that failed.
+func (s *System) Close(ctx context.Context) error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i](ctx))
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// catalogue finds models by their names.
+type catalogue []model.Model
+
+func (c catalogue) find(name string) (model.Model, error) {
+	var names []string
+	for _, m := range c {
+		if m.Name() == name {
+			return m, nil
+		}
+		names = append(names, m.Name())
+	}
+	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint("this build has: %s", strings.Join(names, ", "))
+}
+
+// templates names what sandboxes can start from.
+type templates struct {
+	host *image.Host
+
+	mu   sync.Mutex
+	tree layer.Tree
+	at   time.Time
+}
+
+// looked is how long a look at this machine's toolchains holds: looking costs
+// milliseconds, and creating a sandbox should not.
+const looked = time.Minute
+
+// Layers implements sandbox.Templates.
+func (t *templates) Layers(ctx context.Context, name string) ([]layer.Digest, error) {
+	if name != image.HostName {
+		return nil, api.Errorf(api.KindNotFound, "there is no template %q", name).WithHint("this build has: %s", image.HostName)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.at) > looked {
+		tree, err := t.host.Prepare(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.tree, t.at = tree, time.Now()
+	}
+	return []layer.Digest{t.tree.Digest}, nil
+}
