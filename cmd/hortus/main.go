@@ -1,0 +1,40 @@
+//go:build linux
+
+// Hortus is the one binary: the commands, the daemon that they start and, where
+// no small guest is embedded, the guest.
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/client"
+	"hortus.dev/internal/backend/container/initns"
+	"hortus.dev/internal/cli"
+	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/guest"
+	"hortus.dev/internal/guest/birth"
+)
+
+func main() {
+	switch name := filepath.Base(os.Args[0]); {
+	case name == initns.Argv0:
+		os.Exit(initns.Become(guest.Main))
+	case name == birth.Argv0:
+		os.Exit(guest.Main())
+	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
+		os.Exit(daemon.Main(os.Args[3:]))
+	}
+	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: daemon.Version}
+	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
+		dir, err := opt.DataDir, error(nil)
+		if dir == "" {
+			dir, err = daemon.DefaultDataDir(os.Getenv, os.Getuid())
+		}
+		if err == nil && !opt.MustRun {
+			return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: dir})
+		}
+		return client.Unix(filepath.Join(dir, "hortus.sock")), err
+	}))
+}

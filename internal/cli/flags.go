@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"hortus.dev/api"
+)
+
+// boxFlags say what a sandbox is to be.
+type boxFlags struct {
+	Isolation   string   `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), container, or process (no isolation; for code that you trust)."`
+	Template    string   `env:"HORTUS_TEMPLATE" placeholder:"NAME" help:"What the sandbox starts from; host shows this machine's own tools."`
+	TTL         duration `name:"ttl" placeholder:"5m" help:"How long the sandbox lives at most."`
+	Memory      size     `placeholder:"512M" help:"Memory of all its processes together."`
+	CPUs        *float64 `name:"cpus" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one."`
+	CPUTime     duration `name:"cpu-time" placeholder:"30s" help:"Total processor time of all its processes."`
+	Pids        *int64   `placeholder:"N" help:"Processes and threads together."`
+	Disk        size     `placeholder:"1G" help:"What can be written to its file system."`
+	OutputLimit size     `name:"output-limit" placeholder:"10M" help:"Output of one command; more kills it."`
+	Env         []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for every command in it. Repeatable."`
+	Label       []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label to find it by. Repeatable."`
+}
+
+// request turns the flags into the api's words.
+func (f *boxFlags) request() (api.CreateSandbox, error) {
+	out := api.CreateSandbox{
+		Isolation: f.Isolation, Template: f.Template, TTLMS: f.TTL.ms(),
+		Limits: api.Limits{
+			MemoryBytes: int64(f.Memory), CPUTimeMS: f.CPUTime.ms(),
+			DiskBytes: int64(f.Disk), OutputBytes: int64(f.OutputLimit),
+		},
+	}
+	// Zero means the default to the api, so it is refused here.
+	if f.CPUs != nil {
+		if out.Limits.CPUs = *f.CPUs; !(*f.CPUs > 0) || *f.CPUs > 1<<16 {
+			return out, api.Errorf(api.KindInvalid, "--cpus: %v is not a number of processors", *f.CPUs).WithHint("for example --cpus 0.5")
+		}
+	}
+	if f.Pids != nil {
+		if out.Limits.Processes = *f.Pids; *f.Pids < 1 {
+			return out, api.Errorf(api.KindInvalid, "--pids: %d is not above 0", *f.Pids)
+		}
+	}
+	if out.TTLMS > api.MaxTTL.Milliseconds() {
+		return out, api.Errorf(api.KindInvalid, "--ttl: the most is %s", showDuration(api.MaxTTL))
+	}
+	var err error
+	if out.Env, err = assignments("--env", f.Env); err != nil {
+		return out, err
+	}
+	out.Labels, err = assignments("--label", f.Label)
+	return out, err
+}
+
+// commandFlags say how a command runs.
+type commandFlags struct {
+	User        string   `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
+	Workdir     string   `short:"w" placeholder:"DIR" help:"Directory inside to run it in."`
+	Timeout     duration `placeholder:"30s" help:"Kill it after that long."`
+	Interactive bool     `short:"i" help:"Give it this stdin."`
+	TTY         bool     `name:"tty" short:"t" help:"Give it a terminal."`
+}
+
+// taskFlags say how a task works.
+type taskFlags struct {
+	Timeout        duration `placeholder:"30s" help:"How long the program may run."`
+	InstallTimeout duration `name:"install-timeout" placeholder:"120s" help:"How long its preparation may take."`
+	Out            string   `name:"out" placeholder:"DIR" help:"Write the verified program's files there."`
+	Keep           bool     `help:"Leave the last attempt's sandbox alive until its time is up."`
+}
+
+// modelFlag names the model.
+type modelFlag struct {
+	Model string `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that plans and writes; offline needs no network."`
+}

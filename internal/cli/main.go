@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+)
+
+// Env is the process that the commands run in.
+type Env struct {
+	// Stdin, Stdout and Stderr are the process's own. Those that are *os.File
+	// and lead to a terminal are treated as one.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	// Version describes this binary.
+	Version func() api.Version
+	// Signals delivers the process's signals instead of os/signal; for tests.
+	Signals <-chan os.Signal
+	// Exit ends the process at once, at a second Ctrl-C.
+	Exit func(code int)
+}
+
+// ConnectOptions say which daemon is wanted.
+type ConnectOptions struct {
+	// DataDir is empty for the default one.
+	DataDir string
+	// MustRun asks for a daemon that runs already: none is started.
+	MustRun bool
+}
+
+// Connect finds the daemon of a data directory.
+type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, error)
+
+// grammar is the whole command line.
+type grammar struct {
+	DataDir string `name:"data-dir" env:"HORTUS_DATA_DIR" placeholder:"DIR" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
+	JSON    bool   `name:"json" env:"HORTUS_JSON" help:"Answer with one JSON document on stdout."`
+	Quiet   bool   `short:"q" env:"HORTUS_QUIET" help:"No progress, no verdict: only output and errors."`
+
+	Run     runCmd     `cmd:"" help:"Turn a sentence into a program that really ran."`
+	Execute executeCmd `cmd:"" help:"Run a program from a file of JSON once, without any model."`
+	Plan    planCmd    `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
+	Code    codeCmd    `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
+	Debug   debugCmd   `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
+	Sandbox sandboxCmd `cmd:"" help:"Make and use sandboxes."`
+	Task    taskCmd    `cmd:"" help:"Look at earlier requests and run them again."`
+	Doctor  doctorCmd  `cmd:"" help:"Show what this host can do, and why not where it cannot."`
+	Bench   benchCmd   `cmd:"" help:"Measure this host."`
+	Version versionCmd `cmd:"" help:"Show the version."`
+	Daemon  daemonCmd  `cmd:"" help:"Look at the background process, or stop it."`
+}
+
+// app is one run of one command.
+type app struct {
+	env     Env
+	opt     *grammar
+	connect Connect
+	conn    *client.Client
+}
+
+// exitCode ends a command with a code and without a message.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// failure is an error that ends a command with a code of its own.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Main runs one command and gives its exit code; docs/cli.md lists them.
+func Main(ctx context.Context, args []string, env Env, connect Connect) int {
+	a := &app{env: env, opt: &grammar{}, connect: connect}
+	defer func() {
+		if a.conn != nil {
+			a.conn.Close()
+		}
+	}()
+	err := a.parseAndRun(ctx, args)
+	var quiet exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &quiet):
+		return int(quiet)
+	}
+	a.report(err)
+	var f *failure
+	if errors.As(err, &f) {
+		return f.code
+	}
+	return api.KindOf(err).ExitCode()
+}
+
+// helpShown unwinds the parser after it printed its help.
+type helpShown struct{ code int }
+
+func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case helpShown:
+			err = nil
+			if r.code != 0 {
+				err = exitCode(r.code)
+			}
+		default:
+			panic(r)
+		}
+	}()
+	parser, err := kong.New(a.opt,
+		kong.Name("hortus"),
+		kong.Description("Runs code that nobody has read on a computer of its own, fixes it when it fails, and hands over what was really run."),
+		kong.Writers(a.env.Stdout, a.env.Stderr),
+		kong.Exit(func(code int) { panic(helpShown{code}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false, WrapUpperBound: 100}),
+		kong.Resolvers(envResolver(a.env.Getenv)),
+	)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "the command line's grammar: %w", err)
+	}
+	if err := forgetEmpty(parser); err != nil {
+		return err
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		var e *api.Error
+		if errors.As(err, &e) {
+			return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", e.Hint)}
+		}
+		return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("hortus --help, or hortus COMMAND --help")}
+	}
+	return k.Run(runContext{ctx}, a)
+}
+
+// runContext carries the context through the parser, which binds by type.
+type runContext struct{ context.Context }
+
+// forgetEmpty makes a variable that is set to nothing mean the same as one that
+// is not set, as everywhere else.
+func forgetEmpty(parser *kong.Kong) error {
+	return kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if f, ok := node.(*kong.Flag); ok {
+			f.Tag.Envs = slices.DeleteFunc(f.Tag.Envs, func(name string) bool {
+				v, set := os.LookupEnv(name)
+				return set && v == ""
+			})
+		}
+		return next(nil)
+	})
+}
+
+// envResolver reads the variables of the process that the commands were given,
+// which need not be this one's.
+func envResolver(getenv func(string) string) kong.Resolver {
+	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		if getenv == nil {
+			return nil, nil
+		}
+		for _, name := range flag.Tag.Envs {
+			if v := getenv(name); v != "" {
+				return v, nil
+			}
+		}
+		return nil, nil
+	})
+}
+
+// client gives the connection to the daemon, which may start it.
+func (a *app) client(ctx context.Context) (*client.Client, error) {
+	if a.conn == nil {
+		c, err := a.connect(ctx, ConnectOptions{DataDir: a.opt.DataDir})
+		if err != nil {
+			return nil, err
+		}
+		a.conn = c
+	}
+	return a.conn, nil
+}
+
+// report prints an error for a person, and with --json as a document as well.
+func (a *app) report(err error) {
+	fmt.Fprintf(a.env.Stderr, "hortus: %s\n", clean(err.Error()))
+	hint := api.HintOf(err)
+	if hint != "" {
+		fmt.Fprintf(a.env.Stderr, "  next: %s\n", clean(hint))
+	}
+	if a.opt.JSON {
+		_ = a.json(map[string]api.Error{"error": {Kind: api.KindOf(err), Message: err.Error(), Hint: hint}})
+	}
+}
+
+// json prints one document.
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.env.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return api.Errorf(api.KindInternal, "write the answer: %w", err)
+	}
+	return nil
+}
+
+// note prints a line on stderr, unless silence is wanted.
+func (a *app) note(format string, args ...any) {
+	if !a.opt.Quiet {
+		fmt.Fprintf(a.env.Stderr, "%s\n", clean(fmt.Sprintf(format, args...)))
+	}
+}
+
+// readInput reads an argument's file, or stdin for "-", up to a bound.
+func (a *app) readInput(name string) ([]byte, error) {
+	r := a.env.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, api.Errorf(api.KindInvalid, "read the input: %w", err)
+		}
+		defer f.Close()
+		r = f
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	switch {
+	case err != nil:
+		return nil, api.Errorf(api.KindInvalid, "read the input %s: %w", name, err)
+	case len(b) > maxInput:
+		return nil, api.Errorf(api.KindInvalid, "the input %s has more than %d bytes", name, maxInput)
+	}
+	return b, nil
+}
+
+// maxInput bounds what is read whole from a file or stdin, in bytes.
+const maxInput = 2 << 20
+
+// readJSON reads one JSON document strictly.
+func (a *app) readJSON(name string, out any) error {
+	b, err := a.readInput(name)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(strings.NewReader(string(b)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(out); err != nil {
+		return api.Errorf(api.KindInvalid, "%s is not as expected: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return api.Errorf(api.KindInvalid, "%s holds more than one JSON document", name)
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"hortus.dev/api"
+)
+
+// progress shows a task's events on stderr: plain lines, and on a terminal a
+// status line below them when something takes long.
+type progress struct {
+	w      io.Writer
+	quiet  bool
+	tty    bool
+	colour bool
+	id     api.TaskID
+
+	mu     sync.Mutex
+	status string // what is going on; empty for nothing
+	since  time.Time
+	shown  bool // the status line is on the screen
+	frame  int
+
+	// What the verdict tells.
+	isolation, why string
+	skipped        []api.Unenforced
+
+	once       sync.Once
+	quit, done chan struct{}
+}
+
+const (
+	// statusAfter is how long something takes before the status line shows it.
+	statusAfter = time.Second
+	statusEvery = 120 * time.Millisecond
+)
+
+// newProgress makes a progress display. close must follow.
+func newProgress(env Env, quiet bool, id api.TaskID) *progress {
+	p := &progress{w: env.Stderr, quiet: quiet, id: id, quit: make(chan struct{}), done: make(chan struct{})}
+	if f, ok := env.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && env.Getenv("TERM") != "dumb" {
+		p.tty = true
+		p.colour = env.Getenv("NO_COLOR") == ""
+	}
+	if !p.tty || quiet {
+		close(p.done)
+		return p
+	}
+	go func() {
+		defer close(p.done)
+		tick := time.NewTicker(statusEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.quit:
+				return
+			case <-tick.C:
+				p.spin()
+			}
+		}
+	}()
+	return p
+}
+
+// close takes the status line away. Lines may still be written.
+func (p *progress) close() {
+	p.once.Do(func() {
+		close(p.quit)
+		<-p.done
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.erase()
+		p.status = ""
+	})
+}
+
+func (p *progress) spin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := time.Since(p.since)
+	if p.status == "" || took < statusAfter {
+		return
+	}
+	width := 80
+	if f, ok := p.w.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 10 {
+			width = w
+		}
+	}
+	line := []rune(fmt.Sprintf("%c %s (%s)", `|/-\`[p.frame%4], p.status, showDuration(took.Truncate(time.Second))))
+	if len(line) > width-1 {
+		line = line[:width-1]
+	}
+	p.frame++
+	p.shown = true
+	fmt.Fprintf(p.w, "\r\x1b[K%s", string(line))
+}
+
+func (p *progress) erase() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}
+
+// doing sets what the status line says.
+func (p *progress) doing(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status, p.since = clean(fmt.Sprintf(format, args...)), time.Now()
+}
+
+// say prints one line about the task.
+func (p *progress) say(text string) { p.line("", 0, 0, "", text) }
+
+// Colours of the terminal, by what they say.
+const (
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// line prints "[task 4f2a] [role] [attempt n/of] text".
+func (p *progress) line(role string, attempt, of int, colour, text string) {
+	if p.quiet {
+		return
+	}
+	head := "[task " + clean(p.id.Short()) + "]"
+	if role != "" {
+		head += " [" + role + "]"
+	}
+	if attempt > 0 {
+		head += fmt.Sprintf(" [attempt %d/%d]", attempt, max(of, attempt))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	fmt.Fprintf(p.w, "%s %s\n", p.paint(dim, head), p.paint(colour, clean(text)))
+}
+
+func (p *progress) paint(colour, text string) string {
+	if !p.colour || colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// event shows one event. What it cannot read it leaves out: the event log is
+// not for this display alone.
+func (p *progress) event(e api.Event) {
+	var at api.AttemptEvent
+	switch e.Type {
+	case api.EventTaskStarted:
+		p.doing("thinking")
+	case api.EventPlan:
+		var plan api.ExecutionPlan
+		if json.Unmarshal(e.Data, &plan) == nil {
+			p.line("planner", 0, 0, "", fmt.Sprintf("%s, %s output: %s", plan.Language, plan.Output, plan.Task))
+		}
+	case api.EventModel:
+		var m api.ModelEvent
+		if json.Unmarshal(e.Data, &m) == nil && m.Error != "" {
+			p.line(clean(m.Role), 0, 0, yellow, m.Model+": "+m.Error)
+		}
+	case api.EventPhase:
+		var ph api.PhaseEvent
+		if json.Unmarshal(e.Data, &ph) == nil {
+			p.doing("attempt %d: %s: %s", ph.Attempt, ph.Phase, ph.Command)
+		}
+	case api.EventTaskCancel:
+		p.say("cancelling")
+		p.doing("cancelling")
+	case api.EventCode, api.EventAttempt, api.EventResult, api.EventDiagnosis:
+		if json.Unmarshal(e.Data, &at) == nil {
+			p.attempt(e.Type, at)
+		}
+	}
+}
+
+func (p *progress) attempt(t api.EventType, at api.AttemptEvent) {
+	switch {
+	case t == api.EventCode && at.Artifact != nil:
+		role := "coder"
+		if at.Attempt > 1 {
+			role = "debugger"
+		}
+		p.line(role, at.Attempt, at.Of, "", describe(*at.Artifact))
+		p.doing("attempt %d: preparing a sandbox", at.Attempt)
+	case t == api.EventAttempt:
+		if at.Isolation != "" {
+			p.isolation, p.why, p.skipped = at.Isolation, at.Why, at.Skipped
+		}
+	case t == api.EventResult && at.Result != nil:
+		if at.Result.Isolation != "" {
+			p.isolation = at.Result.Isolation
+		}
+		colour := green
+		if !at.Result.OK {
+			colour = red
+		}
+		p.line("executor", at.Attempt, at.Of, colour, resultLine(*at.Result))
+		p.doing("looking at the result")
+	case t == api.EventDiagnosis && at.Diagnosis != nil:
+		p.line("debugger", at.Attempt, at.Of, yellow, string(at.Diagnosis.Category)+": "+at.Diagnosis.Cause)
+	}
+}
+
+// describe says in a line what a program is.
+func describe(a api.CodeArtifact) string {
+	var names []string
+	for i, f := range a.Files {
+		if i == 5 {
+			names = append(names, fmt.Sprintf("and %d more", len(a.Files)-i))
+			break
+		}
+		names = append(names, f.Path)
+	}
+	s := strings.Join(names, ", ")
+	if a.Note != "" {
+		s += ": " + a.Note
+	}
+	return s
+}
+
+// resultLine says in a line how an attempt ended.
+func resultLine(r api.ExecutionResult) string {
+	var s string
+	switch {
+	case r.Phase == api.PhaseCheck:
+		s = "refused before it ran"
+	case r.Exit.Cause != "":
+		s = r.Exit.Cause
+		if r.Exit.Code >= 0 {
+			s = fmt.Sprintf("exit %d: %s", r.Exit.Code, r.Exit.Cause)
+		}
+	default:
+		s = fmt.Sprintf("exit %d", r.Exit.Code)
+	}
+	if r.Phase == api.PhaseInstall {
+		s = "install: " + s
+	}
+	if r.OK {
+		return s + " in " + showDuration(time.Duration(r.RunMS)*time.Millisecond)
+	}
+	detail := r.Detail
+	if detail == "" {
+		detail = lastLine(r.Stderr)
+	}
+	if detail == "" {
+		detail = string(r.Category)
+	}
+	if detail != "" && detail != r.Exit.Cause {
+		s += ": " + detail
+	}
+	return s
+}
+
+// verdict prints the last lines: how it ended, in what isolation, and what a
+// person should know or do.
+func (p *progress) verdict(t api.Task, took time.Duration) {
+	attempts := fmt.Sprintf("%d attempts", len(t.Attempts))
+	if len(t.Attempts) == 1 {
+		attempts = "1 attempt"
+	}
+	isolation := ""
+	if p.isolation != "" {
+		isolation = ", isolation " + p.isolation
+		if p.why != "" {
+			isolation += " (" + p.why + ")"
+		}
+	}
+	for _, u := range p.skipped {
+		p.line("executor", 0, 0, yellow, "warning: limit "+u.Limit+" is not enforced: "+u.Reason)
+	}
+	tail := fmt.Sprintf(", %s in %s%s", attempts, showDuration(took), isolation)
+	switch t.Outcome {
+	case api.OutcomeVerified:
+		p.line("", 0, 0, green, "verified"+tail)
+	case api.OutcomeNeedsHuman:
+		p.line("", 0, 0, red, "not verified"+tail)
+		p.lastStderr(t)
+		p.always("diagnosis: ", t.Diagnosis)
+		p.always("question: ", t.Question)
+	case api.OutcomeDeclined:
+		p.always("declined: ", messageOf(t))
+	case api.OutcomeCanceled:
+		p.line("", 0, 0, yellow, "cancelled"+tail)
+		p.receipt(t.Receipt)
+	default:
+		p.always(string(t.Outcome)+": ", messageOf(t))
+	}
+	if t.Error != nil && t.Error.Hint != "" {
+		fmt.Fprintf(p.w, "  next: %s\n", clean(t.Error.Hint))
+	}
+}
+
+func messageOf(t api.Task) string {
+	switch {
+	case t.Error != nil:
+		return t.Error.Error()
+	case t.Diagnosis != "":
+		return t.Diagnosis
+	}
+	return "no reason was given"
+}
+
+// always prints what even --quiet must not hide: why there is no result.
+func (p *progress) always(head, text string) {
+	if text != "" {
+		fmt.Fprintf(p.w, "hortus: %s%s\n", head, clean(text))
+	}
+}
+
+func (p *progress) lastStderr(t api.Task) {
+	if p.quiet || len(t.Attempts) == 0 || t.Attempts[len(t.Attempts)-1].Result == nil {
+		return
+	}
+	stderr := t.Attempts[len(t.Attempts)-1].Result.Stderr
+	if strings.TrimSpace(stderr) == "" {
+		return
+	}
+	for _, l := range cleanLines(stderr, 12) {
+		fmt.Fprintf(p.w, "    %s\n", l)
+	}
+}
+
+func (p *progress) receipt(r *api.Receipt) {
+	if r == nil {
+		return
+	}
+	if len(r.Completed) > 0 {
+		p.say("done: " + strings.Join(r.Completed, ", "))
+	}
+	if len(r.Skipped) > 0 {
+		p.say("not done: " + strings.Join(r.Skipped, ", "))
+	}
+	p.say(fmt.Sprintf("%d processes left", r.ProcessesLeft))
+}

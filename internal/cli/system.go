@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"hortus.dev/api"
+)
+
+type versionCmd struct{}
+
+// Run shows the version of this binary.
+func (versionCmd) Run(a *app) error {
+	v := a.env.Version()
+	if a.opt.JSON {
+		return a.json(v)
+	}
+	guest := "serves as the guest itself"
+	if v.GuestEmbedded {
+		guest = "small guest embedded"
+	}
+	_, err := fmt.Fprintf(a.env.Stdout, "hortus %s (build %s, %s, %s/%s, %s)\n", v.Version, v.Build, v.Go, v.OS, v.Arch, guest)
+	return err
+}
+
+type daemonCmd struct {
+	Status statusCmd `cmd:"" help:"Show the background process of the data directory."`
+	Stop   stopCmd   `cmd:"" help:"Stop it."`
+}
+
+type statusCmd struct{}
+
+// Run shows the daemon that runs; it starts none.
+func (statusCmd) Run(ctx runContext, a *app) error {
+	c, err := a.connect(ctx, ConnectOptions{DataDir: a.opt.DataDir, MustRun: true})
+	if err != nil {
+		return err
+	}
+	a.conn = c
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(info)
+	}
+	_, err = fmt.Fprintf(a.env.Stdout, "running: pid %d, %s, version %s (build %s), %d sandboxes, %d tasks\n",
+		info.PID, info.DataDir, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks)
+	return err
+}
+
+type stopCmd struct {
+	Force bool `help:"Even with sandboxes and tasks alive; they are ended."`
+}
+
+// Run stops the daemon that runs; none is no error.
+func (s *stopCmd) Run(ctx runContext, a *app) error {
+	c, err := a.connect(ctx, ConnectOptions{DataDir: a.opt.DataDir, MustRun: true})
+	if err == nil {
+		a.conn = c
+		err = c.Stop(ctx, s.Force)
+	}
+	stopped := err == nil
+	if api.KindOf(err) == api.KindUnavailable {
+		err = nil // nobody is there
+	}
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(map[string]bool{"stopped": stopped})
+	}
+	if stopped {
+		a.note("stopping")
+	} else {
+		a.note("no daemon runs")
+	}
+	return nil
+}
+
+type doctorCmd struct{}
+
+// Run shows what the host can do. It fails when it can isolate nothing.
+func (doctorCmd) Run(ctx runContext, a *app) error {
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := c.Doctor(ctx)
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		err = a.json(d)
+	} else {
+		err = a.showDoctor(d)
+	}
+	if err == nil && d.Auto == "" {
+		return exitCode(api.KindUnisolated.ExitCode())
+	}
+	return err
+}
+
+func (a *app) showDoctor(d api.Doctor) error {
+	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "version\t%s (build %s)\n", clean(d.Version.Version), clean(d.Version.Build))
+	fmt.Fprintf(w, "kernel\t%s\nuser\t%s\ndata\t%s\n", clean(d.Kernel), clean(d.User), clean(d.DataDir))
+	auto := d.Auto
+	if auto == "" {
+		auto = "nothing"
+	}
+	fmt.Fprintf(w, "auto\t%s: %s\n", clean(auto), clean(d.AutoWhy))
+	for _, b := range d.Backends {
+		fmt.Fprintf(w, "\nbackend %s\n", clean(b.Backend))
+		for _, ab := range b.Abilities {
+			mark := "yes"
+			if !ab.OK {
+				mark = "no"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", mark, clean(string(ab.Capability)), clean(ab.Reason))
+			if ab.Fix != "" {
+				fmt.Fprintf(w, "  \t\tfix: %s\n", clean(ab.Fix))
+			}
+		}
+	}
+	fmt.Fprintf(w, "\ntemplate %s\n", clean(d.Template.Name))
+	if d.Template.Error != "" {
+		fmt.Fprintf(w, "  no\t%s\n", clean(d.Template.Error))
+	}
+	for _, t := range d.Template.Tools {
+		mark, where := "yes", t.Path
+		if !t.Present {
+			mark, where = "no", ""
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", mark, clean(t.Name), clean(where))
+	}
+	if d.Template.Hidden > 0 {
+		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
+	}
+	return w.Flush()
+}
+
+type benchCmd struct {
+	Backend []string `placeholder:"NAME" help:"Backends to measure; all that can start when left out."`
+	N       *int     `short:"n" placeholder:"N" help:"Samples for each row (default 200)."`
+}
+
+// Run measures this host.
+func (b *benchCmd) Run(ctx runContext, a *app) error {
+	req := api.BenchRequest{Backends: b.Backend}
+	if b.N != nil {
+		if req.N = *b.N; req.N < 1 || req.N > 1_000_000 {
+			return api.Errorf(api.KindInvalid, "-n: %d is not between 1 and 1000000", req.N)
+		}
+	}
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	rows := []api.BenchRow{}
+	if !a.opt.JSON {
+		fmt.Fprintf(a.env.Stdout, "%-30s %-10s %6s %10s %10s  %s\n", "NAME", "BACKEND", "N", "P50", "P99", "COMPARED")
+	}
+	err = c.Bench(ctx, req, func(r api.BenchRow) {
+		rows = append(rows, r)
+		if !a.opt.JSON {
+			a.showRow(r)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(rows)
+	}
+	return nil
+}
+
+func (a *app) showRow(r api.BenchRow) {
+	p50, p99 := fmt.Sprintf("%.3f ms", r.P50MS), fmt.Sprintf("%.3f ms", r.P99MS)
+	if r.Unit != "" {
+		p50, p99 = fmt.Sprintf("%.2f %s", r.Value, r.Unit), ""
+	}
+	compared := ""
+	if r.Baseline != "" {
+		compared = fmt.Sprintf("%.2fx of %s (%.3f ms)", r.Ratio, r.Baseline, r.BaselineP50MS)
+	}
+	if r.Note != "" {
+		compared += " " + r.Note
+	}
+	fmt.Fprintf(a.env.Stdout, "%-30s %-10s %6d %10s %10s  %s\n", clean(r.Name), clean(r.Backend), r.N, p50, p99, clean(compared))
+}
