@@ -1,0 +1,94 @@
+package attack
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/container/initns"
+	"hortus.dev/internal/guest"
+	"hortus.dev/internal/guest/birth"
+)
+
+// The arguments by which this program knows what it is to be inside a sandbox.
+const (
+	roleProbe = "hortus-probe" // one escape
+	roleBomb  = "hortus-bomb"  // something that eats resources
+	roleWalk  = "hortus-walk"  // a look at every file
+	roleName  = "hortus-names" // makes and checks files with odd names
+)
+
+// layersDir keeps the host template for all tests of one run: it is the same for
+// each of them, and building it is most of what a test would wait for.
+var layersDir string
+
+// TestMain lets the test binary be everything that the attacks need: the stage
+// before the guest, an honest guest, a guest that lies, and the programs that run
+// in a sandbox.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case initns.Argv0:
+		os.Exit(initns.Main())
+	case birth.Argv0:
+		if lie := toldToLie(); lie != "" {
+			os.Exit(lieMain(lie))
+		}
+		os.Exit(guest.Main())
+	}
+	if len(os.Args) >= 3 {
+		switch os.Args[1] {
+		case roleProbe:
+			os.Exit(runProbe(os.Args[2]))
+		case roleBomb:
+			os.Exit(runBomb(os.Args[2]))
+		case roleWalk:
+			os.Exit(runWalk(os.Args[2:]))
+		case roleName:
+			os.Exit(runNames(os.Args[2:]))
+		}
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "hortus-attack-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	layersDir = filepath.Join(dir, "layers")
+	// Most of the liars' time is spent in waiting for them.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// lieVariable tells, among the variables of a sandbox, that its guest is to lie
+// and how.
+const lieVariable = "ATTACK_LIE"
+
+// toldToLie looks at the configuration without taking it: the honest guest reads
+// it again.
+func toldToLie() string {
+	buf := make([]byte, birth.MaxPacket)
+	n, _, err := unix.Recvfrom(birth.ControlFD, buf, unix.MSG_PEEK)
+	if err != nil {
+		return ""
+	}
+	_, rest, ok := bytes.Cut(buf[:n], []byte(`"`+lieVariable+`":"`))
+	if !ok {
+		return ""
+	}
+	lie, _, _ := strings.Cut(string(rest), `"`)
+	return lie
+}

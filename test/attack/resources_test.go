@@ -1,0 +1,292 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// bombs are run in a sandbox of their own while another must go on working.
+var bombs = []struct {
+	name   string
+	limits api.Limits
+	shell  string // a script, or
+	bomb   string // this program's
+	users  bool   // as every identity, not only as user
+	want   func(w *world, r result) string
+}{
+	{name: "fork bomb of a shell", limits: api.Limits{Processes: 64}, shell: `bomb() { bomb | bomb & }; bomb; while :; do sleep 1; done`, users: true},
+	{name: "clone bomb", limits: api.Limits{Processes: 64}, bomb: "clone", users: true, want: noneKept},
+	{name: "memory", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "anonymous", users: true, want: noneKept},
+	{name: "shared memory", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "shared", want: noneKept},
+	{name: "memory files", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "memfd", want: noneKeptIfCounted},
+	{name: "System V memory", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "sysv", want: noneKeptIfCounted},
+	{name: "files in /tmp", limits: api.Limits{MemoryBytes: 96 << 20, DiskBytes: 300 << 20}, bomb: "file /tmp", want: noneKept},
+	{name: "files in /dev/shm", limits: api.Limits{MemoryBytes: 96 << 20, DiskBytes: 300 << 20}, bomb: "file /dev/shm", want: noneKept},
+	{name: "pipes", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "pipes", want: noneKeptIfCounted},
+	{name: "sockets", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "sockets", want: noneKeptIfCounted},
+	{name: "disk", limits: api.Limits{DiskBytes: 48 << 20}, bomb: "disk", users: true, want: everyPlaceFull},
+	{name: "inodes", limits: api.Limits{DiskBytes: 48 << 20}, bomb: "inodes", users: true, want: everyPlaceFull},
+	{name: "descriptors", bomb: "descriptors", want: says("opened ")},
+	{name: "zombies", limits: api.Limits{Processes: 200}, bomb: "zombies own", want: says("stopped:")},
+	{name: "orphans", limits: api.Limits{Processes: 200}, bomb: "zombies orphans", want: says("made 1000")},
+	{name: "signals to the guest by kill", bomb: "signals kill", users: true, want: says("sent")},
+	{name: "signals to the guest by tkill", bomb: "signals tkill", users: true, want: says("sent")},
+	{name: "signals to the guest by tgkill", bomb: "signals tgkill", users: true, want: says("sent")},
+	{name: "signals to the guest by threads", bomb: "signals threads", users: true, want: says("sent")},
+	{name: "signals to the guest by queue", bomb: "signals queue", users: true, want: says("sent")},
+	{name: "signals to the guest by pidfd", bomb: "signals pidfd", users: true, want: says("sent")},
+	{name: "signals to the guest by owner", bomb: "signals owner", users: true, want: says("sent")},
+	{name: "timers", bomb: "timers", want: says("stopped:")},
+}
+
+func says(text string) func(*world, result) string {
+	return func(_ *world, r result) string {
+		if !strings.Contains(r.stdout, text) {
+			return "it did not get to say " + text
+		}
+		return ""
+	}
+}
+
+func noneKept(_ *world, r result) string {
+	if strings.Contains(r.stdout, "kept") {
+		return "nothing stopped it"
+	}
+	return ""
+}
+
+// noneKeptIfCounted is for memory that only the kernel's accounting sees. Where
+// there is none, the report says that the limit is best effort.
+func noneKeptIfCounted(w *world, r result) string {
+	a, _ := w.backend.Probe(context.Background()).Has(api.CapLimitMemory)
+	if strings.Contains(a.Reason, "best effort") {
+		return ""
+	}
+	return noneKept(w, r)
+}
+
+func everyPlaceFull(_ *world, r result) string {
+	places := 0
+	for line := range strings.Lines(r.stdout) {
+		if !strings.HasPrefix(line, "place ") {
+			continue
+		}
+		places++
+		if !strings.Contains(line, "no space left") && !strings.Contains(line, "permission denied") && !strings.Contains(line, "not permitted") {
+			return "not stopped by a limit: " + line
+		}
+	}
+	// Root inside may write to the whole root, which is then one place.
+	whole := strings.Contains(r.stdout, "place / ")
+	if places < 2 || !whole && (!strings.Contains(r.stdout, "place /tmp ") || !strings.Contains(r.stdout, "place /workspace ")) {
+		return "the walk did not find the places that can be written to"
+	}
+	return ""
+}
+
+func TestBombs(t *testing.T) {
+	w := newWorld(t)
+	calm := w.create(t, nil)
+	for _, b := range bombs {
+		users := calm.Identities
+		if !b.users {
+			users = users[:1]
+		}
+		for _, user := range users {
+			t.Run(b.name+"/"+user, func(t *testing.T) {
+				box := w.create(t, func(r *api.CreateSandbox) { r.Limits = b.limits })
+				args := []string{"sh", "-c", b.shell}
+				if b.bomb != "" {
+					args = []string{w.program(t, box.ID), roleBomb, b.bomb}
+				}
+				// The timeout ends what does not end by itself.
+				req := api.ExecRequest{Args: args, User: user, TimeoutMS: 20_000}
+				if b.shell != "" || b.bomb == "clone" {
+					req.TimeoutMS = 700
+				}
+				during := make(chan struct{})
+				go func() {
+					defer close(during)
+					w.alive(t, calm.ID)
+				}()
+				r, err := w.try(within(t), box.ID, req)
+				<-during
+				if err != nil && !honestErrors[api.KindOf(err)] {
+					t.Errorf("%v is of kind %s", err, api.KindOf(err))
+				}
+				t.Logf("%+v, %v, said %.200q", r.exec.Exit, err, r.stdout)
+				if b.want != nil {
+					if wrong := b.want(w, r); wrong != "" {
+						t.Errorf("%s: %+v, %v\n%.600s%.300s", wrong, r.exec.Exit, err, r.stdout, r.stderr)
+					}
+				}
+				w.alive(t, calm.ID)
+				// What a command does is its own end, not its sandbox's.
+				if c, err := w.Client(t.Context(), box.ID); err != nil {
+					t.Errorf("the sandbox went with its command: %v", err)
+				} else if err := c.Health(within(t)); err != nil {
+					t.Errorf("the guest went with its command: %v", err)
+				}
+				w.kill(t, box.ID)
+				w.alive(t, calm.ID)
+			})
+		}
+	}
+}
+
+// TestDaemonizedProcess is of one that left its session, its parent and its
+// terminal, and hears no signal that can be ignored.
+func TestDaemonizedProcess(t *testing.T) {
+	w := newWorld(t)
+	box := w.create(t, nil)
+	mark := newMarker("daemon")
+	const script = `setsid sh -c 'trap "" HUP INT QUIT TERM USR1 USR2 TSTP; sh -c "trap \"\" HUP INT TERM; while :; do sleep 1000; done" "$0" & while :; do sleep 1000; done' "$0" </dev/null >/dev/null 2>&1 &`
+	if r, err := w.try(within(t), box.ID, api.ExecRequest{Args: []string{"sh", "-c", script, mark}}); err != nil || r.exec.Exit.Code != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	// The control: it lives on after its command, and is seen from here.
+	eventually(t, "both shells run", func() bool { return countProcesses(mark) >= 2 })
+	w.kill(t, box.ID)
+	if n := countProcesses(mark); n != 0 {
+		t.Errorf("%d processes outlived their sandbox", n)
+	}
+}
+
+// countProcesses counts the host's processes whose command line has the mark.
+func countProcesses(mark string) (n int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(mark)) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestOutput floods the host with output in every way of not keeping up.
+func TestOutput(t *testing.T) {
+	w := newWorld(t)
+	calm := w.create(t, nil)
+	start := func(t *testing.T, n string) (api.SandboxID, interface {
+		Next() (*envd.ProcessEvent, error)
+		Exec() api.Exec
+		Close() error
+	}) {
+		box := w.create(t, func(r *api.CreateSandbox) { r.Limits = api.Limits{CPUs: 0} })
+		s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"head", "-c", n, "/dev/zero"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return box.ID, s
+	}
+	t.Run("a reader of it all", func(t *testing.T) {
+		bounded(t, 64<<20)
+		_, s := start(t, "10G")
+		var n int64
+		for {
+			ev, err := s.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Data != nil {
+				n += int64(len(ev.Data.Stdout))
+			}
+		}
+		if x := s.Exec(); n != 10<<30 || x.OutputBytes != n || x.Exit.Code != 0 {
+			t.Errorf("read %d bytes, recorded %+v", n, x)
+		}
+	})
+	t.Run("a reader that never reads", func(t *testing.T) {
+		bounded(t, 64<<20)
+		id, s := start(t, "10G")
+		w.alive(t, calm.ID)
+		w.alive(t, id) // its own sandbox goes on too
+		if x := s.Exec(); x.State != api.ExecRunning {
+			t.Errorf("a command that nobody reads is %+v; it has to wait", x)
+		}
+		w.kill(t, id)
+		for {
+			if _, err := s.Next(); err != nil {
+				break
+			}
+		}
+		if x := s.Exec(); x.State != api.ExecUnknown || x.Exit.Cause != api.CauseKilled {
+			t.Errorf("recorded as %+v", x)
+		}
+	})
+	t.Run("a client that leaves", func(t *testing.T) {
+		bounded(t, 64<<20)
+		box := w.create(t, nil)
+		c := envd.NewClient(envd.ClientConfig{Dial: w.dialDoor, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
+		defer c.Close()
+		no := false
+		ps, err := c.Start(within(t), &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "head", Args: []string{"-c", "2G", "/dev/zero"}}}, envd.StartOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := ps.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(t, "leave", ps.Close())
+		var rows []api.Exec
+		eventually(t, "the command ends without its client", func() bool {
+			rows, err = w.Execs(t.Context(), box.ID)
+			return err == nil && len(rows) == 1 && rows[0].State != api.ExecRunning
+		})
+		if x := rows[0]; x.State != api.ExecExited || x.Exit.Code != 0 {
+			t.Errorf("recorded as %+v", x)
+		}
+	})
+	w.alive(t, calm.ID)
+}
+
+// TestDeepTree is of a tree that is deeper than any path is long.
+func TestDeepTree(t *testing.T) {
+	w := newWorld(t)
+	box := w.create(t, nil)
+	prog := w.program(t, box.ID)
+	r := w.exec(t, box.ID, "user", prog, roleBomb, "deep /workspace")
+	if r.stdout != "made 10000\n" {
+		t.Fatalf("%+v", r)
+	}
+	bounded(t, 64<<20)
+	c := w.guest(t, box.ID)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := c.ListDir(ctx, "", "/workspace", 1<<30); ctx.Err() != nil {
+		t.Errorf("a listing does not end: %v", err)
+	} else {
+		t.Logf("the listing: %.100v", err)
+	}
+	if err := c.Remove(ctx, "", "/workspace/d"); err != nil {
+		t.Errorf("remove: %.200v", err)
+	}
+	if e, err := c.Stat(ctx, "", "/workspace/d"); err == nil {
+		t.Errorf("it is still there: %+v", e)
+	}
+	for _, n := range []int{255, 256, 4095, 4096, 1 << 20} {
+		name := strings.Repeat("n", n)
+		_, err := c.MakeDir(ctx, "", "/workspace/"+name)
+		if (err == nil) != (n <= 255) {
+			t.Errorf("a name of %d bytes: %.200v", n, err)
+		}
+		if err != nil && len(err.Error()) > 16<<10 {
+			t.Errorf("a name of %d bytes: an error of %d", n, len(err.Error()))
+		}
+	}
+	w.alive(t, box.ID)
+}

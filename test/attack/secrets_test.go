@@ -1,0 +1,195 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// newMarker makes a secret that is nowhere else.
+func newMarker(name string) string {
+	m := fmt.Sprintf("hortus-marker-%s-%s", name, rand.Text())
+	return (m + strings.Repeat("x", markerSize))[:markerSize]
+}
+
+// plant writes a secret on the host, readable by all, and takes it away again.
+func plant(t *testing.T, path, marker string, mode uint32) {
+	t.Helper()
+	t.Cleanup(func() { os.Remove(path) })
+	for _, err := range []error{os.WriteFile(path, []byte(marker), 0o600), unix.Chmod(path, mode)} {
+		if err != nil {
+			t.Fatalf("plant %s: %v", path, err)
+		}
+	}
+	// The control: nothing but the sandbox keeps one from reading it.
+	if b, err := os.ReadFile(path); err != nil || string(b) != marker {
+		t.Fatalf("control: %s reads as %q, %v", path, b, err)
+	}
+}
+
+// walk runs the walker in a sandbox.
+func (w *world) walk(t *testing.T, id api.SandboxID, user, prog string, markers ...string) ([]finding, int) {
+	t.Helper()
+	r := w.exec(t, id, user, append([]string{prog, roleWalk}, markers...)...)
+	if r.exec.Exit.Code != 0 {
+		t.Fatalf("the walk as %s ended with %+v\n%.500s", user, r.exec.Exit, r.stderr)
+	}
+	var found []finding
+	seen := walkSeen{}
+	for line := range strings.Lines(r.stdout) {
+		var f finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatal(err)
+		}
+		if f.What == "" {
+			if err := json.Unmarshal([]byte(line), &seen); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		found = append(found, f)
+	}
+	if seen.Files < 1000 {
+		t.Fatalf("the walk as %s looked at %d files only", user, seen.Files)
+	}
+	return found, seen.Files
+}
+
+func TestSecrets(t *testing.T) {
+	t.Setenv("ATTACK_SECRET", newMarker("environment"))
+	markers := []string{os.Getenv("ATTACK_SECRET")}
+	add := func(path, name string, mode uint32) {
+		m := newMarker(name)
+		plant(t, path, m, mode)
+		markers = append(markers, m)
+	}
+	add(filepath.Join(os.TempDir(), "hortus-attack-"+rand.Text()), "tmp", 0o644)
+	if home := os.Getenv("HOME"); home != "" && unix.Access(home, unix.W_OK) == nil {
+		add(filepath.Join(home, "hortus-attack-"+rand.Text()), "home", 0o644)
+	} else {
+		t.Logf("HOME is %q, where nothing can be planted", home)
+	}
+	var setuid string
+	if os.Geteuid() == 0 {
+		add("/etc/hortus-attack-"+rand.Text(), "etc", 0o644)
+		add("/root/hortus-attack-"+rand.Text(), "root", 0o644)
+		// The template is built from the machine as it is now.
+		setuid = "/usr/local/bin/hortus-attack-" + rand.Text()
+		add(setuid, "setuid", 0o4755)
+		add("/usr/local/bin/hortus-attack-"+rand.Text(), "unreadable", 0o600)
+	} else {
+		t.Log("/etc, /root and /usr are root's: the run as root plants secrets there")
+	}
+	w := newWorld(t)
+	add(filepath.Join(w.dir, "marker"), "data", 0o644)
+	add(filepath.Join(w.run, "marker"), "run", 0o644)
+	check(t, "chmod", os.Chmod(w.dir, 0o755))
+
+	// A process of the host's that has a secret in its command line and another
+	// in its environment.
+	arg, env := newMarker("argument"), newMarker("variable")
+	markers = append(markers, arg, env)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := exec.CommandContext(ctx, "sh", "-c", "read wait", arg)
+	c.Env = []string{"SECRET=" + env}
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer cancel()
+	// The control: on the host both can be read.
+	for file, secret := range map[string]string{"environ": env, "cmdline": arg} {
+		eventually(t, "the process's "+file+" is there to be read", func() bool {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", c.Process.Pid, file))
+			return err == nil && bytes.Contains(b, []byte(secret))
+		})
+	}
+
+	// Another sandbox with secrets everywhere, its own and the caller's.
+	other := w.create(t, func(r *api.CreateSandbox) { r.Env = map[string]string{"OTHER": markers[0]} })
+	theirs := newMarker("other")
+	markers = append(markers, theirs)
+	for _, dir := range []string{"/tmp", "/workspace", "/home/user", "/dev/shm"} {
+		check(t, "write", w.guest(t, other.ID).WriteFile(within(t), "user", dir+"/marker", strings.NewReader(theirs)))
+	}
+
+	box := w.create(t, nil)
+	prog := w.program(t, box.ID)
+	for _, user := range box.Identities {
+		found, n := w.walk(t, box.ID, user, prog, markers...)
+		t.Logf("%s sees %d files", user, n)
+		for _, f := range found {
+			t.Errorf("%s finds %s: %s", user, f.What, f.Path)
+		}
+		for _, p := range []string{"/etc/shadow", "/etc/gshadow", "/root/.ssh", "/etc/ssh/ssh_host_rsa_key", "/run/docker.sock",
+			"/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/containerd/containerd.sock", w.dir, w.run, layersDir, os.Getenv("HOME") + "/.ssh"} {
+			if _, err := w.guest(t, box.ID).Stat(within(t), user, p); err == nil {
+				t.Errorf("%s sees %s", user, p)
+			}
+		}
+		r := w.exec(t, box.ID, user, "env")
+		if strings.Contains(r.stdout, "hortus-marker") || strings.Contains(r.stdout, "ATTACK") {
+			t.Errorf("%s has the caller's environment: %q", user, r.stdout)
+		}
+	}
+	if setuid != "" {
+		if r := w.exec(t, box.ID, "root", "ls", "/usr/local/bin"); strings.Contains(r.stdout, "hortus-attack-") {
+			t.Errorf("what had to be masked is listed: %q", r.stdout)
+		}
+	}
+	w.walkFinds(t, box, prog, markers[0])
+}
+
+// walkFinds is the walk's control: it finds what is there to be found.
+func (w *world) walkFinds(t *testing.T, box api.Sandbox, prog, marker string) {
+	t.Helper()
+	r := w.exec(t, box.ID, "user", "sh", "-c", `cd /workspace && cp /bin/sh suid && chmod 4755 suid && mkfifo pipe && printf %s "$1" > marker && `+
+		`touch id_rsa && (SECRET="$1" exec sleep 1000 >/dev/null 2>&1 &)`, "sh", marker)
+	if r.exec.Exit.Code != 0 {
+		t.Fatalf("control: plant: %+v", r)
+	}
+	if r := w.exec(t, box.ID, "user", prog, roleBomb, "socket /workspace/sock"); r.exec.Exit.Code != 0 {
+		t.Fatalf("control: plant a socket: %+v", r)
+	}
+	found, _ := w.walk(t, box.ID, "user", prog, marker)
+	want := map[string]bool{
+		"setuid file /workspace/suid": true, "pipe /workspace/pipe": true, "socket /workspace/sock": true,
+		"secret /workspace/id_rsa": true, "marker " + marker + " /workspace/marker": true,
+	}
+	process := false
+	for _, f := range found {
+		delete(want, f.What+" "+f.Path)
+		process = process || strings.HasPrefix(f.What, "process ") && strings.HasSuffix(f.Path, "/environ")
+	}
+	if len(want) > 0 || !process {
+		t.Errorf("control: the walk does not find %v (in a process: %v)", want, process)
+	}
+}
+
+// bindSocket leaves a socket at a path.
+func bindSocket(path string) error {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	return l.Close()
+}

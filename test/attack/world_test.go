@@ -1,0 +1,315 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/backend/container"
+	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/event"
+	"hortus.dev/internal/image"
+	"hortus.dev/internal/layer"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+)
+
+// patience bounds every wait in this package. It is no measure of anything: what
+// takes that long does not end.
+const patience = 60 * time.Second
+
+// world is the system as the daemon wires it, over the container backend, with
+// its door on a unix socket.
+type world struct {
+	*sandbox.Manager
+	db      *sqlite.DB
+	backend *container.Backend
+	dir     string
+	run     string
+	door    string // the path of the door's socket
+}
+
+// rows gives the manager its lists over the store.
+type rows struct{ *sqlite.DB }
+
+func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	f := store.SandboxFilter{}
+	if !all {
+		f.States = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
+	}
+	return r.Sandboxes(ctx, f)
+}
+
+func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
+	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
+}
+
+// hostTemplate is the one template.
+type hostTemplate layer.Digest
+
+func (d hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
+	return []layer.Digest{layer.Digest(d)}, nil
+}
+
+// doorSandboxes gives the door the manager in the door's words.
+type doorSandboxes struct{ *sandbox.Manager }
+
+func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (doorhttp.ExecStream, error) {
+	s, err := d.Manager.StartExec(ctx, id, req)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (doorhttp.ExecStream, error) {
+	s, err := d.Manager.AttachExec(ctx, id, exec, offset)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newWorld builds the system. It is taken down with the test, and then nothing
+// may be left.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{dir: t.TempDir()}
+	w.run = filepath.Join(w.dir, "run")
+	layers, err := layer.Open(layersDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
+	tree, err := host.Prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.backend, err = container.New(container.Config{Dir: w.run, Layers: layers, LeaseDir: filepath.Join(w.dir, "uids")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, "close the backend", w.backend.Close()) })
+	if a, ok := w.backend.Probe(t.Context()).Has(api.CapStart); !ok {
+		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
+	}
+	if w.db, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(w.dir, "db")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, "close the store", w.db.Close()) })
+	owner := store.Owner{ID: api.NewOwnerID(), Host: "here", LockPath: filepath.Join(w.dir, "lock"), PID: os.Getpid(), StartedAt: time.Now()}
+	if err := w.db.InsertOwner(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	log := event.NewLog(event.Config{Store: w.db})
+	t.Cleanup(func() { log.Close() })
+	w.Manager = sandbox.New(sandbox.Config{
+		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: rows{w.db}, Log: log,
+	})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		check(t, "close the manager", w.Manager.Close(ctx))
+	})
+	w.openDoor(t)
+	return w
+}
+
+// openDoor serves the door on a unix socket.
+func (w *world) openDoor(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "door-") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w.door = filepath.Join(dir, "sock")
+	l, err := net.Listen("unix", w.door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{Sandboxes: doorSandboxes{w.Manager}})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(l) // ends with Close
+	}()
+	t.Cleanup(func() {
+		srv.Close()
+		<-served
+	})
+}
+
+func (w *world) dialDoor(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", w.door)
+}
+
+func check(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// within bounds a call with patience.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// create starts a sandbox, which is killed with proof when the test ends.
+func (w *world) create(t *testing.T, change func(*api.CreateSandbox)) api.Sandbox {
+	t.Helper()
+	req := api.CreateSandbox{Isolation: "container", TTLMS: (10 * time.Minute).Milliseconds()}
+	if change != nil {
+		change(&req)
+	}
+	s, err := w.Create(within(t), req)
+	if err != nil {
+		t.Fatalf("create: %v (%s)", err, api.HintOf(err))
+	}
+	t.Cleanup(func() { w.kill(t, s.ID) })
+	return s
+}
+
+// kill ends a sandbox and wants the proof, and nothing left on the host.
+func (w *world) kill(t *testing.T, id api.SandboxID) api.Proof {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	row, proof, err := w.Kill(ctx, id)
+	if err != nil || proof.Left != 0 || proof.How == "" {
+		t.Errorf("kill %s: proof %+v, %v", id, proof, err)
+	}
+	if !row.State.Final() {
+		t.Errorf("%s is %s after its kill", id, row.State)
+	}
+	if left := w.leftovers(id); len(left) > 0 {
+		t.Errorf("left of %s: %q", id, left)
+	}
+	return proof
+}
+
+// leftovers looks for a sandbox's id wherever something could be left.
+func (w *world) leftovers(id api.SandboxID) []string {
+	var left []string
+	if _, err := os.Lstat(filepath.Join(w.run, string(id))); err == nil {
+		left = append(left, "directory "+string(id))
+	}
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(d.Name(), string(id)) {
+			left = append(left, "cgroup "+p)
+		}
+		return nil // what vanishes meanwhile is not left
+	})
+	if b, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(b), string(id)) {
+		left = append(left, "a mount of the host's")
+	}
+	return left
+}
+
+// result is what a command did.
+type result struct {
+	stdout, stderr string
+	exec           api.Exec
+}
+
+// maxKept bounds what run keeps of each stream.
+const maxKept = 8 << 20
+
+// try runs a command to its end.
+func (w *world) try(ctx context.Context, id api.SandboxID, req api.ExecRequest) (result, error) {
+	s, err := w.StartExec(ctx, id, req)
+	if err != nil {
+		return result{}, err
+	}
+	defer s.Close()
+	stop := context.AfterFunc(ctx, func() { w.Kill(context.WithoutCancel(ctx), id) })
+	defer stop()
+	var out, errOut bytes.Buffer
+	for {
+		ev, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return result{out.String(), errOut.String(), s.Exec()}, nil
+		}
+		if err != nil {
+			return result{out.String(), errOut.String(), s.Exec()}, err
+		}
+		if ev.Data != nil && out.Len()+errOut.Len() < maxKept {
+			out.Write(ev.Data.Stdout)
+			out.Write(ev.Data.PTY)
+			errOut.Write(ev.Data.Stderr)
+		}
+	}
+}
+
+// exec runs a command as user, to its end.
+func (w *world) exec(t *testing.T, id api.SandboxID, user string, args ...string) result {
+	t.Helper()
+	r, err := w.try(within(t), id, api.ExecRequest{Args: args, User: user})
+	if err != nil {
+		t.Fatalf("%q as %s: %v\n%s%s", args, user, err, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// alive wants a sandbox to answer normally, within a few tries: a host that
+// another sandbox just exhausted may refuse one.
+func (w *world) alive(t *testing.T, id api.SandboxID) {
+	t.Helper()
+	var r result
+	var err error
+	for range 3 {
+		r, err = w.try(within(t), id, api.ExecRequest{Args: []string{"echo", "alive"}})
+		if err == nil && r.stdout == "alive\n" && r.exec.Exit.Code == 0 {
+			return
+		}
+	}
+	t.Errorf("sandbox %s does not answer normally: %+v, %v", id, r, err)
+}
+
+// program puts this test binary into a sandbox and gives its path there.
+func (w *world) program(t *testing.T, id api.SandboxID) string {
+	t.Helper()
+	const path = "/home/user/attack"
+	c, err := w.Client(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	if err := c.WriteFile(within(t), "user", path, self); err != nil {
+		t.Fatalf("write the program: %v", err)
+	}
+	if r := w.exec(t, id, "user", "chmod", "755", path); r.exec.Exit.Code != 0 {
+		t.Fatalf("chmod: %+v", r)
+	}
+	return path
+}
+
+// guest gives the client of a sandbox's guest.
+func (w *world) guest(t *testing.T, id api.SandboxID) *envd.Client {
+	t.Helper()
+	c, err := w.Client(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

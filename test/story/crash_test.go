@@ -1,0 +1,233 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// kills is how often TestDaemonKilled kills a daemon.
+const kills = 100
+
+// TestDaemonKilled kills the daemon at random instants while tasks run and
+// sandboxes are made, and lets the next command's daemon recover. After each kill
+// nothing of the old daemon may be left, and every row must be final and honest.
+func TestDaemonKilled(t *testing.T) {
+	g := newGarden(t)
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	fell := map[string]int{}
+	var longest time.Duration
+	seenTasks, seenBoxes := map[api.TaskID]bool{}, map[api.SandboxID]bool{}
+	n := kills
+	if testing.Short() {
+		n = 10
+	}
+	for i := range n {
+		commands := []*started{
+			g.start("run", "--quiet", "Run this Python: import time; print(math.sqrt(2)); time.sleep(0.2)"),
+			g.start("sandbox", "run", "--", "sh", "-c", "setsid sleep 600 & sleep 600"),
+			g.start("sandbox", "create", "--ttl", "10m"),
+		}
+		until(t, "a daemon starts", func() string {
+			if daemonOf(g.dir) == 0 {
+				return "none yet"
+			}
+			return ""
+		})
+		// Half of the kills fall into the daemon's start, where most is made; the
+		// rest is spread over what the commands do.
+		most := 400 * time.Millisecond
+		if i%2 == 0 {
+			most = 60 * time.Millisecond
+		}
+		instant := time.NewTimer(time.Duration(random.Int64N(int64(most))))
+		<-instant.C
+		// Of several daemons that start at once all but one leave by themselves,
+		// perhaps between the look and the kill.
+		until(t, "a daemon is killed", func() string {
+			pid := daemonOf(g.dir)
+			if pid == 0 {
+				return "there is none"
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				return fmt.Sprintf("kill daemon %d: %v", pid, err)
+			}
+			return ""
+		})
+		// A command that was still starting may have begun another daemon; it is
+		// as good as any to recover.
+		for _, c := range commands[:2] {
+			if c.cmd.Args[1] == "sandbox" {
+				_ = c.cmd.Process.Kill() // it would go on for ever in a new daemon
+			}
+		}
+		for _, c := range commands {
+			c.ends()
+		}
+
+		began := time.Now()
+		boxes := decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--all", "--json"))
+		longest = max(longest, time.Since(began))
+		me, err := g.client().Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		phase := "before anything was made"
+		for _, b := range boxes {
+			if seenBoxes[b.ID] {
+				continue
+			}
+			switch {
+			case b.Owner == me.Owner:
+				continue // of a command that found the new daemon
+			case !b.State.Final():
+				t.Errorf("kill %d: sandbox %s of a dead daemon is %s", i, b.ID, b.State)
+			case b.State == api.SandboxLost:
+				phase = "with sandboxes alive or starting"
+			}
+			seenBoxes[b.ID] = true
+		}
+		for _, task := range decode[[]api.Task](t, g.must("task", "ls", "--json", "--limit", "5")) {
+			if seenTasks[task.ID] || task.Owner == me.Owner {
+				continue
+			}
+			seenTasks[task.ID] = true
+			if task.State != api.TaskDone {
+				t.Errorf("kill %d: task %s of a dead daemon is %s", i, task.ID, task.State)
+			}
+			if task.Outcome == api.OutcomeVerified && (len(task.Attempts) == 0 || !task.Attempts[len(task.Attempts)-1].Result.OK) {
+				t.Errorf("kill %d: task %s is verified without a result", i, task.ID)
+			}
+			if task.Outcome == api.OutcomeLost {
+				phase = g.phaseOf(task)
+			}
+		}
+		fell[phase]++
+
+		// What lives now belongs to the new daemon; end it, and look.
+		for _, b := range boxes {
+			if b.Owner == me.Owner && !b.State.Final() {
+				g.run("sandbox", "kill", string(b.ID))
+			}
+		}
+		g.idle()
+		until(t, fmt.Sprintf("kill %d (%s): nothing is left", i, phase), func() string {
+			left := g.leftoversAlive()
+			for _, p := range orphans() {
+				left = append(left, "process "+p.String())
+			}
+			return strings.Join(left, "\n")
+		})
+		if i%2 == 0 {
+			g.must("daemon", "stop", "--force") // so that the next kill meets a start
+			until(t, "the daemon leaves", func() string {
+				if daemonOf(g.dir) != 0 {
+					return "it is there"
+				}
+				return ""
+			})
+		}
+		if t.Failed() {
+			t.Fatalf("stopped after kill %d; the daemon's log:\n%s", i, g.log())
+		}
+	}
+	var lines []string
+	for phase, n := range fell {
+		lines = append(lines, fmt.Sprintf("%3d %s", n, phase))
+	}
+	slices.Sort(lines)
+	t.Logf("%d kills fell\n%s\nthe longest recovery, with the start of the daemon, took %s", n, strings.Join(lines, "\n"), longest.Round(time.Millisecond))
+}
+
+// phaseOf says from a lost task's events how far it had come.
+func (g *garden) phaseOf(task api.Task) string {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	phase := "task: before the plan"
+	finished := 0
+	for e, err := range g.client().TaskEvents(ctx, task.ID, 0) {
+		if err != nil {
+			g.t.Errorf("events of task %s: %v", task.ID, err)
+			return phase
+		}
+		switch e.Type {
+		case api.EventPlan:
+			phase = "task: writing the program"
+		case api.EventCode:
+			phase = "task: making a sandbox"
+		case api.EventAttempt:
+			phase = "task: before its command"
+		case api.EventPhase:
+			phase = "task: running"
+		case api.EventResult, api.EventDiagnosis:
+			phase = "task: between attempts"
+		case api.EventTaskFinished:
+			finished++
+		}
+	}
+	if finished != 1 {
+		g.t.Errorf("task %s has %d ends", task.ID, finished)
+	}
+	return phase
+}
+
+// leftoversAlive is leftovers under a daemon that lives: its parent groups may be
+// there, and nothing in them.
+func (g *garden) leftoversAlive() (left []string) {
+	for _, l := range g.leftovers() {
+		if path, ok := strings.CutPrefix(l, "control group "); ok {
+			entries, err := os.ReadDir(path)
+			if err != nil {
+				continue // gone meanwhile
+			}
+			for _, e := range entries {
+				if e.IsDir() {
+					left = append(left, l+"/"+e.Name())
+				}
+			}
+			continue
+		}
+		left = append(left, l)
+	}
+	return left
+}
+
+// log is the daemon's.
+func (g *garden) log() string {
+	b, err := os.ReadFile(g.dir + "/daemon.log")
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-8<<10):])
+}
+
+// TestLooksWhereThingsAre makes sure that the questions of the other tests can
+// find something: with a sandbox alive there is a run directory, a process and,
+// where the host has any, a control group.
+func TestLooksWhereThingsAre(t *testing.T) {
+	t.Parallel()
+	g := newGarden(t)
+	g.must("sandbox", "create")
+	if pid := daemonOf(g.dir); pid == 0 || len(descendants(pid)) == 0 {
+		t.Errorf("no process below the daemon %d", pid)
+	}
+	left := strings.Join(g.leftovers(), "\n")
+	if !strings.Contains(left, "run directory container/i") {
+		t.Errorf("no run directory is seen: %s", left)
+	}
+	doctor := decode[api.Doctor](t, g.must("doctor", "--json"))
+	if a, ok := doctor.Backends[0].Has(api.CapPause); ok && !strings.Contains(left, "control group") {
+		t.Errorf("pausing works by %s, but no control group is seen: %s", a.Reason, left)
+	}
+}

@@ -1,0 +1,196 @@
+package story
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/client"
+)
+
+// patience bounds everything that a story waits for.
+const patience = 60 * time.Second
+
+// garden is one data directory with its daemon.
+type garden struct {
+	t   testing.TB
+	dir string
+	env []string
+}
+
+// newGarden makes a data directory. When the story is over the daemon is stopped
+// and nothing may be left.
+func newGarden(t testing.TB) *garden {
+	t.Helper()
+	base, err := os.MkdirTemp("", "hst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &garden{t: t, dir: filepath.Join(base, "d")}
+	g.env = []string{
+		"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME=" + base, "TMPDIR=" + os.TempDir(),
+		"LANG=C.UTF-8", "HORTUS_DATA_DIR=" + g.dir,
+	}
+	t.Cleanup(func() {
+		g.end()
+		if err := os.RemoveAll(base); err != nil {
+			t.Errorf("remove the data directory: %v", err)
+		}
+	})
+	return g
+}
+
+// command is a hortus that is ready to start.
+func (g *garden) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = g.env
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// result is how a command ended.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("exit %d\n[stdout]\n%s\n[stderr]\n%s", r.code, r.stdout, r.stderr)
+}
+
+// run runs hortus to its end.
+func (g *garden) run(args ...string) result {
+	g.t.Helper()
+	return g.input(nil, args...)
+}
+
+// input runs hortus with a stdin.
+func (g *garden) input(stdin io.Reader, args ...string) result {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := g.command(ctx, args...)
+	cmd.Stdin = stdin
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		g.t.Errorf("hortus %q did not end within %s", args, patience)
+	}
+	return result{stdout.String(), stderr.String(), exitOf(g.t, err)}
+}
+
+// must runs hortus and wants success; it gives stdout.
+func (g *garden) must(args ...string) string {
+	g.t.Helper()
+	r := g.run(args...)
+	if r.code != 0 {
+		g.t.Fatalf("hortus %q: %s", args, r)
+	}
+	return r.stdout
+}
+
+func exitOf(t testing.TB, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	t.Errorf("run hortus: %v", err)
+	return -1
+}
+
+// client speaks to the daemon that runs.
+func (g *garden) client() *client.Client { return client.Unix(filepath.Join(g.dir, "hortus.sock")) }
+
+// decode reads a JSON document.
+func decode[T any](t testing.TB, doc string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(doc), &v); err != nil {
+		t.Fatalf("not the JSON that was expected: %v\n%s", err, doc)
+	}
+	return v
+}
+
+// until polls until ok gives no reason to go on waiting.
+func until(t testing.TB, what string, ok func() (reason string)) {
+	t.Helper()
+	reason := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if reason = ok(); reason == "" {
+			return
+		}
+	}
+	t.Fatalf("%s: %s", what, reason)
+}
+
+// end stops the daemon and wants nothing to be left.
+func (g *garden) end() {
+	g.t.Helper()
+	if _, err := os.Stat(g.dir); err != nil {
+		return // no daemon ever ran
+	}
+	if daemonOf(g.dir) != 0 {
+		if r := g.run("daemon", "stop", "--force"); r.code != 0 {
+			g.t.Errorf("daemon stop: %s", r)
+		}
+	}
+	until(g.t, "the daemon leaves", func() string {
+		if pid := daemonOf(g.dir); pid != 0 {
+			return fmt.Sprintf("daemon %d is there", pid)
+		}
+		return ""
+	})
+	until(g.t, "nothing is left", func() string { return strings.Join(g.leftovers(), "\n") })
+}
+
+// leftovers names what a daemon that has gone left of its sandboxes.
+func (g *garden) leftovers() (left []string) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, g.dir+"/") {
+			left = append(left, "mount "+strings.TrimSpace(line))
+		}
+	}
+	for _, kind := range []string{"container", "process"} {
+		entries, err := os.ReadDir(filepath.Join(g.dir, "run", kind))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			left = append(left, err.Error())
+		}
+		for _, e := range entries {
+			left = append(left, "run directory "+filepath.Join(kind, e.Name()))
+		}
+	}
+	return append(left, g.cgroups()...)
+}
+
+// cgroups lists the control groups of the data directory's sandboxes.
+func (g *garden) cgroups() []string {
+	h := fnv.New64a()
+	h.Write([]byte(filepath.Join(g.dir, "run/container")))
+	name := fmt.Sprintf("hortus-%d-%016x", os.Geteuid(), h.Sum64())
+	var out []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == name {
+			out = append(out, "control group "+path)
+		}
+		return nil // groups come and go during the walk
+	})
+	return out
+}

@@ -1,0 +1,199 @@
+package story
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts tells the stories of testdata. Besides testscript's own commands
+// they have:
+//
+//	exits CODE [<FILE] [>FILE] COMMAND...   run it and want that exit code
+//	hortus ARGS...                          exits 0 hortus ARGS...
+//	json [-set NAME] FILE PATH [WANT]       look into a document: a.0.b, a.count
+//	keep NAME                               keep the last stdout in a variable
+//	gone                                    stop the daemon; nothing may be left
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			g := newGarden(e.T().(testing.TB))
+			e.Values["garden"] = g
+			e.Vars = append(e.Vars, g.env...)
+			// What must never get into a sandbox.
+			e.Setenv("SECRET_TOKEN", "hunter2")
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"hortus": func(ts *testscript.TestScript, neg bool, args []string) {
+				exits(ts, neg, append([]string{"0", "hortus"}, args...))
+			},
+			"json": jsonCmd,
+			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+			},
+			"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
+		},
+	})
+}
+
+// exits runs a command and wants an exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE [<FILE] [>FILE] COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	in, out := os.DevNull, ""
+	for args = args[1:]; len(args) > 0; args = args[1:] {
+		if f, ok := strings.CutPrefix(args[0], "<"); ok {
+			in = f
+		} else if f, ok := strings.CutPrefix(args[0], ">"); ok {
+			out = f
+		} else {
+			break
+		}
+	}
+	script := `exec "$@" <"$IN"`
+	if out != "" {
+		script = `exec "$@" <"$IN" >"$OUT"`
+	}
+	ts.Setenv("IN", in)
+	ts.Setenv("OUT", out)
+	code := 0
+	if err := ts.Exec("/bin/sh", append([]string{"-c", script, "sh"}, args...)...); err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != want {
+		ts.Fatalf("%q: exit code %d, want %d", args, code, want)
+	}
+}
+
+// jsonCmd looks into a JSON document.
+func jsonCmd(ts *testscript.TestScript, neg bool, args []string) {
+	name := ""
+	if len(args) > 2 && args[0] == "-set" {
+		name, args = args[1], args[2:]
+	}
+	if len(args) < 2 || len(args) > 3 || (name == "") == (len(args) == 2) {
+		ts.Fatalf("usage: json [-set NAME] FILE PATH [WANT]")
+	}
+	doc := ts.ReadFile(args[0])
+	dec := json.NewDecoder(strings.NewReader(doc))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		ts.Fatalf("not JSON: %v\n%s", err, doc)
+	}
+	if dec.More() {
+		ts.Fatalf("more than one JSON document:\n%s", doc)
+	}
+	got := look(v, strings.Split(args[1], "."))
+	switch {
+	case name != "":
+		ts.Setenv(name, got)
+	case (got == args[2]) == neg:
+		ts.Fatalf("%s is %q, want %q (not: %v)", args[1], got, args[2], neg)
+	}
+}
+
+// look follows a path into a document. What is not there is "".
+func look(v any, path []string) string {
+	for _, p := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[p]
+		case []any:
+			if p == "count" {
+				return strconv.Itoa(len(x))
+			}
+			i, err := strconv.Atoi(p)
+			if err != nil || i < 0 || i >= len(x) {
+				return ""
+			}
+			v = x[i]
+		default:
+			return ""
+		}
+	}
+	switch x := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return x
+	case json.Number, bool:
+		return fmt.Sprint(x)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+// TestReadme runs the commands of README literally: the two that need nothing
+// prepared are run by continuous integration itself, the list of "Try it" here.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(readme), "## Try it\n")
+	rest, _, ok2 := strings.Cut(rest, "\n## ")
+	if !ok || !ok2 {
+		t.Fatal("README has no section Try it")
+	}
+	g := newGarden(t)
+	task := ""
+	var lines []string
+	for line := range strings.Lines(rest) {
+		if l, ok := strings.CutPrefix(line, "    "); ok {
+			lines = append(lines, strings.TrimSpace(l))
+		}
+	}
+	if len(lines) < 6 {
+		t.Fatalf("only %d commands in README", len(lines))
+	}
+	for _, line := range lines {
+		want := 0
+		if strings.Contains(line, "# exit 137") {
+			want = 137
+		}
+		if task != "" {
+			line = strings.ReplaceAll(line, "4f2a", task)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		cmd := exec.CommandContext(ctx, "bash", "-c", line)
+		cmd.Env, cmd.Stdin = g.env, strings.NewReader("echo in the shell\n")
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if code := exitOf(t, err); code != want {
+			t.Errorf("%s: exit code %d, want %d\n%s", line, code, want, out)
+		}
+		if _, rest, ok := strings.Cut(string(out), "[task "); ok && task == "" {
+			task, _, _ = strings.Cut(rest, "]")
+		}
+	}
+}
