@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -75,10 +76,23 @@ type Call struct {
 	Input json.RawMessage
 }
 
-// Delta is a piece of an answer: text, or part of a call's input.
+// Delta is a piece of an answer: text, part of a call's input, or the news that
+// the call is made once more.
 type Delta struct {
 	Text string
 	Call *Call
+	// Retry, when set, says that the answer so far is void and starts again.
+	Retry *Retry
+}
+
+// Retry is a failed try of a call that will be made again.
+type Retry struct {
+	// Attempt is the try that failed, from 1; Of is how many there can be.
+	Attempt, Of int
+	// Wait is the time until the next.
+	Wait time.Duration
+	// Err is why this one failed.
+	Err error
 }
 
 // StopReason says why an answer ended.
