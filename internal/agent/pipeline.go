@@ -17,6 +17,9 @@ type Config struct {
 	Coder    *Coder
 	Executor *Executor
 	Debugger *Debugger
+	// Ready says, once the plan is known and before anything is written, what
+	// keeps programs of its language from running here. It may be nil.
+	Ready func(ctx context.Context, l api.Language) error
 	// Attempts bounds the passes; zero means api.DefaultAttempts.
 	Attempts int
 	Emit     Emitter
@@ -88,6 +91,11 @@ func (p *Pipeline) Run(ctx context.Context, sentence string) Report {
 		return p.fail(ctx, err)
 	}
 	p.steps.done("plan")
+	if p.cfg.Ready != nil {
+		if err := p.cfg.Ready(ctx, plan.Language); err != nil {
+			return p.fail(ctx, err)
+		}
+	}
 	first, used, err := p.cfg.Coder.Code(ctx, plan)
 	p.rep.Usage = p.rep.Usage.Add(used)
 	if err != nil {

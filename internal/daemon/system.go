@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -168,14 +167,16 @@ func (s *System) build() error {
 	if err != nil {
 		return err
 	}
+	shown := &templates{host: s.host}
 	s.sandboxes = sandbox.New(sandbox.Config{
-		Owner: s.owner.ID, Backends: backends, Templates: &templates{host: s.host},
+		Owner: s.owner.ID, Backends: backends, Templates: shown,
 		Rows: rows{s.db}, Log: s.events, Logger: s.log,
 	})
 	s.onClose(s.sandboxes.Close)
 	s.tasks = task.New(task.Config{
 		Store: rows{s.db}, Log: s.events, Model: s.models.find, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
-		Dir: s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
+		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of,
+		Dir:   s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)
 	s.bench = &bench.Bench{Sandboxes: s.sandboxes}
@@ -258,34 +259,4 @@ func (c catalogue) find(name string) (model.Model, error) {
 		names = append(names, m.Name())
 	}
 	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint("this build has: %s", strings.Join(names, ", "))
-}
-
-// templates names what sandboxes can start from.
-type templates struct {
-	host *image.Host
-
-	mu   sync.Mutex
-	tree layer.Tree
-	at   time.Time
-}
-
-// looked is how long a look at this machine's toolchains holds: looking costs
-// milliseconds, and creating a sandbox should not.
-const looked = time.Minute
-
-// Layers implements sandbox.Templates.
-func (t *templates) Layers(ctx context.Context, name string) ([]layer.Digest, error) {
-	if name != image.HostName {
-		return nil, api.Errorf(api.KindNotFound, "there is no template %q", name).WithHint("this build has: %s", image.HostName)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Since(t.at) > looked {
-		tree, err := t.host.Prepare(ctx)
-		if err != nil {
-			return nil, err
-		}
-		t.tree, t.at = tree, time.Now()
-	}
-	return []layer.Digest{t.tree.Digest}, nil
 }

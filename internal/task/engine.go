@@ -29,7 +29,7 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what an engine is made of. All fields but Check, Now and Logger must be set.
+// Config is what an engine is made of. All fields but Tools, Check, Now and Logger must be set.
 type Config struct {
 	Store Store
 	Log   Log
@@ -37,6 +37,9 @@ type Config struct {
 	// hint, for one that is not there.
 	Model     func(name string) (model.Model, error)
 	Sandboxes agent.Sandboxes
+	// Tools lists the programs that the sandboxes of a request would have. It
+	// may be nil: then a missing interpreter is found by running.
+	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
 	// Check says what the sandboxes would refuse, before a model is asked. It
 	// may be nil.
 	Check func(context.Context, api.CreateSandbox) error

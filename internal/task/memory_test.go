@@ -139,14 +139,14 @@ func (m *memory) oneFinish(t *testing.T, id api.TaskID) {
 	}
 }
 
-func newEngine(t *testing.T) (*task.Engine, *memory, *agenttest.Localdir) {
+func newEngine(t *testing.T, change ...func(*task.Config)) (*task.Engine, *memory, *agenttest.Localdir) {
 	t.Helper()
 	off, err := offline.New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	mem, boxes := newMemory(), agenttest.NewLocaldir(t)
-	e := task.New(task.Config{
+	cfg := task.Config{
 		Store: mem, Log: mem, Sandboxes: boxes, Dir: t.TempDir(), Owner: api.NewOwnerID(),
 		Model: func(name string) (model.Model, error) {
 			if name != offline.Name {
@@ -154,7 +154,11 @@ func newEngine(t *testing.T) (*task.Engine, *memory, *agenttest.Localdir) {
 			}
 			return off, nil
 		},
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	e := task.New(cfg)
 	t.Cleanup(func() {
 		if err := e.Close(context.Background()); err != nil {
 			t.Error(err)

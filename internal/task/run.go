@@ -55,6 +55,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, m model.Model, progr
 	if program != nil {
 		return agent.New(cfg).RunArtifact(ctx, *program)
 	}
+	cfg.Ready = func(ctx context.Context, l api.Language) error { return e.ready(ctx, c.Sandbox, l) }
 	cfg.Planner = agent.NewPlanner(m, log)
 	cfg.Coder = agent.NewCoder(m, log, install, run)
 	cfg.Debugger = agent.NewDebugger(m, log, install, run)
