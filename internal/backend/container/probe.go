@@ -22,6 +22,11 @@ const (
 	noRootFix    = "Run the daemon as root to have root inside, on a uid range of its own."
 	probeTimeout = 10 * time.Second
 	probePrefix  = "probe-"
+
+	// AppArmor of Ubuntu 23.10 and later: where this is 1, a program without a
+	// profile that says otherwise gets no capability in its own user namespaces.
+	apparmorKnob = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+	apparmorFix  = "Set sysctl kernel.apparmor_restrict_unprivileged_userns to 0, or give this program an AppArmor profile with the userns permission (docs/security.md has one)."
 )
 
 // Probe finds what the backend can do here, by building a sandbox up to the point
@@ -212,8 +217,8 @@ func explainSpawn(err error) (reason, fix string) {
 		return "user namespaces are switched off (user.max_user_namespaces is 0)", "Set sysctl user.max_user_namespaces to 15000 or more."
 	case sysctl("/proc/sys/kernel/unprivileged_userns_clone") == "0" && os.Geteuid() != 0:
 		return "user namespaces are for root only (kernel.unprivileged_userns_clone is 0)", "Set sysctl kernel.unprivileged_userns_clone to 1."
-	case sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" && os.Geteuid() != 0:
-		return "AppArmor lets listed programs only make user namespaces", "Set sysctl kernel.apparmor_restrict_unprivileged_userns to 0, or give this program an AppArmor profile with the userns permission."
+	case sysctl(apparmorKnob) == "1" && (os.Geteuid() != 0 || errno == unix.EPERM || errno == unix.EACCES):
+		return "AppArmor lets listed programs only make user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1): " + err.Error(), apparmorFix
 	case errno == unix.EPERM:
 		return "the kernel refuses new namespaces: " + err.Error(), "Inside a container, allow clone with namespaces in its seccomp profile (or run it with --privileged); it also must not be in a chroot."
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
@@ -232,9 +237,9 @@ func explainStage(s *stageError) (reason, fix string) {
 		fix = "The kernel needs overlayfs that can be mounted in a user namespace (Linux 5.11), on a file system that an overlay accepts as its lower layer."
 	case s.Errno == unix.ENOSYS:
 		fix = "The kernel is older than Linux 5.12, or the seccomp profile of an outer container hides the call."
-	case s.Errno == unix.EPERM && sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		reason += " (AppArmor takes the capabilities of user namespaces away)"
-		fix = "Set sysctl kernel.apparmor_restrict_unprivileged_userns to 0, or give this program an AppArmor profile with the userns permission."
+	case (s.Errno == unix.EPERM || s.Errno == unix.EACCES) && sysctl(apparmorKnob) == "1":
+		reason += " (AppArmor takes the capabilities of user namespaces away: kernel.apparmor_restrict_unprivileged_userns is 1)"
+		fix = apparmorFix
 	case s.Errno == unix.EPERM:
 		fix = "An outer container or a security module forbids this step; allow mounts inside user namespaces."
 	}
