@@ -21,6 +21,10 @@ type DaemonInfo struct {
 	// Alive counts sandboxes and tasks that keep the daemon from leaving.
 	Sandboxes int `json:"sandboxes"`
 	Tasks     int `json:"tasks"`
+	// Warm counts the guests that were booted ahead and wait for a sandbox,
+	// WarmWanted those that should.
+	Warm       int `json:"warm"`
+	WarmWanted int `json:"warmWanted"`
 }
 
 // Doctor is what this host can do, and why not where it cannot.

@@ -18,6 +18,8 @@ type StartOptions struct {
 	OutputLimit int64
 	// Keepalive asks for an event in each such stretch of silence.
 	Keepalive time.Duration
+	// WarmUp starts a process in a guest that nobody has claimed.
+	WarmUp bool
 }
 
 // ConnectOptions says from where on a Connect wants output.
@@ -44,6 +46,9 @@ func (c *Client) Start(ctx context.Context, req *StartRequest, opt StartOptions)
 		keepaliveHeader(opt.Keepalive), {HeaderExecID, opt.ExecID}}
 	if opt.OutputLimit > 0 {
 		extra = append(extra, header{HeaderOutputLimit, strconv.FormatInt(opt.OutputLimit, 10)})
+	}
+	if opt.WarmUp {
+		extra = append(extra, header{HeaderWarmUp, "1"})
 	}
 	s, err := c.openStream(ctx, ProcStart, req, extra)
 	if err != nil {

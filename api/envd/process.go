@@ -24,6 +24,10 @@ const (
 	HeaderOffset = "Hortus-Offset"
 	// HeaderOutputLimit, on Start, kills the process when it has written more.
 	HeaderOutputLimit = "Hortus-Output-Limit"
+	// HeaderWarmUp marks, with the value "1", a request of the host's own to a
+	// guest that nobody has claimed. Others wait for the claim; after it the
+	// header means nothing.
+	HeaderWarmUp = "Hortus-Warm-Up"
 )
 
 // Version is the value of HeaderVersion.

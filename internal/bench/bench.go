@@ -146,7 +146,7 @@ func (b *Bench) creates(ctx context.Context, backend string, n int, report func(
 		floor := time.Since(start)
 
 		start = time.Now()
-		s, err := b.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: backend})
+		s, err := b.Sandboxes.CreateCold(ctx, api.CreateSandbox{Isolation: backend})
 		if err != nil {
 			return err
 		}

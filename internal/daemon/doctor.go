@@ -16,9 +16,11 @@ const defaultModel = task.DefaultModel
 
 // Info implements the door's System.
 func (s *System) Info(context.Context) (api.DaemonInfo, error) {
+	warm, wanted := s.sandboxes.Warm()
 	return api.DaemonInfo{
 		Version: Version(), Owner: s.owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(),
+		Warm: warm, WarmWanted: wanted,
 	}, nil
 }
 

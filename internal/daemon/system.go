@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -30,6 +31,9 @@ type Config struct {
 	// Idle is how long the daemon stays when nobody is connected and nothing
 	// lives; 0 means DefaultIdle, below 0 it never leaves by itself.
 	Idle time.Duration
+	// Pool is how many guests of each kind of sandbox are booted ahead; 0 means
+	// DefaultPool, below 0 none are.
+	Pool int
 	// Home and Path are where the host template looks for toolchains.
 	Home, Path string
 	Logger     *slog.Logger
@@ -37,6 +41,10 @@ type Config struct {
 
 // DefaultIdle is how long an idle daemon stays.
 const DefaultIdle = 3 * time.Second
+
+// DefaultPool is how many guests of a kind wait for their sandbox. Each holds
+// some two megabytes; two let a task and its next attempt start at once.
+const DefaultPool = 2
 
 // System is everything that one daemon runs.
 type System struct {
@@ -92,6 +100,9 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	if s.cfg.Idle == 0 {
 		s.cfg.Idle = DefaultIdle
 	}
+	if s.cfg.Pool == 0 {
+		s.cfg.Pool = DefaultPool
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -122,7 +133,29 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	if err := s.build(); err != nil {
 		return s, err
 	}
-	return s, s.recover(ctx)
+	if err := s.recover(ctx); err != nil {
+		return s, err
+	}
+	s.keepWarm()
+	return s, nil
+}
+
+// keepWarm begins to boot guests for sandboxes of the default kind. Finding out
+// what that is can take a second on a new machine, which nobody waits for.
+func (s *System) keepWarm() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		// A host that can run no sandbox says so to whoever asks for one.
+		if err := s.sandboxes.KeepWarm(ctx, api.CreateSandbox{}); err != nil {
+			s.log.Info("no guests are booted ahead", "reason", err)
+		}
+	})
+	s.onClose(func(context.Context) error {
+		cancel()
+		wg.Wait()
+		return nil
+	})
 }
 
 func (s *System) onClose(f func(context.Context) error) { s.closers = append(s.closers, f) }
@@ -170,7 +203,7 @@ func (s *System) build() error {
 	shown := &templates{host: s.host}
 	s.sandboxes = sandbox.New(sandbox.Config{
 		Owner: s.owner.ID, Backends: backends, Templates: shown,
-		Rows: rows{s.db}, Log: s.events, Logger: s.log,
+		Rows: rows{s.db}, Log: s.events, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 	})
 	s.onClose(s.sandboxes.Close)
 	s.tasks = task.New(task.Config{

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -16,6 +17,15 @@ type identity struct {
 	envMap map[string]string // the same, to add to
 }
 
+// setEnv gives the identity the variables of its commands.
+func (id *identity) setEnv(path string, env map[string]string) {
+	id.envMap = map[string]string{
+		"PATH": path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name, "SHELL": id.Shell,
+	}
+	maps.Copy(id.envMap, env)
+	id.env = envList(id.envMap)
+}
+
 // newIdentities computes the identities of a configuration.
 func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
 	if len(cfg.Identities) == 0 {
@@ -24,13 +34,8 @@ func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
 	ids := make(map[string]*identity)
 	var first *identity
 	for _, bi := range cfg.Identities {
-		id := &identity{Identity: bi, envMap: map[string]string{
-			"PATH": cfg.Path, "HOME": bi.Home, "USER": bi.Name, "LOGNAME": bi.Name, "SHELL": bi.Shell,
-		}}
-		for k, v := range cfg.Env {
-			id.envMap[k] = v
-		}
-		id.env = envList(id.envMap)
+		id := &identity{Identity: bi}
+		id.setEnv(cfg.Path, cfg.Env)
 		if ids[bi.Name] != nil {
 			return nil, nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
 		}

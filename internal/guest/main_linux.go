@@ -64,13 +64,15 @@ func live(ctrl *birth.Control) error {
 	served := make(chan error, 1)
 	go func() { served <- s.Run(ctx, l) }()
 	err = ctrl.Answer(ctx, birth.Report{Ready: true})
+	var claim *birth.Claim
 	if err == nil {
-		err = ctrl.AwaitGo(ctx)
+		claim, err = ctrl.AwaitGo(ctx)
 	}
 	if err != nil {
 		// The process ends here, and as init takes everything with it.
 		return fmt.Errorf("before it was told to go on: %w", err)
 	}
+	s.claim(claim)
 	ctrl.Close()
 	return <-served
 }
@@ -150,6 +152,7 @@ func New(cfg birth.Config) (*Server, error) {
 	return &Server{
 		cfg: cfg, ids: ids, deflt: first, reaper: newReaper(), spawner: sp, files: files,
 		watchers: watchers{byID: make(map[string]*watcher)}, devNull: null, conns: make(map[*conn]struct{}),
+		claimed: make(chan struct{}),
 	}, nil
 }
 

@@ -34,6 +34,7 @@ type Server struct {
 	watchers watchers
 	cpu      cpuMeter
 	devNull  *os.File
+	claimed  chan struct{} // closed with the claim
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -136,6 +137,9 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 		req, err := c.readRequest()
 		if err != nil {
 			c.refuse(err)
+			return
+		}
+		if !s.awaitClaim(ctx.Done(), req) {
 			return
 		}
 		h := handlers[req.URL.Path]

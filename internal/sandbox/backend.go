@@ -36,6 +36,29 @@ type Backend interface {
 	Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error)
 }
 
+// Preparer is a Backend that can boot a guest ahead of the request that it is
+// for, so that a create has to claim it only.
+type Preparer interface {
+	Backend
+
+	// Prepare boots a guest of the Spec, without an environment, up to the point
+	// where it waits for its claim. Until then it ends with this process. It
+	// answers requests that are marked as warm-ups, and holds all others back.
+	// Errors are those of Start, and leave nothing.
+	Prepare(ctx context.Context, spec Spec) (Prepared, error)
+}
+
+// Prepared is a guest that waits. Whoever made it claims or kills it.
+type Prepared interface {
+	// Machine is what the guest is going to be. Killing it ends the wait too.
+	Machine
+
+	// Claim tells the guest whom it is for, in one message: from then on it
+	// lives on its own, with that environment. It can be done once, and fails
+	// with KindUnavailable when the guest has ended.
+	Claim(ctx context.Context, env map[string]string) error
+}
+
 // Machine is a booted guest.
 type Machine interface {
 	// Link reaches the guest's server. It is the same link at every call.

@@ -9,19 +9,95 @@ import (
 	"hortus.dev/internal/layer"
 )
 
-// startTimeout bounds a backend's Start.
-const startTimeout = 30 * time.Second
+const (
+	// startTimeout bounds a backend's Start.
+	startTimeout = 30 * time.Second
+	// hostname is the name that every sandbox has inside.
+	hostname = "sandbox"
+)
 
-// Create boots a sandbox and returns when its guest answers. ctx bounds the
-// start; the sandbox lives until its deadline.
+// Create makes a sandbox and returns when its guest answers: one that was booted
+// ahead where the pool has it, else one that boots now. ctx bounds the start; the
+// sandbox lives until its deadline.
 func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	w, err := m.resolve(ctx, &req)
 	if err != nil {
 		return api.Sandbox{}, err
 	}
+	if g := m.pool.take(&w); g != nil {
+		row, err := m.claim(ctx, req, &w, g)
+		if api.KindOf(err) != api.KindUnavailable || ctx.Err() != nil {
+			return row, err
+		}
+		// The guest ended while it waited, and its row says so: a fresh one is
+		// what the caller would ask for next.
+		m.log.Warn("a warm guest could not be claimed", "sandbox", g.id, "error", err)
+	}
+	return m.boot(ctx, req, &w)
+}
+
+// CreateCold is Create without the pool. Measurements use it.
+func (m *Manager) CreateCold(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	w, err := m.resolve(ctx, &req)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return m.boot(ctx, req, &w)
+}
+
+// boot starts a sandbox of its own for a wish.
+func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, w *wish) (api.Sandbox, error) {
+	l := newLive(m.row(api.NewSandboxID(), req, w, api.SandboxStarting), w.backend)
+	if err := m.enter(ctx, l); err != nil {
+		return api.Sandbox{}, err
+	}
+	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	machine, err := w.backend.Start(startCtx, Spec{
+		ID: l.row.ID, Layers: w.layers, Limits: w.limits, Asked: w.asked, Env: req.Env, Hostname: hostname,
+	})
+	if err != nil {
+		m.settle(l, api.SandboxEnded, "start failed: "+err.Error(), nil)
+		return api.Sandbox{}, err
+	}
+	l.mu.Lock()
+	l.machine, l.guest = machine, envd.NewClient(envd.ClientConfig{Dial: machine.Link().Open})
+	l.row.State = api.SandboxRunning
+	row := l.row
+	l.mu.Unlock()
+	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
+		m.end(context.WithoutCancel(ctx), l, "row not stored: "+err.Error())
+		return api.Sandbox{}, err
+	}
+	m.begin(l)
+	return row, nil
+}
+
+// claim gives a warm guest to its first and only user. Requests of others that
+// find the row before the guest knows it wait in the guest.
+func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, w *wish, g *warm) (api.Sandbox, error) {
+	l := newLive(m.row(g.id, req, w, api.SandboxRunning), w.backend)
+	l.machine, l.guest = g.machine, g.guest
+	row := l.row
+	if err := m.enter(ctx, l); err != nil {
+		m.pool.discard(g)
+		return api.Sandbox{}, err
+	}
+	if err := g.machine.Claim(ctx, req.Env); err != nil {
+		if _, kerr := m.end(context.WithoutCancel(ctx), l, "claim failed: "+err.Error()); kerr != nil {
+			m.log.Error("a guest that could not be claimed was not killed", "sandbox", g.id, "error", kerr)
+		}
+		return api.Sandbox{}, err
+	}
+	m.begin(l)
+	return row, nil
+}
+
+// row is what is known of a sandbox before it is there.
+func (m *Manager) row(id api.SandboxID, req api.CreateSandbox, w *wish, state api.SandboxState) api.Sandbox {
 	now := m.now().UTC()
 	row := api.Sandbox{
-		ID: api.NewSandboxID(), State: api.SandboxStarting,
+		ID: id, State: state,
 		Isolation: w.backend.Name(), IsolationWhy: w.why, Template: req.Template,
 		Limits: w.limits, Unenforced: w.missing, Identities: identities(w.report),
 		Egress: "none", Env: req.Env, Labels: req.Labels, Task: req.Task,
@@ -30,44 +106,75 @@ func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbo
 	if _, ok := w.report.Has(api.CapNoNetwork); !ok {
 		row.Egress = "host"
 	}
-	l := &live{
-		row: row, backend: w.backend, execs: map[api.ExecID]*running{},
-		moved: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
-	if err := m.admit(l); err != nil {
-		return api.Sandbox{}, err
-	}
-	// The row stands before anything else does: whatever a crash leaves behind
-	// from here on has a row that leads to it. A caller who goes away must not
-	// leave it in doubt whether the row is there.
-	if err := m.cfg.Rows.InsertSandbox(context.WithoutCancel(ctx), row); err != nil {
-		m.forget(l)
-		return api.Sandbox{}, err
-	}
+	return row
+}
 
-	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	machine, err := w.backend.Start(startCtx, Spec{
-		ID: row.ID, Layers: w.layers, Limits: w.limits, Asked: w.asked, Env: req.Env, Hostname: "sandbox",
-	})
-	if err != nil {
-		m.settle(l, api.SandboxEnded, "start failed: "+err.Error(), nil)
-		return api.Sandbox{}, err
+// enter puts a sandbox into the table and stores its row, before anything else
+// is done for it: whatever a crash leaves behind from here on has a row that
+// leads to it.
+func (m *Manager) enter(ctx context.Context, l *live) error {
+	if err := m.admit(l); err != nil {
+		return err
 	}
-	link := machine.Link()
+	// A caller who goes away must not leave it in doubt whether the row is there.
+	if err := m.cfg.Rows.InsertSandbox(context.WithoutCancel(ctx), l.row); err != nil {
+		m.forget(l)
+		return err
+	}
+	return nil
+}
+
+// begin says that a sandbox runs, and watches it from now on. Nobody waits for
+// the saying; what happens to the sandbox later is said after it.
+func (m *Manager) begin(l *live) {
+	said := make(chan struct{})
 	l.mu.Lock()
-	l.machine = machine
-	l.guest = envd.NewClient(envd.ClientConfig{Dial: link.Open})
-	l.row.State = api.SandboxRunning
-	row = l.row
-	l.mu.Unlock()
-	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
-		m.end(context.WithoutCancel(ctx), l, "row not stored: "+err.Error())
-		return api.Sandbox{}, err
+	if !l.settled {
+		l.said = said
 	}
-	m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
-	m.wg.Go(func() { m.watch(l) })
-	return row, nil
+	say := l.said != nil
+	l.mu.Unlock()
+	m.wg.Go(func() {
+		if say {
+			m.event(l.row.ID, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
+			close(said)
+		}
+		m.watch(l)
+	})
+}
+
+// KeepWarm keeps guests ready for sandboxes of this request's kind: template,
+// isolation and limits. It returns at once when the pool has no size.
+func (m *Manager) KeepWarm(ctx context.Context, req api.CreateSandbox) error {
+	if m.pool.size == 0 {
+		return nil
+	}
+	w, err := m.resolve(ctx, &req)
+	if err == nil {
+		m.pool.want(&w, true)
+	}
+	return err
+}
+
+// Warm counts the guests that wait for a sandbox, and those that should.
+func (m *Manager) Warm() (ready, want int) {
+	ready, want, _ = m.pool.level()
+	return ready, want
+}
+
+// AwaitWarm waits until as many guests wait as should.
+func (m *Manager) AwaitWarm(ctx context.Context) error {
+	for {
+		ready, want, changed := m.pool.level()
+		if ready >= want {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Check says what Create would refuse, without starting anything: whoever is

@@ -24,6 +24,25 @@ type live struct {
 	reason  string // why somebody is ending it; empty when it ends by itself
 	kills   int64  // memory kills that were already accounted for
 	settled bool
+	said    chan struct{} // closed once the log has that it runs; nil before
+}
+
+// say appends a change of state to the log, after the beginning.
+func (l *live) say(m *Manager, e api.SandboxStateEvent) {
+	l.mu.Lock()
+	said := l.said
+	l.mu.Unlock()
+	if said != nil {
+		<-said
+	}
+	m.event(l.row.ID, api.EventSandboxState, e)
+}
+
+func newLive(row api.Sandbox, b Backend) *live {
+	return &live{
+		row: row, backend: b, execs: map[api.ExecID]*running{},
+		moved: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 }
 
 func (l *live) snapshot() api.Sandbox {
@@ -175,7 +194,7 @@ func (m *Manager) settle(l *live, state api.SandboxState, reason string, proof *
 	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
 		m.log.Error("end of sandbox not stored", "sandbox", row.ID, "error", err)
 	}
-	m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: state, Reason: reason, Proof: proof})
+	l.say(m, api.SandboxStateEvent{State: state, Reason: reason, Proof: proof})
 	m.forget(l)
 	close(l.ended)
 }
@@ -258,6 +277,9 @@ func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) er
 		return l.row, err
 	}
 	if l.row.State != before {
+		if l.said != nil {
+			<-l.said
+		}
 		m.event(id, api.EventSandboxState, api.SandboxStateEvent{State: l.row.State})
 	}
 	return l.row, nil

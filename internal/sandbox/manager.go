@@ -49,8 +49,11 @@ type Config struct {
 	Templates Templates
 	Rows      Rows
 	Log       Log
-	Logger    *slog.Logger
-	Now       func() time.Time
+	// Pool is how many guests of each kind of sandbox are booted ahead; 0 boots
+	// each when it is asked for.
+	Pool   int
+	Logger *slog.Logger
+	Now    func() time.Time
 }
 
 // Manager holds the sandboxes of one data directory. Its methods may be called
@@ -61,6 +64,7 @@ type Manager struct {
 	now func() time.Time
 
 	probes probes
+	pool   *pool
 
 	// ctx ends when the manager closes; what it starts in the background hangs
 	// on it and is waited for by wg.
@@ -84,6 +88,7 @@ func New(cfg Config) *Manager {
 		m.now = time.Now
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.pool = newPool(cfg.Pool, m.log, m.now)
 	return m
 }
 
@@ -98,6 +103,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 
+	m.pool.close()
 	errs := make([]error, len(all))
 	var kills sync.WaitGroup
 	for i, l := range all {

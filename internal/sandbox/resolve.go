@@ -18,6 +18,11 @@ const Auto = "auto"
 // itself could not run.
 const MinMemory = 16 << 20
 
+// MinProcesses is the least limit of processes: the kernel holds a guest to the
+// limit of its commands too, and a guest that cannot have one more thread when it
+// needs one dies. A smaller limit could be accepted but not kept.
+const MinProcesses = 64
+
 // probes remembers what each backend found, because probing boots a guest.
 type probes struct {
 	mu      sync.Mutex
@@ -172,8 +177,8 @@ func resolveLimits(want api.Limits, report api.BackendReport) (api.Limits, Asked
 	if want.MemoryBytes < MinMemory {
 		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the least, %d", want.MemoryBytes, MinMemory)
 	}
-	if want.Processes < 2 {
-		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the least, 2", want.Processes)
+	if want.Processes < MinProcesses {
+		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the least, %d", want.Processes, MinProcesses)
 	}
 	return want, asked, missing, nil
 }

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/image"
 	"hortus.dev/internal/layer"
+	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/sandboxtest"
 )
 
@@ -51,11 +52,15 @@ func TestContainer(t *testing.T) {
 	if a, ok := b.Probe(t.Context()).Has(api.CapStart); !ok {
 		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
 	}
-	sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
-		return sandboxtest.Fixture{Backend: b, Layers: []layer.Digest{tree.Digest}, Leftovers: func(id api.SandboxID) []string {
-			return leftovers(run, id)
-		}}
-	})
+	for name, backend := range map[string]sandbox.Backend{"started": b, "claimed": sandboxtest.Ahead{Preparer: b}} {
+		t.Run(name, func(t *testing.T) {
+			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
+				return sandboxtest.Fixture{Backend: backend, Layers: []layer.Digest{tree.Digest}, Leftovers: func(id api.SandboxID) []string {
+					return leftovers(run, id)
+				}}
+			})
+		})
+	}
 }
 
 // leftovers looks for a sandbox's id wherever a backend could leave something:

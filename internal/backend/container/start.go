@@ -28,7 +28,21 @@ const startTimeout = 60 * time.Second
 const inodeBytes = 4 << 10
 
 // Start boots a guest. See sandbox.Backend.
-func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machine, err error) {
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	w, err := b.boot(ctx, spec, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Claim(ctx, nil); err != nil {
+		w.Kill(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return w.machine, nil
+}
+
+// boot brings a guest to the point where it waits for "go". Ahead says that
+// nobody knows yet whom it is for.
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool) (_ *waiting, err error) {
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
@@ -74,23 +88,22 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	undo = append(undo, func() {
 		ch.proc.Kill()
 		ch.proc.Wait()
-	})
-	defer ch.conn.Close()
+	}, func() { ch.conn.Close() })
 	// The deadline reaches a read or write that is under way.
 	stop := context.AfterFunc(ctx, func() { ch.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	if err := b.bear(ch, m, spec, trees); err != nil {
+	if err := b.bear(ch, m, spec, trees, ahead); err != nil {
 		return nil, birthError(ctx, spec.ID, err)
 	}
 	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
 	b.machines.Add(1)
 	go m.wait()
-	return m, nil
+	return &waiting{machine: m, trees: trees, conn: ch.conn}, nil
 }
 
-// bear brings a child that was cloned to life as a guest.
-func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepared) error {
+// bear brings a child that was cloned to life as a guest that waits for "go".
+func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepared, ahead bool) error {
 	id, err := processID(ch.proc.Pid)
 	if err != nil {
 		return err
@@ -116,16 +129,15 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 	if err := ch.send(is, append(fds, int(b.guest.Fd()))); err != nil {
 		return err
 	}
-	if err := ch.send(b.guestConfig(spec, trees), nil); err != nil {
+	cfg := b.guestConfig(spec, trees)
+	cfg.Waits = ahead
+	if err := ch.send(cfg, nil); err != nil {
 		return err
 	}
 	if m.disk, err = ch.awaitBuilt(); err != nil {
 		return err
 	}
-	if err = ch.awaitReady(); err == nil {
-		err = ch.send([]byte(birth.GoPacket), nil)
-	}
-	if err != nil {
+	if err = ch.awaitReady(); err != nil {
 		unix.Close(m.disk)
 		m.disk = -1
 	}

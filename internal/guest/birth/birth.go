@@ -13,8 +13,15 @@ const MaxPacket = 128 << 10
 // processes: a Go program that cannot have one more when it wants it dies.
 const Reserve = 64
 
-// GoPacket is the last packet of the host's.
+// GoPacket is the last packet of the host's, or its beginning: a [Claim] may
+// follow it.
 const GoPacket = "go"
+
+// Claim is what a guest that was started ahead is told with its "go".
+type Claim struct {
+	// Env takes the place of Config.Env.
+	Env map[string]string `json:"env"`
+}
 
 // Argv0 is the argument zero by which a multi-call binary knows that it is to be
 // the guest.
@@ -49,6 +56,9 @@ type Config struct {
 	Workspace string            `json:"workspace"`
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
+	// Waits says that the guest is started ahead of whom it is for: until "go"
+	// it answers the requests that warm it up, and lets all others wait.
+	Waits bool `json:"waits,omitempty"`
 	// Processes is set as RLIMIT_NPROC for commands when above 0. Where the guest
 	// has ids of its own, whose threads count apart, it is at least Reserve.
 	Processes int64 `json:"processes,omitempty"`

@@ -7,7 +7,8 @@
 //
 //	host -> guest   Config
 //	guest -> host   Report: it listens and may be dialled, or why not
-//	host -> guest   "go": the sandbox is recorded
+//	host -> guest   "go": the sandbox is recorded; for a guest that was started
+//	                ahead the Claim follows in the same packet
 //
 // A guest whose control socket ends before "go" exits at once, so that a daemon
 // that dies while it starts a sandbox leaves nothing behind. After "go" the

@@ -1,6 +1,7 @@
 package birth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -102,6 +103,21 @@ func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
 // on by itself.
 func (c *Control) Go(ctx context.Context) error { return c.sendRaw(ctx, []byte(GoPacket)) }
 
+// Packet is what a host sends to a guest that it claims.
+func (cl Claim) Packet() ([]byte, error) {
+	if len(cl.Env) == 0 {
+		return []byte(GoPacket), nil
+	}
+	data, err := json.Marshal(cl)
+	if err != nil {
+		return nil, err
+	}
+	if data = append([]byte(GoPacket), data...); len(data) > MaxPacket {
+		return nil, fmt.Errorf("a packet of %d bytes; at most %d are allowed", len(data), MaxPacket)
+	}
+	return data, nil
+}
+
 // AwaitConfig waits, in the guest, for its configuration.
 func (c *Control) AwaitConfig(ctx context.Context) (Config, error) {
 	var cfg Config
@@ -126,15 +142,24 @@ func (c *Control) Answer(ctx context.Context, r Report) error {
 	return c.send(ctx, r)
 }
 
-// AwaitGo waits, in the guest, for the last packet. Any other packet, and the
-// socket's end, is an error after which the guest must exit.
-func (c *Control) AwaitGo(ctx context.Context) error {
-	data, err := c.receive(ctx, len(GoPacket))
+// AwaitGo waits, in the guest, for the last packet; the claim is nil where none
+// came with it. Any other packet, and the socket's end, is an error after which
+// the guest must exit.
+func (c *Control) AwaitGo(ctx context.Context) (*Claim, error) {
+	data, err := c.receive(ctx, MaxPacket)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if string(data) != GoPacket {
-		return fmt.Errorf("control socket: %w: not %q", io.ErrUnexpectedEOF, GoPacket)
+	rest, ok := bytes.CutPrefix(data, []byte(GoPacket))
+	if !ok {
+		return nil, fmt.Errorf("control socket: %w: not %q", io.ErrUnexpectedEOF, GoPacket)
 	}
-	return nil
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	claim := new(Claim)
+	if err := json.Unmarshal(rest, claim); err != nil {
+		return nil, fmt.Errorf("the claim: %w", err)
+	}
+	return claim, nil
 }

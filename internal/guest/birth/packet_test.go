@@ -45,8 +45,19 @@ func TestBirth(t *testing.T) {
 	if err := host.Go(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := guest.AwaitGo(ctx); err != nil {
+	if claim, err := guest.AwaitGo(ctx); err != nil || claim != nil {
+		t.Fatal(claim, err)
+	}
+	want := Claim{Env: map[string]string{"TOKEN": strings.Repeat("x", 60_000)}}
+	packet, err := want.Packet()
+	if err != nil {
 		t.Fatal(err)
+	}
+	if err := host.sendRaw(ctx, packet); err != nil {
+		t.Fatal(err)
+	}
+	if claim, err := guest.AwaitGo(ctx); err != nil || claim == nil || claim.Env["TOKEN"] != want.Env["TOKEN"] {
+		t.Fatal(claim, err)
 	}
 }
 
@@ -66,9 +77,14 @@ func TestBirthRefusals(t *testing.T) {
 	if _, err := host.AwaitReport(ctx); err == nil {
 		t.Error("a report that is no JSON was taken")
 	}
-	host.sendRaw(ctx, []byte("no"))
-	if err := guest.AwaitGo(ctx); err == nil {
-		t.Error("another word than go was taken")
+	for _, bad := range []string{"no", "go{", "goo", `{"env":{}}`} {
+		host.sendRaw(ctx, []byte(bad))
+		if claim, err := guest.AwaitGo(ctx); err == nil {
+			t.Errorf("%q was taken for go: %+v", bad, claim)
+		}
+	}
+	if _, err := (Claim{Env: map[string]string{"A": strings.Repeat("x", MaxPacket)}}).Packet(); err == nil {
+		t.Error("a claim above the bound was made")
 	}
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
@@ -76,7 +92,7 @@ func TestBirthRefusals(t *testing.T) {
 		t.Errorf("a silent guest: %v", err)
 	}
 	host.Close()
-	if err := guest.AwaitGo(ctx); err != io.EOF {
+	if _, err := guest.AwaitGo(ctx); err != io.EOF {
 		t.Errorf("the host's end: %v", err)
 	}
 	r, w, err := os.Pipe()

@@ -60,6 +60,7 @@ func Cases() []Case {
 	var all []Case
 	all = append(all, reportCases()...)
 	all = append(all, lifeCases()...)
+	all = append(all, aheadCases()...)
 	all = append(all, commandCases()...)
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)

@@ -1,0 +1,353 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+const (
+	// maxShelves bounds the kinds of sandboxes that are kept warm.
+	maxShelves = 4
+	// shelfLife is how long a kind is kept warm that nobody asks for.
+	shelfLife = 10 * time.Minute
+	// prepareTimeout bounds the boot of one guest and its warm-up.
+	prepareTimeout = 30 * time.Second
+	// settle is how long a shelf that still holds a guest is left alone after
+	// somebody took one: what was claimed gets the processors first.
+	settle = 25 * time.Millisecond
+	// prepareRest is the pause after a guest could not be prepared.
+	prepareRest = time.Second
+)
+
+// kind is what sandboxes must have in common so that one can stand for another.
+type kind struct {
+	backend string
+	layers  string
+	limits  api.Limits
+	asked   Asked
+}
+
+// warm is a guest that waits for whoever asks first. It has run nothing but the
+// host's own warm-up, and serves one sandbox only.
+type warm struct {
+	id      api.SandboxID
+	machine Prepared
+	guest   *envd.Client
+}
+
+// shelf holds the guests of one kind.
+type shelf struct {
+	kind    kind
+	backend Preparer
+	spec    Spec // all but the identifier
+	ready   []*warm
+	used    time.Time
+	fixed   bool      // kept however long nobody asks
+	rest    time.Time // no attempt before
+}
+
+// pool boots guests ahead of their sandboxes: off the path of a create, one at a
+// time. One goroutine fills it and looks after what lies in it.
+type pool struct {
+	size   int
+	log    *slog.Logger
+	now    func() time.Time
+	wake   chan struct{} // holds one token when there is something to do
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	started bool
+	shelves map[kind]*shelf
+	changed chan struct{} // closed and made anew at every change
+}
+
+func newPool(size int, log *slog.Logger, now func() time.Time) *pool {
+	p := &pool{size: size, log: log, now: now, wake: make(chan struct{}, 1), shelves: map[kind]*shelf{}, changed: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// kindOf says what kind of sandbox a wish is for, and whether its backend can
+// boot one ahead.
+func (p *pool) kindOf(w *wish) (kind, Preparer, bool) {
+	b, ok := w.backend.(Preparer)
+	if !ok || p.size == 0 {
+		return kind{}, nil, false
+	}
+	k := kind{backend: b.Name(), limits: w.limits, asked: w.asked}
+	for _, d := range w.layers {
+		k.layers += string(d) + "\n"
+	}
+	return k, b, true
+}
+
+// want makes sure that guests of a wish's kind are kept warm from now on.
+func (p *pool) want(w *wish, fixed bool) {
+	k, b, ok := p.kindOf(w)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	s := p.shelf(k, b, w)
+	s.fixed = s.fixed || fixed
+	p.start()
+	p.mu.Unlock()
+	p.nudge()
+}
+
+// take gives a warm guest of a wish's kind, or nil, and has it replaced.
+func (p *pool) take(w *wish) *warm {
+	k, b, ok := p.kindOf(w)
+	if !ok {
+		return nil
+	}
+	defer p.nudge()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return nil
+	}
+	s := p.shelf(k, b, w)
+	p.start()
+	for len(s.ready) > 0 {
+		// The oldest first: what is new may still be cooling down.
+		g := s.ready[0]
+		s.ready = s.ready[1:]
+		p.signal()
+		select {
+		case <-g.machine.Done():
+			p.log.Warn("a warm guest ended while it waited", "sandbox", g.id, "cause", g.machine.Cause())
+			p.wg.Go(func() { p.discard(g) })
+		default:
+			return g
+		}
+	}
+	return nil
+}
+
+// shelf finds or makes the shelf of a kind; the kind that was asked for longest
+// ago makes room.
+func (p *pool) shelf(k kind, b Preparer, w *wish) *shelf {
+	s := p.shelves[k]
+	if s == nil {
+		for len(p.shelves) >= maxShelves {
+			var oldest *shelf
+			for _, s := range p.shelves {
+				if !s.fixed && (oldest == nil || s.used.Before(oldest.used)) {
+					oldest = s
+				}
+			}
+			if oldest == nil {
+				break
+			}
+			p.drop(oldest)
+		}
+		s = &shelf{kind: k, backend: b, spec: Spec{Layers: w.layers, Limits: w.limits, Asked: w.asked, Hostname: hostname}}
+		p.shelves[k] = s
+	}
+	s.used = p.now()
+	return s
+}
+
+// drop takes a shelf down. The caller holds the lock.
+func (p *pool) drop(s *shelf) {
+	delete(p.shelves, s.kind)
+	for _, g := range s.ready {
+		p.wg.Go(func() { p.discard(g) })
+	}
+	s.ready = nil
+	p.signal()
+}
+
+// start starts the goroutine that fills, once. The caller holds the lock.
+func (p *pool) start() {
+	if p.started || p.ctx.Err() != nil {
+		return
+	}
+	p.started = true
+	p.wg.Go(p.fill)
+}
+
+func (p *pool) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// signal tells those who wait that something changed. The caller holds the lock.
+func (p *pool) signal() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// fill prepares guests until the pool closes.
+func (p *pool) fill() {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wake:
+		case <-again.C:
+		}
+		for {
+			s, wait := p.next()
+			if s == nil {
+				again.Reset(wait)
+				break
+			}
+			p.add(s)
+		}
+	}
+}
+
+// next finds a shelf to fill, after it has taken out what ended or got old. Where
+// there is none, it says when to look again.
+func (p *pool) next() (found *shelf, wait time.Duration) {
+	wait = time.Second
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return nil, wait
+	}
+	for _, s := range p.shelves {
+		if !s.fixed && p.now().Sub(s.used) > shelfLife {
+			p.drop(s)
+			continue
+		}
+		kept := s.ready[:0]
+		for _, g := range s.ready {
+			select {
+			case <-g.machine.Done():
+				p.log.Warn("a warm guest ended while it waited", "sandbox", g.id, "cause", g.machine.Cause())
+				p.wg.Go(func() { p.discard(g) })
+			default:
+				kept = append(kept, g)
+			}
+		}
+		if len(kept) != len(s.ready) {
+			clear(s.ready[len(kept):])
+			s.ready = kept
+			p.signal()
+		}
+		if len(s.ready) >= p.size || p.now().Before(s.rest) {
+			continue
+		}
+		if left := settle - p.now().Sub(s.used); left > 0 && len(s.ready) > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		if found == nil || len(s.ready) < len(found.ready) {
+			found = s
+		}
+	}
+	return found, wait
+}
+
+// add puts one more guest on a shelf.
+func (p *pool) add(s *shelf) {
+	g, err := prepare(p.ctx, s.backend, s.spec)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		s.rest = p.now().Add(prepareRest)
+		if p.ctx.Err() == nil {
+			p.log.Warn("no guest could be booted ahead", "backend", s.kind.backend, "error", err)
+		}
+		return
+	}
+	if p.shelves[s.kind] != s || p.ctx.Err() != nil {
+		p.wg.Go(func() { p.discard(g) })
+		return
+	}
+	s.ready = append(s.ready, g)
+	p.signal()
+}
+
+// prepare boots a guest and runs a command in it, so that the first command of
+// its user finds everything in place: the connection, the guest's own code and
+// memory, and the path to a process's end.
+func prepare(ctx context.Context, b Preparer, spec Spec) (_ *warm, err error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	spec.ID = api.NewSandboxID()
+	m, err := b.Prepare(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	g := &warm{id: spec.ID, machine: m, guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
+	if err := g.warmUp(ctx); err != nil {
+		return nil, errors.Join(err, g.kill(context.WithoutCancel(ctx)))
+	}
+	return g, nil
+}
+
+// warmUps is how often the warm-up runs: the guest's first run is the slow one,
+// the second grows its pools to what a command needs.
+const warmUps = 2
+
+func (g *warm) warmUp(ctx context.Context) error {
+	no := false
+	for range warmUps {
+		ps, err := g.guest.Start(ctx, &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "/bin/true"}, Stdin: &no}, envd.StartOptions{WarmUp: true})
+		if err != nil {
+			return guestError(err)
+		}
+		for err == nil {
+			_, err = ps.Next()
+		}
+		ps.Close()
+		// A template without the program warms up all but the command itself.
+		if err = guestError(err); !errors.Is(err, io.EOF) && api.KindOf(err) != api.KindNotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *warm) kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	g.guest.Close()
+	_, err := g.machine.Kill(ctx)
+	return err
+}
+
+func (p *pool) discard(g *warm) {
+	if err := g.kill(context.Background()); err != nil {
+		p.log.Error("a warm guest was not freed", "sandbox", g.id, "error", err)
+	}
+}
+
+// close discards what lies in the pool and waits for everything that it began.
+func (p *pool) close() {
+	p.cancel()
+	p.mu.Lock()
+	for _, s := range p.shelves {
+		p.drop(s)
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// level counts the guests that wait, and those that should.
+func (p *pool) level() (ready, want int, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		ready += len(s.ready)
+		want += p.size
+	}
+	return ready, want, p.changed
+}
