@@ -135,6 +135,12 @@ func (c *Client) Info(ctx context.Context) (api.DaemonInfo, error) {
 	return out, c.call(ctx, http.MethodGet, "/v1/info", nil, &out)
 }
 
+// Ready fails while the daemon is not at full speed: its template is not built, or
+// its guests are not warm. The message says which.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.call(ctx, http.MethodGet, "/v1/ready", nil, nil)
+}
+
 // Doctor tells what the daemon's host can do.
 func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
 	var out api.Doctor

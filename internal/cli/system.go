@@ -44,8 +44,8 @@ func (statusCmd) Run(ctx runContext, a *app) error {
 	if a.opt.JSON {
 		return a.json(info)
 	}
-	_, err = fmt.Fprintf(a.env.Stdout, "running: pid %d, %s, version %s (build %s), %d sandboxes, %d tasks\n",
-		info.PID, info.DataDir, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks)
+	_, err = fmt.Fprintf(a.env.Stdout, "running: pid %d, %s, version %s (build %s), %d sandboxes, %d tasks, %d of %d guests warm\n",
+		info.PID, info.DataDir, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks, info.Warm, info.WarmWanted)
 	return err
 }
 

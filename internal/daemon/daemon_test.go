@@ -115,3 +115,14 @@ func TestSentenceToVerifiedProgram(t *testing.T) {
 		t.Errorf("ran in %q", iso)
 	}
 }
+
+// TestReady waits for readiness and finds the pool full then.
+func TestReady(t *testing.T) {
+	c := connect(t, filepath.Join(t.TempDir(), "d"))
+	isolated(t, c)
+	eventually(t, "the daemon is ready", func() bool { return c.Ready(t.Context()) == nil })
+	info, err := c.Info(t.Context())
+	if err != nil || info.Warm != info.WarmWanted || info.Warm != DefaultPool {
+		t.Errorf("%+v, %v", info, err)
+	}
+}

@@ -24,6 +24,22 @@ func (s *System) Info(context.Context) (api.DaemonInfo, error) {
 	}, nil
 }
 
+// Ready implements the door's System: the template is there and the pool is full.
+func (s *System) Ready(context.Context) error {
+	select {
+	case <-s.prepared:
+		if s.unfit != nil {
+			return api.Errorf(api.KindOf(s.unfit), "this host runs no sandbox of the default kind: %w", s.unfit).WithHint("hortus doctor says more.")
+		}
+	default:
+		return api.Errorf(api.KindUnavailable, "the host template is being prepared")
+	}
+	if warm, wanted := s.sandboxes.Warm(); warm < wanted {
+		return api.Errorf(api.KindUnavailable, "%d of %d guests are warm", warm, wanted)
+	}
+	return nil
+}
+
 // Doctor implements the door's System: what this host can do, and why not where
 // it cannot.
 func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {

@@ -64,6 +64,10 @@ type System struct {
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
 	stop    chan struct{}
+	// prepared is closed once it is known what keeps this host from running
+	// sandboxes of the default kind: unfit, or nil.
+	prepared chan struct{}
+	unfit    error
 }
 
 // models makes the models that are compiled in.
@@ -93,7 +97,7 @@ func (s *System) backends(guest *os.File, layers *layer.Store) ([]sandbox.Backen
 // and reality together. It fails with KindConflict when another daemon owns the
 // directory.
 func Open(ctx context.Context, cfg Config) (s *System, err error) {
-	s = &System{cfg: cfg, log: cfg.Logger, stop: make(chan struct{}, 1)}
+	s = &System{cfg: cfg, log: cfg.Logger, stop: make(chan struct{}, 1), prepared: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,9 +151,12 @@ func (s *System) keepWarm() {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		// A host that can run no sandbox says so to whoever asks for one.
-		if err := s.sandboxes.KeepWarm(ctx, api.CreateSandbox{}); err != nil {
+		err := s.sandboxes.KeepWarm(ctx, api.CreateSandbox{})
+		if err != nil {
 			s.log.Info("no guests are booted ahead", "reason", err)
 		}
+		s.unfit = err
+		close(s.prepared)
 	})
 	s.onClose(func(context.Context) error {
 		cancel()

@@ -65,6 +65,8 @@ type Events interface {
 // System is the daemon itself.
 type System interface {
 	Info(ctx context.Context) (api.DaemonInfo, error)
+	// Ready says what keeps the daemon from serving at full speed.
+	Ready(ctx context.Context) error
 	Doctor(ctx context.Context) (api.Doctor, error)
 	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow)) error
 	Stop(ctx context.Context, force bool) error

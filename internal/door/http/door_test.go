@@ -25,6 +25,9 @@ func TestControlCalls(t *testing.T) {
 	if info, err := c.Info(ctx); err != nil || info.PID != 42 {
 		t.Errorf("Info = %+v, %v", info, err)
 	}
+	if err := c.Ready(ctx); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "1 of 2") {
+		t.Errorf("Ready = %v", err)
+	}
 	s, err := c.Sandbox(ctx, string(f.id)[:6])
 	if err != nil || s.ID() != f.id {
 		t.Fatalf("Sandbox by its beginning: %v", err)

@@ -117,6 +117,10 @@ func (f *fakes) Follow(_ context.Context, _ api.Stream, after int64) iter.Seq2[a
 	return f.follow(after)
 }
 
+func (f *fakes) Ready(context.Context) error {
+	return api.Errorf(api.KindUnavailable, "1 of 2 guests are warm")
+}
+
 func (f *fakes) Info(context.Context) (api.DaemonInfo, error) { return api.DaemonInfo{PID: 42}, nil }
 func (f *fakes) Doctor(context.Context) (api.Doctor, error)   { return api.Doctor{}, nil }
 func (f *fakes) Stop(context.Context, bool) error             { return nil }

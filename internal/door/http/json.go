@@ -45,12 +45,15 @@ func answer(w http.ResponseWriter, status int, v any) {
 }
 
 // fail writes an error, with the status of its kind.
-func fail(w http.ResponseWriter, err error) {
+func fail(w http.ResponseWriter, err error) { reject(w, api.KindOf(err).HTTPStatus(), err) }
+
+// reject is fail with another status than the error's kind has.
+func reject(w http.ResponseWriter, status int, err error) {
 	e := api.AsError(err)
 	// The whole text travels: the message of the outermost error and its causes.
 	out := api.Error{Kind: e.Kind, Message: e.Error(), Hint: e.Hint}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(e.Kind.HTTPStatus())
+	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(out)
 }
 

@@ -12,6 +12,14 @@ func (d *door) systemRoutes(mux *http.ServeMux) {
 		v, err := d.System.Info(r.Context())
 		reply(w, v, err)
 	})
+	mux.HandleFunc("GET /v1/ready", func(w http.ResponseWriter, r *http.Request) {
+		if err := d.System.Ready(r.Context()); err != nil {
+			// The status that load balancers know, whatever the kind.
+			reject(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	mux.HandleFunc("GET /v1/doctor", func(w http.ResponseWriter, r *http.Request) {
 		v, err := d.System.Doctor(r.Context())
 		reply(w, v, err)
