@@ -61,11 +61,17 @@ type Tool struct {
 // BenchRequest asks the daemon to measure itself.
 type BenchRequest struct {
 	Backends []string `json:"backends,omitempty"` // empty means all that can start
-	N        int      `json:"n,omitempty"`        // samples for each row; 0 means 200
+	// Only names the measurements to take; empty means all. An unknown name is
+	// refused with the names that there are.
+	Only []string `json:"only,omitempty"`
+	// N is the number of samples of a round trip; 0 means 200. The other
+	// measurements take samples in proportion to it.
+	N int `json:"n,omitempty"`
 }
 
-// BenchRow is one measurement. Baseline names the row that it is divided by;
-// both were taken in the same run, interleaved.
+// BenchRow is one figure. Baseline names the row that it is divided by; both
+// were taken in the same run, interleaved. A row with an N of 0 was not measured,
+// and its Note says why.
 type BenchRow struct {
 	Name          string  `json:"name"`
 	Backend       string  `json:"backend,omitempty"`
@@ -75,8 +81,21 @@ type BenchRow struct {
 	Baseline      string  `json:"baseline,omitempty"`
 	BaselineP50MS float64 `json:"baseline_p50_ms,omitempty"`
 	Ratio         float64 `json:"ratio,omitempty"`
-	// Value and Unit hold what is not a time (memory for example).
-	Value float64 `json:"value,omitempty"`
-	Unit  string  `json:"unit,omitempty"`
-	Note  string  `json:"note,omitempty"`
+	// Value and Unit hold what is not a time (memory for example). A growth has
+	// what was counted before and after too.
+	Value  float64 `json:"value,omitempty"`
+	Unit   string  `json:"unit,omitempty"`
+	Before float64 `json:"before,omitempty"`
+	After  float64 `json:"after,omitempty"`
+	// Note says what the figures do not: what a rival isolates less or more,
+	// what a count includes, why there is nothing.
+	Note string `json:"note,omitempty"`
+}
+
+// BenchProgress says how far a measurement is.
+type BenchProgress struct {
+	Measure string `json:"measure"`
+	Backend string `json:"backend,omitempty"`
+	Done    int    `json:"done"`
+	Of      int    `json:"of"`
 }

@@ -158,7 +158,8 @@ func (c *Client) Stop(ctx context.Context, force bool) error {
 }
 
 // Bench has the daemon measure itself; each row is reported when it is complete.
-func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow)) error {
+// progress, unless it is nil, is told now and then how far a measurement is.
+func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
 	resp, err := c.request(ctx, http.MethodPost, "/v1/bench", nil, req)
 	if err != nil {
 		return err
@@ -168,7 +169,8 @@ func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 	for {
 		var line struct {
 			api.BenchRow
-			Error *api.Error `json:"error"`
+			Progress *api.BenchProgress `json:"progress"`
+			Error    *api.Error         `json:"error"`
 		}
 		err := dec.Decode(&line)
 		switch {
@@ -181,6 +183,11 @@ func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 			return api.Errorf(api.KindUnavailable, "the measurement was cut: %w", err)
 		case line.Error != nil:
 			return line.Error
+		case line.Progress != nil:
+			if progress != nil {
+				progress(*line.Progress)
+			}
+			continue
 		}
 		report(line.BenchRow)
 	}

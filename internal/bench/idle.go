@@ -11,22 +11,33 @@ import (
 	"hortus.dev/api"
 )
 
+// rowIdle is the row of the measurement "idle".
+const rowIdle = "idle memory per sandbox"
+
 // idle measures what sandboxes cost that do nothing: the proportional set size
 // of the processes that the daemon gained, per sandbox, after each has run a
 // command.
-func (b *Bench) idle(ctx context.Context, backend string, report func(api.BenchRow)) error {
-	const count = 10
-	before := children()
-	for range count {
-		s, err := b.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: backend})
-		if err != nil {
-			return err
-		}
-		defer b.kill(s.ID)
-		if err := b.recorded(ctx, s.ID); err != nil {
+func (r *run) idle(ctx context.Context) error {
+	for _, backend := range r.backends {
+		if err := r.idleOf(ctx, backend); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (r *run) idleOf(ctx context.Context, backend string) error {
+	const count = 10
+	before := children()
+	for i := range count {
+		r.step(backend, i, count)
+		id, _, err := r.birth(ctx, ways[0], backend)
+		if err != nil {
+			return err
+		}
+		defer r.kill(id)
+	}
+	r.step(backend, count, count)
 	row := api.BenchRow{Name: rowIdle, Backend: backend, N: count, Unit: "MB"}
 	var total int64
 	found := 0
@@ -34,7 +45,7 @@ func (b *Bench) idle(ctx context.Context, backend string, report func(api.BenchR
 		if before[pid] {
 			continue
 		}
-		pss, ok := proportional(pid)
+		pss, ok := proportional(strconv.Itoa(pid))
 		if !ok {
 			continue
 		}
@@ -42,12 +53,12 @@ func (b *Bench) idle(ctx context.Context, backend string, report func(api.BenchR
 		total += pss
 	}
 	if found < count {
+		row.N, row.Unit = 0, ""
 		row.Note = "this user may not read the memory maps of the guests"
-		row.Unit = ""
 	} else {
 		row.Value = float64(total) / count / 1e6
 	}
-	report(row)
+	r.report(row)
 	return nil
 }
 
@@ -78,9 +89,10 @@ func children() map[int]bool {
 	return out
 }
 
-// proportional gives a process's proportional set size in bytes.
-func proportional(pid int) (int64, bool) {
-	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+// proportional gives the proportional set size of a process (a number or
+// "self") in bytes.
+func proportional(pid string) (int64, bool) {
+	f, err := os.Open(filepath.Join("/proc", pid, "smaps_rollup"))
 	if err != nil {
 		return 0, false
 	}

@@ -60,8 +60,8 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 }
 
 // Bench implements the door's System.
-func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow)) error {
-	return s.bench.Run(ctx, req, report)
+func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+	return s.bench.Run(ctx, req, report, progress)
 }
 
 func kernel() string {

@@ -68,7 +68,7 @@ type System interface {
 	// Ready says what keeps the daemon from serving at full speed.
 	Ready(ctx context.Context) error
 	Doctor(ctx context.Context) (api.Doctor, error)
-	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow)) error
+	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error
 	Stop(ctx context.Context, force bool) error
 }
 

@@ -58,8 +58,10 @@ func TestControlCalls(t *testing.T) {
 		t.Errorf("output %q", b)
 	}
 	var rows []api.BenchRow
-	err = c.Bench(ctx, api.BenchRequest{}, func(row api.BenchRow) { rows = append(rows, row) })
-	if len(rows) != 1 || api.KindOf(err) != api.KindTimeout {
+	var steps []api.BenchProgress
+	err = c.Bench(ctx, api.BenchRequest{}, func(row api.BenchRow) { rows = append(rows, row) },
+		func(p api.BenchProgress) { steps = append(steps, p) })
+	if len(rows) != 1 || len(steps) != 1 || steps[0].Of != 2 || api.KindOf(err) != api.KindTimeout {
 		t.Errorf("Bench: %v, %v", rows, err)
 	}
 }

@@ -124,7 +124,8 @@ func (f *fakes) Ready(context.Context) error {
 func (f *fakes) Info(context.Context) (api.DaemonInfo, error) { return api.DaemonInfo{PID: 42}, nil }
 func (f *fakes) Doctor(context.Context) (api.Doctor, error)   { return api.Doctor{}, nil }
 func (f *fakes) Stop(context.Context, bool) error             { return nil }
-func (f *fakes) Bench(_ context.Context, _ api.BenchRequest, report func(api.BenchRow)) error {
+func (f *fakes) Bench(_ context.Context, _ api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+	progress(api.BenchProgress{Measure: "exec", Done: 1, Of: 2})
 	report(api.BenchRow{Name: "one"})
 	return api.Errorf(api.KindTimeout, "the second row took too long")
 }

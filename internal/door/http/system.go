@@ -61,8 +61,9 @@ func (d *door) systemRoutes(mux *http.ServeMux) {
 	})
 }
 
-// bench streams rows as they are complete, one JSON value a line; an error in
-// the middle is a last line {"error": ...}.
+// bench streams rows as they are complete, one JSON value a line, and between
+// them lines {"progress": ...}; an error in the middle is a last line
+// {"error": ...}.
 func (d *door) bench(w http.ResponseWriter, r *http.Request) {
 	var in api.BenchRequest
 	if err := decode(w, r, &in); err != nil {
@@ -79,7 +80,8 @@ func (d *door) bench(w http.ResponseWriter, r *http.Request) {
 		_ = out.Encode(v)
 		_ = http.NewResponseController(w).Flush()
 	}
-	err := d.System.Bench(r.Context(), in, func(row api.BenchRow) { write(row) })
+	err := d.System.Bench(r.Context(), in, func(row api.BenchRow) { write(row) },
+		func(p api.BenchProgress) { write(map[string]api.BenchProgress{"progress": p}) })
 	switch {
 	case err != nil && !begun:
 		fail(w, err)

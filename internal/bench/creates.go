@@ -1,0 +1,66 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Rows of the measurement "create"; the way follows the name.
+const (
+	rowCreate  = "create to first exec, "
+	rowDestroy = "destroy"
+)
+
+// creates measures from the call of Create to the end of a first command. A
+// sample's destruction is measured apart; a native run between samples is the
+// floor of the same moment.
+func (r *run) creates(ctx context.Context) error {
+	const warmUp = 3
+	n := max(r.n/4, 1)
+	for _, backend := range r.backends {
+		var native, destroy []time.Duration
+		create := make([][]time.Duration, len(ways))
+		for i := range n + warmUp {
+			r.step(backend, i, n+warmUp)
+			for j, w := range ways {
+				if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+					return err
+				}
+				start := time.Now()
+				if err := nativeCapture(); err != nil {
+					return err
+				}
+				floor := time.Since(start)
+				id, first, err := r.birth(ctx, w, backend)
+				if err != nil {
+					return err
+				}
+				start = time.Now()
+				if err := r.destroy(ctx, id); err != nil {
+					return err
+				}
+				if i >= warmUp {
+					native = append(native, floor)
+					create[j] = append(create[j], first)
+					destroy = append(destroy, time.Since(start))
+				}
+			}
+		}
+		r.step(backend, n+warmUp, n+warmUp)
+		var floor api.BenchRow
+		fill(&floor, native)
+		for j, w := range ways {
+			row := api.BenchRow{Name: rowCreate + w.name, Backend: backend, Baseline: rowNativeCapture}
+			fill(&row, create[j])
+			compare(&row, floor.P50MS)
+			r.report(row)
+		}
+		row := api.BenchRow{Name: rowDestroy, Backend: backend, Baseline: rowNativeCapture}
+		fill(&row, destroy)
+		compare(&row, floor.P50MS)
+		r.report(row)
+	}
+	return nil
+}

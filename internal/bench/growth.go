@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Rows of the measurement "growth"; the way or what was counted follows.
+const (
+	rowWhole  = "create, run, destroy, "
+	rowGrowth = "growth, "
+)
+
+// per is the number of sandboxes that a growth is told for.
+const per = 1000
+
+// growth takes sandboxes through their whole life, one after another, and counts
+// what the daemon holds before and after.
+func (r *run) growth(ctx context.Context) error {
+	for _, backend := range r.backends {
+		for _, w := range ways {
+			if err := r.growthOf(ctx, backend, w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) growthOf(ctx context.Context, backend string, w way) error {
+	// What is made once and kept (caches, pages of the database) is made before
+	// the first count.
+	n, warmUp := 5*r.n, min(r.n/4+1, 50)
+	for range warmUp {
+		if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+			return err
+		}
+		if err := r.whole(ctx, w, backend); err != nil {
+			return err
+		}
+	}
+	before, err := r.settled(ctx, nil)
+	if err != nil {
+		return err
+	}
+	times := make([]time.Duration, 0, n)
+	for i := range n {
+		r.step(backend, i, n)
+		if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := r.whole(ctx, w, backend); err != nil {
+			return err
+		}
+		times = append(times, time.Since(start))
+	}
+	r.step(backend, n, n)
+	after, err := r.settled(ctx, before)
+	if err != nil {
+		return err
+	}
+
+	tenth := max(n/10, 1)
+	row := api.BenchRow{Name: rowWhole + w.name, Backend: backend}
+	row.Note = fmt.Sprintf("p50 of the first %d: %.2f ms, of the last %d: %.2f ms",
+		tenth, ms(median(times[:tenth])), tenth, ms(median(times[n-tenth:])))
+	fill(&row, times)
+	r.report(row)
+	for i, c := range before {
+		row := api.BenchRow{Name: rowGrowth + c.Name, Backend: backend, N: n, Unit: strings.TrimSpace(fmt.Sprintf("%s per %d", c.Unit, per)),
+			Before: c.value, After: after[i].value, Note: c.Note}
+		row.Value = (row.After - row.Before) / float64(n) * per
+		r.report(row)
+	}
+	return nil
+}
+
+// count is what a Counter gave.
+type count struct {
+	Counter
+	value float64
+}
+
+// settled counts everything. Given an earlier count it waits a while for what
+// ends a moment after the last sandbox did: goroutines and connections that were
+// told to, processes that are being reaped.
+func (b *Bench) settled(ctx context.Context, before []count) ([]count, error) {
+	const most = 2 * time.Second
+	deadline := time.Now().Add(most)
+	for {
+		now, err := b.census(ctx)
+		if err != nil || before == nil || time.Now().After(deadline) {
+			return now, err
+		}
+		more := func(c count) bool {
+			i := slices.IndexFunc(before, func(p count) bool { return p.Name == c.Name })
+			return c.Unit == "" && c.value > before[i].value
+		}
+		if !slices.ContainsFunc(now, more) {
+			return now, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// census counts what this process holds, after a garbage collection.
+func (b *Bench) census(ctx context.Context) ([]count, error) {
+	runtime.GC()
+	debug.FreeOSMemory()
+	var out []count
+	for _, c := range append(slices.Clone(own), b.Counters...) {
+		v, err := c.Count(ctx)
+		if err != nil {
+			return nil, api.Errorf(api.KindInternal, "count %s: %w", c.Name, err)
+		}
+		out = append(out, count{c, v})
+	}
+	return out, nil
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// command is what every round trip runs: the least that a program can do.
+const command = "/bin/true"
+
+// Rows of the measurement "exec"; docs/performance.md explains each clock.
+const (
+	rowNativeRun     = "native fork+exec"
+	rowNativeCapture = "native fork+exec, output captured"
+	rowGuest         = "exec round trip, guest wire"
+	rowRecorded      = "exec round trip, recorded"
+)
+
+// series is the samples of one row, taken in turn with those of others.
+type series struct {
+	row    api.BenchRow
+	sample func() error
+	// prepare, where there is one, comes before each sample and does not count.
+	prepare func() error
+	times   []time.Duration
+}
+
+// inTurn takes n samples of every series, one of each at a time, after some to
+// warm up.
+func (r *run) inTurn(ctx context.Context, all []*series, n, warmUp int) error {
+	for i := range n + warmUp {
+		r.step("", i, n+warmUp)
+		for _, s := range all {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if s.prepare != nil {
+				if err := s.prepare(); err != nil {
+					return err
+				}
+			}
+			start := time.Now()
+			if err := s.sample(); err != nil {
+				return err
+			}
+			if d := time.Since(start); i >= warmUp {
+				s.times = append(s.times, d)
+			}
+		}
+	}
+	r.step("", n+warmUp, n+warmUp)
+	return nil
+}
+
+// roundTrips measures one command in a sandbox that is there.
+func (r *run) roundTrips(ctx context.Context) error {
+	all := []*series{
+		{row: api.BenchRow{Name: rowNativeRun}, sample: nativeRun},
+		{row: api.BenchRow{Name: rowNativeCapture, Baseline: rowNativeRun}, sample: nativeCapture},
+	}
+	for _, name := range r.backends {
+		s, err := r.Sandboxes.Create(ctx, ways[0].request(name))
+		if err != nil {
+			return err
+		}
+		defer r.kill(s.ID)
+		guest, err := r.Sandboxes.Client(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		all = append(all,
+			&series{row: api.BenchRow{Name: rowGuest, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return overGuest(ctx, guest) }},
+			&series{row: api.BenchRow{Name: rowRecorded, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return r.recorded(ctx, s.ID) }})
+	}
+	if err := r.inTurn(ctx, all, r.n, 10); err != nil {
+		return err
+	}
+	base := map[string]float64{}
+	for _, s := range all {
+		fill(&s.row, s.times)
+		if s.row.Backend == "" {
+			base[s.row.Name] = s.row.P50MS
+		}
+		compare(&s.row, base[s.row.Baseline])
+		r.report(s.row)
+	}
+	return nil
+}
+
+func nativeRun() error { return exec.Command(command).Run() }
+
+func nativeCapture() error {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(command)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	return cmd.Run()
+}
+
+// overGuest runs a command over the guest's wire, with nothing recorded.
+func overGuest(ctx context.Context, guest *envd.Client) error {
+	no := false
+	ps, err := guest.Start(ctx, &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: command}, Stdin: &no}, envd.StartOptions{})
+	if err != nil {
+		return err
+	}
+	defer ps.Close()
+	for {
+		ev, err := ps.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if ev.End != nil && ev.End.ExitCode != 0 {
+			return api.Errorf(api.KindInternal, "%s ended with %d", command, ev.End.ExitCode)
+		}
+	}
+}
+
+// recorded runs a command as every user's command is run.
+func (b *Bench) recorded(ctx context.Context, id api.SandboxID) error {
+	s, err := b.Sandboxes.StartExec(ctx, id, api.ExecRequest{Args: []string{command}})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		if _, err := s.Next(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	if x := s.Exec(); x.State != api.ExecExited || x.Exit.Code != 0 {
+		return api.Errorf(api.KindInternal, "%s ended as %+v", command, x.Exit)
+	}
+	return nil
+}
