@@ -48,14 +48,14 @@ func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
 		// The guest stops a command at the limit; one that does not is lying.
 		if max := x.live.row.Limits.OutputBytes; max > 0 && total > max+maxOverrun && !x.viewer {
 			x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: api.CauseOutput})
-			x.stream.Close()
+			x.release()
 			return nil, api.Errorf(api.KindExhausted, "the guest sent more than %d bytes of output", max)
 		}
 	case ev.End != nil:
 		end := *ev.End // the event is the stream's until it is read again
 		if end.ExitCode < 0 || end.ExitCode > 255 {
 			x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: api.CauseLost})
-			x.stream.Close()
+			x.release()
 			return nil, api.Errorf(api.KindUnavailable, "the guest reports the exit code %d, which no command has", end.ExitCode)
 		}
 		exit := x.exit(m, &end)
@@ -65,6 +65,13 @@ func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
 		return &envd.ProcessEvent{End: &end}, nil
 	}
 	return ev, nil
+}
+
+// release gives up the stream, and its context, which would hang on the manager's
+// for as long as the daemon lives.
+func (x *running) release() {
+	x.stream.Close()
+	x.cancel()
 }
 
 // endMark bounds the wait for the end of a stream whose last event has come.
@@ -79,7 +86,7 @@ func (x *running) drain() {
 		_, _ = x.stream.Next()
 		late.Stop()
 	}
-	x.stream.Close()
+	x.release()
 }
 
 // maxOverrun is what may be on its way when a guest stops a command.
@@ -133,7 +140,7 @@ func (x *running) cut(m *Manager, err error) error {
 		cause = x.live.snapshot().Reason
 	}
 	x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: cause})
-	x.stream.Close()
+	x.release()
 	row := x.record()
 	return api.Errorf(kind, "command %s in sandbox %s: its end was not seen: %s", row.ID, row.Sandbox, row.Exit.Cause)
 }
