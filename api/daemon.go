@@ -39,25 +39,6 @@ type Doctor struct {
 	Template TemplateReport  `json:"template"`
 }
 
-// TemplateReport says what the host template holds.
-type TemplateReport struct {
-	Name        string `json:"name"`
-	Digest      string `json:"digest"`
-	Fingerprint string `json:"fingerprint"`
-	Tools       []Tool `json:"tools"`
-	// Hidden counts host files that are masked: not world-readable, setuid,
-	// setgid, devices and sockets.
-	Hidden int    `json:"hidden"`
-	Error  string `json:"error,omitempty"`
-}
-
-// Tool is a program that commands in a sandbox can use.
-type Tool struct {
-	Name    string `json:"name"`
-	Path    string `json:"path,omitempty"` // inside the sandbox
-	Present bool   `json:"present"`
-}
-
 // BenchRequest asks the daemon to measure itself.
 type BenchRequest struct {
 	Backends []string `json:"backends,omitempty"` // empty means all that can start

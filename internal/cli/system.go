@@ -128,14 +128,41 @@ func (a *app) showDoctor(d api.Doctor) error {
 		fmt.Fprintf(w, "  no\t%s\n", clean(d.Template.Error))
 	}
 	for _, t := range d.Template.Tools {
-		mark, where := "yes", t.Path
-		if !t.Present {
-			mark, where = "no", ""
+		if t.Present {
+			fmt.Fprintf(w, "  yes\t%s\t%s\t%s\n", clean(t.Name), clean(t.Path), clean(t.Version))
+		} else {
+			fmt.Fprintf(w, "  no\t%s\t%s\n", clean(t.Name), fix(t.Install))
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", mark, clean(t.Name), clean(where))
+	}
+	others := map[api.Language]int{}
+	for _, l := range d.Template.Libraries {
+		name := clean(string(l.Language)) + " " + clean(l.Name)
+		switch {
+		case !l.Common:
+			others[l.Language]++
+		case l.Present:
+			fmt.Fprintf(w, "  yes\t%s\t%s\n", name, clean(l.Version))
+		default:
+			fmt.Fprintf(w, "  no\t%s\t%s\n", name, fix(l.Install))
+		}
+	}
+	for _, l := range d.Template.Asked {
+		if n := others[l]; n > 0 {
+			fmt.Fprintf(w, "  yes\t%s\t%d more libraries, listed by --json\n", clean(string(l)), n)
+		}
+	}
+	if d.Template.NotAsked != "" {
+		fmt.Fprintf(w, "  \tversions and libraries are not known\t%s\n", clean(d.Template.NotAsked))
 	}
 	if d.Template.Hidden > 0 {
 		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
 	}
 	return w.Flush()
+}
+
+func fix(install string) string {
+	if install == "" {
+		return ""
+	}
+	return "fix: " + clean(install)
 }

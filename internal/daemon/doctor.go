@@ -56,6 +56,7 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 		}
 	}
 	d.Template = s.host.Report(ctx)
+	s.shelf.fill(ctx, &d.Template)
 	return d, nil
 }
 

@@ -56,6 +56,7 @@ type System struct {
 	db        *sqlite.DB
 	events    *event.Log
 	host      *image.Host
+	shelf     *shelf
 	models    catalogue
 	sandboxes *sandbox.Manager
 	tasks     *task.Engine
@@ -213,6 +214,7 @@ func (s *System) build() error {
 		Rows: rows{s.db}, Log: s.events, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 	})
 	s.onClose(s.sandboxes.Close)
+	s.shelf = &shelf{file: s.dir.path("inventory.json"), templates: shown, sandboxes: s.sandboxes, debian: isDebian("/")}
 	s.tasks = task.New(task.Config{
 		Store: rows{s.db}, Log: s.events, Model: s.models.find, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
 		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of,

@@ -22,8 +22,9 @@ var packageDatabases = []string{"var/lib/dpkg/status", "var/lib/rpm", "usr/lib/s
 
 // digest takes the fingerprint: the format, who builds, the package databases,
 // the entries of /usr two levels deep with their times of change, the copied
-// parts of /etc one level deep, and the toolchains. A change deeper down that no
-// package manager made is not noticed.
+// parts of /etc one level deep, the toolchains, and the directories where their
+// package managers put libraries. A change deeper down that no package manager
+// made is not noticed.
 func (h *Host) digest() (layer.Digest, error) {
 	s := sha256.New()
 	fmt.Fprintf(s, "%s\nuid %d\n", format, os.Geteuid())
@@ -55,8 +56,23 @@ func (h *Host) digest() (layer.Digest, error) {
 		fmt.Fprintf(s, "chain %s\n", c.name)
 		note(s, c.dir)
 		noteTree(s, c.dir, 2)
+		noteLibraries(s, c.dir)
 	}
+	noteLibraries(s, host("usr"))
+	noteLibraries(s, host("usr/local"))
 	return layer.Digest("host-" + hex.EncodeToString(s.Sum(nil))), nil
+}
+
+// noteLibraries notes the directories that change with each library that pip or
+// npm puts below a prefix.
+func noteLibraries(s hash.Hash, prefix string) {
+	for _, pattern := range []string{"lib/python3*/*-packages", "lib64/python3*/*-packages", "lib/node_modules", "share/nodejs"} {
+		// A prefix that holds a pattern's characters has nothing noted.
+		matches, _ := filepath.Glob(filepath.Join(prefix, pattern))
+		for _, m := range matches {
+			note(s, m)
+		}
+	}
 }
 
 // note writes what identifies a file without reading it.

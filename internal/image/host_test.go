@@ -131,6 +131,11 @@ func TestPrepareHides(t *testing.T) {
 
 func TestFingerprintChanges(t *testing.T) {
 	root, home := fakeHost(t)
+	for _, p := range []string{filepath.Join(root, "usr/local/lib/python3.11/dist-packages"), filepath.Join(home, ".nvm/versions/node/v20/lib/node_modules")} {
+		if err := os.MkdirAll(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	h := newHost(t, root, home)
 	first, err := h.Prepare(context.Background())
 	if err != nil {
@@ -141,10 +146,16 @@ func TestFingerprintChanges(t *testing.T) {
 		t.Fatalf("an unchanged host has another digest: %v", err)
 	}
 	for name, change := range map[string]func() error{
-		"a setuid bit":   func() error { return os.Chmod(filepath.Join(root, "usr/bin/python3"), 0o755|os.ModeSetuid) },
-		"a new program":  func() error { return os.WriteFile(filepath.Join(root, "usr/bin/new"), nil, 0o755) },
-		"a certificate":  func() error { return os.WriteFile(filepath.Join(root, "etc/ssl/certs/n.pem"), nil, 0o644) },
-		"a toolchain":    func() error { return os.Rename(filepath.Join(home, "sdk/go1.26"), filepath.Join(home, "sdk/go1.27")) },
+		"a setuid bit":  func() error { return os.Chmod(filepath.Join(root, "usr/bin/python3"), 0o755|os.ModeSetuid) },
+		"a new program": func() error { return os.WriteFile(filepath.Join(root, "usr/bin/new"), nil, 0o755) },
+		"a certificate": func() error { return os.WriteFile(filepath.Join(root, "etc/ssl/certs/n.pem"), nil, 0o644) },
+		"a toolchain":   func() error { return os.Rename(filepath.Join(home, "sdk/go1.26"), filepath.Join(home, "sdk/go1.27")) },
+		"a library": func() error {
+			return os.Mkdir(filepath.Join(root, "usr/local/lib/python3.11/dist-packages/numpy"), 0o755)
+		},
+		"a toolchain's library": func() error {
+			return os.Mkdir(filepath.Join(home, ".nvm/versions/node/v20/lib/node_modules/typescript"), 0o755)
+		},
 		"the os-release": func() error { return os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=other\n"), 0o644) },
 	} {
 		before, err := h.digest()
