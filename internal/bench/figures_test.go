@@ -81,6 +81,22 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+func TestHalves(t *testing.T) {
+	at := func(v float64) count { return count{Counter{Note: "note"}, v} }
+	for _, test := range []struct {
+		before, middle, after float64
+		want                  string
+	}{
+		{5, 5, 5, "note"},
+		{20, 24.5, 24.501, "first half +4.50, second half +0.00; note"},
+		{3, 3, 2, "first half +0.00, second half -1.00; note"},
+	} {
+		if got := halves(at(test.before), at(test.middle), at(test.after)); got != test.want {
+			t.Errorf("%v: %q, want %q", test, got, test.want)
+		}
+	}
+}
+
 func TestCensus(t *testing.T) {
 	b := &Bench{Counters: []Counter{{Name: "answers", Count: func(ctxt) (float64, error) { return 42, nil }}}}
 	all, err := b.census(t.Context())

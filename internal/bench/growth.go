@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -50,9 +51,15 @@ func (r *run) growthOf(ctx context.Context, backend string, w way) error {
 	if err != nil {
 		return err
 	}
+	middle := before
 	times := make([]time.Duration, 0, n)
 	for i := range n {
 		r.step(backend, i, n)
+		if i == n/2 {
+			if middle, err = r.settled(ctx, before); err != nil {
+				return err
+			}
+		}
 		if err := w.await(ctx, r.Bench, backend, 1); err != nil {
 			return err
 		}
@@ -76,11 +83,26 @@ func (r *run) growthOf(ctx context.Context, backend string, w way) error {
 	r.report(row)
 	for i, c := range before {
 		row := api.BenchRow{Name: rowGrowth + c.Name, Backend: backend, N: n, Unit: strings.TrimSpace(fmt.Sprintf("%s per %d", c.Unit, per)),
-			Before: c.value, After: after[i].value, Note: c.Note}
+			Before: c.value, After: after[i].value, Note: halves(c, middle[i], after[i])}
 		row.Value = (row.After - row.Before) / float64(n) * per
 		r.report(row)
 	}
 	return nil
+}
+
+// halves tells a cache that fills up from a leak, which goes on: how much came in
+// the first half and how much in the second.
+func halves(before, middle, after count) string {
+	const least = 0.005
+	first, second := middle.value-before.value, after.value-middle.value
+	if math.Abs(first) < least && math.Abs(second) < least {
+		return before.Note
+	}
+	text := fmt.Sprintf("first half %+.2f, second half %+.2f", first, second)
+	if before.Note != "" {
+		text += "; " + before.Note
+	}
+	return text
 }
 
 // count is what a Counter gave.

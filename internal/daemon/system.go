@@ -221,7 +221,7 @@ func (s *System) build() error {
 		Dir:   s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)
-	s.bench = &bench.Bench{Sandboxes: s.sandboxes}
+	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends)}
 	return nil
 }
 
