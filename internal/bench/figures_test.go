@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func TestGroups(t *testing.T) {
 }
 
 func TestHalves(t *testing.T) {
-	at := func(v float64) count { return count{Counter{Note: "note"}, v} }
+	at := func(v float64) count { return count{Counter: Counter{Note: "note"}, value: v} }
 	for _, test := range []struct {
 		before, middle, after float64
 		want                  string
@@ -98,16 +99,22 @@ func TestHalves(t *testing.T) {
 }
 
 func TestCensus(t *testing.T) {
-	b := &Bench{Counters: []Counter{{Name: "answers", Count: func(ctxt) (float64, error) { return 42, nil }}}}
+	no := errors.New("no")
+	b := &Bench{Counters: []Counter{
+		{Name: "silent", Count: func(ctxt) (float64, error) { return 0, no }},
+		{Name: "answers", Count: func(ctxt) (float64, error) { return 42, nil }},
+	}}
 	all, err := b.census(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != len(own)+1 || all[len(all)-1].value != 42 {
+	if len(all) != len(own)+2 || all[len(own)].err != no || all[len(all)-1].value != 42 {
 		t.Errorf("%d counts, the last %+v", len(all), all[len(all)-1])
 	}
 	for _, c := range all {
-		if c.value <= 0 && c.Name != "child processes" {
+		if c.err != nil {
+			t.Logf("%s: %v", c.Name, c.err)
+		} else if c.value <= 0 && c.Name != "child processes" {
 			t.Errorf("%s: %v", c.Name, c.value)
 		}
 	}
