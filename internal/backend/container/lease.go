@@ -107,12 +107,21 @@ func rangesMapped(uidMap string) bool {
 	return false
 }
 
+// maxFree is how many ranges are kept locked for the next sandboxes. Each is a
+// descriptor, which a burst must not leave behind for good.
+const maxFree = 16
+
 // put gives a range back after its last process is gone.
 func (l *leases) put(le *lease) {
 	le.lock.Truncate(0)
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.free) >= maxFree {
+		delete(l.held, le.n)
+		le.lock.Close()
+		return
+	}
 	l.free = append(l.free, le)
-	l.mu.Unlock()
 }
 
 // record notes the process that the range is for, so that a later owner of the

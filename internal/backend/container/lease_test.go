@@ -34,6 +34,43 @@ func TestLeases(t *testing.T) {
 	}
 }
 
+// TestLeasesOfABurst: what many sandboxes at once needed is given back, but for a
+// few, and others can have it.
+func TestLeasesOfABurst(t *testing.T) {
+	dir := t.TempDir()
+	a := newLeases(dir)
+	defer a.close()
+	var burst []*lease
+	for range 3 * maxFree {
+		le, err := a.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		burst = append(burst, le)
+	}
+	for _, le := range burst {
+		a.put(le)
+	}
+	if len(a.free) != maxFree || len(a.held) != maxFree {
+		t.Errorf("%d ranges are free and %d held, want %d of both", len(a.free), len(a.held), maxFree)
+	}
+	b := newLeases(dir)
+	defer b.close()
+	mine := map[int]bool{}
+	for n := range a.held {
+		mine[n] = true
+	}
+	for range 2 * maxFree {
+		le, err := b.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mine[le.n] || le.n >= 3*maxFree {
+			t.Errorf("range %d: held by another, or not one that was given back", le.n)
+		}
+	}
+}
+
 // A range stays taken while the process it was for lives, though its owner died.
 func TestLeaseOutlivesOwner(t *testing.T) {
 	dir := t.TempDir()
