@@ -126,9 +126,13 @@ func (db *DB) Close() error {
 // The parameters of the two sorts of connections. SQLite makes the files of its
 // write-ahead log with the mode of the database file.
 const (
-	readOnly  = "mode=ro&_pragma=busy_timeout(5000)"
+	readOnly  = "mode=ro&_pragma=busy_timeout(5000)" + pageCache
 	readWrite = "mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)"
+		"&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" + pageCache
+	// SQLite's own bound is 2000 KiB for each connection, which a daemon fills
+	// within its first thousand sandboxes and which every fork of it then pays
+	// for. The kernel caches the file anyway.
+	pageCache = "&_pragma=cache_size(-400)"
 	// Foreign keys are checked at the end of a migration instead of at each
 	// statement, so that it can rebuild a table that others refer to.
 	migrating = "mode=rw&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(0)"
