@@ -90,6 +90,14 @@ func (b *Bench) Run(ctx context.Context, req api.BenchRequest, report func(api.B
 	if r.backends, err = b.backends(ctx, req.Backends); err != nil {
 		return err
 	}
+	for _, backend := range r.backends {
+		if err := r.Sandboxes.KeepWarm(ctx, request(backend)); err != nil {
+			return err
+		}
+	}
+	if err := quiet(ctx, r.Sandboxes); err != nil {
+		return err
+	}
 	for _, m := range measurements {
 		if len(req.Only) > 0 && !slices.Contains(req.Only, m.name) {
 			continue

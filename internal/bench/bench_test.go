@@ -97,7 +97,7 @@ func TestWorkIsDone(t *testing.T) {
 		{"create", 1 + 3, 1 + 3, map[string]int{"create to first exec, cold": 1, "destroy": 1}},
 		{"idle", 10, 10, map[string]int{"idle memory per sandbox": 10}},
 		{"burst", 1 + 2, 1 + 2, map[string]int{"burst of 2, until all ran, cold": 1, "burst of 2, each, cold": 2}},
-		{"growth", 2 + 5*n, 2 + 5*n, map[string]int{"create, run, destroy, cold": 5 * n, "growth, descriptors": 5 * n, "growth, answers": 5 * n}},
+		{"growth", 2 + 5*n, 2 + 5*n, map[string]int{"create, run, destroy, cold": 5 * n, "growth, descriptors, cold": 5 * n, "growth, answers, cold": 5 * n}},
 		{"rivals", 1 + 3, 1 + 3, map[string]int{"create, run, destroy, cold": 1}},
 	} {
 		t.Run(test.only, func(t *testing.T) {

@@ -20,11 +20,15 @@ const maxBurst = 100
 func (r *run) bursts(ctx context.Context) error {
 	size, rounds := min(max(r.n/2, 2), maxBurst), min(max(r.n/40, 1), 10)
 	for _, backend := range r.backends {
-		for _, w := range ways {
+		ways, notes, err := r.waysOf(ctx, backend)
+		if err != nil {
+			return err
+		}
+		for j, w := range ways {
 			var alone, all, each []time.Duration
 			for i := range rounds {
 				r.step(backend, i, rounds)
-				if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+				if err := w.await(ctx, r.Bench); err != nil {
 					return err
 				}
 				id, first, err := r.birth(ctx, w, backend)
@@ -34,7 +38,7 @@ func (r *run) bursts(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if err := w.await(ctx, r.Bench, backend, size); err != nil {
+				if err := w.await(ctx, r.Bench); err != nil {
 					return err
 				}
 				whole, firsts, err := r.burst(ctx, w, backend, size)
@@ -52,7 +56,7 @@ func (r *run) bursts(ctx context.Context) error {
 				{fmt.Sprintf("burst of %d, until all ran, ", size), all},
 				{fmt.Sprintf("burst of %d, each, ", size), each},
 			} {
-				out := api.BenchRow{Name: row.name + w.name, Backend: backend, Baseline: rowCreate + w.name}
+				out := api.BenchRow{Name: row.name + w.name, Backend: backend, Baseline: rowCreate + w.name, Note: notes[j]}
 				fill(&out, row.times)
 				compare(&out, base)
 				r.report(out)

@@ -20,12 +20,16 @@ func (r *run) creates(ctx context.Context) error {
 	const warmUp = 3
 	n := max(r.n/4, 1)
 	for _, backend := range r.backends {
+		ways, notes, err := r.waysOf(ctx, backend)
+		if err != nil {
+			return err
+		}
 		var native, destroy []time.Duration
 		create := make([][]time.Duration, len(ways))
 		for i := range n + warmUp {
 			r.step(backend, i, n+warmUp)
 			for j, w := range ways {
-				if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+				if err := w.await(ctx, r.Bench); err != nil {
 					return err
 				}
 				start := time.Now()
@@ -52,7 +56,7 @@ func (r *run) creates(ctx context.Context) error {
 		var floor api.BenchRow
 		fill(&floor, native)
 		for j, w := range ways {
-			row := api.BenchRow{Name: rowCreate + w.name, Backend: backend, Baseline: rowNativeCapture}
+			row := api.BenchRow{Name: rowCreate + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[j]}
 			fill(&row, create[j])
 			compare(&row, floor.P50MS)
 			r.report(row)

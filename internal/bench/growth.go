@@ -27,8 +27,12 @@ const per = 1000
 // what the daemon holds before and after.
 func (r *run) growth(ctx context.Context) error {
 	for _, backend := range r.backends {
-		for _, w := range ways {
-			if err := r.growthOf(ctx, backend, w); err != nil {
+		ways, notes, err := r.waysOf(ctx, backend)
+		if err != nil {
+			return err
+		}
+		for i, w := range ways {
+			if err := r.growthOf(ctx, backend, w, notes[i]); err != nil {
 				return err
 			}
 		}
@@ -36,12 +40,12 @@ func (r *run) growth(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) growthOf(ctx context.Context, backend string, w way) error {
+func (r *run) growthOf(ctx context.Context, backend string, w way, note string) error {
 	// What is made once and kept (caches, pages of the database) is made before
 	// the first count.
 	n, warmUp := 5*r.n, min(r.n/4+1, 50)
 	for range warmUp {
-		if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+		if err := w.await(ctx, r.Bench); err != nil {
 			return err
 		}
 		if err := r.whole(ctx, w, backend); err != nil {
@@ -61,7 +65,7 @@ func (r *run) growthOf(ctx context.Context, backend string, w way) error {
 				return err
 			}
 		}
-		if err := w.await(ctx, r.Bench, backend, 1); err != nil {
+		if err := w.await(ctx, r.Bench); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -80,14 +84,17 @@ func (r *run) growthOf(ctx context.Context, backend string, w way) error {
 	row := api.BenchRow{Name: rowWhole + w.name, Backend: backend}
 	row.Note = fmt.Sprintf("p50 of the first %d: %.2f ms, of the last %d: %.2f ms",
 		tenth, ms(median(times[:tenth])), tenth, ms(median(times[n-tenth:])))
+	if note != "" {
+		row.Note = note + "; " + row.Note
+	}
 	fill(&row, times)
 	r.report(row)
 	for i, c := range before {
 		if err := errors.Join(c.err, after[i].err); err != nil {
-			r.report(api.BenchRow{Name: rowGrowth + c.Name, Backend: backend, Note: "not counted: " + err.Error()})
+			r.report(api.BenchRow{Name: rowGrowth + c.Name + ", " + w.name, Backend: backend, Note: "not counted: " + err.Error()})
 			continue
 		}
-		row := api.BenchRow{Name: rowGrowth + c.Name, Backend: backend, N: n, Unit: strings.TrimSpace(fmt.Sprintf("%s per %d", c.Unit, per)),
+		row := api.BenchRow{Name: rowGrowth + c.Name + ", " + w.name, Backend: backend, N: n, Unit: strings.TrimSpace(fmt.Sprintf("%s per %d", c.Unit, per)),
 			Before: c.value, After: after[i].value, Note: halves(c, middle[i], after[i])}
 		row.Value = (row.After - row.Before) / float64(n) * per
 		r.report(row)
@@ -121,6 +128,9 @@ type count struct {
 // ends a moment after the last sandbox did: goroutines and connections that were
 // told to, processes that are being reaped.
 func (b *Bench) settled(ctx context.Context, before []count) ([]count, error) {
+	if err := quiet(ctx, b.Sandboxes); err != nil {
+		return nil, err
+	}
 	const most = 2 * time.Second
 	deadline := time.Now().Add(most)
 	for {

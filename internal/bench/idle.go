@@ -28,10 +28,13 @@ func (r *run) idle(ctx context.Context) error {
 
 func (r *run) idleOf(ctx context.Context, backend string) error {
 	const count = 10
+	if err := quiet(ctx, r.Sandboxes); err != nil {
+		return err
+	}
 	before := children()
 	for i := range count {
 		r.step(backend, i, count)
-		id, _, err := r.birth(ctx, ways[0], backend)
+		id, _, err := r.birth(ctx, cold, backend)
 		if err != nil {
 			return err
 		}

@@ -53,11 +53,15 @@ func (r *run) rivals(ctx context.Context) error {
 
 	all := []*series{{row: api.BenchRow{Name: rowNativeCapture}, sample: nativeCapture}}
 	for _, backend := range r.backends {
-		for _, w := range ways {
+		ways, notes, err := r.waysOf(ctx, backend)
+		if err != nil {
+			return err
+		}
+		for i, w := range ways {
 			all = append(all, &series{
-				row:     api.BenchRow{Name: rowWhole + w.name, Backend: backend, Baseline: rowNativeCapture},
+				row:     api.BenchRow{Name: rowWhole + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[i]},
 				sample:  func() error { return r.whole(ctx, w, backend) },
-				prepare: func() error { return w.await(ctx, r.Bench, backend, 1) },
+				prepare: func() error { return w.await(ctx, r.Bench) },
 			})
 		}
 	}

@@ -66,7 +66,7 @@ func (r *run) roundTrips(ctx context.Context) error {
 		{row: api.BenchRow{Name: rowNativeCapture, Baseline: rowNativeRun}, sample: nativeCapture},
 	}
 	for _, name := range r.backends {
-		s, err := r.Sandboxes.Create(ctx, ways[0].request(name))
+		s, err := cold.create(ctx, r.Sandboxes, request(name))
 		if err != nil {
 			return err
 		}

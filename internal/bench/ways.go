@@ -3,39 +3,98 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // way is one way of coming by a sandbox. Its name ends the names of its rows.
 type way struct {
 	name string
-	// request asks for such a sandbox of a backend.
-	request func(backend string) api.CreateSandbox
-	// ready, where there is one, is waited for before a sample of that many
-	// sandboxes and outside of its clock: a pool fills up there.
-	ready func(ctx context.Context, b *Bench, backend string, sandboxes int) error
+	// create makes one as fast as this way can.
+	create func(context.Context, *sandbox.Manager, api.CreateSandbox) (api.Sandbox, error)
+	// note says what a row's reader must know, or that a backend has no such way.
+	note func(ctx context.Context, m *sandbox.Manager, backend string) (note string, has bool, err error)
+	// ready, where there is one, is waited for before each sample, outside of
+	// its clock.
+	ready func(context.Context, *sandbox.Manager) error
 }
 
 // ways are taken in turn by every measurement that creates sandboxes.
-var ways = []way{
-	{name: "cold", request: func(backend string) api.CreateSandbox { return api.CreateSandbox{Isolation: backend} }},
+var ways = []way{cold, pooled}
+
+// cold boots a guest for each sandbox.
+var cold = way{
+	name: "cold",
+	create: func(ctx context.Context, m *sandbox.Manager, req api.CreateSandbox) (api.Sandbox, error) {
+		return m.CreateCold(ctx, req)
+	},
+	note: func(context.Context, *sandbox.Manager, string) (string, bool, error) { return "", true, nil },
+}
+
+// pooled claims guests that were booted ahead, for as long as there are any, and
+// every sample begins with a full pool.
+var pooled = way{
+	name: "pooled",
+	create: func(ctx context.Context, m *sandbox.Manager, req api.CreateSandbox) (api.Sandbox, error) {
+		return m.Create(ctx, req)
+	},
+	note: func(ctx context.Context, m *sandbox.Manager, backend string) (string, bool, error) {
+		n, err := m.Pooled(ctx, request(backend))
+		return fmt.Sprintf("a pool of %d", n), n > 0, err
+	},
+	ready: quiet,
+}
+
+// request asks for a sandbox of the default kind.
+func request(backend string) api.CreateSandbox { return api.CreateSandbox{Isolation: backend} }
+
+// waysOf lists those that a backend has, with their notes.
+func (r *run) waysOf(ctx context.Context, backend string) (list []way, notes []string, err error) {
+	for _, w := range ways {
+		note, has, err := w.note(ctx, r.Sandboxes, backend)
+		if err != nil {
+			return nil, nil, err
+		}
+		if has {
+			list, notes = append(list, w), append(notes, note)
+		}
+	}
+	return list, notes, nil
 }
 
 // await waits until a sample may begin.
-func (w way) await(ctx context.Context, b *Bench, backend string, sandboxes int) error {
+func (w way) await(ctx context.Context, b *Bench) error {
 	if w.ready == nil {
 		return nil
 	}
-	return w.ready(ctx, b, backend, sandboxes)
+	return w.ready(ctx, b.Sandboxes)
+}
+
+// quietWithin bounds the wait for a full pool.
+const quietWithin = 2 * time.Minute
+
+// quiet waits until no guest is being booted ahead: what else is measured then
+// has the host to itself, and every count has the same guests in it.
+func quiet(ctx context.Context, m *sandbox.Manager) error {
+	waiting, cancel := context.WithTimeout(ctx, quietWithin)
+	defer cancel()
+	err := m.AwaitWarm(waiting)
+	if err != nil && ctx.Err() == nil {
+		ready, want := m.Warm()
+		return api.Errorf(api.KindTimeout, "after %s %d of %d guests are warm", quietWithin, ready, want).
+			WithHint("the daemon's log says why no more could be booted ahead")
+	}
+	return err
 }
 
 // birth creates a sandbox and runs its first command. The time is from the call
 // of Create to the end of that command. After an error nothing is left.
 func (b *Bench) birth(ctx context.Context, w way, backend string) (api.SandboxID, time.Duration, error) {
 	start := time.Now()
-	s, err := b.Sandboxes.Create(ctx, w.request(backend))
+	s, err := w.create(ctx, b.Sandboxes, request(backend))
 	if err != nil {
 		return "", 0, err
 	}

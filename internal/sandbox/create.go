@@ -156,6 +156,19 @@ func (m *Manager) KeepWarm(ctx context.Context, req api.CreateSandbox) error {
 	return err
 }
 
+// Pooled says how many guests are booted ahead for sandboxes of this request's
+// kind once somebody asks for one: 0 where its backend cannot, or nobody wants it.
+func (m *Manager) Pooled(ctx context.Context, req api.CreateSandbox) (int, error) {
+	w, err := m.resolve(ctx, &req)
+	if err != nil {
+		return 0, err
+	}
+	if _, _, ok := m.pool.kindOf(&w); !ok {
+		return 0, nil
+	}
+	return m.pool.size, nil
+}
+
 // Warm counts the guests that wait for a sandbox, and those that should.
 func (m *Manager) Warm() (ready, want int) {
 	ready, want, _ = m.pool.level()
