@@ -28,7 +28,7 @@ func (r *run) bursts(ctx context.Context) error {
 			var alone, all, each []time.Duration
 			for i := range rounds {
 				r.step(backend, i, rounds)
-				if err := w.await(ctx, r.Bench); err != nil {
+				if err := quiet(ctx, r.Sandboxes); err != nil {
 					return err
 				}
 				id, first, err := r.birth(ctx, w, backend)
@@ -38,7 +38,7 @@ func (r *run) bursts(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if err := w.await(ctx, r.Bench); err != nil {
+				if err := quiet(ctx, r.Sandboxes); err != nil {
 					return err
 				}
 				whole, firsts, err := r.burst(ctx, w, backend, size)

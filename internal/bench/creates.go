@@ -29,7 +29,7 @@ func (r *run) creates(ctx context.Context) error {
 		for i := range n + warmUp {
 			r.step(backend, i, n+warmUp)
 			for j, w := range ways {
-				if err := w.await(ctx, r.Bench); err != nil {
+				if err := quiet(ctx, r.Sandboxes); err != nil {
 					return err
 				}
 				start := time.Now()

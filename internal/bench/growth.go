@@ -45,7 +45,7 @@ func (r *run) growthOf(ctx context.Context, backend string, w way, note string) 
 	// the first count.
 	n, warmUp := 5*r.n, min(r.n/4+1, 50)
 	for range warmUp {
-		if err := w.await(ctx, r.Bench); err != nil {
+		if err := quiet(ctx, r.Sandboxes); err != nil {
 			return err
 		}
 		if err := r.whole(ctx, w, backend); err != nil {
@@ -65,7 +65,7 @@ func (r *run) growthOf(ctx context.Context, backend string, w way, note string) 
 				return err
 			}
 		}
-		if err := w.await(ctx, r.Bench); err != nil {
+		if err := quiet(ctx, r.Sandboxes); err != nil {
 			return err
 		}
 		start := time.Now()

@@ -59,9 +59,8 @@ func (r *run) rivals(ctx context.Context) error {
 		}
 		for i, w := range ways {
 			all = append(all, &series{
-				row:     api.BenchRow{Name: rowWhole + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[i]},
-				sample:  func() error { return r.whole(ctx, w, backend) },
-				prepare: func() error { return w.await(ctx, r.Bench) },
+				row:    api.BenchRow{Name: rowWhole + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[i]},
+				sample: func() error { return r.whole(ctx, w, backend) },
 			})
 		}
 	}

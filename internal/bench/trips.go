@@ -27,9 +27,7 @@ const (
 type series struct {
 	row    api.BenchRow
 	sample func() error
-	// prepare, where there is one, comes before each sample and does not count.
-	prepare func() error
-	times   []time.Duration
+	times  []time.Duration
 }
 
 // inTurn takes n samples of every series, one of each at a time, after some to
@@ -41,10 +39,8 @@ func (r *run) inTurn(ctx context.Context, all []*series, n, warmUp int) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if s.prepare != nil {
-				if err := s.prepare(); err != nil {
-					return err
-				}
+			if err := quiet(ctx, r.Sandboxes); err != nil {
+				return err
 			}
 			start := time.Now()
 			if err := s.sample(); err != nil {

@@ -17,9 +17,6 @@ type way struct {
 	create func(context.Context, *sandbox.Manager, api.CreateSandbox) (api.Sandbox, error)
 	// note says what a row's reader must know, or that a backend has no such way.
 	note func(ctx context.Context, m *sandbox.Manager, backend string) (note string, has bool, err error)
-	// ready, where there is one, is waited for before each sample, outside of
-	// its clock.
-	ready func(context.Context, *sandbox.Manager) error
 }
 
 // ways are taken in turn by every measurement that creates sandboxes.
@@ -34,8 +31,7 @@ var cold = way{
 	note: func(context.Context, *sandbox.Manager, string) (string, bool, error) { return "", true, nil },
 }
 
-// pooled claims guests that were booted ahead, for as long as there are any, and
-// every sample begins with a full pool.
+// pooled claims guests that were booted ahead, for as long as there are any.
 var pooled = way{
 	name: "pooled",
 	create: func(ctx context.Context, m *sandbox.Manager, req api.CreateSandbox) (api.Sandbox, error) {
@@ -45,7 +41,6 @@ var pooled = way{
 		n, err := m.Pooled(ctx, request(backend))
 		return fmt.Sprintf("a pool of %d", n), n > 0, err
 	},
-	ready: quiet,
 }
 
 // request asks for a sandbox of the default kind.
@@ -65,19 +60,12 @@ func (r *run) waysOf(ctx context.Context, backend string) (list []way, notes []s
 	return list, notes, nil
 }
 
-// await waits until a sample may begin.
-func (w way) await(ctx context.Context, b *Bench) error {
-	if w.ready == nil {
-		return nil
-	}
-	return w.ready(ctx, b.Sandboxes)
-}
-
 // quietWithin bounds the wait for a full pool.
 const quietWithin = 2 * time.Minute
 
-// quiet waits until no guest is being booted ahead: what else is measured then
-// has the host to itself, and every count has the same guests in it.
+// quiet waits until no guest is being booted ahead. It comes before every sample
+// of whatever kind, outside of its clock: so each has the host to itself, finds a
+// full pool, and every count has the same guests in it.
 func quiet(ctx context.Context, m *sandbox.Manager) error {
 	waiting, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
