@@ -1,0 +1,25 @@
+package api
+
+// Models names a model for each role of the pipeline. An empty name leaves the
+// role to the model of all.
+type Models struct {
+	Planner  string `json:"planner,omitempty"`
+	Coder    string `json:"coder,omitempty"`
+	Debugger string `json:"debugger,omitempty"`
+	// Large is what a role moves to when its own model gets no further: when
+	// it gives nothing usable or declines, and when a failure is of no known
+	// category or its category comes again. Empty for none.
+	Large string `json:"large,omitempty"`
+}
+
+// RoleCalls sums what one role asked of one model in a task.
+type RoleCalls struct {
+	Role  string `json:"role"`
+	Model string `json:"model"`
+	// Calls counts what was asked, Errors those that failed; MS is the time of
+	// all, in milliseconds.
+	Calls  int   `json:"calls"`
+	Errors int   `json:"errors,omitempty"`
+	MS     int64 `json:"ms"`
+	Usage  Usage `json:"usage,omitzero"`
+}
