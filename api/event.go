@@ -93,6 +93,7 @@ type ModelEvent struct {
 // there until the task ends. Attempt is 0 before the first.
 type EscalationEvent struct {
 	Attempt int    `json:"attempt,omitempty"`
+	Of      int    `json:"of,omitempty"`
 	Role    string `json:"role"`
 	From    string `json:"from"`
 	To      string `json:"to"`

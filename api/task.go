@@ -74,10 +74,10 @@ const (
 
 // Task is the stored record of a request.
 type Task struct {
-	ID        TaskID         `json:"id"`
-	State     TaskState      `json:"state"`
-	Outcome   Outcome        `json:"outcome,omitempty"`
-	Create    CreateTask     `json:"create"`
+	ID      TaskID     `json:"id"`
+	State   TaskState  `json:"state"`
+	Outcome Outcome    `json:"outcome,omitempty"`
+	Create  CreateTask `json:"create"`
 	// Model is that of the Coder. Where not all roles have the same one, Models
 	// names them all.
 	Model     string         `json:"model"`

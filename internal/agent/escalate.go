@@ -14,7 +14,7 @@ func (p *Pipeline) escalate(ctx context.Context, r *role, attempt int, why strin
 		return false
 	}
 	p.cfg.Emit.Emit(ctx, api.EventEscalation, api.EscalationEvent{
-		Attempt: attempt, Role: r.name, From: r.model.Name(), To: p.cfg.Large.Name(), Why: why,
+		Attempt: attempt, Of: p.cfg.Attempts, Role: r.name, From: r.model.Name(), To: p.cfg.Large.Name(), Why: why,
 	})
 	r.model = p.cfg.Large
 	return true

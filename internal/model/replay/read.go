@@ -53,6 +53,14 @@ func Parse(r io.Reader) (*Recording, error) {
 	if h.Version != version {
 		return nil, api.Errorf(api.KindInvalid, "the recording has format %d; this build reads format %d", h.Version, version)
 	}
+	if len(h.Models) > maxModels {
+		return nil, api.Errorf(api.KindInvalid, "the recording names %d models; the most is %d", len(h.Models), maxModels)
+	}
+	for role, name := range h.Models {
+		if len(role) > maxName || len(name) > maxName {
+			return nil, api.Errorf(api.KindInvalid, "a model's name in the recording has more than %d bytes", maxName)
+		}
+	}
 	rec.models = h.Models
 	for whole {
 		var line []byte

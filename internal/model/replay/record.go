@@ -43,7 +43,8 @@ func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 		if h.Models == nil {
 			h.Models = map[string]string{}
 		}
-		h.Models[role], _ = r.redact.Redact(name)
+		name, _ = r.redact.Redact(name)
+		h.Models[role] = clip(name, maxName)
 	}
 	return r, r.line(h)
 }

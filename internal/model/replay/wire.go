@@ -20,6 +20,9 @@ const (
 	MaxBytes = 64 << 20
 	// MaxExchanges is the most exchanges of one recording.
 	MaxExchanges = 10_000
+
+	maxModels = 16
+	maxName   = 256
 )
 
 // header is the first line.
