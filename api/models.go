@@ -1,7 +1,7 @@
 package api
 
 // Models names a model for each role of the pipeline. An empty name leaves the
-// role to the model of all.
+// Planner and the Coder to the model of all, and the Debugger to the Coder's.
 type Models struct {
 	Planner  string `json:"planner,omitempty"`
 	Coder    string `json:"coder,omitempty"`

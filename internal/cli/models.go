@@ -88,10 +88,13 @@ func absoluteRecording(name string) (string, error) {
 	return recordingPrefix + abs, nil
 }
 
-// of is the model of one role.
-func (m modelNames) of(name string) string {
-	if name != "" {
-		return name
+// of is the model of a role that works alone: the first name that was given for
+// it, or that of all.
+func (m modelNames) of(names ...string) string {
+	for _, name := range names {
+		if name != "" {
+			return name
+		}
 	}
 	return m.all
 }

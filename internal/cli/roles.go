@@ -69,7 +69,7 @@ func (c *debugCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	diagnosis, err := cl.Debug(ctx, c.Model.of(c.Model.by.Debugger), req)
+	diagnosis, err := cl.Debug(ctx, c.Model.of(c.Model.by.Debugger, c.Model.by.Coder), req)
 	if err != nil {
 		return err
 	}

@@ -56,12 +56,16 @@ func (e *Engine) models(req api.CreateTask) (models, error) {
 		}
 		return m, nil
 	}
+	debugger := req.Models.Debugger
+	if debugger == "" {
+		debugger = req.Models.Coder
+	}
 	var ms models
 	var err error
 	for _, r := range []struct {
 		name string
 		to   *model.Model
-	}{{req.Models.Planner, &ms.planner}, {req.Models.Coder, &ms.coder}, {req.Models.Debugger, &ms.debugger}} {
+	}{{req.Models.Planner, &ms.planner}, {req.Models.Coder, &ms.coder}, {debugger, &ms.debugger}} {
 		if *r.to, err = find(r.name); err != nil {
 			return ms, err
 		}

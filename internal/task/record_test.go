@@ -180,7 +180,7 @@ func TestAWholeRunReplaysFromItsRecording(t *testing.T) {
 		},
 		{
 			name: "from model to model",
-			req:  api.CreateTask{Request: "please print seven", Models: api.Models{Planner: "small", Coder: "middle", Large: "big"}, Model: "middle"},
+			req:  api.CreateTask{Request: "please print seven", Models: api.Models{Planner: "small", Coder: "middle", Large: "big"}},
 			models: func() []model.Model {
 				return []model.Model{
 					&answers{"small", []any{api.Errorf(api.KindDeclined, "too much for me")}},
