@@ -44,7 +44,9 @@ type CreateTask struct {
 	Model  string `json:"model,omitempty"`
 	Models Models `json:"models,omitzero"`
 	// Record is where the daemon writes down every exchange with the models: the
-	// absolute path of a file that is not there yet.
+	// absolute path of a file that is not there yet. Like the path of a model
+	// "replay:PATH" it is of the daemon's machine and for its own user: a door
+	// that serves anybody else refuses both.
 	Record string `json:"record,omitempty"`
 	// Attempts bounds the passes; default and most are 3 and 10.
 	Attempts int `json:"attempts,omitempty"`
@@ -93,6 +95,7 @@ type Task struct {
 	Error     *Error `json:"error,omitempty"`
 	Usage     Usage  `json:"usage,omitzero"`
 	// Calls says which role asked which model, in the order of their first calls.
+	// It is empty until the task is done, and where the task was lost.
 	Calls []RoleCalls `json:"calls,omitempty"`
 	// Receipt says what a canceled task had finished and what it skipped.
 	Receipt *Receipt `json:"receipt,omitempty"`

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -331,5 +333,50 @@ func TestACanceledExchangeIsNotRecorded(t *testing.T) {
 	}
 	if r, err := replay.Parse(&out); err != nil || r.Len() != 0 {
 		t.Errorf("%d exchanges, %v", r.Len(), err)
+	}
+}
+
+// echo answers with what it was asked, in pieces.
+type echo struct{}
+
+func (echo) Name() string { return "echo" }
+func (echo) Generate(_ context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	for _, r := range req.Messages[0].Text {
+		deltas(model.Delta{Text: string(r)})
+	}
+	return says("re: " + req.Messages[0].Text), nil
+}
+
+func TestManyAtOnce(t *testing.T) {
+	var out bytes.Buffer
+	rec, err := replay.NewRecorder(replay.RecorderConfig{W: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const askers, questions = 8, 20
+	all := func(m model.Model) {
+		var wg sync.WaitGroup
+		for a := range askers {
+			wg.Go(func() {
+				for q := range questions {
+					// Half of the questions are everybody's.
+					text := fmt.Sprintf("question %d", q)
+					if q%2 == 0 {
+						text += fmt.Sprintf(" of %d", a)
+					}
+					got, err := m.Generate(t.Context(), ask(text), func(model.Delta) {})
+					if err != nil || got.Message.Text != "re: "+text {
+						t.Errorf("%q gives %+v %v", text, got, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	all(rec.Wrap(echo{}))
+	p := play(t, out.Bytes())
+	all(p)
+	if _, err := p.Generate(t.Context(), ask("question 1"), nil); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("an answer was left: %v", err)
 	}
 }
