@@ -167,7 +167,11 @@ func (c *collector) add(d model.Delta) {
 		c.open = append(c.open, d.Call.Input...)
 	}
 	if r := d.Retry; r != nil {
-		c.begin(delta{Retry: &retry{Attempt: r.Attempt, Of: r.Of, WaitMS: r.Wait.Milliseconds(), Error: wireError(r.Err)}})
+		why := wireError(r.Err)
+		if why == nil {
+			why = &failure{Kind: api.KindUnavailable, Message: "no reason was given"}
+		}
+		c.begin(delta{Retry: &retry{Attempt: r.Attempt, Of: r.Of, WaitMS: r.Wait.Milliseconds(), Error: *why}})
 	}
 }
 

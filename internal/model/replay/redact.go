@@ -155,7 +155,7 @@ func (r *Redactor) scrub(e *exchange) {
 			scrubCall(d.Call, text)
 		}
 		if d.Retry != nil {
-			fail(d.Retry.Error)
+			fail(&d.Retry.Error)
 		}
 	}
 	if e.Response != nil {

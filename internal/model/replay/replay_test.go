@@ -101,6 +101,7 @@ func TestReplayAnswersAsTheModelDid(t *testing.T) {
 			deltas: []model.Delta{
 				{Text: "half"},
 				{Retry: &model.Retry{Attempt: 1, Of: 3, Wait: 250 * time.Millisecond, Err: api.Errorf(api.KindUnavailable, "overloaded").WithHint("wait")}},
+				{Retry: &model.Retry{Attempt: 2, Of: 3, Err: api.Errorf(api.KindInternal, "odd")}},
 				{Text: "whole"},
 			},
 			resp: says("whole"),

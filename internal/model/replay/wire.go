@@ -85,10 +85,10 @@ type delta struct {
 }
 
 type retry struct {
-	Attempt int      `json:"attempt"`
-	Of      int      `json:"of"`
-	WaitMS  int64    `json:"waitMs"`
-	Error   *failure `json:"error,omitempty"`
+	Attempt int     `json:"attempt"`
+	Of      int     `json:"of"`
+	WaitMS  int64   `json:"waitMs"`
+	Error   failure `json:"error"`
 }
 
 type response struct {
@@ -157,15 +157,14 @@ func (d delta) model() model.Delta {
 		out.Call = &c
 	}
 	if d.Retry != nil {
-		out.Retry = &model.Retry{Attempt: d.Retry.Attempt, Of: d.Retry.Of, Wait: time.Duration(d.Retry.WaitMS) * time.Millisecond}
-		if d.Retry.Error != nil {
-			out.Retry.Err = d.Retry.Error.err()
+		out.Retry = &model.Retry{
+			Attempt: d.Retry.Attempt, Of: d.Retry.Of, Wait: time.Duration(d.Retry.WaitMS) * time.Millisecond, Err: d.Retry.Error.err(),
 		}
 	}
 	return out
 }
 
-func (f *failure) err() error { return &api.Error{Kind: f.Kind, Message: f.Message, Hint: f.Hint} }
+func (f failure) err() error { return &api.Error{Kind: f.Kind, Message: f.Message, Hint: f.Hint} }
 
 // check says what keeps a line from being one that a recorder wrote.
 func (e *exchange) check() error {
@@ -186,7 +185,7 @@ func (e *exchange) check() error {
 		if (d.Text != "") == (d.Call != nil) && d.Retry == nil || d.Retry != nil && (d.Text != "" || d.Call != nil) {
 			return errors.New("a delta is not one thing")
 		}
-		if r := d.Retry; r != nil && (r.Attempt < 0 || r.WaitMS < 0 || r.Error != nil && !knownKind(r.Error.Kind)) {
+		if r := d.Retry; r != nil && (r.Attempt < 0 || r.WaitMS < 0 || !knownKind(r.Error.Kind)) {
 			return errors.New("a retry makes no sense")
 		}
 	}
