@@ -91,7 +91,7 @@ func (r roles) model(name string) (model.Model, error) {
 	if name == "" {
 		name = defaultModel
 	}
-	return r.models.find(name)
+	return r.models.open(name)
 }
 
 // Plan implements the door's Roles.

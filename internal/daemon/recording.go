@@ -22,7 +22,7 @@ func secrets(environ []string) []string {
 		name, value, _ := strings.Cut(e, "=")
 		name = strings.ToUpper(name)
 		for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"} {
-			if strings.HasSuffix(name, end) && value != "" {
+			if value = strings.TrimSpace(value); value != "" && strings.HasSuffix(name, end) {
 				out = append(out, value)
 			}
 		}
@@ -59,6 +59,14 @@ func (r recording) Close() error { return errors.Join(r.file.Sync(), r.file.Clos
 
 // Discard implements task.Recording.
 func (r recording) Discard() error { return errors.Join(r.file.Close(), os.Remove(r.file.Name())) }
+
+// open finds a model, or the recording that the name leads to.
+func (c catalogue) open(name string) (model.Model, error) {
+	if path, ok := strings.CutPrefix(name, replay.Prefix); ok {
+		return player(path)
+	}
+	return c.find(name)
+}
 
 // player opens a recording to answer from it.
 func player(path string) (model.Model, error) {

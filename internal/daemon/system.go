@@ -18,7 +18,6 @@ import (
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline"
-	"hortus.dev/internal/model/replay"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
@@ -215,7 +214,7 @@ func (s *System) build() error {
 	})
 	s.onClose(s.sandboxes.Close)
 	s.tasks = task.New(task.Config{
-		Store: rows{s.db}, Log: s.events, Model: s.models.find, Record: record, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
+		Store: rows{s.db}, Log: s.events, Model: s.models.open, Record: record, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
 		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of,
 		Dir:   s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
@@ -292,9 +291,6 @@ func (s *System) Close(ctx context.Context) error {
 type catalogue []model.Model
 
 func (c catalogue) find(name string) (model.Model, error) {
-	if path, ok := strings.CutPrefix(name, replay.Prefix); ok {
-		return player(path)
-	}
 	var names []string
 	for _, m := range c {
 		if m.Name() == name {
@@ -302,5 +298,5 @@ func (c catalogue) find(name string) (model.Model, error) {
 		}
 		names = append(names, m.Name())
 	}
-	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint("this build has: %s, and %sFILE for a recording", strings.Join(names, ", "), replay.Prefix)
+	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint("this build has: %s", strings.Join(names, ", "))
 }
