@@ -37,13 +37,13 @@ const (
 	EventTaskStarted  EventType = "task.started"     // {}
 	EventPlan         EventType = "task.plan"        // ExecutionPlan
 	EventCode         EventType = "task.code"        // AttemptEvent with Artifact
+	EventEscalation   EventType = "task.escalation"  // EscalationEvent: a role moves to the larger model
 	EventAttempt      EventType = "task.attempt"     // AttemptEvent: it starts in a sandbox
 	EventPhase        EventType = "task.phase"       // PhaseEvent: install or run begins
 	EventOutput       EventType = "task.output"      // OutputEvent
 	EventResult       EventType = "task.result"      // AttemptEvent with Result
 	EventDiagnosis    EventType = "task.diagnosis"   // AttemptEvent with Diagnosis
 	EventModel        EventType = "task.model"       // ModelEvent: one call ended
-	EventEscalation   EventType = "task.escalation"  // EscalationEvent
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
@@ -87,17 +87,6 @@ type ModelEvent struct {
 	MS    int64  `json:"ms"`
 	Usage Usage  `json:"usage,omitzero"`
 	Error string `json:"error,omitempty"`
-}
-
-// EscalationEvent says that a role moves to the larger model, and why. It stays
-// there until the task ends. Attempt is 0 before the first.
-type EscalationEvent struct {
-	Attempt int    `json:"attempt,omitempty"`
-	Of      int    `json:"of,omitempty"`
-	Role    string `json:"role"`
-	From    string `json:"from"`
-	To      string `json:"to"`
-	Why     string `json:"why"`
 }
 
 // SandboxStateEvent says that a sandbox changed its state.

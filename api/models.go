@@ -23,3 +23,14 @@ type RoleCalls struct {
 	MS     int64 `json:"ms"`
 	Usage  Usage `json:"usage,omitzero"`
 }
+
+// EscalationEvent says that a role moves to the larger model, and why. It stays
+// there until the task ends. Attempt is 0 before the first.
+type EscalationEvent struct {
+	Attempt int    `json:"attempt,omitempty"`
+	Of      int    `json:"of,omitempty"`
+	Role    string `json:"role"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Why     string `json:"why"`
+}
