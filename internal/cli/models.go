@@ -99,8 +99,8 @@ func (m modelNames) of(names ...string) string {
 	return m.all
 }
 
-// showModels says in a line which role has which model.
-func showModels(m api.Models) string {
+// modelsOf says in a line which role has which model.
+func modelsOf(m api.Models) string {
 	var out []string
 	for _, r := range []struct{ role, name string }{{"planner", m.Planner}, {"coder", m.Coder}, {"debugger", m.Debugger}, {"large", m.Large}} {
 		if r.name != "" {

@@ -162,7 +162,7 @@ func (p *progress) event(e api.Event) {
 	case api.EventTaskCreated:
 		var t api.Task
 		if json.Unmarshal(e.Data, &t) == nil && t.Models != (api.Models{}) {
-			p.say("models: " + showModels(t.Models))
+			p.say("models: " + modelsOf(t.Models))
 		}
 	case api.EventTaskStarted:
 		p.doing("thinking")

@@ -91,7 +91,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "task\t%s\nstate\t%s\nrequest\t%s\n", clean(string(t.ID)), stateOf(t), clean(requestOf(t)))
 	if t.Models != (api.Models{}) {
-		fmt.Fprintf(w, "models\t%s\n", clean(showModels(t.Models)))
+		fmt.Fprintf(w, "models\t%s\n", clean(modelsOf(t.Models)))
 	} else {
 		fmt.Fprintf(w, "model\t%s\n", clean(t.Model))
 	}
