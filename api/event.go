@@ -37,6 +37,7 @@ const (
 	EventTaskStarted  EventType = "task.started"     // {}
 	EventPlan         EventType = "task.plan"        // ExecutionPlan
 	EventCode         EventType = "task.code"        // AttemptEvent with Artifact
+	EventEscalation   EventType = "task.escalation"  // EscalationEvent: a role moves to the larger model
 	EventAttempt      EventType = "task.attempt"     // AttemptEvent: it starts in a sandbox
 	EventPhase        EventType = "task.phase"       // PhaseEvent: install or run begins
 	EventOutput       EventType = "task.output"      // OutputEvent

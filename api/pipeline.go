@@ -121,10 +121,15 @@ type ExecutionResult struct {
 	StderrBytes int64  `json:"stderrBytes"`
 	// Category is set when OK is false.
 	Category Category `json:"category,omitempty"`
+	// Missing names what was not there: the package of a missing import, or the
+	// command that was not found. It is the program's own word, and bounded.
+	Missing string `json:"missing,omitempty"`
 	// Detail says in a sentence what was wrong, when it was not the exit code.
-	Detail      string    `json:"detail,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	// CreateMS is the time until the sandbox was there, in milliseconds.
+	CreateMS    int64     `json:"createMs,omitempty"`
 	InstallMS   int64     `json:"installMs,omitempty"`
-	RunMS       int64     `json:"runMs"`
+	RunMS       int64     `json:"runMs,omitempty"`
 	Sandbox     SandboxID `json:"sandbox,omitempty"`
 	Isolation   string    `json:"isolation,omitempty"`
 	OutputFiles []File    `json:"outputFiles,omitempty"`

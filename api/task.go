@@ -39,8 +39,15 @@ type CreateTask struct {
 	Artifact *CodeArtifact `json:"artifact,omitempty"`
 	// Replay runs the same artifact of an earlier task again, exactly.
 	Replay *Replay `json:"replay,omitempty"`
-	// Model names the model; "offline" is the default.
-	Model string `json:"model,omitempty"`
+	// Model names the model of all roles; "offline" is the default. Models
+	// names others for some of them.
+	Model  string `json:"model,omitempty"`
+	Models Models `json:"models,omitzero"`
+	// Record is where the daemon writes down every exchange with the models: the
+	// absolute path of a file that is not there yet. Like the path of a model
+	// "replay:PATH" it is of the daemon's machine and for its own user: a door
+	// that serves anybody else refuses both.
+	Record string `json:"record,omitempty"`
 	// Attempts bounds the passes; default and most are 3 and 10.
 	Attempts int `json:"attempts,omitempty"`
 	// InstallTimeoutMS and RunTimeoutMS bound one pass; the defaults are 120 s
@@ -69,11 +76,14 @@ const (
 
 // Task is the stored record of a request.
 type Task struct {
-	ID        TaskID         `json:"id"`
-	State     TaskState      `json:"state"`
-	Outcome   Outcome        `json:"outcome,omitempty"`
-	Create    CreateTask     `json:"create"`
+	ID      TaskID     `json:"id"`
+	State   TaskState  `json:"state"`
+	Outcome Outcome    `json:"outcome,omitempty"`
+	Create  CreateTask `json:"create"`
+	// Model is that of the Coder. Where not all roles have the same one, Models
+	// names them all.
 	Model     string         `json:"model"`
+	Models    Models         `json:"models,omitzero"`
 	Plan      *ExecutionPlan `json:"plan,omitempty"`
 	Attempts  []Attempt      `json:"attempts,omitempty"`
 	Owner     OwnerID        `json:"owner,omitempty"`
@@ -84,6 +94,9 @@ type Task struct {
 	Question  string `json:"question,omitempty"`
 	Error     *Error `json:"error,omitempty"`
 	Usage     Usage  `json:"usage,omitzero"`
+	// Calls says which role asked which model, in the order of their first calls.
+	// It is empty until the task is done, and where the task was lost.
+	Calls []RoleCalls `json:"calls,omitempty"`
 	// Receipt says what a canceled task had finished and what it skipped.
 	Receipt *Receipt `json:"receipt,omitempty"`
 }

@@ -43,6 +43,17 @@ func (c *Client) Tasks(ctx context.Context, limit int) ([]api.Task, error) {
 	return out, c.query(ctx, http.MethodGet, "/v1/tasks", q, nil, &out)
 }
 
+// TaskStats says what the tasks since an instant came to; the zero time means all
+// that are stored.
+func (c *Client) TaskStats(ctx context.Context, since time.Time) (api.TaskStats, error) {
+	q := url.Values{}
+	if !since.IsZero() {
+		q.Set("since", since.UTC().Format(time.RFC3339Nano))
+	}
+	var out api.TaskStats
+	return out, c.query(ctx, http.MethodGet, "/v1/stats", q, nil, &out)
+}
+
 // CancelTask stops a task and returns it when it is done, with its receipt.
 func (c *Client) CancelTask(ctx context.Context, id api.TaskID) (api.Task, error) {
 	var out api.Task

@@ -74,7 +74,9 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		ttl := max(api.DefaultTTL, install+run+time.Minute)
 		req.TTLMS = min(ttl, api.MaxTTL).Milliseconds()
 	}
+	asked := time.Now()
 	box, err := e.cfg.Sandboxes.Create(ctx, req)
+	res.CreateMS = time.Since(asked).Milliseconds()
 	if err != nil {
 		return res, err
 	}
@@ -109,6 +111,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			fill(&res, chatter, errs)
 			if err == nil {
 				res.Category = observe.Categorize(api.PhaseInstall, ex.Exit, res.Stderr)
+				res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
 			}
 			return res, err
 		}
@@ -122,6 +125,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 	}
 	if ex.Exit.Code != 0 || ex.Exit.Cause != "" {
 		res.Category = observe.Categorize(api.PhaseRun, ex.Exit, res.Stderr)
+		res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
 		return res, nil
 	}
 	return e.verify(ctx, box, p.Artifact, res, out)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/model"
 )
 
 // Config is what a pipeline is made of. Planner and Coder may be nil where only
@@ -20,6 +21,9 @@ type Config struct {
 	// Ready says, once the plan is known and before anything is written, what
 	// keeps programs of its language from running here. It may be nil.
 	Ready func(ctx context.Context, l api.Language) error
+	// Large is the model that a role moves to when its own gets no further; nil
+	// for none.
+	Large model.Model
 	// Attempts bounds the passes; zero means api.DefaultAttempts.
 	Attempts int
 	Emit     Emitter
@@ -80,8 +84,9 @@ func New(cfg Config) *Pipeline {
 // outcome: verified, needs_human, declined, canceled or failed.
 func (p *Pipeline) Run(ctx context.Context, sentence string) Report {
 	p.steps.todo("plan", "code", "run")
-	plan, used, err := p.cfg.Planner.Plan(ctx, api.PlanRequest{Sentence: sentence})
-	p.rep.Usage = p.rep.Usage.Add(used)
+	plan, err := insist(ctx, p, &p.cfg.Planner.role, 0, func() (api.ExecutionPlan, api.Usage, error) {
+		return p.cfg.Planner.Plan(ctx, api.PlanRequest{Sentence: sentence})
+	})
 	if err != nil {
 		return p.fail(ctx, err)
 	}
@@ -96,8 +101,9 @@ func (p *Pipeline) Run(ctx context.Context, sentence string) Report {
 			return p.fail(ctx, err)
 		}
 	}
-	first, used, err := p.cfg.Coder.Code(ctx, plan)
-	p.rep.Usage = p.rep.Usage.Add(used)
+	first, err := insist(ctx, p, &p.cfg.Coder.role, 0, func() (api.CodeArtifact, api.Usage, error) {
+		return p.cfg.Coder.Code(ctx, plan)
+	})
 	if err != nil {
 		return p.fail(ctx, err)
 	}
@@ -180,8 +186,10 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 	if p.cfg.Debugger == nil {
 		return observed(*att.Result), nil
 	}
-	diag, used, err := p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before})
-	p.rep.Usage = p.rep.Usage.Add(used)
+	p.consider(ctx, att)
+	diag, err := insist(ctx, p, &p.cfg.Debugger.role, att.N, func() (api.Diagnosis, api.Usage, error) {
+		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before})
+	})
 	if kind := api.KindOf(err); kind == api.KindDeclined || kind == api.KindInvalid {
 		// A Debugger without an answer leaves the failure to a person.
 		why := err.Error()

@@ -72,6 +72,10 @@ func NewDebugger(m model.Model, emit Emitter, install, run time.Duration) *Debug
 // Diagnose explains a failure. The diagnosis holds an artifact that nobody tried
 // yet, or a question for a person.
 func (d *Debugger) Diagnose(ctx context.Context, req api.DebugRequest) (api.Diagnosis, api.Usage, error) {
+	// Where and how fast it ran is different each time and explains nothing: two
+	// runs that failed alike ask the same question.
+	req.Result.Sandbox, req.Result.Isolation = "", ""
+	req.Result.CreateMS, req.Result.InstallMS, req.Result.RunMS = 0, 0, 0
 	diag, used, err := ask(ctx, d.role, req, func(diag *api.Diagnosis) error {
 		if !slices.Contains(categories[:], diag.Category) {
 			return api.Errorf(api.KindInvalid, "category %q is not known", clip(string(diag.Category), 64))

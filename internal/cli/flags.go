@@ -67,7 +67,7 @@ type taskFlags struct {
 	Keep           bool     `help:"Leave the last attempt's sandbox alive until its time is up."`
 }
 
-// modelFlag names the model.
+// modelFlag names the models.
 type modelFlag struct {
-	Model string `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that plans and writes; offline needs no network."`
+	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that plans and writes; offline needs no network, replay:FILE answers from a recording. planner=NAME,coder=NAME,debugger=NAME,large=NAME names one for each role."`
 }

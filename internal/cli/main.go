@@ -55,6 +55,7 @@ type grammar struct {
 	Debug   debugCmd   `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
 	Sandbox sandboxCmd `cmd:"" help:"Make and use sandboxes."`
 	Task    taskCmd    `cmd:"" help:"Look at earlier requests and run them again."`
+	Stats   statsCmd   `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor  doctorCmd  `cmd:"" help:"Show what this host can do, and why not where it cannot."`
 	Bench   benchCmd   `cmd:"" help:"Measure this host."`
 	Version versionCmd `cmd:"" help:"Show the version."`

@@ -159,6 +159,11 @@ func (p *progress) paint(colour, text string) string {
 func (p *progress) event(e api.Event) {
 	var at api.AttemptEvent
 	switch e.Type {
+	case api.EventTaskCreated:
+		var t api.Task
+		if json.Unmarshal(e.Data, &t) == nil && t.Models != (api.Models{}) {
+			p.say("models: " + modelsOf(t.Models))
+		}
 	case api.EventTaskStarted:
 		p.doing("thinking")
 	case api.EventPlan:
@@ -170,6 +175,11 @@ func (p *progress) event(e api.Event) {
 		var m api.ModelEvent
 		if json.Unmarshal(e.Data, &m) == nil && m.Error != "" {
 			p.line(clean(m.Role), 0, 0, yellow, m.Model+": "+m.Error)
+		}
+	case api.EventEscalation:
+		var x api.EscalationEvent
+		if json.Unmarshal(e.Data, &x) == nil {
+			p.escalation(x)
 		}
 	case api.EventPhase:
 		var ph api.PhaseEvent

@@ -25,7 +25,7 @@ func (c *planCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	plan, err := cl.Plan(ctx, c.Model, api.PlanRequest{Sentence: strings.TrimSpace(sentence)})
+	plan, err := cl.Plan(ctx, c.Model.of(c.Model.by.Planner), api.PlanRequest{Sentence: strings.TrimSpace(sentence)})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *codeCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	artifact, err := cl.Code(ctx, c.Model, plan)
+	artifact, err := cl.Code(ctx, c.Model.of(c.Model.by.Coder), plan)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (c *debugCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	diagnosis, err := cl.Debug(ctx, c.Model, req)
+	diagnosis, err := cl.Debug(ctx, c.Model.of(c.Model.by.Debugger, c.Model.by.Coder), req)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http/httptrace"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 type runCmd struct {
 	Sentence string `arg:"" help:"What is wanted; - reads it from stdin."`
 	Attempts *int   `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Passes at most, 1 to 10 (default 3)."`
+	Record   string `placeholder:"FILE" help:"Write down every exchange with the models, without secrets, for --model replay:FILE."`
 	modelFlag
 	taskFlags
 	boxFlags
@@ -36,7 +38,14 @@ func (c *runCmd) Run(ctx runContext, a *app) error {
 	if sentence = strings.TrimSpace(sentence); sentence == "" {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
 	}
-	req := api.CreateTask{Request: sentence, Model: c.Model}
+	req := api.CreateTask{Request: sentence, Model: c.Model.all, Models: c.Model.by}
+	if c.Record != "" {
+		abs, err := filepath.Abs(c.Record)
+		if err != nil {
+			return api.Errorf(api.KindInvalid, "--record: %w", err)
+		}
+		req.Record = abs
+	}
 	if c.Attempts != nil {
 		if req.Attempts = *c.Attempts; req.Attempts < 1 || req.Attempts > api.MaxAttempts {
 			return api.Errorf(api.KindInvalid, "--attempts: %d is not between 1 and %d", req.Attempts, api.MaxAttempts)

@@ -89,8 +89,16 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 		return a.json(t)
 	}
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "task\t%s\nstate\t%s\nrequest\t%s\nmodel\t%s\ncreated\t%s\n", clean(string(t.ID)), stateOf(t),
-		clean(requestOf(t)), clean(t.Model), t.CreatedAt.Format(time.RFC3339))
+	fmt.Fprintf(w, "task\t%s\nstate\t%s\nrequest\t%s\n", clean(string(t.ID)), stateOf(t), clean(requestOf(t)))
+	if t.Models != (api.Models{}) {
+		fmt.Fprintf(w, "models\t%s\n", clean(modelsOf(t.Models)))
+	} else {
+		fmt.Fprintf(w, "model\t%s\n", clean(t.Model))
+	}
+	if t.Create.Record != "" {
+		fmt.Fprintf(w, "recording\t%s\n", clean(t.Create.Record))
+	}
+	fmt.Fprintf(w, "created\t%s\n", t.CreatedAt.Format(time.RFC3339))
 	if !t.EndedAt.IsZero() {
 		fmt.Fprintf(w, "took\t%s\n", showDuration(t.EndedAt.Sub(t.CreatedAt)))
 	}

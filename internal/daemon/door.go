@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"io"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
@@ -10,6 +11,7 @@ import (
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/tally"
 )
 
 // doorSandboxes gives the door the manager in the door's words.
@@ -51,6 +53,16 @@ func (d doorTasks) List(ctx context.Context, limit int) ([]api.Task, error) {
 	return d.s.db.Tasks(ctx, store.TaskFilter{Limit: limit, WithAttempts: true})
 }
 
+// Stats implements the door's Tasks.
+func (d doorTasks) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
+	y := tally.New(since)
+	err := d.s.db.WalkTasks(ctx, store.TaskFilter{Since: since, WithAttempts: true}, func(t api.Task) error {
+		y.Add(t)
+		return nil
+	})
+	return y.Stats(), err
+}
+
 // Find implements the door's Tasks.
 func (d doorTasks) Find(ctx context.Context, prefix string) (api.TaskID, error) {
 	return d.s.db.FindTask(ctx, prefix)
@@ -79,7 +91,7 @@ func (r roles) model(name string) (model.Model, error) {
 	if name == "" {
 		name = defaultModel
 	}
-	return r.models.find(name)
+	return r.models.open(name)
 }
 
 // Plan implements the door's Roles.

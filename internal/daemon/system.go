@@ -216,7 +216,7 @@ func (s *System) build() error {
 	s.onClose(s.sandboxes.Close)
 	s.shelf = &shelf{file: s.dir.path("inventory.json"), templates: shown, sandboxes: s.sandboxes, debian: isDebian("/")}
 	s.tasks = task.New(task.Config{
-		Store: rows{s.db}, Log: s.events, Model: s.models.find, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
+		Store: rows{s.db}, Log: s.events, Model: s.models.open, Record: record, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
 		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of,
 		Dir:   s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})

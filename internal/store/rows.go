@@ -40,7 +40,9 @@ type TaskFilter struct {
 	Owner  api.OwnerID
 	// NotOwner leaves out the tasks of one owner; those without any stay.
 	NotOwner api.OwnerID
-	Limit    int // the most rows; 0 means all
+	// Since leaves out the tasks that were created before.
+	Since time.Time
+	Limit int // the most rows; 0 means all
 	// WithAttempts reads each task's attempts too.
 	WithAttempts bool
 }

@@ -41,8 +41,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 		case !utf8.ValidString(req.Request):
 			return invalid("the sentence is not UTF-8")
 		}
-	} else if req.Model != "" {
-		return invalid("a model was named, but running a program that is there already asks none")
+	}
+	if err := checkModels(req); err != nil {
+		return req, err
 	}
 	if req.Artifact != nil {
 		if err := artifact.Validate(*req.Artifact); err != nil {

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"hortus.dev/api"
@@ -16,6 +17,7 @@ type emitter struct {
 
 	mu    sync.Mutex
 	ended bool
+	calls []api.RoleCalls
 }
 
 func (e *Engine) emitter(id api.TaskID) *emitter {
@@ -28,8 +30,34 @@ func (m *emitter) Emit(ctx context.Context, t api.EventType, data any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.ended {
+		if ev, ok := data.(api.ModelEvent); ok {
+			m.count(ev)
+		}
 		m.append(ctx, t, data)
 	}
+}
+
+// count sums the calls by role and model.
+func (m *emitter) count(ev api.ModelEvent) {
+	i := slices.IndexFunc(m.calls, func(c api.RoleCalls) bool { return c.Role == ev.Role && c.Model == ev.Model })
+	if i < 0 {
+		i = len(m.calls)
+		m.calls = append(m.calls, api.RoleCalls{Role: ev.Role, Model: ev.Model})
+	}
+	c := &m.calls[i]
+	c.Calls++
+	c.MS += ev.MS
+	c.Usage = c.Usage.Add(ev.Usage)
+	if ev.Error != "" {
+		c.Errors++
+	}
+}
+
+// roleCalls gives the sums so far.
+func (m *emitter) roleCalls() []api.RoleCalls {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.calls)
 }
 
 func (m *emitter) finish(ctx context.Context, t api.Task) {

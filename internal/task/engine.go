@@ -29,13 +29,16 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what an engine is made of. All fields but Tools, Check, Now and Logger must be set.
+// Config is what an engine is made of. All fields but Record, Tools, Check, Now and Logger must be set.
 type Config struct {
 	Store Store
 	Log   Log
 	// Model finds a model by its name; KindNotFound or KindInvalid, with a
 	// hint, for one that is not there.
-	Model     func(name string) (model.Model, error)
+	Model func(name string) (model.Model, error)
+	// Record begins a recording at a path that holds nothing yet; models are the
+	// models' names by role. Nil refuses every request for one.
+	Record    func(path string, models map[string]string) (Recording, error)
 	Sandboxes agent.Sandboxes
 	// Tools lists the programs that the sandboxes of a request would have. It
 	// may be nil: then a missing interpreter is found by running.
@@ -93,32 +96,43 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 			return api.Task{}, err
 		}
 	}
-	var m model.Model
-	name := ""
-	if req.Request != "" {
-		if m, err = e.cfg.Model(req.Model); err != nil {
-			return api.Task{}, err
-		}
-		name = m.Name()
-	}
 	program, err := e.program(ctx, req)
 	if err != nil {
 		return api.Task{}, err
 	}
 	t := api.Task{
-		ID: api.NewTaskID(), State: api.TaskPending, Create: req, Model: name,
+		ID: api.NewTaskID(), State: api.TaskPending, Create: req,
 		Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
+	}
+	var ms models
+	if req.Request != "" {
+		if ms, err = e.models(req); err != nil {
+			return api.Task{}, err
+		}
+		t.Model, t.Models = ms.coder.Name(), ms.names()
+		if err := e.record(req, &ms); err != nil {
+			return api.Task{}, err
+		}
+	}
+	discard := func() {
+		if ms.recording != nil {
+			if err := ms.recording.Discard(); err != nil {
+				e.cfg.Logger.Error("discard recording", "task", t.ID, "err", err)
+			}
+		}
 	}
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &running{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID)}
 	if err := e.enter(t.ID, r); err != nil {
 		cancel()
+		discard()
 		return api.Task{}, err
 	}
 	// A caller who goes away must not leave it in doubt whether the row is there.
 	if err := e.cfg.Store.InsertTask(context.WithoutCancel(ctx), t); err != nil {
 		cancel()
+		discard()
 		e.leave(t.ID, r)
 		return api.Task{}, err
 	}
@@ -126,7 +140,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	go func() {
 		defer e.leave(t.ID, r)
 		defer cancel()
-		e.run(life, t, m, program, r)
+		e.run(life, t, ms, program, r)
 	}()
 	return t, nil
 }

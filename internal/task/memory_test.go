@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline"
+	"hortus.dev/internal/model/replay"
 	"hortus.dev/internal/task"
 )
 
@@ -146,13 +148,26 @@ func newEngine(t *testing.T, change ...func(*task.Config)) (*task.Engine, *memor
 		t.Fatal(err)
 	}
 	mem, boxes := newMemory(), agenttest.NewLocaldir(t)
+	change = append([]func(*task.Config){func(cfg *task.Config) { cfg.Record = record }}, change...)
+	return engineWith(t, mem, boxes, []model.Model{off}, change...), mem, boxes
+}
+
+// engineWith makes an engine on a memory that has some models, and whatever is
+// recorded.
+func engineWith(t *testing.T, mem *memory, boxes *agenttest.Localdir, models []model.Model, change ...func(*task.Config)) *task.Engine {
+	t.Helper()
 	cfg := task.Config{
 		Store: mem, Log: mem, Sandboxes: boxes, Dir: t.TempDir(), Owner: api.NewOwnerID(),
 		Model: func(name string) (model.Model, error) {
-			if name != offline.Name {
-				return nil, api.Errorf(api.KindInvalid, "no model %q", name)
+			for _, m := range models {
+				if m.Name() == name {
+					return m, nil
+				}
 			}
-			return off, nil
+			if path, ok := strings.CutPrefix(name, replay.Prefix); ok {
+				return player(path)
+			}
+			return nil, api.Errorf(api.KindInvalid, "no model %q", name)
 		},
 	}
 	for _, c := range change {
@@ -164,5 +179,5 @@ func newEngine(t *testing.T, change ...func(*task.Config)) (*task.Engine, *memor
 			t.Error(err)
 		}
 	})
-	return e, mem, boxes
+	return e
 }

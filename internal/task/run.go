@@ -7,32 +7,40 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/model"
 )
 
 // storeTimeout bounds the writes that end a task.
 const storeTimeout = 30 * time.Second
 
 // run is the life of one task, from its start to its last event.
-func (e *Engine) run(ctx context.Context, t api.Task, m model.Model, program *api.CodeArtifact, r *running) {
-	rep := e.pipeline(ctx, &t, m, program, r.log)
+func (e *Engine) run(ctx context.Context, t api.Task, ms models, program *api.CodeArtifact, r *running) {
+	rep := e.pipeline(ctx, &t, ms, program, r.log)
+	if ms.recording != nil {
+		// Before the task is done: whoever waits for it finds the whole recording.
+		if err := ms.recording.Close(); err != nil {
+			e.cfg.Logger.Error("close recording", "task", t.ID, "err", err)
+		}
+	}
 	t.State, t.Outcome = api.TaskDone, rep.Outcome
 	t.Plan, t.Attempts = rep.Plan, rep.Attempts
 	t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
 	t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
+	t.Calls = r.log.roleCalls()
 	t.EndedAt = e.cfg.Now().UTC()
 	e.finish(ctx, t, r.log)
 }
 
+// bounds are the longest times of one pass.
+type bounds struct{ install, run time.Duration }
+
 // pipeline runs the roles. A defect in one of them ends this task alone.
-func (e *Engine) pipeline(ctx context.Context, t *api.Task, m model.Model, program *api.CodeArtifact, log *emitter) (rep agent.Report) {
+func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, program *api.CodeArtifact, log *emitter) (rep agent.Report) {
 	c := t.Create
-	install := time.Duration(c.InstallTimeoutMS) * time.Millisecond
-	run := time.Duration(c.RunTimeoutMS) * time.Millisecond
+	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
 	box := c.Sandbox
 	box.Task = t.ID
 	exec := agent.NewExecutor(agent.ExecutorConfig{
-		Sandboxes: e.cfg.Sandboxes, Sandbox: box, InstallTimeout: install, RunTimeout: run, Keep: c.Keep, Emit: log,
+		Sandboxes: e.cfg.Sandboxes, Sandbox: box, InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
 	})
 	defer func() {
 		if v := recover(); v != nil {
@@ -56,9 +64,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, m model.Model, progr
 		return agent.New(cfg).RunArtifact(ctx, *program)
 	}
 	cfg.Ready = func(ctx context.Context, l api.Language) error { return e.ready(ctx, c.Sandbox, l) }
-	cfg.Planner = agent.NewPlanner(m, log)
-	cfg.Coder = agent.NewCoder(m, log, install, run)
-	cfg.Debugger = agent.NewDebugger(m, log, install, run)
+	ms.into(&cfg, log, b)
 	return agent.New(cfg).Run(ctx, c.Request)
 }
 

@@ -17,6 +17,13 @@ func FuzzCategorize(f *testing.F) {
 				t.Error("a failure without a category")
 			}
 		}
+		for _, category := range []api.Category{api.CategoryImport, api.CategoryCommand} {
+			for _, lang := range []api.Language{api.Python, api.JavaScript} {
+				if name := Missing(lang, category, stderr); len(name) > maxName || name != "" && !plainName.MatchString(name) {
+					t.Errorf("missing %q", name)
+				}
+			}
+		}
 		c := &Capture{}
 		if _, err := c.Write([]byte(stderr)); err != nil {
 			t.Fatal(err)

@@ -48,6 +48,7 @@ type Tasks interface {
 	Find(ctx context.Context, prefix string) (api.TaskID, error)
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
+	Stats(ctx context.Context, since time.Time) (api.TaskStats, error)
 }
 
 // Roles asks each role of the pipeline alone.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -43,6 +44,18 @@ func (d *door) taskRoutes(mux *http.ServeMux) {
 		if v == nil {
 			v = []api.Task{}
 		}
+		reply(w, v, err)
+	})
+	mux.HandleFunc("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) {
+		var since time.Time
+		if s := r.URL.Query().Get("since"); s != "" {
+			var err error
+			if since, err = time.Parse(time.RFC3339Nano, s); err != nil {
+				fail(w, api.Errorf(api.KindInvalid, "since %.40q is not an instant of RFC 3339", s))
+				return
+			}
+		}
+		v, err := d.Tasks.Stats(r.Context(), since)
 		reply(w, v, err)
 	})
 	d.onTask(mux, "GET "+one, func(w http.ResponseWriter, r *http.Request, id api.TaskID) {

@@ -93,10 +93,7 @@ func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
 	if err := checkLimit("tasks", f.Limit); err != nil {
 		return nil, err
 	}
-	var w where
-	in(&w, "state", f.States)
-	w.is("owner", string(f.Owner))
-	w.not("owner", string(f.NotOwner))
+	w := taskWhere(f)
 	q, args := w.selectSQL(taskColumns, "task", "created_at DESC, seq DESC", f.Limit)
 	if !f.WithAttempts {
 		return list(ctx, db.read, "tasks", scanTask, q, args...)
@@ -116,6 +113,17 @@ func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
 		}
 	}
 	return all, nil
+}
+
+func taskWhere(f store.TaskFilter) (w where) {
+	in(&w, "state", f.States)
+	w.is("owner", string(f.Owner))
+	w.not("owner", string(f.NotOwner))
+	if !f.Since.IsZero() {
+		w.conds = append(w.conds, "created_at >= ?")
+		w.args = append(w.args, micros(f.Since))
+	}
+	return w
 }
 
 func scanTask(r scanner) (t api.Task, err error) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -77,6 +78,9 @@ func testTaskFilter(t *testing.T, s Store) {
 		{"states", store.TaskFilter{States: []api.TaskState{api.TaskDone, api.TaskPending}}, []api.Task{a, c}},
 		{"owner", store.TaskFilter{Owner: other}, []api.Task{b}},
 		{"not owner", store.TaskFilter{NotOwner: other, WithAttempts: true}, []api.Task{a, c}},
+		{"since", store.TaskFilter{Since: began}, []api.Task{b, a}},
+		{"since later", store.TaskFilter{Since: began.Add(time.Microsecond)}, nil},
+		{"since, of a state", store.TaskFilter{Since: began.Add(-time.Hour), States: []api.TaskState{api.TaskPending}}, []api.Task{c}},
 	} {
 		got, err := s.Tasks(t.Context(), test.f)
 		must(t, err)
@@ -95,4 +99,48 @@ func same[T any](t *testing.T, name string, want, got []T, id func(T) string) {
 	if !slices.Equal(ids(want), ids(got)) {
 		t.Errorf("%s: got %v, want %v", name, ids(got), ids(want))
 	}
+}
+
+func testWalkTasks(t *testing.T, s Store) {
+	// Three instants for many tasks, so that pages end within one.
+	for i := range 47 {
+		k := newTask(t, s, func(k *api.Task) {
+			k.CreatedAt = began.Add(time.Duration(i%3) * time.Second)
+			if i%2 == 0 {
+				k.State = api.TaskDone
+			}
+		})
+		must(t, s.PutAttempt(t.Context(), k.ID, api.Attempt{N: 1, Sandbox: api.NewSandboxID(), StartedAt: began}))
+	}
+	for _, f := range []store.TaskFilter{
+		{}, {WithAttempts: true}, {Limit: 1}, {Limit: 20}, {Limit: 21, WithAttempts: true}, {Limit: 1000},
+		{States: []api.TaskState{api.TaskDone}}, {Since: began.Add(time.Second)}, {Since: began.Add(time.Hour)},
+	} {
+		want, err := s.Tasks(t.Context(), f)
+		must(t, err)
+		var got []api.Task
+		must(t, s.WalkTasks(t.Context(), f, func(k api.Task) error {
+			if (len(k.Attempts) == 1) != f.WithAttempts {
+				t.Errorf("%+v: %d attempts", f, len(k.Attempts))
+			}
+			got = append(got, k)
+			// A task that comes in meanwhile is not for this walk.
+			if len(got) == 1 && f.Limit == 1000 {
+				newTask(t, s, func(k *api.Task) { k.CreatedAt = began.Add(time.Minute) })
+			}
+			return nil
+		}))
+		same(t, "walk", want, got, func(k api.Task) string { return string(k.ID) })
+	}
+	n, enough := 0, errors.New("enough")
+	err := s.WalkTasks(t.Context(), store.TaskFilter{}, func(api.Task) error {
+		if n++; n == 3 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || n != 3 {
+		t.Errorf("went on to %d: %v", n, err)
+	}
+	wantKind(t, s.WalkTasks(t.Context(), store.TaskFilter{Limit: -1}, func(api.Task) error { return nil }), api.KindInvalid)
 }

@@ -31,6 +31,7 @@ type Store interface {
 	UpdateTask(ctx context.Context, t api.Task) error
 	Task(ctx context.Context, id api.TaskID) (api.Task, error)
 	Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
+	WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error
 	FindTask(ctx context.Context, prefix string) (api.TaskID, error)
 	PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error
 
@@ -58,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"SandboxFilter", testSandboxFilter},
 		{"ExecFilter", testExecFilter},
 		{"TaskFilter", testTaskFilter},
+		{"WalkTasks", testWalkTasks},
 		{"Attempts", testAttempts},
 		{"Find", testFind},
 		{"FindAgainstModel", testFindAgainstModel},

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"hortus.dev/api"
+)
+
+// escalate moves a role to the larger model and says so. It is false where there
+// is none, or the role is there already.
+func (p *Pipeline) escalate(ctx context.Context, r *role, attempt int, why string) bool {
+	if p.cfg.Large == nil || r.model.Name() == p.cfg.Large.Name() {
+		return false
+	}
+	p.cfg.Emit.Emit(ctx, api.EventEscalation, api.EscalationEvent{
+		Attempt: attempt, Of: p.cfg.Attempts, Role: r.name, From: r.model.Name(), To: p.cfg.Large.Name(), Why: why,
+	})
+	r.model = p.cfg.Large
+	return true
+}
+
+// insist asks a role, and once more where its model declined or gave nothing
+// usable and there is a larger one. What was used counts either way.
+func insist[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask func() (Out, api.Usage, error)) (Out, error) {
+	for {
+		out, used, err := ask()
+		p.rep.Usage = p.rep.Usage.Add(used)
+		why := ""
+		switch api.KindOf(err) {
+		case api.KindDeclined:
+			why = "it declines"
+		case api.KindInvalid:
+			why = "it gives no usable " + r.output
+		}
+		if why == "" || ctx.Err() != nil || !p.escalate(ctx, r, attempt, why) {
+			return out, err
+		}
+	}
+}
+
+// consider moves the Debugger to the larger model before it is asked about a
+// failure that its own model has shown not to get further with: one that nobody
+// could class, or one that is there again after a correction.
+func (p *Pipeline) consider(ctx context.Context, att *api.Attempt) {
+	c := att.Result.Category
+	if c == api.CategoryUnknown {
+		p.escalate(ctx, &p.cfg.Debugger.role, att.N, "the failure is of no known category")
+		return
+	}
+	for _, before := range p.rep.Attempts[:att.N-1] {
+		if before.Result != nil && before.Result.Category == c {
+			p.escalate(ctx, &p.cfg.Debugger.role, att.N, fmt.Sprintf("the failure %s came again", c))
+			return
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package observe
+
+import (
+	"regexp"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// maxName bounds the name of a package or command, in bytes.
+const maxName = 80
+
+var (
+	pyModule = regexp.MustCompile(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?`)
+	jsModule = regexp.MustCompile(`Cannot find (?:module|package) '([^'\s]+)'`)
+	command  = regexp.MustCompile(`(?m)^(?:\S+: )?(?:line \d+: |\d+: )?([\w.+-]+): (?:command )?not found\s*$`)
+	// plainName is what a package or a command may be called; anything else is
+	// no name but something that a program printed.
+	plainName = regexp.MustCompile(`^@?[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)?$`)
+)
+
+// Missing names what a failure of the category missing_import or
+// command_not_found lacked: a package of the language, or a command. It is empty
+// where stderr does not say.
+func Missing(lang api.Language, category api.Category, stderr string) string {
+	name := ""
+	switch category {
+	case api.CategoryImport:
+		if lang == api.JavaScript {
+			name = jsPackage(last(jsModule, stderr))
+		} else {
+			name, _, _ = strings.Cut(last(pyModule, stderr), ".")
+		}
+	case api.CategoryCommand:
+		name = last(command, stderr)
+	}
+	if len(name) > maxName || !plainName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// jsPackage is the package of what was imported: two parts with a scope, else
+// one. A file of the program is none.
+func jsPackage(path string) string {
+	if strings.HasPrefix(path, ".") || strings.HasPrefix(path, "/") || strings.HasPrefix(path, "file:") || strings.HasPrefix(path, "node:") {
+		return ""
+	}
+	parts := strings.SplitN(path, "/", 3)
+	if strings.HasPrefix(path, "@") {
+		if len(parts) < 2 {
+			return ""
+		}
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
+}
+
+// last is the first group of the last match: an interpreter names at the end
+// what ended the program.
+func last(re *regexp.Regexp, text string) string {
+	all := re.FindAllStringSubmatch(text, -1)
+	if all == nil {
+		return ""
+	}
+	return all[len(all)-1][1]
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// walkPage is how many tasks are read at once: each may hold megabytes.
+const walkPage = 20
+
+// WalkTasks calls use with each task of a filter, newest first, with its attempts
+// if the filter says so, until use fails or ctx ends. It holds few tasks at a
+// time, and no statement is open while use works: tasks that change meanwhile are
+// seen as they are when their turn comes, and those that are new are not seen.
+func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
+	if err := checkLimit("tasks", f.Limit); err != nil {
+		return err
+	}
+	created, seq := int64(math.MaxInt64), int64(math.MaxInt64)
+	for left := f.Limit; ; {
+		n := walkPage
+		if f.Limit > 0 {
+			n = min(n, left)
+		}
+		if n == 0 {
+			return nil
+		}
+		w := taskWhere(f)
+		w.conds = append(w.conds, "(created_at, seq) < (?, ?)")
+		w.args = append(w.args, created, seq)
+		q, args := w.selectSQL(taskColumns+", seq", "task", "created_at DESC, seq DESC", n)
+		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return scanTask(also{r, &seq}) }, q, args...)
+		if err != nil {
+			return err
+		}
+		for _, t := range page {
+			if f.WithAttempts {
+				if t.Attempts, err = attempts(ctx, db.read, t.ID); err != nil {
+					return err
+				}
+			}
+			if err := use(t); err != nil {
+				return err
+			}
+			created = t.CreatedAt.UnixMicro()
+		}
+		if len(page) < n {
+			return nil
+		}
+		left -= len(page)
+	}
+}
+
+// also scans one column more than it is asked for.
+type also struct {
+	scanner
+	last any
+}
+
+// Scan implements scanner.
+func (a also) Scan(to ...any) error { return a.scanner.Scan(append(to, a.last)...) }

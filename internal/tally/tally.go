@@ -1,0 +1,242 @@
+package tally
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Bounds of the names that are kept apart. What comes after them is one name.
+const (
+	maxModels = 100
+	maxNames  = 1000
+	maxName   = 128
+	others    = "(others)"
+)
+
+// replayed begins the name of a model that answers from a recording.
+const replayed = "replay:"
+
+// phases in the order of the work.
+var phases = [...]string{"plan", "code", "create", "install", "run", "debug"}
+
+// phaseOf is the phase in which a role works.
+var phaseOf = map[string]string{"planner": "plan", "coder": "code", "debugger": "debug"}
+
+// wanted is a package of a language, or a command.
+type wanted struct {
+	name string
+	lang api.Language
+}
+
+// Tally adds up tasks. Make one with New.
+type Tally struct {
+	stats    api.TaskStats
+	attempts int // of verified requests
+	phases   map[string]*api.PhaseTime
+	failures map[api.Category]*api.FailureCount
+	models   map[string]*api.ModelUse
+	missing  map[wanted]int
+}
+
+// New makes a tally of the tasks since an instant, which it reports.
+func New(since time.Time) *Tally {
+	return &Tally{
+		stats:    api.TaskStats{Since: since, Outcomes: map[api.Outcome]int{}, Errors: map[api.Kind]int{}},
+		phases:   map[string]*api.PhaseTime{},
+		failures: map[api.Category]*api.FailureCount{},
+		models:   map[string]*api.ModelUse{},
+		missing:  map[wanted]int{},
+	}
+}
+
+// Add counts a task with its attempts.
+func (y *Tally) Add(t api.Task) {
+	y.stats.Tasks++
+	if repeats(t) {
+		y.stats.Replays++
+		return
+	}
+	if t.Create.Request == "" {
+		y.stats.Programs++
+	} else {
+		y.request(t)
+	}
+	if t.Outcome == api.OutcomeFailed && t.Error != nil {
+		y.stats.Errors[t.Error.Kind]++
+	}
+	for _, c := range t.Calls {
+		y.call(c)
+	}
+	failed, lacked := map[api.Category]bool{}, map[wanted]bool{}
+	for _, a := range t.Attempts {
+		if a.Result != nil {
+			y.result(t, a, failed, lacked)
+		}
+	}
+	for w := range lacked {
+		if _, known := y.missing[w]; !known && len(y.missing) >= maxNames {
+			continue
+		}
+		y.missing[w]++
+	}
+}
+
+// repeats says whether a task only did again what was done before.
+func repeats(t api.Task) bool {
+	if t.Create.Replay != nil {
+		return true
+	}
+	for _, name := range []string{t.Model, t.Models.Planner, t.Models.Coder, t.Models.Debugger, t.Models.Large} {
+		if strings.HasPrefix(name, replayed) {
+			return true
+		}
+	}
+	return false
+}
+
+func (y *Tally) request(t api.Task) {
+	y.stats.Requests++
+	if t.State != api.TaskDone {
+		y.stats.Running++
+		return
+	}
+	y.stats.Outcomes[t.Outcome]++
+	if t.Outcome == api.OutcomeVerified {
+		y.attempts += len(t.Attempts)
+	}
+}
+
+func (y *Tally) call(c api.RoleCalls) {
+	if phase := phaseOf[c.Role]; phase != "" {
+		y.spent(phase, c.Calls, c.MS)
+	}
+	name := clip(c.Model)
+	m := y.models[name]
+	if m == nil {
+		if len(y.models) >= maxModels {
+			name = others
+		}
+		if m = y.models[name]; m == nil {
+			m = &api.ModelUse{Model: name}
+			y.models[name] = m
+		}
+	}
+	m.Calls += c.Calls
+	m.Errors += c.Errors
+	m.MS += c.MS
+	m.Usage = m.Usage.Add(c.Usage)
+}
+
+func (y *Tally) spent(phase string, count int, ms int64) {
+	p := y.phases[phase]
+	if p == nil {
+		p = &api.PhaseTime{Phase: phase}
+		y.phases[phase] = p
+	}
+	p.Count += count
+	p.TotalMS += ms
+}
+
+// result counts an attempt that ended. failed and lacked are what the task was
+// counted for already.
+func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, lacked map[wanted]bool) {
+	r := a.Result
+	if r.Phase != api.PhaseCheck {
+		y.spent("create", 1, r.CreateMS)
+	}
+	if a.Artifact.Install != "" && r.Phase != api.PhaseCheck {
+		y.spent("install", 1, r.InstallMS)
+	}
+	if r.Phase == api.PhaseRun || r.Phase == api.PhaseVerify {
+		y.spent("run", 1, r.RunMS)
+	}
+	if r.OK {
+		return
+	}
+	f := y.failures[r.Category]
+	if f == nil {
+		f = &api.FailureCount{Category: r.Category}
+		y.failures[r.Category] = f
+	}
+	f.Attempts++
+	if !failed[r.Category] {
+		failed[r.Category] = true
+		f.Tasks++
+	}
+	switch {
+	case r.Missing != "" && r.Category == api.CategoryCommand:
+		lacked[wanted{name: clip(r.Missing)}] = true
+	case r.Missing != "":
+		lacked[wanted{clip(r.Missing), a.Artifact.Language}] = true
+	case r.Phase == api.PhaseInstall && t.Plan != nil:
+		// A sandbox has no network, so what an installation would have fetched is
+		// what has to be there before.
+		for _, d := range t.Plan.Dependencies {
+			if name := dependency(d); name != "" {
+				lacked[wanted{name, t.Plan.Language}] = true
+			}
+		}
+	}
+}
+
+// dependency is a package's name without a version.
+func dependency(d string) string {
+	d = strings.TrimSpace(d)
+	// A scope begins with the sign that stands before a version elsewhere.
+	if i := strings.IndexAny(d[min(1, len(d)):], "<>=!~;[@ ("); i >= 0 {
+		d = d[:i+1]
+	}
+	return clip(strings.TrimSpace(d))
+}
+
+func clip(s string) string {
+	if len(s) > maxName {
+		return strings.ToValidUTF8(s[:maxName], "")
+	}
+	return s
+}
+
+// Stats gives what was counted so far.
+func (y *Tally) Stats() api.TaskStats {
+	s := y.stats
+	ended := 0
+	for outcome, n := range s.Outcomes {
+		if outcome != api.OutcomeCanceled {
+			ended += n
+		}
+	}
+	if ended > 0 {
+		s.SuccessRate = float64(s.Outcomes[api.OutcomeVerified]) / float64(ended)
+	}
+	if n := s.Outcomes[api.OutcomeVerified]; n > 0 {
+		s.AttemptsPerSuccess = float64(y.attempts) / float64(n)
+	}
+	s.Phases, s.Failures, s.Models, s.Missing = []api.PhaseTime{}, []api.FailureCount{}, []api.ModelUse{}, []api.MissingCount{}
+	for _, name := range phases {
+		if p := y.phases[name]; p != nil {
+			s.Phases = append(s.Phases, *p)
+		}
+	}
+	for _, f := range y.failures {
+		s.Failures = append(s.Failures, *f)
+	}
+	slices.SortFunc(s.Failures, func(a, b api.FailureCount) int {
+		return cmp.Or(b.Attempts-a.Attempts, cmp.Compare(a.Category, b.Category))
+	})
+	for _, m := range y.models {
+		s.Models = append(s.Models, *m)
+	}
+	slices.SortFunc(s.Models, func(a, b api.ModelUse) int { return cmp.Or(b.Calls-a.Calls, cmp.Compare(a.Model, b.Model)) })
+	for w, n := range y.missing {
+		s.Missing = append(s.Missing, api.MissingCount{Name: w.name, Language: w.lang, Tasks: n})
+	}
+	slices.SortFunc(s.Missing, func(a, b api.MissingCount) int {
+		return cmp.Or(b.Tasks-a.Tasks, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Language, b.Language))
+	})
+	s.Missing = s.Missing[:min(len(s.Missing), api.MaxMissing)]
+	return s
+}
