@@ -126,3 +126,21 @@ func TestReady(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
+
+// TestNextAfterStop begins a command while the daemon before it is leaving: it
+// must get one that stays.
+func TestNextAfterStop(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	for range 10 {
+		c := connect(t, dir)
+		if err := c.Stop(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		next := connect(t, dir)
+		for range 3 {
+			if _, err := next.Tasks(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

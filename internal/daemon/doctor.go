@@ -16,6 +16,9 @@ const defaultModel = task.DefaultModel
 
 // Info implements the door's System.
 func (s *System) Info(context.Context) (api.DaemonInfo, error) {
+	if s.leaving.Load() {
+		return api.DaemonInfo{}, api.Errorf(api.KindUnavailable, "the daemon of %s is stopping", s.dir)
+	}
 	warm, wanted := s.sandboxes.Warm()
 	return api.DaemonInfo{
 		Version: Version(), Owner: s.owner.ID, PID: os.Getpid(), DataDir: string(s.dir),

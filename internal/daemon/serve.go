@@ -58,10 +58,18 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 			if time.Since(idleSince) < s.cfg.Idle {
 				continue
 			}
+			// Whoever was told that this daemon serves before it says otherwise
+			// has a connection by now.
+			s.leaving.Store(true)
+			if conns.open() > 0 {
+				s.leaving.Store(false)
+				continue
+			}
 			s.log.Info("leaving: idle")
 		}
 		break
 	}
+	s.leaving.Store(true)
 	// First nobody new gets in, then what runs is ended, so that every stream
 	// and event of it still reaches its reader, then connections are closed.
 	ln.Close()
@@ -85,6 +93,7 @@ func (s *System) Stop(_ context.Context, force bool) error {
 		return api.Errorf(api.KindConflict, "the daemon holds %d sandboxes and %d tasks", n, t).
 			WithHint("end them first, or: hortus daemon stop --force")
 	}
+	s.leaving.Store(true) // before the answer: whoever comes after it finds another
 	select {
 	case s.stop <- struct{}{}:
 	default: // already asked

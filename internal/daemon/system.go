@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -65,6 +66,8 @@ type System struct {
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
 	stop    chan struct{}
+	// leaving says that nobody new should rely on this daemon.
+	leaving atomic.Bool
 	// prepared is closed once it is known what keeps this host from running
 	// sandboxes of the default kind: unfit, or nil.
 	prepared chan struct{}
