@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -116,7 +117,11 @@ func TestRealGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/usr/bin/sleep", "3600")
-	if err := g.Spawn(func(int) error { return cmd.Start() }); err != nil {
+	born := func(fd int) error {
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: fd >= 0, CgroupFD: fd}
+		return cmd.Start()
+	}
+	if err := g.Spawn(born); err != nil {
 		g.Remove(time.Second)
 		t.Fatal(err)
 	}
@@ -131,7 +136,7 @@ func TestRealGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(own), "hortus-test-") {
+	if strings.Contains(string(own), filepath.Base(h.parents[0])+"/x") {
 		t.Errorf("this process stayed in the group:\n%s", own)
 	}
 	cmd.Process.Kill()

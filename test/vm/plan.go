@@ -1,0 +1,60 @@
+package main
+
+// group is where in the tree of control groups a step runs.
+type group string
+
+const (
+	// service is a group of root's, as of a system service.
+	service group = "service"
+	// delegated is a group that its user may divide, as systemd makes it for
+	// Delegate=yes below a user's own manager.
+	delegated group = "delegated"
+	// session is the group of an ordinary login: root's, the user is only in it.
+	session group = "session"
+)
+
+// step is one run of one test binary.
+type step struct {
+	Name    string
+	Package string // below the module
+	Args    []string
+	UID     int
+	Group   group
+	// Must are tests, by their full names, that have to pass here: a skip of one
+	// of them is a failure.
+	Must []string
+	// Only on request: not part of a plain run.
+	Extra bool
+}
+
+// plan lists every step.
+func plan() []step {
+	const (
+		cgroups     = "internal/backend/container/cgroup"
+		container   = "internal/backend/container"
+		conformance = "test/conformance"
+		attack      = "test/attack"
+		story       = "test/story"
+		user        = 1000
+	)
+	limits := []string{"-test.run", "^(TestProbe|Test.*Limits?|TestPause|TestAsked.*|TestKill.*|TestGuestExit|TestReclaim.*|TestStartCanceled)$", "-test.short"}
+	enforced := []string{"TestMemoryLimit", "TestProcessLimit", "TestCPULimits", "TestPause"}
+	suite := []string{"-test.run", "^TestContainer$"}
+	conform := []string{"TestContainer/limit/memory", "TestContainer/limit/processes", "TestContainer/limit/cpu-share",
+		"TestContainer/limit/one-sandbox-does-not-starve-another"}
+	return []step{
+		{Name: "cgroup/root", Package: cgroups, Group: service, Must: []string{"TestRealGroup"}},
+		{Name: "cgroup/delegated", Package: cgroups, Group: delegated, UID: user, Must: []string{"TestRealGroup"}},
+		{Name: "cgroup/session", Package: cgroups, Group: session, UID: user},
+		{Name: "limits/root", Package: container, Args: limits, Group: service, Must: enforced},
+		{Name: "limits/delegated", Package: container, Args: limits, Group: delegated, UID: user, Must: enforced},
+		{Name: "limits/session", Package: container, Args: limits, Group: session, UID: user, Must: []string{"TestProbe"}},
+		{Name: "conformance/root", Package: conformance, Args: suite, Group: service, Must: conform},
+		{Name: "conformance/delegated", Package: conformance, Args: suite, Group: delegated, UID: user, Must: conform},
+		{Name: "conformance/session", Package: conformance, Args: suite, Group: session, UID: user, Must: []string{"TestContainer/limit/memory"}},
+		{Name: "attack/root", Package: attack, Group: service, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user", "TestBombs/memory/root"}},
+		{Name: "attack/delegated", Package: attack, Group: delegated, UID: user, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user"}},
+		{Name: "attack/session", Package: attack, Group: session, UID: user, Must: []string{"TestBombs/disk/user"}},
+		{Name: "userns", Package: story, Args: []string{"-test.run", "^TestUserNamespacesForRootOnly$"}, Group: service, Must: []string{"TestUserNamespacesForRootOnly"}},
+	}
+}
