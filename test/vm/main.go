@@ -205,14 +205,14 @@ func writeInitrd(path, modules string) error {
 // orders into a folder.
 func collect(ctx context.Context, dir string, s settings, steps []step) error {
 	for _, st := range steps {
-		src := filepath.Join(dir, "src", st.Package)
-		if exists(src) {
+		src, binary := filepath.Join(dir, "src", st.Package), filepath.Join(dir, binaryName(st.Package))
+		if exists(binary) {
 			continue // another step of the same package
 		}
 		if err := os.MkdirAll(src, 0o755); err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, binaryName(st.Package)), "./"+st.Package)
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./"+st.Package)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("compile the tests of %s: %w\n%s", st.Package, err, out)
