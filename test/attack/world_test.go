@@ -24,11 +24,12 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	wait "hortus.dev/test/patience"
 )
 
 // patience bounds every wait in this package. It is no measure of anything: what
 // takes that long does not end.
-const patience = 60 * time.Second
+var patience = wait.Of(60 * time.Second)
 
 // world is the system as the daemon wires it, over the container backend, with
 // its door on a unix socket.

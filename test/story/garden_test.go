@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"hortus.dev/client"
+	wait "hortus.dev/test/patience"
 )
 
 // patience bounds everything that a story waits for.
-const patience = 60 * time.Second
+var patience = wait.Of(60 * time.Second)
 
 // garden is one data directory with its daemon.
 type garden struct {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	wait "hortus.dev/test/patience"
 )
 
 // binary is the hortus under test.
@@ -137,7 +139,7 @@ func reap() int {
 			if status.Signaled() {
 				code = 128 + int(status.Signal())
 			}
-			deadline = time.Now().Add(20 * time.Second) // daemons leave when they are idle
+			deadline = time.Now().Add(wait.Of(20 * time.Second)) // daemons leave when they are idle
 		case got == 0 && time.Now().After(deadline):
 			fmt.Fprintln(os.Stderr, "left after all stories:")
 			for _, p := range descendants(os.Getpid()) {

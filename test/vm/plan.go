@@ -44,7 +44,7 @@ func plan() []step {
 		"TestContainer/limit/one-sandbox-does-not-starve-another"}
 	return []step{
 		{Name: "cgroup/root", Package: cgroups, Group: service, Must: []string{"TestRealGroup"}},
-		{Name: "cgroup/delegated", Package: cgroups, Group: delegated, UID: user, Must: []string{"TestRealGroup"}},
+		{Name: "cgroup/delegated", Package: cgroups, Group: delegated, UID: user, Must: []string{"TestRealGroup", "TestMakesWay"}},
 		{Name: "cgroup/session", Package: cgroups, Group: session, UID: user},
 		{Name: "limits/root", Package: container, Args: limits, Group: service, Must: enforced},
 		{Name: "limits/delegated", Package: container, Args: limits, Group: delegated, UID: user, Must: enforced},

@@ -70,8 +70,10 @@ func (r *record) judge(ctx context.Context) (outcome, error) {
 		case end == "":
 			o.wrong = append(o.wrong, name+" did not end")
 		case end == "fail":
-			o.failed++
 			o.wrong = append(o.wrong, name+" failed")
+			if !parent {
+				o.failed++
+			}
 		case end == "skip":
 			o.skipped++
 			o.skips = append(o.skips, name+": "+said[name])

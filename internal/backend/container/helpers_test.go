@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 func specLayers() []layer.Digest { return []layer.Digest{testDigest} }
@@ -100,7 +101,7 @@ func (e *env) start(t testing.TB, change ...func(*sandbox.Spec)) (sandbox.Machin
 	for _, c := range change {
 		c(&spec)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(20*time.Second))
 	defer cancel()
 	m, err := e.Start(ctx, spec)
 	if err != nil {
@@ -112,7 +113,7 @@ func (e *env) start(t testing.TB, change ...func(*sandbox.Spec)) (sandbox.Machin
 
 func kill(t testing.TB, m sandbox.Machine) api.Proof {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(20*time.Second))
 	defer cancel()
 	p, err := m.Kill(ctx)
 	if err != nil {
@@ -135,7 +136,7 @@ func ask(t testing.TB, m sandbox.Machine, req request) reply {
 }
 
 func try(m sandbox.Machine, req request) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(60*time.Second))
 	defer cancel()
 	var rep reply
 	c, err := m.Link().Open(ctx)
@@ -164,7 +165,7 @@ func sh(t testing.TB, m sandbox.Machine, user, script string) string {
 // eventually polls a condition.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience.Of(20 * time.Second)); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}

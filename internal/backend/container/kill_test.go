@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 // nothingLeft wants no sandbox, directory or control group of this backend, no
@@ -89,7 +90,7 @@ func TestGuestExit(t *testing.T) {
 	try(m, request{Func: "exit"})
 	select {
 	case <-m.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience.Of(20 * time.Second)):
 		t.Fatal("the end of the guest is not seen")
 	}
 	if !strings.Contains(m.Cause(), "exit status 7") {
@@ -105,7 +106,7 @@ func TestManyAtOnce(t *testing.T) {
 	const n = 8
 	for range n {
 		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience.Of(30*time.Second))
 			defer cancel()
 			for range 3 {
 				m, err := e.Start(ctx, sandbox.Spec{ID: api.NewSandboxID(), Layers: specLayers(), Limits: limits(), Hostname: "x"})

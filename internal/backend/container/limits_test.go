@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 func has(t *testing.T, e *env, c api.Capability) {
@@ -110,7 +111,7 @@ func TestCPULimits(t *testing.T) {
 	try(m, request{Args: []string{"/bin/sh", "-c", "while :; do :; done"}})
 	select {
 	case <-m.Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience.Of(30 * time.Second)):
 		t.Fatal("the sandbox lives on after its processor time")
 	}
 	if m.Cause() != api.CauseCPUTime {

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/test/patience"
 )
 
 func commandCases() []Case {
@@ -170,7 +171,7 @@ func commandCases() []Case {
 		}},
 		{Name: "command/files", Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
 			defer cancel()
 			want := bytes.Repeat([]byte{0, 1, 2, 255}, 300_000)
 			if err := b.Guest.WriteFile(ctx, "", "deep/er/file.bin", bytes.NewReader(want)); err != nil {

@@ -89,9 +89,11 @@ func lifeCases() []Case {
 			b := s.start(t, nil)
 			// Double fork into a session of its own, deaf to every signal that
 			// can be ignored.
-			b.sh(t, `for i in 1 2 3; do setsid sh -c 'trap "" TERM HUP INT QUIT; sleep 1000 & sleep 1000' >/dev/null 2>&1 & done; sleep 0.1`)
+			b.sh(t, `n=1000.$$
+for i in 1 2 3; do setsid sh -c 'trap "" TERM HUP INT QUIT; sleep $0 & sleep $0' $n >/dev/null 2>&1 & done
+until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sleep | grep -cx $n)" = 6 ]; do sleep 0.01; done`).want(t, 0, "")
 			proof := s.kill(t, b)
-			if proof.Killed != -1 && proof.Killed < 6 {
+			if proof.Killed != -1 && proof.Killed < 7 {
 				t.Errorf("killed %d; want the guest and its descendants", proof.Killed)
 			}
 		}},

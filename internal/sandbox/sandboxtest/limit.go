@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 func limitCases() []Case {
@@ -111,7 +112,7 @@ print(1 if (time.process_time() - c) / (time.monotonic() - t) < 0.5 else 0)`)
 			}
 			select {
 			case <-done:
-			case <-time.After(60 * time.Second):
+			case <-time.After(patience.Of(60 * time.Second)):
 				t.Error("the memory hog was not stopped")
 			}
 		}},

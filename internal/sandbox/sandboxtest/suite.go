@@ -9,6 +9,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 // Fixture is a backend under test.
@@ -89,7 +90,7 @@ func (s *Suite) start(t *testing.T, change func(*sandbox.Spec)) *Box {
 	if change != nil {
 		change(&spec)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
 	m, err := s.Backend.Start(ctx, spec)
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Suite) start(t *testing.T, change func(*sandbox.Spec)) *Box {
 // kill ends a box and checks the proof.
 func (s *Suite) kill(t *testing.T, b *Box) api.Proof {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(60*time.Second))
 	defer cancel()
 	proof, err := b.Machine.Kill(ctx)
 	if err != nil {
@@ -149,7 +150,7 @@ func (b *Box) sh(t *testing.T, script string) Result {
 
 func (b *Box) try(t *testing.T, user string, opt envd.StartOptions, args ...string) (Result, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 	defer cancel()
 	opt.User = user
 	no := false
@@ -188,7 +189,7 @@ func (r Result) want(t *testing.T, code int, stdout string) {
 // eventually waits for a condition; it fails the test when it stays false.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(patience.Of(30 * time.Second))
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

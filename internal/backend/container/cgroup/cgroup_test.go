@@ -6,10 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fake makes a table of mounts over ordinary directories.
@@ -99,6 +103,90 @@ func TestUnifiedFiles(t *testing.T) {
 	cancel()
 	if err := g.Thaw(ctx); err == nil {
 		t.Error("a thaw that never comes was waited for")
+	}
+}
+
+func TestBases(t *testing.T) {
+	for _, c := range []struct {
+		point, root, own string
+		want             []string
+	}{
+		{"/cg", "", "/", []string{"/cg"}},
+		{"/cg", "", "", []string{"/cg"}}, // not in version 2 at all
+		{"/cg", "", "/user.slice/s.scope", []string{"/cg", "/cg/user.slice/s.scope"}},
+		{"/cg", "", "/user.slice/s.scope/hortus-host", []string{"/cg", "/cg/user.slice/s.scope"}},
+		{"/cg", "", "/hortus-host", []string{"/cg"}},
+		{"/cg", "/docker/x", "/docker/x/y", []string{"/cg", "/cg/y"}},
+		{"/cg", "/docker/x", "/docker/x", []string{"/cg"}},
+		{"/cg", "", "/../elsewhere", []string{"/cg"}},
+	} {
+		if got := bases(mount{point: c.point, root: c.root, unified: true}, c.own); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// unified finds the version 2 group that this process is in and may divide.
+func unified(t *testing.T) string {
+	t.Helper()
+	mounts, err := readMounts("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := readSelf("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mounts {
+		b := bases(m, own[""])
+		offered, _ := names(b[len(b)-1] + "/cgroup.controllers")
+		if !m.unified || len(b) < 2 || !slices.Contains(offered, "memory") || os.Geteuid() == 0 {
+			continue
+		}
+		if err := unix.Access(b[1]+"/cgroup.subtree_control", unix.W_OK); err != nil {
+			t.Skipf("the group %s is not delegated to this user: %v", b[1], err)
+		}
+		return b[1]
+	}
+	t.Skip("this process is an ordinary user's in a version 2 group below the top, with controllers, on other hosts only")
+	return ""
+}
+
+// In a delegated group, what runs beside this process moves with it, a second
+// owner finds the same place, and what was made can be divided again.
+func TestMakesWay(t *testing.T) {
+	base := unified(t)
+	shell := exec.Command("/usr/bin/sleep", "3600")
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		shell.Process.Kill()
+		shell.Wait()
+	}()
+	for i := range 3 {
+		h, err := Detect(Options{Name: fmt.Sprintf("hortus-test-%d-%d", os.Getpid(), i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range controllers {
+			if ok, why := h.Has(c); !ok || h.Version(c) != "cgroup v2" {
+				t.Errorf("owner %d: %s: %s", i, c, why)
+			}
+		}
+		if want := filepath.Join(base, fmt.Sprintf("hortus-test-%d-%d", os.Getpid(), i)); len(h.parents) != 1 || h.parents[0] != want {
+			t.Errorf("owner %d: groups below %q, not %s", i, h.parents, want)
+		}
+		h.Close()
+	}
+	if left, err := names(base + "/cgroup.procs"); err != nil || len(left) > 0 {
+		t.Errorf("%q are in a group that hands controllers down (%v)", left, err)
+	}
+	pids, err := names(filepath.Join(base, hostGroup, "cgroup.procs"))
+	for _, pid := range []int{os.Getpid(), shell.Process.Pid} {
+		if !slices.Contains(pids, strconv.Itoa(pid)) {
+			t.Errorf("%d is not among %q (%v)", pid, pids, err)
+		}
 	}
 }
 
