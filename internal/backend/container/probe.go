@@ -97,7 +97,7 @@ func removeProbes(dir string) error {
 // limit says how one limit is enforced, or why not.
 func (b *Backend) limit(c api.Capability) api.Ability {
 	a := api.Ability{Capability: c, OK: true}
-	fix := "Delegate a control group with the memory, pids and cpu controllers to this user, or run the daemon as root."
+	fix := delegationFix(os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"))
 	by := func(ctl cgroup.Controller) {
 		if ok, why := b.cgroups.Has(ctl); ok {
 			a.Reason = b.cgroups.Version(ctl)
@@ -118,7 +118,7 @@ func (b *Backend) limit(c api.Capability) api.Ability {
 		}
 	case api.CapLimitMemory:
 		if by(cgroup.Memory); !a.OK {
-			a = api.Ability{Capability: c, OK: true, Reason: "best effort: watched by the guest (" + a.Reason + ")"}
+			a = api.Ability{Capability: c, OK: true, Reason: "best effort: watched by the guest (" + a.Reason + ")", Fix: fix}
 		}
 	case api.CapLimitProcs:
 		if by(cgroup.Pids); !a.OK {
