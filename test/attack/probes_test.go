@@ -253,17 +253,24 @@ func openMessages() error {
 		return err
 	}
 	defer f.Close()
+	return covered(f)
+}
+
+// openForWriting is of a file of /proc; see openMessages for one that is covered.
+func openForWriting(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return covered(f)
+}
+
+// covered is an error when a device lies where a file of the kernel's was.
+func covered(f *os.File) error {
 	fi, err := f.Stat()
 	if err == nil && fi.Mode()&os.ModeDevice != 0 {
 		err = errors.New("covered by a device")
-	}
-	return err
-}
-
-func openForWriting(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err == nil {
-		f.Close()
 	}
 	return err
 }

@@ -21,8 +21,8 @@ const kernelPackage = "linux-image-cloud-amd64"
 
 // programs are what the machine's file system is made of, with all that they
 // depend on.
-var programs = []string{"base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "gcc", "git", "grep", "gzip", "hostname",
-	"iproute2", "libc6-dev", "mount", "perl-base", "procps", "python3", "sed", "tar", "util-linux"}
+var programs = []string{"base-files", "base-passwd", "bash", "coreutils", "dash", "dbus", "findutils", "grep", "gzip", "hostname",
+	"mount", "perl-base", "procps", "python3", "sed", "systemd", "tar", "util-linux"}
 
 // drivers are loaded by the machine before it mounts its disks, with what they
 // depend on. What the kernel has built in is passed over.
@@ -177,15 +177,17 @@ func configure(root string) error {
 		if err != nil {
 			return err
 		}
-		b = append(b, "user:x:1000:"...)
 		if strings.HasSuffix(to, "passwd") {
-			b = append(b, "1000::/home/user:/bin/bash"...)
+			b = append(b, "user:x:1000:1000::/home/user:/bin/bash\nmessagebus:x:100:100::/nonexistent:/usr/sbin/nologin\n"...)
+		} else {
+			b = append(b, "user:x:1000:\nmessagebus:x:100:\n"...)
 		}
-		if err := os.WriteFile(filepath.Join(root, to), append(b, '\n'), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, to), b, 0o644); err != nil {
 			return err
 		}
 	}
-	for name, text := range map[string]string{"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "vm\n", "etc/shadow": "root:*:1::::::\n"} {
+	for name, text := range map[string]string{"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "vm\n", "etc/machine-id": "",
+		"etc/shadow": "root:*:1::::::\n"} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
 			return err
 		}

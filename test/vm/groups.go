@@ -80,16 +80,24 @@ func enter(s step) (string, error) {
 func leave(dir string) {
 	_ = control(dir, "cgroup.kill", "1")
 	_ = await("an empty group", func() bool {
-		var dirs []string
-		_ = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append([]string{p}, dirs...)
-			}
-			return nil // groups vanish during the walk
-		})
-		for _, d := range dirs {
-			_ = os.Remove(d)
-		}
+		_ = removeBelow(dir)
+		_ = os.Remove(dir)
 		return !exists(dir)
 	})
+}
+
+// removeBelow removes the groups below one.
+func removeBelow(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if sub := filepath.Join(dir, e.Name()); e.IsDir() {
+			if err := errors.Join(removeBelow(sub), os.Remove(sub)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -33,6 +33,9 @@ func main() {
 	if os.Getpid() == 1 {
 		machineMain()
 	}
+	if len(os.Args) == 2 && os.Args[1] == worker {
+		workerMain()
+	}
 	var s settings
 	flag.StringVar(&s.cache, "cache", "bin/vm", "`folder` for Debian's packages and the images made from them")
 	flag.StringVar(&s.run, "run", "", "run the steps whose name this `regexp` matches; all but the long ones otherwise")
@@ -223,14 +226,17 @@ func collect(ctx context.Context, dir string, s settings, steps []step) error {
 			}
 		}
 	}
-	b, err := os.ReadFile("bin/hortus")
+	for from, to := range map[string]string{"bin/hortus": "hortus", "/proc/self/exe": "vm"} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			return fmt.Errorf("the built program is needed (make build): %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, to), b, 0o755); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(orders{Steps: steps, Patience: s.patience, Timeout: s.timeout})
 	if err != nil {
-		return fmt.Errorf("the built program is needed (make build): %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "hortus"), b, 0o755); err != nil {
-		return err
-	}
-	if b, err = json.Marshal(orders{Steps: steps, Patience: s.patience, Timeout: s.timeout}); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "orders.json"), b, 0o644)

@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // group is where in the tree of control groups a step runs.
 type group string
 
@@ -11,7 +13,16 @@ const (
 	delegated group = "delegated"
 	// session is the group of an ordinary login: root's, the user is only in it.
 	session group = "session"
+	// Below a real systemd, which is started after all other steps: a scope that
+	// a user asks for with Delegate=yes from an ordinary login, one without, and
+	// a system service with User= and Delegate=yes.
+	systemdScope   group = "systemd, scope with Delegate"
+	systemdPlain   group = "systemd, login"
+	systemdService group = "systemd, service with Delegate"
 )
+
+// below says whether a step runs below systemd.
+func (s step) below() bool { return strings.HasPrefix(string(s.Group), "systemd, ") }
 
 // step is one run of one test binary.
 type step struct {
@@ -55,6 +66,10 @@ func plan() []step {
 		{Name: "attack/root", Package: attack, Group: service, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user", "TestBombs/memory/root"}},
 		{Name: "attack/delegated", Package: attack, Group: delegated, UID: user, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user"}},
 		{Name: "attack/session", Package: attack, Group: session, UID: user, Must: []string{"TestBombs/disk/user"}},
+		{Name: "systemd/scope", Package: cgroups, Group: systemdScope, UID: user, Must: []string{"TestRealGroup", "TestMakesWay"}},
+		{Name: "systemd/scope-limits", Package: container, Args: limits, Group: systemdScope, UID: user, Must: enforced},
+		{Name: "systemd/service", Package: cgroups, Group: systemdService, UID: user, Must: []string{"TestRealGroup", "TestMakesWay"}},
+		{Name: "systemd/login", Package: container, Args: []string{"-test.run", "^TestProbe$"}, Group: systemdPlain, UID: user, Must: []string{"TestProbe"}},
 		{Name: "userns", Package: story, Args: []string{"-test.run", "^TestUserNamespacesForRootOnly$"}, Group: service, Must: []string{"TestUserNamespacesForRootOnly"}},
 	}
 }

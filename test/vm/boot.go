@@ -1,16 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +22,11 @@ func machineMain() {
 	if err == nil {
 		err = work(v)
 	}
+	switchOff(v, err)
+}
+
+// switchOff ends the machine, after it said why where that is no success.
+func switchOff(v *voice, err error) {
 	if err != nil {
 		fmt.Println("vm:", err)
 		if v != nil {
@@ -76,15 +77,10 @@ func bootUp() (*voice, error) {
 			return nil, fmt.Errorf("load %s: %w", m, err)
 		}
 	}
-	path, err := findPort()
+	v, err := speak()
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	v := &voice{w: rawFile(fd)}
 	if err := await("a disk", func() bool { return exists("/dev/vda") && exists("/dev/vdb") }); err != nil {
 		return v, err
 	}
@@ -118,7 +114,20 @@ func bootUp() (*voice, error) {
 			return v, err
 		}
 	}
-	return v, errors.Join(loopback(), unix.Sethostname([]byte("vm")), os.MkdirAll("/home/user", 0o755), os.Chown("/home/user", 1000, 1000), layGroups())
+	return v, errors.Join(loopback(), unix.Sethostname([]byte("vm")), os.MkdirAll("/home/user", 0o755), os.Chown("/home/user", 1000, 1000))
+}
+
+// speak opens the port to the host.
+func speak() (*voice, error) {
+	path, err := findPort()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &voice{w: rawFile(fd)}, nil
 }
 
 // rawFile writes to a descriptor without the runtime's poller.
@@ -178,92 +187,3 @@ func loopback() error {
 	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
 }
-
-// work runs the steps.
-func work(v *voice) error {
-	b, err := os.ReadFile("/tests/orders.json")
-	if err != nil {
-		return err
-	}
-	var o orders
-	if err := json.Unmarshal(b, &o); err != nil {
-		return err
-	}
-	found := boot{Controllers: read(cgroupRoot + "/cgroup.controllers"), Security: read("/sys/kernel/security/lsm"), Kernel: read("/proc/version")}
-	for line := range strings.Lines(read("/proc/self/mountinfo")) {
-		if strings.Contains(line, " - cgroup ") {
-			found.V1 += line
-		}
-	}
-	v.say(message{Boot: &found, At: uptime()})
-	for _, s := range o.Steps {
-		start := time.Now()
-		code, err := runStep(v, s, o)
-		e := &exit{Code: code, Took: time.Since(start)}
-		if err != nil {
-			e.Why = err.Error()
-		}
-		v.say(message{Step: s.Name, Exit: e, At: uptime()})
-	}
-	v.say(message{Done: true, At: uptime()})
-	return nil
-}
-
-func read(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(string(b))
-}
-
-func uptime() time.Duration {
-	f := strings.Fields(read("/proc/uptime"))
-	s, _ := strconv.ParseFloat(f[0], 64) // the kernel's own format
-	return time.Duration(s * float64(time.Second))
-}
-
-// runStep runs one step to its end, and ends what it left.
-func runStep(v *voice, s step, o orders) (int, error) {
-	dir, err := enter(s)
-	if err != nil {
-		return -1, err
-	}
-	fd, err := os.Open(dir)
-	if err != nil {
-		return -1, err
-	}
-	defer fd.Close()
-	scratch, err := os.MkdirTemp("/tmp", "step")
-	if err != nil {
-		return -1, err
-	}
-	defer os.RemoveAll(scratch)
-	if err := os.Chown(scratch, s.UID, s.UID); err != nil {
-		return -1, err
-	}
-	args := append([]string{"-test.v", "-test.count", "1", "-test.timeout", o.Timeout.String()}, s.Args...)
-	cmd := exec.Command(filepath.Join("/tests", binaryName(s.Package)), args...)
-	cmd.Dir = filepath.Join("/tests/src", s.Package)
-	home, name := "/root", "root"
-	if s.UID != 0 {
-		home, name = "/home/user", "user"
-	}
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + home, "USER=" + name, "TMPDIR=" + scratch, "LANG=C.UTF-8",
-		"HORTUS_BIN=/tests/hortus", "HORTUS_TEST_MACHINE=own", "HORTUS_TEST_PATIENCE=" + strconv.Itoa(o.Patience)}
-	w := v.of(s.Name)
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.WaitDelay = 10 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(fd.Fd()),
-		Credential: &syscall.Credential{Uid: uint32(s.UID), Gid: uint32(s.UID)}}
-	err = cmd.Run()
-	leave(dir)
-	var e *exec.ExitError
-	if errors.As(err, &e) {
-		return e.ExitCode(), nil
-	}
-	return 0, err
-}
-
-// binaryName is a test binary's name on the disk of the tests.
-func binaryName(pkg string) string { return strings.ReplaceAll(pkg, "/", "-") + ".test" }
