@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X hortus.dev/internal/daemon.release=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: build test race lint fuzz bench clean
+.PHONY: build test test-vm race lint fuzz bench clean
 
 # build makes bin/hortus with the small guest embedded.
 build:
@@ -14,6 +14,13 @@ build:
 
 test:
 	$(GO) test ./...
+
+# test-vm boots a stock Debian kernel under QEMU's software emulation and runs the
+# suites there on cgroup v2, as root and as an ordinary user: docs/testing.md.
+# VM='^limits/' runs the steps with such names only.
+VM ?=
+test-vm: build
+	$(GO) run ./test/vm -run '$(VM)'
 
 race:
 	CGO_ENABLED=1 $(GO) test -race ./...

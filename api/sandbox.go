@@ -160,7 +160,7 @@ type Ability struct {
 	OK         bool       `json:"ok"`
 	// Reason says why it is missing, or how it is done where that matters.
 	Reason string `json:"reason,omitempty"`
-	// Fix is what an administrator can do about a missing one.
+	// Fix is what an administrator can do about one that is missing or best effort.
 	Fix string `json:"fix,omitempty"`
 }
 

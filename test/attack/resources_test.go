@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	wait "hortus.dev/test/patience"
 )
 
 // bombs are run in a sandbox of their own while another must go on working.
@@ -109,7 +111,7 @@ func TestBombs(t *testing.T) {
 					args = []string{w.program(t, box.ID), roleBomb, b.bomb}
 				}
 				// The timeout ends what does not end by itself.
-				req := api.ExecRequest{Args: args, User: user, TimeoutMS: 20_000}
+				req := api.ExecRequest{Args: args, User: user, TimeoutMS: wait.Of(20 * time.Second).Milliseconds()}
 				if b.shell != "" || b.bomb == "clone" {
 					req.TimeoutMS = 700
 				}

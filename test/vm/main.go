@@ -38,7 +38,7 @@ func main() {
 	}
 	var s settings
 	flag.StringVar(&s.cache, "cache", "bin/vm", "`folder` for Debian's packages and the images made from them")
-	flag.StringVar(&s.run, "run", "", "run the steps whose name this `regexp` matches; all but the long ones otherwise")
+	flag.StringVar(&s.run, "run", "", "run the steps whose name this `regexp` matches")
 	flag.BoolVar(&s.list, "list", false, "list the steps and end")
 	flag.IntVar(&s.cpus, "cpus", 2, "processors of the machine")
 	flag.StringVar(&s.memory, "memory", "4G", "memory of the machine")
@@ -66,13 +66,17 @@ func host(ctx context.Context, s settings) error {
 	}
 	var steps []step
 	for _, st := range plan() {
-		if s.run != "" && pattern.MatchString(st.Name) || s.run == "" && !st.Extra {
+		if pattern.MatchString(st.Name) {
 			steps = append(steps, st)
 		}
 	}
 	if s.list {
 		for _, st := range plan() {
-			fmt.Printf("%-24s %s, uid %d, group %s\n", st.Name, st.Package, st.UID, places[st.Group])
+			place := places[st.Group]
+			if st.below() {
+				place = string(st.Group)
+			}
+			fmt.Printf("%-24s %s, uid %d, %s\n", st.Name, st.Package, st.UID, place)
 		}
 		return nil
 	}

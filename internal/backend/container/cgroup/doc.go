@@ -11,6 +11,13 @@
 // forks and leaves again. A thread may move itself without the host-wide lock
 // that moving another process takes, which costs milliseconds in bad moments.
 //
+// Under version 2 groups are made at the top of the hierarchy where that can be
+// written, else below this process's own group, if its user may write there.
+// Only a group without processes of its own hands controllers down, so what runs
+// in that group, this process among it, moves into "hortus-host" beside ours. A
+// group with controllers that nobody delegated is not touched. A sandbox's group
+// is a leaf: it hands nothing down.
+//
 // The package knows numbers and files, nothing of sandboxes. A group lives until
 // Remove, also when the process that made it dies.
 package cgroup
