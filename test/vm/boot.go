@@ -114,7 +114,9 @@ func bootUp() (*voice, error) {
 			return v, err
 		}
 	}
-	return v, errors.Join(loopback(), unix.Sethostname([]byte("vm")), os.MkdirAll("/home/user", 0o755), os.Chown("/home/user", 1000, 1000))
+	// As systemd sets it; the kernel's own is 4096.
+	files := unix.Rlimit{Cur: 1024, Max: 524288}
+	return v, errors.Join(unix.Setrlimit(unix.RLIMIT_NOFILE, &files), loopback(), unix.Sethostname([]byte("vm")), os.MkdirAll("/home/user", 0o755), os.Chown("/home/user", 1000, 1000))
 }
 
 // speak opens the port to the host.

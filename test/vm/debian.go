@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/elf"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,11 @@ import (
 	"slices"
 	"strings"
 )
+
+// recipe is this file: an image is what it makes of the packages.
+//
+//go:embed debian.go
+var recipe string
 
 // kernelPackage depends on Debian's current kernel for virtual machines: the same
 // source and version as its kernel for any machine, with fewer drivers.
@@ -134,7 +140,7 @@ func (d debian) rootImage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("Debian's apt-get with filled package lists is needed (apt-get update): %w", err)
 	}
-	image := filepath.Join(d.dir, fmt.Sprintf("root-%.16x.ext4", sha256.Sum256([]byte(versions))))
+	image := filepath.Join(d.dir, fmt.Sprintf("root-%.16x.ext4", sha256.Sum256([]byte(versions+recipe))))
 	if _, err := os.Stat(image); err == nil {
 		return image, nil
 	}
@@ -195,7 +201,7 @@ func configure(root string) error {
 	if err := os.Chmod(filepath.Join(root, "etc/shadow"), 0o600); err != nil {
 		return err
 	}
-	for _, dir := range []string{"dev", "proc", "sys", "run", "tmp", "home/user", "tests"} {
+	for _, dir := range []string{"dev", "proc", "sys", "run", "tmp", "home/user", "tests", "usr/local/bin", "usr/local/lib", "usr/local/share"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}

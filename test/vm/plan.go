@@ -46,14 +46,18 @@ func plan() []step {
 		story       = "test/story"
 		user        = 1000
 	)
-	limits := []string{"-test.run", "^(TestProbe|Test.*Limits?|TestPause|TestAsked.*|TestKill.*|TestGuestExit|TestReclaim.*|TestStartCanceled)$", "-test.short"}
+	limits := []string{"-test.run", "^(TestProbe|Test.*Limits?|TestPause|TestAsked.*|TestKill.*|TestChangesOfLayers|TestGuestExit|TestReclaim.*|TestStartCanceled)$", "-test.short"}
 	enforced := []string{"TestMemoryLimit", "TestProcessLimit", "TestCPULimits", "TestPause"}
 	suite := []string{"-test.run", "^TestContainer$"}
 	// Floods of ten gigabytes are of no version of control groups, and would be
 	// most of the time.
 	attacks := []string{"-test.skip", "^TestOutput$"}
-	conform := []string{"TestContainer/limit/memory", "TestContainer/limit/processes", "TestContainer/limit/cpu-share",
-		"TestContainer/limit/one-sandbox-does-not-starve-another"}
+	var conform []string
+	for _, way := range []string{"started", "claimed"} {
+		for _, limit := range []string{"memory", "processes", "cpu-share", "one-sandbox-does-not-starve-another"} {
+			conform = append(conform, "TestContainer/"+way+"/limit/"+limit)
+		}
+	}
 	return []step{
 		{Name: "cgroup/root", Package: cgroups, Group: service, Must: []string{"TestRealGroup"}},
 		{Name: "cgroup/delegated", Package: cgroups, Group: delegated, UID: user, Must: []string{"TestRealGroup", "TestMakesWay"}},
@@ -63,7 +67,7 @@ func plan() []step {
 		{Name: "limits/session", Package: container, Args: limits, Group: session, UID: user, Must: []string{"TestProbe"}},
 		{Name: "conformance/root", Package: conformance, Args: suite, Group: service, Must: conform},
 		{Name: "conformance/delegated", Package: conformance, Args: suite, Group: delegated, UID: user, Must: conform},
-		{Name: "conformance/session", Package: conformance, Args: suite, Group: session, UID: user, Must: []string{"TestContainer/limit/memory"}},
+		{Name: "conformance/session", Package: conformance, Args: suite, Group: session, UID: user, Must: []string{"TestContainer/started/limit/memory"}},
 		{Name: "attack/root", Package: attack, Args: attacks, Group: service, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user", "TestBombs/memory/root"}},
 		{Name: "attack/delegated", Package: attack, Args: attacks, Group: delegated, UID: user, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user"}},
 		{Name: "attack/session", Package: attack, Args: attacks, Group: session, UID: user, Must: []string{"TestBombs/disk/user"}},

@@ -73,6 +73,13 @@ func buildTree(_ context.Context, dir string) (layer.Tree, error) {
 			}
 		}
 	}
+	// Something of the layer's that whoever owns the layer may change.
+	if err := os.MkdirAll(filepath.Join(root, "srv/tree/deep"), 0o755); err != nil {
+		return layer.Tree{}, err
+	}
+	if err := os.WriteFile(filepath.Join(root, "srv/tree/deep/file"), []byte("of the layer"), 0o644); err != nil {
+		return layer.Tree{}, err
+	}
 	passwd := "root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\n"
 	if err := os.WriteFile(filepath.Join(root, "etc/passwd"), []byte(passwd), 0o644); err != nil {
 		return layer.Tree{}, err
