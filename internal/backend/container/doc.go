@@ -58,6 +58,9 @@
 // A sandbox of an ordinary user shares its one uid with its guest. Seccomp keeps
 // it from signalling pid 1 by kill(2), and the guest is not dumpable, but tgkill
 // at a thread of the guest is possible: it can end its own sandbox, nothing else.
+// Before Linux 6.6 a tmpfs keeps no user attributes, and the overlay cannot note
+// that a directory hides one below it: a directory of a layer in which something
+// was removed can be neither removed nor made again (EIO). Probe says so.
 // A process tree of the host's kernel cannot be saved with its memory.
 package container
 

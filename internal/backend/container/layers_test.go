@@ -1,11 +1,20 @@
 package container_test
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"hortus.dev/api"
+)
 
 // What is removed of a layer stays removed, also when something of the same name
 // is made, and what is moved keeps what was changed in it.
 func TestChangesOfLayers(t *testing.T) {
 	e := newEnv(t)
+	// A known limit of older kernels, which doctor tells too.
+	if a, _ := e.Probe(context.Background()).Has(api.CapPrivateFiles); a.Reason != "" {
+		t.Skip(a.Reason)
+	}
 	m, _ := e.start(t)
 	user := "user"
 	if isRoot() {

@@ -65,7 +65,11 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		}
 		r.Abilities = append(r.Abilities, a)
 	}
-	follow(api.CapPrivateFiles, "")
+	if tmpfsAttributes() {
+		follow(api.CapPrivateFiles, "")
+	} else {
+		follow(api.CapPrivateFiles, noAttributes)
+	}
 	follow(api.CapNoNetwork, "")
 	r.Abilities = append(r.Abilities, api.Ability{Capability: api.CapCheckpoint,
 		Reason: "a process tree of the host's kernel cannot be saved with its memory", Fix: "Choose the gvisor backend where memory snapshots are needed."})
