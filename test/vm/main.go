@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,12 +22,12 @@ import (
 
 // settings are the host's flags.
 type settings struct {
-	cache, run, kernel string
-	cpus               int
-	memory             string
-	timeout            time.Duration
-	patience           int
-	verbose, list      bool
+	cache, run, tests string
+	cpus              int
+	memory            string
+	timeout           time.Duration
+	patience          int
+	verbose, list     bool
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.cache, "cache", "bin/vm", "`folder` for Debian's packages and the images made from them")
 	flag.StringVar(&s.run, "run", "", "run the steps whose name this `regexp` matches")
+	flag.StringVar(&s.tests, "tests", "", "run the tests that this `regexp` matches instead of a step's own choice, and demand none")
 	flag.BoolVar(&s.list, "list", false, "list the steps and end")
 	flag.IntVar(&s.cpus, "cpus", 2, "processors of the machine")
 	flag.StringVar(&s.memory, "memory", "4G", "memory of the machine")
@@ -66,6 +68,9 @@ func host(ctx context.Context, s settings) error {
 	}
 	var steps []step
 	for _, st := range plan() {
+		if s.tests != "" {
+			st.Args, st.Must = append(slices.Clone(st.Args), "-test.run", s.tests), nil // the last one counts
+		}
 		if pattern.MatchString(st.Name) {
 			steps = append(steps, st)
 		}

@@ -126,7 +126,7 @@ func (b *Backend) limit(c api.Capability) api.Ability {
 		}
 	case api.CapLimitProcs:
 		if by(cgroup.Pids); !a.OK {
-			a = api.Ability{Capability: c, OK: true, Reason: "a resource limit in the user namespace (" + a.Reason + ")"}
+			a = api.Ability{Capability: c, OK: true, Reason: "a resource limit in the user namespace (" + a.Reason + ")", Fix: fix}
 		}
 	case api.CapLimitDisk:
 		a.Reason = "the disk is a sized tmpfs; what is written counts as memory too"
