@@ -39,7 +39,7 @@ func main() {
 	}
 	var s settings
 	flag.StringVar(&s.cache, "cache", "bin/vm", "`folder` for Debian's packages and the images made from them")
-	flag.StringVar(&s.run, "run", "", "run the steps whose name this `regexp` matches")
+	flag.StringVar(&s.run, "run", "", "run the steps whose name this `regexp` matches instead of all")
 	flag.StringVar(&s.tests, "tests", "", "run the tests that this `regexp` matches instead of a step's own choice, and demand none")
 	flag.BoolVar(&s.list, "list", false, "list the steps and end")
 	flag.IntVar(&s.cpus, "cpus", 2, "processors of the machine")
@@ -71,7 +71,7 @@ func host(ctx context.Context, s settings) error {
 		if s.tests != "" {
 			st.Args, st.Must = append(slices.Clone(st.Args), "-test.run", s.tests), nil // the last one counts
 		}
-		if pattern.MatchString(st.Name) {
+		if pattern.MatchString(st.Name) && (s.run != "" || !st.Named) {
 			steps = append(steps, st)
 		}
 	}

@@ -34,6 +34,8 @@ type step struct {
 	// Must are tests, by their full names, that have to pass here: a skip of one
 	// of them is a failure.
 	Must []string
+	// Named steps run only when -run is given and matches them: parts of others.
+	Named bool
 }
 
 // plan lists every step.
@@ -49,6 +51,8 @@ func plan() []step {
 	limits := []string{"-test.run", "^(TestProbe|Test.*Limits?|TestPause|TestAsked.*|TestKill.*|TestChangesOfLayers|TestGuestExit|TestReclaim.*|TestStartCanceled)$", "-test.short"}
 	enforced := []string{"TestMemoryLimit", "TestProcessLimit", "TestCPULimits", "TestPause"}
 	suite := []string{"-test.run", "^TestContainer$"}
+	// What differs most between the versions of control groups.
+	short := []string{"-test.run", "^TestContainer$/^(started|claimed)$/^(limit|life)$"}
 	// Floods of ten gigabytes are of no version of control groups, and would be
 	// most of the time.
 	attacks := []string{"-test.skip", "^TestOutput$"}
@@ -68,6 +72,8 @@ func plan() []step {
 		{Name: "conformance/root", Package: conformance, Args: suite, Group: service, Must: conform},
 		{Name: "conformance/delegated", Package: conformance, Args: suite, Group: delegated, UID: user, Must: conform},
 		{Name: "conformance/session", Package: conformance, Args: suite, Group: session, UID: user, Must: []string{"TestContainer/started/limit/memory"}},
+		{Name: "short/root", Package: conformance, Args: short, Group: service, Must: conform, Named: true},
+		{Name: "short/delegated", Package: conformance, Args: short, Group: delegated, UID: user, Must: conform, Named: true},
 		{Name: "attack/root", Package: attack, Args: attacks, Group: service, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user", "TestBombs/memory/root"}},
 		{Name: "attack/delegated", Package: attack, Args: attacks, Group: delegated, UID: user, Must: []string{"TestBombs/memory/user", "TestBombs/memory_files/user"}},
 		{Name: "attack/session", Package: attack, Args: attacks, Group: session, UID: user, Must: []string{"TestBombs/disk/user"}},
