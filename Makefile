@@ -1,7 +1,7 @@
 # The commands of the project. Everything that a build makes lies in bin/.
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  = -s -w -X hortus.dev/internal/daemon.release=$(VERSION)
+LDFLAGS  = -s -w -X hortus.dev/internal/version.release=$(VERSION)
 export CGO_ENABLED = 0
 
 .PHONY: build test race lint fuzz bench clean

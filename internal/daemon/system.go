@@ -38,6 +38,8 @@ type Config struct {
 	// Home and Path are where the host template looks for toolchains.
 	Home, Path string
 	Logger     *slog.Logger
+	// Level is the Logger's level, where that can be changed while it runs.
+	Level *slog.LevelVar
 }
 
 // DefaultIdle is how long an idle daemon stays.
@@ -72,6 +74,8 @@ type System struct {
 	// sandboxes of the default kind: unfit, or nil.
 	prepared chan struct{}
 	unfit    error
+	// idle is how long Serve stays, in nanoseconds.
+	idle atomic.Int64
 }
 
 // models makes the models that are compiled in.
@@ -111,6 +115,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	if s.cfg.Pool == 0 {
 		s.cfg.Pool = DefaultPool
 	}
+	s.idle.Store(int64(s.cfg.Idle))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
