@@ -69,6 +69,8 @@ type grammar struct {
 	Stats    statsCmd   `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor   doctorCmd  `cmd:"" help:"Show what this host can do, and why not where it cannot."`
 	Bench    benchCmd   `cmd:"" help:"Measure this host."`
+	Df       dfCmd      `cmd:"" help:"Show what the data directory holds."`
+	Gc       gcCmd      `cmd:"" help:"Remove what nothing in the data directory refers to."`
 	Settings configCmd  `cmd:"" name:"config" help:"Show what Hortus is set to, and where each value comes from."`
 	Version  versionCmd `cmd:"" help:"Show the version."`
 	Daemon   daemonCmd  `cmd:"" help:"Look at the background process, or stop it."`

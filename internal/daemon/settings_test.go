@@ -31,6 +31,8 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("HORTUS_IDLE", c.env)
+			t.Setenv("HORTUS_DATA_DIR", "")
+			t.Setenv("HORTUS_LOG_LEVEL", "")
 			t.Setenv("HORTUS_POOL", "")
 			pool := "0"
 			got, err := settings(c.file, map[string]*string{"data-dir": &c.dataDir, "idle": &c.idle, "pool": &pool, "log-level": &c.level})

@@ -23,6 +23,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
+	"hortus.dev/internal/upkeep"
 )
 
 // Config is what a system is made from.
@@ -64,6 +65,7 @@ type System struct {
 	sandboxes *sandbox.Manager
 	tasks     *task.Engine
 	bench     *bench.Bench
+	keeper    *upkeep.Keeper
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
@@ -230,6 +232,7 @@ func (s *System) build() error {
 	})
 	s.onClose(s.tasks.Close)
 	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends)}
+	s.keeper = s.newKeeper(layers, shown)
 	return nil
 }
 
