@@ -63,7 +63,7 @@ type commandFlags struct {
 type taskFlags struct {
 	Timeout        duration `env:"HORTUS_TIMEOUT" placeholder:"30s" help:"How long the program may run."`
 	InstallTimeout duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"120s" help:"How long its preparation may take."`
-	Out            string   `name:"out" placeholder:"DIR" help:"Write the verified program's files there."`
+	Out            string   `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
 	Keep           bool     `help:"Leave the last attempt's sandbox alive until its time is up."`
 }
 

@@ -53,27 +53,28 @@ type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, erro
 
 // grammar is the whole command line.
 type grammar struct {
-	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" placeholder:"DIR" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
-	Config   string `name:"config" env:"HORTUS_CONFIG" placeholder:"FILE" help:"Configuration file; hortus config path shows which is read."`
+	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
+	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" help:"Configuration file; hortus config path shows which is read."`
 	LogLevel level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" help:"What is logged, here on stderr and by the daemon in its log: debug, info, warn or error."`
 	JSON     bool   `name:"json" env:"HORTUS_JSON" help:"Answer with one JSON document on stdout."`
 	Quiet    bool   `short:"q" env:"HORTUS_QUIET" help:"No progress, no verdict: only output and errors."`
 
-	Run      runCmd     `cmd:"" help:"Turn a sentence into a program that really ran."`
-	Execute  executeCmd `cmd:"" help:"Run a program from a file of JSON once, without any model."`
-	Plan     planCmd    `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
-	Code     codeCmd    `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
-	Debug    debugCmd   `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
-	Sandbox  sandboxCmd `cmd:"" help:"Make and use sandboxes."`
-	Task     taskCmd    `cmd:"" help:"Look at earlier requests and run them again."`
-	Stats    statsCmd   `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
-	Doctor   doctorCmd  `cmd:"" help:"Show what this host can do, and why not where it cannot."`
-	Bench    benchCmd   `cmd:"" help:"Measure this host."`
-	Df       dfCmd      `cmd:"" help:"Show what the data directory holds."`
-	Gc       gcCmd      `cmd:"" help:"Remove what nothing in the data directory refers to."`
-	Settings configCmd  `cmd:"" name:"config" help:"Show what Hortus is set to, and where each value comes from."`
-	Version  versionCmd `cmd:"" help:"Show the version."`
-	Daemon   daemonCmd  `cmd:"" help:"Look at the background process, or stop it."`
+	Run        runCmd        `cmd:"" help:"Turn a sentence into a program that really ran."`
+	Execute    executeCmd    `cmd:"" help:"Run a program from a file of JSON once, without any model."`
+	Plan       planCmd       `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
+	Code       codeCmd       `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
+	Debug      debugCmd      `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
+	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes."`
+	Task       taskCmd       `cmd:"" help:"Look at earlier requests and run them again."`
+	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
+	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
+	Bench      benchCmd      `cmd:"" help:"Measure this host."`
+	Df         dfCmd         `cmd:"" help:"Show what the data directory holds."`
+	Gc         gcCmd         `cmd:"" help:"Remove what nothing in the data directory refers to."`
+	Settings   configCmd     `cmd:"" name:"config" help:"Show what Hortus is set to, and where each value comes from."`
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Version    versionCmd    `cmd:"" help:"Show the version."`
+	Daemon     daemonCmd     `cmd:"" help:"Look at the background process, or stop it."`
 }
 
 // app is one run of one command.
@@ -156,6 +157,9 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 	}
 	if err := forgetEmpty(parser); err != nil {
 		return err
+	}
+	if len(args) > 0 && args[0] == completeName {
+		return a.complete(ctx, parser.Model, args[1:])
 	}
 	k, err := parser.Parse(args)
 	if a.confErr != nil && (err != nil || !ignoresConfig(k)) {

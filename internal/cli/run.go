@@ -55,7 +55,7 @@ func (c *runCmd) Run(ctx runContext, a *app) error {
 }
 
 type executeCmd struct {
-	Artifact string `arg:"" placeholder:"FILE" help:"The program as JSON (api.CodeArtifact); - reads it from stdin."`
+	Artifact string `arg:"" complete:"files" placeholder:"FILE" help:"The program as JSON (api.CodeArtifact); - reads it from stdin."`
 	taskFlags
 	boxFlags
 }
