@@ -27,7 +27,8 @@ func main() {
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
-	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe}
+	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
+		Inspect: daemon.Inspect, Remove: daemon.Remove}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
 		if opt.MustRun {
 			return client.Unix(filepath.Join(opt.DataDir, "hortus.sock")), nil

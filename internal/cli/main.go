@@ -30,6 +30,10 @@ type Env struct {
 	UID int
 	// Version describes this binary.
 	Version func() api.Version
+	// Inspect says what lies in a data directory, ours and not; Remove removes
+	// what is ours. Nil where no daemon can run.
+	Inspect func(dir string) (ours, foreign []string, err error)
+	Remove  func(ctx context.Context, dir string) error
 	// Signals delivers the process's signals instead of os/signal; for tests.
 	Signals <-chan os.Signal
 	// Exit ends the process at once, at a second Ctrl-C.
@@ -72,6 +76,7 @@ type grammar struct {
 	Df         dfCmd         `cmd:"" help:"Show what the data directory holds."`
 	Gc         gcCmd         `cmd:"" help:"Remove what nothing in the data directory refers to."`
 	Settings   configCmd     `cmd:"" name:"config" help:"Show what Hortus is set to, and where each value comes from."`
+	Uninstall  uninstallCmd  `cmd:"" help:"Remove everything that Hortus made on this machine."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 	Daemon     daemonCmd     `cmd:"" help:"Look at the background process, or stop it."`

@@ -26,6 +26,7 @@ func (*versionCmd) Run(a *app) error {
 type daemonCmd struct {
 	Status statusCmd `cmd:"" help:"Show the background process of the data directory."`
 	Stop   stopCmd   `cmd:"" help:"Stop it."`
+	Unit   unitCmd   `cmd:"" help:"Print the systemd unit of a resident one."`
 }
 
 type statusCmd struct{}

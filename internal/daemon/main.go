@@ -70,7 +70,7 @@ func run(ctx context.Context, cfg Config) error {
 	debug.SetGCPercent(50)
 	debug.FreeOSMemory()
 	serving := false
-	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}) })
+	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}); notify(os.Getenv, s.log) })
 	if !serving {
 		say(os.Getenv, readyMessage{Error: api.AsError(err)})
 	}
