@@ -15,7 +15,7 @@ build:
 # release makes dist/: archives for Linux, and clients for macOS and Windows, with
 # their sums. bash .ci/release proves that two builds are the same.
 release:
-	$(GO) run ./packaging/release -version $(VERSION) -out dist
+	$(GO) run ./cmd/hortus-release -version $(VERSION) -out dist
 	@cat dist/SHA256SUMS
 
 test:

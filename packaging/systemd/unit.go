@@ -1,5 +1,3 @@
-// Package systemd holds the units with which systemd runs a resident daemon. It
-// is data, and must not know more of Hortus than the command line of its daemon.
 package systemd
 
 import (

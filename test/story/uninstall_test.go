@@ -16,7 +16,9 @@ func TestUninstall(t *testing.T) {
 	g := newGarden(t)
 	become := ordinary(t, g)
 	base := filepath.Dir(g.dir)
-	run := func(args ...string) result { return g.outside(append(slices.Clone(become), append([]string{"hortus"}, args...)...)...) }
+	run := func(args ...string) result {
+		return g.outside(append(slices.Clone(become), append([]string{"hortus"}, args...)...)...)
+	}
 	must := func(args ...string) string {
 		t.Helper()
 		r := run(args...)
