@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Controller is a kind of control that a host may have.
@@ -174,12 +176,18 @@ func (h *Host) addV1(m mount, own map[string]string, name string) {
 	}
 }
 
-// addUnified takes the version 2 hierarchy into use: at its top where that can
-// be written, else below this process's own group.
+// addUnified takes the version 2 hierarchy into use: below this process's own
+// group where a service manager handed that over, at the top where that can be
+// written, else below the own group all the same.
 func (h *Host) addUnified(m mount, own, name string) {
 	bases := []string{m.point}
 	if own != "" && own != "/" {
-		bases = append(bases, filepath.Join(m.point, strings.TrimPrefix(own, m.root)))
+		mine := filepath.Join(m.point, strings.TrimPrefix(own, m.root))
+		bases = append(bases, mine)
+		if delegated(mine) {
+			// What the manager allows the service holds for its sandboxes too.
+			bases = []string{mine, m.point}
+		}
 	}
 	var refused error
 	for _, base := range bases {
@@ -216,6 +224,18 @@ func (h *Host) addUnified(m mount, own, name string) {
 			h.missing[c] = fmt.Sprintf("cgroup v2 is not writable: %v", refused)
 		}
 	}
+}
+
+// delegated says whether systemd has handed a group over (Delegate=yes), which it
+// marks by an attribute.
+func delegated(dir string) bool {
+	var value [4]byte
+	for _, name := range []string{"trusted.delegate", "user.delegate"} {
+		if n, err := unix.Getxattr(dir, name, value[:]); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
 }
 
 var errNoController = errors.New("no control group hierarchy has it")
