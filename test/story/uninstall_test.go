@@ -1,12 +1,17 @@
 package story
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
 )
 
 // TestUninstall: everything that Hortus made goes, sandboxes included; what is
@@ -87,5 +92,45 @@ func TestUninstall(t *testing.T) {
 	}
 	if r := run("uninstall"); r.code != 0 || !strings.Contains(r.stderr, "uninstalled") {
 		t.Errorf("a second time: %s", r)
+	}
+}
+
+// TestUninstallAsks: at a terminal a person decides.
+func TestUninstallAsks(t *testing.T) {
+	t.Parallel()
+	g := newGarden(t)
+	become := ordinary(t, g)
+	if r := g.outside(append(slices.Clone(become), "hortus", "task", "ls")...); r.code != 0 {
+		t.Fatal(r)
+	}
+	database := filepath.Join(g.dir, "hortus.db")
+	for _, c := range []struct {
+		answer string
+		code   int
+		left   bool
+	}{{"", 130, true}, {"n", 130, true}, {"yes", 0, false}} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		args := append(slices.Clone(become), binary, "uninstall")
+		if len(become) > 0 {
+			args[len(args)-2] = filepath.Join(filepath.Dir(g.dir), "hortus") // the copy that the user can reach
+		}
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Env = g.env
+		tty, err := pty.Start(cmd)
+		if err != nil {
+			cancel()
+			t.Skipf("no terminal here: %v", err)
+		}
+		if _, err := io.WriteString(tty, c.answer+"\n"); err != nil {
+			t.Error(err)
+		}
+		seen, _ := io.ReadAll(tty) // an error says that the other end is closed
+		code := exitOf(t, cmd.Wait())
+		tty.Close()
+		cancel()
+		_, err = os.Stat(database)
+		if code != c.code || (err == nil) != c.left || !strings.Contains(string(seen), "[y/N]") {
+			t.Errorf("%q: exit code %d, want %d; the database is there: %v\n%s", c.answer, code, c.code, err == nil, seen)
+		}
 	}
 }
