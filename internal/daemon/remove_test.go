@@ -120,6 +120,9 @@ func TestLayoutIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+	if _, err := c.Doctor(t.Context()); err != nil { // keeps an inventory
+		t.Fatal(err)
+	}
 	if _, foreign, err := Inspect(dir); err != nil || len(foreign) > 0 {
 		t.Errorf("the daemon made %q, which is not in entries; %v", foreign, err)
 	}

@@ -27,7 +27,7 @@ type Orphan struct {
 // Config is what a keeper needs. All fields but Now and Logger must be set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, layers/, tasks/ID/, run/BACKEND/ID/.
+	// hortus.db*, daemon.log*, inventory.json, layers/, tasks/ID/, run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
 	// Named calls f with the layers that templates name now, and lets nobody be
@@ -106,7 +106,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 // partOf says what an entry of the data directory belongs to.
 func partOf(name string) string {
 	switch {
-	case name == "layers":
+	case name == "layers", name == "inventory.json": // of the templates
 		return api.PartLayers
 	case name == "tasks":
 		return api.PartTasks
@@ -139,7 +139,9 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 		if name == "lock" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
-		p.Count++
+		if name != "inventory.json" {
+			p.Count++
+		}
 	}
 	return size(ctx, path)
 }
