@@ -1,16 +1,22 @@
 # The commands of the project. Everything that a build makes lies in bin/.
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  = -s -w -X hortus.dev/internal/daemon.release=$(VERSION)
+LDFLAGS  = -s -w -X hortus.dev/internal/version.release=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: build test test-vm race lint fuzz bench clean
+.PHONY: build release test test-vm race lint fuzz bench clean
 
 # build makes bin/hortus with the small guest embedded.
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o internal/embedded/guest/hortus-guest ./cmd/hortus-guest
 	$(GO) build -trimpath -tags embedguest -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
 	@ls -l bin/hortus internal/embedded/guest/hortus-guest | awk '{print $$5, $$9}'
+
+# release makes dist/: archives for Linux, and clients for macOS and Windows, with
+# their sums. bash .ci/release proves that two builds are the same.
+release:
+	$(GO) run ./cmd/hortus-release -version $(VERSION) -out dist
+	@cat dist/SHA256SUMS
 
 test:
 	$(GO) test ./...

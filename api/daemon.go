@@ -25,6 +25,17 @@ type DaemonInfo struct {
 	// WarmWanted those that should.
 	Warm       int `json:"warm"`
 	WarmWanted int `json:"warmWanted"`
+	// Settings are what it runs with now.
+	Settings DaemonSettings `json:"settings"`
+}
+
+// DaemonSettings are what can be set of a daemon while it runs.
+type DaemonSettings struct {
+	// LogLevel is debug, info, warn or error; empty leaves it as it is.
+	LogLevel string `json:"logLevel,omitempty"`
+	// IdleMS is how long it stays when nobody needs it, in milliseconds; below 0
+	// it never leaves by itself. Nil leaves it as it is.
+	IdleMS *int64 `json:"idleMs,omitempty"`
 }
 
 // Doctor is what this host can do, and why not where it cannot.

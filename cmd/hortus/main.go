@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/version"
 )
 
 func main() {
@@ -26,15 +27,12 @@ func main() {
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
-	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: daemon.Version}
+	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
+		Inspect: daemon.Inspect, Remove: daemon.Remove}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
-		dir, err := opt.DataDir, error(nil)
-		if dir == "" {
-			dir, err = daemon.DefaultDataDir(os.Getenv, os.Getuid())
+		if opt.MustRun {
+			return client.Unix(filepath.Join(opt.DataDir, "hortus.sock")), nil
 		}
-		if err == nil && !opt.MustRun {
-			return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: dir})
-		}
-		return client.Unix(filepath.Join(dir, "hortus.sock")), err
+		return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings})
 	}))
 }

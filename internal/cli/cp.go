@@ -17,8 +17,8 @@ import (
 )
 
 type sandboxCpCmd struct {
-	From string `arg:"" help:"ID:PATH, a local path, or - for stdin."`
-	To   string `arg:"" help:"ID:PATH, a local path, or - for stdout."`
+	From string `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdin."`
+	To   string `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdout."`
 	User string `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
 }
 

@@ -24,7 +24,7 @@ const (
 
 type sandboxRunCmd struct {
 	Keep    bool     `help:"Leave the sandbox alive until its time is up."`
-	Command []string `arg:"" passthrough:"" help:"The command, after --."`
+	Command []string `arg:"" passthrough:"" complete:"files" help:"The command, after --."`
 	commandFlags
 	boxFlags
 }
@@ -120,8 +120,8 @@ func (a *app) destroy(ctx context.Context, s *client.Sandbox) error {
 
 type sandboxExecCmd struct {
 	Env     []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for this command. Repeatable."`
-	ID      string   `arg:"" help:"Sandbox, or a unique beginning of its id."`
-	Command []string `arg:"" passthrough:"" help:"The command, after --."`
+	ID      string   `arg:"" complete:"sandboxes" help:"Sandbox, or a unique beginning of its id."`
+	Command []string `arg:"" passthrough:"" complete:"files" help:"The command, after --."`
 	commandFlags
 }
 

@@ -8,13 +8,13 @@ import (
 type boxFlags struct {
 	Isolation   string   `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), container, or process (no isolation; for code that you trust)."`
 	Template    string   `env:"HORTUS_TEMPLATE" placeholder:"NAME" help:"What the sandbox starts from; host shows this machine's own tools."`
-	TTL         duration `name:"ttl" placeholder:"5m" help:"How long the sandbox lives at most."`
-	Memory      size     `placeholder:"512M" help:"Memory of all its processes together."`
-	CPUs        *float64 `name:"cpus" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one."`
-	CPUTime     duration `name:"cpu-time" placeholder:"30s" help:"Total processor time of all its processes."`
-	Pids        *int64   `placeholder:"N" help:"Processes and threads together."`
-	Disk        size     `placeholder:"1G" help:"What can be written to its file system."`
-	OutputLimit size     `name:"output-limit" placeholder:"10M" help:"Output of one command; more kills it."`
+	TTL         duration `name:"ttl" env:"HORTUS_TTL" placeholder:"5m" help:"How long the sandbox lives at most."`
+	Memory      size     `env:"HORTUS_MEMORY" placeholder:"512M" help:"Memory of all its processes together."`
+	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one."`
+	CPUTime     duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"30s" help:"Total processor time of all its processes."`
+	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Processes and threads together."`
+	Disk        size     `env:"HORTUS_DISK" placeholder:"1G" help:"What can be written to its file system."`
+	OutputLimit size     `name:"output-limit" env:"HORTUS_OUTPUT_LIMIT" placeholder:"10M" help:"Output of one command; more kills it."`
 	Env         []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for every command in it. Repeatable."`
 	Label       []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label to find it by. Repeatable."`
 }
@@ -61,9 +61,9 @@ type commandFlags struct {
 
 // taskFlags say how a task works.
 type taskFlags struct {
-	Timeout        duration `placeholder:"30s" help:"How long the program may run."`
-	InstallTimeout duration `name:"install-timeout" placeholder:"120s" help:"How long its preparation may take."`
-	Out            string   `name:"out" placeholder:"DIR" help:"Write the verified program's files there."`
+	Timeout        duration `env:"HORTUS_TIMEOUT" placeholder:"30s" help:"How long the program may run."`
+	InstallTimeout duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"120s" help:"How long its preparation may take."`
+	Out            string   `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
 	Keep           bool     `help:"Leave the last attempt's sandbox alive until its time is up."`
 }
 

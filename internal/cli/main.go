@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/config"
 )
 
 // Env is the process that the commands run in.
@@ -23,8 +26,14 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
+	// UID is the user's number; it decides where files are by default.
+	UID int
 	// Version describes this binary.
 	Version func() api.Version
+	// Inspect says what lies in a data directory, ours and not; Remove removes
+	// what is ours. Nil where no daemon can run.
+	Inspect func(dir string) (ours, foreign []string, err error)
+	Remove  func(ctx context.Context, dir string) error
 	// Signals delivers the process's signals instead of os/signal; for tests.
 	Signals <-chan os.Signal
 	// Exit ends the process at once, at a second Ctrl-C.
@@ -33,8 +42,12 @@ type Env struct {
 
 // ConnectOptions say which daemon is wanted.
 type ConnectOptions struct {
-	// DataDir is empty for the default one.
 	DataDir string
+	// ConfigFile is the configuration file that was named, if one was, for a
+	// daemon that is started.
+	ConfigFile string
+	// Settings are those of the daemon that were named.
+	Settings api.DaemonSettings
 	// MustRun asks for a daemon that runs already: none is started.
 	MustRun bool
 }
@@ -44,22 +57,29 @@ type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, erro
 
 // grammar is the whole command line.
 type grammar struct {
-	DataDir string `name:"data-dir" env:"HORTUS_DATA_DIR" placeholder:"DIR" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
-	JSON    bool   `name:"json" env:"HORTUS_JSON" help:"Answer with one JSON document on stdout."`
-	Quiet   bool   `short:"q" env:"HORTUS_QUIET" help:"No progress, no verdict: only output and errors."`
+	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
+	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" help:"Configuration file; hortus config path shows which is read."`
+	LogLevel level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" help:"What is logged, here on stderr and by the daemon in its log: debug, info, warn or error."`
+	JSON     bool   `name:"json" env:"HORTUS_JSON" help:"Answer with one JSON document on stdout."`
+	Quiet    bool   `short:"q" env:"HORTUS_QUIET" help:"No progress, no verdict: only output and errors."`
 
-	Run     runCmd     `cmd:"" help:"Turn a sentence into a program that really ran."`
-	Execute executeCmd `cmd:"" help:"Run a program from a file of JSON once, without any model."`
-	Plan    planCmd    `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
-	Code    codeCmd    `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
-	Debug   debugCmd   `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
-	Sandbox sandboxCmd `cmd:"" help:"Make and use sandboxes."`
-	Task    taskCmd    `cmd:"" help:"Look at earlier requests and run them again."`
-	Stats   statsCmd   `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
-	Doctor  doctorCmd  `cmd:"" help:"Show what this host can do, and why not where it cannot."`
-	Bench   benchCmd   `cmd:"" help:"Measure this host."`
-	Version versionCmd `cmd:"" help:"Show the version."`
-	Daemon  daemonCmd  `cmd:"" help:"Look at the background process, or stop it."`
+	Run        runCmd        `cmd:"" help:"Turn a sentence into a program that really ran."`
+	Execute    executeCmd    `cmd:"" help:"Run a program from a file of JSON once, without any model."`
+	Plan       planCmd       `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
+	Code       codeCmd       `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
+	Debug      debugCmd      `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
+	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes."`
+	Task       taskCmd       `cmd:"" help:"Look at earlier requests and run them again."`
+	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
+	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
+	Bench      benchCmd      `cmd:"" help:"Measure this host."`
+	Df         dfCmd         `cmd:"" help:"Show what the data directory holds."`
+	Gc         gcCmd         `cmd:"" help:"Remove what nothing in the data directory refers to."`
+	Settings   configCmd     `cmd:"" name:"config" help:"Show what Hortus is set to, and where each value comes from."`
+	Uninstall  uninstallCmd  `cmd:"" help:"Remove everything that Hortus made on this machine."`
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Version    versionCmd    `cmd:"" help:"Show the version."`
+	Daemon     daemonCmd     `cmd:"" help:"Look at the background process, or stop it."`
 }
 
 // app is one run of one command.
@@ -68,6 +88,11 @@ type app struct {
 	opt     *grammar
 	connect Connect
 	conn    *client.Client
+	log     *slog.Logger
+
+	conf    *config.Config
+	confErr error
+	parsed  *kong.Context
 }
 
 // exitCode ends a command with a code and without a message.
@@ -86,7 +111,7 @@ func (f *failure) Unwrap() error { return f.err }
 
 // Main runs one command and gives its exit code; docs/cli.md lists them.
 func Main(ctx context.Context, args []string, env Env, connect Connect) int {
-	a := &app{env: env, opt: &grammar{}, connect: connect}
+	a := &app{env: env, opt: &grammar{}, connect: connect, log: slog.New(slog.DiscardHandler)}
 	defer func() {
 		if a.conn != nil {
 			a.conn.Close()
@@ -130,7 +155,7 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 		kong.Writers(a.env.Stdout, a.env.Stderr),
 		kong.Exit(func(code int) { panic(helpShown{code}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false, WrapUpperBound: 100}),
-		kong.Resolvers(envResolver(a.env.Getenv)),
+		kong.Resolvers(kong.ResolverFunc(a.resolve)),
 	)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "the command line's grammar: %w", err)
@@ -138,7 +163,13 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 	if err := forgetEmpty(parser); err != nil {
 		return err
 	}
+	if len(args) > 0 && args[0] == completeName {
+		return a.complete(ctx, parser.Model, args[1:])
+	}
 	k, err := parser.Parse(args)
+	if a.confErr != nil && (err != nil || !ignoresConfig(k)) {
+		return a.confErr
+	}
 	if err != nil {
 		var e *api.Error
 		if errors.As(err, &e) {
@@ -146,6 +177,8 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 		}
 		return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("hortus --help, or hortus COMMAND --help")}
 	}
+	a.parsed = k
+	a.startLog()
 	return k.Run(runContext{ctx}, a)
 }
 
@@ -166,26 +199,16 @@ func forgetEmpty(parser *kong.Kong) error {
 	})
 }
 
-// envResolver reads the variables of the process that the commands were given,
-// which need not be this one's.
-func envResolver(getenv func(string) string) kong.Resolver {
-	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if getenv == nil {
-			return nil, nil
-		}
-		for _, name := range flag.Tag.Envs {
-			if v := getenv(name); v != "" {
-				return v, nil
-			}
-		}
-		return nil, nil
-	})
-}
-
 // client gives the connection to the daemon, which may start it.
 func (a *app) client(ctx context.Context) (*client.Client, error) {
 	if a.conn == nil {
-		c, err := a.connect(ctx, ConnectOptions{DataDir: a.opt.DataDir})
+		opt, err := a.connectOptions()
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		c, err := a.connect(ctx, opt)
+		a.log.Debug("daemon", "dataDir", opt.DataDir, "took", time.Since(began), "error", err)
 		if err != nil {
 			return nil, err
 		}

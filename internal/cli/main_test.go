@@ -86,10 +86,22 @@ func (d *daemon) start(t *testing.T) Connect {
 // run runs a command line.
 func run(t *testing.T, connect Connect, stdin string, signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return runIn(t, nil, connect, stdin, signals, args...)
+}
+
+// runIn runs a command line with variables.
+func runIn(t *testing.T, vars map[string]string, connect Connect, stdin string, signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	getenv := func(name string) string {
+		if v, ok := vars[name]; ok || name != "HOME" {
+			return v
+		}
+		return "/nowhere"
+	}
 	var out, errOut bytes.Buffer
 	env := Env{
 		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errOut, Signals: signals,
-		Getenv: func(string) string { return "" }, Version: func() api.Version { return api.Version{Version: "test"} },
+		Getenv: getenv, UID: 1, Version: func() api.Version { return api.Version{Version: "test"} },
 		Exit: func(int) { t.Error("the process was ended") },
 	}
 	if env.Signals == nil {

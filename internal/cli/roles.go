@@ -33,7 +33,7 @@ func (c *planCmd) Run(ctx runContext, a *app) error {
 }
 
 type codeCmd struct {
-	Plan string `arg:"" placeholder:"FILE" help:"The plan as JSON (api.ExecutionPlan); - reads it from stdin."`
+	Plan string `arg:"" complete:"files" placeholder:"FILE" help:"The plan as JSON (api.ExecutionPlan); - reads it from stdin."`
 	modelFlag
 }
 
@@ -55,7 +55,7 @@ func (c *codeCmd) Run(ctx runContext, a *app) error {
 }
 
 type debugCmd struct {
-	Request string `arg:"" placeholder:"FILE" help:"The failed attempt as JSON (api.DebugRequest); - reads it from stdin."`
+	Request string `arg:"" complete:"files" placeholder:"FILE" help:"The failed attempt as JSON (api.DebugRequest); - reads it from stdin."`
 	modelFlag
 }
 

@@ -19,7 +19,7 @@ import (
 type runCmd struct {
 	Sentence string `arg:"" help:"What is wanted; - reads it from stdin."`
 	Attempts *int   `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Passes at most, 1 to 10 (default 3)."`
-	Record   string `placeholder:"FILE" help:"Write down every exchange with the models, without secrets, for --model replay:FILE."`
+	Record   string `complete:"files" placeholder:"FILE" help:"Write down every exchange with the models, without secrets, for --model replay:FILE."`
 	modelFlag
 	taskFlags
 	boxFlags
@@ -55,7 +55,7 @@ func (c *runCmd) Run(ctx runContext, a *app) error {
 }
 
 type executeCmd struct {
-	Artifact string `arg:"" placeholder:"FILE" help:"The program as JSON (api.CodeArtifact); - reads it from stdin."`
+	Artifact string `arg:"" complete:"files" placeholder:"FILE" help:"The program as JSON (api.CodeArtifact); - reads it from stdin."`
 	taskFlags
 	boxFlags
 }

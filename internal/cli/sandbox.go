@@ -102,7 +102,7 @@ func (c *sandboxLsCmd) Run(ctx runContext, a *app) error {
 }
 
 type oneSandbox struct {
-	ID string `arg:"" help:"Sandbox, or a unique beginning of its id."`
+	ID string `arg:"" complete:"sandboxes" help:"Sandbox, or a unique beginning of its id."`
 }
 
 type sandboxShowCmd struct{ oneSandbox }
@@ -158,7 +158,7 @@ func (c *sandboxShowCmd) Run(ctx runContext, a *app) error {
 }
 
 type sandboxKillCmd struct {
-	IDs []string `arg:"" name:"id" help:"Sandboxes, or unique beginnings of their ids."`
+	IDs []string `arg:"" name:"id" complete:"sandboxes" help:"Sandboxes, or unique beginnings of their ids."`
 }
 
 // Run ends sandboxes.

@@ -10,7 +10,7 @@ import (
 type versionCmd struct{}
 
 // Run shows the version of this binary.
-func (versionCmd) Run(a *app) error {
+func (*versionCmd) Run(a *app) error {
 	v := a.env.Version()
 	if a.opt.JSON {
 		return a.json(v)
@@ -26,17 +26,17 @@ func (versionCmd) Run(a *app) error {
 type daemonCmd struct {
 	Status statusCmd `cmd:"" help:"Show the background process of the data directory."`
 	Stop   stopCmd   `cmd:"" help:"Stop it."`
+	Unit   unitCmd   `cmd:"" help:"Print the systemd unit of a resident one."`
 }
 
 type statusCmd struct{}
 
 // Run shows the daemon that runs; it starts none.
 func (statusCmd) Run(ctx runContext, a *app) error {
-	c, err := a.connect(ctx, ConnectOptions{DataDir: a.opt.DataDir, MustRun: true})
+	c, err := a.running(ctx)
 	if err != nil {
 		return err
 	}
-	a.conn = c
 	info, err := c.Info(ctx)
 	if err != nil {
 		return err
@@ -55,9 +55,8 @@ type stopCmd struct {
 
 // Run stops the daemon that runs; none is no error.
 func (s *stopCmd) Run(ctx runContext, a *app) error {
-	c, err := a.connect(ctx, ConnectOptions{DataDir: a.opt.DataDir, MustRun: true})
+	c, err := a.running(ctx)
 	if err == nil {
-		a.conn = c
 		err = c.Stop(ctx, s.Force)
 	}
 	stopped := err == nil

@@ -72,7 +72,7 @@ func shorten(s string, most int) string {
 }
 
 type taskShowCmd struct {
-	ID string `arg:"" help:"Task, or a unique beginning of its id."`
+	ID string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
 }
 
 // Run shows a task.
@@ -127,7 +127,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 }
 
 type taskReplayCmd struct {
-	ID      string `arg:"" help:"Task, or a unique beginning of its id."`
+	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
 	taskFlags
 	boxFlags
@@ -167,7 +167,7 @@ func attemptOf(t api.Task, asked *int) (int, error) {
 }
 
 type taskCancelCmd struct {
-	ID string `arg:"" help:"Task, or a unique beginning of its id."`
+	ID string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
 }
 
 // Run stops a task.
@@ -194,7 +194,7 @@ func (c *taskCancelCmd) Run(ctx runContext, a *app) error {
 }
 
 type taskLogsCmd struct {
-	ID      string `arg:"" help:"Task, or a unique beginning of its id."`
+	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
 	Stderr  bool   `help:"The error output instead of the output."`
 }

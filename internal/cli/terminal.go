@@ -44,7 +44,7 @@ func (t *terminal) size() api.PTYSize {
 func (t *terminal) raw(resize func(api.PTYSize)) (restore func()) {
 	before, err := term.MakeRaw(int(t.in.Fd()))
 	changes := make(chan os.Signal, 1)
-	signal.Notify(changes, syscall.SIGWINCH)
+	notifySize(changes)
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -78,9 +78,6 @@ type signals struct {
 	before func()
 	once   sync.Once
 }
-
-// passed are the signals that go to the command.
-var passed = [...]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
 
 // signals begins to catch the signals. On a terminal that is the command's
 // own the keys reach it as bytes, and are no signals of ours.

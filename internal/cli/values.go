@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/config"
 )
 
 // size is a number of bytes as people write it: "512M", "1GiB", "65536". Units
@@ -15,35 +15,9 @@ type size int64
 
 // UnmarshalText reads a size above 0.
 func (s *size) UnmarshalText(text []byte) error {
-	n, err := parseSize(string(text))
+	n, err := config.ParseSize(string(text))
 	*s = size(n)
 	return err
-}
-
-func parseSize(text string) (int64, error) {
-	t := strings.ToLower(strings.TrimSpace(text))
-	digits := strings.TrimRight(t, "abcdefghijklmnopqrstuvwxyz ")
-	unit := strings.TrimSpace(t[len(digits):])
-	if unit != "b" {
-		unit = strings.TrimSuffix(strings.TrimSuffix(unit, "b"), "i")
-	}
-	shift, ok := map[string]int{"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}[unit]
-	bad := api.Errorf(api.KindInvalid, "%.40q is no size", text).WithHint("write it as 512M, 1GiB or a number of bytes")
-	if !ok || digits == "" || strings.Trim(digits, "0123456789.") != "" {
-		return 0, bad
-	}
-	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil {
-		return 0, bad
-	}
-	f = math.Floor(f * float64(int64(1)<<shift))
-	switch {
-	case f < 1:
-		return 0, api.Errorf(api.KindInvalid, "the size %.40q is not above 0", text).WithHint("leave the flag out for the default")
-	case f >= 1<<62:
-		return 0, api.Errorf(api.KindInvalid, "the size %.40q is too large", text)
-	}
-	return int64(f), nil
 }
 
 // showSize writes a size for people.
@@ -61,20 +35,9 @@ type duration time.Duration
 
 // UnmarshalText reads a duration of at least a millisecond.
 func (d *duration) UnmarshalText(text []byte) error {
-	v, err := parseDuration(string(text))
+	v, err := config.ParseDuration(string(text))
 	*d = duration(v)
 	return err
-}
-
-func parseDuration(text string) (time.Duration, error) {
-	v, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil {
-		return 0, api.Errorf(api.KindInvalid, "%.40q is no duration", text).WithHint("write it as 30s, 5m or 1h30m")
-	}
-	if v < time.Millisecond {
-		return 0, api.Errorf(api.KindInvalid, "the duration %.40q is below a millisecond", text).WithHint("leave the flag out for the default")
-	}
-	return v, nil
 }
 
 func (d duration) ms() int64 { return time.Duration(d).Milliseconds() }

@@ -3,36 +3,9 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
-
-func TestParseSize(t *testing.T) {
-	for in, want := range map[string]int64{
-		"65536": 65536, "512M": 512 << 20, "1GiB": 1 << 30, "1g": 1 << 30, "1.5K": 1536, " 2 MiB ": 2 << 20, "7B": 7, "1TB": 1 << 40,
-	} {
-		if got, err := parseSize(in); err != nil || got != want {
-			t.Errorf("parseSize(%q) = %d, %v; want %d", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"", "M", "-1M", "0", "0.0001", "1X", "1e3", "1MM", "NaN", "Inf", "1.2.3", "9999999T", "0x10", "1ib"} {
-		if got, err := parseSize(in); err == nil && in != "1ib" {
-			t.Errorf("parseSize(%q) = %d; want an error", in, got)
-		}
-	}
-}
-
-func TestParseDuration(t *testing.T) {
-	if d, err := parseDuration("1h30m"); err != nil || d != 90*time.Minute {
-		t.Errorf("1h30m = %v, %v", d, err)
-	}
-	for _, in := range []string{"", "30", "-1s", "0s", "1us", "x"} {
-		if d, err := parseDuration(in); err == nil {
-			t.Errorf("parseDuration(%q) = %v; want an error", in, d)
-		}
-	}
-}
 
 func TestAssignments(t *testing.T) {
 	got, err := assignments("--env", []string{"A=1", "B=", "C=x=y"})
@@ -88,28 +61,6 @@ func FuzzClean(f *testing.F) {
 			if !unicode.IsPrint(r) {
 				t.Fatalf("clean(%q) = %q holds %U", s, got, r)
 			}
-		}
-	})
-}
-
-func FuzzParseSize(f *testing.F) {
-	for _, s := range []string{"1", "512M", "1.5GiB", "1e9", "99999999999999999999", "-1", "1 k"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if n, err := parseSize(s); err == nil && n < 1 {
-			t.Fatalf("parseSize(%q) = %d", s, n)
-		}
-	})
-}
-
-func FuzzParseDuration(f *testing.F) {
-	for _, s := range []string{"30s", "1h", "-1s", "0", "9999999h", "1.5m"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := parseDuration(s); err == nil && d < time.Millisecond {
-			t.Fatalf("parseDuration(%q) = %v", s, d)
 		}
 	})
 }

@@ -14,13 +14,19 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/config"
 )
 
 // ConnectOptions say whose daemon is wanted.
 type ConnectOptions struct {
 	DataDir string
-	// Idle is handed to a daemon that is started; see Config.Idle.
-	Idle time.Duration
+	// ConfigFile is the file that a daemon that is started reads, beside the
+	// environment; empty leaves that to the daemon.
+	ConfigFile string
+	// Settings are those that the caller names. A daemon that is started gets
+	// them, and one that runs takes them over, but for the time that a daemon
+	// stays which was told to stay for ever.
+	Settings api.DaemonSettings
 }
 
 // connectTimeout bounds finding or starting a daemon.
@@ -41,6 +47,10 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 		info, err := c.Info(ctx)
 		switch {
 		case err == nil && info.Version.Build == mine:
+			if err := opt.apply(ctx, c, info.Settings); err != nil {
+				c.Close()
+				return nil, err
+			}
 			return c, nil
 		case err == nil && info.Sandboxes+info.Tasks > 0:
 			c.Close()
@@ -58,7 +68,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 		}
 		// Whoever loses the race for the lock finds the winner's socket in the
 		// next round.
-		if err := spawn(ctx, dir, opt.Idle); err != nil && !errors.Is(err, errOwned) {
+		if err := spawn(ctx, dir, opt); err != nil && !errors.Is(err, errOwned) {
 			return nil, err
 		}
 		select {
@@ -68,12 +78,44 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	}
 }
 
+// flags are the flags of a daemon that is started with these options.
+func (opt ConnectOptions) flags() (args []string) {
+	if opt.ConfigFile != "" {
+		args = append(args, "--config", opt.ConfigFile)
+	}
+	if opt.Settings.LogLevel != "" {
+		args = append(args, "--log-level", opt.Settings.LogLevel)
+	}
+	if ms := opt.Settings.IdleMS; ms != nil && *ms < 0 {
+		args = append(args, "--idle", config.Never)
+	} else if ms != nil {
+		args = append(args, "--idle", (time.Duration(*ms) * time.Millisecond).String())
+	}
+	return args
+}
+
+// apply hands the settings that are named to a daemon that runs with others.
+func (opt ConnectOptions) apply(ctx context.Context, c *client.Client, have api.DaemonSettings) error {
+	want := opt.Settings
+	if want.LogLevel == have.LogLevel {
+		want.LogLevel = ""
+	}
+	if have.IdleMS == nil || *have.IdleMS < 0 || want.IdleMS != nil && *want.IdleMS == *have.IdleMS {
+		want.IdleMS = nil
+	}
+	if want.LogLevel == "" && want.IdleMS == nil {
+		return nil
+	}
+	_, err := c.Configure(ctx, want)
+	return err
+}
+
 // readyEnv tells a daemon the descriptor on which it is to say that it serves.
 const readyEnv = "HORTUS_READY_FD"
 
 // spawn starts a daemon of this executable and waits until it serves or says why
 // it cannot.
-func spawn(ctx context.Context, dir dataDir, idle time.Duration) error {
+func spawn(ctx context.Context, dir dataDir, opt ConnectOptions) error {
 	log, err := openLog(dir.log())
 	if err != nil {
 		return err
@@ -86,7 +128,7 @@ func spawn(ctx context.Context, dir dataDir, idle time.Duration) error {
 	defer r.Close()
 	// The executable may have been replaced or deleted since this one began
 	// (go run deletes it); the link of /proc leads to the one that runs.
-	cmd := exec.Command("/proc/self/exe", "daemon", "run", "--data-dir", string(dir), "--idle", idle.String())
+	cmd := exec.Command("/proc/self/exe", append([]string{"daemon", "run", "--data-dir", string(dir)}, opt.flags()...)...)
 	cmd.Args[0] = "hortus"
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log

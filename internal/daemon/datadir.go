@@ -10,23 +10,6 @@ import (
 	"hortus.dev/api"
 )
 
-// DefaultDataDir is where state lives when nobody says otherwise:
-// /var/lib/hortus for root, $XDG_DATA_HOME/hortus or ~/.local/share/hortus for
-// others.
-func DefaultDataDir(getenv func(string) string, uid int) (string, error) {
-	if uid == 0 {
-		return "/var/lib/hortus", nil
-	}
-	if d := getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
-		return filepath.Join(d, "hortus"), nil
-	}
-	if home := getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "share", "hortus"), nil
-	}
-	return "", api.Errorf(api.KindInvalid, "there is no home directory to keep data in").
-		WithHint("name one: --data-dir DIR")
-}
-
 // dataDir is the layout below a data directory.
 type dataDir string
 

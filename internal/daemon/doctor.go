@@ -24,6 +24,7 @@ func (s *System) Info(context.Context) (api.DaemonInfo, error) {
 		Version: Version(), Owner: s.owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(),
 		Warm: warm, WarmWanted: wanted,
+		Settings: s.settings(),
 	}, nil
 }
 

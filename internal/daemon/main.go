@@ -8,53 +8,48 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/config"
 )
-
-// maxPool bounds the guests of a kind that are booted ahead.
-const maxPool = 1000
 
 // Main is the command `hortus daemon run`, which Connect starts: it serves a data
 // directory until it is told to stop or nothing is left to do. It gives an exit
 // code.
 func Main(args []string) int {
 	flags := flag.NewFlagSet("hortus daemon run", flag.ContinueOnError)
-	dataDir := flags.String("data-dir", "", "the data directory")
-	idle := flags.Duration("idle", 0, "how long to stay when idle; below 0: for ever")
-	pool := flags.Int("pool", 0, "how many guests of each kind to boot ahead; below 0: none (or HORTUS_POOL)")
+	given := map[string]*string{
+		"data-dir":  flags.String("data-dir", "", "the data directory"),
+		"idle":      flags.String("idle", "", "how long to stay when idle, or never"),
+		"pool":      flags.String("pool", "", "how many guests of each kind to boot ahead; 0 for none"),
+		"log-level": flags.String("log-level", "", "debug, info, warn or error"),
+	}
+	file := flags.String("config", "", "the configuration file")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if *dataDir == "" {
-		d, err := DefaultDataDir(os.Getenv, os.Getuid())
-		if err != nil {
-			logger.Error(err.Error())
-			return 2
-		}
-		*dataDir = d
+	level := &slog.LevelVar{}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	set, err := settings(*file, given)
+	if err == nil && set.dataDir == "" {
+		_, err = config.DefaultDataDir(config.Source{Getenv: os.Getenv, UID: os.Getuid()})
 	}
-	if v := os.Getenv("HORTUS_POOL"); *pool == 0 && v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n > maxPool {
-			logger.Error("HORTUS_POOL is no number up to "+strconv.Itoa(maxPool), "value", v)
-			return 2
-		}
-		if *pool = n; n == 0 {
-			*pool = -1
-		}
+	if err != nil {
+		logger.Error("the daemon is not set up", "error", err, "next", api.HintOf(err))
+		say(os.Getenv, readyMessage{Error: api.AsError(err)})
+		return 2
 	}
+	level.Set(set.level)
 	// The modes of what sandboxes see are not for the caller's umask to decide;
 	// the data directory itself is closed to others.
 	syscall.Umask(0o022)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := run(ctx, Config{
-		DataDir: *dataDir, Idle: *idle, Pool: *pool, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger,
+	err = run(ctx, Config{
+		DataDir: set.dataDir, Idle: set.idle, Pool: set.pool,
+		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Level: level,
 	})
 	if err != nil {
 		logger.Error("daemon ended", "error", err)
@@ -75,7 +70,7 @@ func run(ctx context.Context, cfg Config) error {
 	debug.SetGCPercent(50)
 	debug.FreeOSMemory()
 	serving := false
-	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}) })
+	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}); notify(os.Getenv, s.log) })
 	if !serving {
 		say(os.Getenv, readyMessage{Error: api.AsError(err)})
 	}

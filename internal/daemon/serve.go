@@ -28,7 +28,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	srv := &http.Server{
 		Handler: doorhttp.New(doorhttp.Config{
 			Sandboxes: doorSandboxes{s.sandboxes}, Tasks: doorTasks{s}, Roles: roles{s.models}, Events: s.events,
-			System: s, Logger: s.log,
+			System: s, Upkeep: s, Logger: s.log,
 		}),
 		ConnState:         conns.track,
 		ReadHeaderTimeout: 10 * time.Second,
@@ -39,7 +39,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	s.log.Info("serving", "socket", s.dir.socket(), "pid", os.Getpid())
 	ready()
 
-	check := time.NewTicker(max(min(s.cfg.Idle/4, time.Second), 10*time.Millisecond))
+	check := time.NewTicker(10 * time.Millisecond)
 	defer check.Stop()
 	idleSince := time.Now()
 	for {
@@ -51,11 +51,13 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		case <-s.stop:
 			s.log.Info("stopping: asked to by a client")
 		case <-check.C:
-			if s.cfg.Idle < 0 || conns.open() > 0 || s.sandboxes.Alive() > 0 || s.tasks.Running() > 0 {
+			idle := time.Duration(s.idle.Load())
+			check.Reset(max(min(idle/4, time.Second), 10*time.Millisecond))
+			if idle < 0 || conns.open() > 0 || s.sandboxes.Alive() > 0 || s.tasks.Running() > 0 {
 				idleSince = time.Now()
 				continue
 			}
-			if time.Since(idleSince) < s.cfg.Idle {
+			if time.Since(idleSince) < idle {
 				continue
 			}
 			// Whoever was told that this daemon serves before it says otherwise

@@ -23,6 +23,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
+	"hortus.dev/internal/upkeep"
 )
 
 // Config is what a system is made from.
@@ -38,6 +39,8 @@ type Config struct {
 	// Home and Path are where the host template looks for toolchains.
 	Home, Path string
 	Logger     *slog.Logger
+	// Level is the Logger's level, where that can be changed while it runs.
+	Level *slog.LevelVar
 }
 
 // DefaultIdle is how long an idle daemon stays.
@@ -62,6 +65,7 @@ type System struct {
 	sandboxes *sandbox.Manager
 	tasks     *task.Engine
 	bench     *bench.Bench
+	keeper    *upkeep.Keeper
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
@@ -72,6 +76,8 @@ type System struct {
 	// sandboxes of the default kind: unfit, or nil.
 	prepared chan struct{}
 	unfit    error
+	// idle is how long Serve stays, in nanoseconds.
+	idle atomic.Int64
 }
 
 // models makes the models that are compiled in.
@@ -111,6 +117,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	if s.cfg.Pool == 0 {
 		s.cfg.Pool = DefaultPool
 	}
+	s.idle.Store(int64(s.cfg.Idle))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -225,6 +232,7 @@ func (s *System) build() error {
 	})
 	s.onClose(s.tasks.Close)
 	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends)}
+	s.keeper = s.newKeeper(layers, shown)
 	return nil
 }
 

@@ -21,6 +21,8 @@ type templates struct {
 	tree  layer.Tree
 	at    time.Time
 	tools []api.Tool // of tree; nil until somebody asks
+	// given says when each layer was last given out.
+	given map[layer.Digest]time.Time
 }
 
 // looked is how long a look at this machine's toolchains holds: looking costs
@@ -44,7 +46,38 @@ func (t *templates) Layers(ctx context.Context, name string) ([]layer.Digest, er
 		}
 		t.tree, t.at = tree, time.Now()
 	}
+	if t.given == nil {
+		t.given = map[layer.Digest]time.Time{}
+	}
+	t.given[t.tree.Digest] = time.Now()
 	return []layer.Digest{t.tree.Digest}, nil
+}
+
+// claimed is how long a layer that was given out may take to be leased by the
+// sandbox that it is for; a start takes no longer.
+const claimed = 2 * time.Minute
+
+// Named calls f with the layers that templates name now and those that were
+// given out a moment ago. Until f returns none is given out.
+func (t *templates) Named(_ context.Context, f func([]layer.Digest) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, err := t.host.Digest()
+	if err != nil {
+		return err
+	}
+	named := []layer.Digest{now}
+	if t.tree.Digest != "" && time.Since(t.at) <= looked {
+		named = append(named, t.tree.Digest)
+	}
+	for d, at := range t.given {
+		if time.Since(at) > claimed {
+			delete(t.given, d)
+			continue
+		}
+		named = append(named, d)
+	}
+	return f(named)
 }
 
 // Tools lists the programs that the template has.

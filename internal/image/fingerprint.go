@@ -20,12 +20,13 @@ const format = "hortus host template 1"
 // packageDatabases change with every package that is installed or removed.
 var packageDatabases = []string{"var/lib/dpkg/status", "var/lib/rpm", "usr/lib/sysimage/rpm", "lib/apk/db/installed", "var/lib/pacman/local"}
 
-// digest takes the fingerprint: the format, who builds, the package databases,
+// Digest names the tree of this machine as it is now, whether it is built or not.
+// It is the fingerprint of the format, who builds, the package databases,
 // the entries of /usr two levels deep with their times of change, the copied
 // parts of /etc one level deep, the toolchains, and the directories where their
 // package managers put libraries. A change deeper down that no package manager
 // made is not noticed.
-func (h *Host) digest() (layer.Digest, error) {
+func (h *Host) Digest() (layer.Digest, error) {
 	s := sha256.New()
 	fmt.Fprintf(s, "%s\nuid %d\n", format, os.Geteuid())
 	host := func(p string) string { return filepath.Join(h.cfg.root, p) }

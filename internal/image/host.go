@@ -73,7 +73,7 @@ type report struct {
 func (h *Host) Prepare(ctx context.Context) (layer.Tree, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	digest, err := h.digest()
+	digest, err := h.Digest()
 	if err != nil {
 		return layer.Tree{}, err
 	}

@@ -158,14 +158,14 @@ func TestFingerprintChanges(t *testing.T) {
 		},
 		"the os-release": func() error { return os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=other\n"), 0o644) },
 	} {
-		before, err := h.digest()
+		before, err := h.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if after, err := h.digest(); err != nil || after == before {
+		if after, err := h.Digest(); err != nil || after == before {
 			t.Errorf("%s does not change the fingerprint (%v)", name, err)
 		}
 	}

@@ -6,6 +6,6 @@
 // renamed, so that a half-written tree is never found.
 //
 // The package must not know what a tree is for, and mounts nothing itself: a
-// backend does. A tree lives until it is removed explicitly; removing one that
-// a row refers to is the caller's mistake to avoid.
+// backend does. A tree lives until it is removed, which nobody can who has no
+// proof that it is unused: a [Lease] is a lock of the kernel's on the tree.
 package layer

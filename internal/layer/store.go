@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -193,28 +192,6 @@ func (s *Store) List() ([]Digest, error) {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
 	return out, nil
-}
-
-// Remove removes a tree; nil when it is not there. Sandboxes that have it
-// mounted keep what they opened only: the caller makes sure that there is none.
-func (s *Store) Remove(digest Digest) error {
-	if !digest.Valid() {
-		return api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
-	}
-	// Renamed first: a removal that is cut short must not leave half a tree
-	// under a good name.
-	gone := filepath.Join(s.dir, aside+"gone-"+string(digest)+fmt.Sprintf("-%d", os.Getpid()))
-	err := os.Rename(filepath.Join(s.dir, string(digest)), gone)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = removeAll(gone)
-	}
-	if err != nil {
-		return api.Errorf(api.KindInternal, "layer %s: remove: %w", digest, err)
-	}
-	return nil
 }
 
 // writeAside makes a directory to build in and locks it.

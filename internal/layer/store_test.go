@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"hortus.dev/api"
@@ -72,6 +73,101 @@ func TestPutResolveRemove(t *testing.T) {
 	}
 	if s.Has(digestA) {
 		t.Error("it is there after Remove")
+	}
+}
+
+func TestLease(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Lease(digestA); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("a lease on nothing: %v", err)
+	}
+	if _, err := s.Put(context.Background(), digestA, build("x")); err != nil {
+		t.Fatal(err)
+	}
+	tree, one, err := s.Lease(digestA)
+	if err != nil || tree.Digest != digestA {
+		t.Fatal(err)
+	}
+	other, err := Open(dir) // as another process would
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, two, err := other.Lease(digestA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*Lease{one, two} {
+		if held, err := other.Leased(digestA); !held || err != nil {
+			t.Errorf("leased: %v, %v", held, err)
+		}
+		if err := s.Remove(digestA); api.KindOf(err) != api.KindConflict || !s.Has(digestA) {
+			t.Errorf("removed under a lease: %v", err)
+		}
+		l.Release()
+	}
+	if held, err := s.Leased(digestA); held || err != nil {
+		t.Errorf("leased: %v, %v", held, err)
+	}
+	if err := s.Remove(digestA); err != nil || s.Has(digestA) {
+		t.Errorf("Remove: %v", err)
+	}
+	if held, err := s.Leased(digestA); held || err != nil {
+		t.Errorf("what is not there is leased: %v, %v", held, err)
+	}
+}
+
+// TestLeaseAgainstRemove: whoever has a lease has the whole tree, however often
+// others try to remove it and make it again.
+func TestLeaseAgainstRemove(t *testing.T) {
+	s, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	var leases, removed atomic.Int64
+	for range 4 {
+		wg.Go(func() {
+			for leases.Load() < 400 {
+				if _, err := s.Put(ctx, digestA, build("whole")); err != nil && api.KindOf(err) != api.KindNotFound {
+					t.Error(err)
+					return
+				}
+				tree, l, err := s.Lease(digestA)
+				if api.KindOf(err) == api.KindNotFound {
+					continue // removed since
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				leases.Add(1)
+				if b, err := os.ReadFile(filepath.Join(tree.Root, "f")); err != nil || string(b) != "whole" {
+					t.Errorf("under a lease: %q, %v", b, err)
+				}
+				l.Release()
+			}
+		})
+	}
+	wg.Go(func() {
+		for leases.Load() < 400 {
+			switch err := s.Remove(digestA); api.KindOf(err) {
+			case "":
+				removed.Add(1)
+			case api.KindConflict:
+			default:
+				t.Error(err)
+				return
+			}
+		}
+	})
+	wg.Wait()
+	if removed.Load() == 0 {
+		t.Error("it was never removed")
 	}
 }
 

@@ -83,6 +83,7 @@ func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, w *wish, g *
 		m.pool.discard(g)
 		return api.Sandbox{}, err
 	}
+	m.pool.letGo(g.id)
 	if err := g.machine.Claim(ctx, req.Env); err != nil {
 		if _, kerr := m.end(context.WithoutCancel(ctx), l, "claim failed: "+err.Error()); kerr != nil {
 			m.log.Error("a guest that could not be claimed was not killed", "sandbox", g.id, "error", kerr)

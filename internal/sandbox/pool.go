@@ -68,10 +68,46 @@ type pool struct {
 	started bool
 	shelves map[kind]*shelf
 	changed chan struct{} // closed and made anew at every change
+	// ids are the guests that were begun here, and since when they are nobody's
+	// but the pool's any more: the zero time for those that lie in it.
+	ids map[api.SandboxID]time.Time
+}
+
+// remembered is how long the pool knows a guest that it has let go, so that who
+// looked at the host's directories before knows whose they were.
+const remembered = 10 * time.Minute
+
+// begin remembers a guest before anything of it is made.
+func (p *pool) begin() api.SandboxID {
+	id := api.NewSandboxID()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for old, gone := range p.ids {
+		if !gone.IsZero() && p.now().Sub(gone) > remembered {
+			delete(p.ids, old)
+		}
+	}
+	p.ids[id] = time.Time{}
+	return id
+}
+
+// letGo says that nothing is left of a guest, or that its row speaks for it.
+func (p *pool) letGo(id api.SandboxID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids[id] = p.now()
+}
+
+// made says whether a guest was begun here, a while after its end too.
+func (p *pool) made(id api.SandboxID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.ids[id]
+	return ok
 }
 
 func newPool(size int, log *slog.Logger, now func() time.Time) *pool {
-	p := &pool{size: size, log: log, now: now, wake: make(chan struct{}, 1), shelves: map[kind]*shelf{}, changed: make(chan struct{})}
+	p := &pool{size: size, log: log, now: now, wake: make(chan struct{}, 1), shelves: map[kind]*shelf{}, ids: map[api.SandboxID]time.Time{}, changed: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -257,7 +293,12 @@ func (p *pool) next() (found *shelf, wait time.Duration) {
 
 // add puts one more guest on a shelf.
 func (p *pool) add(s *shelf) {
-	g, err := prepare(p.ctx, s.backend, s.spec)
+	spec := s.spec
+	spec.ID = p.begin()
+	g, err := prepare(p.ctx, s.backend, spec)
+	if err != nil {
+		p.letGo(spec.ID)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -281,7 +322,6 @@ func (p *pool) add(s *shelf) {
 func prepare(ctx context.Context, b Preparer, spec Spec) (_ *warm, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	spec.ID = api.NewSandboxID()
 	m, err := b.Prepare(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -327,7 +367,9 @@ func (g *warm) kill(ctx context.Context) error {
 func (p *pool) discard(g *warm) {
 	if err := g.kill(context.Background()); err != nil {
 		p.log.Error("a warm guest was not freed", "sandbox", g.id, "error", err)
+		return
 	}
+	p.letGo(g.id)
 }
 
 // close discards what lies in the pool and waits for everything that it began.

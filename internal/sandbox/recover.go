@@ -84,6 +84,35 @@ func (m *Manager) markLost(ctx context.Context, row api.Sandbox, proof api.Proof
 // reclaimOrphans destroys leftovers that no row leads to, for example of a
 // database that was removed.
 func (m *Manager) reclaimOrphans(ctx context.Context, keep map[api.SandboxID]bool) error {
+	all, err := m.orphans(ctx, keep)
+	errs := []error{err}
+	for _, o := range all {
+		errs = append(errs, m.Reclaim(ctx, o))
+	}
+	return errors.Join(errs...)
+}
+
+// Orphan is what a sandbox left behind with a backend and does not live.
+type Orphan struct {
+	Backend string
+	ID      api.SandboxID
+}
+
+// Orphans lists what backends find of sandboxes that this daemon did not make and
+// whose row, where there is one, is final.
+func (m *Manager) Orphans(ctx context.Context) ([]Orphan, error) {
+	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	keep := map[api.SandboxID]bool{}
+	for _, row := range rows {
+		keep[row.ID] = !row.State.Final()
+	}
+	return m.orphans(ctx, keep)
+}
+
+func (m *Manager) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all []Orphan, err error) {
 	var errs []error
 	for _, b := range m.cfg.Backends {
 		r, ok := b.(Reclaimer)
@@ -96,13 +125,41 @@ func (m *Manager) reclaimOrphans(ctx context.Context, keep map[api.SandboxID]boo
 			continue
 		}
 		for _, id := range ids {
-			if _, lives := m.lookup(id); lives || keep[id] {
-				continue
-			}
-			if _, err := b.Reclaim(ctx, id); err != nil {
+			mine, err := m.made(ctx, id)
+			if err != nil {
 				errs = append(errs, err)
+			} else if !mine && !keep[id] {
+				all = append(all, Orphan{b.Name(), id})
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
+}
+
+// made says whether a sandbox is of this daemon's making: it lives, it is or was
+// in the pool, or its row names this owner. What one that has ended held is freed
+// by who ended it.
+func (m *Manager) made(ctx context.Context, id api.SandboxID) (bool, error) {
+	if _, lives := m.lookup(id); lives || m.pool.made(id) {
+		return true, nil
+	}
+	row, err := m.cfg.Rows.Sandbox(ctx, id)
+	if api.KindOf(err) == api.KindNotFound {
+		return false, nil
+	}
+	return row.Owner == m.cfg.Owner, err
+}
+
+// Reclaim destroys an orphan, and does nothing to a sandbox of this daemon's.
+func (m *Manager) Reclaim(ctx context.Context, o Orphan) error {
+	if mine, err := m.made(ctx, o.ID); mine || err != nil {
+		return err
+	}
+	for _, b := range m.cfg.Backends {
+		if b.Name() == o.Backend {
+			_, err := b.Reclaim(ctx, o.ID)
+			return err
+		}
+	}
+	return api.Errorf(api.KindNotFound, "this build has no backend %q", o.Backend)
 }

@@ -11,8 +11,8 @@
 // A task's goroutine begins in Create and ends with its pipeline; Cancel ends it
 // early and waits for it; Close cancels all and waits for all. A task whose
 // owner is provably gone is ended by Recover as lost. The whole output of an
-// attempt lives in files below the engine's folder, which stay as long as the
-// task's row does.
+// attempt lives in files below the engine's folder, which nobody may remove
+// before the task is done; the row stays when they go.
 //
 // The package must not know a door, SQL, a concrete model or how sandboxes are
 // made.

@@ -82,7 +82,13 @@ func (e *Engine) Output(ctx context.Context, id api.TaskID, attempt int, stream 
 	}
 	f, err := os.Open(filepath.Join(e.dir(t.ID), outputName(attempt, stream)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindNotFound, "task %s has no %s of attempt %d", t.ID, stream, attempt)
+		e := api.Errorf(api.KindNotFound, "task %s has no %s of attempt %d", t.ID, stream, attempt)
+		for _, a := range t.Attempts {
+			if a.N == attempt && a.Result != nil {
+				e = e.WithHint("it was collected; its beginning and end are in: hortus task show %s --json", t.ID)
+			}
+		}
+		return nil, e
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open the output of task %s: %w", t.ID, err)

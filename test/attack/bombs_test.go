@@ -71,13 +71,13 @@ func cloneBomb() error {
 		if errno != 0 {
 			fmt.Println("stopped after", n)
 			for { // what it has, it holds
-				unix.RawSyscall(unix.SYS_PAUSE, 0, 0, 0)
+				unix.RawSyscall(unix.SYS_PPOLL, 0, 0, 0)
 			}
 		}
 		if pid == 0 {
 			for {
 				if pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0); int(pid) < 0 {
-					unix.RawSyscall(unix.SYS_PAUSE, 0, 0, 0)
+					unix.RawSyscall(unix.SYS_PPOLL, 0, 0, 0)
 				}
 			}
 		}

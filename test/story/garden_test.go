@@ -40,7 +40,7 @@ func newGarden(t testing.TB) *garden {
 	g := &garden{t: t, dir: filepath.Join(base, "d")}
 	g.env = []string{
 		"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME=" + base, "TMPDIR=" + os.TempDir(),
-		"LANG=C.UTF-8", "HORTUS_DATA_DIR=" + g.dir,
+		"LANG=C.UTF-8", "HORTUS_DATA_DIR=" + g.dir, "HORTUS_CONFIG=" + os.DevNull,
 	}
 	t.Cleanup(func() {
 		g.end()

@@ -19,9 +19,12 @@ type prepared struct {
 	// mounts are detached, read-only mounts, in the order of the tree's; -1
 	// where they cannot be made ahead.
 	mounts []int
+	// lease keeps the tree from being removed.
+	lease *layer.Lease
 }
 
 func (p *prepared) close() {
+	p.lease.Release()
 	for _, fd := range p.mounts {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -40,13 +43,15 @@ func (b *Backend) resolve(digests []layer.Digest) ([]*prepared, error) {
 	for i, d := range digests {
 		p := b.trees[d]
 		if p == nil {
-			tree, err := b.cfg.Layers.Resolve(d)
+			tree, lease, err := b.cfg.Layers.Lease(d)
 			if err != nil {
 				return nil, err
 			}
 			if p, err = b.prepare(tree); err != nil {
+				lease.Release()
 				return nil, err
 			}
+			p.lease = lease
 			b.trees[d] = p
 		}
 		out[i] = p

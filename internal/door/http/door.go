@@ -80,6 +80,7 @@ type Config struct {
 	Roles     Roles
 	Events    Events
 	System    System
+	Upkeep    Upkeep
 	Logger    *slog.Logger
 }
 
@@ -98,6 +99,7 @@ func New(cfg Config) http.Handler {
 	d.proxy = d.newProxy()
 	mux := http.NewServeMux()
 	d.systemRoutes(mux)
+	d.upkeepRoutes(mux)
 	d.sandboxRoutes(mux)
 	d.taskRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

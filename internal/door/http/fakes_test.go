@@ -177,7 +177,7 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{
-		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f,
+		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{},
 	})}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(doorhttp.NewListener(ln)) }()

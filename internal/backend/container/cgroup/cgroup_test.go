@@ -64,6 +64,51 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// A group that a service manager handed over is used before the top of the
+// hierarchy.
+func TestDelegated(t *testing.T) {
+	o := fake(t, "cgroup2 nsdelegate")
+	point := filepath.Join(filepath.Dir(o.MountInfo), "nsdelegatecgroup2")
+	service := filepath.Join(point, "system.slice/hortus.service")
+	if err := os.MkdirAll(service, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{point, service} {
+		for _, name := range []string{"cgroup.procs", "cgroup.controllers"} {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(o.Self, []byte("0::/system.slice/hortus.service\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	parent := func() string {
+		t.Helper()
+		h, err := Detect(o)
+		if err != nil || len(h.parents) != 1 {
+			t.Fatalf("%v, %v", h, err)
+		}
+		return h.parents[0]
+	}
+	if got := parent(); got != filepath.Join(point, "hortus-test") {
+		t.Errorf("without a mark: %s", got)
+	}
+	marked := false
+	for _, name := range []string{"user.delegate", "trusted.delegate"} {
+		if err := unix.Setxattr(service, name, []byte("1"), 0); err == nil {
+			marked = true
+			break
+		}
+	}
+	if !marked {
+		t.Skip("this file system keeps no attributes")
+	}
+	if got := parent(); got != filepath.Join(service, "hortus-test") {
+		t.Errorf("with a mark: %s", got)
+	}
+}
+
 // The version 2 files that are written and read, over an ordinary directory.
 func TestUnifiedFiles(t *testing.T) {
 	dir := t.TempDir()

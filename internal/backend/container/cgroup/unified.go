@@ -17,8 +17,9 @@ import (
 // a sibling of the groups of all owners, whatever their names.
 const hostGroup = "hortus-host"
 
-// addUnified takes the version 2 hierarchy into use: at its top where that can
-// be written, else below this process's own group.
+// addUnified takes the version 2 hierarchy into use: below this process's own
+// group where a service manager handed that over, at the top where that can be
+// written, else below the own group all the same.
 func (h *Host) addUnified(m mount, own, name string) {
 	var refused error
 	for _, base := range bases(m, own) {
@@ -44,8 +45,24 @@ func bases(m mount, own string) []string {
 	// A path with dots leads out of what is mounted here.
 	if p := filepath.Join(m.point, own); p != m.point && own != "" && !strings.Contains(own, "..") {
 		out = append(out, p)
+		if delegated(p) {
+			// What the manager allows the service holds for its sandboxes too.
+			out = []string{p, m.point}
+		}
 	}
 	return out
+}
+
+// delegated says whether systemd has handed a group over (Delegate=yes), which it
+// marks by an attribute.
+func delegated(dir string) bool {
+	var value [4]byte
+	for _, name := range []string{"trusted.delegate", "user.delegate"} {
+		if n, err := unix.Getxattr(dir, name, value[:]); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
 }
 
 // divide makes the parent of our groups below base, and has base hand down what

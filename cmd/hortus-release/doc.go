@@ -1,0 +1,13 @@
+// Hortus-release builds what is handed out: an archive for each system, and the sums of
+// all. Two builds of one commit by one Go toolchain give the same bytes, wherever
+// the source lies and whenever they run: paths are trimmed, times are those of the
+// commit, owners and modes are fixed, and nothing of the machine gets in.
+//
+//	go run ./cmd/hortus-release -version v1.2.3 -out dist [-target linux/amd64]...
+//
+// Linux binaries carry the small guest of their own architecture. Those for macOS
+// and Windows are clients.
+//
+// It runs the Go command and must not know more of the program than its two
+// commands, the linker's variable for the version and the place of the guest.
+package main

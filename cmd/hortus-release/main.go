@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// target is one system that is built for.
+type target struct{ os, arch string }
+
+func (t target) String() string { return t.os + "/" + t.arch }
+
+// targets are all of them.
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// versionForm is what a version may be: it becomes part of file names.
+var versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	version := flags.String("version", "", "the version; it is stamped into the binaries")
+	out := flags.String("out", "dist", "the directory to write to; what is in it goes")
+	var chosen []target
+	flags.Func("target", "an OS/ARCH to build for; all when left out; repeatable", func(s string) error {
+		i := slices.IndexFunc(targets, func(t target) bool { return t.String() == s })
+		if i < 0 {
+			return fmt.Errorf("there is no target %q; there are %v", s, targets)
+		}
+		chosen = append(chosen, targets[i])
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if !versionForm.MatchString(*version) {
+		return fmt.Errorf("-version %q: letters, digits, dots, + and - are wanted", *version)
+	}
+	if len(chosen) == 0 {
+		chosen = targets
+	}
+	at, err := moment(ctx)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "hortus-release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := clear(*out); err != nil {
+		return err
+	}
+	var sums []string
+	for _, t := range chosen {
+		b := builder{target: t, version: *version, tmp: tmp, at: at}
+		name, err := b.build(ctx, *out)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t, err)
+		}
+		content, err := os.ReadFile(filepath.Join(*out, name))
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		sums = append(sums, hex.EncodeToString(sum[:])+"  "+name)
+		fmt.Printf("%s  %d bytes\n", sums[len(sums)-1], len(content))
+	}
+	slices.SortFunc(sums, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })
+	return os.WriteFile(filepath.Join(*out, "SHA256SUMS"), []byte(strings.Join(sums, "\n")+"\n"), 0o644)
+}
+
+// moment is the time that everything in the archives bears: SOURCE_DATE_EPOCH, or
+// that of the commit.
+func moment(ctx context.Context) (time.Time, error) {
+	text := os.Getenv("SOURCE_DATE_EPOCH")
+	if text == "" {
+		b, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%ct").Output()
+		if err != nil {
+			return time.Time{}, fmt.Errorf("the time of the commit: %w; set SOURCE_DATE_EPOCH where there is no git", err)
+		}
+		text = strings.TrimSpace(string(b))
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 315532800 || n > 4102444800 { // 1980, where zip begins, to 2100
+		return time.Time{}, fmt.Errorf("%q is no time for an archive", text)
+	}
+	return time.Unix(n, 0).UTC(), nil
+}
+
+// clear empties the directory to write to. One that holds something else than
+// archives is refused.
+func clear(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range list {
+		if name := e.Name(); name != "SHA256SUMS" && !strings.HasPrefix(name, "hortus_") {
+			return fmt.Errorf("%s holds %s, which is no release", dir, name)
+		}
+	}
+	for _, e := range list {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+// builder builds for one target.
+type builder struct {
+	target
+	version string
+	tmp     string
+	at      time.Time
+}
+
+// build writes one archive and gives its name.
+func (b builder) build(ctx context.Context, out string) (string, error) {
+	name := fmt.Sprintf("hortus_%s_%s_%s", b.version, b.os, b.arch)
+	dir := filepath.Join(b.tmp, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	args := []string{"-ldflags", "-s -w -X hortus.dev/internal/version.release=" + b.version}
+	binary := filepath.Join(dir, "hortus")
+	if b.os == "windows" {
+		binary += ".exe"
+	}
+	if b.os == "linux" {
+		overlay, err := b.guest(ctx)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-tags", "embedguest", "-overlay", overlay)
+	}
+	if err := b.gobuild(ctx, binary, "./cmd/hortus", args...); err != nil {
+		return "", err
+	}
+	files := []file{{name: filepath.Base(binary), path: binary, mode: 0o755}}
+	for _, f := range b.extras() {
+		files = append(files, file{name: f.name, path: f.path, mode: 0o644})
+	}
+	slices.SortFunc(files, func(x, y file) int { return strings.Compare(x.name, y.name) })
+	archive, write := name+".tar.gz", writeTar
+	if b.os == "windows" {
+		archive, write = name+".zip", writeZip
+	}
+	var buf bytes.Buffer
+	if err := write(&buf, name, files, b.at); err != nil {
+		return "", err
+	}
+	return archive, os.WriteFile(filepath.Join(out, archive), buf.Bytes(), 0o644)
+}
+
+// extras are the files beside the binary.
+func (b builder) extras() []file {
+	out := []file{{name: "LICENSE", path: "LICENSE"}, {name: "README.md", path: "README.md"}}
+	if b.os != "windows" {
+		for _, shell := range []string{"bash", "zsh", "fish"} {
+			out = append(out, file{name: "completion/hortus." + shell, path: "internal/cli/scripts/hortus." + shell})
+		}
+	}
+	if b.os == "linux" {
+		out = append(out, file{name: "systemd/hortus.service", path: "packaging/systemd/hortus.service"},
+			file{name: "systemd/user/hortus.service", path: "packaging/systemd/user/hortus.service"})
+	}
+	return out
+}
+
+// guest builds the small guest and gives an overlay that puts it where the
+// compiler looks for it, so that the source tree is not written to.
+func (b builder) guest(ctx context.Context) (overlay string, err error) {
+	guest := filepath.Join(b.tmp, "guest-"+b.arch)
+	if err := b.gobuild(ctx, guest, "./cmd/hortus-guest", "-ldflags", "-s -w"); err != nil {
+		return "", err
+	}
+	place, err := filepath.Abs("internal/embedded/guest/hortus-guest")
+	if err != nil {
+		return "", err
+	}
+	doc, err := json.Marshal(map[string]map[string]string{"Replace": {place: guest}})
+	if err != nil {
+		return "", err
+	}
+	overlay = guest + ".json"
+	return overlay, os.WriteFile(overlay, doc, 0o600)
+}
+
+// gobuild runs the compiler for the target.
+func (b builder) gobuild(ctx context.Context, out, pkg string, args ...string) error {
+	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o", out}, args...)
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	// Levels of instruction sets are fixed, lest this machine's settings decide.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+b.os, "GOARCH="+b.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, text)
+	}
+	return nil
+}

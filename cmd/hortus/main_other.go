@@ -1,0 +1,41 @@
+//go:build !linux
+
+// Hortus, where there is no Linux: the commands alone. They speak to a daemon on
+// another machine, whose socket is brought here.
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli"
+	"hortus.dev/internal/version"
+)
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run" {
+		os.Stderr.WriteString("hortus: sandboxes need Linux; this is a client for " + runtime.GOOS + "\n")
+		os.Exit(1)
+	}
+	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe}
+	os.Exit(cli.Main(context.Background(), os.Args[1:], env, connect))
+}
+
+// connect finds a daemon, and cannot start one.
+func connect(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
+	socket := filepath.Join(opt.DataDir, "hortus.sock")
+	c := client.Unix(socket)
+	if opt.MustRun {
+		return c, nil
+	}
+	if _, err := c.Info(ctx); err != nil {
+		c.Close()
+		return nil, api.Errorf(api.KindUnsupported, "sandboxes need Linux, and no daemon answers at %s: %w", socket, err).
+			WithHint("run hortus on a Linux machine or in WSL2, or bring its socket here: ssh -N -L %s:/var/lib/hortus/hortus.sock HOST", socket)
+	}
+	return c, nil
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/config"
+)
+
+// completeName is the hidden command that the shells' scripts call: after -- come
+// the words of the command line, the last of them the one to complete. It prints
+// candidates, one a line, with a tab before what describes them; ":files",
+// ":dirs" and ":nospace" are for the script.
+const completeName = "__complete"
+
+// completeWait bounds the question for identifiers: nobody waits longer for a
+// list.
+const completeWait = time.Second
+
+// completer completes one command line.
+type completer struct {
+	app   *app
+	node  *kong.Node
+	value *kong.Value // what the last word is a value of
+	pos   int         // positional arguments seen
+	plain bool        // after --, or in a command of the user's
+	given map[string]string
+}
+
+// complete prints the candidates for the last of words.
+func (a *app) complete(ctx context.Context, model *kong.Application, words []string) error {
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	c := &completer{app: a, node: model.Node, given: map[string]string{}}
+	last := len(words) - 1
+	for _, w := range words[:last] {
+		c.word(w)
+	}
+	for _, line := range c.candidates(ctx, words[last]) {
+		fmt.Fprintln(a.env.Stdout, line)
+	}
+	return nil
+}
+
+// flags gives the flags that may stand here.
+func (c *completer) flags() (out []*kong.Flag) {
+	for n := c.node; n != nil; n = n.Parent {
+		for _, f := range n.Flags {
+			if !f.Hidden {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+func (c *completer) flag(match func(*kong.Flag) bool) *kong.Flag {
+	flags := c.flags()
+	if i := slices.IndexFunc(flags, match); i >= 0 {
+		return flags[i]
+	}
+	return nil
+}
+
+// word takes a word that is complete.
+func (c *completer) word(w string) {
+	value := c.value
+	c.value = nil
+	switch {
+	case value != nil:
+		c.given[value.Name] = w
+	case c.plain:
+		c.pos++
+	case w == "--":
+		c.plain = true
+	case strings.HasPrefix(w, "--"):
+		name, text, inline := strings.Cut(w[2:], "=")
+		f := c.flag(func(f *kong.Flag) bool { return f.Name == name })
+		switch {
+		case f == nil || f.IsBool():
+		case inline:
+			c.given[f.Name] = text
+		default:
+			c.value = f.Value
+		}
+	case len(w) > 1 && w[0] == '-':
+		for i, r := range w[1:] {
+			f := c.flag(func(f *kong.Flag) bool { return f.Short == r })
+			if f == nil || f.IsBool() {
+				continue
+			}
+			if i == len(w)-2 {
+				c.value = f.Value
+			}
+			return // the rest is its value
+		}
+	default:
+		for _, child := range c.node.Children {
+			if child.Name == w || slices.Contains(child.Aliases, w) {
+				c.node, c.pos = child, 0
+				return
+			}
+		}
+		if p := c.positional(); p != nil && p.Passthrough {
+			c.plain = true
+		}
+		c.pos++
+	}
+}
+
+// positional is the argument that comes next.
+func (c *completer) positional() *kong.Positional {
+	list := c.node.Positional
+	if c.pos < len(list) {
+		return list[c.pos]
+	}
+	if n := len(list); n > 0 && list[n-1].IsCumulative() {
+		return list[n-1]
+	}
+	return nil
+}
+
+// candidates completes a word.
+func (c *completer) candidates(ctx context.Context, cur string) []string {
+	if c.value != nil {
+		return c.values(ctx, c.value, cur, "")
+	}
+	if name, text, ok := strings.Cut(cur, "="); ok && !c.plain && strings.HasPrefix(name, "--") {
+		if f := c.flag(func(f *kong.Flag) bool { return f.Name == name[2:] }); f != nil {
+			return c.values(ctx, f.Value, text, name+"=")
+		}
+		return nil
+	}
+	var out []string
+	if strings.HasPrefix(cur, "-") && !c.plain {
+		for _, f := range c.flags() {
+			out = add(out, "--"+f.Name, f.Help, cur)
+		}
+		return out
+	}
+	if !c.node.Leaf() && !c.plain {
+		for _, n := range c.node.Children {
+			if !n.Hidden {
+				out = add(out, n.Name, n.Help, cur)
+			}
+		}
+		return out
+	}
+	if p := c.positional(); p != nil {
+		return c.values(ctx, p, cur, "")
+	}
+	return nil
+}
+
+// add appends a candidate that begins as the word does.
+func add(out []string, candidate, about, cur string) []string {
+	if !strings.HasPrefix(candidate, cur) {
+		return out
+	}
+	if about != "" {
+		candidate += "\t" + clean(about)
+	}
+	return append(out, candidate)
+}
+
+// values completes a value of a flag or an argument.
+func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix string) (out []string) {
+	var known []string
+	if v.Enum != "" {
+		known = v.EnumSlice()
+	}
+	for _, s := range config.Settings() {
+		if slices.Contains(v.Tag.Envs, s.Env) {
+			known = append(known, s.Allowed...)
+			if s.Key == "sandbox.template" || s.Key == "task.model" {
+				known = append(known, s.Default)
+			}
+		}
+	}
+	for _, k := range known {
+		if k != "" {
+			out = add(out, prefix+k, "", prefix+cur)
+		}
+	}
+	switch v.Tag.Get("complete") {
+	case "files":
+		out = append(out, ":files")
+	case "dirs":
+		out = append(out, ":dirs")
+	case "sandboxes":
+		out = c.sandboxes(ctx, out, cur, "")
+	case "tasks":
+		out = c.tasks(ctx, out, cur)
+	case "places":
+		if out = c.sandboxes(ctx, out, cur, ":"); len(out) > 0 {
+			out = append(out, ":nospace")
+		}
+		out = append(out, ":files")
+	}
+	return out
+}
+
+// daemon finds the daemon that runs. None is started for a list, and none is no
+// error.
+func (c *completer) daemon() (ConnectOptions, bool) {
+	src := config.Source{Getenv: c.app.getenv, UID: c.app.env.UID, File: c.given["config"]}
+	conf, err := config.Load(src)
+	if err != nil {
+		return ConnectOptions{}, false
+	}
+	opt := ConnectOptions{DataDir: conf.Get("data-dir").Text, MustRun: true}
+	if d := c.given["data-dir"]; d != "" {
+		opt.DataDir = d
+	}
+	return opt, opt.DataDir != ""
+}
+
+func (c *completer) sandboxes(ctx context.Context, out []string, cur, after string) []string {
+	opt, ok := c.daemon()
+	if !ok {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWait)
+	defer cancel()
+	conn, err := c.app.connect(ctx, opt)
+	if err != nil {
+		return out
+	}
+	defer conn.Close()
+	list, err := conn.Sandboxes(ctx, false)
+	if err != nil {
+		return out
+	}
+	for _, s := range list {
+		out = add(out, string(s.ID)+after, fmt.Sprintf("%s, %s, %s left", s.State, s.Isolation, showDuration(time.Until(s.ExpiresAt))), cur)
+	}
+	return out
+}
+
+func (c *completer) tasks(ctx context.Context, out []string, cur string) []string {
+	opt, ok := c.daemon()
+	if !ok {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWait)
+	defer cancel()
+	conn, err := c.app.connect(ctx, opt)
+	if err != nil {
+		return out
+	}
+	defer conn.Close()
+	list, err := conn.Tasks(ctx, 50)
+	if err != nil {
+		return out
+	}
+	for _, t := range list {
+		state := t.State
+		if t.State == api.TaskDone {
+			state = api.TaskState(t.Outcome)
+		}
+		out = add(out, string(t.ID), fmt.Sprintf("%s: %s", state, shorten(requestOf(t), 60)), cur)
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Kind is what a setting's text must be.
+type Kind string
+
+const (
+	Text     Kind = "text"     // anything that is not empty
+	Path     Kind = "path"     // an absolute path
+	Choice   Kind = "choice"   // one of Setting.Allowed
+	Switch   Kind = "switch"   // true or false
+	Size     Kind = "size"     // see ParseSize
+	Duration Kind = "duration" // see ParseDuration
+	Stay     Kind = "stay"     // a duration, 0, or "never"
+	Count    Kind = "count"    // a whole number from Min to Max
+	Number   Kind = "number"   // a number above 0, at most Max
+)
+
+// Setting is one thing that can be set.
+type Setting struct {
+	// Key names it in the file: "section.name", or "name" at the top.
+	Key string
+	// Env is its variable, Flag its flag without the dashes; a setting of the
+	// daemon alone has no flag.
+	Env, Flag string
+	// Default is the text of the default value; empty where there is none.
+	Default string
+	Kind    Kind
+	// Allowed is the closed set of a Choice.
+	Allowed  []string
+	Min, Max int64
+	Help     string
+}
+
+// Settings lists all settings, in the order of showing.
+func Settings() []Setting {
+	limits := api.DefaultLimits()
+	return []Setting{
+		{Key: "data-dir", Env: "HORTUS_DATA_DIR", Flag: "data-dir", Kind: Path, Help: "where state lives"},
+		{Key: "log-level", Env: "HORTUS_LOG_LEVEL", Flag: "log-level", Default: "info", Kind: Choice, Allowed: Levels(), Help: "what is logged: of a command on stderr, of the daemon in its log"},
+		{Key: "quiet", Env: "HORTUS_QUIET", Flag: "quiet", Default: "false", Kind: Switch, Help: "no progress, no verdict"},
+		{Key: "daemon.idle", Env: "HORTUS_IDLE", Default: "3s", Kind: Stay, Help: "how long a daemon stays that nobody uses, or never"},
+		{Key: "daemon.pool", Env: "HORTUS_POOL", Default: "2", Kind: Count, Max: 1000, Help: "how many guests of each kind of sandbox are booted ahead"},
+		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
+		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "what a sandbox starts from"},
+		{Key: "sandbox.ttl", Env: "HORTUS_TTL", Flag: "ttl", Default: showDuration(api.DefaultTTL), Kind: Duration, Max: int64(api.MaxTTL), Help: "how long a sandbox lives at most"},
+		{Key: "sandbox.memory", Env: "HORTUS_MEMORY", Flag: "memory", Default: showSize(limits.MemoryBytes), Kind: Size, Help: "memory of all its processes"},
+		{Key: "sandbox.cpus", Env: "HORTUS_CPUS", Flag: "cpus", Default: strconv.FormatFloat(limits.CPUs, 'g', -1, 64), Kind: Number, Max: 1 << 16, Help: "share of processor time, in processors"},
+		{Key: "sandbox.cpu-time", Env: "HORTUS_CPU_TIME", Flag: "cpu-time", Kind: Duration, Help: "total processor time"},
+		{Key: "sandbox.pids", Env: "HORTUS_PIDS", Flag: "pids", Default: strconv.FormatInt(limits.Processes, 10), Kind: Count, Min: 64, Max: 1 << 22, Help: "processes and threads"},
+		{Key: "sandbox.disk", Env: "HORTUS_DISK", Flag: "disk", Default: showSize(limits.DiskBytes), Kind: Size, Help: "what can be written to its file system"},
+		{Key: "sandbox.output-limit", Env: "HORTUS_OUTPUT_LIMIT", Flag: "output-limit", Kind: Size, Help: "output of one command"},
+		{Key: "task.model", Env: "HORTUS_MODEL", Flag: "model", Default: "offline", Kind: Text, Help: "model that plans and writes"},
+		{Key: "task.attempts", Env: "HORTUS_ATTEMPTS", Flag: "attempts", Default: strconv.Itoa(api.DefaultAttempts), Kind: Count, Min: 1, Max: api.MaxAttempts, Help: "passes at most"},
+		{Key: "task.timeout", Env: "HORTUS_TIMEOUT", Flag: "timeout", Default: showDuration(api.DefaultRunTimeout), Kind: Duration, Help: "how long a task's program may run"},
+		{Key: "task.install-timeout", Env: "HORTUS_INSTALL_TIMEOUT", Flag: "install-timeout", Default: showDuration(api.DefaultInstallTimeout), Kind: Duration, Help: "how long its preparation may take"},
+	}
+}
+
+// Levels lists the log levels, the most talkative first.
+func Levels() []string { return []string{"debug", "info", "warn", "error"} }
+
+// Isolations lists the backends' names, and auto.
+func Isolations() []string { return []string{"auto", "container", "process"} }
+
+// Check says whether a text makes sense as the setting's value. The error is of
+// KindInvalid and says what is allowed; it does not name the setting.
+func (s Setting) Check(text string) *api.Error {
+	bad := func(want string) *api.Error {
+		return api.Errorf(api.KindInvalid, "%.80q is not %s", text, want)
+	}
+	switch s.Kind {
+	case Text:
+		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+			return bad("a name")
+		}
+	case Path:
+		if text == "" || strings.ContainsRune(text, 0) {
+			return bad("a path")
+		}
+	case Choice:
+		if !slices.Contains(s.Allowed, text) {
+			e := bad("one of " + strings.Join(s.Allowed, ", "))
+			if n := nearest(text, s.Allowed); n != "" {
+				e = e.WithHint("perhaps %s is meant", n)
+			}
+			return e
+		}
+	case Switch:
+		if text != "true" && text != "false" {
+			return bad("true or false")
+		}
+	case Size:
+		if _, err := ParseSize(text); err != nil {
+			return api.AsError(err)
+		}
+	case Duration, Stay:
+		if s.Kind == Stay && (text == Never || text == "0" || text == "0s") {
+			return nil
+		}
+		d, err := ParseDuration(text)
+		if err != nil {
+			return api.AsError(err)
+		}
+		if s.Max > 0 && int64(d) > s.Max {
+			return bad("at most " + showDuration(time.Duration(s.Max)))
+		}
+	case Count:
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < s.Min || n > s.Max {
+			return bad("a whole number from " + strconv.FormatInt(s.Min, 10) + " to " + strconv.FormatInt(s.Max, 10))
+		}
+	case Number:
+		if f, err := strconv.ParseFloat(text, 64); err != nil || !(f > 0) || f > float64(s.Max) {
+			return bad("a number above 0, at most " + strconv.FormatInt(s.Max, 10))
+		}
+	}
+	return nil
+}
+
+// nearest gives the name that a mistyped one was perhaps to be, or "".
+func nearest(name string, names []string) string {
+	best, least := "", len(name)/3+2
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove, replace or swap with their
+// neighbour that make b of a. Names longer than any of ours are far from all.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	row := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

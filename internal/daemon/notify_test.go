@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestNotify(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "n")
+	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	env := ""
+	getenv := func(key string) string {
+		if key == "NOTIFY_SOCKET" {
+			return env
+		}
+		return ""
+	}
+	for _, env = range []string{"", "relative", "/no/such/socket", name} {
+		notify(getenv, slog.New(slog.DiscardHandler))
+	}
+	if err := ln.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64)
+	n, err := ln.Read(b)
+	if err != nil || string(b[:n]) != "READY=1" {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+}

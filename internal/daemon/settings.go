@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/config"
+)
+
+// setup is what a daemon is set to when it starts.
+type setup struct {
+	dataDir string
+	idle    time.Duration // as in Config
+	pool    int           // as in Config
+	level   slog.Level
+}
+
+// settings reads what the daemon is set to: by its flags, then the environment,
+// then the file, then the defaults.
+func settings(file string, flags map[string]*string) (setup, error) {
+	conf, err := config.Load(config.Source{Getenv: os.Getenv, File: file, UID: os.Getuid()})
+	if err != nil {
+		return setup{}, err
+	}
+	text := map[string]string{}
+	for name, key := range map[string]string{"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level"} {
+		v := conf.Get(key)
+		if text[name] = v.Text; *flags[name] != "" {
+			text[name] = *flags[name]
+			if e := v.Setting.Check(text[name]); e != nil {
+				return setup{}, api.Errorf(api.KindInvalid, "--%s: %s", name, e.Message).WithHint("%s", e.Hint)
+			}
+		}
+	}
+	out := setup{dataDir: text["data-dir"]}
+	if out.idle, err = config.ParseStay(text["idle"]); err != nil {
+		return setup{}, err
+	}
+	if out.idle == 0 {
+		out.idle = 1 // Config takes 0 for the default
+	}
+	if out.pool, err = strconv.Atoi(text["pool"]); err != nil {
+		return setup{}, api.Errorf(api.KindInvalid, "pool: %w", err)
+	}
+	if out.pool == 0 {
+		out.pool = -1 // the same
+	}
+	out.level, err = levelOf(text["log-level"])
+	return out, err
+}
+
+// levelOf gives the level of a name.
+func levelOf(name string) (slog.Level, error) {
+	var l slog.Level
+	for _, known := range config.Levels() {
+		if name == known {
+			return l, l.UnmarshalText([]byte(name))
+		}
+	}
+	return l, api.Errorf(api.KindInvalid, "there is no log level %.40q", name).WithHint("it is one of %s", strings.Join(config.Levels(), ", "))
+}
+
+// settings tells what the daemon runs with.
+func (s *System) settings() api.DaemonSettings {
+	idle := time.Duration(s.idle.Load())
+	ms := idle.Milliseconds()
+	if idle < 0 {
+		ms = -1
+	}
+	out := api.DaemonSettings{IdleMS: &ms}
+	if s.cfg.Level != nil {
+		out.LogLevel = strings.ToLower(s.cfg.Level.Level().String())
+	}
+	return out
+}
+
+// Configure implements the door's Upkeep: it changes what is named and tells what
+// holds then.
+func (s *System) Configure(_ context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
+	if want.LogLevel != "" {
+		l, err := levelOf(want.LogLevel)
+		if err != nil {
+			return s.settings(), err
+		}
+		if s.cfg.Level == nil {
+			return s.settings(), api.Errorf(api.KindUnsupported, "the log level of this daemon cannot be changed")
+		}
+		s.cfg.Level.Set(l)
+	}
+	if ms := want.IdleMS; ms != nil {
+		if *ms > (365 * 24 * time.Hour).Milliseconds() {
+			return s.settings(), api.Errorf(api.KindInvalid, "idle for %d ms is more than a year", *ms).WithHint("below 0 it stays for ever")
+		}
+		s.idle.Store(-1)
+		if *ms >= 0 {
+			s.idle.Store(*ms * int64(time.Millisecond))
+		}
+	}
+	now := s.settings()
+	s.log.Info("set", "level", now.LogLevel, "idleMs", *now.IdleMS)
+	return now, nil
+}

@@ -1,0 +1,169 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/layer"
+)
+
+// collectAll collects everything that may go.
+func collectAll(t *testing.T, c *client.Client) api.Collected {
+	t.Helper()
+	zero := int64(0)
+	out, err := c.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range out.Items {
+		if it.Error != nil {
+			t.Errorf("%s %s: %v", it.Part, it.Name, it.Error)
+		}
+	}
+	return out
+}
+
+// TestCollectSparesTheLiving: a sandbox and a task that live go on through a
+// collection; what they leave goes afterwards.
+func TestCollectSparesTheLiving(t *testing.T) {
+	dir := t.TempDir()
+	c := connect(t, dir)
+	isolated(t, c)
+	ctx := t.Context()
+	s, err := c.CreateSandbox(ctx, api.CreateSandbox{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	task, err := c.CreateTask(ctx, api.CreateTask{Artifact: &api.CodeArtifact{
+		Language: api.Python, Run: "python3 main.py",
+		Files: []api.File{{Path: "main.py", Content: "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"}},
+	}, RunTimeoutMS: 60_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := filepath.Join(dir, "tasks", string(task.ID))
+	eventually(t, "the task's program writes", func() bool {
+		got, err := c.Task(ctx, string(task.ID))
+		return err == nil && got.State == api.TaskRunning && sizeOf(filepath.Join(output, "attempt-1.stdout")) > 0
+	})
+	if out := collectAll(t, c); len(out.Items) != 0 {
+		t.Errorf("collected from the living: %+v", out.Items)
+	}
+	if b, err := s.Command(ctx, "sh", "-c", "echo alive; ls /usr/bin | head -1").Output(); err != nil || !strings.HasPrefix(string(b), "alive\n") || len(b) < 8 {
+		t.Errorf("the sandbox after a collection: %q, %v", b, err)
+	}
+	// The layer of the template stays though nothing but its name refers to it.
+	if _, err := s.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CancelTask(ctx, task.ID); err != nil {
+		t.Fatal(err)
+	}
+	out := collectAll(t, c)
+	if len(out.Items) != 1 || out.Items[0].Name != string(task.ID) {
+		t.Errorf("collected %+v", out.Items)
+	}
+	if r, err := c.TaskOutput(ctx, task.ID, 1, "stdout"); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("output that was collected: %v", err)
+		if err == nil {
+			r.Close()
+		}
+	}
+	if got, err := c.Task(ctx, string(task.ID)); err != nil || got.State != api.TaskDone {
+		t.Errorf("the row: %+v, %v", got, err)
+	}
+}
+
+// sizeOf is a file's length, 0 where there is none.
+func sizeOf(path string) int64 {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// TestCollectWhileCreating collects again and again while sandboxes are made,
+// used and ended: every one of them works, and nothing of them is reported.
+func TestCollectWhileCreating(t *testing.T) {
+	dir := t.TempDir()
+	c := connect(t, dir)
+	isolated(t, c)
+	ctx := t.Context()
+	done := make(chan struct{})
+	var wg, collector sync.WaitGroup
+	collections := 0
+	collector.Go(func() {
+		for {
+			zero := int64(0)
+			out, err := c.Collect(ctx, api.CollectRequest{OlderThanMS: &zero})
+			if err != nil || len(out.Items) != 0 {
+				t.Errorf("collected %+v, %v", out.Items, err)
+			}
+			collections++
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	for range 3 {
+		wg.Go(func() {
+			for range 5 {
+				s, err := c.CreateSandbox(ctx, api.CreateSandbox{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b, err := s.Command(ctx, "cat", "/usr/bin/env").Output()
+				if err != nil || len(b) == 0 {
+					t.Errorf("in a sandbox: %d bytes, %v", len(b), err)
+				}
+				if k, err := s.Kill(ctx); err != nil || k.Proof.Left != 0 {
+					t.Errorf("kill: %+v, %v", k, err)
+				}
+				s.Close()
+			}
+		})
+	}
+	wg.Wait()
+	close(done)
+	collector.Wait()
+	t.Logf("%d collections beside 15 sandboxes", collections)
+}
+
+// TestCollectOldTemplates: a template's tree of an earlier fingerprint goes, and
+// the present one stays.
+func TestCollectOldTemplates(t *testing.T) {
+	dir := t.TempDir()
+	c := connect(t, dir)
+	isolated(t, c)
+	d, err := c.Doctor(t.Context()) // builds the template
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := layer.Open(filepath.Join(dir, "layers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := layer.Digest("host-" + strings.Repeat("0", 64))
+	if _, err := layers.Put(t.Context(), old, func(_ context.Context, dir string) (layer.Tree, error) { return layer.Tree{Root: dir}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	u, err := c.DiskUsage(t.Context())
+	if err != nil || u.Bytes == 0 || u.TotalBytes == 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	out := collectAll(t, c)
+	if len(out.Items) != 1 || out.Items[0].Name != string(old) || !layers.Has(layer.Digest(d.Template.Digest)) || layers.Has(old) {
+		t.Errorf("collected %+v", out.Items)
+	}
+}

@@ -1,0 +1,77 @@
+package story
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// examples are what each example prints.
+var examples = map[string]string{
+	"sentence.sh": "verified: 2, 3, 5, 7, 11, 13, 17, 19, 23, 29\nprogram: main.py\n",
+	"pipe.sh":     "grace 9\nada 7\nalan 5\ntotal 21\n",
+	"batch.sh": "verified: print the first 5 prime numbers\nverified: Run this Python: print(6 * 7)\n" +
+		"declined: Fold a protein in seven dimensions and sell it\n2 of 3 verified\n",
+	"files.sh":  "THE QUICK BROWN FOX\nJUMPS OVER THE LAZY DOG\nwords: 9\n",
+	"limits.sh": "memory: 137\ntime: 124\nits own code: 7\nno such command: 127\nnetwork: 1\n",
+	"sdk":       "sorted: apple fig pear\nexit code: 3\nprocesses left: 0\noutcome: verified\n2, 3, 5, 7, 11\n",
+}
+
+// TestExamples runs every example with the real binary.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range list {
+		if e.Name() != "README.md" {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) != len(examples) {
+		t.Errorf("there are %q, and %d are known here", names, len(examples))
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			g := newGarden(t)
+			if name != "sdk" {
+				if r := g.outside("sh", filepath.Join(dir, name)); r.code != 0 || r.stdout != examples[name] {
+					t.Errorf("want\n%s\ngot %s", examples[name], r)
+				}
+				return
+			}
+			g.env = append(slices.Clone(g.env), "HORTUS_IDLE=1m")
+			g.must("task", "ls") // a daemon that stays for a while
+			if r := g.outside(sdkExample(t), filepath.Join(g.dir, "hortus.sock")); r.code != 0 || r.stdout != examples[name] {
+				t.Errorf("want\n%s\ngot %s", examples[name], r)
+			}
+		})
+	}
+}
+
+// sdkExample gives the compiled example, which continuous integration builds
+// beforehand for a user who has no compiler's cache.
+func sdkExample(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("HORTUS_EXAMPLE_SDK"); path != "" {
+		return path
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no Go compiler on this machine")
+	}
+	path := filepath.Join(t.TempDir(), "sdk")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "hortus.dev/examples/sdk")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
