@@ -80,6 +80,7 @@ func attempts() []attempt {
 		{"lookup_dcookie", unix.SYS_LOOKUP_DCOOKIE, [6]uintptr{}},
 		{"vhangup", unix.SYS_VHANGUP, [6]uintptr{}},
 		{"personality read-implies-exec", unix.SYS_PERSONALITY, [6]uintptr{0x0400000}},
+		{"personality no-randomisation", unix.SYS_PERSONALITY, [6]uintptr{0x0040000}},
 		{"kill the guest", unix.SYS_KILL, [6]uintptr{1, uintptr(unix.SIGKILL)}},
 		{"signal the guest", unix.SYS_KILL, [6]uintptr{1, uintptr(unix.SIGQUIT)}},
 		{"prlimit of the guest", unix.SYS_PRLIMIT64, [6]uintptr{1, unix.RLIMIT_NOFILE}},

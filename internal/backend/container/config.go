@@ -91,7 +91,11 @@ func New(cfg Config) (*Backend, error) {
 		}
 		b.ids = newLeases(cfg.LeaseDir)
 	}
-	if b.filter, err = seccomp.Default(opts).Compile(); err != nil {
+	policy, err := seccomp.Default(opts)
+	if err == nil {
+		b.filter, err = policy.Compile()
+	}
+	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "container backend: %w", err)
 	}
 	if b.cgroups, err = cgroup.Detect(cgroup.Options{Name: groupName(dir)}); err != nil {

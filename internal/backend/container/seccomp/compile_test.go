@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"encoding/binary"
+	"runtime"
 	"testing"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -18,11 +19,20 @@ type machine struct {
 
 func newMachine(t *testing.T, o Options) *machine {
 	t.Helper()
-	info, err := arch.GetInfo("")
+	return machineFor(t, o, runtime.GOARCH)
+}
+
+func machineFor(t *testing.T, o Options, goarch string) *machine {
+	t.Helper()
+	info, err := arch.GetInfo(goarch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := Default(o).program(info)
+	p, err := policy(o, goarch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := p.program(info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +118,7 @@ func TestVerdicts(t *testing.T) {
 		{"ioctl", []uint64{0, unix.TIOCSTI | high}, eperm},
 		{"ioctl", []uint64{0, unix.TIOCSETD}, eperm},
 		{"personality", []uint64{0xffffffff}, retAllow},
-		{"personality", []uint64{0x0040000}, retAllow},
+		{"personality", []uint64{0x0040000}, eperm}, // ADDR_NO_RANDOMIZE
 		{"personality", []uint64{0x0400000}, eperm}, // READ_IMPLIES_EXEC
 		{"setuid", []uint64{1000}, retAllow},
 		{"setuid", []uint64{65533}, eperm},
@@ -153,7 +163,11 @@ func TestForeign(t *testing.T) {
 }
 
 func TestCompile(t *testing.T) {
-	b, err := Default(Options{GuestUID: 1, GuestGID: 1}).Compile()
+	p, err := Default(Options{GuestUID: 1, GuestGID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := p.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

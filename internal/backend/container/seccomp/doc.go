@@ -1,6 +1,10 @@
 // Package seccomp is the system call policy of the container backend: an allow
 // list, compiled once in a process to a classic BPF program.
 //
+// The list is the default profile that Docker publishes, for a process without
+// capabilities, less the calls in the table removals, and with the arguments of
+// some calls narrowed. Nothing outside Docker's profile can come into it.
+//
 // Whatever the list does not name fails: with EPERM where the call is known to
 // this package and refused, with ENOSYS where it is newer than the package or
 // where a C library falls back to an older call on that answer. Foreign

@@ -1,6 +1,11 @@
 package seccomp
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Options are what a policy depends on.
 type Options struct {
@@ -11,53 +16,70 @@ type Options struct {
 
 const all = ^uint32(0)
 
-func is(arg int, val uint32) test      { return test{arg, all, equal, val} }
-func isNot(arg int, val uint32) test   { return test{arg, all, notEqual, val} }
-func noBits(arg int, bits uint32) test { return test{arg, bits, equal, 0} }
+func is(arg int, val uint32) test    { return test{arg, all, equal, val} }
+func isNot(arg int, val uint32) test { return test{arg, all, notEqual, val} }
 
-// namespaces are the clone flags that make one.
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
-	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+// Default is the policy of a sandbox on the architecture that this binary is
+// for: Docker's default profile for a process without capabilities, less what
+// removals names, with the arguments of the calls in narrowed looked at more
+// closely.
+func Default(o Options) (*Policy, error) { return policy(o, runtime.GOARCH) }
 
-// Default is the policy of a sandbox.
-func Default(o Options) *Policy {
-	p := &Policy{nosys: []string{
-		// A C library falls back to clone, whose flags a filter can read.
-		"clone3",
-		// Programs try these and have an older way.
-		"io_uring_setup", "io_uring_enter", "io_uring_register", "statmount", "listmount",
-		"memfd_secret", "set_mempolicy_home_node", "pidfd_getfd", "process_madvise",
-	}}
-	p.rules = append(p.rules, rule{name: "clone", anyOf: [][]test{{noBits(0, namespaces)}}, otherwise: unix.EPERM})
-	p.rules = append(p.rules, sockets()...)
-	p.rules = append(p.rules,
+func policy(o Options, goarch string) (*Policy, error) {
+	docker, err := readDocker(goarch)
+	if err != nil {
+		return nil, err
+	}
+	p := &Policy{nosys: slices.Concat(docker.nosys, absent)}
+	removed := map[string]bool{}
+	for _, r := range removals {
+		for _, name := range r.names {
+			removed[name] = true
+		}
+		if r.errno == unix.ENOSYS {
+			p.nosys = append(p.nosys, r.names...)
+		}
+	}
+	closer := map[string]rule{}
+	for _, r := range narrowed(o) {
+		closer[r.name] = r
+	}
+	for _, name := range docker.names {
+		if removed[name] {
+			continue
+		}
+		r, ok := closer[name]
+		if !ok {
+			if r, err = docker.rule(name); err != nil {
+				return nil, err
+			}
+		}
+		p.rules = append(p.rules, r)
+	}
+	return p, nil
+}
+
+// narrowed are the calls of which less is allowed than Docker's profile does.
+func narrowed(o Options) []rule {
+	out := sockets()
+	out = append(out,
 		// TIOCSTI and TIOCLINUX put words into a terminal's mouth; TIOCSETD
 		// loads line disciplines.
 		rule{name: "ioctl", anyOf: [][]test{{isNot(1, unix.TIOCSTI), isNot(1, tiocLinux), isNot(1, unix.TIOCSETD)}}, otherwise: unix.EPERM},
-		// Query, Linux, and no address randomisation, which debuggers and some
-		// runtimes want.
-		rule{name: "personality", anyOf: [][]test{{is(0, 0)}, {is(0, 0x0040000)}, {is(0, 0xffffffff)}}, otherwise: unix.EPERM},
+		// Linux as it is, and the question which it is.
+		rule{name: "personality", anyOf: [][]test{{is(0, 0)}, {is(0, 0xffffffff)}}, otherwise: unix.EPERM},
 		// Nobody but the stage before the guest sets what follows from here on.
 		rule{name: "prctl", anyOf: [][]test{{isNot(0, unix.PR_SET_MM), isNot(0, unix.PR_SET_PTRACER)}}, otherwise: unix.EPERM},
-		// With a pid of its own, or 0; the guest is 1.
-		rule{name: "prlimit64", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "kill", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "sched_setaffinity", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "sched_setscheduler", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "sched_setparam", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "sched_setattr", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "rt_sigqueueinfo", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "rt_tgsigqueueinfo", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
-		rule{name: "pidfd_open", anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM},
 		// A device node is refused by nodev and by the user namespace too.
 		rule{name: "mknod", anyOf: modes(1), otherwise: unix.EPERM},
 		rule{name: "mknodat", anyOf: modes(2), otherwise: unix.EPERM},
 	)
-	p.rules = append(p.rules, identities(o)...)
-	for _, name := range allowed {
-		p.rules = append(p.rules, rule{name: name})
+	// With a pid of its own, or 0; the guest is 1.
+	for _, name := range []string{"prlimit64", "kill", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr",
+		"rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"} {
+		out = append(out, rule{name: name, anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM})
 	}
-	return p
+	return append(out, identities(o)...)
 }
 
 // tiocLinux is the console's multiplexed request.
