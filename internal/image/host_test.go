@@ -129,6 +129,41 @@ func TestPrepareHides(t *testing.T) {
 	}
 }
 
+// TestRustup takes the toolchain that rustup would run, and nothing that its
+// settings lead out of its directory.
+func TestRustup(t *testing.T) {
+	root, home := t.TempDir(), t.TempDir()
+	for _, name := range []string{"beta", "stable"} {
+		p := filepath.Join(home, ".rustup/toolchains", name, "bin/rustc")
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte("#!"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for settings, want := range map[string]string{
+		"version = \"12\"\ndefault_toolchain = \"beta\"\n": ".rustup/toolchains/beta",
+		"default_toolchain=\"stable\"":                     ".rustup/toolchains/stable",
+		"default_toolchain = \"../../..\"":                 "",
+		"default_toolchain = \"nightly\"":                  "",
+		"profile = \"default\"":                            "",
+	} {
+		if err := os.WriteFile(filepath.Join(home, ".rustup/settings.toml"), []byte(settings), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, c := range findChains(Config{root: root, Home: home}) {
+			if c.name == "rust" {
+				got, _ = filepath.Rel(home, c.dir)
+			}
+		}
+		if got != want {
+			t.Errorf("%q shows %q, want %q", settings, got, want)
+		}
+	}
+}
+
 func TestFingerprintChanges(t *testing.T) {
 	root, home := fakeHost(t)
 	for _, p := range []string{filepath.Join(root, "usr/local/lib/python3.11/dist-packages"), filepath.Join(home, ".nvm/versions/node/v20/lib/node_modules")} {

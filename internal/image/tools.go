@@ -31,6 +31,10 @@ var kinds = []struct {
 	// packages brought, and no second one of some hundred megabytes is masked.
 	{"python", "bin/python3", []string{"usr/bin/python3", "usr/local/bin/python3"}, []string{
 		".local/share/mise/installs/python/*", ".asdf/installs/python/*", ".local/share/uv/python/cpython-*", "/opt/python", "/opt/python-*"}},
+	{"rust", "bin/rustc", []string{"usr/bin/rustc", "usr/local/bin/rustc"}, []string{
+		".asdf/installs/rust/*", "/opt/rust", "/opt/rust-*"}},
+	{"java", "bin/java", []string{"usr/bin/java", "usr/local/bin/java"}, []string{
+		".sdkman/candidates/java/*", ".local/share/mise/installs/java/*", ".asdf/installs/java/*", "/opt/java", "/opt/jdk-*"}},
 }
 
 // findChains looks for toolchains of which /usr has none.
@@ -56,8 +60,11 @@ func findChains(cfg Config) []chain {
 			}
 			found = append(found, matches...)
 		}
-		if k.name == "python" {
+		switch k.name {
+		case "python":
 			found = append(found, pyenv(cfg)...)
+		case "rust":
+			found = append(found, rustup(cfg)...)
 		}
 		if dir := choose(cfg, found, k.program); dir != "" {
 			out = append(out, chain{k.name, dir})
@@ -98,6 +105,31 @@ func pyenv(cfg Config) []string {
 	for _, v := range strings.Fields(string(b)) {
 		if v == filepath.Base(v) && v != "." && v != ".." && v != "system" {
 			return []string{filepath.Join(root, "versions", v)}
+		}
+	}
+	return nil
+}
+
+// rustup finds the toolchain that rustup would run by default. Its programs on
+// the PATH are one program that looks for the toolchain at every start, by
+// settings that a sandbox does not see.
+func rustup(cfg Config) []string {
+	if cfg.Home == "" {
+		return nil
+	}
+	root := filepath.Join(cfg.Home, ".rustup")
+	b, err := os.ReadFile(filepath.Join(root, "settings.toml"))
+	if err != nil || len(b) > 64<<10 {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, "=")
+		if strings.TrimSpace(key) != "default_toolchain" {
+			continue
+		}
+		v := strings.Trim(strings.TrimSpace(value), `"`)
+		if v != "" && v == filepath.Base(v) && v != "." && v != ".." {
+			return []string{filepath.Join(root, "toolchains", v)}
 		}
 	}
 	return nil
