@@ -53,7 +53,7 @@ func moreProbes() []probe {
 			return unix.Mount("x", "/tmp", "overlay", 0, "lowerdir=/usr:/etc")
 		}, control: "userns"},
 		probe{name: "move_mount", run: func() error {
-			fd, err := unix.OpenTree(unix.AT_FDCWD, "/etc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+			fd, err := unix.OpenTree(unix.AT_FDCWD, "/etc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -59,7 +60,7 @@ func fdCall(trap uintptr, args ...uintptr) error {
 // each in a process of its own.
 func probes() []probe {
 	buf := uintptr(unsafe.Pointer(&scratch[0]))
-	return append(moreProbes(), []probe{
+	return append(slices.Concat(moreProbes(), callProbes()), []probe{
 		// Namespaces: a new one is a new surface of the kernel.
 		{name: "unshare mount", run: func() error { return unix.Unshare(unix.CLONE_NEWNS) }, control: "userns"},
 		{name: "unshare net", run: func() error { return unix.Unshare(unix.CLONE_NEWNET) }, control: "userns"},
@@ -86,7 +87,9 @@ func probes() []probe {
 		{name: "pivot_root", run: func() error { return unix.PivotRoot("/tmp", "/tmp") }, control: "none", why: "it needs a prepared mount"},
 		{name: "chroot", run: func() error { return unix.Chroot("/tmp") }, control: "userns"},
 		{name: "fsopen", run: func() error { return fdErr(unix.Fsopen("tmpfs", 0)) }, control: "userns"},
-		{name: "open_tree clone", run: func() error { return fdErr(unix.OpenTree(unix.AT_FDCWD, "/tmp", unix.OPEN_TREE_CLONE)) }, control: "userns"},
+		{name: "open_tree clone", run: func() error {
+			return fdErr(unix.OpenTree(unix.AT_FDCWD, "/tmp", unix.OPEN_TREE_CLONE|unix.AT_RECURSIVE))
+		}, control: "userns"},
 		{name: "name_to_handle_at and open_by_handle_at", run: openByHandle, control: "root"},
 
 		// Other processes.

@@ -3,6 +3,7 @@ package seccomp
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
@@ -69,6 +70,23 @@ func (p *Policy) Compile() ([]byte, error) {
 		return nil, err
 	}
 	return encode(prog)
+}
+
+// Allowed names the calls that the policy allows on this architecture, with any
+// arguments or with some, in order.
+func (p *Policy) Allowed() ([]string, error) {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, r := range p.rules {
+		if _, ok := number(info, r.name); ok {
+			out = append(out, r.name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 func (p *Policy) program(info *arch.Info) ([]bpf.Instruction, error) {

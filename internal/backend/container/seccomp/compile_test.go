@@ -175,3 +175,21 @@ func TestCompile(t *testing.T) {
 		t.Fatalf("%d bytes", len(b))
 	}
 }
+
+// TestRemovals holds every removed call to its answer.
+func TestRemovals(t *testing.T) {
+	for _, goarch := range architectures {
+		m := machineFor(t, Options{GuestUID: -1, GuestGID: -1}, goarch)
+		for _, r := range removals {
+			for _, name := range r.names {
+				nr, ok := number(m.info, name)
+				if !ok {
+					continue
+				}
+				if got := m.verdict(uint32(m.info.ID), nr); got != retErrno|uint32(r.errno) {
+					t.Errorf("%s: %s: %#x, want %v", goarch, name, got, r.errno)
+				}
+			}
+		}
+	}
+}

@@ -35,6 +35,27 @@ var removals = []removal{
 		"io_pgetevents_time64", "mq_timedreceive_time64", "mq_timedsend_time64", "ppoll_time64", "pselect6_time64",
 		"recvmmsg_time64", "rt_sigtimedwait_time64", "sched_rr_get_interval_time64", "semtimedop_time64", "timer_gettime64",
 		"timer_settime64", "timerfd_gettime64", "timerfd_settime64", "utimensat_time64"}},
+	// What follows, no toolchain was seen to use (testdata/toolchains.txt).
+	{"queues messages in the kernel, whose size and life a program chooses to lay out the kernel's memory", unix.ENOSYS, []string{
+		"mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd"}},
+	{"is asynchronous input and output of the first kind, for which databases have a fallback", unix.ENOSYS, []string{
+		"io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit"}},
+	{"maps a program's pages into a pipe or joins pipes; a copy does the same", unix.ENOSYS, []string{
+		"vmsplice", "tee"}},
+	{"tells which pages of a file are in memory, the files that sandboxes share included", unix.ENOSYS, []string{
+		"cachestat"}},
+	{"rearranges pages of a mapping, which the kernel itself only imitates today", unix.ENOSYS, []string{
+		"remap_file_pages"}},
+	{"is a young form of a call that C libraries do not use yet", unix.ENOSYS, []string{
+		"futex_requeue", "futex_wait", "futex_waitv", "futex_wake", "getxattrat", "listxattrat", "removexattrat", "setxattrat"}},
+	{"has no code behind it, or none for 64-bit programs", unix.ENOSYS, []string{
+		"epoll_ctl_old", "epoll_wait_old", "get_thread_area", "set_thread_area"}},
+	{"reads where another thread keeps its locks; only a debugger wants it", unix.EPERM, []string{
+		"get_robust_list"}},
+	{"takes memory from a dying process, as a killer for want of memory would", unix.EPERM, []string{
+		"process_mrelease"}},
+	{"orders access to disks; a sandbox's disk is memory", unix.EPERM, []string{
+		"ioprio_get", "ioprio_set"}},
 }
 
 // absent are calls that Docker's profile does not allow and that are answered
