@@ -43,6 +43,7 @@ type Backend struct {
 	cfg     Config
 	dir     string
 	root    bool // this process may map many ids
+	clocks  bool // there are time namespaces
 	filter  []byte
 	cgroups *cgroup.Host
 	ids     *leases
@@ -83,6 +84,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	b := &Backend{cfg: cfg, dir: dir, root: os.Geteuid() == 0 && rangesMapped("/proc/self/uid_map"), log: cfg.Logger,
 		trees: map[layer.Digest]*prepared{}, dev: -1}
+	b.clocks = b.haveClocks()
 	opts := seccomp.Options{GuestUID: -1, GuestGID: -1}
 	if b.root {
 		opts = seccomp.Options{GuestUID: guestUID, GuestGID: guestUID}

@@ -50,7 +50,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		}
 		r.Abilities = append(r.Abilities, a)
 	}
-	follow(api.CapIsolated, "namespaces, an allow list of system calls, no capabilities, read-only layers")
+	follow(api.CapIsolated, "namespaces, an allow list of system calls, no capabilities, read-only layers"+b.moreWalls())
 	if b.root {
 		follow(api.CapRootIdentity, "mapped to an unprivileged id of the host's")
 	} else {
@@ -79,6 +79,19 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		b.mu.Unlock()
 	}
 	return r
+}
+
+// moreWalls names those that not every kernel has.
+func (b *Backend) moreWalls() string {
+	clocks, landlock := ", clocks of its own", ", no Landlock in this kernel"
+	if !b.clocks {
+		clocks = ", the machine's clocks"
+	}
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno == 0 {
+		landlock = fmt.Sprintf(", Landlock %d", version)
+	}
+	return clocks + landlock
 }
 
 // removeProbes removes what the probe of an earlier owner left when it died in

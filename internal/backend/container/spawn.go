@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +34,7 @@ var (
 	// stageCaps are what the stage needs where it is not root inside. The file
 	// capabilities are for the overlay, which works with those of its mounter.
 	stageCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
+		unix.CAP_SYS_TIME, // for the clocks of its namespace
 		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD}
 )
 
@@ -77,14 +77,12 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 		attr.AmbientCaps = stageCaps
 	}
 	ch := &child{conn: c.(*net.UnixConn)}
-	err = g.Spawn(func(fd int) error {
+	err = b.born(g, func(fd int) error {
 		attr.UseCgroupFD, attr.CgroupFD = fd >= 0, fd
 		if b.root {
 			// The child inherits the session keyring of the thread that forks:
 			// an empty one, on every thread that it ever has. This thread has no
 			// use for the one that it gives up.
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
 			_, _, e := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 			if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
 				return fmt.Errorf("leave the session keyring: %w", e)

@@ -221,6 +221,7 @@ func (b *Backend) baseSpec() *initns.Spec {
 	own := func(path string, mode uint32, id int) {
 		is.Dirs = append(is.Dirs, initns.Dir{Path: path, Mode: mode, UID: id, GID: id})
 	}
+	is.Clocks = b.clocks && !b.root
 	if b.root {
 		is.Switch, is.UID, is.GID = true, guestUID, guestUID
 		is.Caps, is.Bounding = mask(guestCaps), 0

@@ -84,6 +84,11 @@ func run(mayStay bool) (stay bool, err error) {
 	if err := nullStdio(); err != nil {
 		return false, err
 	}
+	if spec.Clocks {
+		if err := at("make clocks of its own", OwnClocks()); err != nil {
+			return false, err
+		}
+	}
 	guest := fd(spec.Guest)
 	if guest < 0 && !spec.Probe {
 		return false, at("become the guest", unix.EBADF)

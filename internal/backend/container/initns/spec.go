@@ -50,6 +50,9 @@ type Spec struct {
 	Bounding uint64 `json:"bounding"`
 	// Switch says that the stage has to change to UID and GID.
 	Switch bool `json:"switch"`
+	// Clocks says to make a time namespace for the guest; otherwise the stage
+	// was born in one, or there is none.
+	Clocks bool `json:"clocks,omitempty"`
 	// Hidepid hides other users' processes; ProcGID may see them all.
 	Hidepid bool `json:"hidepid"`
 	// Filter is the seccomp program: 8 bytes an instruction, host byte order.
