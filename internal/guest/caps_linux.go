@@ -100,7 +100,14 @@ func clearAmbient() error {
 // guest's own uid they count together, so the guest keeps a reserve for its own
 // threads, and each command is given the rest (see limitChild).
 func setLimits(cfg *birth.Config) error {
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	// No core dumps. At nought the kernel would still run the host's handler,
+	// if there is one; at one byte it does not.
+	var core unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil {
+		return fmt.Errorf("RLIMIT_CORE: %w", err)
+	}
+	core.Cur, core.Max = min(1, core.Max), min(1, core.Max)
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &core); err != nil {
 		return fmt.Errorf("RLIMIT_CORE: %w", err)
 	}
 	if cfg.Processes > 0 {

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(Main())
 	}
+	if os.Args[0] == confinedName {
+		os.Exit(confinedMain())
+	}
 	if os.Args[0] == stageName {
 		os.Exit(runStage())
 	}

@@ -145,7 +145,7 @@ func New(cfg birth.Config) (*Server, error) {
 	if err != nil {
 		return nil, &stageError{"files", err}
 	}
-	sp, err := newSpawner(cfg.Switch, ids)
+	sp, err := newSpawner(&cfg, ids)
 	if err != nil {
 		return nil, &stageError{"capabilities", err}
 	}

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/guest/birth"
 )
 
 // command is what is about to be started.
@@ -93,29 +95,48 @@ func lookPath(name, path string) (string, error) {
 	return "", api.Errorf(api.KindNotFound, "command not found: %s", name)
 }
 
-// spawner forks. A command of an identity with capabilities needs a thread whose
-// inheritable set holds them, and just them; with an empty bounding set a thread
-// that has given some up cannot take them back. So the threads that start
-// ordinary commands give all of them up, and each identity with capabilities has
-// a thread that does nothing else and keeps its own. They live as long as the
-// process.
+// spawner forks. What a command must not have is given up by the thread that
+// forks it, for good, since what is inherited belongs to threads.
+//
+// An identity with capabilities needs a thread whose inheritable set holds them,
+// and just them; with an empty bounding set a thread that has given some up cannot
+// take them back. Commands that Landlock confines need one thread too: they are in
+// the domain of the thread that forks them, and could not signal each other across
+// domains. Such an identity has a thread that does nothing else and lives as long
+// as the process. The others' commands are forked where the request is served,
+// which saves two switches between threads: there the guest is out of reach by its
+// uid.
 type spawner struct {
+	cfg   *birth.Config
 	swtch bool
 	kept  map[string]chan func() // by identity; what is sent runs on its thread
 }
 
-// newSpawner must be called before anything is spawned.
-func newSpawner(swtch bool, ids map[string]*identity) (*spawner, error) {
-	sp := &spawner{swtch: swtch, kept: make(map[string]chan func())}
+// newSpawner must be called before anything is spawned. The commands of a guest
+// that is an init are kept from it by Landlock too, where there is any.
+func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
+	rules, swtch := ruleset(-1), cfg.Switch
+	if cfg.PID1 {
+		var err error
+		if rules, err = newRuleset(); err != nil {
+			return nil, err
+		}
+		defer rules.close()
+	}
+	sp := &spawner{cfg: cfg, swtch: swtch, kept: make(map[string]chan func())}
 	for name, id := range ids {
-		if len(id.Caps) == 0 {
+		if len(id.Caps) == 0 && (swtch || rules < 0) {
 			continue
 		}
 		ch := make(chan func())
 		ready := make(chan error)
 		go func() {
 			runtime.LockOSThread() // for good
-			ready <- giveUp(swtch, id.Caps)
+			err := giveUp(swtch, id.Caps)
+			if err == nil {
+				err = rules.restrict()
+			}
+			ready <- err
 			for f := range ch {
 				f()
 			}
@@ -129,17 +150,24 @@ func newSpawner(swtch bool, ids map[string]*identity) (*spawner, error) {
 }
 
 // giveUp makes the calling thread fit to fork from: what it forks can get no
-// capability but those listed.
+// capability but those listed, also not by executing something as uid 0.
 func giveUp(swtch bool, keep []uintptr) error {
 	if err := keepInheritable(keep); err != nil || !swtch {
 		return err
 	}
-	return emptyBounding()
+	if err := emptyBounding(); err != nil {
+		return err
+	}
+	const noRoot, locked = 1 << 0, 1 << 1 // SECBIT_NOROOT and its lock
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|locked, 0, 0, 0); err != nil {
+		return fmt.Errorf("secure bits: %w", err)
+	}
+	return nil
 }
 
 // spawn starts a command and gives its pid.
 func (sp *spawner) spawn(c *command) (pid int, err error) {
-	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: c.files, Sys: &syscall.SysProcAttr{}}
+	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: c.files, Sys: &syscall.SysProcAttr{AmbientCaps: c.id.Caps}}
 	if c.pty {
 		attr.Sys.Setsid, attr.Sys.Setctty = true, true
 	} else {
@@ -148,12 +176,11 @@ func (sp *spawner) spawn(c *command) (pid int, err error) {
 	if sp.swtch {
 		attr.Sys.Credential = &syscall.Credential{Uid: c.id.UID, Gid: c.id.GID, Groups: c.id.Groups}
 	}
-	if len(c.id.Caps) > 0 {
-		attr.Sys.AmbientCaps = c.id.Caps
+	if thread := sp.kept[c.id.Name]; thread != nil {
 		done := make(chan struct{})
-		sp.kept[c.id.Name] <- func() {
+		thread <- func() {
 			defer close(done)
-			pid, err = syscall.ForkExec(c.path, c.argv, attr)
+			pid, err = sp.forkExec(c, attr)
 		}
 		<-done
 		return pid, err
@@ -163,7 +190,17 @@ func (sp *spawner) spawn(c *command) (pid int, err error) {
 	if err := giveUp(sp.swtch, nil); err != nil {
 		return 0, api.Errorf(api.KindInternal, "give up capabilities: %w", err)
 	}
-	return syscall.ForkExec(c.path, c.argv, attr)
+	return sp.forkExec(c, attr)
+}
+
+// forkExec bounds the child at once, on the thread that forked it: until then it
+// may take the guest's own reserve of processes.
+func (sp *spawner) forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
+	pid, err := syscall.ForkExec(c.path, c.argv, attr)
+	if err == nil {
+		limitChild(sp.cfg, pid)
+	}
+	return pid, err
 }
 
 // explain turns a failed fork or exec into what a person needs to know. The

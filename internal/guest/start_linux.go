@@ -112,7 +112,6 @@ func (s *Server) launch(id *identity, in *envd.StartRequest, opt startOptions) (
 		ends.closeOurs(p)
 		return nil, none, s.explain(cmd, err)
 	}
-	limitChild(&s.cfg, p.pid)
 	s.table.add(p)
 	if opt.timeout > 0 {
 		p.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -326,6 +327,17 @@ func listed(path string) error {
 // runProbe is the program that a probe is: it runs one by name and says how that
 // went in one line.
 func runProbe(name string) int {
+	if how, ok := strings.CutPrefix(name, "core by "); ok {
+		return coreTry(how)
+	}
+	if of, ok := strings.CutPrefix(name, "signal threads of "); ok {
+		pid, err := strconv.Atoi(of)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return signalThreads(pid)
+	}
 	switch addr, dial := strings.CutPrefix(name, "dial "); {
 	case name == "wait":
 		os.Stdin.Read(make([]byte, 1)) // until the parent lets go

@@ -45,6 +45,9 @@ var livedWith = map[string]string{
 // the host, and compares what they call with what the policy allows. With -update
 // it writes the list from which the policy was derived.
 func TestToolchainCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compilers and a browser take their time; -short leaves them out")
+	}
 	switch {
 	case os.Geteuid() != 0:
 		t.Skip("only root may trace a guest")

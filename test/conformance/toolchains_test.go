@@ -91,6 +91,9 @@ func (c toolchain) run(t *testing.T, m managed, box api.Sandbox) {
 // TestToolchains compiles and runs a real program of each toolchain in a sandbox
 // of its own.
 func TestToolchains(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compilers and a browser take their time; -short leaves them out")
+	}
 	m := newManaged(t)
 	for _, c := range toolchains {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,7 +27,9 @@ var limits = []struct {
 	resource int
 	cur, max uint64
 }{
-	{unix.RLIMIT_CORE, 0, 0},
+	// No core dumps: one byte holds none, and is the value at which the kernel
+	// does not run the host's handler either, which it does at nought.
+	{unix.RLIMIT_CORE, 1, 1},
 	// The soft one is what programs see; old ones walk up to it.
 	{unix.RLIMIT_NOFILE, 16 << 10, 1 << 20},
 	{unix.RLIMIT_MSGQUEUE, 819200, 819200},

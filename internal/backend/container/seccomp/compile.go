@@ -27,12 +27,14 @@ const (
 // x32 numbers carry this bit under the architecture of amd64.
 const x32Bit = 0x40000000
 
-// test compares the lower 32 bits of one argument.
+// test compares 32 bits of one argument: the lower ones, as the kernel reads
+// most, or the upper ones of a pointer.
 type test struct {
-	arg  int
-	mask uint32 // applied first
-	op   op
-	val  uint32
+	arg   int
+	mask  uint32 // applied first
+	op    op
+	val   uint32
+	upper bool
 }
 
 type op int
@@ -44,9 +46,11 @@ const (
 
 // rule allows one call when every test of one of its alternatives holds; with no
 // alternatives, always. otherwise is the errno of a call that no alternative
-// allows.
+// allows. pretend holds alternatives that are looked at before: the caller is told
+// that what it asks for is done, and nothing is.
 type rule struct {
 	name      string
+	pretend   [][]test
 	anyOf     [][]test
 	otherwise unix.Errno
 }
@@ -139,7 +143,7 @@ func (p *Policy) segments(info *arch.Info) ([]segment, error) {
 		if !ok {
 			continue
 		}
-		if len(r.anyOf) == 0 {
+		if len(r.anyOf)+len(r.pretend) == 0 {
 			answers[nr] = allow
 			continue
 		}
@@ -184,30 +188,44 @@ func tree(segments []segment) []bpf.Instruction {
 // returns.
 func compileRule(r rule) []bpf.Instruction {
 	var out []bpf.Instruction
+	for _, tests := range r.pretend {
+		out = append(out, alternative(tests, retErrno)...)
+	}
 	for _, tests := range r.anyOf {
-		var alt []bpf.Instruction
-		for _, t := range tests {
-			alt = append(alt, bpf.LoadAbsolute{Off: argOffset(t.arg), Size: 4})
-			if t.mask != ^uint32(0) {
-				alt = append(alt, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: t.mask})
-			}
-			cond := bpf.JumpNotEqual
-			if t.op == notEqual {
-				cond = bpf.JumpEqual
-			}
-			// Patched below to skip the rest of the alternative.
-			alt = append(alt, bpf.JumpIf{Cond: cond, Val: t.val})
-		}
-		alt = append(alt, bpf.RetConstant{Val: retAllow})
-		for i, ins := range alt {
-			if j, ok := ins.(bpf.JumpIf); ok {
-				j.SkipTrue = uint8(len(alt) - i - 1)
-				alt[i] = j
-			}
-		}
-		out = append(out, alt...)
+		out = append(out, alternative(tests, retAllow)...)
+	}
+	if len(r.anyOf) == 0 {
+		return append(out, bpf.RetConstant{Val: retAllow})
 	}
 	return append(out, bpf.RetConstant{Val: retErrno | uint32(r.otherwise)})
+}
+
+// alternative answers when every test holds, and is passed over otherwise.
+func alternative(tests []test, answer uint32) []bpf.Instruction {
+	var out []bpf.Instruction
+	for _, t := range tests {
+		off := argOffset(t.arg)
+		if t.upper {
+			off ^= 4
+		}
+		out = append(out, bpf.LoadAbsolute{Off: off, Size: 4})
+		if t.mask != ^uint32(0) {
+			out = append(out, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: t.mask})
+		}
+		cond := bpf.JumpNotEqual
+		if t.op == notEqual {
+			cond = bpf.JumpEqual
+		}
+		out = append(out, bpf.JumpIf{Cond: cond, Val: t.val})
+	}
+	out = append(out, bpf.RetConstant{Val: answer})
+	for i, ins := range out {
+		if j, ok := ins.(bpf.JumpIf); ok {
+			j.SkipTrue = uint8(len(out) - i - 1)
+			out[i] = j
+		}
+	}
+	return out
 }
 
 // argOffset is where the lower half of an argument lies.

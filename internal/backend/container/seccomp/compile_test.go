@@ -75,6 +75,7 @@ func (m *machine) named(name string, args ...uint64) uint32 {
 const (
 	eperm  = retErrno | uint32(unix.EPERM)
 	enosys = retErrno | uint32(unix.ENOSYS)
+	done   = retErrno // of nothing: the call is answered as done
 	noAF   = retErrno | uint32(unix.EAFNOSUPPORT)
 	high   = uint64(1) << 32 // a bit that the kernel does not look at
 )
@@ -130,10 +131,22 @@ func TestVerdicts(t *testing.T) {
 		{"setfsuid", []uint64{65533}, retAllow}, // gives no right to signal, and the guest goes back by it
 		{"prlimit64", []uint64{0}, retAllow},
 		{"prlimit64", []uint64{1}, eperm},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0}, retAllow}, // it may be read
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, 0x7fff0000}, done},
+		{"prlimit64", []uint64{0, unix.RLIMIT_CORE, high}, done}, // a pointer whose lower half is empty
+		{"prlimit64", []uint64{high, high | unix.RLIMIT_CORE, 0x7fff0000}, done},
+		{"prlimit64", []uint64{0, unix.RLIMIT_NOFILE, 0x7fff0000}, retAllow},
+		{"prlimit64", []uint64{1, unix.RLIMIT_CORE, 0x7fff0000}, eperm},
+		{"setrlimit", []uint64{unix.RLIMIT_CORE, 0x7fff0000}, done},
+		{"setrlimit", []uint64{unix.RLIMIT_NOFILE, 0x7fff0000}, retAllow},
 		{"kill", []uint64{1, 9}, eperm},
 		{"kill", []uint64{7, 9}, retAllow},
+		{"tgkill", []uint64{1, 5, 15}, eperm},
+		{"tgkill", []uint64{high | 1, 5, 0}, eperm},
+		{"tgkill", []uint64{1, 5, uint64(unix.SIGURG)}, retAllow},
+		{"tgkill", []uint64{7, 7, 15}, retAllow},
 		{"mknodat", []uint64{0, 0, unix.S_IFIFO | 0o600, 0}, retAllow},
-		{"mknodat", []uint64{0, 0, unix.S_IFCHR | 0o600, 0}, retAllow},
+		{"mknodat", []uint64{0, 0, unix.S_IFCHR | 0o600, 0}, eperm},
 		{"mknodat", []uint64{0, 0, unix.S_IFCHR | 0o600, 0x103}, eperm},
 		{"mknodat", []uint64{0, 0, unix.S_IFBLK | 0o600, 0}, eperm},
 	} {

@@ -112,7 +112,7 @@ func (s *start) rule(name string) (rule, error) {
 			case opNotEqual:
 				tests = append(tests, isNot(c.arg, uint32(c.value)))
 			case opMasked:
-				tests = append(tests, test{c.arg, uint32(c.value), equal, uint32(c.two)})
+				tests = append(tests, test{arg: c.arg, mask: uint32(c.value), op: equal, val: uint32(c.two)})
 			default:
 				return r, fmt.Errorf("seccomp: Docker's profile has the condition %s for %s; narrow the call by hand", c.op, name)
 			}
