@@ -31,4 +31,8 @@
 // of its threads before it starts anything; what it starts holds only what its
 // identity lists. Work on files is done with the identity's own ids on a locked
 // thread, so that the kernel, not this package, decides what an identity may do.
+//
+// Where the guest and its commands share a uid, and for commands with
+// capabilities, Landlock stands between them: they are forked from a thread that
+// restricted itself, and are born in its domain, which the guest is outside of.
 package guest

@@ -327,6 +327,9 @@ func listed(path string) error {
 // runProbe is the program that a probe is: it runs one by name and says how that
 // went in one line.
 func runProbe(name string) int {
+	if name == "surface" {
+		return runSurface()
+	}
 	if how, ok := strings.CutPrefix(name, "core by "); ok {
 		return coreTry(how)
 	}

@@ -4,7 +4,7 @@
 //
 // # What holds a sandbox
 //
-//   - User, pid, network, mount, ipc, uts and cgroup namespaces. As root every
+//   - User, pid, network, mount, ipc, uts, cgroup and time namespaces. As root every
 //     sandbox has 65,536 ids of its own, leased, and root inside is nobody
 //     outside; as an ordinary user a single id is mapped and there is one
 //     identity, user.
@@ -55,12 +55,14 @@
 //
 // # Known limits
 //
-// A sandbox of an ordinary user shares its one uid with its guest. Seccomp keeps
-// it from signalling pid 1 by kill(2), and the guest is not dumpable, but tgkill
-// at a thread of the guest is possible: it can end its own sandbox, nothing else.
+// A sandbox of an ordinary user shares its one uid with its guest. Landlock keeps
+// commands from it, see package guest; where a kernel has none that can, the
+// guest's threads can be sent two signals, on which they do nothing.
+//
 // Before Linux 6.6 a tmpfs keeps no user attributes, and the overlay cannot note
 // that a directory hides one below it: a directory of a layer in which something
 // was removed can be neither removed nor made again (EIO). Probe says so.
+//
 // A process tree of the host's kernel cannot be saved with its memory.
 package container
 

@@ -6,12 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hidden are entries of /proc that tell of the whole machine or act on it; each
-// is covered by /dev/null. readOnly are those that must not be written.
+// hidden are entries of /proc that act on the whole machine, or tell of it what a
+// program has no use for: secrets of its administrator (cmdline), what its other
+// users do at this moment (interrupts), how its memory lies. Each is covered by
+// /dev/null. readOnly are those that must not be written.
 var (
-	hidden = []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "sysrq-trigger",
+	hidden = []string{"cmdline", "interrupts", "softirqs", "diskstats", "partitions", "buddyinfo", "zoneinfo",
+		"kcore", "keys", "key-users", "timer_list", "sched_debug", "sysrq-trigger",
 		"kallsyms", "kmsg", "latency_stats", "timer_stats", "vmallocinfo", "slabinfo", "kpagecount", "kpageflags", "kpagecgroup"}
-	hiddenDirs = []string{"acpi", "scsi", "driver", "dynamic_debug"}
+	hiddenDirs = []string{"acpi", "scsi", "driver", "dynamic_debug", "pressure"}
 	readOnly   = []string{"sys", "irq", "bus", "fs"}
 )
 
@@ -42,18 +45,26 @@ func mountProc(s *Spec, root string) error {
 			return at("hide /proc/"+name, err)
 		}
 	}
+	empty := "" // where the one empty directory is mounted already
 	for _, name := range hiddenDirs {
-		if unix.Access(proc+"/"+name, unix.F_OK) != nil {
+		dir := proc + "/" + name
+		if unix.Access(dir, unix.F_OK) != nil {
 			continue
 		}
-		n, err := fsMount("tmpfs", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
-			[]param{{"source", "hortus"}, {"size", "4096"}, {"mode", "0555"}})
+		var n int
+		if empty != "" {
+			n, err = again(empty, 0)
+		} else {
+			n, err = fsMount("tmpfs", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
+				[]param{{"source", "hortus"}, {"size", "4096"}, {"mode", "0555"}})
+		}
 		if err == nil {
-			err = attach(n, proc+"/"+name)
+			err = attach(n, dir)
 		}
 		if err != nil {
 			return at("hide /proc/"+name, err)
 		}
+		empty = dir
 	}
 	for _, name := range readOnly {
 		if unix.Access(proc+"/"+name, unix.F_OK) != nil {
