@@ -126,11 +126,15 @@ type Attempt struct {
 
 // Usage counts what a model was asked and what it cost.
 type Usage struct {
-	Requests     int     `json:"requests,omitempty"`
+	Requests int `json:"requests,omitempty"`
+	// InputTokens are all tokens of the prompts; CachedTokens are those of them
+	// that came from the model's cache.
 	InputTokens  int64   `json:"inputTokens,omitempty"`
 	CachedTokens int64   `json:"cachedTokens,omitempty"`
 	OutputTokens int64   `json:"outputTokens,omitempty"`
 	CostUSD      float64 `json:"costUsd,omitempty"`
+	// Unpriced counts the requests whose cost is not known and not in CostUSD.
+	Unpriced int `json:"unpriced,omitempty"`
 }
 
 // Add sums two usages.
@@ -141,5 +145,6 @@ func (u Usage) Add(v Usage) Usage {
 		CachedTokens: u.CachedTokens + v.CachedTokens,
 		OutputTokens: u.OutputTokens + v.OutputTokens,
 		CostUSD:      u.CostUSD + v.CostUSD,
+		Unpriced:     u.Unpriced + v.Unpriced,
 	}
 }

@@ -1,0 +1,114 @@
+package modelserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"unicode/utf8"
+)
+
+// event is one event of a stream. Weight is how much of the body it carries.
+type event struct {
+	name   string
+	data   any
+	weight int
+}
+
+// events are a stream.
+type events = iter.Seq[event]
+
+// answer is what a step says to one request, in no wire's words.
+type answer struct {
+	step  *Step
+	model string
+	// tool is the tool that is called with the body; empty for a text.
+	tool  string
+	usage bool // chat: the client wants usage in the stream
+}
+
+func newAnswer(r *request, s *Step) answer {
+	a := answer{step: s, model: r.Model, usage: r.StreamOptions.IncludeUsage}
+	switch s.Answer {
+	case "call":
+		a.tool = s.Call
+	case "output":
+		// The structured answer is a tool's input where a tool was offered for it.
+		for _, t := range r.Tools {
+			if t.Name != "" && (s.Output == "" || t.Name == s.Output) && r.wire == "messages" {
+				a.tool = t.Name
+			}
+		}
+	}
+	return a
+}
+
+// pieces gives the body bit by bit, for ever when it is endless.
+func (a answer) pieces(yield func(string) bool) {
+	for {
+		for body := a.step.Body; body != ""; {
+			n := min(a.step.Piece, len(body))
+			for n < len(body) && !utf8.RuneStart(body[n]) {
+				n++
+			}
+			if !yield(body[:n]) {
+				return
+			}
+			body = body[n:]
+		}
+		if !a.step.Endless {
+			return
+		}
+	}
+}
+
+func (a answer) id(prefix string) string { return prefix + "_scripted" }
+
+// playStream sends an answer as server-sent events.
+func playStream(w http.ResponseWriter, r *http.Request, on wire, a answer) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.WriteHeader(200)
+	if a.step.Answer == "raw" {
+		io.WriteString(w, a.step.Body+"\n\n")
+		return
+	}
+	flusher, _ := w.(http.Flusher)
+	sent := 0
+	for e := range on.stream(a) {
+		if a.step.Cut >= 0 && sent+e.weight > a.step.Cut {
+			if a.step.Fail != "" {
+				send(w, event{name: "error", data: on.fail(200, a.step.Fail, "it broke in the middle")})
+				return
+			}
+			abort(w)
+		}
+		sent += e.weight
+		if e.weight > 0 && !rest(r, a.step.Pace) {
+			return
+		}
+		if err := send(w, e); err != nil {
+			return
+		}
+		if flusher != nil {
+			flusher.Flush()
+		}
+	}
+}
+
+// send writes one event.
+func send(w io.Writer, e event) error {
+	data := []byte("[DONE]")
+	if e.data != nil {
+		var err error
+		if data, err = json.Marshal(e.data); err != nil {
+			return err
+		}
+	}
+	head := ""
+	if e.name != "" {
+		head = "event: " + e.name + "\n"
+	}
+	_, err := fmt.Fprintf(w, "%sdata: %s\n\n", head, data)
+	return err
+}
