@@ -44,6 +44,7 @@ const (
 	EventResult       EventType = "task.result"      // AttemptEvent with Result
 	EventDiagnosis    EventType = "task.diagnosis"   // AttemptEvent with Diagnosis
 	EventModel        EventType = "task.model"       // ModelEvent: one call ended
+	EventModelRetry   EventType = "task.model_retry" // ModelRetryEvent: a call is made once more
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
@@ -87,6 +88,19 @@ type ModelEvent struct {
 	MS    int64  `json:"ms"`
 	Usage Usage  `json:"usage,omitzero"`
 	Error string `json:"error,omitempty"`
+}
+
+// ModelRetryEvent says that a role asks its model once more: the call failed in a
+// way that may pass, or its answer could not be used.
+type ModelRetryEvent struct {
+	Role  string `json:"role"`
+	Model string `json:"model"`
+	// Attempt is the try that failed, from 1; Of is how many there can be.
+	Attempt int `json:"attempt"`
+	Of      int `json:"of"`
+	// WaitMS is the time until the next.
+	WaitMS int64  `json:"waitMs"`
+	Error  string `json:"error"`
 }
 
 // SandboxStateEvent says that a sandbox changed its state.

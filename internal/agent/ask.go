@@ -16,8 +16,8 @@ import (
 const (
 	// maxAnswer is the longest answer that is parsed.
 	maxAnswer = 4 << 20
-	// askTimeout bounds one call.
-	askTimeout = 5 * time.Minute
+	// askTimeout bounds one call, with all tries of a model that tries again.
+	askTimeout = 15 * time.Minute
 	// corrections is how often a malformed answer is sent back.
 	corrections = 2
 )
@@ -57,10 +57,14 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 		if err == nil {
 			return out, used, nil
 		}
+		if resp.Stop == model.StopLength {
+			err = api.Errorf(api.KindInvalid, "the answer was cut, being too long; it must be much shorter: %w", err)
+		}
 		if try == corrections {
 			return zero, used, api.Errorf(api.KindInvalid, "model %s gave the %s no usable %s: %w", r.model.Name(), r.name, r.output, err).
 				WithHint("Run it again, or choose another model with --model.")
 		}
+		r.again(ctx, model.Retry{Attempt: try + 1, Of: corrections + 1, Err: err})
 		req.Messages = append(req.Messages,
 			model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, 64<<10)},
 			model.Message{Role: model.RoleUser, Text: fmt.Sprintf(
@@ -70,16 +74,31 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 
 // call asks once and reports it.
 func (r role) call(ctx context.Context, req model.Request) (model.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	limited, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	start := time.Now()
-	resp, err := r.model.Generate(ctx, req, nil)
+	resp, err := r.model.Generate(limited, req, func(d model.Delta) {
+		if d.Retry != nil {
+			r.again(ctx, *d.Retry)
+		}
+	})
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = api.Errorf(api.KindTimeout, "model %s gave no whole answer within %s", r.model.Name(), askTimeout).
+			WithHint("Try again later, or choose another model with --model.")
+	}
 	ev := api.ModelEvent{Role: r.name, Model: r.model.Name(), MS: time.Since(start).Milliseconds(), Usage: resp.Usage}
 	if err != nil {
 		ev.Error = err.Error()
 	}
 	r.emit.Emit(ctx, api.EventModel, ev)
 	return resp, err
+}
+
+// again reports that the model is asked once more.
+func (r role) again(ctx context.Context, why model.Retry) {
+	r.emit.Emit(ctx, api.EventModelRetry, api.ModelRetryEvent{
+		Role: r.name, Model: r.model.Name(), Attempt: why.Attempt, Of: why.Of, WaitMS: why.Wait.Milliseconds(), Error: why.Err.Error(),
+	})
 }
 
 // parse reads exactly one JSON value without unknown fields.

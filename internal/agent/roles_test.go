@@ -196,3 +196,32 @@ func TestModelErrorsPassThrough(t *testing.T) {
 		t.Error("the call was not reported")
 	}
 }
+
+// stumbling answers like scripted, and tells of a retry before each answer.
+type stumbling struct{ scripted }
+
+func (s *stumbling) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	deltas(model.Delta{Retry: &model.Retry{Attempt: 1, Of: 5, Wait: 1500 * time.Millisecond, Err: errors.New("overloaded")}})
+	return s.scripted.Generate(ctx, req, deltas)
+}
+
+// What is tried again is told: calls that failed, and answers that cannot be used.
+func TestRetriesAreEvents(t *testing.T) {
+	m, ev := &stumbling{scripted{answers: []string{"no JSON", goodPlan}}}, &events{}
+	if _, _, err := agent.NewPlanner(m, ev).Plan(t.Context(), api.PlanRequest{Sentence: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []api.ModelRetryEvent
+	for _, e := range ev.all {
+		if e.kind == api.EventModelRetry {
+			got = append(got, e.data.(api.ModelRetryEvent))
+		}
+	}
+	overloaded := api.ModelRetryEvent{Role: "planner", Model: "scripted", Attempt: 1, Of: 5, WaitMS: 1500, Error: "overloaded"}
+	if len(got) != 3 || got[0] != overloaded || got[2] != overloaded {
+		t.Fatalf("%+v", got)
+	}
+	if c := got[1]; c.Attempt != 1 || c.Of != 3 || c.WaitMS != 0 || !strings.Contains(c.Error, "not the JSON") {
+		t.Errorf("correction %+v", c)
+	}
+}

@@ -174,7 +174,13 @@ func (p *progress) event(e api.Event) {
 	case api.EventModel:
 		var m api.ModelEvent
 		if json.Unmarshal(e.Data, &m) == nil && m.Error != "" {
-			p.line(clean(m.Role), 0, 0, yellow, m.Model+": "+m.Error)
+			p.line(clean(m.Role), 0, 0, yellow, modelSaid(m.Model, m.Error))
+		}
+	case api.EventModelRetry:
+		var m api.ModelRetryEvent
+		if json.Unmarshal(e.Data, &m) == nil {
+			p.line(clean(m.Role), 0, 0, yellow, retryLine(m))
+			p.doing("asking %s once more", m.Model)
 		}
 	case api.EventEscalation:
 		var x api.EscalationEvent
@@ -291,6 +297,7 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 	for _, u := range p.skipped {
 		p.line("executor", 0, 0, yellow, "warning: limit "+u.Limit+" is not enforced: "+u.Reason)
 	}
+	defer p.usage(t)
 	tail := fmt.Sprintf(", %s in %s%s", attempts, showDuration(took), isolation)
 	switch t.Outcome {
 	case api.OutcomeVerified:
