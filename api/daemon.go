@@ -25,6 +25,9 @@ type DaemonInfo struct {
 	// WarmWanted those that should.
 	Warm       int `json:"warm"`
 	WarmWanted int `json:"warmWanted"`
+	// Models marks what the daemon took from its environment for hosted models:
+	// equal for equal settings, empty without any.
+	Models string `json:"models,omitempty"`
 	// Settings are what it runs with now.
 	Settings DaemonSettings `json:"settings"`
 }
@@ -48,6 +51,22 @@ type Doctor struct {
 	AutoWhy  string          `json:"autoWhy"`
 	Backends []BackendReport `json:"backends"`
 	Template TemplateReport  `json:"template"`
+	Models   []ModelReport   `json:"models"`
+}
+
+// ModelReport says of a model whether it can be asked.
+type ModelReport struct {
+	// Name is what --model takes.
+	Name string `json:"name"`
+	// Model is the whole name of what answers to it.
+	Model   string `json:"model,omitempty"`
+	Default bool   `json:"default,omitempty"`
+	// BaseURL is where it is asked, when that is not the vendor's own place.
+	BaseURL string `json:"baseUrl,omitempty"`
+	OK      bool   `json:"ok"`
+	// Reason and Fix are set when OK is false.
+	Reason string `json:"reason,omitempty"`
+	Fix    string `json:"fix,omitempty"`
 }
 
 // BenchRequest asks the daemon to measure itself.

@@ -69,5 +69,5 @@ type taskFlags struct {
 
 // modelFlag names the models.
 type modelFlag struct {
-	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that plans and writes; offline needs no network, replay:FILE answers from a recording. planner=NAME,coder=NAME,debugger=NAME,large=NAME names one for each role."`
+	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that plans and writes: offline (no network), anthropic, openai, anthropic:MODEL, openai:MODEL, or replay:FILE for the answers of a recording. planner=NAME,coder=NAME,debugger=NAME,large=NAME names one for each role."`
 }

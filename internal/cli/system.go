@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"hortus.dev/api"
@@ -156,6 +157,7 @@ func (a *app) showDoctor(d api.Doctor) error {
 	if d.Template.Hidden > 0 {
 		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
 	}
+	showModels(w, d.Models)
 	return w.Flush()
 }
 
@@ -164,4 +166,24 @@ func fix(install string) string {
 		return ""
 	}
 	return "fix: " + clean(install)
+}
+
+func showModels(w io.Writer, models []api.ModelReport) {
+	fmt.Fprintf(w, "\nmodels\n")
+	for _, m := range models {
+		mark, what := "yes", m.Model
+		if !m.OK {
+			mark, what = "no", m.Reason
+		}
+		if m.BaseURL != "" {
+			what += " at " + m.BaseURL
+		}
+		if m.Default {
+			what += " (the default)"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", mark, clean(m.Name), clean(what))
+		if m.Fix != "" {
+			fmt.Fprintf(w, "  \t\tfix: %s\n", clean(m.Fix))
+		}
+	}
 }

@@ -33,7 +33,8 @@ type ConnectOptions struct {
 const connectTimeout = 30 * time.Second
 
 // Connect gives a client of the data directory's daemon. It starts one when none
-// answers, and replaces one of another build that holds nothing.
+// answers, and replaces one that holds nothing and is of another build, or was
+// started without the settings for hosted models that this process has.
 func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	dir, err := openDataDir(opt.DataDir)
 	if err != nil {
@@ -41,12 +42,13 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	mine := Version().Build
+	mine, settings := Version().Build, modelSettings(os.Getenv)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		c := client.Unix(dir.socket())
 		info, err := c.Info(ctx)
 		switch {
-		case err == nil && info.Version.Build == mine:
+		case err == nil && info.Version.Build == mine && !(settings != "" && settings != info.Models &&
+			!stays(info) && info.Sandboxes+info.Tasks == 0):
 			if err := opt.apply(ctx, c, info.Settings); err != nil {
 				c.Close()
 				return nil, err
@@ -197,4 +199,10 @@ func openLog(path string) (*os.File, error) {
 		return nil, api.Errorf(api.KindInternal, "daemon log: %w", err)
 	}
 	return f, nil
+}
+
+// stays says that a daemon never leaves by itself: its settings are its
+// operator's.
+func stays(info api.DaemonInfo) bool {
+	return info.Settings.IdleMS != nil && *info.Settings.IdleMS < 0
 }

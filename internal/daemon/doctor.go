@@ -24,7 +24,7 @@ func (s *System) Info(context.Context) (api.DaemonInfo, error) {
 		Version: Version(), Owner: s.owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(),
 		Warm: warm, WarmWanted: wanted,
-		Settings: s.settings(),
+		Settings: s.settings(), Models: modelSettings(s.models.getenv),
 	}, nil
 }
 
@@ -61,6 +61,7 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 	}
 	d.Template = s.host.Report(ctx)
 	s.shelf.fill(ctx, &d.Template)
+	d.Models = s.models.reports()
 	return d, nil
 }
 

@@ -49,7 +49,7 @@ func Main(args []string) int {
 	defer stop()
 	err = run(ctx, Config{
 		DataDir: set.dataDir, Idle: set.idle, Pool: set.pool,
-		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Level: level,
+		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
 	})
 	if err != nil {
 		logger.Error("daemon ended", "error", err)

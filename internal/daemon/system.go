@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +16,6 @@ import (
 	"hortus.dev/internal/event"
 	"hortus.dev/internal/image"
 	"hortus.dev/internal/layer"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/offline"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
@@ -38,7 +35,10 @@ type Config struct {
 	Pool int
 	// Home and Path are where the host template looks for toolchains.
 	Home, Path string
-	Logger     *slog.Logger
+	// Getenv reads the variables that hosted models take their keys and addresses
+	// from; nil means that none is set.
+	Getenv func(string) string
+	Logger *slog.Logger
 	// Level is the Logger's level, where that can be changed while it runs.
 	Level *slog.LevelVar
 }
@@ -78,15 +78,6 @@ type System struct {
 	unfit    error
 	// idle is how long Serve stays, in nanoseconds.
 	idle atomic.Int64
-}
-
-// models makes the models that are compiled in.
-func models() ([]model.Model, error) {
-	o, err := offline.New()
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the offline model's catalogue: %w", err)
-	}
-	return []model.Model{o}, nil
 }
 
 // backends lists the backends that are compiled in, the strongest first.
@@ -211,7 +202,7 @@ func (s *System) build() error {
 		return err
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
-	if s.models, err = models(); err != nil {
+	if err := s.openModels(); err != nil {
 		return err
 	}
 	backends, err := s.backends(guest, layers)
@@ -298,18 +289,4 @@ func (s *System) Close(ctx context.Context) error {
 	}
 	s.closers = nil
 	return errors.Join(errs...)
-}
-
-// catalogue finds models by their names.
-type catalogue []model.Model
-
-func (c catalogue) find(name string) (model.Model, error) {
-	var names []string
-	for _, m := range c {
-		if m.Name() == name {
-			return m, nil
-		}
-		names = append(names, m.Name())
-	}
-	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint("this build has: %s", strings.Join(names, ", "))
 }

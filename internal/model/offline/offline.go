@@ -122,5 +122,5 @@ func declined(why string) error {
 		"It only knows a catalogue of small, self-contained Python and JavaScript tasks " +
 			"(statistics, primes, sorting, text, dates, conversions, small files; see hortus run --help), " +
 			"and it can run a program that you give: hortus run 'Run this Python: print(6*7)'. " +
-			"This build has no other model; hosted ones (--model, with ANTHROPIC_API_KEY or OPENAI_API_KEY) come with a later release.")
+			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.")
 }
