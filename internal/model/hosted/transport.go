@@ -120,8 +120,7 @@ type body struct {
 	idle, whole *time.Timer
 	limits      Limits
 	left        int64
-	event       int  // bytes since the last empty line
-	newline     bool // the last byte ended a line
+	meter
 	// quiet ends at the limit without an error.
 	quiet bool
 	once  sync.Once
@@ -151,22 +150,32 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// measure counts the bytes since the last empty line, which ends an event.
-func (b *body) measure(p []byte) {
+// meter measures the events of a stream.
+type meter struct {
+	event int  // bytes since the last empty line, which ends an event
+	line  int  // bytes of the line so far
+	cr    bool // which is one return
+}
+
+func (m *meter) measure(p []byte) {
 	for len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
-			b.event += len(p)
-			// A return before the newline is part of the line's end.
-			b.newline = b.newline && len(p) == 1 && p[0] == '\r'
+			m.cr = m.line == 0 && len(p) == 1 && p[0] == '\r'
+			m.line += len(p)
+			m.event += len(p)
 			return
 		}
-		empty := i == 0 || (i == 1 && p[0] == '\r')
-		b.event += i + 1
-		if empty && b.newline {
-			b.event = 0
+		m.event += i + 1
+		switch m.line + i {
+		case 0:
+			m.event = 0
+		case 1: // a return before the newline is part of the line's end
+			if m.cr || (m.line == 0 && p[0] == '\r') {
+				m.event = 0
+			}
 		}
-		b.newline = true
+		m.line, m.cr = 0, false
 		p = p[i+1:]
 	}
 }
