@@ -1,0 +1,171 @@
+package modelserver_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"hortus.dev/test/modelserver"
+)
+
+func TestParse(t *testing.T) {
+	for scenario, says := range map[string]string{
+		"":                                    "no step",
+		"mood: good\n-- a --\n":               "unknown key",
+		"side: answer\n-- a --\n":             "side",
+		"-- a --\nmood: good\n":               "unknown key",
+		"-- a --\nhello\n":                    "not a key and a value",
+		"-- a --\nstatus: 200\n":              "status",
+		"-- a --\nwire: soap\n":               "wire",
+		"-- a --\nanswer: call\n":             "answer",
+		"-- a --\nfail: x\n\nbody\n":          "fail needs cut",
+		"-- a --\nendless: true\n":            "endless needs a body",
+		"-- a --\nusage: 1 2 3\n":             "usage",
+		"-- a --\ndelay: soon\n":              "invalid duration",
+		"-- a --\nheader: X\n":                "header",
+		"-- a --\ntimes: 0\n":                 "times",
+		"-- a --\npiece: 0\n":                 "piece",
+		"-- a --\n\nbody only\n":              "",
+		"# note\nkey: k\n-- a --\n# note\n":   "",
+		"-- a --\nexpect: a: b\ncall: read\n": "",
+	} {
+		_, err := modelserver.Parse([]byte(scenario))
+		if (err == nil) != (says == "") || (err != nil && !strings.Contains(err.Error(), says)) {
+			t.Errorf("%q: %v, want %q", scenario, err, says)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("key: k\n-- a --\nstatus: 429\nheader: Retry-After: 1\n\nslow down\n-- b --\ncall: read\nusage: 3 2 1\n\n{}\n"))
+	f.Add([]byte("-- a --\ncut: 3\nfail: overloaded_error\npiece: 1\n\nžluť\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := modelserver.Parse(text)
+		if err != nil {
+			return
+		}
+		for _, step := range s.Steps {
+			if step.Times < 1 || step.Piece < 1 || (step.Endless && step.Body == "") {
+				t.Errorf("%+v", step)
+			}
+		}
+	})
+}
+
+// post sends a request that does not stream.
+func post(t *testing.T, url, key, body string) (int, map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return resp.StatusCode, doc
+}
+
+// look follows a path of names and indices.
+func look(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// Without a stream an answer is one document.
+func TestWhole(t *testing.T) {
+	for _, tt := range []struct {
+		path, body       string
+		text, call, used []any
+		arguments        any
+	}{
+		{"/v1/messages", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"read"}]}`,
+			[]any{"content", 0, "text"}, []any{"content", 0, "input"}, []any{"usage", "cache_read_input_tokens"}, map[string]any{"n": 1.0}},
+		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"function":{"name":"read"}}]}`,
+			[]any{"choices", 0, "message", "content"}, []any{"choices", 0, "message", "tool_calls", 0, "function", "arguments"},
+			[]any{"usage", "prompt_tokens_details", "cached_tokens"}, `{"n":1}`},
+		{"/v1/responses", `{"model":"m","input":"hi","tools":[{"name":"read"}]}`,
+			[]any{"output", 0, "content", 0, "text"}, []any{"output", 0, "arguments"},
+			[]any{"usage", "input_tokens_details", "cached_tokens"}, `{"n":1}`},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			s, err := modelserver.New([]byte("key: k\nside: ignore\n-- text --\nexpect: hi\nusage: 9 4 1\ntimes: 2\n\nhello\n-- call --\ncall: read\n\n{\"n\":1}\n-- late --\nexpect: nowhere\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv := httptest.NewServer(s)
+			defer srv.Close()
+			for range 2 {
+				if code, doc := post(t, srv.URL+tt.path, "k", tt.body); code != 200 || look(doc, tt.text...) != "hello" || look(doc, tt.used...) != 4.0 {
+					t.Errorf("%d %v", code, doc)
+				}
+			}
+			code, doc := post(t, srv.URL+tt.path, "k", tt.body)
+			if got, _ := json.Marshal(look(doc, tt.call...)); code != 200 || string(got) != string(mustJSON(t, tt.arguments)) {
+				t.Errorf("%d %v", code, doc)
+			}
+			if code, doc := post(t, srv.URL+tt.path, "wrong", tt.body); code != 401 || look(doc, "error", "type") != "authentication_error" {
+				t.Errorf("%d %v", code, doc)
+			}
+			// A request beside the work uses up no step.
+			if code, _ := post(t, srv.URL+tt.path, "k", `{"model":"m"}`); code != 200 {
+				t.Errorf("%d", code)
+			}
+			if code, _ := post(t, srv.URL+tt.path, "k", tt.body); code != 400 {
+				t.Errorf("%d for what was not expected", code)
+			}
+			if code, _ := post(t, srv.URL+tt.path, "k", tt.body); code != 400 {
+				t.Errorf("%d after the last step", code)
+			}
+			want := []string{`step late: the request does not hold "nowhere"`, "a request came after the last step"}
+			if got := s.Problems(); !slices.Equal(got, want) || s.Requests() != 7 {
+				t.Errorf("%d requests, problems %q", s.Requests(), got)
+			}
+		})
+	}
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestUnusedSteps(t *testing.T) {
+	s, err := modelserver.New([]byte("-- one --\n-- two --\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Problems(); !slices.Equal(got, []string{"step one was not used", "step two was not used"}) {
+		t.Errorf("%q", got)
+	}
+}
