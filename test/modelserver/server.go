@@ -92,30 +92,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, 400, on.fail(400, "invalid_request_error", err.Error()))
 		return
 	}
-	step, status, why := s.step(req, r.Header)
+	step, n, status, why := s.step(req, r.Header)
 	if step == nil {
 		class := map[int]string{400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}[status]
 		writeJSON(w, status, on.fail(status, class, why))
 		return
 	}
-	play(w, r, on, req, step)
+	play(w, r, on, newAnswer(n, req, step), req.Stream)
 }
 
-// step finds the step for a request, or says with which error it is refused.
-func (s *Server) step(r *request, h http.Header) (step *Step, status int, why string) {
+// step finds the step for the nth request, or says with which error it is refused.
+func (s *Server) step(r *request, h http.Header) (step *Step, n, status int, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
+	n = s.requests
 	switch {
 	case s.scenario.Key != "" && h.Get("X-Api-Key") != s.scenario.Key && h.Get("Authorization") != "Bearer "+s.scenario.Key:
-		return nil, 401, "invalid key"
+		return nil, n, 401, "invalid key"
 	case s.scenario.Model != "" && r.Model != s.scenario.Model:
-		return nil, 404, "model: " + r.Model
+		return nil, n, 404, "model: " + r.Model
 	case s.scenario.SideIgnore && r.aside():
-		return &Step{Name: "aside", Answer: "text", Body: "ok", Piece: 16, Cut: -1, Stop: "end", Input: 10, OutputTokens: 1}, 0, ""
+		return &Step{Name: "aside", Answer: "text", Body: "ok", Piece: 16, Cut: -1, Stop: "end", Input: 10, OutputTokens: 1}, n, 0, ""
 	case s.next == len(s.scenario.Steps):
 		s.problems = append(s.problems, "a request came after the last step")
-		return nil, 400, "the scenario has no step left"
+		return nil, n, 400, "the scenario has no step left"
 	}
 	due := &s.scenario.Steps[s.next]
 	if s.used++; s.used == due.Times {
@@ -124,9 +125,9 @@ func (s *Server) step(r *request, h http.Header) (step *Step, status int, why st
 	if bad := due.mismatch(r); bad != "" {
 		why = fmt.Sprintf("step %s: the request %s", due.Name, bad)
 		s.problems = append(s.problems, why)
-		return nil, 400, why
+		return nil, n, 400, why
 	}
-	return due, 0, ""
+	return due, n, 0, ""
 }
 
 func (s *Server) problem(format string, args ...any) {
@@ -136,7 +137,8 @@ func (s *Server) problem(format string, args ...any) {
 }
 
 // play answers with a step.
-func play(w http.ResponseWriter, r *http.Request, on wire, req *request, step *Step) {
+func play(w http.ResponseWriter, r *http.Request, on wire, a answer, stream bool) {
+	step := a.step
 	for _, h := range step.Header {
 		w.Header().Set(h[0], h[1])
 	}
@@ -147,9 +149,8 @@ func play(w http.ResponseWriter, r *http.Request, on wire, req *request, step *S
 		writeJSON(w, step.Status, on.fail(step.Status, step.Class, step.Body))
 		return
 	}
-	a := newAnswer(req, step)
 	switch {
-	case req.Stream:
+	case stream:
 		playStream(w, r, on, a)
 	case step.Answer == "raw":
 		w.Header().Set("Content-Type", "application/json")

@@ -22,14 +22,15 @@ type events = iter.Seq[event]
 // answer is what a step says to one request, in no wire's words.
 type answer struct {
 	step  *Step
+	n     int // counts the requests, so that no id comes twice
 	model string
 	// tool is the tool that is called with the body; empty for a text.
 	tool  string
 	usage bool // chat: the client wants usage in the stream
 }
 
-func newAnswer(r *request, s *Step) answer {
-	a := answer{step: s, model: r.Model, usage: r.StreamOptions.IncludeUsage}
+func newAnswer(n int, r *request, s *Step) answer {
+	a := answer{step: s, n: n, model: r.Model, usage: r.StreamOptions.IncludeUsage}
 	switch s.Answer {
 	case "call":
 		a.tool = s.Call
@@ -63,7 +64,7 @@ func (a answer) pieces(yield func(string) bool) {
 	}
 }
 
-func (a answer) id(prefix string) string { return prefix + "_scripted" }
+func (a answer) id(prefix string) string { return fmt.Sprintf("%s_scripted%d", prefix, a.n) }
 
 // playStream sends an answer as server-sent events.
 func playStream(w http.ResponseWriter, r *http.Request, on wire, a answer) {

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -54,10 +55,11 @@ func (a *answer) addRefusal(s string) {
 	}
 }
 
-// call finds the call at an index, or begins it.
+// call finds the call at an index, or begins it. Another id begins another call,
+// since some servers number all calls alike.
 func (a *answer) call(index int64, id, name string) *call {
-	for _, c := range a.calls {
-		if c.index == index {
+	for _, c := range slices.Backward(a.calls) {
+		if c.index == index && (id == "" || id == c.id) {
 			return c
 		}
 	}

@@ -172,6 +172,36 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
+// Several calls in one answer are kept apart, also where a server gives all the
+// same index.
+func TestParallelCalls(t *testing.T) {
+	for name, second := range map[string]string{"numbered": "1", "all alike": "0"} {
+		c := &canned{stream: []byte(strings.ReplaceAll(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":""}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"p\":1}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":@,"id":"b","function":{"name":"read","arguments":"{\"p\""}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":@,"function":{"arguments":":2}"}}]},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+`, "@", second))}
+		m, err := New(Config{BaseURL: "http://local/v1", Base: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := m.Generate(t.Context(), model.Request{}, nil)
+		if err != nil || resp.Stop != model.StopTools || len(resp.Message.Calls) != 2 {
+			t.Fatalf("%s: %+v, %v", name, resp, err)
+		}
+		a, b := resp.Message.Calls[0], resp.Message.Calls[1]
+		if a.ID != "a" || string(a.Input) != `{"p":1}` || b.ID != "b" || string(b.Input) != `{"p":2}` {
+			t.Errorf("%s: %+v", name, resp.Message.Calls)
+		}
+	}
+}
+
 func TestStrict(t *testing.T) {
 	for schema, want := range map[string]bool{
 		`{"type":"object","properties":{},"required":[],"additionalProperties":false}`:                                                           true,
