@@ -33,6 +33,6 @@ func main() {
 		if opt.MustRun {
 			return client.Unix(filepath.Join(opt.DataDir, "hortus.sock")), nil
 		}
-		return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings})
+		return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings, Models: opt.Models})
 	}))
 }

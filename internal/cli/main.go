@@ -50,6 +50,8 @@ type ConnectOptions struct {
 	Settings api.DaemonSettings
 	// MustRun asks for a daemon that runs already: none is started.
 	MustRun bool
+	// Models asks for a daemon with the keys of models that are set here, if any.
+	Models bool
 }
 
 // Connect finds the daemon of a data directory.
@@ -93,6 +95,8 @@ type app struct {
 	conf    *config.Config
 	confErr error
 	parsed  *kong.Context
+	// models says that the daemon must have the keys of models that are set here.
+	models bool
 }
 
 // exitCode ends a command with a code and without a message.
@@ -206,6 +210,7 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		if err != nil {
 			return nil, err
 		}
+		opt.Models = a.models
 		began := time.Now()
 		c, err := a.connect(ctx, opt)
 		a.log.Debug("daemon", "dataDir", opt.DataDir, "took", time.Since(began), "error", err)
@@ -215,6 +220,12 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		a.conn = c
 	}
 	return a.conn, nil
+}
+
+// modelClient is client for a command that asks a model.
+func (a *app) modelClient(ctx context.Context, model string) (*client.Client, error) {
+	a.models = model != "" && model != "offline"
+	return a.client(ctx)
 }
 
 // report prints an error for a person, and with --json as a document as well.

@@ -21,7 +21,7 @@ func (c *planCmd) Run(ctx runContext, a *app) error {
 		}
 		sentence = string(b)
 	}
-	cl, err := a.client(ctx)
+	cl, err := a.modelClient(ctx, c.Model)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *codeCmd) Run(ctx runContext, a *app) error {
 	if err := a.readJSON(c.Plan, &plan); err != nil {
 		return err
 	}
-	cl, err := a.client(ctx)
+	cl, err := a.modelClient(ctx, c.Model)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *debugCmd) Run(ctx runContext, a *app) error {
 	if err := a.readJSON(c.Request, &req); err != nil {
 		return err
 	}
-	cl, err := a.client(ctx)
+	cl, err := a.modelClient(ctx, c.Model)
 	if err != nil {
 		return err
 	}

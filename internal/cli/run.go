@@ -86,7 +86,7 @@ func (a *app) task(ctx context.Context, req api.CreateTask, f taskFlags, box *bo
 	stop := a.interrupts()
 	defer stop.close()
 
-	c, err := a.client(ctx)
+	c, err := a.modelClient(ctx, req.Model)
 	if err != nil {
 		return err
 	}

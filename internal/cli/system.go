@@ -82,7 +82,14 @@ type doctorCmd struct{}
 
 // Run shows what the host can do. It fails when it can isolate nothing.
 func (doctorCmd) Run(ctx runContext, a *app) error {
+	// What it says of models is to be true for the next command here; where the
+	// daemon keeps other settings, theirs are what holds.
+	a.models = true
 	c, err := a.client(ctx)
+	if api.KindOf(err) == api.KindConflict {
+		a.models = false
+		c, err = a.client(ctx)
+	}
 	if err != nil {
 		return err
 	}

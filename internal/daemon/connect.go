@@ -27,14 +27,18 @@ type ConnectOptions struct {
 	// them, and one that runs takes them over, but for the time that a daemon
 	// stays which was told to stay for ever.
 	Settings api.DaemonSettings
+	// Models wants a daemon with the settings for hosted models that this process
+	// has, if it has any.
+	Models bool
 }
 
 // connectTimeout bounds finding or starting a daemon.
 const connectTimeout = 30 * time.Second
 
 // Connect gives a client of the data directory's daemon. It starts one when none
-// answers, and replaces one that holds nothing and is of another build, or was
-// started without the settings for hosted models that this process has.
+// answers, and replaces one that holds nothing and is of another build or, where
+// hosted models are wanted, was started with other settings for them. One that
+// holds something is a KindConflict then.
 func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	dir, err := openDataDir(opt.DataDir)
 	if err != nil {
@@ -42,18 +46,26 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	mine, settings := Version().Build, modelSettings(os.Getenv)
+	mine, settings := Version().Build, ""
+	if opt.Models {
+		settings = modelSettings(os.Getenv)
+	}
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		c := client.Unix(dir.socket())
 		info, err := c.Info(ctx)
 		switch {
-		case err == nil && info.Version.Build == mine && !(settings != "" && settings != info.Models &&
-			!stays(info) && info.Sandboxes+info.Tasks == 0):
+		case err == nil && info.Version.Build == mine && (settings == "" || settings == info.Models || stays(info)):
 			if err := opt.apply(ctx, c, info.Settings); err != nil {
 				c.Close()
 				return nil, err
 			}
 			return c, nil
+		case err == nil && info.Version.Build == mine && info.Sandboxes+info.Tasks > 0:
+			c.Close()
+			return nil, api.Errorf(api.KindConflict,
+				"the daemon of %s was started with other keys or addresses of models than are set here, and holds %d sandboxes and %d tasks",
+				dir, info.Sandboxes, info.Tasks).
+				WithHint("end them, or: hortus daemon stop --force; or unset the variables here to use the daemon's")
 		case err == nil && info.Sandboxes+info.Tasks > 0:
 			c.Close()
 			return nil, api.Errorf(api.KindConflict,

@@ -73,7 +73,7 @@ func (c catalogue) env(name string) string {
 
 // keyHint is what to do about a key that is missing or refused.
 func (v vendor) keyHint() string {
-	return "Set " + v.key + " and run it again. A daemon that holds sandboxes or tasks keeps the key that it was started with: hortus daemon stop."
+	return "Set " + v.key + " and run it again."
 }
 
 // baseOf is the base URL of a vendor, or "" for the vendor's own.

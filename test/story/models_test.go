@@ -241,6 +241,15 @@ func TestModelKeys(t *testing.T) {
 	if r = g.run("run", "--model", "anthropic", "what is six times seven?"); r.code != 0 || r.stdout != "42\n" {
 		t.Errorf("key set later: %s", r)
 	}
+	// A daemon that holds something keeps its settings; nothing is asked with others.
+	g.must("sandbox", "create")
+	before = len(g.env)
+	withKeys(g, "sk-other")
+	r = g.run("run", "--model", "anthropic", "what is six times seven?")
+	if r.code != 1 || !strings.Contains(r.stderr, "other keys or addresses of models") || !strings.Contains(r.stderr, "  next: ") {
+		t.Errorf("another key while the daemon holds a sandbox: %s", r)
+	}
+	g.env = g.env[:before]
 	doctor := decode[api.Doctor](t, g.must("doctor", "--json"))
 	for _, m := range doctor.Models {
 		if !m.OK {
