@@ -18,8 +18,10 @@ type Model interface {
 	//
 	// Errors: KindDeclined when the model cannot do what was asked, with a hint
 	// for the user; KindInvalid for a request that it cannot read;
-	// KindUnavailable, KindTimeout and KindExhausted where trying again may
-	// help; the context's own error when it ended.
+	// KindUnauthenticated, KindDenied and KindNotFound for a key or a name that
+	// its server does not take; KindUnavailable, KindTimeout and KindExhausted
+	// where trying again may help (see [RetryAfter]); the context's own error
+	// when it ended. Beside an error the Response tells what was used so far.
 	Generate(ctx context.Context, req Request, deltas func(Delta)) (Response, error)
 }
 
@@ -69,15 +71,17 @@ type Tool struct {
 	Input       json.RawMessage
 }
 
-// Call is one use of a tool.
+// Call is one use of a tool. Input is what the model wrote, which may not be the
+// JSON that the tool wants; a message may hold it all the same, so that the model
+// sees what it did.
 type Call struct {
 	ID    string
 	Name  string
 	Input json.RawMessage
 }
 
-// Delta is a piece of an answer: text, part of a call's input, or the news that
-// the call is made once more.
+// Delta is a piece of an answer: text, a call with a part of its input (the first
+// one has none), or the news that the call of the model is made once more.
 type Delta struct {
 	Text string
 	Call *Call
