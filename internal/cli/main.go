@@ -222,9 +222,11 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 	return a.conn, nil
 }
 
-// modelClient is client for a command that asks a model.
-func (a *app) modelClient(ctx context.Context, model string) (*client.Client, error) {
-	a.models = model != "" && model != "offline"
+// modelClient is client for a command that asks models.
+func (a *app) modelClient(ctx context.Context, models ...string) (*client.Client, error) {
+	a.models = slices.ContainsFunc(models, func(name string) bool {
+		return name != "" && name != "offline" && !strings.HasPrefix(name, recordingPrefix)
+	})
 	return a.client(ctx)
 }
 

@@ -21,11 +21,12 @@ func (c *planCmd) Run(ctx runContext, a *app) error {
 		}
 		sentence = string(b)
 	}
-	cl, err := a.modelClient(ctx, c.Model)
+	name := c.Model.of(c.Model.by.Planner)
+	cl, err := a.modelClient(ctx, name)
 	if err != nil {
 		return err
 	}
-	plan, err := cl.Plan(ctx, c.Model.of(c.Model.by.Planner), api.PlanRequest{Sentence: strings.TrimSpace(sentence)})
+	plan, err := cl.Plan(ctx, name, api.PlanRequest{Sentence: strings.TrimSpace(sentence)})
 	if err != nil {
 		return err
 	}
@@ -43,11 +44,12 @@ func (c *codeCmd) Run(ctx runContext, a *app) error {
 	if err := a.readJSON(c.Plan, &plan); err != nil {
 		return err
 	}
-	cl, err := a.modelClient(ctx, c.Model)
+	name := c.Model.of(c.Model.by.Coder)
+	cl, err := a.modelClient(ctx, name)
 	if err != nil {
 		return err
 	}
-	artifact, err := cl.Code(ctx, c.Model.of(c.Model.by.Coder), plan)
+	artifact, err := cl.Code(ctx, name, plan)
 	if err != nil {
 		return err
 	}
@@ -65,11 +67,12 @@ func (c *debugCmd) Run(ctx runContext, a *app) error {
 	if err := a.readJSON(c.Request, &req); err != nil {
 		return err
 	}
-	cl, err := a.modelClient(ctx, c.Model)
+	name := c.Model.of(c.Model.by.Debugger, c.Model.by.Coder)
+	cl, err := a.modelClient(ctx, name)
 	if err != nil {
 		return err
 	}
-	diagnosis, err := cl.Debug(ctx, c.Model.of(c.Model.by.Debugger, c.Model.by.Coder), req)
+	diagnosis, err := cl.Debug(ctx, name, req)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (a *app) task(ctx context.Context, req api.CreateTask, f taskFlags, box *bo
 	stop := a.interrupts()
 	defer stop.close()
 
-	c, err := a.modelClient(ctx, req.Model)
+	c, err := a.modelClient(ctx, req.Model, req.Models.Planner, req.Models.Coder, req.Models.Debugger, req.Models.Large)
 	if err != nil {
 		return err
 	}

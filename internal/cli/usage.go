@@ -9,8 +9,10 @@ import (
 )
 
 // modelSaid is an error of a model with who it was. The vendor's own errors begin
-// with the vendor, which is the first part of the model's name.
+// with the vendor, which is the first part of the model's name; a recording says
+// what its model said.
 func modelSaid(model, text string) string {
+	model = strings.TrimPrefix(model, recordingPrefix)
 	vendor, _, _ := strings.Cut(model, ":")
 	if strings.HasPrefix(text, vendor+":") || strings.HasPrefix(text, "model "+model) {
 		return text
@@ -32,7 +34,11 @@ func (p *progress) usage(t api.Task) {
 	if t.Usage.InputTokens+t.Usage.OutputTokens == 0 {
 		return
 	}
-	p.line("", 0, 0, "", usageLine(t.Model, t.Usage))
+	name := t.Model
+	if t.Models != (api.Models{}) {
+		name = modelsOf(t.Models)
+	}
+	p.line("", 0, 0, "", usageLine(name, t.Usage))
 }
 
 func usageLine(model string, u api.Usage) string {

@@ -15,6 +15,8 @@ func TestRetryLine(t *testing.T) {
 			"anthropic: 529 overloaded_error: Overloaded (try 1 of 5), next in 2.1s"},
 		{api.ModelRetryEvent{Model: "openai:gpt-x", Attempt: 1, Of: 3, Error: "the answer is not the JSON that was asked for"},
 			"openai: the answer is not the JSON that was asked for (try 1 of 3), asking again"},
+		{api.ModelRetryEvent{Model: "replay:openai:gpt-x", Attempt: 2, Of: 5, WaitMS: 50, Error: "openai: 429 slow"},
+			"openai: 429 slow (try 2 of 5), next in 50ms"},
 	} {
 		if got := retryLine(tt.ev); got != tt.want {
 			t.Errorf("got  %q\nwant %q", got, tt.want)

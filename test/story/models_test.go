@@ -119,13 +119,20 @@ usage: 2500 700 180
 
 {"category":"undefined_name","cause":"six is not defined","artifact":{"language":"python","files":[{"path":"main.py","content":"print(6 * 7)\n"}],"run":"python3 main.py"}}
 `)
-			withKeys(g, modelKey)
 			if tt.env != "" {
 				g.env = append(g.env, tt.env)
 			}
-			r := g.run("run", "--model", tt.model, "what is six times seven?")
+			before := len(g.env)
+			withKeys(g, modelKey)
+			recording := filepath.Join(filepath.Dir(g.dir), "recording")
+			r := g.run("run", "--model", tt.model, "--record", recording, "what is six times seven?")
 			if r.code != 0 || r.stdout != "42\n" {
 				t.Fatal(r)
+			}
+			g.env = g.env[:before]
+			again := g.run("run", "--model", "replay:"+recording, "what is six times seven?")
+			if again.code != 0 || again.stdout != r.stdout || retries(r.stderr) == "" || retries(again.stderr) != retries(r.stderr) {
+				t.Errorf("replayed without a key: %s", again)
 			}
 			for _, want := range []string{
 				`\[planner\] \w+: the answer was cut off in the middle \(try 1 of 5\), next in `,
@@ -145,9 +152,17 @@ usage: 2500 700 180
 			if t.Failed() {
 				t.Log(r)
 			}
-			noKeyIn(t, g.dir)
+			noKeyIn(t, filepath.Dir(g.dir))
 		})
 	}
+}
+
+// retries are the lines about calls that were made again, without the task.
+func retries(stderr string) (lines string) {
+	for _, m := range regexp.MustCompile(`(?m)(\[\w+\] \w+: .* \(try \d of \d\).*)$`).FindAllStringSubmatch(stderr, -1) {
+		lines += m[1] + "\n"
+	}
+	return lines
 }
 
 // noKeyIn wants that nothing which was written holds the key.
