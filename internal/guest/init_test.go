@@ -169,6 +169,22 @@ func TestSignalsOfCommands(t *testing.T) {
 	}
 }
 
+// What the host's own starter ignored is nothing to commands.
+func TestSignalsIgnoredByTheHost(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := startGuest(t, guestOptions{binary: "/bin/bash", args: []string{"bash", "-c", `trap "" HUP INT; exec -a "$0" "$1"`, birth.Argv0, self}})
+	if out := g.mustRun(t, "grep SigIgn /proc/self/status | tr -s '\\t' ' '").stdout.String(); out != "SigIgn: 0000000280000000\n" {
+		t.Errorf("commands inherit: %s", out)
+	}
+	if err := syscall.Kill(g.cmd.Process.Pid, syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	g.mustRun(t, "true")
+}
+
 // Whatever a process of the same uid sends, the guest goes on.
 func TestSignalsDoNotEndTheGuest(t *testing.T) {
 	g := startGuest(t, guestOptions{})

@@ -46,6 +46,12 @@ func surviveSignals(init bool) (<-chan os.Signal, error) {
 			continue
 		case 32, 34: // C libraries' own; see ignoreLibrarySignals
 			continue
+		case unix.SIGHUP, unix.SIGINT:
+			// Where the host was started with these ignored, as below nohup, the
+			// runtime would pass that on to commands unless it was asked for them.
+			if signal.Ignored(n) {
+				signal.Notify(c, n)
+			}
 		}
 		if err := disposition(n, sigIgnore); err != nil {
 			return nil, fmt.Errorf("ignore signal %d: %w", n, err)
