@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/embedded"
+	"hortus.dev/internal/guest/birth"
 )
 
 // guestBinary gives the executable that sandboxes run as their guest: the small
@@ -44,8 +45,7 @@ func sealed(name string, r io.Reader) (*os.File, error) {
 		err = f.Chmod(0o555)
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
-			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+		err = birth.Seal(f)
 	}
 	if err != nil {
 		f.Close()

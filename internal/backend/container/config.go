@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/container/cgroup"
 	"hortus.dev/internal/backend/container/initns"
 	"hortus.dev/internal/backend/container/seccomp"
+	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/layer"
 )
 
@@ -177,8 +178,7 @@ func sealed(path string) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+	if err := birth.Seal(f); err != nil {
 		f.Close()
 		return nil, err
 	}
