@@ -1,8 +1,11 @@
 package container
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/container/cgroup"
 	"hortus.dev/internal/backend/container/initns"
@@ -36,11 +39,25 @@ func onOwnThread(f func() error) error {
 }
 
 // haveClocks says whether this kernel, and what limits this process, has time
-// namespaces.
+// namespaces that can be used. As root a sandbox is forked into its own. Without
+// root the stage makes it and executes the guest, and there a kernel before
+// Linux 6.3 stays in the old one until the next fork: it then refuses every new
+// thread of the guest. No release before 6.6 is taken at its word.
 func (b *Backend) haveClocks() bool {
 	if b.root {
 		return onOwnThread(initns.OwnClocks) == nil
 	}
 	_, err := os.Stat("/proc/self/ns/time")
-	return err == nil && sysctl("/proc/sys/user/max_time_namespaces") != "0"
+	return err == nil && sysctl("/proc/sys/user/max_time_namespaces") != "0" && kernelSince(6, 6)
+}
+
+// kernelSince compares the running kernel's release.
+func kernelSince(major, minor int) bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var have [2]int
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &have[0], &have[1])
+	return n == 2 && (have[0] > major || have[0] == major && have[1] >= minor)
 }
