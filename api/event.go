@@ -45,6 +45,10 @@ const (
 	EventDiagnosis    EventType = "task.diagnosis"   // AttemptEvent with Diagnosis
 	EventModel        EventType = "task.model"       // ModelEvent: one call ended
 	EventModelRetry   EventType = "task.model_retry" // ModelRetryEvent: a call is made once more
+	EventRepoStep     EventType = "task.step"        // RepoStepEvent: a step of work on a repository
+	EventTool         EventType = "task.tool"        // ToolEvent: the agent used a tool
+	EventSay          EventType = "task.say"         // SayEvent: what the agent said
+	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent

@@ -17,6 +17,8 @@ type (
 	ExecID string
 	// TaskID names a request: "t" and 19 characters.
 	TaskID string
+	// WorkspaceID names durable files: "w" and 19 characters.
+	WorkspaceID string
 	// OwnerID names one run of one daemon: "o" and 19 characters.
 	OwnerID string
 )
@@ -33,6 +35,9 @@ func NewExecID() ExecID { return ExecID(newID('x')) }
 // NewTaskID makes a fresh identifier.
 func NewTaskID() TaskID { return TaskID(newID('t')) }
 
+// NewWorkspaceID makes a fresh identifier.
+func NewWorkspaceID() WorkspaceID { return WorkspaceID(newID('w')) }
+
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
@@ -44,6 +49,9 @@ func (id ExecID) Valid() bool { return validID(string(id), 'x') }
 
 // Valid says whether the identifier has the form that NewTaskID makes.
 func (id TaskID) Valid() bool { return validID(string(id), 't') }
+
+// Valid says whether the identifier has the form that NewWorkspaceID makes.
+func (id WorkspaceID) Valid() bool { return validID(string(id), 'w') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".
 func (id TaskID) Short() string {

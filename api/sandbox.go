@@ -152,6 +152,7 @@ const (
 	CapPrivateFiles  Capability = "private-files"   // its own root file system
 	CapNoNetwork     Capability = "no-network"      // nothing but loopback
 	CapCheckpoint    Capability = "checkpoint"      // memory snapshot and restore
+	CapWorkspace     Capability = "workspace"       // durable files over layers at /workspace
 )
 
 // Ability is one capability on this host: there, or missing with a reason.

@@ -58,6 +58,8 @@ type CreateTask struct {
 	Sandbox CreateSandbox `json:"sandbox,omitzero"`
 	// Keep leaves the last attempt's sandbox alive until its TTL.
 	Keep bool `json:"keep,omitempty"`
+	// Repo makes Request a request about a repository.
+	Repo *RepoTask `json:"repo,omitempty"`
 }
 
 // Replay names an attempt to run again.
@@ -97,6 +99,8 @@ type Task struct {
 	// Calls says which role asked which model, in the order of their first calls.
 	// It is empty until the task is done, and where the task was lost.
 	Calls []RoleCalls `json:"calls,omitempty"`
+	// Repo is what a task on a repository came to.
+	Repo *RepoResult `json:"repo,omitempty"`
 	// Receipt says what a canceled task had finished and what it skipped.
 	Receipt *Receipt `json:"receipt,omitempty"`
 }

@@ -1,0 +1,247 @@
+package api
+
+import "time"
+
+// RepoTask asks for work on a repository instead of a program of its own.
+type RepoTask struct {
+	// URL is where the repository is: an absolute path of the daemon's machine,
+	// or https://, ssh://, user@host:path, file://.
+	URL string `json:"url"`
+	// Ref is a branch, a tag or a commit; empty for what the repository's HEAD
+	// names.
+	Ref string `json:"ref,omitempty"`
+	// Verify is the shell command whose exit code decides; empty to find the
+	// repository's own test command.
+	Verify string `json:"verify,omitempty"`
+	// Context are documents that belong to the request. They are untrusted.
+	Context []Document `json:"context,omitempty"`
+	// Author signs the commits; Hortus is their co-author.
+	Author Identity `json:"author"`
+	Budget Budget   `json:"budget,omitzero"`
+	// Rounds bounds how often a failed gate goes back to the agent; the default
+	// is 2, and -1 means never.
+	Rounds int `json:"rounds,omitempty"`
+	// Mutant, when set, is a patch that breaks the repository: the gate
+	// must fail once it is applied, which shows that new tests test something.
+	Mutant string `json:"mutant,omitempty"`
+	// Push delivers the branch to Remote, MergeRequest opens a request for it
+	// too. Remote is empty for URL itself.
+	Push         bool   `json:"push,omitempty"`
+	MergeRequest bool   `json:"mergeRequest,omitempty"`
+	Remote       string `json:"remote,omitempty"`
+	// Target is the branch that the merge request wants to change; empty for
+	// the branch that Ref names, or else the forge's default.
+	Target string `json:"target,omitempty"`
+	Draft  bool   `json:"draft,omitempty"`
+}
+
+// Document is a text with a name.
+type Document struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Identity is who a commit is by.
+type Identity struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+// Budget bounds what an agent may use for one task, all rounds together. Zero
+// means the default.
+type Budget struct {
+	// Steps are answers of the model.
+	Steps int `json:"steps,omitempty"`
+	// Tokens are input and output tokens together, cached ones included.
+	Tokens int64 `json:"tokens,omitempty"`
+	// CostUSD has no default bound. A model without a price cannot be bounded so.
+	CostUSD float64 `json:"costUsd,omitempty"`
+	// WallMS is the time of everything, the gate included, in milliseconds.
+	WallMS int64 `json:"wallMs,omitempty"`
+	// OutputBytes are what the tools' commands print, all together.
+	OutputBytes int64 `json:"outputBytes,omitempty"`
+}
+
+// Defaults of a task on a repository.
+const (
+	DefaultSteps       = 100
+	DefaultTokens      = 5_000_000
+	DefaultWall        = 30 * time.Minute
+	DefaultOutput      = 64 << 20
+	DefaultRounds      = 2
+	MaxRounds          = 10
+	DefaultGateTimeout = 10 * time.Minute
+)
+
+// StopReason says why an agent's work ended.
+type StopReason string
+
+const (
+	// StopFinished: the agent called finish.
+	StopFinished StopReason = "finished"
+	// StopEnded: the model ended its turn without a call.
+	StopEnded StopReason = "ended_turn"
+	// The budgets.
+	StopSteps  StopReason = "step_budget"
+	StopTokens StopReason = "token_budget"
+	StopCost   StopReason = "cost_budget"
+	StopWall   StopReason = "wall_clock_budget"
+	StopOutput StopReason = "output_budget"
+	// StopMalformed: calls that could not be read, several in a row.
+	StopMalformed StopReason = "malformed_calls"
+	// StopLoop: the same call with the same answer, again and again.
+	StopLoop StopReason = "repeated_calls"
+	// StopDeclined: the model says that the request is beyond it.
+	StopDeclined StopReason = "declined"
+	// StopModel: the model's server failed.
+	StopModel StopReason = "model_failed"
+	// StopSandbox: the sandbox ended under the agent, by a limit or otherwise.
+	StopSandbox StopReason = "sandbox_ended"
+	// StopCanceled: a person stopped it.
+	StopCanceled StopReason = "canceled"
+)
+
+// RepoResult is what a task on a repository came to. It grows while the task
+// runs.
+type RepoResult struct {
+	// Commit is what the work started from; Branch is where its result is.
+	Commit string `json:"commit,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	// Head is the commit that was made; empty when nothing was changed.
+	Head      string      `json:"head,omitempty"`
+	Workspace WorkspaceID `json:"workspace,omitempty"`
+	// Verify is the gate's command, and VerifyFrom where it is from: "asked", or
+	// the file that it was found in.
+	Verify     string `json:"verify,omitempty"`
+	VerifyFrom string `json:"verifyFrom,omitempty"`
+	// Before is the gate on the commit that the work started from.
+	Before *Gate   `json:"before,omitempty"`
+	Rounds []Round `json:"rounds,omitempty"`
+	// Files are the changes of Head against Commit.
+	Files []FileChange `json:"files,omitempty"`
+	// Refused are changes that were not taken, each with the reason.
+	Refused []RefusedChange `json:"refused,omitempty"`
+	// Ignored counts new files that the repository's own rules ignore.
+	Ignored int `json:"ignored,omitempty"`
+	// Summary is the agent's own word.
+	Summary  string    `json:"summary,omitempty"`
+	Delivery *Delivery `json:"delivery,omitempty"`
+	// Partial says that the work was cut short; what there was is kept.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// Round is one pass of the agent, and the gates on what it left.
+type Round struct {
+	N     int        `json:"n"` // from 1
+	Stop  StopReason `json:"stop"`
+	Why   string     `json:"why,omitempty"`
+	Steps int        `json:"steps"`
+	// Head is the commit of this round's result; empty when nothing was changed.
+	Head string `json:"head,omitempty"`
+	Gate *Gate  `json:"gate,omitempty"`
+	// Original is the gate with every test file as it was, where the agent
+	// changed some.
+	Original *Gate `json:"original,omitempty"`
+	// Mutant is the gate on a broken repository: it must fail.
+	Mutant *Gate `json:"mutant,omitempty"`
+	MS     int64 `json:"ms"`
+}
+
+// Gate is one run of the command that decides.
+type Gate struct {
+	Command string `json:"command"`
+	// Passed says that the command ended with 0 by itself.
+	Passed bool `json:"passed"`
+	Exit   Exit `json:"exit"`
+	// Output is its beginning and its end; OutputBytes is all of it.
+	Output      string    `json:"output,omitempty"`
+	OutputBytes int64     `json:"outputBytes,omitempty"`
+	MS          int64     `json:"ms"`
+	Sandbox     SandboxID `json:"sandbox,omitempty"`
+	Isolation   string    `json:"isolation,omitempty"`
+}
+
+// FileChange is one changed file.
+type FileChange struct {
+	Path    string `json:"path"`
+	OldPath string `json:"oldPath,omitempty"`
+	// Status is "added", "modified", "deleted", "renamed" or "type changed".
+	Status  string `json:"status"`
+	Added   int    `json:"added"`
+	Deleted int    `json:"deleted"`
+	Binary  bool   `json:"binary,omitempty"`
+	// Test says that it looks like a test or what tests are run with.
+	Test bool `json:"test,omitempty"`
+}
+
+// RefusedChange is a change that does not leave the workspace.
+type RefusedChange struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Delivery is what was done with the result.
+type Delivery struct {
+	// Pushed names the remote, without credentials.
+	Pushed string `json:"pushed,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	Target string `json:"target,omitempty"`
+	// Forge is "github", "gitlab" or "gitea"; URL and Number name the request.
+	Forge  string `json:"forge,omitempty"`
+	URL    string `json:"url,omitempty"`
+	Number int    `json:"number,omitempty"`
+	// Created is false where the request was there already.
+	Created bool `json:"created,omitempty"`
+	// Refused says what the branch policy had against it.
+	Refused []PolicyRefusal `json:"refused,omitempty"`
+	// Error is what kept the delivery from happening.
+	Error *Error `json:"error,omitempty"`
+}
+
+// PolicyRefusal is one rule of the branch policy that a delivery breaks.
+type PolicyRefusal struct {
+	Rule string `json:"rule"`
+	Path string `json:"path,omitempty"`
+	Why  string `json:"why"`
+}
+
+// RepoStepEvent says that a step of the work begins or ended: "fetch",
+// "checkout", "sandbox", "agent", "collect", "gate", "original tests", "mutant",
+// "push", "merge request". MS is set at its end.
+type RepoStepEvent struct {
+	Step   string `json:"step"`
+	Round  int    `json:"round,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Done   bool   `json:"done,omitempty"`
+	MS     int64  `json:"ms,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Gate   *Gate  `json:"gate,omitempty"`
+}
+
+// ToolEvent says that the agent used a tool. Input and Output are short forms for
+// people; the whole is in the transcript.
+type ToolEvent struct {
+	Round  int    `json:"round"`
+	Step   int    `json:"step"`
+	Tool   string `json:"tool"`
+	Input  string `json:"input,omitempty"`
+	Output string `json:"output,omitempty"`
+	Failed bool   `json:"failed,omitempty"`
+	MS     int64  `json:"ms"`
+}
+
+// SayEvent is what the agent said beside its calls.
+type SayEvent struct {
+	Round int    `json:"round"`
+	Step  int    `json:"step"`
+	Text  string `json:"text"`
+	// Cut says that the text ends where the work was stopped.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// CompactEvent says that the history was shortened.
+type CompactEvent struct {
+	Step         int   `json:"step"`
+	TokensBefore int64 `json:"tokensBefore"`
+	TokensAfter  int64 `json:"tokensAfter"`
+}

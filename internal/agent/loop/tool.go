@@ -1,0 +1,41 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+
+	"hortus.dev/internal/model"
+)
+
+// Tool is something that the model may use. Its calls come one at a time.
+type Tool interface {
+	// Spec tells the model about it. It is the same at every call: a changed list
+	// of tools empties the model's cache.
+	Spec() model.Tool
+	// Call uses it. Input is what the model wrote, which may be anything. What the
+	// model can mend (a malformed input, a file that is not there, a command that
+	// fails) is a Result with Failed and a text that teaches; an error means that
+	// no tool can go on: the sandbox ended, or ctx did.
+	Call(ctx context.Context, input json.RawMessage) (Result, error)
+}
+
+// Result is what a tool says.
+type Result struct {
+	// Text is what the model reads, cut to what a model should read.
+	Text string
+	// Failed marks it as a failure.
+	Failed bool
+	// Short is one line for people; empty to show the beginning of Text.
+	Short string
+	// OutputBytes counts what was printed, before anything was cut.
+	OutputBytes int64
+	// Finish is set by the tool with which a model says that it is done.
+	Finish *Finish
+}
+
+// Finish is a model's own word about its work. Nothing relies on it.
+type Finish struct {
+	Summary string
+	// Blocked says that it could not be done, and why.
+	Blocked string
+}
