@@ -1,0 +1,140 @@
+package git
+
+import (
+	"os"
+	"strconv"
+)
+
+// protocols that a call may speak, as GIT_ALLOW_PROTOCOL; none unless it says so.
+func allow(protocol string) string { return "GIT_ALLOW_PROTOCOL=" + protocol }
+
+// sshCommand is the user's own ssh: its keys, its configuration, its known hosts.
+// It asks nothing, believes no unknown host, gives nothing away to the other side,
+// and leaves no master behind that would outlive the call.
+const sshCommand = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=30" +
+	" -o ForwardAgent=no -o ForwardX11=no -o ClearAllForwardings=yes -o PermitLocalCommand=no -o ControlMaster=no"
+
+// environ is the whole environment of a call: nothing of our own but PATH, and for
+// ssh what finds its agent.
+func (p *program) environ(c call) []string {
+	env := []string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + p.home,
+		"LC_ALL=C",
+		"TZ=UTC",
+		"GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_ASKPASS=/bin/false",
+		"SSH_ASKPASS=/bin/false",
+		"GIT_PROTOCOL_FROM_USER=0",
+		"GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_NO_LAZY_FETCH=1",
+		"GIT_LITERAL_PATHSPECS=1",
+		"GIT_OPTIONAL_LOCKS=0",
+		"GIT_ADVICE=0",
+		"GIT_MERGE_AUTOEDIT=no",
+		"GIT_EDITOR=/bin/false",
+		"GIT_PAGER=cat",
+		// The most that one allocation may take: an object that claims to be huge
+		// ends git, not the machine.
+		"GIT_ALLOC_LIMIT=1g",
+		// Who a reflog names, where the user's repository keeps one. Without it git
+		// would ask the machine for its name.
+		"GIT_AUTHOR_NAME=Hortus", "GIT_AUTHOR_EMAIL=hortus@localhost",
+		"GIT_COMMITTER_NAME=Hortus", "GIT_COMMITTER_EMAIL=hortus@localhost",
+	}
+	if c.gitDir == "" {
+		// Without a directory of its own a call must find no repository at all.
+		env = append(env, "GIT_CEILING_DIRECTORIES=/", "GIT_DIR=/dev/null/none")
+	}
+	if c.ssh {
+		env = append(env, "GIT_SSH_COMMAND="+sshCommand, "GIT_SSH_VARIANT=ssh")
+		if agent := os.Getenv("SSH_AUTH_SOCK"); agent != "" {
+			env = append(env, "SSH_AUTH_SOCK="+agent)
+		}
+	} else {
+		env = append(env, "GIT_SSH_COMMAND=/bin/false")
+	}
+	protocol := false
+	for _, e := range c.env {
+		protocol = protocol || len(e) > 19 && e[:19] == "GIT_ALLOW_PROTOCOL="
+	}
+	if !protocol {
+		env = append(env, allow("none"))
+	}
+	env = append(env, c.env...)
+	config := append(append([]string{}, settings...), c.config...)
+	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)/2))
+	for i := 0; i+1 < len(config); i += 2 {
+		n := strconv.Itoa(i / 2)
+		env = append(env, "GIT_CONFIG_KEY_"+n+"="+config[i], "GIT_CONFIG_VALUE_"+n+"="+config[i+1])
+	}
+	return env
+}
+
+// settings is the configuration of every call. It stands above that of any
+// repository.
+var settings = []string{
+	"protocol.allow", "never",
+	"protocol.version", "2",
+	"core.hooksPath", "/dev/null",
+	"core.fsmonitor", "false",
+	"core.untrackedCache", "false",
+	"core.attributesFile", "/dev/null",
+	"core.excludesFile", "/dev/null",
+	"core.askPass", "/bin/false",
+	"core.editor", "/bin/false",
+	"core.pager", "cat",
+	"core.alternateRefsCommand", "/bin/false",
+	"core.gitProxy", "",
+	"core.symlinks", "true",
+	"core.protectHFS", "true",
+	"core.protectNTFS", "true",
+	"core.quotePath", "false",
+	"core.logAllRefUpdates", "false",
+	"core.commitGraph", "false",
+	"core.multiPackIndex", "false",
+	"core.bigFileThreshold", "64m",
+	"core.packedGitLimit", "1g",
+	"pack.useBitmaps", "false",
+	"pack.threads", "1",
+	"pack.windowMemory", "256m",
+	"submodule.recurse", "false",
+	"fetch.recurseSubmodules", "false",
+	"push.recurseSubmodules", "no",
+	"push.gpgSign", "false",
+	"push.followTags", "false",
+	"commit.gpgSign", "false",
+	"log.showSignature", "false",
+	"i18n.logOutputEncoding", "UTF-8",
+	"gc.auto", "0",
+	"gc.autoDetach", "false",
+	"maintenance.auto", "false",
+	"filter.lfs.process", "",
+	"filter.lfs.clean", "",
+	"filter.lfs.smudge", "",
+	"filter.lfs.required", "false",
+	"uploadpack.packObjectsHook", "",
+	"credential.helper", "",
+	"http.followRedirects", "false",
+	"http.lowSpeedLimit", "1",
+	"http.lowSpeedTime", "60",
+	"transfer.fsckObjects", "true",
+	"fetch.fsckObjects", "true",
+	"receive.fsckObjects", "true",
+	// Everything stays a pack: nothing that was sent is written as a file of its own.
+	"transfer.unpackLimit", "1",
+	"fetch.unpackLimit", "1",
+	"fetch.writeCommitGraph", "false",
+	"transfer.bundleURI", "false",
+	"transfer.credentialsInUrl", "die",
+	"advice.detachedHead", "false",
+	// Old and harmless mistakes in the history of well-known repositories
+	// (docs/decisions/0026): they cannot be mended without rewriting it.
+	"fetch.fsck.zeroPaddedFilemode", "ignore",
+	"fetch.fsck.badTimezone", "ignore",
+	"fetch.fsck.missingSpaceBeforeDate", "ignore",
+}

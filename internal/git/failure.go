@@ -1,0 +1,162 @@
+package git
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+)
+
+// complaints keeps the end of what git says on its standard error, and hands it on
+// line by line. It is written to by one goroutine.
+type complaints struct {
+	lines  func(string)
+	secret []string
+	kept   []byte
+	part   []byte
+}
+
+func (c *complaints) Write(b []byte) (int, error) {
+	c.kept = append(c.kept, b...)
+	if over := len(c.kept) - maxComplaint; over > 0 {
+		c.kept = append(c.kept[:0], c.kept[over:]...)
+	}
+	if c.lines != nil {
+		for _, x := range b {
+			if x == '\n' || x == '\r' {
+				c.flush()
+			} else if len(c.part) < 1024 {
+				c.part = append(c.part, x)
+			}
+		}
+	}
+	return len(b), nil
+}
+
+func (c *complaints) flush() {
+	if line := clean(redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
+		c.lines(line)
+	}
+	c.part = c.part[:0]
+}
+
+func (c *complaints) text() string { return clean(redact(string(c.kept), c.secret), maxComplaint) }
+
+// redact takes secrets out of a text.
+func redact(s string, secrets []string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "[redacted]")
+		}
+	}
+	return s
+}
+
+// secrets are the shapes in which a token may come back.
+func (a *Auth) secrets() []string {
+	if a == nil {
+		return nil
+	}
+	return []string{a.basic(), a.Token, url.QueryEscape(a.Token), url.PathEscape(a.Token), base64.StdEncoding.EncodeToString([]byte(a.Token))}
+}
+
+// clean makes a text of a server fit for a terminal and a log: no control
+// characters but line ends, no invalid UTF-8, at most max bytes, its end kept.
+func clean(s string, max int) string {
+	s = strings.ToValidUTF8(s, "?")
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\r':
+			return '\n'
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	if over := len(s) - max; over > 0 {
+		s = s[over:]
+		for len(s) > 0 && !utf8.RuneStart(s[0]) {
+			s = s[1:]
+		}
+		s = strings.TrimSpace(s)
+	}
+	return s
+}
+
+// kinds maps what git says, in English by LC_ALL=C, to a kind. The first that is
+// found counts. A text that git changes becomes KindInternal: less help, no harm.
+var kinds = []struct {
+	text string
+	kind api.Kind
+	hint string
+}{
+	{"fsck error", api.KindDenied, "the repository holds objects that git itself calls dangerous or broken; see them with git fsck"},
+	{"fetch-pack: invalid index-pack output", api.KindDenied, "the server sent objects that are broken or dangerous"},
+	{"unable to update url base from redirection", api.KindInvalid, "the server redirects elsewhere; give the address that it redirects to"},
+	{"dumb http transport does not support", api.KindUnsupported, "the server speaks only git's old file protocol, whose objects cannot be checked on the way"},
+	{"attempting to allocate", api.KindExhausted, "an object of the repository is too large"},
+	{"terminal prompts disabled", api.KindUnauthenticated, "the server wants a user name and a token"},
+	{"could not read Password", api.KindUnauthenticated, "the server wants a token"},
+	{"Authentication failed", api.KindUnauthenticated, "the server does not take this token"},
+	{"Permission denied (publickey", api.KindUnauthenticated, "the server does not take your ssh keys; try ssh -T with that host"},
+	{"Host key verification failed", api.KindDenied, "the host is not in your known_hosts; connect to it with ssh once and check its key"},
+	{"returned error: 403", api.KindDenied, "the server does not allow this with the token given"},
+	{"returned error: 401", api.KindUnauthenticated, "the server does not take this token"},
+	{"returned error: 404", api.KindNotFound, "check the address; many servers hide what a token may not see"},
+	{"returned error: 30", api.KindInvalid, "the server redirects elsewhere; give the address that it redirects to"},
+	{"returned error: 5", api.KindUnavailable, "the server fails; try again later"},
+	{"not found", api.KindNotFound, "check the address"},
+	{"does not appear to be a git repository", api.KindNotFound, "check the address"},
+	{"Could not resolve host", api.KindUnavailable, "check the address and the network"},
+	{"Failed to connect", api.KindUnavailable, "check the address and the network"},
+	{"Could not read from remote repository", api.KindUnavailable, "check the address and your right to read it"},
+	{"Operation too slow", api.KindTimeout, "the server sends nothing; try again later"},
+	{"SSL certificate problem", api.KindDenied, "the server's certificate is not trusted here"},
+	{"No space left on device", api.KindExhausted, "make room on the disk"},
+	{"unable to access", api.KindUnavailable, "check the address and the network"},
+}
+
+// failure is the error of a git that ended with a code. The text of git is in the
+// message, cleaned and without secrets.
+func failure(c call, err error, text string) error {
+	shown := short(text)
+	if shown == "" {
+		shown = "no reason given"
+	}
+	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.args[0], shown, silent{err})
+	for _, k := range kinds {
+		if strings.Contains(text, k.text) {
+			e.Kind = k.kind
+			return e.WithHint("%s", k.hint)
+		}
+	}
+	return e
+}
+
+// silent is a cause that is found by errors.As and prints nothing: git's text
+// says more than its exit code.
+type silent struct{ err error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.err }
+
+// short keeps the lines of a complaint that say something, at most 2 KiB.
+func short(text string) string {
+	var keep []string
+	for _, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "hint:") || strings.Contains(line, "objects: ") && strings.Contains(line, "%") {
+			continue
+		}
+		keep = append(keep, line)
+	}
+	return clean(strings.Join(keep, "; "), 2<<10)
+}

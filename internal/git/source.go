@@ -1,0 +1,299 @@
+package git
+
+import (
+	"encoding/base64"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+)
+
+// maxURL bounds an address, in bytes.
+const maxURL = 4096
+
+// Source is where a repository comes from or goes to.
+type Source struct {
+	// URL is an absolute path, file://, https://, ssh:// or user@host:path; http://
+	// for a loopback address, or any where Config.Insecure says so. It holds no
+	// password: that is what Auth is for.
+	URL string
+	// Auth is for https and http alone; nil asks without.
+	Auth *Auth
+	// Owners are user ids whose repositories may be read beside our own, where URL
+	// is a path: a daemon that serves others knows who asks.
+	Owners []uint32
+}
+
+// Auth is what a server takes as proof. It reaches git by its environment, for this
+// one address, and is never stored, logged or in an error.
+type Auth struct {
+	Username string // "x-access-token" where empty, which GitHub wants and others take
+	Token    string
+}
+
+// String keeps a token out of what is printed with %v.
+func (a *Auth) String() string { return "[redacted]" }
+
+// GoString keeps a token out of what is printed with %#v.
+func (a *Auth) GoString() string { return a.String() }
+
+func (a *Auth) basic() string {
+	name := a.Username
+	if name == "" {
+		name = "x-access-token"
+	}
+	return base64.StdEncoding.EncodeToString([]byte(name + ":" + a.Token))
+}
+
+// ParseSource divides "URL@ref" as a person types it. The ref is what follows the
+// first @ of the path that does not begin a component, so that neither user@host
+// nor /@scope/ is taken for one; an @ that belongs to the path of a URL is written
+// %40. Of a local path the longest part counts that is a directory. A path comes
+// back absolute. Without a ref, ref is empty.
+//
+// It is KindInvalid what no [Source] can be.
+func ParseSource(s string) (address, ref string, err error) {
+	if err := printable(s); err != nil {
+		return "", "", err
+	}
+	start, local := 0, false
+	if scheme := strings.Index(s, "://"); scheme >= 0 {
+		slash := strings.IndexByte(s[scheme+3:], '/')
+		if slash < 0 {
+			return "", "", api.Errorf(api.KindInvalid, "%q has no path", withoutUser(s))
+		}
+		start = scheme + 3 + slash
+		local = strings.EqualFold(s[:scheme], "file")
+	} else if host, _, ok := scp(s); ok {
+		start = len(host) + 1
+	} else {
+		local = true
+	}
+	address = s
+	for _, at := range splits(s, start) {
+		if local && isDir(address) {
+			break
+		}
+		if address == s || local && isDir(s[:at]) {
+			address, ref = s[:at], s[at+1:]
+		}
+		if !local || isDir(address) {
+			break
+		}
+	}
+	if ref == "" && address != s {
+		return "", "", api.Errorf(api.KindInvalid, "%q ends with @ and names no branch, tag or commit", withoutUser(s))
+	}
+	if ref != "" {
+		if err := checkRevision(ref); err != nil {
+			return "", "", err
+		}
+	}
+	if local && !strings.Contains(address, "://") {
+		if address, err = filepath.Abs(address); err != nil {
+			return "", "", api.Errorf(api.KindInvalid, "%s: %w", address, err)
+		}
+	}
+	if _, err := parseRemote(address, true); err != nil {
+		return "", "", err
+	}
+	return address, ref, nil
+}
+
+// splits are the places of an @ that may divide a path from a ref.
+func splits(s string, start int) []int {
+	var at []int
+	for i := start + 1; i < len(s); i++ {
+		if s[i] == '@' && s[i-1] != '/' {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+func isDir(p string) bool {
+	if rest, ok := strings.CutPrefix(p, "file://"); ok {
+		p = rest
+	}
+	info, err := os.Stat(p)
+	return err == nil && info.IsDir()
+}
+
+// scp divides host:path, which is ssh. A colon after a slash is part of a path.
+func scp(s string) (host, path string, ok bool) {
+	if strings.HasPrefix(s, "[") {
+		// [::1]:path has no user; git knows user@[::1]:path as well.
+		return "", "", false
+	}
+	end := strings.IndexAny(s, "/:")
+	if at := strings.Index(s, "@["); at >= 0 && (end < 0 || at < end) {
+		if close := strings.Index(s, "]:"); close > at {
+			return s[:close+1], s[close+2:], true
+		}
+	}
+	if end <= 0 || s[end] != ':' {
+		return "", "", false
+	}
+	return s[:end], s[end+1:], true
+}
+
+// printable refuses what no address may hold.
+func printable(s string) error {
+	switch {
+	case s == "":
+		return api.Errorf(api.KindInvalid, "no repository is named")
+	case len(s) > maxURL:
+		return api.Errorf(api.KindInvalid, "the address of the repository is longer than %d bytes", maxURL)
+	case !utf8.ValidString(s):
+		return api.Errorf(api.KindInvalid, "the address of the repository is not UTF-8")
+	case s[0] == '-':
+		return api.Errorf(api.KindInvalid, "the address of a repository does not begin with -")
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
+			return api.Errorf(api.KindInvalid, "the address of the repository holds a control character")
+		}
+	}
+	return nil
+}
+
+// remote is an address that was understood.
+type remote struct {
+	url    string // what git is given; for a path, the path
+	scheme string // https, http, ssh or file
+	key    string // the same for every spelling of the address
+}
+
+// parseRemote understands the address of a [Source].
+func parseRemote(s string, insecure bool) (remote, error) {
+	if err := printable(s); err != nil {
+		return remote{}, err
+	}
+	if filepath.IsAbs(s) {
+		p := filepath.Clean(s)
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			p = real
+		}
+		return remote{url: p, scheme: "file", key: "file://" + p}, nil
+	}
+	if !strings.Contains(s, "://") {
+		return parseSCP(s)
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return remote{}, api.Errorf(api.KindInvalid, "%q is not an address", withoutUser(s))
+	}
+	shown := withoutUser(s)
+	if _, has := u.User.Password(); has {
+		return remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a password", shown).
+			WithHint("give a token by the means of Hortus; an address is stored and shown")
+	}
+	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery || u.Opaque != "" {
+		return remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository has no ? and no #", shown)
+	}
+	host := strings.ToLower(u.Hostname())
+	switch u.Scheme {
+	case "file":
+		if host != "" && host != "localhost" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
+			return remote{}, api.Errorf(api.KindInvalid, "%q: file:// is followed by an absolute path", shown)
+		}
+		return parseRemote(u.Path, insecure)
+	case "http", "https":
+		if u.User != nil {
+			return remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a user name", shown).
+				WithHint("leave it out, and give user name and token by the means of Hortus")
+		}
+		if u.Scheme == "http" && !insecure && !loopback(host) {
+			return remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted, and so allowed to this machine alone", shown).
+				WithHint("use https://")
+		}
+	case "ssh":
+		if u.User != nil && !word(u.User.Username()) {
+			return remote{}, api.Errorf(api.KindInvalid, "%q: that is no user name", shown)
+		}
+	default:
+		return remote{}, api.Errorf(api.KindInvalid, "%q: Hortus reads repositories from a path, file://, https://, ssh:// or user@host:path", shown)
+	}
+	if !word(strings.NewReplacer(":", "", "%", "").Replace(host)) {
+		return remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", shown)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		return remote{}, api.Errorf(api.KindInvalid, "%q has no path", shown)
+	}
+	if strings.ContainsFunc(u.Path, unicode.IsControl) {
+		return remote{}, api.Errorf(api.KindInvalid, "%q: its path holds a control character", shown)
+	}
+	if u.Port() == map[string]string{"http": "80", "https": "443", "ssh": "22"}[u.Scheme] {
+		if u.Host = host; strings.Contains(host, ":") {
+			u.Host = "[" + host + "]"
+		}
+	}
+	u.Host = strings.ToLower(u.Host)
+	text := u.String()
+	return remote{url: text, scheme: u.Scheme, key: strings.TrimRight(text, "/")}, nil
+}
+
+func parseSCP(s string) (remote, error) {
+	host, path, ok := scp(s)
+	if !ok {
+		return remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", withoutUser(s))
+	}
+	user, name, has := strings.Cut(host, "@")
+	if !has {
+		user, name = "", host
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if bare != name {
+		bare = strings.ReplaceAll(bare, ":", "")
+	}
+	if !word(bare) || has && !word(user) {
+		return remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", s)
+	}
+	// host::path would be a remote helper's address, and a path that begins with -
+	// an option of the other side.
+	if path == "" || path[0] == ':' || path[0] == '-' {
+		return remote{}, api.Errorf(api.KindInvalid, "%q: no path follows the host", s)
+	}
+	return remote{url: s, scheme: "ssh", key: "ssh:" + strings.TrimRight(s, "/")}, nil
+}
+
+// word is what a host or user name consists of. It never begins with a dash.
+func word(s string) bool {
+	if s == "" || s[0] == '-' {
+		return false
+	}
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' || r == '+') {
+			return false
+		}
+	}
+	return true
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// withoutUser is an address as an error may show it.
+func withoutUser(s string) string {
+	scheme := strings.Index(s, "://")
+	if scheme < 0 {
+		return s
+	}
+	rest := s[scheme+3:]
+	end := strings.IndexByte(rest, '/')
+	if end < 0 {
+		end = len(rest)
+	}
+	// A password may itself hold a slash or an @; what is before the last @ goes.
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (at < end || strings.IndexByte(rest[:at], ':') >= 0) {
+		return s[:scheme+3] + "[redacted]@" + rest[at+1:]
+	}
+	return s
+}
