@@ -170,6 +170,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	// Here the objects leave the quarantine: git checks each, and that nothing is
 	// missing, before it gives the pack its name.
 	if _, err := d.run(ctx, call{args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, stdin: f}); err != nil {
+		d.sweep()
 		var e *api.Error
 		if errors.As(err, &e) && e.Kind == api.KindInternal {
 			e.Kind = api.KindDenied

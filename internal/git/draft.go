@@ -244,7 +244,8 @@ func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, er
 	var ask bytes.Buffer
 	for _, c := range kept {
 		if _, old := d.parent[c.Path]; !old {
-			ask.WriteString(c.Path + "\x00")
+			// A path that begins with a colon would be taken for a pattern.
+			ask.WriteString("./" + c.Path + "\x00")
 		}
 	}
 	if ask.Len() == 0 {
@@ -283,13 +284,15 @@ func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, er
 	ctx, stop := context.WithTimeout(ctx, ignoreTime)
 	defer stop()
 	out, err := d.git.run(ctx, call{gitDir: d.Repo.dir, dir: tree, args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, stdin: &ask,
-		env: []string{"GIT_WORK_TREE=" + tree, "GIT_INDEX_FILE=" + filepath.Join(d.dir, "no-index")}, config: []string{"core.bare", "false"}})
+		env: []string{"GIT_LITERAL_PATHSPECS=0", "GIT_WORK_TREE=" + tree, "GIT_INDEX_FILE=" + filepath.Join(d.dir, "no-index")}, config: []string{"core.bare", "false"}})
 	if err != nil && !exitCode(err, 1) {
 		return nil, err
 	}
 	ignored := map[string]bool{}
 	for _, p := range strings.Split(string(out), "\x00") {
-		ignored[p] = p != ""
+		if p, ok := strings.CutPrefix(p, "./"); ok {
+			ignored[p] = true
+		}
 	}
 	return ignored, nil
 }

@@ -119,6 +119,7 @@ var kinds = []struct {
 	{"Failed to connect", api.KindUnavailable, "check the address and the network"},
 	{"Could not read from remote repository", api.KindUnavailable, "check the address and your right to read it"},
 	{"Operation too slow", api.KindTimeout, "the server sends nothing; try again later"},
+	{"certificate verification failed", api.KindDenied, "the server's certificate is not trusted here"},
 	{"SSL certificate problem", api.KindDenied, "the server's certificate is not trusted here"},
 	{"No space left on device", api.KindExhausted, "make room on the disk"},
 	{"unable to access", api.KindUnavailable, "check the address and the network"},

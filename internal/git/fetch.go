@@ -174,6 +174,7 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 		err = c.tooLarge(dir)
 	}
 	if err != nil {
+		r.sweep()
 		return err
 	}
 	head := []string{"symbolic-ref", remoteHead, remoteHeads + strings.TrimPrefix(ad.branch, "refs/heads/")}
