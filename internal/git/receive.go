@@ -15,7 +15,14 @@ func (f *place) branch(ctx context.Context, aside, name string) (string, error) 
 	if err := f.shadow(ctx, aside, true); err != nil {
 		return "", err
 	}
-	return f.git.line(ctx, call{gitDir: aside, args: []string{"for-each-ref", "--format=%(objectname)", "--count=1", "refs/heads/" + name}})
+	// The pattern finds what is below the branch as well.
+	out, err := f.git.run(ctx, call{gitDir: aside, args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/" + name}})
+	for line := range strings.Lines(string(out)) {
+		if hash, ref, _ := strings.Cut(strings.TrimSpace(line), " "); ref == "refs/heads/"+name {
+			return hash, err
+		}
+	}
+	return "", err
 }
 
 // checkedOut says where a branch is checked out, whose files would not follow it.
