@@ -294,7 +294,9 @@ func TestHostileObjects(t *testing.T) {
 		who  string
 		ok   bool
 	}{
-		".git":        {tree: func(dir, blob string) string { return entry("40000", ".git", object(t, dir, "tree", entry("100644", "config", blob))) }},
+		".git": {tree: func(dir, blob string) string {
+			return entry("40000", ".git", object(t, dir, "tree", entry("100644", "config", blob)))
+		}},
 		"..":          {tree: func(dir, blob string) string { return entry("100644", "..", blob) }},
 		".gItmodules": {tree: func(dir, blob string) string { return entry("120000", ".gitmodules", blob) }},
 		"submodule url": {tree: func(dir, blob string) string {

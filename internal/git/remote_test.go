@@ -148,12 +148,12 @@ func TestRemoteMovesMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var done atomic.Bool
-	s.before = func(w http.ResponseWriter, q *http.Request) bool {
+	s.before(func(w http.ResponseWriter, q *http.Request) bool {
 		if q.Method == http.MethodPost && strings.HasSuffix(q.URL.Path, "git-receive-pack") && done.CompareAndSwap(false, true) {
 			sh(t, dir, "update-ref", "refs/heads/b", sh(t, dir, "rev-parse", "main"))
 		}
 		return false
-	}
+	})
 	_, err = r.Push(patient(t), PushRequest{Source: Source{URL: url}, Commit: res.Hash, Branch: "b"})
 	wantKind(t, err, api.KindConflict, "in the meantime")
 	if got := sh(t, dir, "rev-parse", "b"); got == res.Hash {
@@ -168,7 +168,10 @@ func TestRemoteRedirects(t *testing.T) {
 	target := newServer(t, true)
 	_, _ = target.bare(t, src, "a.git")
 	got := make(chan string, 100)
-	target.before = func(_ http.ResponseWriter, r *http.Request) bool { got <- r.Header.Get("Authorization"); return false }
+	target.before(func(_ http.ResponseWriter, r *http.Request) bool {
+		got <- r.Header.Get("Authorization")
+		return false
+	})
 	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, target.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
 	}))

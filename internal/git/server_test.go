@@ -18,9 +18,9 @@ const token = "s3cret/token+x"
 // who gives the token.
 type server struct {
 	*httptest.Server
-	root   string
-	asked  atomic.Int64
-	before func(w http.ResponseWriter, r *http.Request) bool // true where it answered
+	root  string
+	asked atomic.Int64
+	first atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
 }
 
 func newServer(t *testing.T, open bool) *server {
@@ -33,7 +33,7 @@ func newServer(t *testing.T, open bool) *server {
 		Env: []string{"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "HOME=" + s.root, "REMOTE_USER=somebody"}, Stderr: os.Stderr}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.asked.Add(1)
-		if s.before != nil && s.before(w, r) {
+		if f := s.first.Load(); f != nil && (*f)(w, r) {
 			return
 		}
 		if user, pass, ok := r.BasicAuth(); !open && (!ok || user != "alice" || pass != token) {
@@ -46,6 +46,9 @@ func newServer(t *testing.T, open bool) *server {
 	t.Cleanup(s.Close)
 	return s
 }
+
+// before lets f look at each request first, and answer it where it gives true.
+func (s *server) before(f func(w http.ResponseWriter, r *http.Request) bool) { s.first.Store(&f) }
 
 func execPath(t testing.TB) string {
 	t.Helper()
