@@ -13,9 +13,10 @@
 //
 //   - git runs with an environment, a home and a configuration of our own, and may
 //     speak only the one protocol that a source needs;
-//   - no command ever runs in a repository that somebody else wrote: its refs and
+//   - no command runs in a repository that somebody else wrote: its refs and
 //     objects are shown to git through a directory of ours (see shadow), so that its
-//     configuration is never read;
+//     configuration has no say. Only update-ref does, with hooks turned off, where a
+//     branch is put into the repository of the person who asked;
 //   - whatever comes in is checked by git's own fsck before it has a name;
 //   - what an agent changed is refused, ignored or committed, and the answer lists
 //     which; nothing is dropped in silence;
