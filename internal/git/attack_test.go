@@ -309,11 +309,18 @@ func TestHostileObjects(t *testing.T) {
 		"no author":    {tree: func(dir, blob string) string { return entry("100644", "a", blob) }, who: "nobody"},
 		"zero padding": {tree: func(dir, blob string) string { return entry("0100644", "a", blob) }, ok: true},
 		"time zone":    {tree: func(dir, blob string) string { return entry("100644", "a", blob) }, who: "A <a@a> 1700000000 -7", ok: true},
+		"no date":      {who: "A <a@a>", ok: true},
+		"two mails":    {who: "A <a@a> <a@a> 1700000000 +0000", ok: true},
+		"no blank":     {who: "A<a@a> 1700000000 +0000", ok: true},
+		"no name":      {who: "<a@a> 1700000000 +0000", ok: true},
 		"fine":         {tree: func(dir, blob string) string { return entry("100644", "a", blob) }, ok: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.who == "" {
 				c.who = who
+			}
+			if c.tree == nil {
+				c.tree = func(dir, blob string) string { return entry("100644", "a", blob) }
 			}
 			src := newCheckout(t, nil)
 			tree := object(t, src, "tree", c.tree(src, object(t, src, "blob", "x")))
@@ -324,6 +331,12 @@ func TestHostileObjects(t *testing.T) {
 			if c.ok {
 				if err != nil {
 					t.Fatal(err)
+				}
+				if got, err := r.Resolve(patient(t), "main"); err != nil || got.Subject != "x" {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				if res, err := r.Commit(patient(t), request(bad, file("b", "b"))); err != nil || res.Hash == "" {
+					t.Errorf("a commit on it: %+v, %v", res, err)
 				}
 				if _, err := r.Checkout(patient(t), bad, filepath.Join(t.TempDir(), "w"), CheckoutOptions{}); err != nil {
 					t.Error(err)

@@ -17,7 +17,8 @@ import (
 // objects are made in.
 type draft struct {
 	*Repo
-	dir     string // the quarantine
+	dir     string   // the quarantine
+	held    *os.File // the lock of the repository
 	parent  map[string]Entry
 	final   map[string]Entry // the new tree; what is new has no hash before it is hashed
 	spooled map[string]string
@@ -49,7 +50,7 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	}
 	defer lock.Close()
 	defer os.RemoveAll(r.work())
-	d := &draft{Repo: r, dir: filepath.Join(r.work(), "draft"), parent: map[string]Entry{}, final: map[string]Entry{}, spooled: map[string]string{}}
+	d := &draft{Repo: r, dir: filepath.Join(r.work(), "draft"), held: lock, parent: map[string]Entry{}, final: map[string]Entry{}, spooled: map[string]string{}}
 	for _, sub := range []string{"objects", "files", "ignore"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
 			return CommitResult{}, api.Errorf(api.KindInternal, "commit: %w", err)
@@ -76,7 +77,7 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 
 // in runs git over the repository with the quarantine in front of it.
 func (d *draft) in(ctx context.Context, c call) (string, error) {
-	c.gitDir = d.Repo.dir
+	c.gitDir, c.lock = d.Repo.dir, d.held
 	c.env = append(c.env, "GIT_OBJECT_DIRECTORY="+filepath.Join(d.dir, "objects"),
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(d.Repo.dir, "objects"),
 		"GIT_INDEX_FILE="+filepath.Join(d.dir, "index"))
@@ -169,7 +170,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	}
 	// Here the objects leave the quarantine: git checks each, and that nothing is
 	// missing, before it gives the pack its name.
-	if _, err := d.run(ctx, call{args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, stdin: f}); err != nil {
+	if _, err := d.run(ctx, call{args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, stdin: f, lock: d.held}); err != nil {
 		d.sweep()
 		var e *api.Error
 		if errors.As(err, &e) && e.Kind == api.KindInternal {

@@ -137,4 +137,7 @@ var settings = []string{
 	"fetch.fsck.zeroPaddedFilemode", "ignore",
 	"fetch.fsck.badTimezone", "ignore",
 	"fetch.fsck.missingSpaceBeforeDate", "ignore",
+	"fetch.fsck.missingSpaceBeforeEmail", "ignore",
+	"fetch.fsck.missingNameBeforeEmail", "ignore",
+	"fetch.fsck.badDate", "ignore",
 }

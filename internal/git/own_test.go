@@ -264,3 +264,42 @@ func TestPushToPath(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestShallowCheckout goes all the way with what a CI has: a clone of depth 1.
+func TestShallowCheckout(t *testing.T) {
+	full := newCheckout(t, map[string]string{"a": "1"})
+	put(t, full, map[string]string{"a": "2"})
+	sh(t, full, "commit", "-qam", "second")
+	src := filepath.Join(real(t, t.TempDir()), "clone")
+	sh(t, full, "clone", "-q", "--depth=1", "file://"+full, src)
+	r, base, to := change(t, src, file("a", "3"))
+	bundle := filepath.Join(t.TempDir(), "b.bundle")
+	f, err := os.Create(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := r.Bundle(patient(t), f, "b", base.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := Import(patient(t), "", src, bundle, "b"); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Push(patient(t), PushRequest{Source: Source{URL: src}, Commit: to, Branch: "c"}); err != nil {
+		t.Error(err)
+	}
+	s := newServer(t, true)
+	url, dir := s.bare(t, full, "a.git")
+	if _, err := r.Push(patient(t), PushRequest{Source: Source{URL: url}, Commit: to, Branch: "d"}); err != nil {
+		t.Error(err)
+	}
+	for _, ref := range []string{"b", "c"} {
+		if got := sh(t, src, "rev-parse", ref); got != to {
+			t.Errorf("%s is at %s", ref, got)
+		}
+	}
+	if got := sh(t, dir, "rev-list", "--count", "d"); got != "3" {
+		t.Errorf("%s commits were pushed to", got)
+	}
+	sh(t, src, "fsck")
+}

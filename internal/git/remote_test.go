@@ -182,9 +182,36 @@ func TestRemoteRedirects(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("the other server was asked, with %q", <-got)
 	}
-	// Control: without the guard git follows, and asks the other server.
-	if out, err := try(t, t.TempDir(), "-c", "http.followRedirects=true", "ls-remote", away.URL+"/a.git"); err != nil || len(got) == 0 {
+	// Control: without the guard git follows, and the token with it.
+	if out, err := try(t, t.TempDir(), "-c", "http.followRedirects=initial", "-c", "http."+away.URL+".extraHeader=Authorization: Basic "+auth().basic(), "clone", "-q", away.URL+"/a.git", "x"); err != nil || len(got) == 0 {
 		t.Errorf("control: %v %s", err, out)
+	}
+	close(got)
+	leaked := 0
+	for header := range got {
+		if strings.Contains(header, auth().basic()) {
+			leaked++
+		}
+	}
+	if leaked == 0 {
+		t.Error("control: the token did not leak; redirects may have become safe")
+	}
+}
+
+// TestAllocation: one that claims to be huge ends git, with a reason.
+func TestAllocation(t *testing.T) {
+	c := newCache(t)
+	text := strings.Repeat("x", 1<<20)
+	hash := func(limit string) error {
+		_, err := c.git.run(patient(t), call{args: []string{"hash-object", "--stdin"}, stdin: strings.NewReader(text), env: []string{"GIT_ALLOC_LIMIT=" + limit}})
+		return err
+	}
+	wantKind(t, hash("100k"), api.KindExhausted, "too large")
+	if err := hash("1g"); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	if !strings.Contains(strings.Join(c.git.environ(call{args: []string{"x"}}), "\n"), "\nGIT_ALLOC_LIMIT=1g\n") {
+		t.Error("a call has no limit")
 	}
 }
 
