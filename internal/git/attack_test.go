@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -211,7 +210,7 @@ func TestHostilePlaces(t *testing.T) {
 		}, api.KindUnsupported, ".git"},
 		"configuration is a pipe": {func(src string) error {
 			os.Remove(filepath.Join(src, ".git/config"))
-			return syscall.Mkfifo(filepath.Join(src, ".git/config"), 0o644)
+			return exec.Command("mkfifo", filepath.Join(src, ".git/config")).Run()
 		}, api.KindUnsupported, "regular file"},
 		"HEAD is a link": {func(src string) error {
 			os.Remove(filepath.Join(src, ".git/HEAD"))
