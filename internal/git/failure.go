@@ -154,7 +154,7 @@ func short(text string) string {
 	var keep []string
 	for _, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "hint:") || strings.Contains(line, "objects: ") && strings.Contains(line, "%") {
+		if line == "" || strings.HasPrefix(line, "hint:") || strings.Contains(line, "ing objects: ") {
 			continue
 		}
 		keep = append(keep, line)

@@ -62,7 +62,7 @@ func (c *Cache) through(a access, k call) call {
 // A server's objects are checked by git's fsck before they get a name: KindDenied.
 // Other kinds: KindInvalid and KindNotFound for the address, KindUnauthenticated,
 // KindDenied, KindExhausted for a bound of Config, KindUnavailable.
-func (c *Cache) Fetch(ctx context.Context, s Source, progress func(line string)) (*Repo, error) {
+func (c *Cache) Fetch(ctx context.Context, s Source, progress func(line string)) (_ *Repo, err error) {
 	a, err := c.access(s)
 	if err != nil {
 		return nil, err
@@ -77,22 +77,26 @@ func (c *Cache) Fetch(ctx context.Context, s Source, progress func(line string))
 
 	if a.scheme == "file" {
 		// What is at the path is read through a directory of ours.
-		found, err := locate(c.git, ctx, a.url, s.Owners)
-		if err != nil {
-			return nil, err
+		found, e := locate(c.git, ctx, a.url, s.Owners)
+		if e != nil {
+			return nil, e
 		}
 		shadow := filepath.Join(r.work(), "source")
 		if err := found.shadow(ctx, shadow, true); err != nil {
 			return nil, err
 		}
 		a.url = shadow
+		defer func() { err = found.explain(err, shadow) }()
 	}
 	ad, err := c.advertised(ctx, a, lock)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(r.dir); err == nil {
-		return r, r.update(ctx, r.dir, a, ad, lock, progress)
+		if err := r.update(ctx, r.dir, a, ad, lock, progress); err != nil {
+			return nil, err
+		}
+		return r, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
 	}

@@ -285,3 +285,23 @@ func (f *place) shadow(ctx context.Context, dir string, borrow bool) error {
 	}
 	return nil
 }
+
+// explain makes an error that git met in a shadow one about the place.
+func (f *place) explain(err error, shadow string) error {
+	var e *api.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	c := *e
+	c.Message = strings.ReplaceAll(c.Message, shadow, f.dir)
+	if c.Kind != api.KindInternal && c.Kind != api.KindUnavailable && c.Kind != api.KindDenied {
+		return &c
+	}
+	for key, value := range f.config {
+		if key == "extensions.partialclone" || strings.HasSuffix(key, ".promisor") && value == "true" {
+			return api.Errorf(api.KindUnsupported, "%s lacks objects, since it was cloned in part: %w", f.dir, &c).
+				WithHint("clone it without --filter, or give the address of its remote")
+		}
+	}
+	return &c
+}
