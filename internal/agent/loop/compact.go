@@ -77,7 +77,8 @@ func (r *run) squeeze(before int64) bool {
 	if r.size.squeezed || float64(before) < roomy*float64(r.cfg.Window) {
 		return false
 	}
-	next := trim(r.cutResults(r.history), 1<<10)
+	tail := r.lastTurns(1)
+	next := trim(append(r.cutResults(r.history[:tail]), r.history[tail:]...), 1<<10)
 	after := r.prefix() + guess(next)
 	if after > before*9/10 {
 		return false
@@ -179,7 +180,7 @@ func (r *run) summary(short []model.Message, before int64, size func([]model.Mes
 			return "", ""
 		}
 		if s := strings.TrimSpace(resp.Message.Text); err == nil && len(resp.Message.Calls) == 0 && len(s) > 40 {
-			return "[Summary of the work so far, which you wrote yourself; the messages that it is about were left out.]\n" + ends(s, maxSummary), "summary"
+			return "[Summary of the work so far, which you wrote yourself; the messages that it is about were left out.]\n" + ends(s, min(maxSummary, int(room)*bytesPerToken)), "summary"
 		}
 	}
 	return r.digest(), "list"
@@ -210,5 +211,5 @@ func (r *run) digest() string {
 	if n := len(lines) - most; n > 0 {
 		lines, more = lines[n:], fmt.Sprintf("- ... %d earlier ones\n", n)
 	}
-	return ends("[The history was too long and its middle was left out. What was done there, without its answers:]\n"+more+strings.Join(lines, "\n"), maxSummary)
+	return ends("[The history was too long and its middle was left out. What was done there, without its answers:]\n"+more+strings.Join(lines, "\n"), min(maxSummary, int(r.cfg.Window/8)*bytesPerToken))
 }

@@ -395,3 +395,12 @@ That is all.
 		w.entries(t)
 	})
 }
+
+func localModel(t *testing.T, base string) model.Model {
+	t.Helper()
+	m, err := openai.New(openai.Config{API: openai.Chat, BaseURL: base + "/v1", Model: "local"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
