@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"strings"
 
 	"hortus.dev/api"
@@ -11,8 +12,15 @@ import (
 // maxSaid is the most of an answer's text that is kept while it comes, in bytes.
 const maxSaid = 1 << 20
 
-func (l *Loop) asker(emit Emitter) turn.Asker {
-	return turn.Asker{Role: l.cfg.Role, Model: l.model, Emit: emit}
+func (l *Loop) asker() turn.Asker {
+	return turn.Asker{Role: l.cfg.Role, Model: l.model, Emit: steady{l.cfg.Emit}}
+}
+
+// steady tells facts also when the context has ended: the last call is one too.
+type steady struct{ Emitter }
+
+func (s steady) Emit(ctx context.Context, t api.EventType, data any) {
+	s.Emitter.Emit(context.WithoutCancel(ctx), t, data)
 }
 
 func (l *Loop) request(messages []model.Message) model.Request {
@@ -24,7 +32,7 @@ func (l *Loop) request(messages []model.Message) model.Request {
 // where the answer did not come to its end.
 func (r *run) call(req model.Request) (resp model.Response, said string, err error) {
 	var text strings.Builder
-	resp, err = r.asker(r.cfg.Emit).Call(r.ctx, req, func(d model.Delta) {
+	resp, err = r.asker().Call(r.ctx, req, func(d model.Delta) {
 		if d.Retry != nil {
 			text.Reset() // what came so far is void
 		}
@@ -32,6 +40,7 @@ func (r *run) call(req model.Request) (resp model.Response, said string, err err
 			text.WriteString(d.Text)
 		}
 	})
+	resp.Usage = sane(resp.Usage)
 	r.used = r.used.Add(resp.Usage)
 	r.rep.Usage = r.rep.Usage.Add(resp.Usage)
 	if said = text.String(); said == "" {
@@ -46,7 +55,7 @@ func (r *run) ask() (model.Response, bool) {
 	before := r.estimate()
 	resp, said, err := r.call(r.request(r.history))
 	if err == nil {
-		r.size.learn(resp.Usage, len(r.history))
+		r.learn(resp.Usage)
 		return resp, true
 	}
 	switch {

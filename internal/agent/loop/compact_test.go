@@ -194,7 +194,6 @@ func TestRefusedForLength(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef\n", 2000)
 	each(t, `
 -- read --
-usage: 120000 0 50
 call: view
 
 {"path": "a.txt"}
@@ -209,7 +208,7 @@ call: finish
 
 {"summary": "ok"}
 `, func(t *testing.T, m model.Model, _ *requests) {
-		w := newWork(m, func(c *loop.Config, b *bench) { b.files["a.txt"] = big; c.Window = 200_000 })
+		w := newWork(m, func(c *loop.Config, b *bench) { b.files["a.txt"] = big; c.Window = 20_000 })
 		if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopFinished || len(of[api.CompactEvent](w.facts)) != 1 {
 			t.Errorf("%+v", rep)
 		}

@@ -35,7 +35,8 @@ type Config struct {
 	Budget api.Budget
 	// Window is how much the model can read, in tokens; 0 means DefaultWindow.
 	Window int64
-	Emit   Emitter
+	// Emit must not be nil.
+	Emit Emitter
 	// Transcript takes what [ReadTranscript] reads, one Write for each line. Nil
 	// for none.
 	Transcript io.Writer

@@ -11,7 +11,8 @@ import (
 )
 
 // schema is the part of JSON Schema that tools are described with. What it does
-// not know is left to the tool.
+// not know is left to the tool. As models write them, a null stands for a field
+// that is left out, and a number or a truth value may be in quotes.
 type schema struct {
 	Type       string             `json:"type"`
 	Properties map[string]*schema `json:"properties"`
@@ -120,15 +121,15 @@ func (s *schema) check(at string, v any) string {
 			return fmt.Sprintf("%s has %d bytes; at most %d are taken", where, len(text), s.MaxLength)
 		}
 	case "boolean":
-		if _, ok := v.(bool); !ok {
+		if unquoted[bool](v) == nil {
 			return mustBe(where, "true or false", v)
 		}
 	case "integer":
-		if n, ok := v.(json.Number); !ok || !whole(n) {
+		if n := unquoted[json.Number](v); n == nil || !whole(*n) {
 			return mustBe(where, "a whole number", v)
 		}
 	case "number":
-		if _, ok := v.(json.Number); !ok {
+		if unquoted[json.Number](v) == nil {
 			return mustBe(where, "a number", v)
 		}
 	}
@@ -141,7 +142,7 @@ func (s *schema) checkObject(at, where string, v any) string {
 		return mustBe(where, "an object", v)
 	}
 	for _, name := range s.Required {
-		if _, ok := obj[name]; !ok {
+		if obj[name] == nil {
 			return fmt.Sprintf("%s lacks the field %q", where, name)
 		}
 	}
@@ -159,7 +160,7 @@ func (s *schema) checkObject(at, where string, v any) string {
 		case p == nil:
 			p = extra
 		}
-		if p == nil {
+		if p == nil || obj[name] == nil {
 			continue
 		}
 		if wrong := p.check(strings.TrimPrefix(at+"."+clip(name, 64), "."), obj[name]); wrong != "" {
@@ -179,6 +180,21 @@ func additional(raw json.RawMessage) *schema {
 		return nil
 	}
 	return s
+}
+
+// unquoted gives a value that may stand in a string, or nil.
+func unquoted[T any](v any) *T {
+	if t, ok := v.(T); ok {
+		return &t
+	}
+	s, ok := v.(string)
+	if !ok || strictJSON([]byte(strings.ToLower(strings.TrimSpace(s))), &v) != nil {
+		return nil
+	}
+	if t, ok := v.(T); ok {
+		return &t
+	}
+	return nil
 }
 
 func whole(n json.Number) bool {

@@ -23,13 +23,29 @@ type sizes struct {
 	squeezed bool
 }
 
-// learn takes what a model counted for an answer to the first n messages. The
-// answer will be one more. A call that was made more than once tells the tokens of
-// all tries, which say nothing.
-func (s *sizes) learn(u api.Usage, n int) {
-	if u.Requests == 1 && u.InputTokens > 0 {
-		s.tokens, s.messages = u.InputTokens+u.OutputTokens, n+1
+// learn takes what the model counted for an answer to the history so far. The
+// answer will be one more message. A call that was made more than once tells the
+// tokens of all tries, which say nothing; nor does a count that no text of this
+// length can have.
+func (l *Loop) learn(u api.Usage) {
+	if u.Requests != 1 || u.InputTokens <= 0 || u.InputTokens > 3*bytesPerToken*(l.prefix()+guess(l.history))+2000 {
+		return
 	}
+	l.size.tokens, l.size.messages = u.InputTokens+u.OutputTokens, len(l.history)+1
+}
+
+// sane bounds what a server says that was used: it must not give back what was
+// used before, or overflow a sum.
+func sane(u api.Usage) api.Usage {
+	const most = 1 << 40
+	u.Requests, u.Unpriced = min(max(u.Requests, 0), 1<<20), min(max(u.Unpriced, 0), 1<<20)
+	for _, n := range []*int64{&u.InputTokens, &u.CachedTokens, &u.OutputTokens} {
+		*n = min(max(*n, 0), most)
+	}
+	if !(u.CostUSD >= 0) { // NaN too
+		u.CostUSD = 0
+	}
+	return u
 }
 
 // estimate is the size of the next request, in tokens.

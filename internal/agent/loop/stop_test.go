@@ -489,3 +489,22 @@ func (m modelFunc) Name() string { return m.name }
 func (m modelFunc) Generate(_ context.Context, req model.Request, _ func(model.Delta)) (model.Response, error) {
 	return m.next(req)
 }
+
+// What a server says that was used neither gives a budget back nor overflows it.
+func TestHostileUsage(t *testing.T) {
+	for _, tt := range []struct {
+		usage int64
+		stop  api.StopReason
+		steps int
+	}{{-1 << 60, api.StopSteps, 10}, {1 << 62, api.StopTokens, 1}} {
+		w := newWork(&circle{calls: []string{`shell {"command":"#"}`}, usage: tt.usage}, func(c *loop.Config, _ *bench) {
+			c.Budget = api.Budget{Steps: 10, Tokens: 1000, CostUSD: 1}
+		})
+		if rep := w.Run(t.Context(), "Go."); rep.Stop != tt.stop || rep.Steps != tt.steps || rep.Usage.InputTokens < 0 {
+			t.Errorf("%d: %+v", tt.usage, rep)
+		}
+		if ev := of[api.CompactEvent](w.facts); len(ev) != 0 {
+			t.Errorf("shortened for nothing: %+v", ev)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (r *run) misread(err error, tell string) {
 	if tell != "" {
 		r.notice(tell)
 	}
-	if r.useless.Count(r.caller, r.asker(r.cfg.Emit), err) || r.escalate("its calls cannot be read: "+err.Error()) {
+	if r.useless.Count(r.caller, r.asker(), err) || r.escalate("its calls cannot be read: "+err.Error()) {
 		return
 	}
 	r.stop(api.StopMalformed, nil, "the last answers in a row could not be used: %v", err)
