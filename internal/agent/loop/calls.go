@@ -61,7 +61,8 @@ func (l *Loop) named(calls []model.Call) []model.Call {
 		case n > maxInput:
 			c.Input = mustJSON(map[string]string{tooLong: fmt.Sprintf("%d bytes were left out", n)})
 		case n > keptInput && !json.Valid(c.Input):
-			c.Input = json.RawMessage(clip(string(c.Input), keptInput))
+			// What is left must not be JSON by chance: it would be run.
+			c.Input = json.RawMessage(clip(string(c.Input), keptInput) + "[...cut")
 		}
 		out = append(out, c)
 	}

@@ -33,6 +33,20 @@ func TestMalformed(t *testing.T) {
 	})
 }
 
+// What is left of a long input that cannot be read must not be readable by chance.
+func TestMalformedTail(t *testing.T) {
+	for _, in := range []string{`{"command":"x"}` + strings.Repeat(" ", 4000) + "}", strings.Repeat(" ", 3000) + "x", `{"command":"` + strings.Repeat("a", 9000)} {
+		w := newWork(&circle{calls: []string{"shell " + in}}, nil)
+		if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopMalformed || len(w.bench.calls) != 0 {
+			t.Errorf("%+v, calls %d", rep, len(w.bench.calls))
+		}
+		if n := len(w.History()[1].Calls[0].Input); n > 3000 {
+			t.Errorf("%d bytes are kept", n)
+		}
+		w.entries(t)
+	}
+}
+
 // The larger model gets its own tries.
 func TestMalformedLarge(t *testing.T) {
 	each(t, halves, func(t *testing.T, m model.Model, _ *requests) {
