@@ -164,6 +164,18 @@ call: finish
 	})
 }
 
+// Of several tries that were cut the words of the last stay, and no others.
+func TestCutTries(t *testing.T) {
+	each(t, "-- one --\ncut: 8\npiece: 4\n\nFirst and more\n-- two --\ncut: 8\npiece: 4\n\nSecond and more\n-- three --\ncut: 8\npiece: 4\n\nThirdly and more\n",
+		func(t *testing.T, m model.Model, _ *requests) {
+			w := newWork(patient(m), nil)
+			if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopModel || rep.Text != "Thirdly " {
+				t.Errorf("%+v", rep)
+			}
+			w.entries(t)
+		})
+}
+
 func TestOverload(t *testing.T) {
 	each(t, `
 -- rate --
