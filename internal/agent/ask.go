@@ -6,21 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/turn"
 	"hortus.dev/internal/model"
 )
 
-// Bounds of one question to a model.
-const (
-	// maxAnswer is the longest answer that is parsed.
-	maxAnswer = 4 << 20
-	// askTimeout bounds one call, with all tries of a model that tries again.
-	askTimeout = 15 * time.Minute
-	// corrections is how often a malformed answer is sent back.
-	corrections = 2
-)
+// maxAnswer is the longest answer that is parsed.
+const maxAnswer = 4 << 20
 
 // role is how a role asks its model.
 type role struct {
@@ -34,7 +27,7 @@ type role struct {
 
 // ask sends the input as the one user message, and parses the answer into out.
 // Check says what is wrong with an answer that parsed; what it says goes back to
-// the model, at most [corrections] times.
+// the model, which has [turn.Most] answers in all.
 func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error) (Out, api.Usage, error) {
 	var zero Out
 	var used api.Usage
@@ -47,8 +40,9 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 		Messages: []model.Message{{Role: model.RoleUser, Text: string(text)}},
 		Output:   &model.Output{Name: r.output, Schema: r.schema},
 	}
-	for try := 0; ; try++ {
-		resp, err := r.call(ctx, req)
+	var useless turn.Useless
+	for {
+		resp, err := r.asker().Call(ctx, req, nil)
 		used = used.Add(resp.Usage)
 		if err != nil {
 			return zero, used, err
@@ -60,11 +54,10 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 		if resp.Stop == model.StopLength {
 			err = api.Errorf(api.KindInvalid, "the answer was cut, being too long; it must be much shorter: %w", err)
 		}
-		if try == corrections {
+		if !useless.Count(ctx, r.asker(), err) {
 			return zero, used, api.Errorf(api.KindInvalid, "model %s gave the %s no usable %s: %w", r.model.Name(), r.name, r.output, err).
 				WithHint("Run it again, or choose another model with --model.")
 		}
-		r.again(ctx, model.Retry{Attempt: try + 1, Of: corrections + 1, Err: err})
 		req.Messages = append(req.Messages,
 			model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, 64<<10)},
 			model.Message{Role: model.RoleUser, Text: fmt.Sprintf(
@@ -72,34 +65,8 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 	}
 }
 
-// call asks once and reports it.
-func (r role) call(ctx context.Context, req model.Request) (model.Response, error) {
-	limited, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	start := time.Now()
-	resp, err := r.model.Generate(limited, req, func(d model.Delta) {
-		if d.Retry != nil {
-			r.again(ctx, *d.Retry)
-		}
-	})
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = api.Errorf(api.KindTimeout, "model %s gave no whole answer within %s", r.model.Name(), askTimeout).
-			WithHint("Try again later, or choose another model with --model.")
-	}
-	ev := api.ModelEvent{Role: r.name, Model: r.model.Name(), MS: time.Since(start).Milliseconds(), Usage: resp.Usage}
-	if err != nil {
-		ev.Error = err.Error()
-	}
-	r.emit.Emit(ctx, api.EventModel, ev)
-	return resp, err
-}
-
-// again reports that the model is asked once more.
-func (r role) again(ctx context.Context, why model.Retry) {
-	r.emit.Emit(ctx, api.EventModelRetry, api.ModelRetryEvent{
-		Role: r.name, Model: r.model.Name(), Attempt: why.Attempt, Of: why.Of, WaitMS: why.Wait.Milliseconds(), Error: why.Err.Error(),
-	})
-}
+// asker is the role as one who asks.
+func (r role) asker() turn.Asker { return turn.Asker{Role: r.name, Model: r.model, Emit: r.emit} }
 
 // parse reads exactly one JSON value without unknown fields.
 func parse[Out any](text string, check func(*Out) error) (Out, error) {

@@ -62,6 +62,8 @@ type Message struct {
 	Calls []Call
 	// CallID is, in a tool's message, the call that it answers.
 	CallID string
+	// Failed marks a tool's message as the answer of a call that failed.
+	Failed bool
 }
 
 // Tool is a function that the model may call. Input is JSON Schema.

@@ -54,11 +54,14 @@ func chatStream(a answer) events {
 		delta := func(weight int, d obj, finish any) bool {
 			return chunk(weight, []any{obj{"index": 0, "delta": d, "finish_reason": finish}}, nil)
 		}
-		first := obj{"role": "assistant", "content": ""}
-		if a.tool != "" {
-			first = obj{"role": "assistant", "content": nil, "tool_calls": []any{a.chatCall("")}}
+		first := obj{"role": "assistant", "content": a.step.Say}
+		if a.tool != "" && a.step.Say == "" {
+			first = obj{"role": "assistant", "content": nil}
 		}
-		if !delta(0, first, nil) {
+		if a.tool != "" {
+			first["tool_calls"] = []any{a.chatCall("")}
+		}
+		if !delta(len(a.step.Say), first, nil) {
 			return
 		}
 		for piece := range a.pieces {
@@ -67,6 +70,12 @@ func chatStream(a answer) events {
 				d = obj{"tool_calls": []any{obj{"index": 0, "function": obj{"arguments": piece}}}}
 			}
 			if !delta(len(piece), d, nil) {
+				return
+			}
+		}
+		for i, c := range a.step.Also {
+			if !delta(len(c.Input), obj{"tool_calls": []any{obj{"index": i + 1, "id": a.alsoID("call", i), "type": "function",
+				"function": obj{"name": c.Tool, "arguments": c.Input}}}}, nil) {
 				return
 			}
 		}

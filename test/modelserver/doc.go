@@ -11,6 +11,8 @@
 //
 //	expect: TEXT        some string of the request holds TEXT (repeatable)
 //	lacks: TEXT         no string of the request holds TEXT (repeatable)
+//	last: TEXT          some string of the last message holds TEXT; results of
+//	                    tools that stand together are one message (repeatable)
 //	output: NAME        the request asks for a structured answer of that name
 //	wire: NAME          it came over messages, chat or responses
 //	answer: KIND        what the body is: text (the default), output (a
@@ -19,6 +21,9 @@
 //	                    stream as they are)
 //	call: TOOL          the body is the input of a call of that tool; it need
 //	                    not be JSON
+//	also: TOOL INPUT    a further call in the same stream, on one line
+//	                    (repeatable; only with call)
+//	say: TEXT           words before the calls of a stream (only with call)
 //	status: CODE        answer with that error; the body is its message
 //	class: WORD         the error's type, for example overloaded_error
 //	header: NAME: VALUE a header of the answer (repeatable)

@@ -1,6 +1,9 @@
 package modelserver
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // obj is a JSON object.
 type obj = map[string]any
@@ -58,27 +61,39 @@ func messagesStream(a answer) events {
 		}}) {
 			return
 		}
-		block := obj{"type": "text", "text": ""}
-		if a.tool != "" {
-			block = obj{"type": "tool_use", "id": a.id("toolu"), "name": a.tool, "input": obj{}}
+		n := 0
+		block := func(start, delta obj, key string, pieces func(func(string) bool)) bool {
+			if !put("content_block_start", 0, obj{"index": n, "content_block": start}) || n == 0 && !put("ping", 0, obj{}) {
+				return false
+			}
+			for piece := range pieces {
+				d := maps.Clone(delta)
+				d[key] = piece
+				if !put("content_block_delta", len(piece), obj{"index": n, "delta": d}) {
+					return false
+				}
+			}
+			n++
+			return put("content_block_stop", 0, obj{"index": n - 1})
 		}
-		if !put("content_block_start", 0, obj{"index": 0, "content_block": block}) || !put("ping", 0, obj{}) {
+		words := func(pieces func(func(string) bool)) bool {
+			return block(obj{"type": "text", "text": ""}, obj{"type": "text_delta"}, "text", pieces)
+		}
+		call := func(c Call, id string, pieces func(func(string) bool)) bool {
+			return block(obj{"type": "tool_use", "id": id, "name": c.Tool, "input": obj{}}, obj{"type": "input_json_delta"}, "partial_json", pieces)
+		}
+		if a.tool == "" && !words(a.pieces) || a.step.Say != "" && !words(one(a.step.Say)) || a.tool != "" && !call(Call{Tool: a.tool}, a.id("toolu"), a.pieces) {
 			return
 		}
-		for piece := range a.pieces {
-			delta := obj{"type": "text_delta", "text": piece}
-			if a.tool != "" {
-				delta = obj{"type": "input_json_delta", "partial_json": piece}
-			}
-			if !put("content_block_delta", len(piece), obj{"index": 0, "delta": delta}) {
+		for i, c := range a.step.Also {
+			if !call(c, a.alsoID("toolu", i), one(c.Input)) {
 				return
 			}
 		}
-		_ = put("content_block_stop", 0, obj{"index": 0}) &&
-			put("message_delta", 0, obj{
-				"delta": obj{"stop_reason": a.messagesStop(), "stop_sequence": nil},
-				"usage": obj{"output_tokens": a.step.OutputTokens},
-			}) &&
+		_ = put("message_delta", 0, obj{
+			"delta": obj{"stop_reason": a.messagesStop(), "stop_sequence": nil},
+			"usage": obj{"output_tokens": a.step.OutputTokens},
+		}) &&
 			put("message_stop", 0, obj{})
 	}
 }

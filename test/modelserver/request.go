@@ -3,6 +3,7 @@ package modelserver
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,8 +31,10 @@ type request struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	// strings are all strings of the request.
-	strings string
+	Messages []json.RawMessage `json:"messages"`
+	Input    json.RawMessage   `json:"input"`
+	// strings are all strings of the request, last those of its last message.
+	strings, last string
 }
 
 func parseRequest(wire string, body []byte) (*request, error) {
@@ -46,7 +49,30 @@ func parseRequest(wire string, body []byte) (*request, error) {
 	var b strings.Builder
 	collect(&b, doc)
 	r.strings = b.String()
+	r.last = lastMessage(r.Messages, r.Input)
 	return r, nil
+}
+
+// lastMessage gives the strings of the last message, with the results of tools
+// that stand before it in a row.
+func lastMessage(messages []json.RawMessage, input json.RawMessage) string {
+	if len(messages) == 0 && json.Unmarshal(input, &messages) != nil {
+		return string(input)
+	}
+	var b strings.Builder
+	for i, raw := range slices.Backward(messages) {
+		var head struct{ Role, Type string }
+		var doc any
+		if json.Unmarshal(raw, &head) != nil || json.Unmarshal(raw, &doc) != nil {
+			break
+		}
+		result := head.Role == "tool" || head.Type == "function_call_output"
+		if i < len(messages)-1 && !result {
+			break
+		}
+		collect(&b, doc)
+	}
+	return b.String()
 }
 
 // collect writes all strings of a document, a line each.
@@ -97,6 +123,11 @@ func (s *Step) mismatch(r *request) string {
 	for _, text := range s.Expect {
 		if !strings.Contains(r.strings, text) {
 			return fmt.Sprintf("does not hold %q", text)
+		}
+	}
+	for _, text := range s.Last {
+		if !strings.Contains(r.last, text) {
+			return fmt.Sprintf("does not hold %q in its last message", text)
 		}
 	}
 	for _, text := range s.Lacks {

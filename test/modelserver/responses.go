@@ -1,5 +1,7 @@
 package modelserver
 
+import "maps"
+
 // responsesError is OpenAI's error document; inside a stream its words stand
 // beside the type.
 func responsesError(status int, class, text string) any {
@@ -66,8 +68,9 @@ func responsesStream(a answer) events {
 			number++
 			return yield(event{name, data, weight})
 		}
+		n := 0 // items before
 		at := func(data obj) obj {
-			data["output_index"] = 0
+			data["output_index"] = n
 			if a.tool != "" {
 				data["item_id"] = a.id("fc")
 			} else {
@@ -76,16 +79,33 @@ func responsesStream(a answer) events {
 			return data
 		}
 		if !put("response.created", 0, obj{"response": a.response("in_progress", []any{}, nil)}) ||
-			!put("response.in_progress", 0, obj{"response": a.response("in_progress", []any{}, nil)}) ||
-			!put("response.output_item.added", 0, obj{"output_index": 0, "item": a.responsesItem("in_progress", "")}) {
+			!put("response.in_progress", 0, obj{"response": a.response("in_progress", []any{}, nil)}) {
 			return
 		}
-		kind, done := "response.output_text", "text"
+		output := []any{}
+		done := func(item obj) bool {
+			output = append(output, item)
+			n++
+			return put("response.output_item.done", 0, obj{"output_index": n - 1, "item": item})
+		}
+		if a.step.Say != "" {
+			said := a
+			said.tool, said.step = "", &Step{Body: a.step.Say}
+			item := said.responsesItem("completed", a.step.Say)
+			if !put("response.output_item.added", 0, obj{"output_index": n, "item": said.responsesItem("in_progress", "")}) ||
+				!put("response.output_text.delta", len(a.step.Say), obj{"output_index": n, "item_id": a.id("msg"), "content_index": 0, "delta": a.step.Say}) || !done(item) {
+				return
+			}
+		}
+		if !put("response.output_item.added", 0, obj{"output_index": n, "item": a.responsesItem("in_progress", "")}) {
+			return
+		}
+		kind, whole := "response.output_text", "text"
 		switch {
 		case a.tool != "":
-			kind, done = "response.function_call_arguments", "arguments"
+			kind, whole = "response.function_call_arguments", "arguments"
 		case a.step.Stop == "refusal":
-			kind, done = "response.refusal", "refusal"
+			kind, whole = "response.refusal", "refusal"
 		}
 		if a.tool == "" && !put("response.content_part.added", 0, at(obj{"part": a.responsesPart("")})) {
 			return
@@ -95,14 +115,24 @@ func responsesStream(a answer) events {
 				return
 			}
 		}
-		if !put(kind+".done", 0, at(obj{done: a.step.Body})) {
+		if !put(kind+".done", 0, at(obj{whole: a.step.Body})) {
 			return
 		}
 		if a.tool == "" && !put("response.content_part.done", 0, at(obj{"part": a.responsesPart(a.step.Body)})) {
 			return
 		}
-		item := a.responsesItem("completed", a.step.Body)
-		_ = put("response.output_item.done", 0, obj{"output_index": 0, "item": item}) &&
-			put("response."+a.responsesStatus(), 0, obj{"response": a.response(a.responsesStatus(), []any{item}, a.responsesUsage())})
+		if !done(a.responsesItem("completed", a.step.Body)) {
+			return
+		}
+		for i, c := range a.step.Also {
+			item := obj{"type": "function_call", "id": a.alsoID("fc", i), "call_id": a.alsoID("call", i), "name": c.Tool, "arguments": "", "status": "in_progress"}
+			whole := maps.Clone(item)
+			whole["arguments"], whole["status"] = c.Input, "completed"
+			if !put("response.output_item.added", 0, obj{"output_index": n, "item": item}) ||
+				!put("response.function_call_arguments.delta", len(c.Input), obj{"output_index": n, "item_id": item["id"], "delta": c.Input}) || !done(whole) {
+				return
+			}
+		}
+		put("response."+a.responsesStatus(), 0, obj{"response": a.response(a.responsesStatus(), output, a.responsesUsage())})
 	}
 }

@@ -20,6 +20,9 @@ type Scenario struct {
 type Step struct {
 	Name          string
 	Expect, Lacks []string
+	Last          []string
+	Also          []Call
+	Say           string
 	Output, Wire  string
 	Answer        string // text, output, raw or call
 	Call          string
@@ -37,6 +40,9 @@ type Step struct {
 	OutputTokens  int64
 	Times         int
 }
+
+// Call is a further call of an answer.
+type Call struct{ Tool, Input string }
 
 // Parse reads a scenario.
 func Parse(text []byte) (*Scenario, error) {
@@ -109,6 +115,8 @@ func parseStep(name, text string) (Step, error) {
 		return s, fmt.Errorf("fail needs cut")
 	case s.Endless && s.Body == "":
 		return s, fmt.Errorf("endless needs a body to repeat")
+	case (len(s.Also) > 0 || s.Say != "") && s.Answer != "call":
+		return s, fmt.Errorf("also and say need call")
 	case s.Answer == "call" && s.Call == "":
 		return s, fmt.Errorf("answer: call needs call: TOOL")
 	}
@@ -120,6 +128,13 @@ func (s *Step) set(key, value string) error {
 	switch key {
 	case "expect":
 		s.Expect = append(s.Expect, value)
+	case "last":
+		s.Last = append(s.Last, value)
+	case "also":
+		name, input, _ := strings.Cut(value, " ")
+		s.Also = append(s.Also, Call{name, input})
+	case "say":
+		s.Say = value
 	case "lacks":
 		s.Lacks = append(s.Lacks, value)
 	case "output":

@@ -66,6 +66,14 @@ func (a answer) pieces(yield func(string) bool) {
 
 func (a answer) id(prefix string) string { return fmt.Sprintf("%s_scripted%d", prefix, a.n) }
 
+// alsoID is that of the ith further call.
+func (a answer) alsoID(prefix string, i int) string { return fmt.Sprintf("%s_%d", a.id(prefix), i+2) }
+
+// one gives a text in one piece.
+func one(s string) func(func(string) bool) {
+	return func(yield func(string) bool) { yield(s) }
+}
+
 // playStream sends an answer as server-sent events.
 func playStream(w http.ResponseWriter, r *http.Request, on wire, a answer) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")

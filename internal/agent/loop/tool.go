@@ -29,6 +29,9 @@ type Result struct {
 	Short string
 	// OutputBytes counts what was printed, before anything was cut.
 	OutputBytes int64
+	// Waiting says that it only waited for something that goes on: the same call
+	// with the same answer again is no loop.
+	Waiting bool
 	// Finish is set by the tool with which a model says that it is done.
 	Finish *Finish
 }

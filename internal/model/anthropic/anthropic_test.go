@@ -71,7 +71,7 @@ func TestRequest(t *testing.T) {
 				{ID: "a", Name: "read", Input: json.RawMessage(`{"p":1}`)}, {ID: "b", Name: "read", Input: json.RawMessage(`{"p":`)}, {ID: "c", Name: "read"},
 			}},
 			{Role: model.RoleTool, CallID: "a", Text: "one"},
-			{Role: model.RoleTool, CallID: "b", Text: "two"},
+			{Role: model.RoleTool, CallID: "b", Text: "two", Failed: true},
 			{Role: model.RoleTool, CallID: "c", Text: "three"},
 			{Role: model.RoleUser, Text: "on"},
 		},
@@ -106,7 +106,7 @@ func TestRequest(t *testing.T) {
 			{"name": "Number", "description": "Takes your answer, the Number.", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
 		],
 		"messages": [
-			{"role": "user", "content": [{"type": "text", "text": "go"}]},
+			{"role": "user", "content": [{"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}]},
 			{"role": "assistant", "content": [
 				{"type": "tool_use", "id": "a", "name": "read", "input": {"p": 1}},
 				{"type": "tool_use", "id": "b", "name": "read", "input": {"malformed": "{\"p\":"}},
@@ -114,7 +114,7 @@ func TestRequest(t *testing.T) {
 			]},
 			{"role": "user", "content": [
 				{"type": "tool_result", "tool_use_id": "a", "is_error": false, "content": [{"type": "text", "text": "one"}]},
-				{"type": "tool_result", "tool_use_id": "b", "is_error": false, "content": [{"type": "text", "text": "two"}]},
+				{"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": [{"type": "text", "text": "two"}]},
 				{"type": "tool_result", "tool_use_id": "c", "is_error": false, "content": [{"type": "text", "text": "three"}]},
 				{"type": "text", "text": "on", "cache_control": {"type": "ephemeral"}}
 			]}

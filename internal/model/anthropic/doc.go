@@ -5,7 +5,7 @@
 // that name; the choice is left to the model, since current models refuse a
 // forced one, so an answer in plain text is taken as well: whoever asked parses
 // it. The system text and the tools are marked for the prompt cache; in a
-// conversation its last message is, too.
+// conversation, and where tools are offered, the last two turns of the user are, too.
 //
 // The package must not know roles, sandboxes or tasks, reads no environment and
 // tries nothing twice. A [Model] is read-only after New and safe for several

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
@@ -56,7 +57,32 @@ func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
 		p.Tools[len(p.Tools)-1].OfTool.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
 	p.Messages = messages(req.Messages)
+	// A conversation goes on: what was said so far is read from the cache by the
+	// next call. A first question may be the only one and is not worth it, unless
+	// there are tools: then an answer calls one.
+	if n := len(p.Messages); n > 1 || len(req.Tools) > 0 {
+		keepTurns(p.Messages)
+	}
 	return p, nil
+}
+
+// keepTurns marks the last two turns of the user, results of tools among them, for
+// the cache. The later mark is what the next call reads; the earlier one finds
+// what the call before has kept, however many blocks lie between, which a search
+// back from a single mark does not.
+func keepTurns(all []sdk.MessageParam) {
+	marks := 0
+	for _, m := range slices.Backward(all) {
+		if m.Role != sdk.MessageParamRoleUser || len(m.Content) == 0 {
+			continue
+		}
+		if cache := m.Content[len(m.Content)-1].GetCacheControl(); cache != nil {
+			*cache = sdk.NewCacheControlEphemeralParam()
+		}
+		if marks++; marks == 2 {
+			return
+		}
+	}
 }
 
 // messages turns turns into the API's messages. What comes from the user and
@@ -73,7 +99,7 @@ func messages(turns []model.Message) []sdk.MessageParam {
 	for _, t := range turns {
 		switch t.Role {
 		case model.RoleTool:
-			add(sdk.MessageParamRoleUser, sdk.NewToolResultBlock(t.CallID, t.Text, false))
+			add(sdk.MessageParamRoleUser, sdk.NewToolResultBlock(t.CallID, filled(t.Text), t.Failed))
 		case model.RoleAssistant:
 			var blocks []sdk.ContentBlockParamUnion
 			if t.Text != "" || len(t.Calls) == 0 {
@@ -85,15 +111,6 @@ func messages(turns []model.Message) []sdk.MessageParam {
 			add(sdk.MessageParamRoleAssistant, blocks...)
 		default:
 			add(sdk.MessageParamRoleUser, sdk.NewTextBlock(filled(t.Text)))
-		}
-	}
-	// A conversation goes on: what was said so far is read from the cache by the
-	// next call. A first question may be the only one and is not worth it.
-	if n := len(out); n > 1 {
-		if block := out[n-1].Content; len(block) > 0 {
-			if cache := block[len(block)-1].GetCacheControl(); cache != nil {
-				*cache = sdk.NewCacheControlEphemeralParam()
-			}
 		}
 	}
 	return out

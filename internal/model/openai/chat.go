@@ -65,7 +65,7 @@ func (m *Model) chatParams(req model.Request) (sdk.ChatCompletionNewParams, erro
 	for _, t := range req.Messages {
 		switch t.Role {
 		case model.RoleTool:
-			p.Messages = append(p.Messages, sdk.ToolMessage(t.Text, t.CallID))
+			p.Messages = append(p.Messages, sdk.ToolMessage(result(t), t.CallID))
 		case model.RoleAssistant:
 			msg := &sdk.ChatCompletionAssistantMessageParam{}
 			if t.Text != "" || len(t.Calls) == 0 {

@@ -152,6 +152,15 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	return resp, a.problem()
 }
 
+// result is what a tool said. The APIs know no mark for a call that failed, so the
+// text says it.
+func result(t model.Message) string {
+	if t.Failed {
+		return "The call failed.\n" + t.Text
+	}
+	return t.Text
+}
+
 func (m *Model) maxTokens(req model.Request) int64 {
 	if req.MaxTokens > 0 {
 		return int64(req.MaxTokens)

@@ -62,7 +62,7 @@ var conversation = model.Request{
 	Messages: []model.Message{
 		{Role: model.RoleUser, Text: "go"},
 		{Role: model.RoleAssistant, Text: "I read", Calls: []model.Call{{ID: "a", Name: "read", Input: json.RawMessage(`{"p":`)}}},
-		{Role: model.RoleTool, CallID: "a", Text: "one"},
+		{Role: model.RoleTool, CallID: "a", Text: "one", Failed: true},
 		{Role: model.RoleUser, Text: "on"},
 	},
 }
@@ -73,7 +73,7 @@ const chatRequest = `{
 		{"role": "system", "content": "Be brief."},
 		{"role": "user", "content": "go"},
 		{"role": "assistant", "content": "I read", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{\"p\":"}}]},
-		{"role": "tool", "tool_call_id": "a", "content": "one"},
+		{"role": "tool", "tool_call_id": "a", "content": "The call failed.\none"},
 		{"role": "user", "content": "on"}
 	],
 	"tools": [{"type": "function", "function": {"name": "read", "description": "reads", "parameters": {"type": "object"}}}],
@@ -86,7 +86,7 @@ const responsesRequest = `{
 		{"role": "user", "content": "go"},
 		{"role": "assistant", "content": "I read"},
 		{"type": "function_call", "call_id": "a", "name": "read", "arguments": "{\"p\":"},
-		{"type": "function_call_output", "call_id": "a", "output": "one"},
+		{"type": "function_call_output", "call_id": "a", "output": "The call failed.\none"},
 		{"role": "user", "content": "on"}
 	],
 	"tools": [{"type": "function", "name": "read", "description": "reads", "strict": false, "parameters": {"type": "object"}}],

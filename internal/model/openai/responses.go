@@ -83,7 +83,7 @@ func (m *Model) responsesParams(req model.Request) (responses.ResponseNewParams,
 	for _, t := range req.Messages {
 		switch t.Role {
 		case model.RoleTool:
-			out := responses.ResponseInputItemParamOfFunctionCallOutput(t.Text)
+			out := responses.ResponseInputItemParamOfFunctionCallOutput(result(t))
 			out.OfFunctionCallOutput.CallID = sdk.String(t.CallID)
 			items = append(items, out)
 		case model.RoleAssistant:

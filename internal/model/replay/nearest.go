@@ -106,6 +106,9 @@ func flat(m message) string {
 	if m.CallID != "" {
 		fmt.Fprintf(&b, " (%s)", m.CallID)
 	}
+	if m.Failed {
+		b.WriteString(" failed")
+	}
 	return b.String()
 }
 

@@ -59,6 +59,7 @@ type message struct {
 	Text   string     `json:"text,omitempty"`
 	Calls  []call     `json:"calls,omitempty"`
 	CallID string     `json:"callId,omitempty"`
+	Failed bool       `json:"failed,omitempty"`
 }
 
 type call struct {
@@ -118,7 +119,7 @@ func wireRequest(r model.Request) request {
 }
 
 func wireMessage(m model.Message) message {
-	w := message{Role: m.Role, Text: m.Text, CallID: m.CallID}
+	w := message{Role: m.Role, Text: m.Text, CallID: m.CallID, Failed: m.Failed}
 	for _, c := range m.Calls {
 		w.Calls = append(w.Calls, wireCall(c))
 	}
@@ -135,7 +136,7 @@ func wireError(err error) *failure {
 }
 
 func (m message) model() model.Message {
-	out := model.Message{Role: m.Role, Text: m.Text, CallID: m.CallID}
+	out := model.Message{Role: m.Role, Text: m.Text, CallID: m.CallID, Failed: m.Failed}
 	for _, c := range m.Calls {
 		out.Calls = append(out.Calls, c.model())
 	}

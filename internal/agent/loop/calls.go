@@ -1,0 +1,133 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/model"
+)
+
+const (
+	// maxInput is the longest input of a call that is run, in bytes.
+	maxInput = 512 << 10
+	// keptInput is what the history keeps of an input that is too long, or no JSON.
+	keptInput = 2 << 10
+	maxName   = 64
+	maxID     = 64
+)
+
+// offered is a tool and what its input must be.
+type offered struct {
+	tool   Tool
+	schema *schema
+	// fields is the schema in a line, for a model that got it wrong.
+	fields string
+}
+
+func offer(t Tool, spec model.Tool) (*offered, error) {
+	s, err := parseSchema(spec.Input)
+	if err != nil || s.Type != "object" {
+		return nil, api.Errorf(api.KindInternal, "the schema of the tool %q is none of an object", spec.Name)
+	}
+	if !wordy(spec.Name, maxName) {
+		return nil, api.Errorf(api.KindInternal, "%q is no name of a tool", spec.Name)
+	}
+	return &offered{tool: t, schema: s, fields: s.fields()}, nil
+}
+
+// named copies calls into a form that every vendor takes back: with an identifier
+// of its own for each, a name that may be one, and an input of bounded length.
+func (l *Loop) named(calls []model.Call) []model.Call {
+	var out []model.Call
+	for i, c := range calls {
+		if !wordy(c.ID, maxID) || l.ids[c.ID] {
+			for n := 0; ; n++ {
+				if c.ID = fmt.Sprintf("call_%d_%d_%d", l.steps, i+1, n); !l.ids[c.ID] {
+					break
+				}
+			}
+		}
+		l.ids[c.ID] = true
+		if !wordy(c.Name, maxName) {
+			c.Name = "unknown_tool"
+		}
+		if len(strings.TrimSpace(string(c.Input))) == 0 {
+			c.Input = json.RawMessage("{}")
+		}
+		switch n := len(c.Input); {
+		case n > maxInput:
+			c.Input = mustJSON(map[string]string{tooLong: fmt.Sprintf("%d bytes were left out", n)})
+		case n > keptInput && !json.Valid(c.Input):
+			// What is left must not be JSON by chance: it would be run.
+			c.Input = json.RawMessage(clip(string(c.Input), keptInput) + "[...cut")
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// tooLong is the one field of an input in place of one that was too long.
+const tooLong = "too_long"
+
+// wordy says whether s is made of letters, digits, - and _ alone, and is neither
+// empty nor long.
+func wordy(s string, most int) bool {
+	return s != "" && len(s) <= most && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) < 0
+}
+
+// check finds the tool of a call, or says what is wrong with the call in words
+// that the model can learn from.
+func (l *Loop) check(c model.Call) (Tool, string) {
+	o := l.tools[c.Name]
+	if o == nil {
+		names := make([]string, 0, len(l.specs))
+		for _, s := range l.specs {
+			names = append(names, s.Name)
+		}
+		if near := nearest(c.Name, names); near != "" {
+			return nil, fmt.Sprintf("There is no tool %q. Did you mean %s? Its fields: %s.", c.Name, near, l.tools[near].fields)
+		}
+		return nil, fmt.Sprintf("There is no tool %q. The tools are: %s.", c.Name, strings.Join(names, ", "))
+	}
+	var why string
+	var v any
+	switch err := strictJSON(c.Input, &v); {
+	case err != nil:
+		why = fmt.Sprintf("The input is not JSON: %v. Nothing was run.", err)
+	default:
+		if m, ok := v.(map[string]any); ok && len(m) == 1 && m[tooLong] != nil {
+			why = fmt.Sprintf("The input was too long and was left out: at most %d bytes are read. Use several smaller calls.", maxInput)
+		} else if wrong := o.schema.check("", v); wrong != "" {
+			why = fmt.Sprintf("The input is wrong: %s. Nothing was run.", wrong)
+		}
+	}
+	if why == "" {
+		return o.tool, ""
+	}
+	return nil, why + " The fields of " + c.Name + ": " + o.fields + "."
+}
+
+// nearest finds the name that was probably meant, or "".
+func nearest(name string, names []string) string {
+	low := strings.ToLower(name)
+	i := slices.IndexFunc(names, func(n string) bool {
+		return strings.EqualFold(n, name) || len(low) > 3 && (strings.Contains(n, low) || strings.Contains(low, strings.ToLower(n)))
+	})
+	if i < 0 {
+		return ""
+	}
+	return names[i]
+}
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of strings
+	}
+	return b
+}

@@ -1,0 +1,215 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/model"
+)
+
+const (
+	// Above full of the window the history is shortened, to less than roomy of it:
+	// a large step, because each one empties the model's cache.
+	full  = 0.75
+	roomy = 0.5
+	// fits is the part of the window that a request may fill.
+	fits = 0.95
+	// keptTurns is how many of the last answers stay as they are, with the results
+	// of their calls.
+	keptTurns = 4
+	// maxSummary is the most of a summary that is kept, in bytes, and
+	// summaryTokens what the model may write for one, at most an eighth of the
+	// window.
+	maxSummary    = 24 << 10
+	summaryTokens = 4096
+)
+
+const summarize = `[Notice] The history is nearly too long to go on with. Everything between the request and your last few answers will now be replaced by a summary that you write. Answer with that summary alone, as text, without any call. Say precisely: what was asked and what of it is done; which files were changed and how; what you learned about the repository (paths, names, how tests are run); which commands failed and why; what was tried and did not work; what is to be done next. At most 1,500 words.`
+
+// compact shortens the history when it nears the model's window.
+func (r *run) compact() {
+	before := r.estimate()
+	window := float64(r.cfg.Window)
+	if float64(before) < full*window || before < r.size.again {
+		return
+	}
+	tail := r.lastTurns(keptTurns)
+	short := r.cutResults(r.history[:tail])
+	how := "cut"
+	// Guesses are compared with guesses, and what the model counted with its own.
+	scale := float64(before) / float64(max(1, r.prefix()+guess(r.history)))
+	size := func(h []model.Message) int64 { return int64(scale * float64(r.prefix()+guess(h))) }
+	next := append(short, r.history[tail:]...)
+	text := ""
+	if float64(size(next)) > roomy*window && tail > 1 {
+		text, how = r.summary(next, before, size)
+		if r.ended() {
+			return
+		}
+		next = append([]model.Message{r.history[0], {Role: model.RoleUser, Text: text}}, r.history[tail:]...)
+	}
+	// Where the last turns alone are too much, their results are cut as well.
+	for most := 8 << 10; float64(size(next)) > full*window && most >= 256; most /= 2 {
+		next = trim(next, most)
+	}
+	after := size(next)
+	if after > before*9/10 {
+		r.size.again = before + r.cfg.Window/10 // there is nothing to gain
+		return
+	}
+	r.replace(next, before, after, how, text)
+}
+
+// replace puts a shorter history in the place of the one that was.
+func (r *run) replace(next []model.Message, before, after int64, how, text string) {
+	r.history = next
+	// A history that could not be made much shorter is not tried again at once.
+	r.size = sizes{again: after + r.cfg.Window/10}
+	r.size.tokens, r.size.messages = after, len(next)
+	r.note(Entry{Kind: KindCompact, Text: text, How: how, Before: before, After: after})
+	r.emit(api.EventCompact, api.CompactEvent{Step: r.steps, TokensBefore: before, TokensAfter: after})
+}
+
+// squeeze shortens a history whose request was refused, once: the window may be
+// smaller than was said. It is false where the length cannot have been the reason.
+func (r *run) squeeze(before int64) bool {
+	if r.size.squeezed || float64(before) < roomy*float64(r.cfg.Window) {
+		return false
+	}
+	tail := r.lastTurns(1)
+	next := trim(append(r.cutResults(r.history[:tail]), r.history[tail:]...), 1<<10)
+	after := r.prefix() + guess(next)
+	if after > before*9/10 {
+		return false
+	}
+	r.replace(next, before, after, "cut", "")
+	r.size.squeezed = true
+	return true
+}
+
+// lastTurns is where the last n answers begin, at least 1: the first message
+// always stays.
+func (l *Loop) lastTurns(n int) int {
+	at := len(l.history)
+	for i := len(l.history) - 1; i > 0 && n > 0; i-- {
+		if l.history[i].Role == model.RoleAssistant {
+			at = i
+			n--
+		}
+	}
+	return max(1, at)
+}
+
+// keptResult is the longest result or field of an input that is not cut, in bytes.
+const keptResult = 400
+
+// cutResults copies messages with short references in the place of long results
+// of tools, and of long fields of their inputs. The first message stays.
+func (l *Loop) cutResults(all []model.Message) []model.Message {
+	names := map[string]string{}
+	out := append([]model.Message(nil), all...)
+	for i := range out {
+		m := &out[i]
+		if m.Role == model.RoleAssistant {
+			m.Calls = append([]model.Call(nil), m.Calls...)
+			for j, c := range m.Calls {
+				names[c.ID] = strings.TrimSpace(c.Name + " " + inputShort(c.Input))
+				m.Calls[j].Input = cutInput(c.Input)
+			}
+		}
+		if m.Role == model.RoleTool && len(m.Text) > keptResult {
+			m.Text = fmt.Sprintf("[cut to save room: the answer of %s, %d bytes; it began: %s]", names[m.CallID], len(m.Text), short(m.Text))
+		}
+	}
+	return out
+}
+
+// cutInput shortens the long fields of an input. It stays an object.
+func cutInput(raw []byte) []byte {
+	var m map[string]any
+	if len(raw) <= keptResult || strictJSON(raw, &m) != nil {
+		return raw
+	}
+	for k, v := range m {
+		switch s := v.(type) {
+		case string:
+			if len(s) > keptResult {
+				m[k] = fmt.Sprintf("[cut to save room: %d bytes]", len(s))
+			}
+		case map[string]any, []any:
+			if n := len(mustText(s)); n > keptResult {
+				m[k] = fmt.Sprintf("[cut to save room: %d bytes]", n)
+			}
+		}
+	}
+	return mustText(m)
+}
+
+// trim bounds every result of a tool, and after that every other text but the
+// first message's.
+func trim(all []model.Message, most int) []model.Message {
+	out := append([]model.Message(nil), all...)
+	for i := range out {
+		switch m := &out[i]; {
+		case m.Role == model.RoleTool:
+			m.Text = ends(m.Text, most)
+		case i > 0:
+			m.Text = ends(m.Text, 2*most)
+		}
+	}
+	return out
+}
+
+// summary gives the text that takes the place of the middle: what the model writes
+// about it, or a list of what was called where it writes nothing usable.
+func (r *run) summary(short []model.Message, before int64, size func([]model.Message) int64) (text, how string) {
+	// The history as it is was read into the model's cache; where it is too long
+	// for one more question, the one with the cut results is asked about.
+	ask := r.history
+	room := min(summaryTokens, r.cfg.Window/8)
+	limit := fits*float64(r.cfg.Window) - float64(room)
+	if float64(before) > limit {
+		ask = short
+	}
+	if float64(size(ask)) <= limit {
+		req := r.request(append(ask[:len(ask):len(ask)], model.Message{Role: model.RoleUser, Text: summarize}))
+		req.MaxTokens = int(room)
+		resp, _, err := r.call(req)
+		if err != nil && r.gone() {
+			return "", ""
+		}
+		if s := strings.TrimSpace(resp.Message.Text); err == nil && len(resp.Message.Calls) == 0 && len(s) > 40 {
+			return "[Summary of the work so far, which you wrote yourself; the messages that it is about were left out.]\n" + ends(s, min(maxSummary, int(room)*bytesPerToken)), "summary"
+		}
+	}
+	return r.digest(), "list"
+}
+
+// digest lists what was called in the middle, for want of a summary.
+func (r *run) digest() string {
+	var lines []string
+	failed := map[string]bool{}
+	middle := r.history[1:r.lastTurns(keptTurns)]
+	for _, m := range middle {
+		failed[m.CallID] = failed[m.CallID] || m.Role == model.RoleTool && m.Failed
+	}
+	for _, m := range middle {
+		for _, c := range m.Calls {
+			line := "- " + c.Name + " " + inputShort(c.Input)
+			if failed[c.ID] {
+				line += " (failed)"
+			}
+			lines = append(lines, line)
+		}
+		if m.Role == model.RoleUser && !strings.HasPrefix(m.Text, "[Notice]") {
+			lines = append(lines, "- you were told: "+short(m.Text))
+		}
+	}
+	const most = 100
+	more := ""
+	if n := len(lines) - most; n > 0 {
+		lines, more = lines[n:], fmt.Sprintf("- ... %d earlier ones\n", n)
+	}
+	return ends("[The history was too long and its middle was left out. What was done there, without its answers:]\n"+more+strings.Join(lines, "\n"), min(maxSummary, int(r.cfg.Window/8)*bytesPerToken))
+}

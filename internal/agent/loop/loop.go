@@ -1,0 +1,243 @@
+package loop
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/turn"
+	"hortus.dev/internal/model"
+)
+
+// DefaultWindow is the window of a model that nobody said anything of, in tokens.
+const DefaultWindow = 200_000
+
+// Emitter takes the facts of the work as they happen, in order.
+type Emitter interface {
+	Emit(ctx context.Context, t api.EventType, data any)
+}
+
+// Config is what a loop is made from.
+type Config struct {
+	Model model.Model
+	// Large is the model that the loop moves to when its own gets no further:
+	// it declines, writes calls that cannot be read, or goes in circles. Nil for
+	// none.
+	Large model.Model
+	// System is the standing instruction, the same in every request.
+	System string
+	// Tools are offered in this order in every request. Their names differ.
+	Tools []Tool
+	// Budget bounds all Runs together; a zero field is no bound. The wall clock
+	// runs from New on. Whether a model has a price is known from its first
+	// answer: without one a CostUSD cannot be kept, and the loop stops there.
+	Budget api.Budget
+	// Window is how much the model can read, in tokens; 0 means DefaultWindow.
+	Window int64
+	// Emit must not be nil.
+	Emit Emitter
+	// Transcript takes what [ReadTranscript] reads, one Write for each line. Nil
+	// for none.
+	Transcript io.Writer
+	// Role is who the events of model calls name; empty means "agent".
+	Role string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Report is how a Run ended.
+type Report struct {
+	Stop api.StopReason
+	// Why says more, in a sentence for people. It may be empty.
+	Why string
+	// Steps and Usage are those of this Run.
+	Steps int
+	Usage api.Usage
+	// Text is the last that the model said.
+	Text string
+	// Finish is set with StopFinished.
+	Finish *Finish
+	// Err is set with StopModel, StopSandbox and StopCanceled.
+	Err error
+	// Completed are the calls of this Run that ended, in short forms; Skipped are
+	// those that were asked for and did not run, or not to their end. Both hold
+	// the last 200.
+	Completed, Skipped []string
+	// Transcript is why the transcript ends too early; nil where it is whole.
+	Transcript error
+}
+
+// Loop is one history. Its methods are for one goroutine.
+type Loop struct {
+	cfg   Config
+	model model.Model
+	tools map[string]*offered
+	specs []model.Tool
+	bad   error // of the configuration
+	start time.Time
+
+	history []model.Message
+	size    sizes
+	ids     map[string]bool
+	round   int
+	steps   int
+	used    api.Usage
+	output  int64
+	told    map[string]bool // the budgets whose end was announced
+	useless turn.Useless
+	silent  int // answers without a call, in a row
+	repeats repeats
+	script  *script
+	moved   bool // to Large
+}
+
+// New makes a loop without a history. A configuration that cannot work (two tools
+// of a name, a schema that is no object) ends the first Run.
+func New(cfg Config) *Loop {
+	if cfg.Window <= 0 {
+		cfg.Window = DefaultWindow
+	}
+	if cfg.Role == "" {
+		cfg.Role = "agent"
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	l := &Loop{
+		cfg: cfg, model: cfg.Model, tools: map[string]*offered{}, ids: map[string]bool{}, told: map[string]bool{},
+		start: cfg.Now(), script: newScript(cfg.Transcript, cfg.Now),
+	}
+	for _, t := range cfg.Tools {
+		spec := t.Spec()
+		o, err := offer(t, spec)
+		if err == nil && l.tools[spec.Name] != nil {
+			err = api.Errorf(api.KindInternal, "there are two tools %q", spec.Name)
+		}
+		if err != nil && l.bad == nil {
+			l.bad = err
+		}
+		l.tools[spec.Name] = o
+		l.specs = append(l.specs, spec)
+	}
+	return l
+}
+
+// Usage is that of all Runs.
+func (l *Loop) Usage() api.Usage { return l.used }
+
+// Steps counts the answers of all Runs.
+func (l *Loop) Steps() int { return l.steps }
+
+// run is one Run.
+type run struct {
+	*Loop
+	// ctx is the caller's, until the wall clock's budget ends.
+	ctx    context.Context
+	caller context.Context
+	rep    Report
+}
+
+// Run says message to the model and goes on until there is a reason to stop. It
+// always returns a report with a Stop. A later Run goes on with the same history
+// and with what is left of the budgets.
+func (l *Loop) Run(ctx context.Context, message string) Report {
+	l.round++
+	r := &run{Loop: l, ctx: ctx, caller: ctx}
+	if l.cfg.Budget.WallMS > 0 {
+		var cancel context.CancelFunc
+		r.ctx, cancel = context.WithTimeout(ctx, l.wallLeft())
+		defer cancel()
+	}
+	if l.round == 1 {
+		l.note(Entry{Kind: KindSystem, Text: l.cfg.System, Model: l.model.Name()})
+	}
+	l.silent = 0
+	l.say(KindUser, model.Message{Role: model.RoleUser, Text: message})
+	r.work()
+	r.rep.Transcript = l.script.err
+	l.note(Entry{Kind: KindStop, Text: r.rep.Why, Stop: r.rep.Stop, Usage: r.rep.Usage})
+	if r.rep.Transcript == nil {
+		r.rep.Transcript = l.script.err
+	}
+	return r.rep
+}
+
+// work goes on until something sets rep.Stop.
+func (r *run) work() {
+	if r.bad != nil {
+		r.stop(api.StopModel, r.bad, "the loop was set up wrongly: %v", r.bad)
+		return
+	}
+	for !r.ended() && !r.spent(true) {
+		r.announce()
+		if r.compact(); r.ended() || r.spent(true) {
+			return
+		}
+		resp, ok := r.ask()
+		if !ok {
+			if r.ended() {
+				return
+			}
+			continue // the larger model is asked
+		}
+		r.steps++
+		r.rep.Steps++
+		r.take(resp)
+	}
+}
+
+func (r *run) ended() bool { return r.rep.Stop != "" }
+
+// stop ends the Run; the first reason counts.
+func (r *run) stop(why api.StopReason, err error, format string, args ...any) {
+	if r.ended() {
+		return
+	}
+	r.rep.Stop, r.rep.Why = why, plain(format, args...)
+	switch why {
+	case api.StopModel, api.StopSandbox, api.StopCanceled:
+		r.rep.Err = err
+	}
+}
+
+// gone stops where a context ended, and is false where none did.
+func (r *run) gone() bool {
+	switch err := r.caller.Err(); {
+	case err != nil && context.Cause(r.caller) == context.DeadlineExceeded:
+		r.stop(api.StopWall, nil, "the time that was given is over")
+	case err != nil:
+		r.stop(api.StopCanceled, err, "it was stopped")
+	case r.ctx.Err() != nil:
+		r.stop(api.StopWall, nil, "the wall clock's budget of %s is used up", time.Duration(r.cfg.Budget.WallMS)*time.Millisecond)
+	default:
+		return false
+	}
+	return true
+}
+
+// emit tells a fact, also when the context has ended.
+func (r *run) emit(t api.EventType, data any) {
+	r.cfg.Emit.Emit(context.WithoutCancel(r.caller), t, data)
+}
+
+// say adds a message to the history and to the transcript.
+func (l *Loop) say(kind EntryKind, m model.Message) {
+	l.history = append(l.history, m)
+	e := Entry{Kind: kind, Text: m.Text, Failed: m.Failed, CallID: m.CallID}
+	for _, c := range m.Calls {
+		e.Calls = append(e.Calls, EntryCall{ID: c.ID, Name: c.Name, Input: string(c.Input)})
+	}
+	l.note(e)
+}
+
+// note adds an entry to the transcript.
+func (l *Loop) note(e Entry) {
+	e.Round, e.Step = l.round, l.steps
+	l.script.write(e)
+}
+
+// notice tells the model something that is neither a request nor an answer.
+func (l *Loop) notice(text string) {
+	l.say(KindNotice, model.Message{Role: model.RoleUser, Text: "[Notice] " + text})
+}

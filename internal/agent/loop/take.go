@@ -1,0 +1,210 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/model"
+)
+
+const (
+	// maxCalls is the most calls of one answer; what follows is left out.
+	maxCalls = 32
+	// maxResult is the most of a tool's text that the model reads, in bytes. Tools
+	// cut earlier and better.
+	maxResult = 128 << 10
+	// maxList bounds the lists of a report.
+	maxList = 200
+)
+
+const (
+	cutMark = "[Your answer was cut here, being too long. None of its calls was kept.]"
+	cutTold = "Your last answer was too long and was cut, so nothing of it was run. Answer again in smaller pieces: write a long file in several calls, and say less."
+	nudge   = "Your answer had no call, so nothing happens. Go on with the next call, or call finish with a summary if you are done or blocked."
+)
+
+// take follows one answer.
+func (r *run) take(resp model.Response) {
+	msg := model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, maxSaid)}
+	cut := resp.Stop == model.StopLength
+	dropped := 0
+	if calls := resp.Message.Calls; !cut {
+		dropped = max(0, len(calls)-maxCalls)
+		msg.Calls = r.named(calls[:len(calls)-dropped])
+	}
+	if text := strings.TrimSpace(msg.Text); text != "" {
+		r.rep.Text = msg.Text
+		r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps, Text: prose(text)})
+	}
+	if cut {
+		msg.Text = strings.TrimSpace(msg.Text + "\n" + cutMark)
+	}
+	r.history = append(r.history, msg)
+	e := Entry{Kind: KindAssistant, Text: msg.Text, Cut: cut, Usage: resp.Usage, Model: r.model.Name()}
+	for _, c := range msg.Calls {
+		e.Calls = append(e.Calls, EntryCall{ID: c.ID, Name: c.Name, Input: string(c.Input)})
+	}
+	r.note(e)
+	if r.unpriced() {
+		r.refuse(msg.Calls, "the work ended")
+		return
+	}
+	switch {
+	case cut:
+		r.silent = 0
+		r.misread(api.Errorf(api.KindInvalid, "the answer was cut, being too long"), cutTold)
+	case len(msg.Calls) == 0:
+		if r.silent++; r.silent > 1 {
+			r.stop(api.StopEnded, nil, "the model ended its turn twice without calling finish")
+			return
+		}
+		r.notice(nudge)
+	default:
+		r.silent = 0
+		r.calls(msg.Calls, dropped)
+	}
+}
+
+// misread counts an answer of which nothing could be used, and tells the model
+// what was wrong, where it does not know yet.
+func (r *run) misread(err error, tell string) {
+	err = api.Errorf(api.KindInvalid, "%s", short(err.Error()))
+	if tell != "" {
+		r.notice(tell)
+	}
+	if r.useless.Count(r.caller, r.asker(), err) || r.escalate("its calls cannot be read: "+err.Error()) {
+		return
+	}
+	r.stop(api.StopMalformed, nil, "the last answers in a row could not be used: %v", err)
+}
+
+// calls runs the calls of an answer, one after another. Each gets its result,
+// whatever happens.
+func (r *run) calls(calls []model.Call, dropped int) {
+	good := 0
+	var bad error
+	for i, c := range calls {
+		if r.ended() || r.spent(false) {
+			r.refuse(calls[i:], "the work ended")
+			return
+		}
+		tool, why := r.check(c)
+		if why != "" {
+			bad = api.Errorf(api.KindInvalid, "%s: %s", c.Name, why)
+			r.answer(c, Result{Text: why, Failed: true}, 0)
+			continue
+		}
+		good++
+		if !r.use(tool, c) {
+			r.refuse(calls[i+1:], "the work ended")
+			return
+		}
+	}
+	if dropped > 0 {
+		r.notice(fmt.Sprintf("At most %d calls of one answer are run; the other %d were left out.", maxCalls, dropped))
+	}
+	if good > 0 {
+		r.useless.Reset()
+	} else if bad != nil {
+		r.misread(bad, "")
+		return
+	}
+	r.circles()
+}
+
+// use runs one call that was checked. It is false where nothing may follow.
+func (r *run) use(tool Tool, c model.Call) bool {
+	start := r.cfg.Now()
+	res, err := tool.Call(r.ctx, c.Input)
+	took := r.cfg.Now().Sub(start)
+	if res.OutputBytes > 0 {
+		r.output += res.OutputBytes
+	}
+	if err != nil {
+		// It did not come to its own end; what it said is kept all the same.
+		if res.Text == "" {
+			res.Text = "[stopped: " + short(err.Error()) + "]"
+		}
+		res.Failed = true
+		r.answer(c, res, took)
+		r.list(&r.rep.Skipped, c, " (stopped)")
+		if !r.gone() {
+			r.stop(api.StopSandbox, err, "%s: %v", c.Name, err)
+		}
+		return false
+	}
+	r.answer(c, res, took)
+	r.list(&r.rep.Completed, c, "")
+	if res.Finish != nil {
+		r.rep.Finish = res.Finish
+		r.stop(api.StopFinished, nil, "")
+		return false
+	}
+	if !res.Waiting {
+		r.repeats.add(c, res)
+	}
+	return true
+}
+
+// answer puts a result into the history, and tells it.
+func (r *run) answer(c model.Call, res Result, took time.Duration) {
+	text := strings.ToValidUTF8(res.Text, "\uFFFD")
+	if n := len(text) - maxResult; n > 0 {
+		text = ends(text, maxResult)
+	}
+	if strings.TrimSpace(text) == "" {
+		text = "(no output)"
+	}
+	m := model.Message{Role: model.RoleTool, CallID: c.ID, Text: text, Failed: res.Failed}
+	r.history = append(r.history, m)
+	r.note(Entry{Kind: KindTool, Tool: c.Name, CallID: c.ID, Text: text, Failed: res.Failed, MS: took.Milliseconds()})
+	out := res.Short
+	if out == "" {
+		out = text
+	}
+	r.emit(api.EventTool, api.ToolEvent{
+		Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
+		Failed: res.Failed, MS: took.Milliseconds(),
+	})
+}
+
+// refuse answers calls that are not run: a history in which one has no result is
+// taken by no vendor.
+func (r *run) refuse(calls []model.Call, why string) {
+	for _, c := range calls {
+		m := model.Message{Role: model.RoleTool, CallID: c.ID, Text: "[not run: " + why + "]", Failed: true}
+		r.history = append(r.history, m)
+		r.note(Entry{Kind: KindTool, Tool: c.Name, CallID: c.ID, Text: m.Text, Failed: true})
+		r.list(&r.rep.Skipped, c, "")
+	}
+}
+
+// list adds a call to a list of the report.
+func (r *run) list(to *[]string, c model.Call, more string) {
+	line := c.Name
+	if in := inputShort(c.Input); in != "" {
+		line += " " + in
+	}
+	*to = append(*to, line+more)
+	if len(*to) > maxList {
+		*to = (*to)[1:]
+	}
+}
+
+// circles looks for calls that repeat themselves: a warning, the larger model, the
+// end.
+func (r *run) circles() {
+	what := r.repeats.found()
+	switch {
+	case what == "":
+	case !r.repeats.warned:
+		r.repeats.warn()
+		r.notice("You repeat yourself: " + what + ". The same again will give the same. Do something else: read the answer again, look at another file, try another way, or call finish and say what blocks you.")
+	case r.escalate("it goes in circles: " + what):
+		r.notice("The calls so far went in circles: " + what + ". Find another way.")
+	default:
+		r.stop(api.StopLoop, nil, "%s", what)
+	}
+}
