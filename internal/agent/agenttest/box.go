@@ -101,6 +101,13 @@ func (b *Box) command(req api.ExecRequest) *exec.Cmd {
 	return cmd
 }
 
+func start(cmd *exec.Cmd, req api.ExecRequest) error {
+	if info, err := os.Stat(cmd.Dir); err != nil || !info.IsDir() {
+		return api.Errorf(api.KindInvalid, "%s is no directory", req.Dir)
+	}
+	return boxError(req.Args[0], cmd.Start())
+}
+
 // Run implements tool.Box.
 func (b *Box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	cmd := b.command(req)
@@ -114,8 +121,8 @@ func (b *Box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 	}
 	cmd.Stdout, cmd.Stderr = pump("stdout"), pump("stderr")
 	x := api.Exec{ID: api.NewExecID(), Args: req.Args, State: api.ExecRunning}
-	if err := cmd.Start(); err != nil {
-		return x, boxError(req.Args[0], err)
+	if err := start(cmd, req); err != nil {
+		return x, err
 	}
 	limit := context.Background()
 	if req.TimeoutMS > 0 {
@@ -154,8 +161,8 @@ func (b *Box) Start(_ context.Context, req api.ExecRequest) (tool.Job, error) {
 	cmd := b.command(req)
 	j := &job{cmd: cmd, done: make(chan struct{}), x: api.Exec{ID: api.NewExecID(), Args: req.Args, State: api.ExecRunning}}
 	cmd.Stdout, cmd.Stderr = writerFunc(j.write), writerFunc(j.write)
-	if err := cmd.Start(); err != nil {
-		return nil, boxError(req.Args[0], err)
+	if err := start(cmd, req); err != nil {
+		return nil, err
 	}
 	go func() {
 		defer close(j.done)
@@ -206,11 +213,13 @@ func (j *job) Wait(ctx context.Context) error {
 }
 
 func (j *job) Kill(ctx context.Context) error {
+	select {
+	case <-j.done:
+		return nil
+	default:
+	}
 	syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL)
 	return j.Wait(ctx)
 }
 
-func (j *job) Close() {
-	syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL)
-	<-j.done
-}
+func (j *job) Close() { _ = j.Kill(context.Background()) }

@@ -49,7 +49,7 @@ var quietEnv = map[string]string{
 // command wraps a command line so that both streams are one, in the order of the
 // kernel, whichever shell there is.
 func command(line string) []string {
-	const wrap = `exec 2>&1; if command -v bash >/dev/null; then exec bash -c "$1"; else exec sh -c "$1"; fi`
+	const wrap = `exec 2>&1; if command -v bash >/dev/null; then exec bash -c -- "$1"; else exec sh -c -- "$1"; fi`
 	return []string{"sh", "-c", wrap, "sh", line}
 }
 
