@@ -1,7 +1,7 @@
 package tool
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -73,10 +73,7 @@ func sameButSpace(all, want []string) (at []int) {
 		}
 		return at
 	}
-	for _, i := range indexAll(a, w, nearPlaces) {
-		at = append(at, i)
-	}
-	return at
+	return indexAll(a, w, nearPlaces)
 }
 
 // indexAll finds w in a, at most n times, without comparing every pair (Knuth,
@@ -120,8 +117,8 @@ func mostAlike(all, want []string) []int {
 			key = i
 		}
 	}
-	pairs := bigrams(want[key])
-	if len(pairs) == 0 {
+	like := newLikeness(want[key])
+	if like.n == 0 {
 		return nil
 	}
 	type place struct {
@@ -130,17 +127,17 @@ func mostAlike(all, want []string) []int {
 	}
 	var best []place
 	for i, l := range all {
-		score := alike(pairs, bigramCount(want[key]), l)
+		score := like.to(l)
 		if score < nearSame {
 			continue
 		}
 		best = append(best, place{max(i-key, 0), score})
 		if len(best) > 64 {
-			slices.SortStableFunc(best, func(a, b place) int { return compare(b.score, a.score) })
+			slices.SortStableFunc(best, func(a, b place) int { return cmp.Compare(b.score, a.score) })
 			best = best[:nearPlaces]
 		}
 	}
-	slices.SortStableFunc(best, func(a, b place) int { return compare(b.score, a.score) })
+	slices.SortStableFunc(best, func(a, b place) int { return cmp.Compare(b.score, a.score) })
 	var at []int
 	for _, p := range best[:min(len(best), nearPlaces)] {
 		if !slices.Contains(at, p.line) {
@@ -150,66 +147,45 @@ func mostAlike(all, want []string) []int {
 	return at
 }
 
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // short is what of a line is compared.
 func short(l string) string {
 	l = strings.TrimSpace(l)
 	return l[:min(len(l), nearScan)]
 }
 
-func bigramCount(l string) int { return max(len(short(l))-1, 0) }
-
-// bigrams counts the pairs of neighbouring bytes of a line.
-func bigrams(l string) map[[2]byte]int {
-	l = short(l)
-	m := map[[2]byte]int{}
-	for i := 0; i+1 < len(l); i++ {
-		m[[2]byte{l[i], l[i+1]}]++
-	}
-	return m
+// likeness compares one line with many.
+type likeness struct {
+	pairs [1 << 16]int16 // how often each pair of neighbouring bytes stands in it
+	n     int            // how many pairs it has
 }
 
-// alike is Dice's coefficient of two lines' pairs, from 0 to 1.
-func alike(pairs map[[2]byte]int, n int, l string) float64 {
-	m := bigramCount(l)
-	if m == 0 || n == 0 || 2*float64(min(m, n))/float64(m+n) < nearSame {
+func newLikeness(l string) *likeness {
+	l = short(l)
+	k := &likeness{n: max(len(l)-1, 0)}
+	for i := 0; i+1 < len(l); i++ {
+		k.pairs[pair(l, i)]++
+	}
+	return k
+}
+
+func pair(l string, i int) int { return int(l[i])<<8 | int(l[i+1]) }
+
+// to is Dice's coefficient of the pairs of both lines, from 0 to 1.
+func (k *likeness) to(l string) float64 {
+	l = short(l)
+	m := len(l) - 1
+	if m < 1 || 2*float64(min(m, k.n))/float64(m+k.n) < nearSame {
 		return 0 // lengths that far apart cannot be like enough
 	}
-	l = short(l)
-	left := map[[2]byte]int{}
 	common := 0
-	for i := 0; i+1 < len(l); i++ {
-		p := [2]byte{l[i], l[i+1]}
-		if left[p] < pairs[p] {
-			left[p]++
+	for i := range m { // each pair of it counts once
+		if k.pairs[pair(l, i)] > 0 {
 			common++
 		}
+		k.pairs[pair(l, i)]--
 	}
-	return 2 * float64(common) / float64(m+n)
-}
-
-// problem is a syntax error.
-type problem struct {
-	line, column int // from 1; 0 when unknown
-	text         string
-}
-
-func (p *problem) String() string {
-	text := clip(visible(p.text), 200)
-	switch {
-	case p.line <= 0:
-		return text
-	case p.column <= 0:
-		return fmt.Sprintf("line %d: %s", p.line, text)
+	for i := range m {
+		k.pairs[pair(l, i)]++
 	}
-	return fmt.Sprintf("line %d, column %d: %s", p.line, p.column, text)
+	return 2 * float64(common) / float64(m+k.n)
 }
