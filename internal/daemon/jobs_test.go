@@ -106,6 +106,8 @@ func TestToolsInASandbox(t *testing.T) {
 	b.want("shell", input{"command": "x", "cwd": "nope"}, true)
 	b.want("shell", input{"command": "cat"}, false, "[exit code 0]")
 	b.want("shell", input{"command": "kill -SEGV $$"}, true, "[killed: SIGSEGV]")
+	// What a command leaves behind does not hold it.
+	b.want("shell", input{"command": "sleep 1000 & echo left"}, false, "left\n[exit code 0]")
 
 	// What is no file neither hangs nor shows anything of the host.
 	b.want("shell", input{"command": "mkfifo fifo; ln -s /dev/zero zero; ln -s /proc/self/environ environ; ln -s /etc/shadow shadow; ln -s loop loop"}, false)
