@@ -116,8 +116,10 @@ func TestToolsInASandbox(t *testing.T) {
 		b.want("outline", input{"path": name + "/../" + name}, true)
 		b.want("create", input{"path": name, "content": "x"}, true)
 	}
-	if res := b.want("view", input{"path": "environ"}, false); !strings.Contains(res.Text, "is empty") {
-		t.Error(res.Text)
+	// It would be the guest's own. That is another identity's; where a sandbox has
+	// only one, the kernel says that it has no bytes, and so many are read.
+	if res, err := b.call("view", input{"path": "environ"}); err != nil || !strings.Contains(res.Text, "permission denied") && !strings.Contains(res.Text, "is empty") {
+		t.Errorf("%+v, %v", res, err)
 	}
 	b.want("search", input{"pattern": "root"}, false, "No line matches.") // through no link, and not in the fifo
 	b.want("view", input{"path": "../etc/passwd"}, false, "root")         // the sandbox's own
