@@ -27,11 +27,26 @@ type cleaner struct {
 
 // Write takes raw output. It never fails.
 func (c *cleaner) Write(p []byte) (int, error) {
-	for _, b := range p {
-		if c.state != 0 && c.escape(b) {
+	for i := 0; i < len(p); i++ {
+		if c.state != 0 && c.escape(p[i]) {
 			continue
 		}
-		c.plain(b)
+		// What is plain goes at once, but for its last byte, which sees to the
+		// bound: an output may have gigabytes.
+		if c.state == 0 && !c.cr {
+			n := i
+			for most := min(len(p), i+maxLineHeld-len(c.line)-1); n < most && p[n] >= ' ' && p[n] != 0x7f; n++ {
+			}
+			c.line = append(c.line, p[i:n]...)
+			if i = n; i == len(p) {
+				break
+			}
+			if p[i] == 0x1b {
+				c.state, c.taken = 'e', 0
+				continue
+			}
+		}
+		c.plain(p[i])
 	}
 	return len(p), nil
 }
