@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,7 +81,7 @@ func (f *Files) Create() (Output, error) {
 		return nil, err
 	}
 	f.last, f.sizes[n] = n, 0
-	return &fileOutput{files: f, n: n, file: file}, nil
+	return &fileOutput{files: f, n: n, file: file, buf: bufio.NewWriterSize(file, 64<<10)}, nil
 }
 
 // Open implements OutputStore.
@@ -116,6 +118,7 @@ type fileOutput struct {
 	files *Files
 	n     int
 	file  *os.File
+	buf   *bufio.Writer // texts come line by line
 	lost  int64
 }
 
@@ -124,7 +127,7 @@ func (o *fileOutput) Name() string { return outputPrefix + strconv.Itoa(o.n) }
 func (o *fileOutput) Write(p []byte) (int, error) {
 	room := o.files.reserve(o.n, len(p))
 	o.lost += int64(len(p) - room)
-	if _, err := o.file.Write(p[:room]); err != nil {
+	if _, err := o.buf.Write(p[:room]); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -132,7 +135,7 @@ func (o *fileOutput) Write(p []byte) (int, error) {
 
 func (o *fileOutput) Close() error {
 	if o.lost > 0 {
-		fmt.Fprintf(o.file, "\n[%d more bytes were printed and not kept]\n", o.lost)
+		fmt.Fprintf(o.buf, "\n[%d more bytes were printed and not kept]\n", o.lost)
 	}
-	return o.file.Close()
+	return errors.Join(o.buf.Flush(), o.file.Close())
 }
