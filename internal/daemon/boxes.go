@@ -36,6 +36,7 @@ type box struct {
 	manager *sandbox.Manager
 	info    api.Sandbox
 	guest   *envd.Client
+	jobs    sync.WaitGroup // the goroutines of jobs
 
 	closing sync.Mutex
 	closed  bool
@@ -147,6 +148,7 @@ func (b *box) Close(ctx context.Context) (api.Proof, error) {
 	_, proof, err := b.manager.Kill(ctx, b.info.ID)
 	if err == nil {
 		b.closed, b.proof = true, proof
+		b.jobs.Wait() // whose streams have ended with the sandbox
 	}
 	return proof, err
 }

@@ -1,0 +1,296 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+)
+
+const createAbout = `Write a whole new file, with its parent folders. A file that is there is replaced only if you viewed it before; prefer str_replace for changes. Code is checked for syntax errors first and not written when it has one.`
+
+const replaceAbout = `Replace a text in a file with another. old must match exactly, white space and indentation included, and stand in the file once (or give all). Take it from view, without the line numbers. Code is checked for syntax errors first and not written when the change adds one.`
+
+const insertAbout = `Insert whole lines into a file after a line number, 0 for the top. Code is checked for syntax errors first and not written when the change adds one.`
+
+var forceField = field{name: "force", kind: "boolean", doc: "Write it although it has a syntax error."}
+
+func (s *Set) create() *tool {
+	return &tool{name: "create", about: createAbout, run: s.runCreate, input: fields{
+		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
+		{name: "content", kind: "string", need: true, doc: "All of it, at most 2 MiB."}, forceField,
+	}}
+}
+
+func (s *Set) strReplace() *tool {
+	return &tool{name: "str_replace", about: replaceAbout, run: s.runReplace, input: fields{
+		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
+		{name: "old", kind: "string", need: true, doc: "What to replace: some whole lines are best."},
+		{name: "new", kind: "string", need: true, doc: "What to put there; empty to delete."},
+		{name: "all", kind: "boolean", doc: "Replace every match."}, forceField,
+	}}
+}
+
+func (s *Set) insert() *tool {
+	return &tool{name: "insert", about: insertAbout, run: s.runInsert, input: fields{
+		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
+		{name: "line", kind: "integer", need: true, min: 0, max: 1 << 40, doc: "The line after which to insert; 0 for the top."},
+		{name: "text", kind: "string", need: true, doc: "The lines to insert."}, forceField,
+	}}
+}
+
+func (s *Set) runCreate(ctx context.Context, in args) (loop.Result, error) {
+	w, err := s.where(in.str("path"))
+	if err != nil {
+		return loop.Result{}, err
+	}
+	d := document{text: in.str("content")}
+	if rest, ok := strings.CutPrefix(d.text, bom); ok {
+		d = document{rest, true}
+	}
+	if strings.ContainsRune(d.text, 0) {
+		return loop.Result{}, teach("the content holds a NUL character; make binary files with shell")
+	}
+	e := edit{where: w, after: d, force: in.yes("force")}
+	old, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
+	switch api.KindOf(err) {
+	case "", api.KindExhausted: // a large file is a file
+		if !s.seen[w.abs] && (err != nil || len(old) > 0) {
+			return failed("create "+w.say+": exists", "%s exists already and you have not viewed it. View it, and change it with str_replace; or view it and create it again to replace it as a whole.", w.say), nil
+		}
+		if before, why := parseDocument(old); err == nil && why == "" {
+			e.before = &before
+			// What was CR LF and marked stays so.
+			e.after.bom = e.after.bom || before.bom
+			if before.crlf() {
+				e.after.text = toCRLF(e.after.text)
+			}
+		}
+		e.over = true
+	case api.KindNotFound:
+	default:
+		return loop.Result{}, err
+	}
+	return s.write(ctx, e)
+}
+
+// open reads a file that is to be edited.
+func (s *Set) open(ctx context.Context, in args) (e edit, err error) {
+	if e.where, err = s.where(in.str("path")); err != nil {
+		return e, err
+	}
+	b, err := s.cfg.Box.ReadFile(ctx, e.where.abs, maxFile)
+	switch api.KindOf(err) {
+	case "":
+	case api.KindNotFound:
+		return e, api.Errorf(api.KindNotFound, "%s does not exist; find it with find, or make it with create", e.where.say)
+	case api.KindExhausted:
+		return e, api.Errorf(api.KindExhausted, "%s is larger than %d bytes, the most that is edited here; use shell (sed, a script)", e.where.say, maxFile)
+	default:
+		return e, err
+	}
+	d, why := parseDocument(b)
+	if why != "" {
+		return e, teach("%s is %s and cannot be edited here; use shell", e.where.say, why)
+	}
+	e.before, e.after, e.force, e.over = &d, d, in.yes("force"), true
+	return e, nil
+}
+
+func (s *Set) runReplace(ctx context.Context, in args) (loop.Result, error) {
+	e, err := s.open(ctx, in)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	text, old, now := e.before.text, in.str("old"), in.str("new")
+	switch {
+	case old == "":
+		return loop.Result{}, teach("old is empty; use insert to add lines, or create to write the whole file")
+	case old == now:
+		return loop.Result{}, teach("old and new are the same; nothing would change")
+	case strings.ContainsRune(now, 0):
+		return loop.Result{}, teach("new holds a NUL character; a text file has none")
+	}
+	if e.before.crlf() {
+		// Models write LF; the file keeps what it has.
+		old, now = toCRLF(old), toCRLF(now)
+	} else if !strings.Contains(text, old) && strings.Contains(text, toCRLF(old)) {
+		old, now = toCRLF(old), toCRLF(now) // in a part of a mixed file
+	}
+	n := strings.Count(text, old)
+	switch {
+	case n == 0:
+		return failed("edit "+e.where.say+": old not found", "old was not found in %s. %s", e.where.say, near(text, in.str("old"))), nil
+	case n > 1 && !in.yes("all"):
+		return failed("edit "+e.where.say+": old found "+fmt.Sprint(n)+" times", "old stands %d times in %s, at the lines %s. Give more of the lines around the one that you mean, or set all to replace every one.",
+			n, e.where.say, matchLines(text, old)), nil
+	}
+	if grown := len(text) + n*(len(now)-len(old)); grown > maxFile {
+		return loop.Result{}, teach("the file would have %d bytes; the most is %d", grown, maxFile)
+	}
+	e.after.text = strings.ReplaceAll(text, old, now)
+	if n > 1 {
+		e.note = fmt.Sprintf("%d matches were replaced.", n)
+	}
+	return s.write(ctx, e)
+}
+
+// matchLines lists the lines at which old begins, 20 at most.
+func matchLines(text, old string) string {
+	var all []string
+	line, at := 1, 0
+	for {
+		i := strings.Index(text[at:], old)
+		if i < 0 {
+			break
+		}
+		line += strings.Count(text[at:at+i], "\n")
+		if len(all) == 20 {
+			all = append(all, "...")
+			break
+		}
+		all = append(all, fmt.Sprint(line))
+		line += strings.Count(old, "\n")
+		at += i + len(old)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (s *Set) runInsert(ctx context.Context, in args) (loop.Result, error) {
+	e, err := s.open(ctx, in)
+	if err != nil {
+		return loop.Result{}, err
+	}
+	text, add, after := e.before.text, in.str("text"), in.num("line", 0)
+	if add == "" {
+		return loop.Result{}, teach("the text is empty; nothing would change")
+	}
+	if strings.ContainsRune(add, 0) {
+		return loop.Result{}, teach("the text holds a NUL character; a text file has none")
+	}
+	all := lines(text)
+	if after > int64(len(all)) {
+		return loop.Result{}, teach("%s has %d lines; line is %d. Give %d to add at the end", e.where.say, len(all), after, len(all))
+	}
+	at := 0
+	for range after {
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+			at += i + 1
+		} else {
+			at = len(text)
+		}
+	}
+	ending := "\n"
+	if e.before.crlf() {
+		add, ending = toCRLF(add), "\r\n"
+	}
+	switch {
+	case at > 0 && text[at-1] != '\n':
+		// After a last line without a break, whose file stays without one.
+		add = ending + strings.TrimSuffix(add, ending)
+	case !strings.HasSuffix(add, "\n"):
+		add += ending
+	}
+	e.after.text = text[:at] + add + text[at:]
+	return s.write(ctx, e)
+}
+
+// edit is a change that is to be written.
+type edit struct {
+	where  where
+	before *document // nil for a file that was not there, or could not be read
+	after  document
+	over   bool // a file is there
+	force  bool
+	note   string
+}
+
+// around is how many lines are shown around a change.
+const around = 4
+
+// write checks a change and writes it.
+func (s *Set) write(ctx context.Context, e edit) (loop.Result, error) {
+	content := e.after.bytes()
+	if len(content) > maxFile {
+		return loop.Result{}, teach("%s would have %d bytes; the most is %d", e.where.say, len(content), maxFile)
+	}
+	var before string
+	if e.before != nil {
+		before = e.before.text
+		if before == e.after.text && e.before.bom == e.after.bom {
+			return failed("edit "+e.where.say+": no change", "%s has that content already; nothing was written.", e.where.say), nil
+		}
+	}
+	notes, refused, err := s.inspect(ctx, e)
+	if err != nil || refused != nil {
+		return orZero(refused), err
+	}
+	if err := s.cfg.Box.WriteFile(ctx, e.where.abs, content, !e.over && strings.HasPrefix(e.after.text, "#!")); err != nil {
+		return loop.Result{}, err
+	}
+	s.seen[e.where.abs] = true
+	added, removed, first := changed(before, e.after.text)
+	verb := "edited"
+	if !e.over {
+		verb = "created"
+	}
+	short := fmt.Sprintf("%s %s (+%d -%d)", verb, e.where.say, added, removed)
+	text := short + "\n"
+	for _, n := range append([]string{e.note}, notes...) {
+		if n != "" {
+			text += n + "\n"
+		}
+	}
+	if e.before != nil {
+		all := lines(e.after.text)
+		from := max(first-around, 0)
+		part, _ := numbered(all[from:min(first+min(added, 60)+around, len(all))], from+1, maxText/2)
+		text += part
+	}
+	return loop.Result{Text: text, Short: short}, nil
+}
+
+func orZero(r *loop.Result) loop.Result {
+	if r == nil {
+		return loop.Result{}
+	}
+	return *r
+}
+
+// inspect looks for a syntax error that a change adds. A file that was broken
+// before may stay so, or nobody could repair it in steps.
+func (s *Set) inspect(ctx context.Context, e edit) (notes []string, refused *loop.Result, err error) {
+	found, skipped, err := s.check(ctx, e.where, e.after.text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if skipped != "" {
+		return []string{"Its syntax was not checked: " + skipped + "."}, nil, nil
+	}
+	if found == nil {
+		return nil, nil, nil
+	}
+	if e.before != nil {
+		was, _, err := s.check(ctx, e.where, e.before.text)
+		if err != nil {
+			return nil, nil, err
+		}
+		if was != nil {
+			return []string{fmt.Sprintf("It still has a syntax error, as it had before: %s.", found)}, nil, nil
+		}
+	}
+	if e.force {
+		return []string{fmt.Sprintf("Written as you asked although it has a syntax error: %s.", found)}, nil, nil
+	}
+	var shown string
+	if all := lines(e.after.text); found.line > 0 && len(all) > 0 {
+		at := min(found.line, len(all)) - 1
+		from := max(at-around, 0)
+		shown, _ = numbered(all[from:min(at+around+1, len(all))], from+1, maxText/4)
+	}
+	r := failed("edit "+e.where.say+": refused, "+clip(found.String(), 80),
+		"Nothing was written: %s would have a syntax error: %s.\n%sMend it and try again, or set force to write it all the same.", e.where.say, found, shown)
+	return nil, &r, nil
+}

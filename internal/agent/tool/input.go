@@ -1,0 +1,173 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxInput bounds one call's input, in bytes.
+const maxInput = 3 << 20
+
+// field is one argument of a tool.
+type field struct {
+	name string
+	kind string // "string", "integer", "boolean", or "object" of strings
+	doc  string
+	need bool
+	// enum lists the strings that are taken; min and max bound an integer where
+	// max is not 0.
+	enum     []string
+	min, max int64
+}
+
+// fields are all arguments of a tool. The schema and the decoding stand on it.
+type fields []field
+
+func (fs fields) schema() json.RawMessage {
+	type property struct {
+		Type        string   `json:"type"`
+		Description string   `json:"description"`
+		Enum        []string `json:"enum,omitempty"`
+		Minimum     *int64   `json:"minimum,omitempty"`
+		Maximum     *int64   `json:"maximum,omitempty"`
+		Values      any      `json:"additionalProperties,omitempty"`
+	}
+	props, need := map[string]property{}, []string{}
+	for _, f := range fs {
+		p := property{Type: f.kind, Description: f.doc, Enum: f.enum}
+		if f.max != 0 {
+			p.Minimum, p.Maximum = &f.min, &f.max
+		}
+		if f.kind == "object" {
+			p.Values = map[string]string{"type": "string"}
+		}
+		props[f.name] = p
+		if f.need {
+			need = append(need, f.name)
+		}
+	}
+	b, err := json.Marshal(map[string]any{
+		"type": "object", "properties": props, "required": need, "additionalProperties": false,
+	})
+	if err != nil {
+		panic(err) // the fields are constants of this package
+	}
+	return b
+}
+
+// names lists the arguments for a person who got one wrong.
+func (fs fields) names() string {
+	var b strings.Builder
+	for i, f := range fs {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(f.name)
+		if !f.need {
+			b.WriteByte('?')
+		}
+	}
+	return b.String()
+}
+
+// args are decoded arguments: string, int64, bool or map[string]string.
+type args map[string]any
+
+func (a args) str(name string) string              { s, _ := a[name].(string); return s }
+func (a args) has(name string) bool                { _, ok := a[name]; return ok }
+func (a args) yes(name string) bool                { b, _ := a[name].(bool); return b }
+func (a args) pairs(name string) map[string]string { m, _ := a[name].(map[string]string); return m }
+
+func (a args) num(name string, otherwise int64) int64 {
+	if n, ok := a[name].(int64); ok {
+		return n
+	}
+	return otherwise
+}
+
+// decode reads what the model wrote. What is wrong with it is a text for the
+// model. A null counts as absent; an integer or a boolean may come as a string.
+func (fs fields) decode(raw json.RawMessage) (args, string) {
+	if len(raw) > maxInput {
+		return nil, fmt.Sprintf("the input has %d bytes; the most is %d", len(raw), maxInput)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	var m map[string]json.RawMessage
+	if err := dec.Decode(&m); err != nil || m == nil {
+		return nil, fmt.Sprintf("the input is not a JSON object with the arguments %s", fs.names())
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, "the input goes on after its JSON object"
+	}
+	out := args{}
+	for name := range m {
+		if !slices.ContainsFunc(fs, func(f field) bool { return f.name == name }) {
+			return nil, fmt.Sprintf("there is no argument %q; the arguments are %s", clip(name, 60), fs.names())
+		}
+	}
+	for _, f := range fs {
+		v, ok := m[f.name]
+		if !ok || string(v) == "null" {
+			if f.need {
+				return nil, fmt.Sprintf("the argument %q is missing; the arguments are %s", f.name, fs.names())
+			}
+			continue
+		}
+		value, why := f.value(v)
+		if why != "" {
+			return nil, fmt.Sprintf("the argument %q %s", f.name, why)
+		}
+		out[f.name] = value
+	}
+	return out, ""
+}
+
+func (f field) value(v json.RawMessage) (any, string) {
+	var s string
+	isString := json.Unmarshal(v, &s) == nil
+	switch f.kind {
+	case "string":
+		if !isString {
+			return nil, "must be a string"
+		}
+		if f.enum != nil && !slices.Contains(f.enum, s) {
+			return nil, "must be one of " + strings.Join(f.enum, ", ")
+		}
+		return s, ""
+	case "integer":
+		if !isString {
+			s = string(v)
+		}
+		x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if err != nil || x != math.Trunc(x) || math.Abs(x) > 1<<52 {
+			return nil, "must be a whole number"
+		}
+		n := int64(x)
+		if f.max != 0 && (n < f.min || n > f.max) {
+			return nil, fmt.Sprintf("is %d and must be between %d and %d", n, f.min, f.max)
+		}
+		return n, ""
+	case "boolean":
+		if !isString {
+			s = string(v)
+		}
+		switch strings.ToLower(s) {
+		case "true":
+			return true, ""
+		case "false":
+			return false, ""
+		}
+		return nil, "must be true or false"
+	}
+	var pairs map[string]string
+	if json.Unmarshal(v, &pairs) != nil {
+		return nil, "must be an object whose values are strings"
+	}
+	return pairs, ""
+}

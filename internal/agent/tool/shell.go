@@ -1,0 +1,199 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+)
+
+// Bounds of commands.
+const (
+	defaultTimeout = 120  // seconds
+	maxTimeout     = 1800 // seconds
+	// maxCommand is below what the kernel takes as one argument (128 KiB).
+	maxCommand = 100_000
+)
+
+const shellAbout = `Run a command with bash (sh where there is no bash) in the sandbox and read what it prints, stdout and stderr together. The last line says how it ended, for example "[exit code 0]".
+Every call is a new process: cd and exports do not carry over, so use cwd and env or join with &&. There is no terminal and no input; stdin is empty. Long output is cut in the middle and kept whole under a name for view.
+A command that runs longer than timeout_seconds is killed. Use background for servers and for what takes minutes, then the tool job.`
+
+func (s *Set) shell() *tool {
+	return &tool{name: "shell", about: shellAbout, run: s.runShell, input: fields{
+		{name: "command", kind: "string", need: true, doc: "The command line; it may have several lines."},
+		{name: "cwd", kind: "string", doc: "Directory to run in: relative to the workspace, or absolute. The default is the workspace."},
+		{name: "env", kind: "object", doc: "Environment variables to add, as strings."},
+		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "Seconds until it is killed; the default is 120. With background the default is the life of the sandbox."},
+		{name: "background", kind: "boolean", doc: "Start it and return at once with the id of a job."},
+	}}
+}
+
+// quietEnv keeps programs from waiting for a person, and from painting. A test
+// run in a repository may not leave caches that nobody asked for either.
+var quietEnv = map[string]string{
+	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "SYSTEMD_PAGER": "",
+	"TERM": "dumb", "NO_COLOR": "1", "CI": "1",
+	"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "EDITOR": "true", "VISUAL": "true",
+	"DEBIAN_FRONTEND":         "noninteractive",
+	"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8",
+	"PIP_PROGRESS_BAR": "off", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1",
+	"NPM_CONFIG_PROGRESS": "false", "NPM_CONFIG_FUND": "false", "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+}
+
+// command wraps a command line so that both streams are one, in the order of the
+// kernel, whichever shell there is.
+func command(line string) []string {
+	const wrap = `exec 2>&1; if command -v bash >/dev/null; then exec bash -c -- "$1"; else exec sh -c -- "$1"; fi`
+	return []string{"sh", "-c", wrap, "sh", line}
+}
+
+func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
+	line := in.str("command")
+	switch {
+	case strings.TrimSpace(line) == "":
+		return loop.Result{}, teach("the command is empty")
+	case len(line) > maxCommand:
+		return loop.Result{}, teach("the command has %d bytes; the most is %d. Write it to a file with create and run that", len(line), maxCommand)
+	case strings.ContainsRune(line, 0):
+		return loop.Result{}, teach("the command holds a NUL character, which no command can be given")
+	}
+	req := api.ExecRequest{Args: command(line), Env: maps.Clone(quietEnv)}
+	for k, v := range in.pairs("env") {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return loop.Result{}, teach("env holds the name %q: a name may be neither empty nor hold = or NUL, a value no NUL", clip(k, 60))
+		}
+		req.Env[k] = v
+	}
+	if in.has("cwd") {
+		w, err := s.where(in.str("cwd"))
+		if err != nil {
+			return loop.Result{}, err
+		}
+		if w.say != "." {
+			req.Dir = w.abs
+		}
+	}
+	if in.yes("background") {
+		req.TimeoutMS = in.num("timeout_seconds", 0) * 1000
+		return s.startJob(ctx, line, req)
+	}
+	seconds := in.num("timeout_seconds", defaultTimeout)
+	req.TimeoutMS = seconds * 1000
+	out := newCapture(s.cfg.Keep)
+	began := time.Now()
+	x, err := s.cfg.Box.Run(ctx, req, func(_ string, p []byte) error {
+		_, err := out.Write(p)
+		return err
+	})
+	took := time.Since(began)
+	text := out.end()
+	if err != nil {
+		return loop.Result{Text: text, Failed: true, OutputBytes: out.raw}, err
+	}
+	how := exitLine(x, seconds)
+	if text == "" && x.Exit.Code == 0 {
+		text = "(it printed nothing)\n"
+	}
+	if x.Exit.Cause == api.CauseTimeout {
+		text += timeoutAdvice + "\n"
+	}
+	text += how
+	return loop.Result{
+		Text: text, Failed: x.Exit.Code != 0, OutputBytes: out.raw,
+		Short: fmt.Sprintf("$ %s  -> %s, %.1f s", oneLine(line, 80), exitShort(x), took.Seconds()),
+	}, nil
+}
+
+const timeoutAdvice = "It did not end in time and was killed. If it was working, give a larger timeout_seconds; if it serves or watches, start it with background; if it waits for input, give it some with a pipe."
+
+// exitLine says how a command ended, for a model. Seconds is its timeout.
+func exitLine(x api.Exec, seconds int64) string {
+	switch {
+	case x.Exit.Cause == api.CauseTimeout:
+		return fmt.Sprintf("[killed: timeout after %d s]", seconds)
+	case x.Exit.Cause != "":
+		return fmt.Sprintf("[killed: %s]", visible(clip(x.Exit.Cause, 200)))
+	case x.State == api.ExecUnknown:
+		return "[its end was not seen]"
+	case x.Exit.Signal != "":
+		return fmt.Sprintf("[killed: %s]", visible(clip(x.Exit.Signal, 40)))
+	}
+	return fmt.Sprintf("[exit code %d]", x.Exit.Code)
+}
+
+// exitShort says it for people.
+func exitShort(x api.Exec) string {
+	switch {
+	case x.Exit.Cause != "":
+		return visible(clip(x.Exit.Cause, 80))
+	case x.State == api.ExecUnknown:
+		return "end not seen"
+	case x.Exit.Signal != "":
+		return visible(clip(x.Exit.Signal, 40))
+	}
+	return fmt.Sprintf("exit %d", x.Exit.Code)
+}
+
+// oneLine makes a short form of a text.
+func oneLine(s string, max int) string {
+	s = strings.TrimSpace(s)
+	if first, _, more := strings.Cut(s, "\n"); more {
+		s = strings.TrimSpace(first) + " ..."
+	}
+	return clip(visible(s), max)
+}
+
+// Bounds of the scripts that tools run for themselves.
+const (
+	scriptTime = 60 * time.Second
+	scriptMost = 4 << 20 // bytes of stdout that are kept
+)
+
+// script runs a script of ours with sh in a directory of the sandbox.
+func (s *Set) script(ctx context.Context, dir, text string, a ...string) (scriptResult, error) {
+	return s.program(ctx, dir, append([]string{"sh", "-c", text, "sh"}, a...)...)
+}
+
+// scriptResult is what one of them came to. Its output is the sandbox's word.
+type scriptResult struct {
+	out, errs []byte
+	exit      api.Exit
+	cut       bool // out ends at scriptMost
+}
+
+func (s *Set) program(ctx context.Context, dir string, argv ...string) (res scriptResult, err error) {
+	req := api.ExecRequest{Args: argv, Dir: dir, Env: maps.Clone(quietEnv), TimeoutMS: scriptTime.Milliseconds()}
+	req.Env["LC_ALL"] = "C.UTF-8"
+	out, errs := bounded{max: scriptMost}, bounded{max: 64 << 10}
+	x, err := s.cfg.Box.Run(ctx, req, func(stream string, p []byte) error {
+		if stream == "stderr" {
+			_, err := errs.Write(p)
+			return err
+		}
+		_, err := out.Write(p)
+		return err
+	})
+	return scriptResult{out.b, errs.b, x.Exit, out.cut}, err
+}
+
+// bounded keeps the first max bytes.
+type bounded struct {
+	b   []byte
+	max int
+	cut bool
+}
+
+var _ io.Writer = (*bounded)(nil)
+
+func (w *bounded) Write(p []byte) (int, error) {
+	n := min(len(p), w.max-len(w.b))
+	w.b = append(w.b, p[:n]...)
+	w.cut = w.cut || n < len(p)
+	return len(p), nil
+}

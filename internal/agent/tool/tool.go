@@ -1,0 +1,143 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/model"
+)
+
+// Box is the sandbox as the tools see it. Calls come from one goroutine, one at a
+// time; jobs go on beside them.
+type Box interface {
+	// Run runs a command and passes on its output as it comes; p is valid during
+	// the call only. It returns when the command has ended, by itself, by its
+	// timeout or by a limit; an error says that the end was not seen, or that the
+	// command could not be started (KindInvalid, KindNotFound, KindDenied).
+	Run(ctx context.Context, req api.ExecRequest, output func(stream string, p []byte) error) (api.Exec, error)
+	// Start runs a command in the background.
+	Start(ctx context.Context, req api.ExecRequest) (Job, error)
+	// ReadFile reads a regular file. It fails with KindNotFound, with KindInvalid
+	// for what is no regular file, and with KindExhausted above max bytes.
+	ReadFile(ctx context.Context, path string, max int64) ([]byte, error)
+	// WriteFile makes or overwrites a file, with its parent folders. The mode of
+	// a file that is there stays.
+	WriteFile(ctx context.Context, path string, content []byte, executable bool) error
+}
+
+// Job is a command in the background.
+type Job interface {
+	// Output gives at most max bytes of what came after offset, the offset to go
+	// on from, and whether the command has ended and p reaches its last byte. Where
+	// next-len(p) is above offset, what lies between is no longer kept.
+	Output(offset int64, max int) (p []byte, next int64, ended bool)
+	// Exec gives the record as it stands.
+	Exec() api.Exec
+	// Wait waits until the command has ended, or fails with ctx's error.
+	Wait(ctx context.Context) error
+	// Kill ends the command and what is in its process group, and waits for it.
+	Kill(ctx context.Context) error
+	// Close kills the command and frees what is kept of it. It is idempotent.
+	Close()
+}
+
+// Config says what tools work on.
+type Config struct {
+	Box Box
+	// Keep takes whole outputs; nil keeps none, and what is cut is lost.
+	Keep OutputStore
+	// Dir is the workspace inside the sandbox, where relative paths begin; empty
+	// means /workspace.
+	Dir string
+}
+
+// Set is the tools of one agent. It is for one goroutine.
+type Set struct {
+	cfg    Config
+	seen   map[string]bool // files that the model has read or written, by cleaned path
+	jobs   []*job
+	jobNum int
+}
+
+// New makes a set. Close ends it.
+func New(cfg Config) *Set {
+	if cfg.Dir == "" {
+		cfg.Dir = "/workspace"
+	}
+	return &Set{cfg: cfg, seen: map[string]bool{}}
+}
+
+// All lists the tools, always in the same order.
+func (s *Set) All() []loop.Tool {
+	return []loop.Tool{
+		s.shell(), s.job(), s.view(), s.create(), s.strReplace(), s.insert(),
+		s.search(), s.find(), s.outline(), finish(),
+	}
+}
+
+// Close kills what still runs in the background. It is idempotent.
+func (s *Set) Close(context.Context) error {
+	for _, j := range s.jobs {
+		j.Close()
+	}
+	s.jobs = nil
+	return nil
+}
+
+// tool is one tool: its words and what it does.
+type tool struct {
+	name  string
+	about string
+	input fields
+	run   func(ctx context.Context, in args) (loop.Result, error)
+}
+
+// Spec implements loop.Tool.
+func (t *tool) Spec() model.Tool {
+	return model.Tool{Name: t.name, Description: t.about, Input: t.input.schema()}
+}
+
+// Call implements loop.Tool.
+func (t *tool) Call(ctx context.Context, input json.RawMessage) (loop.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return loop.Result{}, err
+	}
+	in, why := t.input.decode(input)
+	if why != "" {
+		return failed(t.name+": "+clip(why, 100), "Nothing was done: %s", why), nil
+	}
+	res, err := t.run(ctx, in)
+	if err == nil {
+		return res, nil
+	}
+	if ctx.Err() != nil {
+		return res, ctx.Err()
+	}
+	if ends(err) {
+		return res, err
+	}
+	text := err.Error()
+	if hint := api.HintOf(err); hint != "" {
+		text += ". " + hint
+	}
+	return failed(t.name+": "+clip(err.Error(), 100), "%s", clip(visible(text), 2000)), nil
+}
+
+// ends says whether no tool can go on after err.
+func ends(err error) bool {
+	switch api.KindOf(err) {
+	case api.KindUnavailable, api.KindTimeout, api.KindCanceled, api.KindConflict, api.KindUnauthenticated:
+		return true
+	}
+	return false
+}
+
+// failed is the answer to what the model can mend.
+func failed(short, format string, a ...any) loop.Result {
+	return loop.Result{Text: fmt.Sprintf(format, a...), Failed: true, Short: visible(short)}
+}
+
+func teach(format string, a ...any) error { return api.Errorf(api.KindInvalid, format, a...) }
