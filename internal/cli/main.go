@@ -34,6 +34,9 @@ type Env struct {
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
+	// Environ is the environment of the programs that are started here; nil is
+	// this process's own.
+	Environ []string
 	// Signals delivers the process's signals instead of os/signal; for tests.
 	Signals <-chan os.Signal
 	// Exit ends the process at once, at a second Ctrl-C.
@@ -71,7 +74,7 @@ type grammar struct {
 	Code       codeCmd       `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
 	Debug      debugCmd      `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
 	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes."`
-	Task       taskCmd       `cmd:"" help:"Look at earlier requests and run them again."`
+	Task       taskCmd       `cmd:"" help:"Work on a repository; look at earlier requests and run them again."`
 	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
 	Bench      benchCmd      `cmd:"" help:"Measure this host."`
