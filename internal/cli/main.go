@@ -55,6 +55,10 @@ type ConnectOptions struct {
 	MustRun bool
 	// Models asks for a daemon with the keys of models that are set here, if any.
 	Models bool
+	// Forges asks for one with the tokens of forges that are set here, if any;
+	// TokenVariables are variables that the configuration names for them.
+	Forges         bool
+	TokenVariables []string
 }
 
 // Connect finds the daemon of a data directory.
@@ -100,6 +104,8 @@ type app struct {
 	parsed  *kong.Context
 	// models says that the daemon must have the keys of models that are set here.
 	models bool
+	// forges says the same of the tokens of forges.
+	forges bool
 }
 
 // exitCode ends a command with a code and without a message.
@@ -182,7 +188,7 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 		if errors.As(err, &e) {
 			return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", e.Hint)}
 		}
-		return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("hortus --help, or hortus COMMAND --help")}
+		return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", usageHint(err))}
 	}
 	a.parsed = k
 	a.startLog()
@@ -214,6 +220,17 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 			return nil, err
 		}
 		opt.Models = a.models
+		if opt.Forges = a.forges; opt.Forges {
+			hosts, err := a.conf.Forges()
+			if err != nil {
+				return nil, err
+			}
+			for _, h := range hosts {
+				if h.TokenEnv != "" {
+					opt.TokenVariables = append(opt.TokenVariables, h.TokenEnv)
+				}
+			}
+		}
 		began := time.Now()
 		c, err := a.connect(ctx, opt)
 		a.log.Debug("daemon", "dataDir", opt.DataDir, "took", time.Since(began), "error", err)

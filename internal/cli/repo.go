@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
 
 	"hortus.dev/api"
 )
@@ -25,8 +28,13 @@ type taskStartCmd struct {
 	Remote  string   `placeholder:"URL|NAME" help:"Where to push to; left out, the checkout's origin or the URL of --repo."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the model, without secrets, for --model replay:FILE."`
 	budgetFlags
-	modelFlag
+	agentFlag
 	boxFlags
+}
+
+// agentFlag names the model of an agent.
+type agentFlag struct {
+	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that works: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE for the answers of a recording, or offline (no network; knows little). NAME,large=NAME names one to move to when it gets stuck."`
 }
 
 // budgetFlags bound the work of an agent, all rounds together.
@@ -51,7 +59,24 @@ func (c *taskStartCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
+	// What is of this machine alone is pushed nowhere and fetched from nowhere.
+	a.forges = req.Repo.Push || !filepath.IsAbs(req.Repo.URL)
 	return a.perform(ctx, req, &outDir{})
+}
+
+// usageHint is what to do about a command line that makes no sense.
+func usageHint(err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		left, missing := strings.HasPrefix(err.Error(), "unexpected argument"), strings.HasPrefix(err.Error(), "expected")
+		switch name := parse.Context.Selected().Path(); {
+		case strings.HasSuffix(name, "task start") && (left || missing):
+			return `put the request into quotes: hortus task --repo . "Fix the failing test"`
+		case strings.HasSuffix(name, "task apply") && left:
+			return "a branch is named with an equals sign: --branch=NAME"
+		}
+	}
+	return "hortus --help, or hortus COMMAND --help"
 }
 
 // request turns the command line into the api's words.
