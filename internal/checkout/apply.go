@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +48,9 @@ type Stat struct {
 // Stat counts the lines that a patch adds and deletes in each file. It needs no
 // checkout.
 func (g *Git) Stat(ctx context.Context, patch []byte) ([]Stat, error) {
-	out, err := g.run(ctx, "", bytes.NewReader(patch), "apply", "--numstat", "-z")
+	// Below a checkout's top level git would leave out what is elsewhere.
+	nowhere := os.TempDir()
+	out, err := g.with("GIT_CEILING_DIRECTORIES="+filepath.Dir(nowhere)).run(ctx, nowhere, bytes.NewReader(patch), "apply", "--numstat", "-z")
 	var no *failed
 	switch {
 	case errors.As(err, &no):

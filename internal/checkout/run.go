@@ -35,6 +35,11 @@ func New(program string, environ []string) *Git {
 	return &Git{program, append(env, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")}
 }
 
+// with is g with one more variable.
+func (g *Git) with(variable string) *Git {
+	return &Git{g.program, append(slices.Clone(g.environ), variable)}
+}
+
 // maxOutput bounds what is kept of a command's output, in bytes; maxTime how long
 // one may take.
 const (
@@ -84,18 +89,22 @@ func (g *Git) run(ctx context.Context, dir string, stdin io.Reader, args ...stri
 	return stdout.String(), nil
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of what is written to it. The buffer is not embedded:
+// its ReadFrom would keep everything.
 type bounded struct {
-	bytes.Buffer
+	buf  bytes.Buffer
 	most int
 	over bool
 }
 
+func (b *bounded) String() string { return b.buf.String() }
+
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := b.most - b.Len(); len(p) > room {
+	keep := p
+	if room := b.most - b.buf.Len(); len(p) > room {
 		b.over = true
-		b.Buffer.Write(p[:max(room, 0)])
-		return len(p), nil
+		keep = p[:max(room, 0)]
 	}
-	return b.Buffer.Write(p)
+	b.buf.Write(keep) // never fails
+	return len(p), nil
 }

@@ -71,6 +71,9 @@ func ParseSource(text string, exists func(string) bool) (Source, error) {
 				WithHint("leave it out and give the token to Hortus by a variable or a file: docs/configuration.md")
 		}
 		out.URL = where
+	case strings.Contains(where, "::") || strings.ContainsAny(where[:strings.IndexByte(where, ':')], " ;|&$`'\""):
+		// git would take what is before two colons for a program to run.
+		return bad("%.100q is no address", where)
 	default:
 		out.URL = where
 	}
