@@ -39,18 +39,19 @@ type agentFlag struct {
 
 // budgetFlags bound the work of an agent, all rounds together.
 type budgetFlags struct {
-	Rounds *int     `env:"HORTUS_ROUNDS" placeholder:"N" help:"How often a failed gate goes back to the agent, 0 to 10 (default 2)."`
-	Steps  *int     `env:"HORTUS_STEPS" placeholder:"N" help:"Answers of the model at most (default 100)."`
-	Tokens *int64   `env:"HORTUS_TOKENS" placeholder:"N" help:"Tokens in and out at most (default 5000000)."`
-	Cost   *float64 `env:"HORTUS_COST" placeholder:"USD" help:"What the model may cost."`
-	Wall   duration `env:"HORTUS_WALL" placeholder:"30m" help:"How long everything may take (default 30m)."`
+	Rounds      *int     `env:"HORTUS_ROUNDS" placeholder:"N" help:"How often a failed gate goes back to the agent, 0 to 10 (default 2)."`
+	Steps       *int     `env:"HORTUS_STEPS" placeholder:"N" help:"Answers of the model at most (default 100)."`
+	Tokens      *int64   `env:"HORTUS_TOKENS" placeholder:"N" help:"Tokens in and out at most (default 5000000)."`
+	Cost        *float64 `env:"HORTUS_COST" placeholder:"USD" help:"What the model may cost."`
+	GateTimeout duration `name:"gate-timeout" placeholder:"10m" help:"How long one run of the gate may take (default 10m)."`
+	Wall        duration `env:"HORTUS_WALL" placeholder:"30m" help:"How long everything may take (default 30m)."`
 }
 
 // Bounds of the files that belong to a request.
 const (
 	maxContextFiles = 8
 	maxContextFile  = 64 << 10
-	maxMutant       = 1 << 20
+	maxMutant       = 256 << 10
 )
 
 // Run has an agent work on a repository.
@@ -100,6 +101,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app) (api.CreateTask, err
 	if req.Repo.Budget, req.Repo.Rounds, err = c.budget(); err != nil {
 		return req, err
 	}
+	req.RunTimeoutMS = c.GateTimeout.ms()
 	if req.Sandbox, err = c.boxFlags.request(); err != nil {
 		return req, err
 	}

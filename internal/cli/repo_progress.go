@@ -108,11 +108,11 @@ func toolLine(t api.ToolEvent) string {
 // but the agent's rounds, which are long.
 func (p *progress) repoStep(s api.RepoStepEvent) {
 	if !s.Done {
-		switch {
-		case s.Step == "agent" && s.Round > 1:
-			p.step("agent", s.Round, yellow, "repairs what the gate found"+tail(": ", s.Detail))
-		case s.Step == "agent":
-			p.step("agent", s.Round, "", "begins"+tail(": ", s.Detail))
+		// The line is worth printing once it says with which model.
+		if s.Step == "agent" && s.Detail != "" && s.Round > 1 {
+			p.step("agent", s.Round, yellow, "repairs what the gate found: "+s.Detail)
+		} else if s.Step == "agent" && s.Detail != "" {
+			p.step("agent", s.Round, "", "begins: "+s.Detail)
 		}
 		p.doing("%s%s", s.Step, tail(": ", s.Detail))
 		return

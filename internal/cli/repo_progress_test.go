@@ -50,6 +50,7 @@ func eventful() *daemon {
 	step(api.RepoStepEvent{Step: "sandbox", Detail: "container (the strongest here)", Done: true, MS: 15})
 	step(api.RepoStepEvent{Step: "gate", Done: true, MS: 3000, Gate: &failed})
 	step(api.RepoStepEvent{Step: "agent", Round: 1})
+	step(api.RepoStepEvent{Step: "agent", Round: 1, Detail: "openai:m"})
 	add(api.EventSay, api.SayEvent{Round: 1, Step: 1, Text: "\n I look" + evil + "\nand more"})
 	add(api.EventTool, api.ToolEvent{Round: 1, Step: 1, Tool: "shell", Input: "go test ./...\necho", Output: "x\n[exit code 0]", MS: 1500})
 	add(api.EventTool, api.ToolEvent{Round: 1, Step: 2, Tool: "str_replace", Input: "main.go" + evil, Output: "no match" + evil, Failed: true, MS: 2})
@@ -57,7 +58,7 @@ func eventful() *daemon {
 	add(api.EventSay, api.SayEvent{Round: 1, Step: 3, Text: "half a sen", Cut: true})
 	step(api.RepoStepEvent{Step: "agent", Round: 1, Detail: "ended its turn", Done: true, MS: 6000})
 	step(api.RepoStepEvent{Step: "gate", Round: 1, Done: true, MS: 3000, Gate: &failed})
-	step(api.RepoStepEvent{Step: "agent", Round: 2, Detail: "the gate failed"})
+	step(api.RepoStepEvent{Step: "agent", Round: 2, Detail: "openai:m"})
 	step(api.RepoStepEvent{Step: "gate", Round: 2, Done: true, MS: 2500, Gate: &passed})
 	step(api.RepoStepEvent{Step: "original tests", Round: 2, Done: true, MS: 100, Gate: &failed})
 	step(api.RepoStepEvent{Step: "mutant", Round: 2, Done: true, MS: 100, Gate: &surviving})
@@ -73,7 +74,7 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] [gate] before any change: failed (exit 2): make EVILtest in 3s
     ok
     FAIL: EVIL
-[task 4f2a] [agent] [round 1] begins
+[task 4f2a] [agent] [round 1] begins: openai:m
 [task 4f2a] [agent] [round 1] says: I lookEVIL
 [task 4f2a] [agent] [round 1] shell go test ./... ... (1.5s)
 [task 4f2a] [agent] [round 1] str_replace main.goEVIL: failed: no matchEVIL
@@ -83,7 +84,7 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] [gate] [round 1] failed (exit 2): make EVILtest in 3s
     ok
     FAIL: EVIL
-[task 4f2a] [agent] [round 2] repairs what the gate found: the gate failed
+[task 4f2a] [agent] [round 2] repairs what the gate found: openai:m
 [task 4f2a] [gate] [round 2] passed: make test in 2.5s
 [task 4f2a] [original tests] [round 2] the gate with the tests as they were failed (exit 2): make EVILtest in 100ms
     ok
@@ -207,7 +208,7 @@ func TestInterruptCancelsTheAgent(t *testing.T) {
 func TestShowRepo(t *testing.T) {
 	d := eventful()
 	d.stored = map[string]string{
-		"transcript":         `{"at":"2026-01-02T03:04:05Z","role":"assistant","step":1,"text":"two\nlines` + `\u001b[31m","calls":[{"name":"shell"}],"ms":12}` + "\n{\"cut",
+		"transcript":         `{"n":7,"at":"2026-01-02T03:04:05.678Z","kind":"assistant","round":1,"step":2,"text":"two\nlines` + `\u001b[31m","calls":[{"id":"c1","name":"shell","input":"{\"a\":\n1}"}],"usage":{"inputTokens":9},"ms":12}` + "\n{\"cut",
 		"gates/2/gate":       "all of it" + evil,
 		"gates/0/before":     "before",
 		"gates/1/mutant":     "m",
@@ -236,7 +237,7 @@ func TestShowRepo(t *testing.T) {
 			t.Errorf("%s: %d, %q, %s", args, code, out, stderr)
 		}
 	}
-	const transcript = "-- 2026-01-02T03:04:05Z assistant 1 ms=12\n   calls:\n     [\n       {\n         \"name\": \"shell\"\n       }\n     ]\n   text:\n     two\n     lines\\x1b[31m\n-- {\"cut\n"
+	const transcript = "-- 7 2026-01-02T03:04:05Z assistant round 1 step 2 ms=12\n     two\n     lines\\x1b[31m\n   shell:\n     {\"a\":\n     1}\n-- {\"cut\n"
 	if code, out, stderr := run(t, connect, "", nil, "task", "show", "4f2a", "--transcript"); code != 0 || out != transcript {
 		t.Errorf("%d, %s\n%s\n%q", code, stderr, out, out)
 	}

@@ -104,7 +104,7 @@ func TestTaskFlags(t *testing.T) {
 		{[]string{"--repo", p.root, "--mr", "--draft", "--target", "dev", "fix it"}, "",
 			api.RepoTask{URL: p.root, Ref: "main", Author: ada, Push: true, MergeRequest: true, Draft: true, Target: "dev", Remote: "https://host/o/r.git"}, "left out"},
 		{[]string{"--repo", p.root, "--push", "--remote", "git@h:o/r", "fix it"}, "", api.RepoTask{URL: p.root, Ref: "main", Author: ada, Push: true, Remote: "git@h:o/r"}, ""},
-		{[]string{"--repo", p.root, "--verify", " make test ", "--context", text, "--mutant", text, "--rounds", "0", "--steps", "7", "--tokens", "8", "--cost", "0.5", "--wall", "2m", "fix it"}, "",
+		{[]string{"--repo", p.root, "--verify", " make test ", "--context", text, "--mutant", text, "--rounds", "0", "--steps", "7", "--tokens", "8", "--cost", "0.5", "--wall", "2m", "--gate-timeout", "90s", "fix it"}, "",
 			api.RepoTask{URL: p.root, Ref: "main", Author: ada, Verify: "make test", Context: []api.Document{{Name: "issue.md", Text: "it fails"}}, Mutant: "it fails",
 				Rounds: -1, Budget: api.Budget{Steps: 7, Tokens: 8, CostUSD: 0.5, WallMS: 120000}}, ""},
 	} {
@@ -115,6 +115,9 @@ func TestTaskFlags(t *testing.T) {
 		}
 		if d.created.Repo == nil || !reflect.DeepEqual(*d.created.Repo, c.want) || d.created.Request != "fix it" {
 			t.Errorf("%v:\nasked %+v %+v\nwant %+v", c.args, d.created, d.created.Repo, c.want)
+		}
+		if ms := d.created.RunTimeoutMS; c.want.Rounds == -1 && ms != 90000 || c.want.Rounds == 0 && ms != 0 {
+			t.Errorf("%v: the gate may take %d ms", c.args, ms)
 		}
 		if strings.Contains(stderr, "secret") {
 			t.Errorf("%v: a password shows: %s", c.args, stderr)

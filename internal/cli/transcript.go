@@ -9,7 +9,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -57,22 +59,38 @@ func showTranscript(w io.Writer, r io.Reader) error {
 	return nil
 }
 
-// entryHead are the fields that an entry's first line begins with, where they are.
-var entryHead = [...]string{"at", "type", "kind", "role", "round", "step", "tool", "name"}
+// entryHead are the fields that an entry's first line begins with, where they are,
+// and entryText what then stands below it without a name. entryHidden are for
+// machines: they are in the lines as they are kept.
+const (
+	entryHead   = "n at type kind role round step tool name"
+	entryText   = "text"
+	entryHidden = "usage callId"
+)
 
 func showEntry(w io.Writer, entry map[string]any) {
 	head := []string{"--"}
-	for _, k := range entryHead {
-		if v, ok := entry[k]; ok {
-			if text := scalar(v); text != "" {
-				head = append(head, clean(text))
-				delete(entry, k)
-			}
+	for k := range strings.FieldsSeq(entryHead) {
+		text := scalar(entry[k])
+		if text == "" {
+			continue
 		}
+		delete(entry, k)
+		switch at, err := time.Parse(time.RFC3339, text); {
+		case k == "round" || k == "step":
+			text = k + " " + text
+		case k == "at" && err == nil:
+			text = at.Format(time.RFC3339)
+		}
+		head = append(head, clean(text))
 	}
-	keys := slices.Sorted(maps.Keys(entry))
+	for k := range strings.FieldsSeq(entryHidden) {
+		delete(entry, k)
+	}
+	text := scalar(entry[entryText])
+	delete(entry, entryText)
 	var below []string
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(entry)) {
 		if text := scalar(entry[k]); text != "" && len(text) <= 60 && !strings.Contains(text, "\n") {
 			head = append(head, clean(k+"="+text))
 		} else if entry[k] != nil && entry[k] != "" {
@@ -80,16 +98,46 @@ func showEntry(w io.Writer, entry map[string]any) {
 		}
 	}
 	fmt.Fprintln(w, strings.Join(head, " "))
+	showText(w, text)
 	for _, k := range below {
+		if calls, ok := entry[k].([]any); ok && k == "calls" {
+			showCalls(w, calls)
+			continue
+		}
 		fmt.Fprintf(w, "   %s:\n", clean(k))
-		text, ok := entry[k].(string)
+		showText(w, textOf(entry[k]))
+	}
+}
+
+// showCalls shows what a model wants to use, each with its input.
+func showCalls(w io.Writer, calls []any) {
+	for _, c := range calls {
+		m, ok := c.(map[string]any)
 		if !ok {
-			b, _ := json.MarshalIndent(entry[k], "", "  ") // it was JSON a moment ago
-			text = string(b)
+			showText(w, textOf(c))
+			continue
 		}
-		for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			fmt.Fprintf(w, "     %s\n", harmless(strings.TrimRight(l, "\r"), maxPatchLine, "\t"))
-		}
+		fmt.Fprintf(w, "   %s:\n", clean(scalar(m["name"])))
+		showText(w, textOf(m["input"]))
+	}
+}
+
+// textOf writes any value for people.
+func textOf(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	b, _ := json.MarshalIndent(v, "", "  ") // it was JSON a moment ago
+	return string(b)
+}
+
+// showText shows lines, each made harmless.
+func showText(w io.Writer, text string) {
+	if text == "" {
+		return
+	}
+	for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		fmt.Fprintf(w, "     %s\n", harmless(strings.TrimRight(l, "\r"), maxPatchLine, "\t"))
 	}
 }
 
@@ -98,8 +146,10 @@ func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
-	case float64, bool:
-		return strings.TrimSuffix(fmt.Sprintf("%v", v), ".0")
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
 	}
 	return ""
 }
