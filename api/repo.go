@@ -24,6 +24,9 @@ type RepoTask struct {
 	// Mutant, when set, is a patch that breaks the repository: the gate
 	// must fail once it is applied, which shows that new tests test something.
 	Mutant string `json:"mutant,omitempty"`
+	// TestsMayChange says that the gate with the original tests is shown but does
+	// not decide.
+	TestsMayChange bool `json:"testsMayChange,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
 	// too. Remote is empty for URL itself.
 	Push         bool   `json:"push,omitempty"`

@@ -235,6 +235,10 @@ func collect(ctx context.Context, dir string, s settings, steps []step) error {
 			}
 		}
 	}
+	// Tests hold the documentation to what they find.
+	if err := os.CopyFS(filepath.Join(dir, "src/docs"), os.DirFS("docs")); err != nil {
+		return err
+	}
 	for from, to := range map[string]string{"bin/hortus": "hortus", "/proc/self/exe": "vm"} {
 		b, err := os.ReadFile(from)
 		if err != nil {

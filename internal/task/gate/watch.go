@@ -1,0 +1,65 @@
+package gate
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// testDirs hold tests and what they read.
+var testDirs = []string{"test", "tests", "__tests__", "__mocks__", "__snapshots__", "testdata", "spec", "specs", "e2e", "fixtures"}
+
+// testNames are single files that are tests, in lower case.
+var testNames = []*regexp.Regexp{
+	regexp.MustCompile(`^test_.*\.py$`), regexp.MustCompile(`_test\.py$`), regexp.MustCompile(`^tests?\.py$`),
+	regexp.MustCompile(`_test\.go$`),
+	regexp.MustCompile(`[._-](test|spec)\.[cm]?[jt]sx?$`), regexp.MustCompile(`^test[.-].*\.?[cm]?[jt]sx?$`),
+	regexp.MustCompile(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
+	regexp.MustCompile(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`),
+}
+
+// rulers decide what a test run does, in lower case. Some are ordinary names of
+// their language that its interpreter loads before anything else.
+var rulers = []string{
+	"conftest.py", "pytest.ini", "tox.ini", "noxfile.py", "setup.cfg", "pyproject.toml", "sitecustomize.py", "usercustomize.py", ".coveragerc",
+	"package.json", ".npmrc", ".babelrc", "tsconfig.json", "makefile", "gnumakefile", "go.work", "go.mod", "cargo.toml", "pom.xml",
+	"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", "gradlew", "phpunit.xml", ".rspec", "rakefile",
+}
+
+// ruling are beginnings of names that rule too.
+var ruling = []string{"jest.config.", "vitest.config.", "vite.config.", "babel.config.", "karma.conf.", "playwright.config.", ".mocharc", ".tap", "ava.config."}
+
+// IsTest says whether a file is a test, or something that tests read. It errs on
+// the side of saying yes: what it names is looked at twice, and nothing more.
+func IsTest(p string) bool {
+	p = strings.ToLower(p)
+	dir, base := path.Split(p)
+	for _, d := range strings.Split(strings.TrimSuffix(dir, "/"), "/") {
+		if slices.Contains(testDirs, d) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(testNames, func(re *regexp.Regexp) bool { return re.MatchString(base) })
+}
+
+// Rules says whether a file has a say in how tests are run.
+func Rules(p string) bool {
+	base := strings.ToLower(path.Base(p))
+	return slices.Contains(rulers, base) || strings.HasSuffix(base, ".pth") ||
+		slices.ContainsFunc(ruling, func(r string) bool { return strings.HasPrefix(base, r) })
+}
+
+// Shadows says whether a new file could be loaded in the place of a module of the
+// standard library that test runners import: Python looks beside the program first.
+func Shadows(p string) bool {
+	first, _, _ := strings.Cut(strings.ToLower(p), "/")
+	return slices.Contains(shadowed, strings.TrimSuffix(first, ".py")) && (first == strings.ToLower(p) || strings.HasSuffix(p, ".py"))
+}
+
+var shadowed = []string{"unittest", "pytest", "_pytest", "pluggy", "os", "sys", "site", "io", "traceback", "importlib", "runpy", "json", "re",
+	"types", "abc", "functools", "collections", "warnings", "argparse", "signal", "time", "fnmatch", "difflib", "pprint", "contextlib", "logging"}
+
+// Watched says whether a change of this file puts the gate's word in doubt: with
+// it as it was before, or without it when it is new, the gate must pass as well.
+func Watched(p string) bool { return IsTest(p) || Rules(p) || Shadows(p) }
