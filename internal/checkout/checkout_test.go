@@ -312,3 +312,33 @@ func TestOutputIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(v), err)
 	}
 }
+
+// TestFindRunsNoStrangersProgram: a checkout that was unpacked from anywhere names
+// programs in its own configuration. The control is git itself, which runs them.
+func TestFindRunsNoStrangersProgram(t *testing.T) {
+	for _, attack := range []string{"core.fsmonitor", "filter.x.clean"} {
+		w := newWorld(t)
+		w.write(".gitattributes", "*.txt filter=x\n")
+		w.commit("attributes")
+		mark := filepath.Join(w.home, "ran")
+		script := filepath.Join(w.home, "script")
+		if err := os.WriteFile(script, []byte("#!/bin/sh\ntouch "+mark+"\ncat\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.run(w.root, "config", attack, script)
+		w.write("a.txt", "changed, and longer\n")
+		tree, err := w.git.Find(t.Context(), w.root)
+		if err != nil || (tree.Dirty < 0) != (attack == "filter.x.clean") {
+			t.Errorf("%s: %+v, %v", attack, tree, err)
+		}
+		if _, err := os.Stat(mark); err == nil {
+			t.Errorf("%s: the program ran", attack)
+		}
+		w.write("a.txt", "changed once more, so that git looks\n")
+		w.run(w.root, "status")
+		w.run(w.root, "diff")
+		if _, err := os.Stat(mark); err != nil {
+			t.Errorf("%s: the control did not run it either: %v", attack, err)
+		}
+	}
+}

@@ -4,7 +4,8 @@
 //
 // It runs the person's git, with the person's configuration, in the person's
 // directory, as the person would: nothing here is for repositories or commands of
-// anybody else. The patch and the bundle that it brings in come from a sandbox and
+// anybody else. Finding a checkout runs no program that its own configuration names
+// (hooks, monitors, filters), since it may have been unpacked from anywhere. The patch and the bundle that it brings in come from a sandbox and
 // are hostile: git refuses paths that leave the working tree, that lead through a
 // link, or into .git, and the rest is asked for so that nothing is half done.
 //

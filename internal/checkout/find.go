@@ -20,7 +20,8 @@ type Tree struct {
 	// Branch is the branch that is checked out; empty where none is.
 	Branch string
 	// Dirty counts the files that differ from Head or are not in it; those that
-	// its own rules ignore do not count.
+	// its own rules ignore do not count. It is below 0 where counting them would run
+	// programs that the checkout's own configuration names.
 	Dirty int
 	// Origin is the address of the remote "origin", as [Git.Remote] gives it;
 	// empty where there is none.
@@ -80,6 +81,17 @@ func (g *Git) optional(ctx context.Context, dir string, args ...string) (string,
 
 // dirty counts the entries of git's own list.
 func (g *Git) dirty(ctx context.Context, root string) (int, error) {
+	// Filters are named by the configuration and chosen by files of the repository.
+	// Those of the person's own configuration are the person's.
+	for _, scope := range []string{"--local", "--worktree"} {
+		filters, err := g.optional(ctx, root, "config", "--includes", scope, "--name-only", "--get-regexp", `^filter\.`)
+		if err != nil {
+			return 0, err
+		}
+		if filters != "" {
+			return -1, nil
+		}
+	}
 	out, err := g.run(ctx, root, nil, "status", "--porcelain=v1", "-z", "--no-renames")
 	var no *failed
 	if errors.As(err, &no) {

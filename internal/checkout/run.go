@@ -60,6 +60,9 @@ func (f *failed) Error() string { return f.said }
 func (g *Git) run(ctx context.Context, dir string, stdin io.Reader, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
+	// A checkout may have been unpacked from anywhere, with a configuration that
+	// names programs: none of them is run.
+	args = append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
 	cmd := exec.CommandContext(ctx, g.program, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = dir, g.environ, stdin
 	cmd.WaitDelay = 5 * time.Second
@@ -78,13 +81,13 @@ func (g *Git) run(ctx context.Context, dir string, stdin io.Reader, args ...stri
 	case errors.As(err, &exit):
 		said := strings.TrimSpace(stderr.String())
 		if said == "" {
-			said = "git " + args[0] + ": " + exit.Error()
+			said = "git " + strings.Join(args[4:], " ") + ": " + exit.Error()
 		}
 		return stdout.String(), &failed{exit.ExitCode(), said}
 	case err != nil:
-		return "", api.Errorf(api.KindUnavailable, "git %s: %w", args[0], err)
+		return "", api.Errorf(api.KindUnavailable, "git %s: %w", args[4], err)
 	case stdout.over:
-		return "", api.Errorf(api.KindExhausted, "git %s printed more than %d bytes", args[0], maxOutput)
+		return "", api.Errorf(api.KindExhausted, "git %s printed more than %d bytes", args[4], maxOutput)
 	}
 	return stdout.String(), nil
 }

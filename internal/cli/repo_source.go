@@ -87,6 +87,8 @@ func (c *taskStartCmd) local(ctx context.Context, a *app, g *checkout.Git, src c
 	}
 	a.note("hortus: repository %s%s, from %s", tree.Root, implied, from)
 	switch {
+	case tree.Dirty < 0:
+		a.note("hortus: only what is committed is part of it; uncommitted changes are not looked for, because the checkout's own configuration has filters, which are programs")
 	case tree.Dirty == 1:
 		a.note("hortus: 1 file with uncommitted changes is not part of it as it is now, only as it was committed")
 	case tree.Dirty > 1:
