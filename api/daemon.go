@@ -28,6 +28,8 @@ type DaemonInfo struct {
 	// Models marks what the daemon took from its environment for hosted models:
 	// equal for equal settings, empty without any.
 	Models string `json:"models,omitempty"`
+	// Forges does the same for the tokens of forges.
+	Forges string `json:"forges,omitempty"`
 	// Settings are what it runs with now.
 	Settings DaemonSettings `json:"settings"`
 }

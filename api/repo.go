@@ -164,6 +164,15 @@ type Gate struct {
 	Isolation   string    `json:"isolation,omitempty"`
 }
 
+// The gates of a round, by the names under which their whole output is read.
+// GateBefore is that of the task, before the first round.
+const (
+	GateBefore   = "before"
+	GateResult   = "gate"
+	GateOriginal = "original"
+	GateMutant   = "mutant"
+)
+
 // FileChange is one changed file.
 type FileChange struct {
 	Path    string `json:"path"`

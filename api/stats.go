@@ -13,16 +13,23 @@ type TaskStats struct {
 	Requests int `json:"requests"`
 	Programs int `json:"programs"`
 	Replays  int `json:"replays"`
+	// Repositories are those of Requests that were about a repository.
+	Repositories int `json:"repositories,omitempty"`
 	// Running counts the requests that are not done, Outcomes those that are.
 	Running  int             `json:"running"`
 	Outcomes map[Outcome]int `json:"outcomes"`
 	// SuccessRate is the share of verified requests, 0 to 1, among all that are
 	// done and were not canceled; 0 where there is none.
 	SuccessRate float64 `json:"successRate"`
-	// AttemptsPerSuccess is the mean number of attempts of a verified request.
+	// AttemptsPerSuccess is the mean number of attempts of a verified request for
+	// a program, RoundsPerSuccess that of rounds of one about a repository.
 	AttemptsPerSuccess float64 `json:"attemptsPerSuccess"`
+	RoundsPerSuccess   float64 `json:"roundsPerSuccess,omitempty"`
+	// Stops counts why agents' last rounds ended.
+	Stops map[StopReason]int `json:"stops,omitempty"`
 	// Phases says where the time went, in the order of the work: plan, code,
-	// create, install, run, debug. Phases that never were are left out.
+	// create, install, run, debug, agent, gate. Phases that never were are left
+	// out.
 	Phases []PhaseTime `json:"phases"`
 	// Failures counts the attempts that failed, the most frequent first.
 	Failures []FailureCount `json:"failures"`
@@ -39,7 +46,7 @@ type TaskStats struct {
 const MaxMissing = 50
 
 // PhaseTime is the time of one phase. Count is how often it was: calls of a
-// model for plan, code and debug, attempts for the others.
+// model for plan, code, debug and agent, runs for gate, attempts for the others.
 type PhaseTime struct {
 	Phase   string `json:"phase"`
 	Count   int    `json:"count"`

@@ -33,6 +33,7 @@ func main() {
 		if opt.MustRun {
 			return client.Unix(filepath.Join(opt.DataDir, "hortus.sock")), nil
 		}
-		return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings, Models: opt.Models})
+		return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings, Models: opt.Models,
+			Forges: opt.Forges, TokenVariables: opt.TokenVariables})
 	}))
 }

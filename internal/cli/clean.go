@@ -13,11 +13,14 @@ const maxLine = 500
 // clean makes a text harmless for a terminal and a log: what could move the
 // cursor, change colours, reorder or hide text is shown as an escape, and so are
 // line breaks. The result is one line of printable characters.
-func clean(s string) string {
+func clean(s string) string { return harmless(s, maxLine, " ") }
+
+// harmless is clean with another bound, in runes, and another text for a tab.
+func harmless(s string, most int, tab string) string {
 	var b strings.Builder
 	n := 0
 	for i := 0; i < len(s); n++ {
-		if n == maxLine {
+		if n == most {
 			b.WriteString("...")
 			break
 		}
@@ -26,7 +29,7 @@ func clean(s string) string {
 		case r == utf8.RuneError && width <= 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case r == '\t':
-			b.WriteByte(' ')
+			b.WriteString(tab)
 		case r == '\n':
 			b.WriteString(`\n`)
 		case r < 0x80 && (r < 0x20 || r == 0x7f):

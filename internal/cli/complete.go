@@ -54,7 +54,14 @@ func (a *app) complete(ctx context.Context, model *kong.Application, words []str
 
 // flags gives the flags that may stand here.
 func (c *completer) flags() (out []*kong.Flag) {
+	nodes := []*kong.Node{}
+	if d := c.node.DefaultCmd; d != nil {
+		nodes = append(nodes, d)
+	}
 	for n := c.node; n != nil; n = n.Parent {
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
 		for _, f := range n.Flags {
 			if !f.Hidden {
 				out = append(out, f)
@@ -110,6 +117,9 @@ func (c *completer) word(w string) {
 				c.node, c.pos = child, 0
 				return
 			}
+		}
+		if c.node.DefaultCmd != nil {
+			c.node = c.node.DefaultCmd
 		}
 		if p := c.positional(); p != nil && p.Passthrough {
 			c.plain = true

@@ -34,6 +34,9 @@ type Env struct {
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
+	// Environ is the environment of the programs that are started here; nil is
+	// this process's own.
+	Environ []string
 	// Signals delivers the process's signals instead of os/signal; for tests.
 	Signals <-chan os.Signal
 	// Exit ends the process at once, at a second Ctrl-C.
@@ -52,6 +55,10 @@ type ConnectOptions struct {
 	MustRun bool
 	// Models asks for a daemon with the keys of models that are set here, if any.
 	Models bool
+	// Forges asks for one with the tokens of forges that are set here, if any;
+	// TokenVariables are variables that the configuration names for them.
+	Forges         bool
+	TokenVariables []string
 }
 
 // Connect finds the daemon of a data directory.
@@ -71,7 +78,7 @@ type grammar struct {
 	Code       codeCmd       `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
 	Debug      debugCmd      `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
 	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes."`
-	Task       taskCmd       `cmd:"" help:"Look at earlier requests and run them again."`
+	Task       taskCmd       `cmd:"" help:"Work on a repository; look at earlier requests and run them again."`
 	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
 	Bench      benchCmd      `cmd:"" help:"Measure this host."`
@@ -97,6 +104,8 @@ type app struct {
 	parsed  *kong.Context
 	// models says that the daemon must have the keys of models that are set here.
 	models bool
+	// forges says the same of the tokens of forges.
+	forges bool
 }
 
 // exitCode ends a command with a code and without a message.
@@ -179,7 +188,7 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 		if errors.As(err, &e) {
 			return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", e.Hint)}
 		}
-		return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("hortus --help, or hortus COMMAND --help")}
+		return &failure{2, api.Errorf(api.KindInvalid, "%s", err).WithHint("%s", usageHint(err))}
 	}
 	a.parsed = k
 	a.startLog()
@@ -211,6 +220,17 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 			return nil, err
 		}
 		opt.Models = a.models
+		if opt.Forges = a.forges; opt.Forges {
+			hosts, err := a.conf.Forges()
+			if err != nil {
+				return nil, err
+			}
+			for _, h := range hosts {
+				if h.TokenEnv != "" {
+					opt.TokenVariables = append(opt.TokenVariables, h.TokenEnv)
+				}
+			}
+		}
 		began := time.Now()
 		c, err := a.connect(ctx, opt)
 		a.log.Debug("daemon", "dataDir", opt.DataDir, "took", time.Since(began), "error", err)

@@ -25,7 +25,8 @@ type daemon struct {
 	stdout   string
 	mu       sync.Mutex
 	created  api.CreateTask
-	canceled chan struct{} // non-nil: events go on after the cancellation
+	canceled chan struct{}     // non-nil: events go on after the cancellation
+	stored   map[string]string // what is kept of a task on a repository, by the end of its path
 }
 
 func event(seq int64, t api.EventType, data any) api.Event {
@@ -53,6 +54,19 @@ func (d *daemon) start(t *testing.T) Connect {
 		reply(w, d.task)
 	})
 	mux.HandleFunc("GET /v1/tasks/{id}/attempts/{n}/stdout", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, d.stdout) })
+	mux.HandleFunc("GET /v1/tasks/{id}/{what...}", func(w http.ResponseWriter, r *http.Request) {
+		what := r.PathValue("what")
+		if r.URL.RawQuery != "" {
+			what += "?" + r.URL.RawQuery
+		}
+		text, ok := d.stored[what]
+		if !ok {
+			w.WriteHeader(http.StatusConflict)
+			reply(w, api.Error{Kind: api.KindConflict, Message: "no " + what})
+			return
+		}
+		fmt.Fprint(w, text)
+	})
 	mux.HandleFunc("GET /v1/tasks/{id}/events", func(w http.ResponseWriter, r *http.Request) {
 		for i, e := range d.events {
 			if i == len(d.events)-1 && d.canceled != nil {
@@ -99,8 +113,10 @@ func runIn(t *testing.T, vars map[string]string, connect Connect, stdin string, 
 		return "/nowhere"
 	}
 	var out, errOut bytes.Buffer
+	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + getenv("HOME"), "GIT_CONFIG_NOSYSTEM=1"}
 	env := Env{
-		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errOut, Signals: signals,
+		Environ: environ,
+		Stdin:   strings.NewReader(stdin), Stdout: &out, Stderr: &errOut, Signals: signals,
 		Getenv: getenv, UID: 1, Version: func() api.Version { return api.Version{Version: "test"} },
 		Exit: func(int) { t.Error("the process was ended") },
 	}

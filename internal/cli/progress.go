@@ -195,6 +195,8 @@ func (p *progress) event(e api.Event) {
 	case api.EventTaskCancel:
 		p.say("cancelling")
 		p.doing("cancelling")
+	case api.EventRepoStep, api.EventTool, api.EventSay, api.EventCompact:
+		p.repoEvent(e)
 	case api.EventCode, api.EventAttempt, api.EventResult, api.EventDiagnosis:
 		if json.Unmarshal(e.Data, &at) == nil {
 			p.attempt(e.Type, at)

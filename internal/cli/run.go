@@ -82,6 +82,11 @@ func (a *app) task(ctx context.Context, req api.CreateTask, f taskFlags, box *bo
 		return err
 	}
 	defer out.Close()
+	return a.perform(ctx, req, out)
+}
+
+// perform is task with a request that is complete.
+func (a *app) perform(ctx context.Context, req api.CreateTask, out *outDir) error {
 	// From here on Ctrl-C cancels the task instead of ending this process.
 	stop := a.interrupts()
 	defer stop.close()
@@ -155,6 +160,9 @@ func (a *app) follow(ctx context.Context, c *client.Client, id api.TaskID, p *pr
 
 // finish prints what a task came to.
 func (a *app) finish(ctx context.Context, c *client.Client, t api.Task, p *progress, out *outDir, took time.Duration) error {
+	if t.Create.Repo != nil {
+		return a.finishRepo(t, p, took)
+	}
 	if t.Outcome == api.OutcomeVerified {
 		if err := out.write(t); err != nil {
 			return err

@@ -70,7 +70,7 @@ func (a *app) showStats(s api.TaskStats) error {
 		return err
 	}
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "tasks\t%d %s%s\n", s.Tasks, when, parts(": ", count(s.Requests, "request"), count(s.Programs, "program"), count(s.Replays, "replay")))
+	fmt.Fprintf(w, "tasks\t%d %s%s\n", s.Tasks, when, parts(": ", count(s.Requests-s.Repositories, "request"), repositories(s.Repositories), count(s.Programs, "program"), count(s.Replays, "replay")))
 	if n := ended(s); n > 0 {
 		fmt.Fprintf(w, "verified\t%d of %d (%.0f%%)\n", s.Outcomes[api.OutcomeVerified], n, 100*s.SuccessRate)
 	}
@@ -88,6 +88,16 @@ func (a *app) showStats(s api.TaskStats) error {
 	}
 	if s.AttemptsPerSuccess > 0 {
 		fmt.Fprintf(w, "attempts\t%.1f for each that was verified\n", s.AttemptsPerSuccess)
+	}
+	if s.RoundsPerSuccess > 0 {
+		fmt.Fprintf(w, "rounds\t%.1f for each on a repository that was verified\n", s.RoundsPerSuccess)
+	}
+	var stops []string
+	for _, r := range slices.Sorted(maps.Keys(s.Stops)) {
+		stops = append(stops, fmt.Sprintf("%d %s", s.Stops[r], clean(stopText(r))))
+	}
+	if len(stops) > 0 {
+		fmt.Fprintf(w, "agents\t%s\n", strings.Join(stops, ", "))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -178,6 +188,13 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func repositories(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d on repositories", n)
 }
 
 // parts joins what is not empty.

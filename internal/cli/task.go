@@ -10,11 +10,20 @@ import (
 )
 
 type taskCmd struct {
+	Start  taskStartCmd  `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
 	Ls     taskLsCmd     `cmd:"" help:"List tasks, the newest first."`
-	Show   taskShowCmd   `cmd:"" help:"Show one with its attempts."`
+	Show   taskShowCmd   `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
+	Diff   taskDiffCmd   `cmd:"" help:"Print the patch that a task on a repository came to."`
+	Apply  taskApplyCmd  `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
 	Replay taskReplayCmd `cmd:"" help:"Run the program of an attempt again, exactly."`
 	Cancel taskCancelCmd `cmd:"" help:"Stop one and wait for its receipt."`
-	Logs   taskLogsCmd   `cmd:"" help:"Print the whole output of an attempt."`
+	Logs   taskLogsCmd   `cmd:"" help:"Print the whole output of an attempt or of a gate."`
+}
+
+// Help tells what the first lines of help do not.
+func (taskCmd) Help() string {
+	return `hortus task --repo . "Fix the failing test" has an agent work on a copy of the repository in a sandbox. ` +
+		`Your checkout stays as it is until "hortus task apply". hortus task start --help lists the flags.`
 }
 
 type taskLsCmd struct {
@@ -38,10 +47,17 @@ func (c *taskLsCmd) Run(ctx runContext, a *app) error {
 		return a.json(list)
 	}
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATE\tATTEMPTS\tAGE\tREQUEST")
+	fmt.Fprintln(w, "ID\tSTATE\tTRIES\tAGE\tREQUEST")
 	for _, t := range list {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", clean(string(t.ID)), stateOf(t), len(t.Attempts),
-			showDuration(time.Since(t.CreatedAt)), shorten(requestOf(t), 60))
+		tries, on := len(t.Attempts), ""
+		if t.Create.Repo != nil {
+			on = repoName(t.Create.Repo.URL) + ": "
+			if t.Repo != nil {
+				tries = len(t.Repo.Rounds)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", clean(string(t.ID)), stateOf(t), tries,
+			showDuration(time.Since(t.CreatedAt)), shorten(on+requestOf(t), 60))
 	}
 	return w.Flush()
 }
@@ -72,7 +88,8 @@ func shorten(s string, most int) string {
 }
 
 type taskShowCmd struct {
-	ID string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID         string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	Transcript bool   `help:"What the agent of a task on a repository and its model said to each other; with --json as JSON lines."`
 }
 
 // Run shows a task.
@@ -84,6 +101,9 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 	t, err := cl.Task(ctx, c.ID)
 	if err != nil {
 		return err
+	}
+	if c.Transcript {
+		return a.transcript(ctx, cl, t)
 	}
 	if a.opt.JSON {
 		return a.json(t)
@@ -114,6 +134,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 			fmt.Fprintf(w, "\t%s: %s\n", clean(string(at.Diagnosis.Category)), clean(at.Diagnosis.Cause))
 		}
 	}
+	showRepo(w, t)
 	if t.Diagnosis != "" {
 		fmt.Fprintf(w, "diagnosis\t%s\n", clean(t.Diagnosis))
 	}
@@ -152,6 +173,10 @@ func (c *taskReplayCmd) Run(ctx runContext, a *app) error {
 
 // attemptOf finds the attempt that is meant: the last one when none is named.
 func attemptOf(t api.Task, asked *int) (int, error) {
+	if t.Create.Repo != nil {
+		return 0, api.Errorf(api.KindInvalid, "task %s works on a repository: it has no program to run again", t.ID).
+			WithHint("its agent's answers can be replayed where they were recorded: hortus task --model replay:FILE --repo ...")
+	}
 	if asked == nil {
 		if len(t.Attempts) == 0 {
 			return 0, api.Errorf(api.KindNotFound, "task %s has no attempt", t.ID)
@@ -195,8 +220,9 @@ func (c *taskCancelCmd) Run(ctx runContext, a *app) error {
 
 type taskLogsCmd struct {
 	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
-	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt, or round; the last one when left out."`
 	Stderr  bool   `help:"The error output instead of the output."`
+	Gate    string `enum:"before,gate,original,mutant," default:"" placeholder:"WHICH" help:"Which gate of a task on a repository: before (the work began), gate (of the round, the default), original (with the tests as they were), or mutant."`
 }
 
 // Run prints an attempt's output, byte for byte.
@@ -208,6 +234,12 @@ func (c *taskLogsCmd) Run(ctx runContext, a *app) error {
 	t, err := cl.Task(ctx, c.ID)
 	if err != nil {
 		return err
+	}
+	if t.Create.Repo != nil {
+		return c.gate(ctx, a, cl, t)
+	}
+	if c.Gate != "" {
+		return api.Errorf(api.KindInvalid, "--gate: task %s works on no repository", t.ID)
 	}
 	n, err := attemptOf(t, c.Attempt)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"hortus.dev/api"
 )
@@ -59,7 +60,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 		Key    string `json:"key"`
 		Value  string `json:"value"`
 		Origin Origin `json:"origin"`
-		Env    string `json:"env"`
+		Env    string `json:"env,omitempty"`
 		Flag   string `json:"flag,omitempty"`
 		Help   string `json:"help"`
 	}{v.Setting.Key, v.Text, v.Origin, v.Setting.Env, v.Setting.Flag, v.Setting.Help})
@@ -85,6 +86,7 @@ type Config struct {
 	Path   string
 	Found  bool
 	values []Value
+	forges []Value
 }
 
 // maxFile bounds the file, in bytes.
@@ -132,6 +134,10 @@ func Load(src Source) (*Config, error) {
 		}
 		c.values = append(c.values, v)
 	}
+	c.forges = forgeValues(c.Path, lines)
+	if _, err := c.Forges(); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -166,8 +172,8 @@ func (c *Config) ByEnv(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// All gives every value, in the order of [Settings].
-func (c *Config) All() []Value { return append([]Value(nil), c.values...) }
+// All gives every value: those of [Settings] in their order, then those of forges.
+func (c *Config) All() []Value { return slices.Concat(c.values, c.forges) }
 
 // path names the file, and says whether it must be there.
 func (src Source) path() (string, bool) {

@@ -236,6 +236,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("sandbox = { memory = '1K', ttl = '5m' }\ntask.attempts = 0x3\ndata-dir = '''/x'''\n")
 	f.Add("[[sandbox]]\n\"a\\u0062\" = [1, {x=1}]\n")
 	f.Add("quiet = true\nquiet = false")
+	f.Add("[forge.'a.b:1']\nkind='gitea'\ntoken-env='X'\n[policy]\nallow=['a','b']\nprotected=[]")
+	f.Add("forge = {'a\"b' = {kind = 'gitea'}}\nforge.x.kind = 'github'")
 	f.Add("sandbox.memory.x = 1979-05-27T07:32:00Z")
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := parse("/f", []byte(text))
@@ -246,7 +248,15 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		lines := strings.Count(text, "\n") + 1
-		for _, s := range Settings() {
+		known := Settings()
+		for key := range got {
+			if host, name, ok := splitForge(key); ok {
+				if s, ok := forgeSetting([]string{"forge", host, name}); ok && checkHost(host) == nil && s.Key == key {
+					known = append(known, s)
+				}
+			}
+		}
+		for _, s := range known {
 			e, ok := got[s.Key]
 			if ok && (s.Check(e.text) != nil || e.line < 1 || e.line > lines) {
 				t.Fatalf("%s = %+v in %q", s.Key, e, text)

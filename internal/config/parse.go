@@ -47,7 +47,7 @@ func parse(path string, text []byte) (map[string]entry, error) {
 		case unstable.Table, unstable.ArrayTable:
 			key, line := f.key(node)
 			table = key
-			if node.Kind == unstable.ArrayTable || !f.isTable(strings.Join(key, ".")) {
+			if node.Kind == unstable.ArrayTable || !f.isTable(strings.Join(key, ".")) && !isForgeTable(key) {
 				return nil, f.unknown(strings.Join(key, "."), line)
 			}
 		case unstable.KeyValue:
@@ -104,7 +104,7 @@ func (f *file) keyValue(table []string, node *unstable.Node, doc map[string]any)
 	parts, line := f.key(node)
 	parts = append(append([]string(nil), table...), parts...)
 	name := strings.Join(parts, ".")
-	if node.Value().Kind == unstable.InlineTable && f.isTable(name) {
+	if node.Value().Kind == unstable.InlineTable && (f.isTable(name) || isForgeTable(parts)) {
 		for it := node.Value().Children(); it.Next(); {
 			if err := f.keyValue(parts, it.Node(), doc); err != nil {
 				return err
@@ -114,7 +114,12 @@ func (f *file) keyValue(table []string, node *unstable.Node, doc map[string]any)
 	}
 	s, ok := f.known[name]
 	if !ok {
-		return f.unknown(name, line)
+		if s, ok = forgeSetting(parts); !ok {
+			return f.unknown(name, line)
+		}
+		if e := checkHost(parts[1]); e != nil {
+			return api.Errorf(api.KindInvalid, "%s: %s: %s", place(f.path, line), name, e.Message).WithHint("%s", e.Hint)
+		}
 	}
 	var v any = doc
 	for _, p := range parts {
@@ -143,7 +148,10 @@ func (f *file) keyValue(table []string, node *unstable.Node, doc map[string]any)
 			text = filepath.Join(filepath.Dir(abs), text)
 		}
 	}
-	f.out[name] = entry{text, line}
+	if len(f.out) >= maxEntries {
+		return api.Errorf(api.KindInvalid, "%s: there are more than %d settings", place(f.path, line), maxEntries)
+	}
+	f.out[s.Key] = entry{text, line}
 	return nil
 }
 
@@ -187,12 +195,16 @@ func inTable(key string) string {
 func (s Setting) fromTOML(v any) (string, *api.Error) {
 	want := map[Kind]string{
 		Text: `a string: "..."`, Path: `a string: "..."`, Choice: `a string: "..."`, Switch: "true or false", Size: `a size: "512M", or a number of bytes`,
-		Duration: `a duration: "30s"`, Stay: `a duration: "30s", 0 or "never"`, Count: "a whole number", Number: "a number",
+		List: `a list: ["...", "..."]`, Duration: `a duration: "30s"`, Stay: `a duration: "30s", 0 or "never"`, Count: "a whole number", Number: "a number",
 	}[s.Kind]
 	switch v := v.(type) {
 	case string:
 		if s.Kind != Switch && s.Kind != Count && s.Kind != Number {
 			return v, nil
+		}
+	case []any:
+		if s.Kind == List {
+			return joinList(v)
 		}
 	case bool:
 		if s.Kind == Switch {

@@ -22,6 +22,7 @@ const (
 	Stay     Kind = "stay"     // a duration, 0, or "never"
 	Count    Kind = "count"    // a whole number from Min to Max
 	Number   Kind = "number"   // a number above 0, at most Max
+	List     Kind = "list"     // texts with commas between them; may be empty
 )
 
 // Setting is one thing that can be set.
@@ -62,6 +63,18 @@ func Settings() []Setting {
 		{Key: "task.attempts", Env: "HORTUS_ATTEMPTS", Flag: "attempts", Default: strconv.Itoa(api.DefaultAttempts), Kind: Count, Min: 1, Max: api.MaxAttempts, Help: "passes at most"},
 		{Key: "task.timeout", Env: "HORTUS_TIMEOUT", Flag: "timeout", Default: showDuration(api.DefaultRunTimeout), Kind: Duration, Help: "how long a task's program may run"},
 		{Key: "task.install-timeout", Env: "HORTUS_INSTALL_TIMEOUT", Flag: "install-timeout", Default: showDuration(api.DefaultInstallTimeout), Kind: Duration, Help: "how long its preparation may take"},
+		{Key: "task.rounds", Env: "HORTUS_ROUNDS", Flag: "rounds", Default: strconv.Itoa(api.DefaultRounds), Kind: Count, Max: api.MaxRounds, Help: "how often a failed gate goes back to the agent of a repository"},
+		{Key: "task.steps", Env: "HORTUS_STEPS", Flag: "steps", Default: strconv.Itoa(api.DefaultSteps), Kind: Count, Min: 1, Max: 1 << 20, Help: "answers of its model at most"},
+		{Key: "task.tokens", Env: "HORTUS_TOKENS", Flag: "tokens", Default: strconv.Itoa(api.DefaultTokens), Kind: Count, Min: 1, Max: 1 << 50, Help: "tokens in and out at most"},
+		{Key: "task.cost", Env: "HORTUS_COST", Flag: "cost", Kind: Number, Max: 1e6, Help: "what its model may cost, in US dollars"},
+		{Key: "task.wall", Env: "HORTUS_WALL", Flag: "wall", Default: showDuration(api.DefaultWall), Kind: Duration, Help: "how long a task on a repository may take"},
+		{Key: "task.author", Env: "HORTUS_AUTHOR", Flag: "author", Kind: Text, Help: "who its commits are by: NAME <EMAIL>; as git has it when not set"},
+		{Key: "policy.branch", Env: "HORTUS_POLICY_BRANCH", Default: "hortus/*", Kind: Text, Help: "pattern of the branches that may be pushed"},
+		{Key: "policy.protected", Env: "HORTUS_POLICY_PROTECTED", Default: "main, master", Kind: List, Help: "patterns of branches that are never pushed to"},
+		{Key: "policy.max-files", Env: "HORTUS_POLICY_MAX_FILES", Kind: Count, Min: 1, Max: 1 << 20, Help: "changed files at most"},
+		{Key: "policy.max-lines", Env: "HORTUS_POLICY_MAX_LINES", Kind: Count, Min: 1, Max: 1 << 30, Help: "added and deleted lines at most"},
+		{Key: "policy.forbidden", Env: "HORTUS_POLICY_FORBIDDEN", Kind: List, Help: "patterns of paths that a delivery may not change"},
+		{Key: "policy.allow", Env: "HORTUS_POLICY_ALLOW", Kind: List, Help: "patterns of the only paths that it may change"},
 	}
 }
 
@@ -79,12 +92,18 @@ func (s Setting) Check(text string) *api.Error {
 	}
 	switch s.Kind {
 	case Text:
-		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		if text == "" || strings.ContainsFunc(text, unprintable) {
 			return bad("a name")
 		}
 	case Path:
 		if text == "" || strings.ContainsRune(text, 0) {
 			return bad("a path")
+		}
+	case List:
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item == "" && text != "" || strings.ContainsFunc(item, unprintable) {
+				return bad("a list of patterns with commas between them")
+			}
 		}
 	case Choice:
 		if !slices.Contains(s.Allowed, text) {
@@ -124,6 +143,8 @@ func (s Setting) Check(text string) *api.Error {
 	}
 	return nil
 }
+
+func unprintable(r rune) bool { return r < 0x20 || r == 0x7f }
 
 // nearest gives the name that a mistyped one was perhaps to be, or "".
 func nearest(name string, names []string) string {

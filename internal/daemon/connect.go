@@ -30,6 +30,10 @@ type ConnectOptions struct {
 	// Models wants a daemon with the settings for hosted models that this process
 	// has, if it has any.
 	Models bool
+	// Forges wants the same of the tokens of forges. TokenVariables are the
+	// variables that the caller's configuration names for them.
+	Forges         bool
+	TokenVariables []string
 }
 
 // connectTimeout bounds finding or starting a daemon.
@@ -37,7 +41,7 @@ const connectTimeout = 30 * time.Second
 
 // Connect gives a client of the data directory's daemon. It starts one when none
 // answers, and replaces one that holds nothing and is of another build or, where
-// hosted models are wanted, was started with other settings for them. One that
+// hosted models or forges are wanted, was started with other settings for them. One that
 // holds something is a KindConflict then.
 func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	dir, err := openDataDir(opt.DataDir)
@@ -46,15 +50,18 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	mine, settings := Version().Build, ""
+	mine, settings, forges := Version().Build, "", ""
 	if opt.Models {
 		settings = modelSettings(os.Getenv)
+	}
+	if opt.Forges {
+		forges = forgeSettings(os.Getenv, opt.TokenVariables)
 	}
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		c := client.Unix(dir.socket())
 		info, err := c.Info(ctx)
 		switch {
-		case err == nil && info.Version.Build == mine && (settings == "" || settings == info.Models || stays(info)):
+		case err == nil && info.Version.Build == mine && ((settings == "" || settings == info.Models) && (forges == "" || forges == info.Forges) || stays(info)):
 			if err := opt.apply(ctx, c, info.Settings); err != nil {
 				c.Close()
 				return nil, err
@@ -63,7 +70,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 		case err == nil && info.Version.Build == mine && info.Sandboxes+info.Tasks > 0:
 			c.Close()
 			return nil, api.Errorf(api.KindConflict,
-				"the daemon of %s was started with other keys or addresses of models than are set here, and holds %d sandboxes and %d tasks",
+				"the daemon of %s was started with other keys or addresses of models or forges than are set here, and holds %d sandboxes and %d tasks",
 				dir, info.Sandboxes, info.Tasks).
 				WithHint("end them, or: hortus daemon stop --force; or unset the variables here to use the daemon's")
 		case err == nil && info.Sandboxes+info.Tasks > 0:

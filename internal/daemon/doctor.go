@@ -25,6 +25,7 @@ func (s *System) Info(context.Context) (api.DaemonInfo, error) {
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(),
 		Warm: warm, WarmWanted: wanted,
 		Settings: s.settings(), Models: modelSettings(s.models.getenv),
+		Forges: forgeSettings(s.models.getenv, tokenVariables(s.cfg.Forges)),
 	}, nil
 }
 

@@ -36,7 +36,12 @@ func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec ap
 }
 
 // doorTasks gives the door the engine, and the store's lists.
-type doorTasks struct{ s *System }
+type doorTasks struct {
+	s *System
+	repoResults
+}
+
+var _ doorhttp.Tasks = doorTasks{}
 
 // Create implements the door's Tasks.
 func (d doorTasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {

@@ -50,6 +50,7 @@ func Main(args []string) int {
 	err = run(ctx, Config{
 		DataDir: set.dataDir, Idle: set.idle, Pool: set.pool,
 		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
+		Forges: set.forges, Policy: set.policy,
 	})
 	if err != nil {
 		logger.Error("daemon ended", "error", err)

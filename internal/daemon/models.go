@@ -159,14 +159,19 @@ func (c catalogue) reports() []api.ModelReport {
 	return out
 }
 
-// modelSettings is a mark of the variables that hosted models are made from: equal
-// for equal settings, empty without any. It tells nothing of a key.
+// modelSettings is a mark of the variables that hosted models are made from.
 func modelSettings(getenv func(string) string) string {
-	h, any := sha256.New(), false
 	names := []string{openaiAPI}
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
 		names = append(names, v.key, v.baseURL, own(v.key), own(v.baseURL))
 	}
+	return mark(getenv, names)
+}
+
+// mark is equal for equal values of some variables, and empty without any. It
+// tells nothing of what they hold.
+func mark(getenv func(string) string, names []string) string {
+	h, any := sha256.New(), false
 	for _, name := range names {
 		value := getenv(name)
 		any = any || value != ""

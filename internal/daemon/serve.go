@@ -27,7 +27,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	conns := &connections{}
 	srv := &http.Server{
 		Handler: doorhttp.New(doorhttp.Config{
-			Sandboxes: doorSandboxes{s.sandboxes}, Tasks: doorTasks{s}, Roles: roles{s.models}, Events: s.events,
+			Sandboxes: doorSandboxes{s.sandboxes}, Tasks: doorTasks{s: s}, Roles: roles{s.models}, Events: s.events,
 			System: s, Upkeep: s, Logger: s.log,
 		}),
 		ConnState:         conns.track,

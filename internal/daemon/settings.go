@@ -18,6 +18,8 @@ type setup struct {
 	idle    time.Duration // as in Config
 	pool    int           // as in Config
 	level   slog.Level
+	forges  []config.Forge
+	policy  config.Policy
 }
 
 // settings reads what the daemon is set to: by its flags, then the environment,
@@ -37,7 +39,10 @@ func settings(file string, flags map[string]*string) (setup, error) {
 			}
 		}
 	}
-	out := setup{dataDir: text["data-dir"]}
+	out := setup{dataDir: text["data-dir"], policy: conf.Policy()}
+	if out.forges, err = conf.Forges(); err != nil {
+		return setup{}, err
+	}
 	if out.idle, err = config.ParseStay(text["idle"]); err != nil {
 		return setup{}, err
 	}

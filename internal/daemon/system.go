@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/bench"
+	"hortus.dev/internal/config"
 	"hortus.dev/internal/event"
 	"hortus.dev/internal/image"
 	"hortus.dev/internal/layer"
@@ -41,6 +42,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Level is the Logger's level, where that can be changed while it runs.
 	Level *slog.LevelVar
+	// Forges are the hosts that the configuration names, beside what the
+	// environment says; Policy is what a delivery may do.
+	Forges []config.Forge
+	Policy config.Policy
 }
 
 // DefaultIdle is how long an idle daemon stays.

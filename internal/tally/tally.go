@@ -2,6 +2,7 @@ package tally
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +22,10 @@ const (
 const replayed = "replay:"
 
 // phases in the order of the work.
-var phases = [...]string{"plan", "code", "create", "install", "run", "debug"}
+var phases = [...]string{"plan", "code", "create", "install", "run", "debug", "agent", "gate"}
 
 // phaseOf is the phase in which a role works.
-var phaseOf = map[string]string{"planner": "plan", "coder": "code", "debugger": "debug"}
+var phaseOf = map[string]string{"planner": "plan", "coder": "code", "debugger": "debug", "agent": "agent"}
 
 // wanted is a package of a language, or a command.
 type wanted struct {
@@ -35,7 +36,9 @@ type wanted struct {
 // Tally adds up tasks. Make one with New.
 type Tally struct {
 	stats    api.TaskStats
-	attempts int // of verified requests
+	attempts int // of verified requests for programs
+	rounds   int // of verified requests about repositories
+	programs int // verified requests for programs
 	phases   map[string]*api.PhaseTime
 	failures map[api.Category]*api.FailureCount
 	models   map[string]*api.ModelUse
@@ -71,6 +74,9 @@ func (y *Tally) Add(t api.Task) {
 	for _, c := range t.Calls {
 		y.call(c)
 	}
+	if t.Repo != nil {
+		y.repository(*t.Repo)
+	}
 	failed, lacked := map[api.Category]bool{}, map[wanted]bool{}
 	for _, a := range t.Attempts {
 		if a.Result != nil {
@@ -100,13 +106,41 @@ func repeats(t api.Task) bool {
 
 func (y *Tally) request(t api.Task) {
 	y.stats.Requests++
+	if t.Create.Repo != nil {
+		y.stats.Repositories++
+	}
 	if t.State != api.TaskDone {
 		y.stats.Running++
 		return
 	}
 	y.stats.Outcomes[t.Outcome]++
-	if t.Outcome == api.OutcomeVerified {
+	switch {
+	case t.Outcome != api.OutcomeVerified:
+	case t.Create.Repo == nil:
+		y.programs++
 		y.attempts += len(t.Attempts)
+	case t.Repo != nil:
+		y.rounds += len(t.Repo.Rounds)
+	}
+}
+
+// repository counts what a task on a repository did. It has rounds, and no
+// attempts.
+func (y *Tally) repository(r api.RepoResult) {
+	gates := []*api.Gate{r.Before}
+	for _, x := range r.Rounds {
+		gates = append(gates, x.Gate, x.Original, x.Mutant)
+	}
+	for _, g := range gates {
+		if g != nil {
+			y.spent("gate", 1, g.MS)
+		}
+	}
+	if n := len(r.Rounds); n > 0 && r.Rounds[n-1].Stop != "" {
+		if y.stats.Stops == nil {
+			y.stats.Stops = map[api.StopReason]int{}
+		}
+		y.stats.Stops[r.Rounds[n-1].Stop]++
 	}
 }
 
@@ -212,9 +246,13 @@ func (y *Tally) Stats() api.TaskStats {
 	if ended > 0 {
 		s.SuccessRate = float64(s.Outcomes[api.OutcomeVerified]) / float64(ended)
 	}
-	if n := s.Outcomes[api.OutcomeVerified]; n > 0 {
-		s.AttemptsPerSuccess = float64(y.attempts) / float64(n)
+	if y.programs > 0 {
+		s.AttemptsPerSuccess = float64(y.attempts) / float64(y.programs)
 	}
+	if n := s.Outcomes[api.OutcomeVerified] - y.programs; n > 0 {
+		s.RoundsPerSuccess = float64(y.rounds) / float64(n)
+	}
+	s.Stops = maps.Clone(s.Stops)
 	s.Phases, s.Failures, s.Models, s.Missing = []api.PhaseTime{}, []api.FailureCount{}, []api.ModelUse{}, []api.MissingCount{}
 	for _, name := range phases {
 		if p := y.phases[name]; p != nil {

@@ -86,6 +86,36 @@ func TestTally(t *testing.T) {
 	}
 }
 
+func TestRepositories(t *testing.T) {
+	y := tally.New(time.Time{})
+	repo := func(outcome api.Outcome, r *api.RepoResult, calls ...api.RoleCalls) api.Task {
+		return api.Task{State: api.TaskDone, Outcome: outcome, Model: "m", Create: api.CreateTask{Request: "x", Repo: &api.RepoTask{}}, Repo: r, Calls: calls}
+	}
+	gate := func(ms int64) *api.Gate { return &api.Gate{MS: ms} }
+	for _, task := range []api.Task{
+		request(api.OutcomeVerified, passed(0), passed(0)),
+		repo(api.OutcomeVerified, &api.RepoResult{Before: gate(1), Rounds: []api.Round{
+			{N: 1, Stop: api.StopEnded, Gate: gate(10)}, {N: 2, Stop: api.StopFinished, Gate: gate(100), Original: gate(1000), Mutant: gate(10000)},
+		}}, api.RoleCalls{Role: "agent", Model: "m", Calls: 9, MS: 77}),
+		repo(api.OutcomeVerified, &api.RepoResult{Rounds: []api.Round{{N: 1, Stop: api.StopFinished}}}),
+		repo(api.OutcomeNeedsHuman, &api.RepoResult{Rounds: []api.Round{{N: 1, Stop: api.StopWall}}}),
+		repo(api.OutcomeFailed, nil),
+	} {
+		y.Add(task)
+	}
+	got := y.Stats()
+	if got.Requests != 5 || got.Repositories != 4 || got.AttemptsPerSuccess != 2 || got.RoundsPerSuccess != 1.5 || got.SuccessRate != 0.6 {
+		t.Errorf("%+v", got)
+	}
+	if fmt.Sprint(got.Stops) != "map[finished:2 wall_clock_budget:1]" {
+		t.Errorf("stops %v", got.Stops)
+	}
+	phases := fmt.Sprint(got.Phases)
+	if !strings.Contains(phases, "{agent 9 77} {gate 5 11111}") {
+		t.Errorf("phases %s", phases)
+	}
+}
+
 func TestNothingIsNoDivisionByZero(t *testing.T) {
 	got := tally.New(time.Time{}).Stats()
 	if got.SuccessRate != 0 || got.AttemptsPerSuccess != 0 || got.Phases == nil || got.Failures == nil || got.Models == nil || got.Missing == nil {

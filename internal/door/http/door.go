@@ -49,6 +49,7 @@ type Tasks interface {
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
 	Stats(ctx context.Context, since time.Time) (api.TaskStats, error)
+	RepoTasks
 }
 
 // Roles asks each role of the pipeline alone.
@@ -102,6 +103,7 @@ func New(cfg Config) http.Handler {
 	d.upkeepRoutes(mux)
 	d.sandboxRoutes(mux)
 	d.taskRoutes(mux)
+	d.repoRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, api.Errorf(api.KindNotFound, "there is no %s %.200s", r.Method, r.URL.Path))
 	})

@@ -3,6 +3,7 @@ package http_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"hortus.dev/api"
@@ -26,6 +28,10 @@ type fakes struct {
 	guest  func(net.Conn) // plays the guest on one stream
 	follow func(after int64) iter.Seq2[api.Event, error]
 	script []*envd.ProcessEvent
+	// none is the kind of error that results of repositories have; endless makes
+	// reading them fail in the middle.
+	none    api.Kind
+	endless bool
 
 	mu      sync.Mutex
 	started []api.ExecRequest
@@ -153,6 +159,33 @@ func (t tasks) Output(context.Context, api.TaskID, int, string) (io.ReadCloser, 
 
 func (t tasks) Stats(_ context.Context, since time.Time) (api.TaskStats, error) {
 	return api.TaskStats{Since: since, Tasks: 7}, nil
+}
+
+// repo plays the engine's results of tasks on repositories: it tells what it was
+// asked, or what there is none of.
+func (t tasks) repo(what string, args ...any) (io.ReadCloser, error) {
+	switch t.none {
+	case "":
+		if t.endless {
+			return io.NopCloser(io.MultiReader(strings.NewReader("begun"), iotest.ErrReader(errors.New("the file is gone")))), nil
+		}
+		return io.NopCloser(strings.NewReader(fmt.Sprintln(append([]any{what}, args...)...))), nil
+	case api.KindNotFound:
+		return nil, api.Errorf(api.KindNotFound, "no %s", what)
+	}
+	return nil, api.Errorf(t.none, "no %s yet", what).WithHint("wait")
+}
+func (t tasks) Diff(_ context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
+	return t.repo("diff", id, round)
+}
+func (t tasks) Bundle(_ context.Context, id api.TaskID) (io.ReadCloser, error) {
+	return t.repo("bundle", id)
+}
+func (t tasks) Transcript(_ context.Context, id api.TaskID) (io.ReadCloser, error) {
+	return t.repo("transcript", id)
+}
+func (t tasks) GateOutput(_ context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
+	return t.repo("gate", id, round, which)
 }
 
 type noRoles struct{}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// step prints "[task 4f2a] [what] [round n] text".
+func (p *progress) step(what string, round int, colour, text string) {
+	if round > 0 {
+		what = fmt.Sprintf("%s] [round %d", clean(what), round)
+	} else {
+		what = clean(what)
+	}
+	p.line(what, 0, 0, colour, text)
+}
+
+// block prints lines of a text from elsewhere below a line, the last most of them.
+func (p *progress) block(text string, most int) {
+	if most == 0 || p.quiet || strings.TrimSpace(text) == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	for _, l := range cleanLines(text, most) {
+		fmt.Fprintf(p.w, "    %s\n", l)
+	}
+}
+
+// repoEvent shows an event of a task on a repository.
+func (p *progress) repoEvent(e api.Event) {
+	switch e.Type {
+	case api.EventRepoStep:
+		var s api.RepoStepEvent
+		if json.Unmarshal(e.Data, &s) == nil {
+			p.repoStep(s)
+		}
+	case api.EventTool:
+		var t api.ToolEvent
+		if json.Unmarshal(e.Data, &t) == nil {
+			p.step("agent", t.Round, toolColour(t), toolLine(t))
+			p.doing("round %d: the model thinks", t.Round)
+		}
+	case api.EventSay:
+		var s api.SayEvent
+		if json.Unmarshal(e.Data, &s) == nil {
+			if line := firstLine(s.Text); line != "" {
+				if s.Cut {
+					line += " [cut short]"
+				}
+				p.step("agent", s.Round, "", "says: "+shorten(line, 200))
+			}
+		}
+	case api.EventCompact:
+		var c api.CompactEvent
+		if json.Unmarshal(e.Data, &c) == nil {
+			p.step("agent", 0, dim, fmt.Sprintf("history shortened from %d to %d tokens", c.TokensBefore, c.TokensAfter))
+		}
+	}
+}
+
+// firstLine gives the first line that says something.
+func firstLine(s string) string {
+	for l := range strings.Lines(s) {
+		if l = strings.TrimSpace(l); l != "" {
+			return l
+		}
+	}
+	return ""
+}
+
+func toolColour(t api.ToolEvent) string {
+	if t.Failed {
+		return yellow
+	}
+	return ""
+}
+
+// toolLine says in a line what the agent did, and what came of it where it failed.
+func toolLine(t api.ToolEvent) string {
+	line := t.Tool
+	if in := firstLine(t.Input); in != "" {
+		if in != strings.TrimSpace(t.Input) {
+			in += " ..."
+		}
+		line += " " + shorten(in, 160)
+	}
+	took := ""
+	if t.MS >= 1000 {
+		took = " (" + showDuration(time.Duration(t.MS)*time.Millisecond) + ")"
+	}
+	if !t.Failed {
+		return line + took
+	}
+	said := lastLine(t.Output)
+	if said == "" {
+		said = "no reason was given"
+	}
+	return line + ": failed: " + shorten(said, 160) + took
+}
+
+// repoStep shows that a step began or ended. What began is for the status line,
+// but the agent's rounds, which are long.
+func (p *progress) repoStep(s api.RepoStepEvent) {
+	if !s.Done {
+		// The line is worth printing once it says with which model.
+		if s.Step == "agent" && s.Detail != "" && s.Round > 1 {
+			p.step("agent", s.Round, yellow, "repairs what the gate found: "+s.Detail)
+		} else if s.Step == "agent" && s.Detail != "" {
+			p.step("agent", s.Round, "", "begins: "+s.Detail)
+		}
+		p.doing("%s%s", s.Step, tail(": ", s.Detail))
+		return
+	}
+	p.doing("")
+	took := ""
+	if s.MS > 0 {
+		took = " in " + showDuration(time.Duration(s.MS)*time.Millisecond)
+	}
+	switch {
+	case s.Gate != nil:
+		p.gate(s, took)
+	case s.Error != "":
+		p.step(s.Step, s.Round, red, "failed"+took+": "+s.Error)
+	case s.Step == "agent":
+		p.step(s.Step, s.Round, "", "stops"+took+tail(": ", s.Detail))
+	case s.Detail == "":
+		p.step(s.Step, s.Round, "", "done"+took)
+	default:
+		p.step(s.Step, s.Round, "", s.Detail+took)
+	}
+}
+
+func tail(head, text string) string {
+	if text == "" {
+		return ""
+	}
+	return head + text
+}
+
+// How many lines of a gate's output are shown when it failed, and when that was
+// to be expected.
+const (
+	gateLines  = 12
+	otherLines = 3
+)
+
+// gate shows what a run of the command that decides came to.
+func (p *progress) gate(s api.RepoStepEvent, took string) {
+	g := *s.Gate
+	said, colour, lines := gateLine(g)+took, green, 0
+	switch {
+	case s.Step == "mutant" && g.Passed:
+		said, colour = "passed on the broken repository: the tests do not notice"+took, red
+	case s.Step == "mutant":
+		said = "failed on the broken repository, as it must: " + exitLine(g.Exit) + took
+	case s.Round == 0 && !g.Passed:
+		said, colour, lines = "before any change: "+said, yellow, otherLines
+	case s.Round == 0:
+		said = "before any change: " + said
+	case !g.Passed:
+		colour, lines = red, gateLines
+	}
+	name := s.Step
+	if s.Step == "original tests" && !g.Passed {
+		said = "the gate with the tests as they were " + said
+	}
+	p.step(name, s.Round, colour, said)
+	p.block(g.Output, lines)
+}
+
+// gateLine says in a line how a gate ended.
+func gateLine(g api.Gate) string {
+	if g.Passed {
+		return "passed: " + shorten(g.Command, 120)
+	}
+	return "failed (" + exitLine(g.Exit) + "): " + shorten(g.Command, 120)
+}
+
+// exitLine writes the end of a command.
+func exitLine(e api.Exit) string {
+	switch {
+	case e.Code < 0 && e.Cause == "":
+		return "end unknown"
+	case e.Code < 0:
+		return e.Cause
+	case e.Cause != "":
+		return fmt.Sprintf("exit %d, %s", e.Code, e.Cause)
+	}
+	return fmt.Sprintf("exit %d", e.Code)
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// showRepo adds what a task on a repository came to.
+func showRepo(w io.Writer, t api.Task) {
+	c := t.Create.Repo
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "repository\t%s%s\n", clean(c.URL), clean(tail(" @ ", c.Ref)))
+	fmt.Fprintf(w, "author\t%s <%s>\n", clean(c.Author.Name), clean(c.Author.Email))
+	r := t.Repo
+	if r == nil {
+		return
+	}
+	for _, f := range [][2]string{{"from", r.Commit}, {"branch", r.Branch}, {"commit", r.Head}, {"gate", r.Verify + tail(" (", closeParen(r.VerifyFrom))}, {"workspace", string(r.Workspace)}} {
+		if f[1] != "" {
+			fmt.Fprintf(w, "%s\t%s\n", f[0], clean(f[1]))
+		}
+	}
+	showGate(w, "before", r.Before)
+	for _, x := range r.Rounds {
+		fmt.Fprintf(w, "round %d\t%s, the agent %s%s, %s\n", x.N, orNone(count(x.Steps, "step"), "no step"), clean(stopText(x.Stop)),
+			clean(tail(": ", x.Why)), showDuration(time.Duration(x.MS)*time.Millisecond))
+		showGate(w, "", x.Gate)
+		showGate(w, "original tests: ", x.Original)
+		showGate(w, "mutant: ", x.Mutant)
+	}
+	for i, f := range r.Files {
+		if i == maxListed {
+			fmt.Fprintf(w, "\tand %d more\n", len(r.Files)-i)
+			break
+		}
+		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "files"}[i == 0], fileLine(f))
+	}
+	for _, warning := range repoWarnings(*r) {
+		fmt.Fprintf(w, "WARNING\t%s\n", clean(warning))
+	}
+	if r.Summary != "" {
+		for i, l := range cleanLines(r.Summary, gateLines) {
+			fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "agent says"}[i == 0], l)
+		}
+	}
+	if d := r.Delivery; d != nil {
+		for _, l := range deliveryLines(*d) {
+			fmt.Fprintf(w, "delivery\t%s\n", clean(l))
+		}
+		for _, f := range d.Refused {
+			fmt.Fprintf(w, "delivery\t%s\n", clean(refusalLine(f)))
+		}
+		if d.Error != nil {
+			fmt.Fprintf(w, "delivery\tfailed: %s\n", clean(d.Error.Message))
+		}
+	}
+	if t.Usage.InputTokens+t.Usage.OutputTokens > 0 {
+		fmt.Fprintf(w, "cost\t%s\n", clean(usageLine(t.Model, t.Usage)))
+	}
+	if rc := t.Receipt; rc != nil {
+		fmt.Fprintf(w, "receipt\tdone: %s; not done: %s; %d processes left\n", orNone(names(rc.Completed), "nothing"), orNone(names(rc.Skipped), "nothing"), rc.ProcessesLeft)
+	}
+	fmt.Fprintf(w, "transcript\thortus task show %s --transcript\n", clean(string(t.ID)))
+}
+
+func closeParen(s string) string {
+	if s == "" {
+		return ""
+	}
+	return s + ")"
+}
+
+func orNone(s, none string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}
+
+// showGate adds a gate, with the end of its output where it failed.
+func showGate(w io.Writer, head string, g *api.Gate) {
+	if g == nil {
+		return
+	}
+	label := ""
+	if head == "before" {
+		label, head = "before", ""
+	}
+	isolation := tail(", ", g.Isolation)
+	fmt.Fprintf(w, "%s\t%sgate %s in %s%s\n", label, head, clean(gateLine(*g)), showDuration(time.Duration(g.MS)*time.Millisecond), clean(isolation))
+	if g.Passed || strings.TrimSpace(g.Output) == "" {
+		return
+	}
+	for _, l := range cleanLines(g.Output, gateLines) {
+		fmt.Fprintf(w, "\t    %s\n", l)
+	}
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+func TestForgesAndPolicy(t *testing.T) {
+	path := write(t, `
+[forge."git.example.com"]
+kind = "gitlab"
+token-file = "gitlab-token"
+
+[forge."127.0.0.1:3000"]
+kind = "gitea"
+token-env = "MY_TOKEN"
+url = "http://127.0.0.1:3000"
+
+[policy]
+branch = "bots/*"
+protected = ["main", "release/*"]
+max-files = 20
+forbidden = [".github/**", "*.key"]
+allow = []
+`)
+	conf, err := Load(Source{File: path, UID: 1, Getenv: environ{"HORTUS_POLICY_MAX_LINES": "500", "HORTUS_POLICY_FORBIDDEN": "a, b"}.get})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forges, err := conf.Forges()
+	want := []Forge{
+		{Host: "127.0.0.1:3000", Kind: "gitea", TokenEnv: "MY_TOKEN", URL: "http://127.0.0.1:3000"},
+		{Host: "git.example.com", Kind: "gitlab", TokenFile: filepath.Join(filepath.Dir(path), "gitlab-token")},
+	}
+	if err != nil || !reflect.DeepEqual(forges, want) {
+		t.Errorf("%+v, %v", forges, err)
+	}
+	policy := Policy{Branch: "bots/*", Protected: []string{"main", "release/*"}, MaxFiles: 20, MaxLines: 500, Forbidden: []string{"a", "b"}}
+	if got := conf.Policy(); !reflect.DeepEqual(got, policy) {
+		t.Errorf("%+v", got)
+	}
+	all := conf.All()
+	if last := all[len(all)-1]; last.Setting.Key != `forge."git.example.com".token-file` || last.Origin.Line != 4 || len(all) != len(Settings())+5 {
+		t.Errorf("%d values, the last is %+v", len(all), last)
+	}
+	defaults, err := Load(Source{UID: 1})
+	if err != nil || !reflect.DeepEqual(defaults.Policy(), Policy{Branch: "hortus/*", Protected: []string{"main", "master"}}) {
+		t.Errorf("%+v, %v", defaults.Policy(), err)
+	}
+}
+
+func TestForgeErrors(t *testing.T) {
+	for _, c := range []struct{ file, line, says, hint string }{
+		{"[forge]\nkind = 'gitlab'", ":2", `"forge.kind"`, ""},
+		{"[forge.'a.b']\nknid = 'gitlab'", ":2", `knid`, ""},
+		{"[forge.'a.b'.x]\nkind = 'gitlab'", ":1", `forge.a.b.x`, ""},
+		{"[forge.'a.b']\nkind = 'gitlba'", ":2", "one of github, gitlab, gitea", "gitlab"},
+		{"[forge.'a b']\nkind = 'gitlab'", ":2", "no host", ""},
+		{"[forge.'A.b']\nkind = 'gitlab'", ":2", "no host", ""},
+		{"[forge.'https://a.b']\nkind = 'gitlab'", ":2", "no port", ""},
+		{"[forge.'a.b:0']\nkind = 'gitlab'", ":2", "no port", ""},
+		{"[forge.'']\nkind = 'gitlab'", ":2", "no host", ""},
+		{"[forge.'a.b']\nurl = 'http://x'", "", "does not say which forge", "kind"},
+		{"[forge.'a.b']\nkind='gitea'\ntoken-file='x'\ntoken-env='X'", "", "both", "one of them"},
+		{"[forge.'a.b']\ntoken-file='~/x'", ":2", "not expanded", ""},
+		{"forge = 3", ":1", `"forge"`, ""},
+		{"[policy]\nprotected = 'main,,dev'", ":2", "a list", ""},
+		{"[policy]\nprotected = [1]", ":2", "policy.protected", "strings"},
+		{"[policy]\nprotected = ['a,b']", ":2", "policy.protected", "without commas"},
+		{"[policy]\nmax-files = 0", ":2", "from 1 to", ""},
+		{"[task]\nrounds = 11", ":2", "from 0 to 10", ""},
+		{"[task]\ncost = 0", ":2", "above 0", ""},
+	} {
+		path := write(t, c.file)
+		_, err := Load(Source{File: path})
+		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), path+c.line) || !strings.Contains(err.Error(), c.says) || !strings.Contains(api.HintOf(err), c.hint) {
+			t.Errorf("%q: %v (%s)", c.file, err, api.HintOf(err))
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package http
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"hortus.dev/api"
+)
+
+// RepoTasks is what the door asks of tasks on repositories. Each gives
+// KindConflict for a task of another sort or one that has no such result (yet),
+// KindNotFound for a round or an output that there is not. The reader is read to
+// its end or closed early.
+type RepoTasks interface {
+	// Diff gives the patch from the commit that the work started from to the
+	// result of a round; round 0 means the task's result.
+	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
+	// Bundle gives the result's commits as a git bundle.
+	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	// Transcript gives what the agent and its model said to each other, as JSON
+	// lines.
+	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	// GateOutput gives everything that a gate printed. which is one of
+	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal] and
+	// [api.GateMutant].
+	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
+}
+
+// maxStored bounds what is sent of a stored result, in bytes. What is longer ends
+// with an error on the connection instead of looking complete.
+const maxStored = 1 << 30
+
+func (d *door) repoRoutes(mux *http.ServeMux) {
+	const one = "GET /v1/tasks/{id}"
+	d.onTask(mux, one+"/diff", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		n := 0
+		if s := r.URL.Query().Get("round"); s != "" {
+			var err error
+			if n, err = roundOf(s, 1); err != nil {
+				fail(w, err)
+				return
+			}
+		}
+		out, err := d.Tasks.Diff(r.Context(), id, n)
+		d.stored(w, r, "text/x-diff", out, err)
+	})
+	d.onTask(mux, one+"/bundle", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		out, err := d.Tasks.Bundle(r.Context(), id)
+		d.stored(w, r, "application/x-git-bundle", out, err)
+	})
+	d.onTask(mux, one+"/transcript", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		out, err := d.Tasks.Transcript(r.Context(), id)
+		d.stored(w, r, "application/jsonl", out, err)
+	})
+	d.onTask(mux, one+"/gates/{round}/{which}", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		which := r.PathValue("which")
+		least := 1
+		switch which {
+		case api.GateBefore:
+			least = 0
+		case api.GateResult, api.GateOriginal, api.GateMutant:
+		default:
+			fail(w, api.Errorf(api.KindInvalid, "there is no gate %.20q: it is before, gate, original or mutant", which))
+			return
+		}
+		n, err := roundOf(r.PathValue("round"), least)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		out, err := d.Tasks.GateOutput(r.Context(), id, n, which)
+		d.stored(w, r, "application/octet-stream", out, err)
+	})
+}
+
+// roundOf reads the number of a round.
+func roundOf(s string, least int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > api.MaxRounds+1 {
+		return 0, api.Errorf(api.KindInvalid, "round %.20q is not a number between %d and %d", s, least, api.MaxRounds+1)
+	}
+	return n, nil
+}
+
+// stored sends what is kept of a task, or the error of opening it.
+func (d *door) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	defer body.Close()
+	w.Header().Set("Content-Type", mime)
+	// What comes from a repository or a model is never a page of this server's.
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	n, err := io.Copy(w, io.LimitReader(body, maxStored+1))
+	if err != nil || n > maxStored {
+		// The answer must not look complete.
+		if r.Context().Err() == nil {
+			d.Logger.Warn("a stored result was cut", "path", r.URL.Path, "bytes", n, "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
