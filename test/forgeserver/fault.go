@@ -1,0 +1,83 @@
+package forgeserver
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+)
+
+// Fault is a failure that is to come.
+type Fault struct {
+	// Method and Path choose the calls that it is for: the method, and a text that
+	// the path holds. Empty ones are for all.
+	Method, Path string
+	// Times is how many calls fail; 0 is one.
+	Times int
+	// Status, Header and Body are the answer.
+	Status int
+	Header map[string]string
+	Body   string
+	// Cut does the work and then breaks the connection in the middle of the answer.
+	Cut bool
+	// Lose does the work and then breaks the connection before the answer.
+	Lose bool
+	// Hang does nothing until the client has gone.
+	Hang bool
+}
+
+// Fail queues failures. The first that fits a call is used up by it.
+func (s *Server) Fail(faults ...Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range faults {
+		if f.Times == 0 {
+			f.Times = 1
+		}
+		s.faults = append(s.faults, &f)
+	}
+}
+
+// fault finds the failure of a call. The lock is held.
+func (s *Server) fault(r *http.Request) *Fault {
+	for _, f := range s.faults {
+		if f.Times > 0 && (f.Method == "" || f.Method == r.Method) && strings.Contains(r.URL.Path, f.Path) {
+			f.Times--
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *Fault) serve(w http.ResponseWriter, r *http.Request, to http.Handler) {
+	switch {
+	case f.Hang:
+		_, _ = io.Copy(io.Discard, r.Body) // the context ends only once the body was read
+		<-r.Context().Done()
+		return
+	case f.Cut || f.Lose:
+		rec := httptest.NewRecorder()
+		to.ServeHTTP(rec, r)
+		if f.Cut {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(rec.Code)
+			body := rec.Body.Bytes()
+			_, _ = w.Write(body[:len(body)/2])
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	}
+	for k, v := range f.Header {
+		w.Header().Set(k, v)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.Status)
+	_, _ = io.WriteString(w, f.Body)
+}
+
+// Reset forgets the failures that did not come.
+func (s *Server) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}

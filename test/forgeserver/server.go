@@ -1,0 +1,315 @@
+package forgeserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The kinds of forges.
+const (
+	GitHub = "github"
+	GitLab = "gitlab"
+	Gitea  = "gitea"
+)
+
+// Config sets up a server.
+type Config struct {
+	// Kind is the API that it speaks.
+	Kind string
+	// Prefix is the path below which everything lies, for example "/gitlab".
+	Prefix string
+	// Users are those who may come, by their tokens.
+	Users map[string]User
+	// Repositories are what is there.
+	Repositories []*Repository
+}
+
+// User is who comes with a token.
+type User struct {
+	Login string
+	// Write allows to push, and to open and change requests; Admin to see the
+	// rules that protect branches.
+	Write, Admin bool
+	// Blind users do not see hidden repositories.
+	Blind bool
+}
+
+// Repository is one that the server has. Its fields do not change.
+type Repository struct {
+	// Path is OWNER/NAME, with more slashes for groups of GitLab.
+	Path          string
+	DefaultBranch string
+	// Protected are the names or patterns of protected branches.
+	Protected []string
+	Archived  bool
+	// Hidden ones are not there for blind users.
+	Hidden bool
+	// NoDrafts refuses drafts, as GitHub does for some plans.
+	NoDrafts bool
+	// Moved is the path that the repository had before; a call to it is redirected.
+	Moved string
+	// Dir is a bare git repository. Branch, when set, is asked instead: it gives the
+	// hash that a branch is at.
+	Dir    string
+	Branch func(name string) (hash string, ok bool)
+
+	id int
+}
+
+// owner is the first part of the path.
+func (r *Repository) owner() string {
+	o, _, _ := strings.Cut(r.Path, "/")
+	return o
+}
+
+func (r *Repository) name() string { return r.Path[strings.LastIndex(r.Path, "/")+1:] }
+
+// Pull is a merge request that the server has.
+type Pull struct {
+	Repository     string
+	Number         int
+	Source, Target string
+	Title, Body    string
+	Draft          bool
+	Labels         []string
+	// State is "open", "closed" or "merged".
+	State  string
+	Author string
+	// Fork says that the source branch is one of a fork, whose owner is Author.
+	Fork bool
+}
+
+// Server is a forge.
+type Server struct {
+	cfg Config
+	mux *http.ServeMux
+
+	mu     sync.Mutex
+	pulls  []*Pull
+	labels map[string][]string // repository -> labels; a label's id is its place + 1
+	faults []*Fault
+	calls  []Call
+}
+
+// Call is a request that came.
+type Call struct {
+	Method, Path string
+	// Token is what it proved itself with.
+	Token string
+	// Header is all of it.
+	Header http.Header
+}
+
+// New makes a server.
+func New(cfg Config) (*Server, error) {
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), labels: map[string][]string{}}
+	for i, r := range cfg.Repositories {
+		r.id = i + 1
+		if r.DefaultBranch == "" {
+			r.DefaultBranch = "main"
+		}
+		if r.Branch == nil {
+			if r.Dir == "" {
+				return nil, fmt.Errorf("the repository %s has neither a directory nor branches", r.Path)
+			}
+			r.Branch = bareBranch(r.Dir)
+		}
+	}
+	switch cfg.Kind {
+	case GitHub:
+		s.github()
+	case GitLab:
+		s.gitlab()
+	case Gitea:
+		s.gitea()
+	default:
+		return nil, fmt.Errorf("%q is no kind of forge", cfg.Kind)
+	}
+	s.mux.HandleFunc(cfg.Prefix+"/", s.git)
+	return s, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, _ := credentials(r)
+	s.mu.Lock()
+	s.calls = append(s.calls, Call{r.Method, r.URL.Path, token, r.Header.Clone()})
+	f := s.fault(r)
+	s.mu.Unlock()
+	if f == nil {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	f.serve(w, r, s.mux)
+}
+
+// Calls are the requests so far.
+func (s *Server) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Call(nil), s.calls...)
+}
+
+// Pulls are copies of all merge requests, in the order that they were made.
+func (s *Server) Pulls() []Pull {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Pull, len(s.pulls))
+	for i, p := range s.pulls {
+		all[i] = *p
+		all[i].Labels = append([]string(nil), p.Labels...)
+	}
+	return all
+}
+
+// Add puts a request there as if a person had opened it, and gives its number. The
+// state is "open" when none is given.
+func (s *Server) Add(p Pull) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.add(&p)
+}
+
+// Change lets a person change a request.
+func (s *Server) Change(repository string, number int, change func(*Pull)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pulls {
+		if p.Repository == repository && p.Number == number {
+			change(p)
+		}
+	}
+}
+
+// add numbers a request. The lock is held.
+func (s *Server) add(p *Pull) int {
+	if p.State == "" {
+		p.State = "open"
+	}
+	p.Number = 1
+	for _, other := range s.pulls {
+		if other.Repository == p.Repository {
+			p.Number++
+		}
+	}
+	s.pulls = append(s.pulls, p)
+	return p.Number
+}
+
+// open lists a repository's open requests, the newest first. The lock is held.
+func (s *Server) open(r *Repository) []*Pull {
+	var all []*Pull
+	for i := len(s.pulls) - 1; i >= 0; i-- {
+		if p := s.pulls[i]; p.Repository == r.Path && p.State == "open" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// duplicate finds the open request of the same branches. The lock is held.
+func (s *Server) duplicate(r *Repository, source, target string) *Pull {
+	for _, p := range s.open(r) {
+		if p.Source == source && p.Target == target && !p.Fork {
+			return p
+		}
+	}
+	return nil
+}
+
+// pull finds a request by its number. The lock is held.
+func (s *Server) pull(r *Repository, number string) *Pull {
+	for _, p := range s.pulls {
+		if p.Repository == r.Path && strconv.Itoa(p.Number) == number {
+			return p
+		}
+	}
+	return nil
+}
+
+// labelID gives a label's id, if it is known. The lock is held.
+func (s *Server) labelID(r *Repository, name string) (int, bool) {
+	for i, l := range s.labels[r.Path] {
+		if strings.EqualFold(l, name) {
+			return i + 1, true
+		}
+	}
+	return 0, false
+}
+
+// label adds labels to a request, and makes those that are missing. The lock is
+// held.
+func (s *Server) label(r *Repository, p *Pull, names []string) {
+	for _, name := range names {
+		if _, ok := s.labelID(r, name); !ok {
+			s.labels[r.Path] = append(s.labels[r.Path], name)
+		}
+		has := false
+		for _, l := range p.Labels {
+			has = has || strings.EqualFold(l, name)
+		}
+		if !has {
+			p.Labels = append(p.Labels, name)
+		}
+	}
+}
+
+// repository finds one by its path, for a user.
+func (s *Server) repository(path string, u User) *Repository {
+	for _, r := range s.cfg.Repositories {
+		if strings.EqualFold(r.Path, path) && !(r.Hidden && u.Blind) {
+			return r
+		}
+	}
+	return nil
+}
+
+// page cuts a list as ?page and the given parameter ask for, and tells the next
+// page, or 0.
+func page[T any](r *http.Request, all []T, size string, normal, most int) (list []T, next int) {
+	n, err := strconv.Atoi(r.URL.Query().Get(size))
+	if err != nil || n <= 0 {
+		n = normal
+	}
+	n = min(n, most)
+	at, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || at <= 0 {
+		at = 1
+	}
+	from := min((at-1)*n, len(all))
+	to := min(from+n, len(all))
+	if to < len(all) {
+		next = at + 1
+	}
+	return all[from:to], next
+}
+
+// link is the header of a list that goes on.
+func link(w http.ResponseWriter, r *http.Request, next int) {
+	if next == 0 {
+		return
+	}
+	u := *r.URL
+	q := u.Query()
+	q.Set("page", strconv.Itoa(next))
+	u.RawQuery = q.Encode()
+	w.Header().Set("Link", fmt.Sprintf(`<http://%s%s>; rel="next"`, r.Host, u.RequestURI()))
+}
+
+// object is a value of JSON.
+type object map[string]any
+
+func answer(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // the client may have gone
+}
+
+// read decodes a request's body.
+func read(w http.ResponseWriter, r *http.Request, v any) error {
+	return json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<20)).Decode(v)
+}
