@@ -1,0 +1,239 @@
+package forge
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Evidence is what a person needs in order to judge a delivery. Every text in it
+// may be hostile.
+type Evidence struct {
+	// Task is its id, Model the name of the model that worked on it.
+	Task, Model string
+	// Summary is what the model says about its work.
+	Summary string
+	// Files are what changed.
+	Files []Change
+	// Gate is the check that the platform ran; nil when there was none.
+	Gate *Gate
+	// Tests are the tests among what changed.
+	Tests []TestChange
+	// Look are sentences on what deserves a reader's eye.
+	Look []string
+	// Usage is what the models cost.
+	Usage api.Usage
+	// Base and Commit are the hashes of what was changed and what came out.
+	Base, Commit string
+	// Reproduce are the commands with which a person gets the same.
+	Reproduce []string
+}
+
+// Change is what became of a file.
+type Change struct {
+	Path string
+	// From is the path before a rename or a copy.
+	From string
+	// Status is one word: "added", "changed", "removed", "renamed".
+	Status         string
+	Added, Deleted int
+	Binary         bool
+}
+
+// Gate is a check and how it ended.
+type Gate struct {
+	Command string
+	// ExitCode is the command's own. Unknown, when set, says why there is none.
+	ExitCode int
+	Unknown  string
+	Duration time.Duration
+	// Output is what it printed; the end of it is shown.
+	Output string
+	// Where names the isolation that it ran in: "gvisor".
+	Where string
+}
+
+// TestChange is what became of a test, or of a file of tests: Change is one word,
+// "added", "changed" or "removed".
+type TestChange struct {
+	Name   string
+	Change string
+}
+
+// What a body shows of each part. The sizes are in bytes of Markdown; together
+// they stay below MaxBody.
+const (
+	showSummary = 8_000
+	showFiles   = 50
+	showPath    = 160
+	showTests   = 20
+	showLook    = 15
+	showLine    = 300
+	gateLines   = 60
+	gateBytes   = 5_000
+	gateWidth   = 400
+	showScript  = 2_000
+)
+
+// Body writes the description of a merge request, at most [MaxBody] bytes of
+// Markdown. The same evidence gives the same text.
+func Body(e Evidence) string {
+	var b strings.Builder
+	bodyTests(&b, e.Tests)
+	if strings.TrimSpace(e.Summary) != "" {
+		b.WriteString("## What the model says\n\nThe model wrote these lines about its own work. Nobody checked them.\n\n")
+		b.WriteString(quote(e.Summary, showSummary))
+		b.WriteString("\n")
+	}
+	bodyFiles(&b, e.Files)
+	bodyGate(&b, e.Gate)
+	if len(e.Look) > 0 {
+		b.WriteString("## What to look at\n\n")
+		for i, s := range e.Look {
+			if i == showLook {
+				fmt.Fprintf(&b, "- and %d more\n", len(e.Look)-i)
+				break
+			}
+			b.WriteString("- " + inline(s, showLine) + "\n")
+		}
+		b.WriteString("\n")
+	}
+	if len(e.Reproduce) > 0 {
+		b.WriteString("## How to reproduce\n\n")
+		script, left := head(strings.Join(e.Reproduce, "\n"), showScript)
+		b.WriteString(block(script, command))
+		if left {
+			b.WriteString("\nThe commands are longer than this.\n")
+		}
+		b.WriteString("\n")
+	}
+	bodyFoot(&b, e)
+	return b.String()
+}
+
+func bodyTests(b *strings.Builder, tests []TestChange) {
+	if len(tests) == 0 {
+		return
+	}
+	b.WriteString("> [!WARNING]\n> **This request changes tests. A gate proves nothing that its tests no longer ask: read these first.**\n>\n")
+	for i, t := range tests {
+		if i == showTests {
+			fmt.Fprintf(b, "> - and %d more\n", len(tests)-i)
+			break
+		}
+		fmt.Fprintf(b, "> - **%s**: %s\n", inline(t.Change, 40), inline(t.Name, showPath))
+	}
+	b.WriteString("\n")
+}
+
+func bodyFiles(b *strings.Builder, files []Change) {
+	if len(files) == 0 {
+		return
+	}
+	added, deleted := 0, 0
+	for _, f := range files {
+		added += f.Added
+		deleted += f.Deleted
+	}
+	fmt.Fprintf(b, "## What changed\n\n%s, %d lines added, %d removed.\n\n", count(len(files), "file"), added, deleted)
+	b.WriteString("| file | change | lines |\n|---|---|---|\n")
+	for i, f := range files {
+		if i == showFiles {
+			fmt.Fprintf(b, "| and %d more | | |\n", len(files)-i)
+			break
+		}
+		path, lines := inline(f.Path, showPath), fmt.Sprintf("+%d -%d", f.Added, f.Deleted)
+		if f.From != "" {
+			path = inline(f.From, showPath) + " to " + path
+		}
+		if f.Binary {
+			lines = "binary"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", path, inline(f.Status, 40), lines)
+	}
+	b.WriteString("\n")
+}
+
+func bodyGate(b *strings.Builder, g *Gate) {
+	b.WriteString("## Evidence\n\n")
+	if g == nil {
+		b.WriteString("**No gate ran. Nothing but the model's word says that this works.**\n\n")
+		return
+	}
+	where := "The platform ran the gate"
+	if g.Where != "" {
+		where += " in a sandbox of its own (" + inline(g.Where, 80) + ")"
+	}
+	took := g.Duration.Round(time.Millisecond)
+	switch {
+	case g.Unknown != "":
+		fmt.Fprintf(b, "%s. **How it ended is not known**: %s. It took %s.\n\n", where, inline(g.Unknown, showLine), took)
+	case g.ExitCode != 0:
+		fmt.Fprintf(b, "%s. **It failed with exit code %d** after %s.\n\n", where, g.ExitCode, took)
+	default:
+		fmt.Fprintf(b, "%s. It ended with **exit code 0** after %s.\n\n", where, took)
+	}
+	script, cut := head(g.Command, showScript)
+	b.WriteString(block(script, command))
+	if cut {
+		b.WriteString("\nThe command is longer than this.\n")
+	}
+	b.WriteString("\n")
+	text, left := tail(g.Output, gateLines, gateBytes, gateWidth)
+	switch {
+	case text == "" && left <= 1:
+		b.WriteString("It printed nothing.\n\n")
+	case left > 0:
+		fmt.Fprintf(b, "The end of what it printed, without the %s before:\n\n%s\n", count(left, "line"), block(text, output))
+	default:
+		fmt.Fprintf(b, "What it printed:\n\n%s\n", block(text, output))
+	}
+}
+
+func bodyFoot(b *strings.Builder, e Evidence) {
+	b.WriteString("---\n\n")
+	var parts []string
+	for _, p := range [...]struct{ name, value string }{
+		{"Task", e.Task}, {"model", e.Model}, {"base", e.Base}, {"commit", e.Commit},
+	} {
+		if p.value != "" {
+			parts = append(parts, p.name+" "+inline(p.value, 120))
+		}
+	}
+	parts = append(parts, cost(e.Usage))
+	b.WriteString(strings.Join(parts, ", ") + ".\n")
+}
+
+// cost tells what the models were asked and what they took for it.
+func cost(u api.Usage) string {
+	if u.Requests == 0 {
+		return "no hosted model was asked"
+	}
+	s := fmt.Sprintf("%s of models, %d tokens in (%d cached), %d out", count(u.Requests, "call"), u.InputTokens, u.CachedTokens, u.OutputTokens)
+	if u.Unpriced > 0 {
+		s += fmt.Sprintf(", cost of %s unknown", count(u.Unpriced, "call"))
+	}
+	if u.CostUSD > 0 || u.Unpriced == 0 {
+		s += fmt.Sprintf(", %.4f US dollars", u.CostUSD)
+	}
+	return s
+}
+
+// head is the beginning of a text, at most most bytes, and whether there is more.
+func head(s string, most int) (string, bool) {
+	s = strings.Trim(clean(s), "\n")
+	if len(s) <= most {
+		return s, false
+	}
+	return strings.ToValidUTF8(s[:most], ""), true
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}

@@ -1,0 +1,18 @@
+// Package policy decides what may be delivered: to which branches, how much, and
+// which files not. Its functions are pure: they look at names, sizes and modes, and
+// say everything that speaks against a delivery.
+//
+// A policy is the operator's. It must never be read from the repository that is
+// delivered, because that is the agent's to change.
+//
+// # Patterns
+//
+// Patterns are those of bmatcuk/doublestar, over paths with slashes: * and ? match
+// within one part, ** as a whole part matches any number of them, "x/**" matches x
+// itself too, [a-z] is a class, {a,b} are alternatives, \ takes a meaning away. A
+// pattern must match the whole. Forbidden files and protected branches are matched
+// without regard to case, and as the file systems of Windows and macOS would read
+// the name; exceptions are matched exactly.
+//
+// The package must not know git, forges' APIs, or where settings come from.
+package policy

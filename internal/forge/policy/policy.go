@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/pelletier/go-toml/v2"
+
+	"hortus.dev/api"
+)
+
+// Policy says what may be delivered. Start from [Default]: a zero Policy refuses
+// everything.
+type Policy struct {
+	// Branch is the pattern that a delivered branch must match.
+	Branch string `toml:"branch"`
+	// Protected are patterns of branches that are never pushed to.
+	Protected []string `toml:"protected"`
+	// MaxFiles, MaxLines and MaxBytes bound one delivery: changed files, lines
+	// added and removed, and the bytes of the files that it adds or changes.
+	MaxFiles int   `toml:"max_files"`
+	MaxLines int   `toml:"max_lines"`
+	MaxBytes int64 `toml:"max_bytes"`
+	// Forbidden are patterns of paths that a delivery must not touch.
+	Forbidden []string `toml:"forbidden"`
+	// Allow are exceptions from Forbidden, and from the refusal of submodules.
+	Allow []string `toml:"allow"`
+}
+
+// Default is the policy where nobody set another.
+func Default() Policy {
+	return Policy{
+		Branch:    "hortus/*",
+		Protected: []string{"main", "master", "trunk", "develop", "release", "release/**", "production", "stable"},
+		MaxFiles:  300, MaxLines: 20_000, MaxBytes: 20 << 20,
+		Forbidden: slices.Clone(forbidden[:]),
+	}
+}
+
+// forbidden are the files that a machine acts on before a person has read them: CI
+// with its secrets, hooks, what an editor, a shell or another agent runs when a
+// folder is opened; and those that decide who or what is asked to look.
+var forbidden = [...]string{
+	".github/workflows/**", ".github/actions/**", "**/action.{yml,yaml}", ".github/dependabot.{yml,yaml}",
+	"**/.gitlab-ci.{yml,yaml}", "**/*.gitlab-ci.{yml,yaml}", ".gitlab/**",
+	".gitea/**", ".forgejo/**", ".circleci/**", "**/Jenkinsfile*",
+	"**/azure-pipelines*.{yml,yaml}", ".azuredevops/**", ".azure-pipelines/**", "bitbucket-pipelines.{yml,yaml}",
+	".drone.*", ".travis.yml", ".buildkite/**", ".woodpecker*", ".woodpecker/**", ".cirrus.*",
+	"{.,}appveyor.{yml,yaml}", ".teamcity/**", ".tekton/**", ".semaphore/**", ".builds/**", ".build.yml",
+	"cloudbuild.{yml,yaml,json}", "buildspec.{yml,yaml}",
+	"**/CODEOWNERS", "**/.gitmodules", "**/.lfsconfig",
+	// It can hide a file's changes from who reviews them.
+	"**/.gitattributes",
+	".husky/**", ".githooks/**", "**/.pre-commit-config.{yml,yaml}", "{.,}lefthook*.{yml,yaml,toml,json}",
+	"**/.vscode/{tasks,launch,settings,mcp}.json", "**/*.code-workspace", "**/.idea/**",
+	"**/.envrc", "**/.devcontainer/**", "**/.devcontainer.json",
+	"**/.mcp.json", "**/.claude/settings*.json", "**/.claude/hooks/**", "**/.cursor/{mcp,hooks}.json",
+}
+
+// Bounds of a policy.
+const (
+	maxPatterns = 1000
+	maxPattern  = 256
+	maxText     = 256 << 10
+)
+
+// Parse reads a policy in TOML: the keys are the fields' in snake case, what is not
+// set is as in [Default], and a key that does not exist is an error.
+func Parse(text []byte) (Policy, error) {
+	if len(text) > maxText {
+		return Policy{}, api.Errorf(api.KindInvalid, "a policy of %d bytes; the most is %d", len(text), maxText)
+	}
+	p := Default()
+	d := toml.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		why := err.Error()
+		var strict *toml.StrictMissingError
+		if errors.As(err, &strict) {
+			why = strict.String()
+		}
+		return Policy{}, api.Errorf(api.KindInvalid, "the policy cannot be read: %s", why).
+			WithHint("The keys are branch, protected, max_files, max_lines, max_bytes, forbidden and allow.")
+	}
+	if err := p.Validate(); err != nil {
+		return Policy{}, err
+	}
+	return p, nil
+}
+
+// Validate says what is wrong with a policy, as KindInvalid.
+func (p Policy) Validate() error {
+	if err := pattern("branch", p.Branch); err != nil {
+		return err
+	}
+	if p.Branch == "*" || p.Branch == "**" {
+		return api.Errorf(api.KindInvalid, "the branch pattern %q is every branch", p.Branch).
+			WithHint("Give delivered branches a folder of their own, for example hortus/*.")
+	}
+	for _, list := range []struct {
+		name     string
+		patterns []string
+	}{{"protected", p.Protected}, {"forbidden", p.Forbidden}, {"allow", p.Allow}} {
+		if len(list.patterns) > maxPatterns {
+			return api.Errorf(api.KindInvalid, "%s has %d patterns; the most is %d", list.name, len(list.patterns), maxPatterns)
+		}
+		for _, g := range list.patterns {
+			if err := pattern(list.name, g); err != nil {
+				return err
+			}
+		}
+	}
+	if p.MaxFiles <= 0 || p.MaxLines <= 0 || p.MaxBytes <= 0 {
+		return api.Errorf(api.KindInvalid, "the bounds of a policy must be above 0: max_files %d, max_lines %d, max_bytes %d", p.MaxFiles, p.MaxLines, p.MaxBytes)
+	}
+	return nil
+}
+
+func pattern(list, g string) error {
+	switch {
+	case g == "", len(g) > maxPattern, !doublestar.ValidatePattern(g):
+		return api.Errorf(api.KindInvalid, "%s: %.80q is no pattern", list, g)
+	case g[0] == '/', g[len(g)-1] == '/':
+		return api.Errorf(api.KindInvalid, "%s: the pattern %.80q begins or ends with /", list, g).
+			WithHint("Patterns are relative to the repository's root; a folder with all in it is x/**.")
+	}
+	return nil
+}
+
+// Delivery is what is to be pushed and offered.
+type Delivery struct {
+	// Branch is pushed; Target is what the request aims at.
+	Branch, Target string
+	// Default is the repository's default branch; Protected are the branches that
+	// the forge protects, as names or its own patterns.
+	Default   string
+	Protected []string
+	Files     []File
+}
+
+// File is a change of one path.
+type File struct {
+	Path string
+	// From is the path before a rename or a copy.
+	From string
+	// Status is "added", "changed", "removed", "renamed" or "copied".
+	Status         string
+	Added, Deleted int
+	// Size is the file's after the change, in bytes.
+	Size int64
+	// Mode is git's, after the change: 0o100644, 0o100755, 0o120000 for a link,
+	// 0o160000 for a submodule; 0 for a removed file.
+	Mode uint32
+}
+
+// Refusal is one thing that speaks against a delivery.
+type Refusal struct {
+	// Rule is "branch", "protected", "target", "files", "lines", "bytes", "path",
+	// "mode" or "forbidden".
+	Rule string
+	// Path is the file's, where there is one. It may hold anything.
+	Path string
+	// Why is a sentence for people.
+	Why string
+}
+
+// Error makes one error of refusals, KindDenied, or nil of none. It names the first
+// few.
+func Error(refusals []Refusal) error {
+	if len(refusals) == 0 {
+		return nil
+	}
+	text := ""
+	for i, r := range refusals[:min(len(refusals), 5)] {
+		if i > 0 {
+			text += "; "
+		}
+		if r.Path != "" {
+			text += quoted(r.Path) + ": "
+		}
+		text += r.Why
+	}
+	if more := len(refusals) - 5; more > 0 {
+		text += "; and " + plural(more, "more reason")
+	}
+	return api.Errorf(api.KindDenied, "the policy refuses this delivery: %s", text).
+		WithHint("The work is kept. Change it, or let an operator change the policy.")
+}
