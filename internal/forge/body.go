@@ -83,10 +83,9 @@ const (
 func Body(e Evidence) string {
 	var b strings.Builder
 	bodyTests(&b, e.Tests)
-	if strings.TrimSpace(e.Summary) != "" {
+	if words := quote(e.Summary, showSummary); words != "" {
 		b.WriteString("## What the model says\n\nThe model wrote these lines about its own work. Nobody checked them.\n\n")
-		b.WriteString(quote(e.Summary, showSummary))
-		b.WriteString("\n")
+		b.WriteString(words + "\n")
 	}
 	bodyFiles(&b, e.Files)
 	bodyGate(&b, e.Gate)
@@ -224,9 +223,10 @@ func cost(u api.Usage) string {
 
 // head is the beginning of a text, at most most bytes, and whether there is more.
 func head(s string, most int) (string, bool) {
+	s, long := shorten(s, most)
 	s = strings.Trim(clean(s), "\n")
 	if len(s) <= most {
-		return s, false
+		return s, long
 	}
 	return strings.ToValidUTF8(s[:most], ""), true
 }

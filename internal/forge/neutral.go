@@ -123,12 +123,22 @@ func broken(s string, i int, before, r rune, start bool, m mode) bool {
 		r == '.' && len(s[:i]) >= 3 && strings.EqualFold(s[i-3:i], "www")
 }
 
+// shorten cuts what is far longer than the most bytes that will be shown of it, so
+// that the work on a text is bounded too.
+func shorten(s string, most int) (string, bool) {
+	if most *= 8; len(s) > most {
+		return s[:most], true
+	}
+	return s, false
+}
+
 // inline makes any text into one line of Markdown that shows it, of at most most
 // bytes. It may stand in a paragraph or in a cell of a table.
 func inline(s string, most int) string {
+	s, long := shorten(s, most)
 	s = strings.Join(strings.Fields(clean(s)), " ")
 	out, cut := escape(defuse(s, prose), most)
-	if cut {
+	if cut || long {
 		out += " ..."
 	}
 	return out
@@ -173,10 +183,14 @@ func escape(line string, most int) (out string, cut bool) {
 	return b.String(), false
 }
 
-// quote shows a text of many lines as a quotation, of about most bytes.
+// quote shows a text of many lines as a quotation, of about most bytes. It is empty
+// when nothing of the text can be shown.
 func quote(s string, most int) string {
 	var b strings.Builder
-	s = defuse(strings.Trim(clean(s), "\n \t"), prose)
+	s, long := shorten(s, most)
+	if s = defuse(strings.Trim(clean(s), "\n \t"), prose); s == "" {
+		return ""
+	}
 	blank := false
 	for _, line := range strings.Split(s, "\n") {
 		line = strings.TrimRight(line, " \t")
@@ -193,10 +207,14 @@ func quote(s string, most int) string {
 		text, cut := escape(body, most-b.Len()-2*indent-8)
 		b.WriteString("> " + strings.Repeat("\u00a0", indent) + text)
 		if cut || most-b.Len() < 40 {
-			b.WriteString(" ...\n>\n> (cut here)\n")
+			b.WriteString(" ...")
+			long = true
 			break
 		}
 		b.WriteString("  \n")
+	}
+	if long {
+		b.WriteString("\n>\n> (cut here)\n")
 	}
 	return b.String()
 }
@@ -220,6 +238,10 @@ func block(s string, m mode) string {
 // tail is the end of a text: at most lines lines and most bytes, each line at most
 // width bytes, and how many lines were left out.
 func tail(s string, lines, most, width int) (string, int) {
+	before := 0
+	if cut := len(s) - 16*most; cut > 0 {
+		before, s = strings.Count(s[:cut], "\n"), s[cut:]
+	}
 	s = strings.Trim(clean(s), "\n")
 	all := strings.Split(s, "\n")
 	var kept []string
@@ -237,7 +259,7 @@ func tail(s string, lines, most, width int) (string, int) {
 	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
 		kept[i], kept[j] = kept[j], kept[i]
 	}
-	return strings.Join(kept, "\n"), len(all) - len(kept)
+	return strings.Join(kept, "\n"), before + len(all) - len(kept)
 }
 
 // Title makes any text into the title of a request: one line, at most [MaxTitle]

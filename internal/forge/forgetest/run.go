@@ -22,6 +22,7 @@ func Run(t *testing.T, kind string, open Open) {
 		run  func(*fixture)
 	}{
 		{"repository", repository},
+		{"is what a probe finds", probed},
 		{"opens", opens},
 		{"opens a draft with labels", opensDraft},
 		{"again changes nothing", again},
@@ -73,6 +74,19 @@ func repository(f *fixture) {
 	}
 	if n := f.writer().Name(); n != f.kind {
 		f.t.Errorf("its name is %q", n)
+	}
+}
+
+func probed(f *fixture) {
+	l := forge.Location{Host: "h", Web: f.url + "/forge", Owner: "o", Name: "n"}
+	l, err := forge.Probe(f.t.Context(), l, nil)
+	if err != nil || l.Kind != f.kind {
+		f.t.Errorf("%+v, %v", l, err)
+	}
+	for _, c := range f.server.Calls() {
+		if c.Token != "" {
+			f.t.Errorf("a probe gave a token to %s", c.Path)
+		}
 	}
 }
 

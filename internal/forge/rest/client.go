@@ -118,7 +118,7 @@ func (c *Client) Location() forge.Location { return c.cfg.Location }
 // inside says whether an address belongs to the API.
 func (c *Client) inside(u *url.URL) bool {
 	return u.Scheme == c.api.Scheme && u.Host == c.api.Host && u.User == nil &&
-		strings.HasPrefix(u.EscapedPath(), c.api.EscapedPath()) && !strings.Contains(u.Path, "/../")
+		strings.HasPrefix(u.EscapedPath(), c.api.EscapedPath()) && !strings.Contains(u.Path+"/", "/../")
 }
 
 // redirect follows within the API only, and never turns a call into another.

@@ -120,7 +120,7 @@ func limit(resp *http.Response, now time.Time) (until time.Time, limited bool) {
 	}
 	for _, name := range []string{"X-RateLimit-Reset", "RateLimit-Reset"} {
 		if n, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && n > 0 {
-			return clamp(time.Unix(n, 0), now), true
+			return clamp(time.Unix(min(n, now.Add(maxWait).Unix()), 0), now), true
 		}
 	}
 	return time.Time{}, true

@@ -1,4 +1,4 @@
-// Command forgeserver serves test/forgeserver by hand and for stories:
+// Package main is the command forgeserver, which serves test/forgeserver by hand and for stories:
 //
 //	go run ./test/forgeserver/cmd/forgeserver -kind gitlab -token T -repo group/name=DIR
 //
