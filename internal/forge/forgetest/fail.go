@@ -259,16 +259,19 @@ func hostile(f *fixture) {
 		}
 	}
 	for name, body := range map[string]string{
-		"endless": `{"default_branch":"` + strings.Repeat("x", 70_000) + `"}`,
-		"cut":     `{"default_branch":"ma`,
-		"a list":  `[1,2,3]`,
-		"nothing": ``,
+		"an option": `{"default_branch":"--upload-pack=x","html_url":"http://h/","web_url":"http://h/"}`,
+		"no page":   `{"default_branch":"main","html_url":"javascript:alert(1)","web_url":"javascript:alert(1)"}`,
+		"endless":   `{"default_branch":"` + strings.Repeat("x", 70_000) + `"}`,
+		"cut":       `{"default_branch":"ma`,
+		"a list":    `[1,2,3]`,
+		"nothing":   ``,
 	} {
 		f.server.Fail(forgeserver.Fault{Status: 200, Body: body, Times: rest.DefaultTries})
 		r, err := f.forge(tokenWriter, "plot", func(c *rest.Config) { c.Bytes = 60_000 }).Repository(f.t.Context())
-		if err == nil && r.DefaultBranch != "" {
+		if err == nil {
 			f.t.Errorf("%s: %+v", name, r)
 		}
+		f.want(err, api.KindOf(err))
 		f.server.Reset()
 	}
 	f.server.Fail(forgeserver.Fault{Method: "POST", Status: 201, Body: `{"number":1,"iid":1,"html_url":"javascript:alert(1)","web_url":"javascript:alert(1)"}`, Times: 100})

@@ -84,7 +84,7 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 			}
 			repo.Protected = append(repo.Protected, name)
 		}
-		return repo, nil
+		return f.rest.Repository(repo)
 	}
 	err = f.rest.Failure(ctx, err)
 	if k := api.KindOf(err); k != api.KindDenied && k != api.KindNotFound {
@@ -104,7 +104,7 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 			break
 		}
 	}
-	return repo, nil
+	return f.rest.Repository(repo)
 }
 
 // Open implements [forge.Forge].

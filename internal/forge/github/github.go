@@ -73,11 +73,11 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 			repo.Protected = append(repo.Protected, b.GetName())
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
-			return repo, nil
+			return f.rest.Repository(repo)
 		}
 	}
 	repo.ProtectedComplete = false
-	return repo, nil
+	return f.rest.Repository(repo)
 }
 
 // Open implements [forge.Forge].

@@ -70,7 +70,7 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 		if err != nil {
 			err = f.rest.Failure(ctx, err)
 			if k := api.KindOf(err); k == api.KindDenied || k == api.KindNotFound {
-				return repo, nil // this token may not see them
+				return f.rest.Repository(repo) // this token may not see them
 			}
 			return forge.Repository{}, err
 		}
@@ -79,10 +79,10 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
 			repo.ProtectedComplete = true
-			return repo, nil
+			return f.rest.Repository(repo)
 		}
 	}
-	return repo, nil
+	return f.rest.Repository(repo)
 }
 
 // Open implements [forge.Forge].

@@ -122,10 +122,28 @@ func (c *Client) find(ctx context.Context, h Host, req forge.Request) (Found, bo
 	return Found{}, false, nil
 }
 
+// page says whether an address may be shown to people as a page.
+func page(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && len(address) <= 2048
+}
+
+// Repository checks what a forge told about the repository.
+func (c *Client) Repository(r forge.Repository) (forge.Repository, error) {
+	if !page(r.URL) {
+		return forge.Repository{}, c.errorf(api.KindUnavailable, "the answer cannot be read: a repository without an address")
+	}
+	if r.DefaultBranch != "" {
+		if err := forge.CheckBranch(r.DefaultBranch); err != nil {
+			return forge.Repository{}, c.errorf(api.KindUnavailable, "the answer cannot be read: the default branch: %v", err)
+		}
+	}
+	return r, nil
+}
+
 // valid says whether people can be shown what a forge answered.
 func (c *Client) valid(f Found) error {
-	u, err := url.Parse(f.URL)
-	if f.Number <= 0 || err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || len(f.URL) > 2048 {
+	if f.Number <= 0 || !page(f.URL) {
 		return c.errorf(api.KindUnavailable, "the answer cannot be read: a request without a number or an address")
 	}
 	return nil
