@@ -4,9 +4,21 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
+
+// RemoveAll removes a directory with all that a guest may have put into it; nil when
+// it is not there. Its parent has to be the caller's own.
+func RemoveAll(ctx context.Context, dir string) error {
+	parent, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	return removeTree(ctx, parent, filepath.Base(dir))
+}
 
 // removeTree removes a directory that a guest may have filled: of any depth, also
 // with directories that nobody may enter. It holds three descriptors at most:

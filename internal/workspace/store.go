@@ -203,6 +203,16 @@ func Lower(layers *layer.Store, d layer.Digest) (string, error) {
 	return tree.Root, nil
 }
 
+// Scratch makes an empty directory on the disk of the store, which remove removes
+// with whatever was put into it.
+func (s *Store) Scratch() (dir string, remove func() error, err error) {
+	dir, err = os.MkdirTemp(s.dir, aside)
+	if err != nil {
+		return "", nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
+	}
+	return dir, func() error { return s.discard(context.Background(), filepath.Base(dir)) }, nil
+}
+
 // make writes a workspace's directory aside and renames it into place.
 func (s *Store) make(w api.Workspace) error {
 	tmp, err := os.MkdirTemp(s.dir, aside)

@@ -65,7 +65,7 @@ func (m *meter) dir(dir, depth int) error {
 	if depth > liveDepth {
 		return ErrDeep
 	}
-	return names(dir, math.MaxInt, func(name string) error {
+	err := names(dir, math.MaxInt, func(name string) error {
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
@@ -93,7 +93,10 @@ func (m *meter) dir(dir, depth int) error {
 		}
 		sub, err := openDir(dir, name)
 		if err == unix.EACCES {
-			sub, err = openShut(dir, name)
+			var shut func() error
+			if sub, shut, err = openShut(dir, name); err == nil {
+				defer shut()
+			}
 		}
 		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
 			return nil // replaced since
@@ -104,27 +107,38 @@ func (m *meter) dir(dir, depth int) error {
 		defer unix.Close(sub)
 		return m.dir(sub, depth+1)
 	})
+	if errors.Is(err, unix.ENOENT) {
+		return nil // removed since
+	}
+	return err
 }
 
 // openShut opens a directory of our own id that its mode keeps us from entering: a
-// guest with the same id must not be able to hide files so. The mode is given back
-// at once; the overlay above does not look at it again meanwhile.
-func openShut(dir int, name string) (int, error) {
+// guest with the same id must not be able to hide files so. The mode is given back by
+// shut; the overlay above does not look at it again meanwhile.
+func openShut(dir int, name string) (fd int, shut func() error, err error) {
 	p, err := openAt(dir, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return -1, err
+		return -1, nil, err
 	}
-	defer unix.Close(p)
+	defer func() {
+		if err != nil {
+			unix.Close(p)
+		}
+	}()
 	var st unix.Stat_t
 	if err := unix.Fstat(p, &st); err != nil {
-		return -1, err
+		return -1, nil, err
 	}
 	self := fmt.Sprintf("/proc/self/fd/%d", p)
 	if err := unix.Chmod(self, st.Mode&0o7777|0o500); err != nil {
-		return -1, err
+		return -1, nil, err
 	}
-	fd, err := unix.Open(self, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	return fd, errors.Join(err, unix.Chmod(self, st.Mode&0o7777))
+	restore := func() error { return unix.Chmod(self, st.Mode&0o7777) }
+	if fd, err = unix.Open(self, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return -1, nil, errors.Join(err, restore())
+	}
+	return fd, func() error { return errors.Join(restore(), unix.Close(p)) }, nil
 }
 
 // Usage measures a workspace; KindNotFound when it is not there.

@@ -151,12 +151,12 @@ func (b *Backend) workspaceAbility(ctx context.Context) api.Ability {
 		a.Reason, a.Fix = "this daemon keeps no workspaces", "Give the backend a store of workspaces."
 		return a
 	}
-	dir, err := os.MkdirTemp(b.cfg.Workspaces.Dir(), "new-probe-")
+	dir, remove, err := b.cfg.Workspaces.Scratch()
 	if err != nil {
 		a.Reason, a.Fix = err.Error(), "Make the data directory writable."
 		return a
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	err = func() error {
 		for _, d := range []string{workspace.Upper, workspace.Work, "lower", "lower/dir"} {
 			if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
@@ -252,6 +252,8 @@ const (
 	diskTick = 50 * time.Millisecond
 	diskMost = 2 * time.Second
 	diskRest = 4
+	// diskTries is how often in a row a measurement may fail.
+	diskTries = 5
 )
 
 // watchDisk enforces Limits.DiskBytes for a durable workspace, and the floor. A look
@@ -286,10 +288,11 @@ func (m *machine) overDisk(ctx context.Context) string {
 	tick := time.NewTicker(diskTick)
 	defer tick.Stop()
 	var (
-		used  workspace.Usage // at the last measurement
-		since workspace.Usage // what the file system had then
-		next  time.Time       // no measurement before
-		due   time.Time       // one at the latest
+		used   workspace.Usage // at the last measurement
+		since  workspace.Usage // what the file system had then
+		next   time.Time       // no measurement before
+		due    time.Time       // one at the latest
+		failed int
 	)
 	for {
 		var st unix.Statfs_t
@@ -306,20 +309,22 @@ func (m *machine) overDisk(ctx context.Context) string {
 		grown := workspace.Usage{Bytes: used.Bytes + all.Bytes - since.Bytes, Files: used.Files + all.Files - since.Files}
 		if due.IsZero() || now.After(due) || grown.Over(most) != "" && now.After(next) {
 			got, err := m.ws.upper.Measure(ctx, most)
-			switch {
-			case ctx.Err() != nil:
+			if ctx.Err() != nil {
 				return ""
-			case err == nil && got.Over(most) == "":
-				if hidden := m.unlinked(most.Bytes - got.Bytes); hidden > 0 {
-					got.Bytes += hidden
-				}
-				err = nil
+			}
+			if err == nil && got.Over(most) == "" {
+				got.Bytes += m.unlinked(most.Bytes - got.Bytes)
 			}
 			why := got.Over(most)
-			if errors.Is(err, workspace.ErrDeep) {
+			switch {
+			case err == nil:
+				failed = 0
+			case errors.Is(err, workspace.ErrDeep):
 				why = err.Error()
-			} else if err != nil {
-				m.b.log.Error("a workspace could not be measured", "sandbox", m.id, "error", err)
+			default: // perhaps a directory that was changed under the look
+				if failed++; failed >= diskTries {
+					why = "it cannot be measured: " + err.Error()
+				}
 			}
 			if why != "" {
 				m.b.log.Info("sandbox ended at its disk limit", "sandbox", m.id, "workspace", m.ws.upper.ID(), "has", why)
@@ -329,6 +334,9 @@ func (m *machine) overDisk(ctx context.Context) string {
 			used, since = got, all
 			next = time.Now().Add(diskRest * took)
 			due = time.Now().Add(max(diskMost, 2*diskRest*took))
+			if failed > 0 {
+				due = next // at once: nothing is known
+			}
 		}
 		select {
 		case <-ctx.Done():
