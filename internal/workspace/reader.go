@@ -30,7 +30,10 @@ var errStop = errors.New("a bound was met")
 func (r *reader) run() error {
 	// The overlay's own note on the top directory means nothing: there is nothing
 	// beside it that it could hide.
-	err := r.dir(r.c.upper, r.c.view.roots, "", false)
+	err := r.ctx.Err()
+	if err == nil {
+		err = r.dir(r.c.upper, r.c.view.roots, "", false)
+	}
 	switch {
 	case errors.Is(err, errStop):
 		return nil
