@@ -54,7 +54,7 @@ var errHeld = errors.New("in use")
 
 // take lists a thing and removes it, unless this is a dry run.
 func (c *collection) take(ctx context.Context, part, name, path, why string, remove func() error) error {
-	n, err := size(ctx, path)
+	n, err := c.k.sizeOf(ctx, part, path)
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 			p.Count++
 		}
 	}
-	return size(ctx, path)
+	return k.sizeOf(ctx, p.Name, path)
 }
 
 // count counts the directories in a directory.

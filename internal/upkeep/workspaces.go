@@ -82,3 +82,31 @@ func (c *collection) named(ctx context.Context, f func(named []layer.Digest) err
 		})
 	})
 }
+
+// sizeOf is size, for workspaces by the store's own measure: guests wrote them, and
+// one that cannot be measured whole must not keep the rest from being seen.
+func (k *Keeper) sizeOf(ctx context.Context, part, path string) (int64, error) {
+	s := k.cfg.Workspaces
+	if part != api.PartWorkspaces || s == nil {
+		return size(ctx, path)
+	}
+	ids := []api.WorkspaceID{api.WorkspaceID(filepath.Base(path))}
+	if !ids[0].Valid() { // all of them
+		var err error
+		if ids, err = s.List(); err != nil {
+			return 0, err
+		}
+	}
+	var total int64
+	for _, id := range ids {
+		u, err := s.Usage(ctx, id)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if err != nil && api.KindOf(err) != api.KindNotFound {
+			k.cfg.Logger.Warn("a workspace is larger than it is said to be", "workspace", id, "error", err)
+		}
+		total += u.Bytes
+	}
+	return total, nil
+}

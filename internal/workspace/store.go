@@ -78,6 +78,8 @@ type Store struct {
 	// naming is held while a record with names of layers comes to be, so that
 	// whoever removes layers knows all names.
 	naming sync.Mutex
+	// opening is held while modes of a guest's directories are changed; see meter.
+	opening sync.Mutex
 }
 
 // Open opens a store and removes what a process that is gone left half-made or

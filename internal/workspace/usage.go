@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -40,11 +41,12 @@ var ErrDeep = fmt.Errorf("directories nested more than %d deep cannot be measure
 // than most, zero fields of which do not bound; the result is then a lower bound.
 // No link is followed, and what vanishes meanwhile takes nothing.
 func (l *Lease) Measure(ctx context.Context, most Usage) (Usage, error) {
-	return measure(ctx, int(l.dir.Fd()), most)
+	return l.s.measure(ctx, int(l.dir.Fd()), most)
 }
 
-func measure(ctx context.Context, dir int, most Usage) (Usage, error) {
-	m := meter{ctx: ctx, most: most, seen: map[uint64]bool{}}
+func (s *Store) measure(ctx context.Context, dir int, most Usage) (Usage, error) {
+	m := meter{ctx: ctx, most: most, seen: map[uint64]bool{}, opening: &s.opening}
+	defer m.release()
 	err := m.dir(dir, 0)
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -59,6 +61,17 @@ type meter struct {
 	most Usage
 	sum  Usage
 	seen map[uint64]bool // files with several names
+
+	// opening is held from the first directory whose mode is changed to the end: two
+	// measurements must not take each other's mode for the guest's.
+	opening *sync.Mutex
+	holds   bool
+}
+
+func (m *meter) release() {
+	if m.holds {
+		m.opening.Unlock()
+	}
 }
 
 func (m *meter) dir(dir, depth int) error {
@@ -93,6 +106,10 @@ func (m *meter) dir(dir, depth int) error {
 		}
 		sub, err := openDir(dir, name)
 		if err == unix.EACCES {
+			if !m.holds {
+				m.opening.Lock()
+				m.holds = true
+			}
 			var shut func() error
 			if sub, shut, err = openShut(dir, name); err == nil {
 				defer shut()
@@ -141,14 +158,15 @@ func openShut(dir int, name string) (fd int, shut func() error, err error) {
 	return fd, func() error { return errors.Join(restore(), unix.Close(p)) }, nil
 }
 
-// Usage measures a workspace; KindNotFound when it is not there.
+// Usage measures a workspace; KindNotFound when it is not there. Beside an error of
+// another kind stands what was measured until then.
 func (s *Store) Usage(ctx context.Context, id api.WorkspaceID) (Usage, error) {
 	d, err := s.openDir(id)
 	if err != nil {
 		return Usage{}, err
 	}
 	defer d.Close()
-	u, err := measure(ctx, int(d.Fd()), Usage{})
+	u, err := s.measure(ctx, int(d.Fd()), Usage{})
 	if err != nil {
 		return u, api.Errorf(api.KindOf(err), "measure workspace %s: %w", id, err)
 	}
