@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -331,4 +332,26 @@ func TestDeltaRefuses(t *testing.T) {
 func sorted(s []string) []string {
 	slices.Sort(s)
 	return s
+}
+
+// FuzzChangePath: a path that is taken stays below the directory that it is for, and
+// comes to none of git's own files.
+func FuzzChangePath(f *testing.F) {
+	for _, p := range []string{"a/b", "../x", ".git/config", "a/.GIT /x", "a/./b", "\xff", ".g\u200cit/hooks", "git~1/x", "a\x00b"} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, p string) {
+		list, err := checkChanges([]Change{{Path: p, Mode: Regular, Size: 1, Open: text("x")}})
+		if err != nil {
+			return
+		}
+		if len(list) != 1 || !filepath.IsLocal(p) || filepath.Clean(p) != p || !utf8.ValidString(p) || strings.ContainsRune(p, 0) {
+			t.Errorf("accepted %q", p)
+		}
+		for name := range strings.SplitSeq(p, "/") {
+			if strings.EqualFold(strings.TrimRight(name, " ."), ".git") {
+				t.Errorf("accepted %q", p)
+			}
+		}
+	})
 }
