@@ -71,6 +71,8 @@ const (
 	CauseMemory  = "memory limit"
 	CauseOutput  = "output limit"
 	CauseCPUTime = "cpu time limit"
+	CauseDisk    = "disk limit"     // of a workspace; see Limits.DiskBytes
+	CauseFull    = "host disk full" // less is free than a workspace must leave
 	CauseKilled  = "killed"
 	CauseLost    = "lost"
 )

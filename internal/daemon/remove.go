@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/workspace"
 )
 
 // entries are what a data directory of ours holds, at its top.
-var entries = []string{"daemon.log", "daemon.log.old", "hortus.db", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "inventory.json", "layers", "lock", "run", "tasks"}
+var entries = []string{"daemon.log", "daemon.log.old", "hortus.db", "hortus.db-shm", "hortus.db-wal", "hortus.sock", "inventory.json", "layers", "lock", "run", "tasks", "workspaces"}
 
 // backups are the names of copies of the database.
 const backups = "hortus.db.bak-v"
@@ -120,6 +121,12 @@ func Remove(ctx context.Context, path string) error {
 	}
 	// The lock goes last: whoever comes meanwhile finds the directory owned.
 	for _, name := range append(remaining(ours, "lock"), "lock") {
+		if name == "workspaces" { // guests wrote what is in them
+			if err := workspace.RemoveAll(ctx, filepath.Join(path, name)); err != nil {
+				return api.Errorf(api.KindOf(err), "remove the workspaces: %w", err)
+			}
+			continue
+		}
 		if err := removeTree(filepath.Join(path, name)); err != nil {
 			return api.Errorf(api.KindInternal, "remove the data directory: %w", err)
 		}

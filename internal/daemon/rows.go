@@ -38,3 +38,8 @@ func (r rows) UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.
 		States: []api.TaskState{api.TaskPending, api.TaskRunning}, NotOwner: notOwner, WithAttempts: true,
 	})
 }
+
+// ListWorkspaces implements workspace.Rows.
+func (r rows) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
+	return r.Workspaces(ctx, store.WorkspaceFilter{States: []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}})
+}

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/upkeep"
+	"hortus.dev/internal/workspace"
 )
 
 // Config is what a system is made from.
@@ -72,6 +73,8 @@ type System struct {
 	bench     *bench.Bench
 	keeper    *upkeep.Keeper
 
+	workspaces *workspace.Store
+
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error
 	stop    chan struct{}
@@ -87,7 +90,7 @@ type System struct {
 
 // backends lists the backends that are compiled in, the strongest first.
 func (s *System) backends(guest *os.File, layers *layer.Store) ([]sandbox.Backend, error) {
-	c, err := container.New(container.Config{Dir: s.dir.path("run/container"), Layers: layers, Guest: guest.Name(), Logger: s.log})
+	c, err := container.New(container.Config{Dir: s.dir.path("run/container"), Layers: layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +144,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	if err := s.openStore(ctx); err != nil {
 		return s, err
 	}
-	if err := s.build(); err != nil {
+	if err := s.build(ctx); err != nil {
 		return s, err
 	}
 	if err := s.recover(ctx); err != nil {
@@ -196,9 +199,12 @@ func (s *System) openStore(ctx context.Context) error {
 	return nil
 }
 
-func (s *System) build() error {
+func (s *System) build(ctx context.Context) error {
 	layers, err := layer.Open(s.dir.layers())
 	if err != nil {
+		return err
+	}
+	if err := s.openWorkspaces(ctx, layers); err != nil {
 		return err
 	}
 	s.host = image.NewHost(image.Config{Store: layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log})
@@ -253,6 +259,9 @@ func (s *System) recover(ctx context.Context) error {
 		// What could not be cleaned keeps its row and is tried again by the
 		// next daemon; it is no reason to serve nobody.
 		s.log.Error("recovery left something behind", "error", err)
+	}
+	if _, err := s.workspaces.Recover(ctx, isGone); err != nil {
+		s.log.Error("recovery of workspaces left something behind", "error", err)
 	}
 	for _, o := range owners {
 		if isGone(o.ID) {

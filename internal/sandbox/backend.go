@@ -101,6 +101,10 @@ type Spec struct {
 	Env map[string]string
 	// Hostname is the name inside.
 	Hostname string
+	// Workspace is what lies at /workspace; nil for an empty directory of the
+	// sandbox's own disk. A backend without CapWorkspace refuses it with
+	// KindUnsupported, and no guest is booted ahead with one.
+	Workspace *Workspace
 }
 
 // Asked says which limits are wishes of the user's.

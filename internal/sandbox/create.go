@@ -55,6 +55,7 @@ func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, w *wish) (api
 	defer cancel()
 	machine, err := w.backend.Start(startCtx, Spec{
 		ID: l.row.ID, Layers: w.layers, Limits: w.limits, Asked: w.asked, Env: req.Env, Hostname: hostname,
+		Workspace: w.workspace,
 	})
 	if err != nil {
 		m.settle(l, api.SandboxEnded, "start failed: "+err.Error(), nil)
@@ -208,6 +209,8 @@ type wish struct {
 	asked   Asked
 	missing []api.Unenforced
 	layers  []layer.Digest
+	// workspace is what CreateIn was asked for.
+	workspace *Workspace
 }
 
 // resolve makes out a request and fills in its template.

@@ -131,7 +131,8 @@ func (m *Manager) lost(l *live) {
 		reason += "; not cleaned up: " + err.Error()
 	}
 	state := api.SandboxLost
-	if reason == api.CauseMemory {
+	switch reason {
+	case api.CauseMemory, api.CauseDisk, api.CauseFull:
 		state = api.SandboxEnded // a limit did what it is for
 	}
 	m.settle(l, state, reason, &proof)

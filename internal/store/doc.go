@@ -10,8 +10,8 @@
 // what is not there, KindExists an identifier that is taken, KindConflict a
 // state that does not allow the change, KindInvalid a row that must not be kept.
 //
-// Final states are final. A sandbox that is ended or lost, a task that is done
-// and an exec that is exited or unknown keep that state; everything else of the
+// Final states are final. A sandbox that is ended or lost, a task that is done,
+// a workspace that is removed and an exec that is exited or unknown keep that state; everything else of the
 // row may still be written (a late byte count, a receipt).
 //
 // Everything that exists is a row with its owner (one run of one daemon), the

@@ -27,6 +27,14 @@ type SandboxFilter struct {
 	Limit    int // the most rows; 0 means all
 }
 
+// WorkspaceFilter selects workspaces. A zero field does not filter.
+type WorkspaceFilter struct {
+	States []api.WorkspaceState
+	Owner  api.OwnerID
+	Task   api.TaskID
+	Limit  int // the most rows; 0 means all
+}
+
 // ExecFilter selects commands. A zero field does not filter.
 type ExecFilter struct {
 	Sandbox api.SandboxID

@@ -37,7 +37,7 @@ func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 	defer k.mu.Unlock()
 	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age)}
 	c.out = api.Collected{DryRun: req.DryRun, Items: []api.CollectedItem{}}
-	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.layers, c.files} {
+	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.layers, c.files} {
 		if err := part(ctx); err != nil {
 			return c.out, err
 		}
@@ -54,7 +54,7 @@ var errHeld = errors.New("in use")
 
 // take lists a thing and removes it, unless this is a dry run.
 func (c *collection) take(ctx context.Context, part, name, path, why string, remove func() error) error {
-	n, err := size(ctx, path)
+	n, err := c.k.sizeOf(ctx, part, path)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (c *collection) tasks(ctx context.Context) error {
 
 // layers takes trees that no template names and nobody uses.
 func (c *collection) layers(ctx context.Context) error {
-	return c.k.cfg.Named(ctx, func(named []layer.Digest) error {
+	return c.named(ctx, func(named []layer.Digest) error {
 		all, err := c.k.cfg.Layers.List()
 		if err != nil {
 			return err
@@ -142,7 +142,7 @@ func (c *collection) layers(ctx context.Context) error {
 			if held {
 				continue
 			}
-			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template names it and no sandbox uses it", func() error {
+			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template or workspace names it and no sandbox uses it", func() error {
 				err := c.k.cfg.Layers.Remove(d)
 				if api.KindOf(err) == api.KindConflict {
 					return errHeld

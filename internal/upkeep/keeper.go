@@ -15,6 +15,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/layer"
+	"hortus.dev/internal/workspace"
 )
 
 // Orphan is what a sandbox left that does not live.
@@ -24,12 +25,16 @@ type Orphan struct {
 	Path    string // its directory; it need not be there
 }
 
-// Config is what a keeper needs. All fields but Now and Logger must be set.
+// Config is what a keeper needs. All fields but Workspaces, Now and Logger must be
+// set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, layers/, tasks/ID/, run/BACKEND/ID/.
+	// hortus.db*, daemon.log*, inventory.json, layers/, tasks/ID/, workspaces/ID/,
+	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
+	// Workspaces are what tasks changed in repositories; nil where there are none.
+	Workspaces *workspace.Store
 	// Named calls f with the layers that templates name now, and lets nobody be
 	// given the layers of a template until f returns.
 	Named func(ctx context.Context, f func(named []layer.Digest) error) error
@@ -70,7 +75,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 		return out, err
 	}
 	parts := map[string]*api.DiskPart{}
-	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
+	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
 		out.Parts = append(out.Parts, api.DiskPart{Name: name})
 	}
 	for i := range out.Parts {
@@ -110,6 +115,8 @@ func partOf(name string) string {
 		return api.PartLayers
 	case name == "tasks":
 		return api.PartTasks
+	case name == "workspaces":
+		return api.PartWorkspaces
 	case name == "run":
 		return api.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
@@ -125,7 +132,7 @@ func partOf(name string) string {
 func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int64, error) {
 	path := filepath.Join(k.cfg.Dir, name)
 	switch name {
-	case "layers", "tasks":
+	case "layers", "tasks", "workspaces":
 		p.Count += count(path)
 	case "run":
 		backends, err := os.ReadDir(path)
@@ -143,7 +150,7 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 			p.Count++
 		}
 	}
-	return size(ctx, path)
+	return k.sizeOf(ctx, p.Name, path)
 }
 
 // count counts the directories in a directory.

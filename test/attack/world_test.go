@@ -24,6 +24,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/workspace"
 	wait "hortus.dev/test/patience"
 )
 
@@ -40,6 +41,9 @@ type world struct {
 	dir     string
 	run     string
 	door    string // the path of the door's socket
+
+	layers     *layer.Store
+	workspaces *workspace.Store
 }
 
 // rows gives the manager its lists over the store.
@@ -98,7 +102,11 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.backend, err = container.New(container.Config{Dir: w.run, Layers: layers, LeaseDir: filepath.Join(w.dir, "uids")}); err != nil {
+	w.layers = layers
+	if w.workspaces, err = workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(w.dir, "workspaces"), Layers: layers}); err != nil {
+		t.Fatal(err)
+	}
+	if w.backend, err = container.New(container.Config{Dir: w.run, Layers: layers, Workspaces: w.workspaces, LeaseDir: filepath.Join(w.dir, "uids")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, "close the backend", w.backend.Close()) })

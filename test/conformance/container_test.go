@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/sandboxtest"
+	"hortus.dev/internal/workspace"
 )
 
 func TestMain(m *testing.M) {
@@ -39,8 +40,12 @@ func TestContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	workspaces, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(dir, "workspaces"), Layers: layers})
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := filepath.Join(dir, "run")
-	b, err := container.New(container.Config{Dir: run, Layers: layers, LeaseDir: filepath.Join(dir, "uids")})
+	b, err := container.New(container.Config{Dir: run, Layers: layers, Workspaces: workspaces, LeaseDir: filepath.Join(dir, "uids")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +60,7 @@ func TestContainer(t *testing.T) {
 	for name, backend := range map[string]sandbox.Backend{"started": b, "claimed": sandboxtest.Ahead{Preparer: b}} {
 		t.Run(name, func(t *testing.T) {
 			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
-				return sandboxtest.Fixture{Backend: backend, Layers: []layer.Digest{tree.Digest}, Leftovers: func(id api.SandboxID) []string {
+				return sandboxtest.Fixture{Backend: backend, Layers: []layer.Digest{tree.Digest}, Store: layers, Workspaces: workspaces, Leftovers: func(id api.SandboxID) []string {
 					return leftovers(run, id)
 				}}
 			})

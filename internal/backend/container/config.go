@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/backend/container/seccomp"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/layer"
+	"hortus.dev/internal/workspace"
 )
 
 // InitArgv0 is the argument zero by which a multi-call binary knows that it is to
@@ -36,7 +37,13 @@ type Config struct {
 	// LeaseDir holds the locks of the uid ranges, for all daemons of this host;
 	// empty means /run/hortus/uids. Only root uses it.
 	LeaseDir string
-	Logger   *slog.Logger
+	// Workspaces keeps what a Spec's Workspace names; nil takes the capability
+	// away.
+	Workspaces *workspace.Store
+	// DiskFloor is what workspaces leave free of the host's disk, in bytes; 0 means
+	// a twentieth of it, at most 1 GiB.
+	DiskFloor int64
+	Logger    *slog.Logger
 }
 
 // Backend starts sandboxes in namespaces. See the package's documentation.

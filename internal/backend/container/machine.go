@@ -29,6 +29,7 @@ type machine struct {
 	limits api.Limits
 	dir    string
 	lease  *lease
+	ws     *attached // nil without a workspace
 	group  *cgroup.Group
 	proc   *os.Process
 	disk   int
@@ -50,9 +51,10 @@ type machine struct {
 // has killed and reaped everything else in it: that is the proof of a kill.
 func (m *machine) wait() {
 	defer m.b.machines.Done()
-	stop := m.watchCPU()
+	stop, unwatch := m.watchCPU(), m.watchDisk()
 	state, err := m.proc.Wait()
 	stop()
+	unwatch()
 	last := m.read()
 	m.mu.Lock()
 	m.last = last
@@ -97,6 +99,7 @@ func (m *machine) free() error {
 	if m.lease != nil {
 		m.b.ids.put(m.lease)
 	}
+	m.ws.release()
 	if err != nil {
 		m.b.log.Error("sandbox not freed whole", "sandbox", m.id, "err", err)
 	}

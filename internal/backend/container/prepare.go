@@ -16,6 +16,9 @@ func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Prepa
 	if len(spec.Env) > 0 {
 		return nil, api.Errorf(api.KindInvalid, "a guest that is booted ahead gets its environment at its claim")
 	}
+	if spec.Workspace != nil {
+		return nil, api.Errorf(api.KindInvalid, "no guest is booted ahead with a workspace")
+	}
 	w, err := b.boot(ctx, spec, true)
 	if err != nil {
 		return nil, err

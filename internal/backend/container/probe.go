@@ -73,6 +73,11 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 	follow(api.CapNoNetwork, "")
 	r.Abilities = append(r.Abilities, api.Ability{Capability: api.CapCheckpoint,
 		Reason: "a process tree of the host's kernel cannot be saved with its memory", Fix: "Choose the gvisor backend where memory snapshots are needed."})
+	if start.OK {
+		r.Abilities = append(r.Abilities, b.workspaceAbility(ctx))
+	} else {
+		follow(api.CapWorkspace, "")
+	}
 	if ctx.Err() == nil { // a probe that was cut short says nothing
 		b.mu.Lock()
 		b.report = &r
@@ -153,7 +158,11 @@ func (b *Backend) limit(c api.Capability) api.Ability {
 
 // try builds a sandbox without a guest and destroys it. It returns why that is
 // not possible, or nothing.
-func (b *Backend) try(ctx context.Context) (reason, fix string) {
+func (b *Backend) try(ctx context.Context) (reason, fix string) { return b.tryWith(ctx, nil) }
+
+// tryWith is try with something more in the sandbox. userns is its user namespace,
+// or -1, and add takes a descriptor that goes to the stage.
+func (b *Backend) tryWith(ctx context.Context, more func(is *initns.Spec, userns int, add func(int) int) error) (reason, fix string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.dir, probePrefix)
@@ -195,9 +204,9 @@ func (b *Backend) try(ctx context.Context) (reason, fix string) {
 			unix.Close(fd)
 		}
 	}()
-	lower := initns.Lower{FD: -1, Path: dir}
+	lower, userns := initns.Lower{FD: -1, Path: dir}, -1
 	if le != nil {
-		userns, err := unix.Open(fmt.Sprintf("/proc/%d/ns/user", ch.proc.Pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		userns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/user", ch.proc.Pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return "open the user namespace of a child: " + err.Error(), "Give the daemon CAP_SYS_PTRACE."
 		}
@@ -210,6 +219,12 @@ func (b *Backend) try(ctx context.Context) (reason, fix string) {
 		lower = initns.Lower{FD: 0}
 	}
 	is.Roots = []initns.Lower{lower}
+	if more != nil {
+		err := more(is, userns, func(fd int) int { fds = append(fds, fd); return len(fds) - 1 })
+		if err != nil {
+			return err.Error(), ""
+		}
+	}
 	if err := ch.send(is, fds); err != nil {
 		return "speak to the first process: " + err.Error(), ""
 	}
@@ -250,6 +265,8 @@ func explainStage(s *stageError) (reason, fix string) {
 	switch {
 	case s.Stage == "mount /proc" && s.Errno == unix.EPERM:
 		fix = "Parts of /proc are covered here, as in a container without privileges; let it see a whole /proc (docker run --security-opt systempaths=unconfined)."
+	case strings.HasPrefix(s.Stage, initns.WorkspaceStep):
+		fix = workspaceFix
 	case strings.HasPrefix(s.Stage, "mount the root overlay"):
 		fix = "The kernel needs overlayfs that can be mounted in a user namespace (Linux 5.11), on a file system that an overlay accepts as its lower layer."
 	case s.Errno == unix.ENOSYS:

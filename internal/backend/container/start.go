@@ -62,7 +62,13 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool) (_ *w
 		}
 	}()
 
-	m := &machine{b: b, id: spec.ID, limits: spec.Limits, done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
+	ws, err := b.attach(ctx, spec.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, ws.release)
+
+	m := &machine{b: b, ws: ws, id: spec.ID, limits: spec.Limits, done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
 	if b.root {
 		if m.lease, err = b.ids.get(); err != nil {
 			return nil, api.Errorf(api.KindExhausted, "lease a uid range: %w", err)
@@ -150,7 +156,7 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prepared) (*initns.Spec, []int, error) {
 	is := b.baseSpec()
 	is.Hostname = spec.Hostname
-	is.DiskBytes, is.DiskInodes = spec.Limits.DiskBytes, max(spec.Limits.DiskBytes/inodeBytes, 1024)
+	is.DiskBytes, is.DiskInodes = spec.Limits.DiskBytes, inodes(spec.Limits.DiskBytes)
 	is.Files = []initns.File{
 		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
@@ -200,6 +206,9 @@ func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prep
 			}
 			is.Mounts = append(is.Mounts, mt)
 		}
+	}
+	if is.Workspace, err = m.ws.initWorkspace(pid, userns, add); err != nil {
+		return nil, fds, err
 	}
 	dev, err := b.devices()
 	if err != nil {

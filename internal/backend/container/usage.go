@@ -46,23 +46,39 @@ func usage(pid int) use {
 		u.processes++
 		u.tasks += num(17)
 		u.memory += num(21) * int64(os.Getpagesize())
-		tasks, err := os.ReadDir(dir + "/task")
+		queue = append(queue, children(queue[n])...)
+	}
+	return u
+}
+
+// processes lists a pid namespace's init and what is below it, at most maxScan.
+func processes(pid int) []int {
+	queue := []int{pid}
+	for n := 0; n < len(queue) && n < maxScan; n++ {
+		queue = append(queue, children(queue[n])...)
+	}
+	return queue[:min(len(queue), maxScan)]
+}
+
+// children lists the processes that another one has.
+func children(pid int) (all []int) {
+	dir := fmt.Sprintf("/proc/%d/task/", pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, t := range tasks {
+		b, err := os.ReadFile(dir + t.Name() + "/children")
 		if err != nil {
 			continue
 		}
-		for _, t := range tasks {
-			b, err := os.ReadFile(dir + "/task/" + t.Name() + "/children")
-			if err != nil {
-				continue
-			}
-			for _, c := range strings.Fields(string(b)) {
-				if child, err := strconv.Atoi(c); err == nil {
-					queue = append(queue, child)
-				}
+		for _, c := range strings.Fields(string(b)) {
+			if child, err := strconv.Atoi(c); err == nil {
+				all = append(all, child)
 			}
 		}
 	}
-	return u
+	return all
 }
 
 // cpus is how many processors a sandbox can use at the same time, at least 1.

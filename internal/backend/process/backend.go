@@ -81,6 +81,7 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 		api.CapPrivateFiles:  open,
 		api.CapNoNetwork:     open,
 		api.CapCheckpoint:    "ordinary processes cannot be saved",
+		api.CapWorkspace:     "commands see the machine's own file system: nothing can be laid over a layer",
 	} {
 		r.Abilities = append(r.Abilities, api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"})
 	}
@@ -139,6 +140,10 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 func (b *Backend) check(spec sandbox.Spec) error {
 	if !spec.ID.Valid() {
 		return api.Errorf(api.KindInvalid, "%q is no sandbox id", spec.ID)
+	}
+	if spec.Workspace != nil {
+		return api.Errorf(api.KindUnsupported, "the process backend lays nothing over a layer (capability %s)", api.CapWorkspace).
+			WithHint("use --isolation container")
 	}
 	for _, l := range []struct {
 		asked bool

@@ -129,6 +129,9 @@ type Ahead struct{ sandbox.Preparer }
 
 // Start prepares a guest and claims it.
 func (a Ahead) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	if spec.Workspace != nil {
+		return a.Preparer.Start(ctx, spec) // for which none is ever booted ahead
+	}
 	env := spec.Env
 	spec.Env = nil
 	m, err := a.Prepare(ctx, spec)

@@ -9,6 +9,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/workspace"
 	"hortus.dev/test/patience"
 )
 
@@ -18,6 +19,10 @@ type Fixture struct {
 	// Layers are what sandboxes start from; they hold sh, the usual small tools
 	// and python3.
 	Layers []layer.Digest
+	// Store and Workspaces are those that the backend works with; a backend without
+	// workspaces needs none.
+	Store      *layer.Store
+	Workspaces *workspace.Store
 	// Leftovers lists what the backend holds on this host for a sandbox
 	// (directories, mounts, cgroups); the suite wants it empty after a kill.
 	Leftovers func(id api.SandboxID) []string
@@ -65,6 +70,7 @@ func Cases() []Case {
 	all = append(all, commandCases()...)
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)
+	all = append(all, workspaceCases()...)
 	return all
 }
 

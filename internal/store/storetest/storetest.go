@@ -35,6 +35,11 @@ type Store interface {
 	FindTask(ctx context.Context, prefix string) (api.TaskID, error)
 	PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error
 
+	InsertWorkspace(ctx context.Context, w api.Workspace) error
+	UpdateWorkspace(ctx context.Context, w api.Workspace) error
+	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
+	Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error)
+
 	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
 	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
@@ -63,6 +68,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Attempts", testAttempts},
 		{"Find", testFind},
 		{"FindAgainstModel", testFindAgainstModel},
+		{"Workspaces", testWorkspaces},
+		{"WorkspaceStates", testWorkspaceStates},
 		{"Events", testEvents},
 		{"EventPages", testEventPages},
 		{"ConcurrentAppend", testConcurrentAppend},

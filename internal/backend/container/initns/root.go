@@ -59,6 +59,9 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 			return -1, err
 		}
 	}
+	if err := mountWorkspace(s, fd, root); err != nil {
+		return -1, err
+	}
 	if err := mountDev(s, fd, root); err != nil {
 		return -1, err
 	}
@@ -101,6 +104,20 @@ func pin(s *Spec) error {
 		}
 		if err := open(&s.Roots[i].Path); err != nil {
 			return err
+		}
+	}
+	if w := s.Workspace; w != nil {
+		for i := range w.Lowers {
+			if w.Lowers[i].FD < 0 {
+				if err := open(&w.Lowers[i].Path); err != nil {
+					return err
+				}
+			}
+		}
+		if w.Disk != nil && w.Disk.FD < 0 {
+			if err := open(&w.Disk.Path); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range s.Mounts {

@@ -40,6 +40,8 @@ type Spec struct {
 	DiskInodes int64 `json:"diskInodes"`
 	// Dirs are made in the upper layer before the root is mounted, in order.
 	Dirs []Dir `json:"dirs,omitempty"`
+	// Workspace is mounted at /workspace; nil for a plain directory.
+	Workspace *Workspace `json:"workspace,omitempty"`
 	// Files are written into the upper layer; their directories are in Dirs.
 	Files []File `json:"files,omitempty"`
 	// UID, GID are the guest's. Caps is what the guest holds, Bounding what any
@@ -65,6 +67,24 @@ type Spec struct {
 type Lower struct {
 	FD   int    `json:"fd"`
 	Path string `json:"path,omitempty"`
+}
+
+// Workspace is an overlay at Workspace.Target.
+type Workspace struct {
+	Target string `json:"target"`
+	// Lowers are its lower layers, the top one first.
+	Lowers []Lower `json:"lowers"`
+	// Disk is the directory with its upper and its work directory; nil for the
+	// sandbox's own disk. Upper and Work are their names.
+	Disk  *Lower `json:"disk,omitempty"`
+	Upper string `json:"upper"`
+	Work  string `json:"work"`
+	// UID and GID own the top directory on the sandbox's own disk.
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	// Try says to try everything that an overlay must be able to do, with the
+	// entries "file" and "dir/file" of its lower layer.
+	Try bool `json:"try,omitempty"`
 }
 
 // Mount is a read-only tree.

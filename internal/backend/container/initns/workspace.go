@@ -1,0 +1,107 @@
+package initns
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// WorkspaceStep begins the names of the steps that mount a workspace.
+const WorkspaceStep = "mount the workspace"
+
+// mountWorkspace mounts the second overlay: read-only layers below a durable upper
+// layer, or below one on the sandbox's own disk.
+func mountWorkspace(s *Spec, fd func(int) int, root string) error {
+	w := s.Workspace
+	if w == nil {
+		return nil
+	}
+	const base = stage + "/workspace"
+	if err := unix.Mkdir(base, 0o700); err != nil {
+		return at(WorkspaceStep, err)
+	}
+	// place gives the path of a directory of the host's: a detached mount is put
+	// somewhere first.
+	place := func(l Lower, name string) (string, error) {
+		if l.FD < 0 {
+			return l.Path, nil
+		}
+		p := base + "/" + name
+		if err := unix.Mkdir(p, 0o700); err != nil {
+			return "", err
+		}
+		return p, attach(fd(l.FD), p)
+	}
+	lowers := make([]string, len(w.Lowers))
+	for i, l := range w.Lowers {
+		var err error
+		if lowers[i], err = place(l, strconv.Itoa(i)); err != nil {
+			return at(WorkspaceStep+": attach a layer", err)
+		}
+	}
+	disk := base + "/own"
+	var err error
+	if w.Disk != nil {
+		disk, err = place(*w.Disk, "disk")
+	} else {
+		err = ownUpper(s, disk)
+	}
+	if err != nil {
+		return at(WorkspaceStep+": attach its disk", err)
+	}
+	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
+		{"source", "hortus"}, {"lowerdir", strings.Join(lowers, ":")},
+		{"upperdir", disk + "/" + w.Upper}, {"workdir", disk + "/" + w.Work}, {"userxattr", ""},
+	})
+	if err != nil {
+		return at(WorkspaceStep, err)
+	}
+	target := root + path.Clean(w.Target)
+	if err := attach(m, target); err != nil {
+		return at(WorkspaceStep, err)
+	}
+	if w.Try {
+		return at(WorkspaceStep+": try it", tryOverlay(target))
+	}
+	return nil
+}
+
+// ownUpper makes the upper layer of a workspace that ends with the sandbox.
+func ownUpper(s *Spec, dir string) error {
+	w := s.Workspace
+	for _, d := range []string{"", "/" + w.Upper, "/" + w.Work} {
+		if err := unix.Mkdir(dir+d, 0o755); err != nil {
+			return err
+		}
+	}
+	if s.Switch {
+		return unix.Lchown(dir+"/"+w.Upper, w.UID, w.GID)
+	}
+	return nil
+}
+
+// tryOverlay does what overlays are refused on some file systems, or with some
+// mappings of ids: copy a file up, remove one, and hide a directory.
+func tryOverlay(dir string) error {
+	if err := unix.Chmod(dir+"/file", 0o600); err != nil {
+		return err
+	}
+	if err := unix.Unlink(dir + "/file"); err != nil {
+		return err
+	}
+	if err := unix.Unlink(dir + "/dir/file"); err != nil {
+		return err
+	}
+	if err := unix.Rmdir(dir + "/dir"); err != nil {
+		return err
+	}
+	if err := unix.Mkdir(dir+"/dir", 0o700); err != nil {
+		return err
+	}
+	if err := unix.Access(dir+"/dir/file", unix.F_OK); err != unix.ENOENT {
+		return unix.EIO
+	}
+	return nil
+}

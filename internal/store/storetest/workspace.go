@@ -1,0 +1,92 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+func newWorkspace(t *testing.T, s Store, change func(*api.Workspace)) api.Workspace {
+	t.Helper()
+	w := api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Layers: []string{"sha256-a"}, CreatedAt: began}
+	if change != nil {
+		change(&w)
+	}
+	must(t, s.InsertWorkspace(t.Context(), w))
+	return w
+}
+
+func testWorkspaces(t *testing.T, s Store) {
+	ctx := t.Context()
+	owner := newOwner(t, s)
+	var w api.Workspace
+	fill(&w)
+	w.State, w.Owner = api.WorkspaceActive, owner
+	must(t, s.InsertWorkspace(ctx, w))
+	got, err := s.Workspace(ctx, w.ID)
+	must(t, err)
+	if diff := cmp.Diff(w, got); diff != "" {
+		t.Error("insert:", diff)
+	}
+	plain := newWorkspace(t, s, func(p *api.Workspace) { p.CreatedAt = began.Add(time.Hour) })
+	all, err := s.Workspaces(ctx, store.WorkspaceFilter{})
+	must(t, err)
+	if diff := cmp.Diff([]api.Workspace{plain, w}, all); diff != "" {
+		t.Error("list:", diff)
+	}
+	for name, f := range map[string]store.WorkspaceFilter{
+		"state": {States: []api.WorkspaceState{api.WorkspaceActive}}, "owner": {Owner: owner}, "task": {Task: w.Task},
+	} {
+		some, err := s.Workspaces(ctx, f)
+		must(t, err)
+		if diff := cmp.Diff([]api.Workspace{w}, some); diff != "" {
+			t.Errorf("filter by %s: %s", name, diff)
+		}
+	}
+	id := plain.ID
+	plain = w
+	plain.ID = id
+	must(t, s.UpdateWorkspace(ctx, plain))
+	got, err = s.Workspace(ctx, id)
+	must(t, err)
+	if diff := cmp.Diff(plain, got); diff != "" {
+		t.Error("update:", diff)
+	}
+	wantKind(t, s.InsertWorkspace(ctx, w), api.KindExists)
+	wantKind(t, s.InsertWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: "odd", CreatedAt: began}), api.KindInvalid)
+	wantKind(t, s.InsertWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle}), api.KindInvalid)
+	_, err = s.Workspace(ctx, api.NewWorkspaceID())
+	wantKind(t, err, api.KindNotFound)
+	wantKind(t, s.UpdateWorkspace(ctx, api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, CreatedAt: began}), api.KindNotFound)
+	w.Owner = api.NewOwnerID()
+	wantKind(t, s.UpdateWorkspace(ctx, w), api.KindNotFound)
+	_, err = s.Workspaces(ctx, store.WorkspaceFilter{Limit: -1})
+	wantKind(t, err, api.KindInvalid)
+}
+
+func testWorkspaceStates(t *testing.T, s Store) {
+	all := []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive, api.WorkspaceRemoved}
+	for _, from := range all {
+		for _, to := range all {
+			w := newWorkspace(t, s, func(w *api.Workspace) { w.State = from })
+			w.State, w.Reason = to, "changed"
+			err := s.UpdateWorkspace(t.Context(), w)
+			want := to
+			if from == api.WorkspaceRemoved && to != from {
+				wantKind(t, err, api.KindConflict)
+				want = from
+			} else if err != nil {
+				t.Errorf("%s to %s: %v", from, to, err)
+			}
+			got, err := s.Workspace(t.Context(), w.ID)
+			must(t, err)
+			if got.State != want || (got.Reason == "changed") != (want == to) {
+				t.Errorf("%s to %s left %s, reason %q", from, to, got.State, got.Reason)
+			}
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// Mode is what kind of file a change leaves.
+type Mode string
+
+const (
+	Regular    Mode = "regular"
+	Executable Mode = "executable"
+	Symlink    Mode = "symlink"
+)
+
+// Change is one file that is not as the layers have it.
+type Change struct {
+	// Path is relative and clean, slash-separated, valid UTF-8.
+	Path string
+	// Delete says that the file is gone; the fields below are then empty.
+	Delete bool
+	Mode   Mode
+	// Size is the content's, in bytes; the content of a symlink is its target.
+	Size int64
+	// Open gives exactly Size bytes, or fails. It may be called more than once, and
+	// until the Changes are closed.
+	Open func() (io.ReadCloser, error)
+}
+
+// Limits bound what Changes reads. Zero fields take the default.
+type Limits struct {
+	Files     int           // changes; 200,000
+	FileBytes int64         // of one file; 100 MiB
+	Bytes     int64         // of all changed files; 2 GiB
+	Depth     int           // names in a path; 64, at most 512
+	Refused   int           // refusals that are listed one by one; 1,000
+	Time      time.Duration // 2 minutes
+}
+
+// maxEntries bounds the entries of one directory.
+const maxEntries = 1 << 20
+
+func (l *Limits) fill() {
+	set(&l.Files, 200_000)
+	set(&l.FileBytes, 100<<20)
+	set(&l.Bytes, 2<<30)
+	set(&l.Depth, 64)
+	l.Depth = min(l.Depth, 512)
+	set(&l.Refused, 1000)
+	set(&l.Time, 2*time.Minute)
+}
+
+func set[T int | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// Changes are what an upper layer says against the layers below it. They hold the
+// workspace's lease: nobody writes to it until Close.
+type Changes struct {
+	// List is sorted by path.
+	List []Change
+	// Refused are the entries that were not taken, each with the reason: nothing is
+	// left out in silence but .git at the top.
+	Refused []api.RefusedChange
+	// Complete says that everything was looked at. Where it is false the last of
+	// Refused says which bound was met.
+	Complete bool
+
+	lease *Lease
+	view  *view
+	upper int
+	close sync.Once
+}
+
+// Close lets go of the workspace. Contents cannot be read after it.
+func (c *Changes) Close() {
+	c.close.Do(func() {
+		if c.upper >= 0 {
+			unix.Close(c.upper)
+		}
+		c.view.close()
+		c.lease.Release()
+	})
+}
+
+// Changes reads what a workspace changes. It needs the workspace's lease and fails
+// with KindConflict while a sandbox has it.
+//
+// A file is in the list when its content, its executable bit or its kind differs
+// from the layers'; directories are there only through their files. .git at the top
+// is left out: the host has the repository, and what a guest made of its copy is
+// never read.
+func (s *Store) Changes(ctx context.Context, id api.WorkspaceID, limits Limits) (*Changes, error) {
+	limits.fill()
+	l, err := s.Lease(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	c := &Changes{lease: l, upper: -1, view: &view{}, Complete: true}
+	v, err := openView(s.cfg.Layers, l.Layers())
+	if err == nil {
+		c.view = v
+		c.upper, err = openDir(int(l.dir.Fd()), Upper)
+	}
+	if err != nil {
+		c.Close()
+		return nil, api.Errorf(api.KindOf(err), "changes of workspace %s: %w", id, err)
+	}
+	timed, cancel := context.WithTimeout(ctx, limits.Time)
+	defer cancel()
+	r := &reader{ctx: timed, c: c, lim: limits, buf: [2][]byte{make([]byte, 64<<10), make([]byte, 64<<10)}}
+	if err := r.run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		c.Close()
+		return nil, api.Errorf(api.KindOf(err), "changes of workspace %s: %w", id, err)
+	}
+	slices.SortFunc(c.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return c, nil
+}
+
+// opener makes Change.Open for a regular file of the upper layer: it must be what
+// was looked at.
+func (c *Changes) opener(path string, was unix.Stat_t) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		f, err := reopen(c.upper, path, was)
+		if err != nil {
+			return nil, api.Errorf(api.KindInternal, "%s in workspace %s: %w", path, c.lease.ID(), err)
+		}
+		return &exact{f: f, left: was.Size}, nil
+	}
+}
+
+// reopen opens a regular file for reading and checks that it is the one that was
+// looked at.
+func reopen(dir int, path string, was unix.Stat_t) (*os.File, error) {
+	// A look by name first: an open of something else could have an effect.
+	p, err := openAt(dir, path, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(p)
+	var st unix.Stat_t
+	if err := unix.Fstat(p, &st); err != nil {
+		return nil, err
+	}
+	same := func(st unix.Stat_t) bool {
+		return st.Dev == was.Dev && st.Ino == was.Ino && st.Mode == was.Mode && st.Size == was.Size
+	}
+	if !same(st) || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("it has changed")
+	}
+	fd, err := openFile(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil || !same(st) {
+		unix.Close(fd)
+		return nil, fmt.Errorf("it has changed")
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// exact reads as many bytes as were promised and fails when there are fewer.
+type exact struct {
+	f    io.ReadCloser
+	left int64
+}
+
+func (e *exact) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > e.left {
+		p = p[:e.left]
+	}
+	n, err := e.f.Read(p)
+	e.left -= int64(n)
+	if err == io.EOF && e.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func (e *exact) Close() error { return e.f.Close() }
+
+// text is content that is known.
+func text(s string) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(s)), nil }
+}

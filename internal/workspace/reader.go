@@ -1,0 +1,340 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// reader is one run of Changes.
+type reader struct {
+	ctx   context.Context
+	c     *Changes
+	lim   Limits
+	bytes int64
+	buf   [2][]byte // for comparisons
+}
+
+// errStop ends a run that met a bound, which Refused then names.
+var errStop = errors.New("a bound was met")
+
+func (r *reader) run() error {
+	// The overlay's own note on the top directory means nothing: there is nothing
+	// beside it that it could hide.
+	err := r.ctx.Err()
+	if err == nil {
+		err = r.dir(r.c.upper, r.c.view.roots, "", false)
+	}
+	switch {
+	case errors.Is(err, errStop):
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		r.stop(".", fmt.Sprintf("reading took longer than %s", r.lim.Time))
+		return nil
+	}
+	return err
+}
+
+// stop ends the run at a bound.
+func (r *reader) stop(path, why string) error {
+	r.c.Complete = false
+	r.c.Refused = append(r.c.Refused, api.RefusedChange{Path: shown(path), Why: why + "; the rest was not read"})
+	return errStop
+}
+
+func (r *reader) refuse(path, format string, args ...any) error {
+	if len(r.c.Refused) >= r.lim.Refused {
+		return r.stop(path, fmt.Sprintf("more than %d entries are refused", r.lim.Refused))
+	}
+	r.c.Refused = append(r.c.Refused, api.RefusedChange{Path: shown(path), Why: fmt.Sprintf(format, args...)})
+	return nil
+}
+
+// shown is a path for people and JSON: quoted where it is no text.
+func shown(p string) string {
+	const most = 1024
+	if len(p) > most {
+		p = p[:most] + "..."
+	}
+	if !utf8.ValidString(p) || strings.ContainsFunc(p, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return fmt.Sprintf("%+q", p)
+	}
+	return p
+}
+
+func (r *reader) add(c Change) error {
+	if len(r.c.List) >= r.lim.Files {
+		return r.stop(c.Path, fmt.Sprintf("more than %d files are changed", r.lim.Files))
+	}
+	r.c.List = append(r.c.List, c)
+	return nil
+}
+
+// dir reads a directory of the upper layer against the merged directories that the
+// layers have there. Hidden says that the layers' entries do not show through.
+func (r *reader) dir(upper int, lower []int, rel string, hidden bool) error {
+	have := map[string]bool{}
+	err := names(upper, maxEntries, func(name string) error {
+		have[name] = true
+		return r.entry(upper, lower, rel, name)
+	})
+	if errors.Is(err, errMany) {
+		return r.stop(rel, fmt.Sprintf("a directory of more than %d entries", maxEntries))
+	}
+	if err != nil || !hidden {
+		return err
+	}
+	return each(lower, maxEntries, func(name string) error {
+		if have[name] || rel == "" && name == ".git" {
+			return nil
+		}
+		f, err := look(lower, name)
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		return r.vanished(f, path.Join(rel, name))
+	})
+}
+
+// vanished lists the files of the layers that are no longer there.
+func (r *reader) vanished(f found, rel string) error {
+	gone := func(p string) error {
+		if why := badPath(p, r.lim.Depth); why != "" {
+			return r.refuse(p, "it was deleted, but %s", why)
+		}
+		return r.add(Change{Path: p, Delete: true})
+	}
+	if f.file {
+		return gone(rel)
+	}
+	return files(r.ctx, f.dirs, rel, 512, gone)
+}
+
+// entry reads one entry of the upper layer.
+func (r *reader) entry(upper int, lower []int, rel, name string) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if rel == "" && name == ".git" {
+		return nil
+	}
+	p := rel + "/" + name
+	if rel == "" {
+		p = name
+	}
+	if why := badName(name); why != "" {
+		return r.refuse(p, "%s", why)
+	}
+	st, err := statAt(upper, name)
+	if err != nil {
+		return err
+	}
+	below, err := look(lower, name)
+	if err != nil {
+		return err
+	}
+	defer below.close()
+	if why := badPath(p, r.lim.Depth); why != "" {
+		return r.refuse(p, "%s", why)
+	}
+	switch kind := st.Mode & unix.S_IFMT; {
+	case isWhiteout(&st):
+		return r.vanished(below, p)
+	case kind == unix.S_IFDIR:
+		return r.subdir(upper, below, p, name)
+	case kind == unix.S_IFREG:
+		return r.regular(upper, below, p, name, st)
+	case kind == unix.S_IFLNK:
+		return r.symlink(upper, below, p, name, st)
+	case kind == unix.S_IFIFO:
+		return r.refuse(p, "it is a fifo")
+	case kind == unix.S_IFSOCK:
+		return r.refuse(p, "it is a socket")
+	default:
+		return r.refuse(p, "it is a device")
+	}
+}
+
+func (r *reader) subdir(upper int, below found, p, name string) error {
+	fd, err := openDir(upper, name)
+	if err == unix.EACCES {
+		return r.refuse(p, "it is a directory that its owner may not read")
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	opaque, err := marks(fd, true)
+	if err != nil {
+		return r.refuse(p, "%s", err)
+	}
+	if below.file { // a file made way for it
+		if err := r.vanished(below, p); err != nil {
+			return err
+		}
+	}
+	return r.dir(fd, below.dirs, p, opaque)
+}
+
+func (r *reader) regular(upper int, below found, p, name string, st unix.Stat_t) error {
+	switch {
+	case st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
+		return r.refuse(p, "it has a setuid or setgid bit")
+	case st.Size > r.lim.FileBytes:
+		return r.refuse(p, "it has %d bytes, more than %d", st.Size, r.lim.FileBytes)
+	case st.Mode&0o400 == 0:
+		return r.refuse(p, "its owner may not read it")
+	}
+	f, err := reopen(upper, name, st)
+	if err != nil {
+		return r.refuse(p, "it cannot be read: %s", err)
+	}
+	defer f.Close()
+	if _, err := marks(int(f.Fd()), false); err != nil {
+		return r.refuse(p, "%s", err)
+	}
+	mode := Regular
+	if st.Mode&0o100 != 0 {
+		mode = Executable
+	}
+	if below.file && below.st.Mode&unix.S_IFMT == unix.S_IFREG && (below.st.Mode^st.Mode)&0o100 == 0 && below.st.Size == st.Size {
+		same, err := r.sameContent(f, below, name)
+		if err != nil || same {
+			return err
+		}
+	}
+	if r.bytes += st.Size; r.bytes > r.lim.Bytes {
+		return r.stop(p, fmt.Sprintf("the changed files have more than %d bytes", r.lim.Bytes))
+	}
+	if err := r.vanishedBelow(below, p); err != nil {
+		return err
+	}
+	return r.add(Change{Path: p, Mode: mode, Size: st.Size, Open: r.c.opener(p, st)})
+}
+
+// vanishedBelow lists the files of a directory that made way for a file.
+func (r *reader) vanishedBelow(below found, p string) error {
+	if len(below.dirs) == 0 {
+		return nil
+	}
+	return r.vanished(below, p)
+}
+
+// maxTarget bounds the target of a symlink, in bytes; it is the kernel's bound too.
+const maxTarget = 4095
+
+func (r *reader) symlink(upper int, below found, p, name string, st unix.Stat_t) error {
+	target, err := readlink(upper, name)
+	if err != nil {
+		return r.refuse(p, "its target cannot be read: %s", err)
+	}
+	if !utf8.ValidString(target) {
+		return r.refuse(p, "its target is no UTF-8")
+	}
+	if below.file && below.st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		was, err := readlink(below.in, name)
+		if err != nil {
+			return err
+		}
+		if was == target {
+			return nil
+		}
+	}
+	if err := r.vanishedBelow(below, p); err != nil {
+		return err
+	}
+	return r.add(Change{Path: p, Mode: Symlink, Size: int64(len(target)), Open: text(target)})
+}
+
+func readlink(dir int, name string) (string, error) {
+	buf := make([]byte, maxTarget+1)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return "", err
+	}
+	if n > maxTarget {
+		return "", fmt.Errorf("it is longer than %d bytes", maxTarget)
+	}
+	return string(buf[:n]), nil
+}
+
+// sameContent compares two files of one size.
+func (r *reader) sameContent(a io.Reader, below found, name string) (bool, error) {
+	b, err := reopen(below.in, name, below.st)
+	if err != nil {
+		return false, fmt.Errorf("the layer's %s: %w", name, err)
+	}
+	defer b.Close()
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return false, err
+		}
+		n, err := io.ReadFull(a, r.buf[0])
+		m, berr := io.ReadFull(b, r.buf[1])
+		if !bytes.Equal(r.buf[0][:n], r.buf[1][:m]) {
+			return false, nil
+		}
+		ended := func(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+		switch {
+		case ended(err) && ended(berr):
+			return true, nil
+		case ended(err) != ended(berr):
+			return false, nil
+		case err != nil || berr != nil:
+			return false, errors.Join(err, berr)
+		}
+	}
+}
+
+// badName says what is wrong with one name.
+func badName(name string) string {
+	switch {
+	case !utf8.ValidString(name):
+		return "its name is no UTF-8"
+	case isGit(name):
+		return "git keeps its own files under that name"
+	}
+	return ""
+}
+
+// isGit says whether a name is .git to some file system that a person may check the
+// result out on.
+func isGit(name string) bool {
+	clean := strings.Map(func(c rune) rune {
+		switch { // characters that one of them ignores
+		case c >= 0x200c && c <= 0x200f, c >= 0x202a && c <= 0x202e, c >= 0x206a && c <= 0x206f, c == 0xfeff:
+			return -1
+		}
+		return c
+	}, name)
+	clean, _, _ = strings.Cut(clean, ":")
+	clean = strings.ToLower(strings.TrimRight(clean, ". "))
+	return clean == ".git" || clean == "git~1"
+}
+
+// badPath says what is wrong with a path.
+func badPath(p string, depth int) string {
+	if n := strings.Count(p, "/") + 1; n > depth {
+		return fmt.Sprintf("it is nested %d deep, more than %d", n, depth)
+	}
+	const most = 4095
+	if len(p) > most {
+		return fmt.Sprintf("its path is longer than %d bytes", most)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if why := badName(name); why != "" {
+			return why
+		}
+	}
+	return ""
+}
