@@ -138,5 +138,5 @@ func (s *Set) runJob(ctx context.Context, in args) (loop.Result, error) {
 		how, short = exitLine(x, j.seconds), exitShort(x)
 		failed = x.Exit.Code != 0 && action != "kill"
 	}
-	return loop.Result{Text: text + how, Failed: failed, OutputBytes: out.raw + lost, Short: fmt.Sprintf("job %s %s  -> %s", j.id, action, short)}, nil
+	return loop.Result{Text: text + how, Failed: failed, Waiting: how == "[running]", OutputBytes: out.raw + lost, Short: fmt.Sprintf("job %s %s  -> %s", j.id, action, short)}, nil
 }
