@@ -154,7 +154,7 @@ func python(t Tree) Command {
 	if !plain.MatchString(top) {
 		return Command{}
 	}
-	return Command{"python3 -m unittest discover -s " + top + " -t .", p}
+	return Command{"python3 -m unittest discover -s " + top, p}
 }
 
 // plain is a name that needs no quotes in a shell.

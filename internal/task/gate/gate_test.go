@@ -49,7 +49,7 @@ func TestDetect(t *testing.T) {
 		{"pytest by configuration", files{"pyproject.toml": "[tool.pytest.ini_options]\n", "x.py": ""}, "python3 -m pytest -q", "pyproject.toml"},
 		{"a pyproject without pytest", files{"pyproject.toml": "[project]\n", "test_x.py": "import unittest"}, "python3 -m unittest discover", "test_x.py"},
 		{"pytest by import", files{"tests/test_x.py": "import pytest"}, "python3 -m pytest -q", "tests/test_x.py"},
-		{"unittest in a directory", files{"tests/test_x.py": "import unittest"}, "python3 -m unittest discover -s tests -t .", "tests/test_x.py"},
+		{"unittest in a directory", files{"tests/test_x.py": "import unittest"}, "python3 -m unittest discover -s tests", "tests/test_x.py"},
 		{"unittest in a package", files{"tests/__init__.py": "", "tests/test_x.py": "import unittest"}, "python3 -m unittest discover", "tests/test_x.py"},
 		{"plain functions", files{"test_x.py": "def test_a(): assert 1"}, "python3 -m pytest -q", "test_x.py"},
 		{"a directory with a hostile name", files{"$(touch x)/test_x.py": "import unittest"}, "", ""},
@@ -74,11 +74,11 @@ func TestWatched(t *testing.T) {
 		"test_a.py": true, "pkg/a_test.go": true, "src/a.test.ts": true, "src/a.spec.jsx": true, "tests/data/x.bin": true,
 		"src/__tests__/a.js": true, "conftest.py": true, "a/b/conftest.py": true, "package.json": true, "Makefile": true,
 		"jest.config.mjs": true, "sitecustomize.py": true, "evil.pth": true, "unittest.py": true, "unittest/__init__.py": true,
-		"Tests/A.py": true, "src/test/java/ATest.java": true, "FooTest.java": true, "main_test.go": true, "testdata/golden": true,
+		"Tests/A.py": true, "src/test/java/ATest.java": true, "FooTest.java": true, "main_test.go": true, "testdata/golden": true, "test.sh": true, "tools/verify.sh": true,
 		"a.py": false, "latest.py": false, "contest.go": false, "src/attest.js": false, "README.md": false, "src/json.py": false,
 		"cmd/main.go": false, "lib/protest.rb": false, "docs/tests.md": false,
 	} {
-		if got := gate.Watched(p); got != want {
+		if got := gate.Watched("sh tools/verify.sh && ./go test ./...", p); got != want {
 			t.Errorf("%s: %v, want %v", p, got, want)
 		}
 	}
@@ -92,6 +92,6 @@ func FuzzDetect(f *testing.F) {
 		if (c.Text == "") != (err != nil) {
 			t.Errorf("%+v %v", c, err)
 		}
-		gate.Watched(name)
+		gate.Watched(content, name)
 	})
 }

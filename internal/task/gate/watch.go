@@ -12,7 +12,7 @@ var testDirs = []string{"test", "tests", "__tests__", "__mocks__", "__snapshots_
 
 // testNames are single files that are tests, in lower case.
 var testNames = []*regexp.Regexp{
-	regexp.MustCompile(`^test_.*\.py$`), regexp.MustCompile(`_test\.py$`), regexp.MustCompile(`^tests?\.py$`),
+	regexp.MustCompile(`^test_.*\.py$`), regexp.MustCompile(`_test\.py$`), regexp.MustCompile(`^(tests?|check)\.(py|sh|bash|rb|pl|[cm]?[jt]s|php|lua)$`),
 	regexp.MustCompile(`_test\.go$`),
 	regexp.MustCompile(`[._-](test|spec)\.[cm]?[jt]sx?$`), regexp.MustCompile(`^test[.-].*\.?[cm]?[jt]sx?$`),
 	regexp.MustCompile(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
@@ -60,6 +60,17 @@ func Shadows(p string) bool {
 var shadowed = []string{"unittest", "pytest", "_pytest", "pluggy", "os", "sys", "site", "io", "traceback", "importlib", "runpy", "json", "re",
 	"types", "abc", "functools", "collections", "warnings", "argparse", "signal", "time", "fnmatch", "difflib", "pprint", "contextlib", "logging"}
 
-// Watched says whether a change of this file puts the gate's word in doubt: with
-// it as it was before, or without it when it is new, the gate must pass as well.
-func Watched(p string) bool { return IsTest(p) || Rules(p) || Shadows(p) }
+// Watched says whether a change of this file puts the gate's word in doubt: it is
+// a test, rules over tests, or is named by the gate's own command. With it as it was
+// before, or without it when it is new, the gate must pass as well.
+func Watched(command, p string) bool { return IsTest(p) || Rules(p) || Shadows(p) || names(command, p) }
+
+// names says whether a shell command has a file, or a directory that holds it, as
+// one of its words.
+func names(command, p string) bool {
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()<>'\"`$={}", r) })
+	return slices.ContainsFunc(words, func(w string) bool {
+		w = path.Clean(strings.TrimPrefix(w, "/workspace/"))
+		return w == p || w != "." && strings.HasPrefix(p, w+"/") && strings.Contains(w, "/")
+	})
+}
