@@ -52,6 +52,12 @@ func DefaultLimits() Limits {
 	return Limits{CPUs: 1, MemoryBytes: 1 << 30, Processes: 512, DiskBytes: 512 << 20}
 }
 
+// DefaultWorkspaceLimits are what a sandbox with a repository gets that asks for
+// nothing: compilers and test suites need more than a script does.
+func DefaultWorkspaceLimits() Limits {
+	return Limits{CPUs: 2, MemoryBytes: 4 << 30, Processes: 2048, DiskBytes: 4 << 30}
+}
+
 // CreateSandbox asks for a sandbox.
 type CreateSandbox struct {
 	// Isolation names a backend, or "auto" (the default) for the strongest

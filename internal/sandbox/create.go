@@ -224,7 +224,7 @@ func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox) (w wish, 
 	if w.backend, w.report, w.why, err = m.Choose(ctx, req.Isolation); err != nil {
 		return w, err
 	}
-	if w.limits, w.asked, w.missing, err = resolveLimits(req.Limits, w.report); err != nil {
+	if w.limits, w.asked, w.missing, err = resolveLimits(req.Limits, api.DefaultLimits(), w.report); err != nil {
 		return w, err
 	}
 	if req.Template == "" {

@@ -141,14 +141,13 @@ var limits = []limit{
 		func(l *api.Limits) int64 { return l.OutputBytes }, func(l *api.Limits, d api.Limits) { l.OutputBytes = d.OutputBytes }},
 }
 
-// resolveLimits fills in the defaults. A wish that the host cannot enforce is an
+// resolveLimits fills in defaults. A wish that the host cannot enforce is an
 // error; a default that it cannot is listed with its reason.
-func resolveLimits(want api.Limits, report api.BackendReport) (api.Limits, Asked, []api.Unenforced, error) {
+func resolveLimits(want, defaults api.Limits, report api.BackendReport) (api.Limits, Asked, []api.Unenforced, error) {
 	var (
 		asked   Asked
 		missing []api.Unenforced
 	)
-	defaults := api.DefaultLimits()
 	for _, l := range limits {
 		v := l.get(&want)
 		switch {

@@ -32,6 +32,9 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws Worksp
 	if err != nil {
 		return api.Sandbox{}, err
 	}
+	if w.limits, w.asked, w.missing, err = resolveLimits(req.Limits, api.DefaultWorkspaceLimits(), w.report); err != nil {
+		return api.Sandbox{}, err
+	}
 	a, ok := w.report.Has(api.CapWorkspace)
 	if !ok {
 		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "the %s backend has no durable files over layers on this host: %s (capability %s)",
