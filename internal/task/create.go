@@ -61,6 +61,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if req.Sandbox.Task != "" {
 		return invalid("sandbox.task must be empty; the task sets it")
 	}
+	if req.Repo != nil {
+		return e.checkRepo(req)
+	}
 	if req.Replay != nil {
 		return e.checkReplay(ctx, req)
 	}

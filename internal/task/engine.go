@@ -29,7 +29,8 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what an engine is made of. All fields but Record, Tools, Check, Now and Logger must be set.
+// Config is what an engine is made of. All fields but Record, Tools, Check,
+// Repositories, Now and Logger must be set.
 type Config struct {
 	Store Store
 	Log   Log
@@ -46,6 +47,8 @@ type Config struct {
 	// Check says what the sandboxes would refuse, before a model is asked. It
 	// may be nil.
 	Check func(context.Context, api.CreateSandbox) error
+	// Repositories runs the tasks that are about a repository; nil refuses them.
+	Repositories Repositories
 	// Dir holds one folder for each task, with the whole output of its attempts.
 	Dir    string
 	Owner  api.OwnerID
@@ -106,7 +109,11 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	}
 	var ms models
 	if req.Request != "" {
-		if ms, err = e.models(req); err != nil {
+		find := e.models
+		if req.Repo != nil {
+			find = e.agentModels
+		}
+		if ms, err = find(req); err != nil {
 			return api.Task{}, err
 		}
 		t.Model, t.Models = ms.coder.Name(), ms.names()

@@ -37,6 +37,8 @@ const (
 	roleCoder    = "coder"
 	roleDebugger = "debugger"
 	roleLarge    = "large"
+	// roleAgent is the one that works on repositories.
+	roleAgent = "agent"
 )
 
 // models finds the models of a request.
@@ -86,6 +88,12 @@ func (e *Engine) models(req api.CreateTask) (models, error) {
 
 // names says which model each role has; nothing where all have the same.
 func (m models) names() api.Models {
+	if m.planner == nil {
+		if m.large == nil || m.large.Name() == m.coder.Name() {
+			return api.Models{}
+		}
+		return api.Models{Coder: m.coder.Name(), Large: m.large.Name()}
+	}
 	n := api.Models{Planner: m.planner.Name(), Coder: m.coder.Name(), Debugger: m.debugger.Name()}
 	if m.large != nil {
 		n.Large = m.large.Name()
@@ -104,7 +112,10 @@ func (e *Engine) record(req api.CreateTask, ms *models) error {
 	if e.cfg.Record == nil {
 		return api.Errorf(api.KindUnsupported, "models cannot be recorded here")
 	}
-	by := map[string]string{rolePlanner: ms.planner.Name(), roleCoder: ms.coder.Name(), roleDebugger: ms.debugger.Name()}
+	by := map[string]string{roleAgent: ms.coder.Name()}
+	if ms.planner != nil {
+		by = map[string]string{rolePlanner: ms.planner.Name(), roleCoder: ms.coder.Name(), roleDebugger: ms.debugger.Name()}
+	}
 	if ms.large != nil {
 		by[roleLarge] = ms.large.Name()
 	}
@@ -113,7 +124,10 @@ func (e *Engine) record(req api.CreateTask, ms *models) error {
 		return err
 	}
 	ms.recording = rec
-	ms.planner, ms.coder, ms.debugger = rec.Wrap(ms.planner), rec.Wrap(ms.coder), rec.Wrap(ms.debugger)
+	ms.coder = rec.Wrap(ms.coder)
+	if ms.planner != nil {
+		ms.planner, ms.debugger = rec.Wrap(ms.planner), rec.Wrap(ms.debugger)
+	}
 	if ms.large != nil {
 		ms.large = rec.Wrap(ms.large)
 	}

@@ -14,17 +14,21 @@ const storeTimeout = 30 * time.Second
 
 // run is the life of one task, from its start to its last event.
 func (e *Engine) run(ctx context.Context, t api.Task, ms models, program *api.CodeArtifact, r *running) {
-	rep := e.pipeline(ctx, &t, ms, program, r.log)
+	if t.Create.Repo != nil {
+		worked(&t, e.repository(ctx, &t, ms, r.log))
+	} else {
+		rep := e.pipeline(ctx, &t, ms, program, r.log)
+		t.Outcome, t.Plan, t.Attempts = rep.Outcome, rep.Plan, rep.Attempts
+		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
+		t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
+	}
 	if ms.recording != nil {
 		// Before the task is done: whoever waits for it finds the whole recording.
 		if err := ms.recording.Close(); err != nil {
 			e.cfg.Logger.Error("close recording", "task", t.ID, "err", err)
 		}
 	}
-	t.State, t.Outcome = api.TaskDone, rep.Outcome
-	t.Plan, t.Attempts = rep.Plan, rep.Attempts
-	t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
-	t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
+	t.State = api.TaskDone
 	t.Calls = r.log.roleCalls()
 	t.EndedAt = e.cfg.Now().UTC()
 	e.finish(ctx, t, r.log)

@@ -1,0 +1,26 @@
+// Package repo works on a request about a real repository, from its clone to its
+// delivery:
+//
+//	fetch -> checkout -> workspace -> gate as it was
+//	  -> agent in a sandbox over the workspace -> changes, checked -> commit
+//	  -> gate in a clean sandbox over the commit -> again, or deliver
+//
+// Success is the exit code of the gate, which runs in a sandbox that the agent
+// never saw, over the commit that would be delivered and nothing else. Where the
+// agent touched a test, or a file that rules over tests, the gate must pass with
+// those files as they were too. What a model says of its work decides nothing.
+//
+// What leaves a workspace leaves it as git objects that the host made from checked
+// names and contents; no file, link or program of the workspace is ever followed or
+// run outside a sandbox. The asking person's own checkout is not written.
+//
+// # Lives
+//
+// A [Runner] is shared and holds nothing of a task. One call of Run is one task:
+// its sandboxes end before Run does, also when its context ends, and the proof is
+// in the result. The workspace stays, as does the branch; whatever there was when
+// the work was cut short is committed, and marked.
+//
+// The package must not know how sandboxes isolate, which forge or model there is,
+// who stores a task or how events travel.
+package repo

@@ -1,0 +1,223 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/git"
+	"hortus.dev/internal/task/gate"
+)
+
+// gateEnv quiets programs that would wait for a person or leave files behind.
+var gateEnv = map[string]string{
+	"CI": "1", "NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+// findGate decides which command decides, before anybody works.
+func (w *work) findGate(ctx context.Context) error {
+	if w.req.Verify != "" {
+		w.res.Verify, w.res.VerifyFrom = w.req.Verify, "asked"
+		return w.save(ctx)
+	}
+	files, err := w.repo.Files(ctx, w.base.Hash)
+	if err != nil {
+		return err
+	}
+	t := gate.Tree{Read: func(p string) []byte {
+		b, err := w.repo.ReadFile(ctx, w.base.Hash, p, gate.MaxFile)
+		if err != nil {
+			return nil
+		}
+		return b
+	}}
+	for _, f := range files {
+		if f.Mode == git.Regular || f.Mode == git.Executable {
+			t.Paths = append(t.Paths, f.Path)
+		}
+	}
+	slices.Sort(t.Paths)
+	c, err := gate.Detect(t)
+	if err != nil {
+		return err
+	}
+	w.res.Verify, w.res.VerifyFrom = c.Text, c.From
+	return w.save(ctx)
+}
+
+// judge runs the gates on a round's commit. An error means that no gate could be
+// run, not that one failed.
+func (w *work) judge(ctx context.Context, n int) error {
+	r := &w.res.Rounds[n-1]
+	if r.Head == "" {
+		return nil
+	}
+	changes, err := w.changed(ctx, r.Head)
+	if err != nil {
+		return err
+	}
+	g, err := w.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: w.res.Verify}, gateName(n, "gate"), changes)
+	if err != nil {
+		return err
+	}
+	r.Gate = &g
+	if err := w.save(ctx); err != nil || !g.Passed {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c git.Change) bool { return gate.Watched(w.res.Verify, c.Path) })
+	if len(rest) < len(changes) {
+		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with every test as it was: " + w.res.Verify}, gateName(n, "original"), rest)
+		if err != nil {
+			return err
+		}
+		r.Original = &g
+		if err := w.save(ctx); err != nil || !g.Passed && !w.req.TestsMayChange {
+			return err
+		}
+	}
+	if w.req.Mutant == "" {
+		return nil
+	}
+	broken, err := w.repo.Patch(ctx, r.Head, strings.NewReader(w.req.Mutant))
+	if err != nil {
+		return api.Errorf(api.KindOf(err), "the mutant's patch: %w", err)
+	}
+	if changes, err = w.changed(ctx, broken); err != nil {
+		return err
+	}
+	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a planted defect: " + w.res.Verify}, gateName(n, "mutant"), changes)
+	if err != nil {
+		return err
+	}
+	r.Mutant = &tried
+	return w.save(ctx)
+}
+
+// passed says whether every gate of a round says what it has to.
+func (w *work) passed(r *api.Round) bool {
+	switch {
+	case r.Gate == nil || !r.Gate.Passed:
+		return false
+	case r.Original != nil && !r.Original.Passed && !w.req.TestsMayChange:
+		return false
+	case w.req.Mutant != "":
+		// A mutant that was not run proves nothing, nor does one whose run was cut.
+		return r.Mutant != nil && !r.Mutant.Passed && r.Mutant.Exit.Cause == ""
+	}
+	return true
+}
+
+// over runs the gate on the base with some changes.
+func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change) (api.Gate, error) {
+	layers := []Layer{w.layer}
+	if len(changes) > 0 {
+		top, err := w.cfg.Computers.Over(ctx, w.layer, changes)
+		if err != nil {
+			return api.Gate{}, err
+		}
+		layers = append(layers, top)
+	}
+	return w.gate(ctx, e, file, layers...)
+}
+
+// gate runs the command that decides in a clean sandbox over layers.
+func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, layers ...Layer) (api.Gate, error) {
+	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
+	g, err := w.decide(ctx, file, layers)
+	e.Done, e.MS = true, g.MS
+	if err != nil {
+		e.Error = err.Error()
+		w.skipped = append(w.skipped, name(e))
+	} else {
+		e.Gate = &g
+		w.done = append(w.done, name(e))
+	}
+	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
+	return g, err
+}
+
+func (w *work) decide(ctx context.Context, file string, layers []Layer) (g api.Gate, err error) {
+	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
+	box, err := w.cfg.Computers.Clean(ctx, w.sandbox(), layers...)
+	if err != nil {
+		return g, err
+	}
+	defer func() {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		proof, cerr := box.Close(late)
+		w.left += proof.Left
+		if cerr != nil && err == nil {
+			err = cerr
+		}
+	}()
+	info := box.Info()
+	g.Sandbox, g.Isolation = info.ID, info.Isolation
+	whole, err := os.OpenFile(filepath.Join(w.job.Dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return g, api.Errorf(api.KindInternal, "keep the output of the gate: %w", err)
+	}
+	defer whole.Close()
+	out := &observe.Capture{Whole: whole}
+	start := w.cfg.Now()
+	ex, err := box.Run(ctx, api.ExecRequest{
+		Args: []string{"sh", "-c", w.res.Verify}, Dir: Workspace, Env: gateEnv,
+		TimeoutMS: w.gateTimeout().Milliseconds(), Tag: "gate",
+	}, func(_ string, p []byte) error {
+		_, err := out.Write(p)
+		return err
+	})
+	g.MS = w.cfg.Now().Sub(start).Milliseconds()
+	g.Exit, g.Output, g.OutputBytes = ex.Exit, out.Text(), out.Total()
+	switch {
+	case ctx.Err() != nil:
+		return g, ctx.Err()
+	case err != nil:
+		return g, err
+	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
+		return g, api.Errorf(api.KindUnavailable, "the end of the gate in sandbox %s was not seen", ex.Sandbox)
+	}
+	g.Passed = ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""
+	return g, nil
+}
+
+func (w *work) gateTimeout() time.Duration {
+	if ms := w.job.Task.Create.RunTimeoutMS; ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return api.DefaultGateTimeout
+}
+
+// Workspace is where a sandbox of a repository has its files.
+const Workspace = "/workspace"
+
+// gateName is the file of one gate's output.
+func gateName(n int, which string) string { return fmt.Sprintf("round-%d-%s", n, which) }
+
+// GateOutput opens the whole output of one gate below a task's folder: of round 0
+// "before", of the others "gate", "original" or "mutant".
+func GateOutput(dir string, round int, which string) (io.ReadCloser, error) {
+	file := gateName(round, which)
+	switch {
+	case round == 0 && which == "before":
+		file = "before"
+	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{"gate", "original", "mutant"}, which):
+		return nil, api.Errorf(api.KindInvalid, "no gate %.20q of round %d: round 0 has before, the others gate, original and mutant", which, round)
+	}
+	f, err := os.Open(filepath.Join(dir, file+".out"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, api.Errorf(api.KindNotFound, "no gate %s of round %d has run", which, round)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "open the output of a gate: %w", err)
+	}
+	return f, nil
+}

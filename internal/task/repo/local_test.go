@@ -1,0 +1,270 @@
+package repo_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/git"
+	"hortus.dev/internal/task/repo"
+)
+
+// local makes computers of plain folders and processes. It isolates nothing: it is
+// for the rules of this package, which the stories run over real sandboxes.
+type local struct {
+	t    testing.TB
+	root string
+	open atomic.Int64
+
+	mu     sync.Mutex
+	layers map[repo.Layer]stack
+	spaces map[api.WorkspaceID]stack
+	gates  int
+}
+
+// stack is a folder and the changes above it.
+type stack struct {
+	dir     string
+	changes []git.Change
+}
+
+func newLocal(t testing.TB) *local {
+	l := &local{t: t, root: t.TempDir(), layers: map[repo.Layer]stack{}, spaces: map[api.WorkspaceID]stack{}}
+	t.Cleanup(func() {
+		if n := l.open.Load(); n != 0 {
+			t.Errorf("%d computers were left open", n)
+		}
+	})
+	return l
+}
+
+func (l *local) dir() string {
+	d, err := os.MkdirTemp(l.root, "d")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+// Layer implements repo.Computers.
+func (l *local) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.layers[repo.Layer(key)]; !ok {
+		d := l.dir()
+		if err := build(ctx, d); err != nil {
+			return "", err
+		}
+		l.layers[repo.Layer(key)] = stack{dir: d}
+	}
+	return repo.Layer(key), nil
+}
+
+// Over implements repo.Computers.
+func (l *local) Over(_ context.Context, base repo.Layer, changes []git.Change) (repo.Layer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gates++
+	name := repo.Layer(string(base) + " over " + string(api.NewWorkspaceID()))
+	l.layers[name] = stack{dir: l.layers[base].dir, changes: changes}
+	return name, nil
+}
+
+// Workspace implements repo.Computers.
+func (l *local) Workspace(_ context.Context, _ api.TaskID, base repo.Layer) (api.WorkspaceID, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := api.NewWorkspaceID()
+	d := l.dir()
+	if err := copyTree(l.layers[base].dir, d); err != nil {
+		return "", err
+	}
+	l.spaces[id] = stack{dir: d}
+	l.layers[repo.Layer(id)] = l.layers[base]
+	return id, nil
+}
+
+func copyTree(from, to string) error {
+	return exec.Command("cp", "-a", from+"/.", to).Run()
+}
+
+// Changes implements repo.Computers.
+func (l *local) Changes(_ context.Context, id api.WorkspaceID) (out []git.Change, _ []api.RefusedChange, _ func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, was := files(l.spaces[id].dir), files(l.layers[repo.Layer(id)].dir)
+	for p, c := range now {
+		if o, ok := was[p]; !ok || o != c {
+			mode := git.Regular
+			if c.exec {
+				mode = git.Executable
+			}
+			out = append(out, git.Change{Path: p, Mode: mode, Size: int64(len(c.text)), Open: func() (io.ReadCloser, error) {
+				return io.NopCloser(strings.NewReader(c.text)), nil
+			}})
+		}
+	}
+	for p := range was {
+		if _, ok := now[p]; !ok {
+			out = append(out, git.Change{Path: p, Delete: true})
+		}
+	}
+	return out, nil, func() {}, nil
+}
+
+type content struct {
+	text string
+	exec bool
+}
+
+func files(dir string) map[string]content {
+	out := map[string]content{}
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, p)
+		if err != nil || rel == ".git" {
+			return fs.SkipDir
+		}
+		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
+			b, _ := os.ReadFile(p)
+			out[rel] = content{string(b), info.Mode()&0o111 != 0}
+		}
+		return nil
+	})
+	return out
+}
+
+// Open implements repo.Computers.
+func (l *local) Open(_ context.Context, _ api.CreateSandbox, id api.WorkspaceID) (repo.Computer, error) {
+	l.open.Add(1)
+	return &box{l: l, dir: l.spaces[id].dir}, nil
+}
+
+// Clean implements repo.Computers.
+func (l *local) Clean(_ context.Context, _ api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
+	d := l.dir()
+	top := l.layers[layers[len(layers)-1]]
+	if err := copyTree(top.dir, d); err != nil {
+		return nil, err
+	}
+	for _, c := range top.changes {
+		p := filepath.Join(d, c.Path)
+		if c.Delete {
+			os.Remove(p)
+			continue
+		}
+		r, err := c.Open()
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return nil, err
+		}
+		os.MkdirAll(filepath.Dir(p), 0o755)
+		os.Remove(p)
+		mode := fs.FileMode(0o644)
+		if c.Mode == git.Executable {
+			mode = 0o755
+		}
+		if err := os.WriteFile(p, b, mode); err != nil {
+			return nil, err
+		}
+	}
+	l.open.Add(1)
+	return &box{l: l, dir: d}, nil
+}
+
+// box runs commands in a folder that stands for the workspace.
+type box struct {
+	l      *local
+	dir    string
+	closed sync.Once
+}
+
+func (b *box) Info() api.Sandbox { return api.Sandbox{ID: api.NewSandboxID(), Isolation: "local"} }
+
+func (b *box) Close(context.Context) (api.Proof, error) {
+	b.closed.Do(func() { b.l.open.Add(-1) })
+	return api.Proof{How: "local"}, nil
+}
+
+func (b *box) path(p string) string {
+	if rest, ok := strings.CutPrefix(p, repo.Workspace); ok {
+		p = rest
+	}
+	return filepath.Join(b.dir, p)
+}
+
+func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+	if req.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(req.TimeoutMS)*time.Millisecond)
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, req.Args[0], req.Args[1:]...)
+	cmd.Dir = b.path(req.Dir)
+	cmd.Env = append(os.Environ(), "HOME="+b.l.root)
+	for k, v := range req.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	x := api.Exec{State: api.ExecExited, Args: req.Args}
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
+		x.Exit = api.Exit{Code: 137, Cause: api.CauseTimeout}
+	case ctx.Err() != nil:
+		return x, ctx.Err()
+	case errors.As(err, &exit):
+		x.Exit.Code = exit.ExitCode()
+	case err != nil:
+		return x, err
+	}
+	if out.Len() > 0 {
+		err = output("stdout", out.Bytes())
+	} else {
+		err = nil
+	}
+	return x, err
+}
+
+func (b *box) Start(context.Context, api.ExecRequest) (tool.Job, error) {
+	return nil, api.Errorf(api.KindUnsupported, "no jobs here")
+}
+
+func (b *box) ReadFile(_ context.Context, p string, max int64) ([]byte, error) {
+	data, err := os.ReadFile(b.path(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Errorf(api.KindNotFound, "no file %s", p)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "%w", err)
+	}
+	return data, nil
+}
+
+func (b *box) WriteFile(_ context.Context, p string, data []byte, executable bool) error {
+	mode := fs.FileMode(0o644)
+	if executable {
+		mode = 0o755
+	}
+	os.MkdirAll(filepath.Dir(b.path(p)), 0o755)
+	return os.WriteFile(b.path(p), data, mode)
+}

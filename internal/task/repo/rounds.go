@@ -1,0 +1,228 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+)
+
+// rounds lets the agent work, judges what it left, and sends it back with what
+// failed, as often as was asked.
+func (w *work) rounds(ctx context.Context) End {
+	if err := w.before(ctx); err != nil {
+		return w.broken(ctx, err)
+	}
+	closeTools, err := w.begin(ctx)
+	if err != nil {
+		return w.broken(ctx, err)
+	}
+	defer closeTools()
+	message, err := w.brief(ctx)
+	if err != nil {
+		return w.broken(ctx, err)
+	}
+	most := 1 + max(w.req.Rounds, 0)
+	for n := 1; ; n++ {
+		rep, err := w.round(ctx, n, message)
+		if err != nil {
+			return w.broken(ctx, err)
+		}
+		r := &w.res.Rounds[n-1]
+		if rep.Stop == api.StopCanceled {
+			return w.broken(ctx, context.Canceled)
+		}
+		if err := w.judge(ctx, n); err != nil {
+			return w.broken(ctx, err)
+		}
+		if end, done := w.verdict(ctx, r, rep); done {
+			return end
+		}
+		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" {
+			return w.unsolved(r, rep)
+		}
+		message = w.again(r, n, most)
+	}
+}
+
+// goesOn says whether an agent that ended like this can be asked to go on.
+func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.StopEnded }
+
+// round is one pass of the agent in a sandbox of its own, and the commit of what
+// it left.
+func (w *work) round(ctx context.Context, n int, message string) (loop.Report, error) {
+	start := w.cfg.Now()
+	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
+	err := w.step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
+		box, err := w.cfg.Computers.Open(ctx, w.sandbox(), w.res.Workspace)
+		if err != nil {
+			return "", err
+		}
+		w.box.sit(box)
+		info := box.Info()
+		return fmt.Sprintf("%s, isolation %s: %s", info.ID, info.Isolation, info.IsolationWhy), nil
+	})
+	if err != nil {
+		return loop.Report{}, err
+	}
+	var rep loop.Report
+	err = w.step(ctx, api.RepoStepEvent{Step: "agent", Round: n}, func() (string, error) {
+		w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "agent", Round: n, Detail: w.job.Model.Name()})
+		rep = w.loop.Run(ctx, message)
+		w.usage = w.usage.Add(rep.Usage)
+		if rep.Stop == api.StopModel && rep.Err != nil && rep.Steps == 0 && n == 1 {
+			// Nothing was done yet: a key that is wrong is no work that was cut short.
+			return "", rep.Err
+		}
+		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
+	})
+	r := &w.res.Rounds[n-1]
+	r.Stop, r.Why, r.Steps = rep.Stop, rep.Why, rep.Steps
+	if rep.Finish != nil {
+		w.res.Summary = bounded(rep.Finish.Summary, maxSummary)
+	} else if rep.Text != "" {
+		w.res.Summary = bounded(rep.Text, maxSummary)
+	}
+	w.done, w.skipped = append(w.done, rep.Completed...), append(w.skipped, rep.Skipped...)
+	// Its jobs are those of a sandbox that is about to end.
+	w.tools.Close(ctx)
+	// The sandbox ends before anything of its work is looked at.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if verr := w.vacate(late); verr != nil {
+		return rep, verr
+	}
+	if err != nil {
+		return rep, err
+	}
+	if ctx.Err() != nil {
+		return rep, ctx.Err()
+	}
+	err = w.step(ctx, api.RepoStepEvent{Step: "collect", Round: n}, func() (string, error) {
+		return w.collect(ctx, n, false)
+	})
+	r.MS = w.cfg.Now().Sub(start).Milliseconds()
+	return rep, err
+}
+
+// vacate kills the agent's sandbox, with all that it started.
+func (w *work) vacate(ctx context.Context) error {
+	proof, err := w.box.leave(ctx)
+	w.left += proof.Left
+	return err
+}
+
+// verdict says whether the task is done, and delivers what is verified.
+func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End, bool) {
+	if !w.passed(r) {
+		return End{}, false
+	}
+	mended := w.res.Before != nil && !w.res.Before.Passed
+	switch {
+	case r.Head == "":
+		return End{}, false // nothing was changed
+	case !goesOn(r.Stop) && !mended:
+		// It passed before too, so it says nothing about work that was cut short.
+		return End{}, false
+	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
+		return End{}, false
+	}
+	if err := w.deliver(ctx); err != nil {
+		return w.broken(ctx, err), true
+	}
+	return End{Outcome: api.OutcomeVerified}, true
+}
+
+// unsolved says what a person has to know and decide.
+func (w *work) unsolved(r *api.Round, rep loop.Report) End {
+	end := End{Outcome: api.OutcomeNeedsHuman}
+	switch {
+	case rep.Stop == api.StopDeclined:
+		return End{Outcome: api.OutcomeDeclined, Diagnosis: bounded(rep.Why, maxSummary)}
+	case rep.Stop == api.StopModel || rep.Stop == api.StopSandbox:
+		end = failed(rep.Err)
+		if rep.Err == nil {
+			end = failed(api.Errorf(api.KindUnavailable, "the agent could not go on: %s", rep.Why))
+		}
+	case rep.Finish != nil && rep.Finish.Blocked != "":
+		end.Diagnosis = "The agent says that it is blocked: " + bounded(rep.Finish.Blocked, maxSummary)
+		end.Question = "What should it do instead?"
+	case !goesOn(rep.Stop):
+		end.Diagnosis = fmt.Sprintf("The agent was stopped (%s): %s.", rep.Stop, strings.TrimSuffix(rep.Why, "."))
+		end.Question = "Is what it did so far of use, or should it have more room?"
+	case r.Head == "":
+		end.Diagnosis = "The agent changed nothing."
+		if w.res.Before != nil && w.res.Before.Passed {
+			end.Diagnosis += " The gate passes, as it did before."
+		}
+		end.Question = "Is there anything to be done? Say it in other words."
+	case r.Gate != nil && !r.Gate.Passed:
+		end.Diagnosis = "The gate fails: " + exitText(*r.Gate) + "."
+		end.Question = "What is wrong with the change, or with the gate?"
+	case r.Original != nil && !r.Original.Passed:
+		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."
+		end.Question = "Were these tests wrong? If they may change, say so (--tests-may-change)."
+	case r.Mutant != nil && r.Mutant.Passed:
+		end.Diagnosis = "The tests do not notice the defect that was seeded to try them."
+		end.Question = "Which cases do the tests miss?"
+	default:
+		end.Diagnosis = "The work was not verified."
+	}
+	if !goesOn(rep.Stop) {
+		w.res.Partial = true
+	}
+	return end
+}
+
+// again is what the agent is told after a failed round.
+func (w *work) again(r *api.Round, n, most int) string {
+	switch {
+	case r.Head == "" && r.Gate == nil:
+		return "The gate failed: you changed nothing, and it fails as it did before. Look again, and make the change."
+	case r.Gate != nil && !r.Gate.Passed:
+		return loop.GateFailed(*r.Gate, n, most, false)
+	case r.Original != nil && !r.Original.Passed:
+		return loop.GateFailed(*r.Original, n, most, true)
+	}
+	return "The gate failed: your tests pass also on a copy of the program in which a defect was planted. Test the behaviour more closely: limits, empty input, order, errors."
+}
+
+// before runs the gate on what there was.
+func (w *work) before(ctx context.Context) error {
+	g, err := w.gate(ctx, api.RepoStepEvent{Step: "gate", Detail: "as it was: " + w.res.Verify}, "before", w.layer)
+	if err != nil {
+		return err
+	}
+	w.res.Before = &g
+	return w.save(ctx)
+}
+
+// budget is what the agent may use: the time since the request counts.
+func (w *work) budget() api.Budget {
+	b := w.req.Budget
+	if b.WallMS > 0 {
+		spent := w.cfg.Now().Sub(w.job.Task.CreatedAt)
+		b.WallMS = max(1, b.WallMS-spent.Milliseconds())
+	}
+	return b
+}
+
+// maxSummary bounds what a model says of its work, in bytes.
+const maxSummary = 8 << 10
+
+func bounded(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + " [cut]"
+}
+
+func exitText(g api.Gate) string {
+	if g.Exit.Cause != "" {
+		return g.Exit.Cause
+	}
+	return fmt.Sprintf("exit code %d after %s", g.Exit.Code, (time.Duration(g.MS) * time.Millisecond).Round(time.Millisecond))
+}

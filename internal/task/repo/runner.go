@@ -1,0 +1,171 @@
+package repo
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/forge/policy"
+	"hortus.dev/internal/git"
+	"hortus.dev/internal/model"
+)
+
+// Layer names an immutable file tree.
+type Layer string
+
+// Computers makes the places where things run, and keeps their files.
+type Computers interface {
+	// Layer gives the tree of that key, which build writes below dir where it is
+	// not there yet.
+	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (Layer, error)
+	// Over makes a layer of changes above base. It is used with base below it.
+	Over(ctx context.Context, base Layer, changes []git.Change) (Layer, error)
+	// Workspace makes durable files above a layer.
+	Workspace(ctx context.Context, task api.TaskID, base Layer) (api.WorkspaceID, error)
+	// Changes reads what was written in a workspace, while nobody has it. The
+	// second result is what cannot be taken, with the reasons.
+	Changes(ctx context.Context, id api.WorkspaceID) ([]git.Change, []api.RefusedChange, func(), error)
+	// Open starts a sandbox over a workspace.
+	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID) (Computer, error)
+	// Clean starts a sandbox over layers, the lowest first, whose changes are lost
+	// with it.
+	Clean(ctx context.Context, req api.CreateSandbox, layers ...Layer) (Computer, error)
+}
+
+// Computer is a sandbox. When a Run's context ends, all of it is killed.
+type Computer interface {
+	tool.Box
+	Info() api.Sandbox
+	// Close kills everything in it and frees it. It is idempotent.
+	Close(ctx context.Context) (api.Proof, error)
+}
+
+// Deliverer brings a branch to the people who review it.
+type Deliverer interface {
+	// Check says what the branch policy has against a delivery.
+	Check(d Proposal) []api.PolicyRefusal
+	// Open opens the merge request, or finds the one that is open already.
+	Open(ctx context.Context, d Proposal) (api.Delivery, error)
+	// Source is where the branch is pushed to, with what opens it.
+	Source(remote string) (git.Source, error)
+}
+
+// Proposal is a branch with its evidence.
+type Proposal struct {
+	Task   api.Task
+	Remote string
+	Branch string
+	Target string
+	Files  []policy.File
+}
+
+// Emitter takes the facts of a task as they happen, in order.
+type Emitter interface {
+	Emit(ctx context.Context, t api.EventType, data any)
+}
+
+// Config is what a Runner is made of. All fields but Logger and Now must be set.
+type Config struct {
+	Git       *git.Cache
+	Computers Computers
+	Deliverer Deliverer
+	Now       func() time.Time
+	Logger    *slog.Logger
+}
+
+// Runner runs tasks on repositories. It may be used from several goroutines.
+type Runner struct{ cfg Config }
+
+// New makes a Runner.
+func New(cfg Config) *Runner {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Runner{cfg: cfg}
+}
+
+// Job is one task with what it needs.
+type Job struct {
+	Task  api.Task
+	Model model.Model
+	Large model.Model // nil for none
+	// Dir is the task's own folder, for outputs and the transcript. It exists.
+	Dir  string
+	Emit Emitter
+	// Save stores what is known so far.
+	Save func(ctx context.Context, r api.RepoResult) error
+}
+
+// End is how a job ended.
+type End struct {
+	Outcome   api.Outcome
+	Result    api.RepoResult
+	Diagnosis string
+	Question  string
+	Error     *api.Error
+	Usage     api.Usage
+	Receipt   *api.Receipt
+}
+
+// Names of the files in a task's folder.
+const transcriptFile = "transcript.jsonl"
+
+// TranscriptPath is where a task's transcript is, below its folder.
+func TranscriptPath(dir string) string { return filepath.Join(dir, transcriptFile) }
+
+// work is one Run.
+type work struct {
+	*Runner
+	job  Job
+	req  api.RepoTask
+	res  api.RepoResult
+	repo *git.Repo
+	base git.Commit
+	// layer is the checkout of base.
+	layer Layer
+	loop  *loop.Loop
+	tools *tool.Set
+	box   *seat
+	// done and skipped are for the receipt.
+	done, skipped []string
+	left          int
+	// collected is the newest round whose changes are committed.
+	collected int
+	usage     api.Usage
+}
+
+// Run does the work. It returns when everything that it started has ended.
+func (r *Runner) Run(ctx context.Context, job Job) End {
+	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, box: &seat{}}
+	w.res.Branch = Branch(job.Task.ID)
+	if ms := w.req.Budget.WallMS; ms > 0 {
+		// The loop names the end of its own time; this is the backstop behind it,
+		// for fetches and gates.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond+gateGrace, errWall)
+		defer cancel()
+	}
+	end := w.run(ctx)
+	end.Result, end.Usage = w.res, w.usage
+	if end.Outcome == api.OutcomeCanceled {
+		end.Receipt = &api.Receipt{Completed: nonNil(w.done), Skipped: nonNil(w.skipped), ProcessesLeft: w.left}
+	}
+	return end
+}
+
+// Branch is the name of a task's branch.
+func Branch(id api.TaskID) string { return "hortus/" + string(id) }
+
+func nonNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

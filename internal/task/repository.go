@@ -1,0 +1,203 @@
+package task
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/model"
+	"hortus.dev/internal/task/repo"
+)
+
+// Bounds of a request about a repository, in bytes and numbers.
+const (
+	maxURL       = 4 << 10
+	maxVerify    = 8 << 10
+	maxDocuments = 8
+	maxDocument  = 64 << 10
+	maxMutant    = 256 << 10
+)
+
+// Repositories runs the tasks that are about a repository.
+type Repositories interface {
+	Run(ctx context.Context, job repo.Job) repo.End
+	// Diff gives the patch of a task's result, of one round or of the last (0).
+	Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error)
+	// Bundle gives the task's branch as a git bundle.
+	Bundle(ctx context.Context, t api.Task) (io.ReadCloser, error)
+}
+
+// checkRepo refuses what makes no sense and fills in the defaults.
+func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
+	invalid := func(format string, args ...any) (api.CreateTask, error) {
+		return req, api.Errorf(api.KindInvalid, format, args...)
+	}
+	if e.cfg.Repositories == nil {
+		return req, api.Errorf(api.KindUnsupported, "this daemon has no git to work on repositories with").
+			WithHint("Install git and start it again: hortus daemon stop.")
+	}
+	r := *req.Repo
+	req.Repo = &r
+	switch {
+	case req.Request == "":
+		return invalid("a task on a repository needs a request in words")
+	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
+		return invalid("attempts, install timeouts and kept sandboxes are for programs, not for a task on a repository")
+	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10 || len(r.Remote) > maxURL || len(r.Target) > 1<<10:
+		return invalid("the repository's url, ref, remote or target is empty or too long")
+	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":
+		return invalid("the verify command is blank, too long or holds a NUL byte")
+	case len(r.Context) > maxDocuments:
+		return invalid("%d context documents; at most %d are taken", len(r.Context), maxDocuments)
+	case len(r.Mutant) > maxMutant:
+		return invalid("the mutant's patch has %d bytes; at most %d are taken", len(r.Mutant), maxMutant)
+	case r.Rounds < -1 || r.Rounds > api.MaxRounds:
+		return invalid("rounds is %d; it must be between 0 (the default), -1 (never) and %d", r.Rounds, api.MaxRounds)
+	case r.Budget.Steps < 0 || r.Budget.Tokens < 0 || r.Budget.CostUSD < 0 || r.Budget.WallMS < 0 || r.Budget.OutputBytes < 0:
+		return invalid("a budget is negative")
+	case r.Budget.WallMS > api.MaxTTL.Milliseconds():
+		return invalid("a wall-clock budget of %d ms is longer than a sandbox may live (%s)", r.Budget.WallMS, api.MaxTTL)
+	case req.RunTimeoutMS < 0 || req.RunTimeoutMS > api.MaxTTL.Milliseconds():
+		return invalid("a timeout of %d ms is out of bounds", req.RunTimeoutMS)
+	case r.Author.Name == "" || r.Author.Email == "":
+		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
+			WithHint("Say --author 'Name <email>', or set them: git config --global user.name ...")
+	case (r.Target != "" || r.Draft) && !r.MergeRequest:
+		return invalid("a target or a draft was named, but no merge request was asked for")
+	case r.Remote != "" && !r.Push && !r.MergeRequest:
+		return invalid("a remote was named, but nothing is to be pushed")
+	}
+	for _, d := range r.Context {
+		if d.Name == "" || len(d.Name) > 256 || len(d.Text) > maxDocument || !utf8.ValidString(d.Text) {
+			return invalid("context document %.64q has no name, is no UTF-8 text or has more than %d bytes", d.Name, maxDocument)
+		}
+	}
+	if r.Rounds == 0 {
+		r.Rounds = api.DefaultRounds
+	}
+	b := &r.Budget
+	if b.Steps == 0 {
+		b.Steps = api.DefaultSteps
+	}
+	if b.Tokens == 0 {
+		b.Tokens = api.DefaultTokens
+	}
+	if b.WallMS == 0 {
+		b.WallMS = api.DefaultWall.Milliseconds()
+	}
+	if b.OutputBytes == 0 {
+		b.OutputBytes = api.DefaultOutput
+	}
+	if req.Model == "" {
+		req.Model = DefaultModel
+	}
+	return req, nil
+}
+
+// repository runs a task on a repository.
+func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, log *emitter) repo.End {
+	t.State = api.TaskRunning
+	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
+		return repo.End{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
+	}
+	log.Emit(ctx, api.EventTaskStarted, struct{}{})
+	dir := e.dir(t.ID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "make the folder of a task: %w", err)}
+	}
+	return e.cfg.Repositories.Run(ctx, repo.Job{
+		Task: *t, Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Save: func(ctx context.Context, r api.RepoResult) error {
+			t.Repo = &r
+			return e.cfg.Store.UpdateTask(ctx, *t)
+		},
+	})
+}
+
+// worked puts the end of a task on a repository into its record.
+func worked(t *api.Task, end repo.End) {
+	t.Outcome, t.Diagnosis, t.Question = end.Outcome, end.Diagnosis, end.Question
+	t.Error, t.Usage, t.Receipt = end.Error, end.Usage, end.Receipt
+	t.Repo = &end.Result
+}
+
+// onRepository reads a task that is about a repository.
+func (e *Engine) onRepository(ctx context.Context, id api.TaskID) (api.Task, error) {
+	t, err := e.cfg.Store.Task(ctx, id)
+	if err == nil && t.Create.Repo == nil {
+		err = api.Errorf(api.KindConflict, "task %s is not about a repository", t.ID).WithHint("See it with: hortus task show %s.", t.ID)
+	}
+	return t, err
+}
+
+// Diff gives the patch of a task's result, or of one of its rounds.
+func (e *Engine) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.cfg.Repositories.Diff(ctx, t, round)
+}
+
+// Bundle gives a task's branch as a git bundle.
+func (e *Engine) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.cfg.Repositories.Bundle(ctx, t)
+}
+
+// Transcript opens what an agent and its tools said, as JSON lines.
+func (e *Engine) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(repo.TranscriptPath(e.dir(t.ID)))
+	if err != nil {
+		return nil, api.Errorf(api.KindNotFound, "task %s has no transcript: no agent began, or it was collected", t.ID)
+	}
+	return f, nil
+}
+
+// GateOutput opens the whole output of one gate.
+func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return repo.GateOutput(e.dir(t.ID), round, which)
+}
+
+// agentModels finds the models of a task on a repository: the one that works is the
+// Coder's.
+func (e *Engine) agentModels(req api.CreateTask) (models, error) {
+	if req.Models.Planner != "" || req.Models.Debugger != "" {
+		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role beside the larger model: name it with --model")
+	}
+	var ms models
+	var err error
+	name := req.Models.Coder
+	if name == "" {
+		name = req.Model
+	}
+	if ms.coder, err = e.cfg.Model(name); err != nil {
+		return ms, err
+	}
+	if req.Models.Large != "" {
+		if ms.large, err = e.cfg.Model(req.Models.Large); err != nil {
+			return ms, err
+		}
+	}
+	if p, ok := ms.coder.(played); ok && req.Models == (api.Models{}) {
+		var by map[string]model.Model = p.Models()
+		if by[roleAgent] != nil {
+			ms.coder, ms.large = by[roleAgent], by[roleLarge]
+		}
+	}
+	return ms, nil
+}
