@@ -22,6 +22,11 @@ func (b boxes) Create(ctx context.Context, req api.CreateSandbox) (agent.Sandbox
 	if err != nil {
 		return nil, err
 	}
+	return b.box(ctx, s)
+}
+
+// box is the computer of a sandbox that was just made.
+func (b boxes) box(ctx context.Context, s api.Sandbox) (*box, error) {
 	guest, err := b.manager.Client(ctx, s.ID)
 	if err != nil {
 		// On an error nothing is left; ctx may be the reason.

@@ -38,7 +38,6 @@ func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec ap
 // doorTasks gives the door the engine, and the store's lists.
 type doorTasks struct {
 	s *System
-	repoResults
 }
 
 var _ doorhttp.Tasks = doorTasks{}

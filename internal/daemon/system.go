@@ -227,10 +227,14 @@ func (s *System) build(ctx context.Context) error {
 	})
 	s.onClose(s.sandboxes.Close)
 	s.shelf = &shelf{file: s.dir.path("inventory.json"), templates: shown, sandboxes: s.sandboxes, debian: isDebian("/")}
+	repositories, err := s.openRepositories(layers)
+	if err != nil {
+		return err
+	}
 	s.tasks = task.New(task.Config{
 		Store: rows{s.db}, Log: s.events, Model: s.models.open, Record: record, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
-		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of,
-		Dir:   s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
+		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of, Repositories: repositories,
+		Dir: s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)
 	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends)}

@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"hortus.dev/internal/git"
+	"hortus.dev/internal/layer"
+	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/repo"
+)
+
+// repositories is the folder of the cache in the data directory.
+const repositories = "repositories"
+
+// openRepositories makes what works on repositories; nil, with the reason in the log,
+// where there is no git.
+func (s *System) openRepositories(layers *layer.Store) (task.Repositories, error) {
+	getenv := s.cfg.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	d, err := newDeliverer(getenv, s.cfg.Forges, s.cfg.Policy, s.models.base)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := git.Open(git.Config{Dir: s.dir.path(repositories), Logger: s.log})
+	if err != nil {
+		s.log.Info("no tasks on repositories", "reason", err)
+		return nil, nil
+	}
+	return repo.New(repo.Config{
+		Git: cache, Computers: places{s.sandboxes, layers, s.workspaces}, Deliverer: d, Logger: s.log,
+	}), nil
+}
