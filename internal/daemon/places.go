@@ -24,7 +24,7 @@ type places struct {
 }
 
 // Layer implements repo.Computers.
-func (p places) Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, error) {
+func (p places) Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error) {
 	sum := sha256.Sum256([]byte("repository\x00" + key))
 	digest := layer.Digest("sha256-" + hex.EncodeToString(sum[:]))
 	_, err := p.layers.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
@@ -37,11 +37,23 @@ func (p places) Layer(ctx context.Context, key string, build func(ctx context.Co
 		}
 		return layer.Tree{Root: root}, workspace.Own(root)
 	})
-	return repo.Layer(digest), err
+	return p.leased(digest, err)
+}
+
+// leased holds a layer that was just made, so that nobody collects it.
+func (p places) leased(digest layer.Digest, err error) (repo.Layer, func(), error) {
+	if err != nil {
+		return "", nil, err
+	}
+	_, lease, err := p.layers.Lease(digest)
+	if err != nil {
+		return "", nil, err
+	}
+	return repo.Layer(digest), lease.Release, nil
 }
 
 // Over implements repo.Computers.
-func (p places) Over(ctx context.Context, base repo.Layer, changes []git.Change) (repo.Layer, error) {
+func (p places) Over(ctx context.Context, base repo.Layer, changes []git.Change) (repo.Layer, func(), error) {
 	list := make([]workspace.Change, len(changes))
 	for i, c := range changes {
 		list[i] = workspace.Change{Path: c.Path, Delete: c.Delete, Size: c.Size, Open: c.Open}
@@ -50,7 +62,7 @@ func (p places) Over(ctx context.Context, base repo.Layer, changes []git.Change)
 		}
 	}
 	digest, err := workspace.Delta(ctx, p.layers, []layer.Digest{layer.Digest(base)}, list)
-	return repo.Layer(digest), err
+	return p.leased(digest, err)
 }
 
 // What git and workspaces call the kinds of files.

@@ -24,6 +24,8 @@ const (
 // Repositories runs the tasks that are about a repository.
 type Repositories interface {
 	Run(ctx context.Context, job repo.Job) repo.End
+	// Salvage keeps what a task had written whose daemon died.
+	Salvage(ctx context.Context, t api.Task) api.RepoResult
 	// Diff gives the patch of a task's result, of one round or of the last (0).
 	Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error)
 	// Bundle gives the task's branch as a git bundle.

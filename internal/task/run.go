@@ -107,6 +107,10 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 		t.EndedAt = e.cfg.Now().UTC()
 		t.Error = api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended in the middle", t.ID).
 			WithHint("Run the request again. What was recorded: hortus task show %s.", t.ID)
+		if e.cfg.Repositories != nil && t.Create.Repo != nil && t.Repo != nil {
+			kept := e.cfg.Repositories.Salvage(ctx, t)
+			t.Repo = &kept
+		}
 		if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
 			return n, err
 		}

@@ -39,8 +39,13 @@ func (w *work) begin(context.Context) (func(), error) {
 		return nil, err
 	}
 	w.tools = tool.New(tool.Config{Box: w.box, Keep: keep})
+	var window int64
+	if m, ok := w.job.Model.(interface{ Window() int64 }); ok {
+		window = m.Window()
+	}
 	w.loop = loop.New(loop.Config{
-		Model: w.job.Model, Large: w.job.Large, System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
+		Window: window,
+		Model:  w.job.Model, Large: w.job.Large, System: loop.System, Tools: w.tools.All(), Budget: w.budget(),
 		Emit: w.job.Emit, Transcript: transcript, Role: "agent", Now: w.cfg.Now,
 	})
 	return func() {

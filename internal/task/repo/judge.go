@@ -119,10 +119,11 @@ func (w *work) passed(r *api.Round) bool {
 func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change) (api.Gate, error) {
 	layers := []Layer{w.layer}
 	if len(changes) > 0 {
-		top, err := w.cfg.Computers.Over(ctx, w.layer, changes)
+		top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
 		if err != nil {
 			return api.Gate{}, err
 		}
+		defer release()
 		layers = append(layers, top)
 	}
 	return w.gate(ctx, e, file, layers...)

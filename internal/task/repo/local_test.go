@@ -60,27 +60,27 @@ func (l *local) dir() string {
 }
 
 // Layer implements repo.Computers.
-func (l *local) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, error) {
+func (l *local) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.layers[repo.Layer(key)]; !ok {
 		d := l.dir()
 		if err := build(ctx, d); err != nil {
-			return "", err
+			return "", nil, err
 		}
 		l.layers[repo.Layer(key)] = stack{dir: d}
 	}
-	return repo.Layer(key), nil
+	return repo.Layer(key), func() {}, nil
 }
 
 // Over implements repo.Computers.
-func (l *local) Over(_ context.Context, base repo.Layer, changes []git.Change) (repo.Layer, error) {
+func (l *local) Over(_ context.Context, base repo.Layer, changes []git.Change) (repo.Layer, func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gates++
 	name := repo.Layer(string(base) + " over " + string(api.NewWorkspaceID()))
 	l.layers[name] = stack{dir: l.layers[base].dir, changes: changes}
-	return name, nil
+	return name, func() {}, nil
 }
 
 // Workspace implements repo.Computers.

@@ -43,6 +43,11 @@ func (w *work) run(ctx context.Context) (end End) {
 func (w *work) finish(ctx context.Context, end End) End {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
+	defer func() {
+		for _, release := range w.release {
+			release()
+		}
+	}()
 	if err := w.vacate(late); err != nil {
 		w.cfg.Logger.Error("a sandbox of a task did not end", "task", w.job.Task.ID, "err", err)
 		w.left++
@@ -142,7 +147,7 @@ func (w *work) prepare(ctx context.Context) error {
 	}
 	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		var detail string
-		layer, err := w.cfg.Computers.Layer(ctx, "checkout 1 "+w.base.Hash+" "+checkoutBranch(w.base), func(ctx context.Context, dir string) error {
+		layer, release, err := w.cfg.Computers.Layer(ctx, "checkout 1 "+w.base.Hash+" "+checkoutBranch(w.base), func(ctx context.Context, dir string) error {
 			res, err := w.repo.Checkout(ctx, w.base.Hash, dir, git.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth})
 			detail = fmt.Sprintf("%d files", res.Files)
 			return err
@@ -150,7 +155,7 @@ func (w *work) prepare(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		w.layer = layer
+		w.layer, w.release = layer, append(w.release, release)
 		if w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, layer); err != nil {
 			return "", err
 		}

@@ -20,10 +20,11 @@ type Layer string
 // Computers makes the places where things run, and keeps their files.
 type Computers interface {
 	// Layer gives the tree of that key, which build writes below dir where it is
-	// not there yet.
-	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (Layer, error)
-	// Over makes a layer of changes above base. It is used with base below it.
-	Over(ctx context.Context, base Layer, changes []git.Change) (Layer, error)
+	// not there yet. It stays until release is called.
+	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (l Layer, release func(), err error)
+	// Over makes a layer of changes above base, which stays until release is called.
+	// It is used with base below it.
+	Over(ctx context.Context, base Layer, changes []git.Change) (l Layer, release func(), err error)
 	// Workspace makes durable files above a layer.
 	Workspace(ctx context.Context, task api.TaskID, base Layer) (api.WorkspaceID, error)
 	// Changes reads what was written in a workspace, while nobody has it. The
@@ -130,9 +131,11 @@ type work struct {
 	base git.Commit
 	// layer is the checkout of base.
 	layer Layer
-	loop  *loop.Loop
-	tools *tool.Set
-	box   *seat
+	// release lets go of the layers.
+	release []func()
+	loop    *loop.Loop
+	tools   *tool.Set
+	box     *seat
 	// done and skipped are for the receipt.
 	done, skipped []string
 	left          int

@@ -346,3 +346,26 @@ func TestCanceledAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestSalvage loses the daemon while the agent works.
+func TestSalvage(t *testing.T) {
+	b := newBench(t, nowhere{})
+	ctx, cancel := context.WithCancel(t.Context())
+	b.facts.after = func(e api.RepoStepEvent) {
+		if e.Step == "agent" && e.Done {
+			cancel()
+		}
+	}
+	_, task := b.do(ctx, &scripted{calls: []call{sh(mend), finish()}}, api.RepoTask{URL: makeRepo(t, sum)})
+	lost := task
+	lost.Repo = &api.RepoResult{Commit: task.Repo.Commit, Branch: task.Repo.Branch, Workspace: task.Repo.Workspace, Rounds: []api.Round{{N: 1}}}
+	got := b.run.Salvage(t.Context(), lost)
+	if got.Head == "" || !got.Partial || len(got.Files) != 1 || got.Files[0].Path != "sum.sh" {
+		t.Fatalf("%+v", got)
+	}
+	// What is not there is not invented.
+	lost.Repo.Workspace = ""
+	if got := b.run.Salvage(t.Context(), lost); got.Head != "" || got.Partial {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,29 @@
+package repo
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/git"
+)
+
+// Salvage commits what a task had written whose daemon died in the middle. Its
+// sandboxes must have ended. What cannot be committed stays in the workspace.
+func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
+	res := *t.Repo
+	if res.Workspace == "" || res.Commit == "" {
+		return res
+	}
+	w := &work{Runner: r, req: *t.Create.Repo, res: res, base: git.Commit{Hash: res.Commit}, box: &seat{}}
+	w.job = Job{Task: t, Save: func(context.Context, api.RepoResult) error { return nil }}
+	var err error
+	if w.repo, err = r.cfg.Git.Find(w.req.URL); err == nil {
+		_, err = w.collect(ctx, len(res.Rounds), true)
+	}
+	if err != nil {
+		r.cfg.Logger.Error("the work of a lost task was not committed; its workspace stays", "task", t.ID, "workspace", res.Workspace, "err", err)
+		return res
+	}
+	w.res.Partial = w.res.Head != ""
+	return w.res
+}
