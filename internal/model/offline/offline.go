@@ -34,10 +34,14 @@ func (m *Model) Name() string { return Name }
 // Tasks lists what the catalogue can do, one phrase for each task, sorted.
 func (m *Model) Tasks() []string { return m.catalogue.phrases() }
 
-// Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis.
+// Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis,
+// and works with tools where there are some and no output is wanted.
 func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
+	}
+	if req.Output == nil && len(req.Tools) > 0 {
+		return m.work(req, deltas)
 	}
 	if req.Output == nil {
 		return model.Response{}, declined("it answers requests for plans, programs and diagnoses only")
