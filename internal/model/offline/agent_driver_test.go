@@ -78,6 +78,9 @@ func drive(t testing.TB, m *Model, dir, message string) (worked, error) {
 }
 
 func shellTool(t testing.TB, dir, command string, env map[string]string, limit time.Duration) string {
+	if limit == 0 {
+		limit = 5 * time.Minute
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)

@@ -31,9 +31,9 @@ func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`
 
 // tries makes the call that tries the edits from the n-th on, counted from 1. It
 // gives the number of the first one that it leaves out.
-func tries(edits []mend.Edit, n int, gate, root string, hangs bool) (model.Call, int) {
+func tries(edits []mend.Edit, n int, gate, quick, root string, hangs bool) (model.Call, int) {
 	if root != "" && root != "/" {
-		gate = strings.ReplaceAll(gate, root, "$PWD") // the copy's own directory
+		gate, quick = strings.ReplaceAll(gate, root, "$PWD"), strings.ReplaceAll(quick, root, "$PWD") // the copy's own directory
 	}
 	limit := 0
 	if hangs {
@@ -50,7 +50,7 @@ func tries(edits []mend.Edit, n int, gate, root string, hangs bool) (model.Call,
 		list.WriteString("\n")
 	}
 	s := strings.NewReplacer(
-		"@GATE@", shellWord(gate), "@SECONDS@", itoa(trySeconds), "@LIMIT@", itoa(limit), "@EDITS@\n", list.String(),
+		"@GATE@", shellWord(gate), "@QUICK@", shellWord(quick), "@SECONDS@", itoa(trySeconds), "@LIMIT@", itoa(limit), "@EDITS@\n", list.String(),
 	).Replace(tryScript)
 	return call("shell", map[string]any{"command": s, "timeout_seconds": trySeconds + 2*gateSeconds}), end
 }
@@ -130,3 +130,30 @@ func readRun(text string) run {
 }
 
 func (r run) passed() bool { return r.exit == 0 && r.killed == "" }
+
+var (
+	reNodeTest   = regexp.MustCompile(`^node --test(?:\s+[\w./-]*)?$`)
+	reGoTest     = regexp.MustCompile(`^go test (?:-\w+(?:=\S+)? )*\./\.\.\.$`)
+	reFailedUnit = regexp.MustCompile(`(?m)^FAIL\s+([\w./-]+)\s`)
+)
+
+// quickGate is a command that fails where the gate does and does less: the test
+// files or packages that fail, alone. It is empty where none is known. What passes
+// it has to pass the gate too.
+func quickGate(gate string, failed run, tests []string) string {
+	var parts []string
+	switch gate = strings.TrimSpace(gate); {
+	case failed.killed != "":
+	case reNodeTest.MatchString(gate):
+		for _, t := range tests {
+			if mend.LangOf(t) == mend.JavaScript && len(parts) < 3 {
+				parts = append(parts, "node "+shellWord(t))
+			}
+		}
+	case reGoTest.MatchString(gate):
+		for _, m := range reFailedUnit.FindAllStringSubmatch(failed.output, 4) {
+			parts = append(parts, strings.Replace(gate, "./...", m[1], 1))
+		}
+	}
+	return strings.Join(parts, " && ")
+}

@@ -14,6 +14,8 @@ const Name = "offline"
 
 // Model answers from a catalogue and from patterns.
 type Model struct {
+	// calls bounds how often one repair tries edits.
+	calls     int
 	catalogue *catalogue
 }
 
@@ -25,7 +27,7 @@ func New() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{catalogue: c}, nil
+	return &Model{catalogue: c, calls: maxCalls}, nil
 }
 
 // Name is "offline".

@@ -161,8 +161,8 @@ func (r *repairer) round() state {
 	}
 	next := 1
 	var best outcome
-	for next > 0 && next <= len(edits) && r.calls < maxCalls {
-		c, end := tries(edits, next, r.brief.gate, r.tree.root, r.gateRun.killed != "")
+	for next > 0 && next <= len(edits) && r.calls < r.model.calls {
+		c, end := tries(edits, next, r.brief.gate, r.quick(), r.tree.root, r.gateRun.killed != "")
 		res, ok := r.h.ask(fmt.Sprintf("I try edits %d to %d of %d in copies of the tree, the likeliest first.", next, end-1, len(edits)), c)
 		if !ok {
 			return waits
@@ -206,6 +206,22 @@ func (r *repairer) round() state {
 		return s
 	}
 	return better
+}
+
+// quick is the part of the gate that fails.
+func (r *repairer) quick() string {
+	var tests []string
+	for _, f := range mend.Frames(r.gateRun.output, r.tree.root, func(p string) bool { return mend.IsTest(p) && r.there(p) }) {
+		if !slices.Contains(tests, f.Path) {
+			tests = append(tests, f.Path)
+		}
+	}
+	return quickGate(r.brief.gate, r.gateRun, tests)
+}
+
+// there says whether the tree has a file.
+func (r *repairer) there(p string) bool {
+	return slices.ContainsFunc(r.tree.files, func(e entry) bool { return e.path == p })
 }
 
 // seen is the failure as it stands.
