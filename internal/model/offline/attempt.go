@@ -134,7 +134,7 @@ func (r run) passed() bool { return r.exit == 0 && r.killed == "" }
 var (
 	reNodeTest   = regexp.MustCompile(`^node --test(?:\s+[\w./-]*)?$`)
 	reGoTest     = regexp.MustCompile(`^go test (?:-\w+(?:=\S+)? )*\./\.\.\.$`)
-	reFailedUnit = regexp.MustCompile(`(?m)^FAIL\s+([\w./-]+)\s`)
+	reFailedUnit = regexp.MustCompile(`(?m)^FAIL\t([\w./-]+)\s`)
 )
 
 // quickGate is a command that fails where the gate does and does less: the test

@@ -69,12 +69,15 @@ type collector struct {
 	vars []string
 }
 
-// maxLine is the longest line that is edited.
-const maxLine = 400
+// Bounds of the lines that are edited.
+const (
+	maxLine   = 300
+	maxTokens = 80
+)
 
 // at collects the edits of one line.
 func (c *collector) at(s *source, i int, l *line) {
-	if len(l.raw) > maxLine {
+	if len(l.raw) > maxLine || len(l.toks) > maxTokens {
 		return
 	}
 	c.s, c.i, c.l, c.unit = s, i, l, nil
@@ -97,7 +100,7 @@ func (c *collector) at(s *source, i int, l *line) {
 
 func (c *collector) put(e Edit) {
 	key := e.Path + "\x00" + itoa(e.From) + "\x00" + itoa(e.To) + "\x00" + strings.Join(e.Lines, "\n")
-	if c.seen[key] || slices.ContainsFunc(e.Lines, func(l string) bool { return strings.ContainsAny(l, "\n\r\x00") }) {
+	if c.seen[key] || len(c.edits) >= 16*MaxEdits || slices.ContainsFunc(e.Lines, func(l string) bool { return strings.ContainsAny(l, "\n\r\x00") }) {
 		return
 	}
 	c.seen[key] = true

@@ -9,6 +9,13 @@ import (
 
 var reExportList = regexp.MustCompile(`^(\s*(?:module\.)?exports\s*=\s*\{|\s*export\s*\{)(.*)`)
 
+// maxAbsent bounds how many names without a meaning are looked after, maxSpelt how
+// many uses of one.
+const (
+	maxAbsent = 8
+	maxSpelt  = 20
+)
+
 // links repairs what one file wants of another: an export or an import that is
 // missing, a name that is spelt differently there.
 func (c *collector) links() {
@@ -24,10 +31,8 @@ func (c *collector) links() {
 		c.imported(m[1])
 	}
 	slices.Sort(absent)
-	for _, name := range slices.Compact(absent) {
-		if name == "" {
-			continue
-		}
+	absent = slices.DeleteFunc(slices.Compact(absent), func(s string) bool { return s == "" || len(s) > 64 })
+	for _, name := range absent[:min(len(absent), maxAbsent)] {
 		c.export(name)
 		c.imports(name)
 		c.spelling(name)
@@ -257,15 +262,17 @@ func relative(dir, file string) string {
 // spelling replaces a name that nothing means by the nearest one: where it is
 // used, and where it is defined under another name than it is asked for.
 func (c *collector) spelling(name string) {
-	used := false
+	used, count := false, 0
 	for _, s := range c.p.sources {
 		for i := range s.lines {
 			l := &s.lines[i]
 			for _, t := range l.toks {
 				if t.kind == word && t.s == name {
 					used = true
-					c.on(s, i, -1)
-					c.rename(name, `\b`)
+					if count++; count <= maxSpelt {
+						c.on(s, i, -1)
+						c.rename(name, `\b`)
+					}
 				}
 			}
 		}

@@ -21,6 +21,7 @@ type source struct {
 	lines []line
 	units []unit // in order; inner ones after those around them
 	test  bool
+	owner []int // the innermost unit of each line, or -1
 }
 
 func parse(path, content string) *source {
@@ -31,6 +32,11 @@ func parse(path, content string) *source {
 	} else {
 		s.braceUnits()
 	}
+	owner := make([]int, len(s.lines))
+	for i := range owner {
+		owner[i] = s.at(i)
+	}
+	s.owner = owner
 	return s
 }
 
@@ -173,6 +179,9 @@ func (l *line) names() []string {
 
 // at is the innermost unit of a line, or -1.
 func (s *source) at(i int) int {
+	if s.owner != nil {
+		return s.owner[i]
+	}
 	best := -1
 	for n := range s.units {
 		if u := &s.units[n]; u.from <= i && i <= u.to && (best < 0 || u.from >= s.units[best].from) {
