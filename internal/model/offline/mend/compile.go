@@ -109,6 +109,9 @@ func (c *collector) undefined(pkg, name string) {
 				c.importGo(p)
 			}
 		}
+		for _, p := range c.p.ownPackages(name) {
+			c.importGo(p)
+		}
 	}
 	prefix := `\b`
 	if pkg != "" {
@@ -118,6 +121,28 @@ func (c *collector) undefined(pkg, name string) {
 	if pkg == "" && strings.Contains(c.l.raw, name+" = ") {
 		c.lines(0.3, 1, "declare the variable", strings.Replace(c.l.raw, name+" = ", name+" := ", 1))
 	}
+}
+
+var rePackage = regexp.MustCompile(`(?m)^(?:# |FAIL\t|ok  \t)([\w.-]+(?:/[\w.-]+)*)`)
+
+// ownPackages are the module's packages of a name. What the go command prints
+// tells the module's path.
+func (p *project) ownPackages(name string) []string {
+	module := ""
+	for _, m := range rePackage.FindAllStringSubmatch(p.output, 20) {
+		for _, s := range p.sources {
+			if dir := path.Dir(s.path); s.lang == Go && dir != "." && strings.HasSuffix(m[1], "/"+dir) {
+				module = strings.TrimSuffix(m[1], dir)
+			}
+		}
+	}
+	var out []string
+	for _, s := range p.sources {
+		if dir := path.Dir(s.path); module != "" && s.lang == Go && path.Base(dir) == name && !slices.Contains(out, module+dir) {
+			out = append(out, module+dir)
+		}
+	}
+	return out
 }
 
 func (c *collector) importGo(p string) {

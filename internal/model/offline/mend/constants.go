@@ -1,6 +1,7 @@
 package mend
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,6 +51,12 @@ func (p *project) gather() {
 	}
 	if len(p.pairs) > 24 {
 		p.pairs = p.pairs[:24]
+	}
+	for _, s := range p.sources {
+		if base := path.Base(s.path); s.lang == JavaScript {
+			stem := strings.TrimSuffix(base, path.Ext(base))
+			p.texts = append(p.texts, "./"+base, "./"+stem, "../"+base, "../"+stem)
+		}
 	}
 	for _, s := range slices.Concat(p.tests, p.sources) {
 		for i := range s.lines {
@@ -121,6 +128,10 @@ func (c *collector) number(n int) {
 		}
 		if v == 0 {
 			put(2.6, "-1")
+		}
+		if c.tok(n-1) == "-" && (n < 2 || c.l.toks[n-2].kind == op && c.tok(n-2) != ")" && c.tok(n-2) != "]") {
+			c.span(1.9, c.l.toks[n-1].at, t.end(), itoa64(v-1))
+			c.span(2, c.l.toks[n-1].at, t.end(), "0")
 		}
 		if v == 1 {
 			put(2.6, "-1")

@@ -59,7 +59,7 @@ func (c *collector) defined(name string) {
 				continue
 			}
 			for n, t := range l.toks {
-				if t.kind != word || t.s == name || keywords[t.s] || c.tok(n-1) == "." || c.unit != nil && c.unit.named(t.s) && !imports {
+				if t.kind != word || t.s == name || keywords[t.s] || c.tok(n-1) == "." || c.tok(n-1) == "def" || c.tok(n-1) == "func" || c.tok(n-1) == "function" {
 					continue
 				}
 				next := c.tok(n + 1)

@@ -200,7 +200,7 @@ func (c *collector) blocks() {
 	}
 	deeper := len(c.s.lines[p].indent()) > len(in)
 	head := c.l.first() == "else" || c.l.first() == "elif" || c.l.first() == "except" || c.l.first() == "finally"
-	if head && deeper || deeper && (c.unit == nil || !c.unit.fn) {
+	if head && deeper || deeper && (c.unit == nil || !c.unit.fn || c.l.last() == ":") {
 		c.lines(2.6, 1, "move the line into the block", in+"    "+body)
 	}
 	if head && strings.HasPrefix(in, "    ") {
