@@ -112,6 +112,23 @@ func (h *history) ask(say string, calls ...model.Call) ([]string, bool) {
 	return nil, false
 }
 
+// maxAtOnce bounds the calls of one answer.
+const maxAtOnce = 16
+
+// each asks for any number of calls, some at a time.
+func (h *history) each(say string, calls []model.Call) ([]string, bool) {
+	var results []string
+	for len(calls) > 0 {
+		n := min(len(calls), maxAtOnce)
+		part, ok := h.ask(say, calls[:n]...)
+		if !ok {
+			return nil, false
+		}
+		results, calls = append(results, part...), calls[n:]
+	}
+	return results, true
+}
+
 func sameCalls(a, b []model.Call) bool {
 	if len(a) != len(b) {
 		return false

@@ -153,5 +153,5 @@ func replaceTool(dir, path, old, to string) string {
 
 // briefOf is a first message as the loop writes it.
 func briefOf(request, gate string) string {
-	return request + "\n\nGate command: " + gate + "\n\nThe tree:\n.\n"
+	return "Request:\n" + request + "\n\nGate command: " + gate + "\n\nThe tree:\n.\n"
 }

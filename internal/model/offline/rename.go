@@ -59,7 +59,7 @@ func (a *agent) rename(from, to string) {
 			files = append(files, e)
 		}
 	}
-	results, ok := a.h.ask("", views(files)...)
+	results, ok := a.h.each("", views(files))
 	if !ok {
 		return
 	}
@@ -85,7 +85,10 @@ func (a *agent) rename(from, to string) {
 		a.finish("Nothing was changed.", "not every file that uses "+from+" could be read")
 		return
 	}
-	res, ok = a.h.ask("I rename "+from+" to "+to+".", append(calls, r.gate())...)
+	if _, ok = a.h.each("I rename "+from+" to "+to+".", calls); !ok {
+		return
+	}
+	res, ok = a.h.ask("", r.gate())
 	if !ok {
 		return
 	}

@@ -117,14 +117,9 @@ func (r *repairer) read() bool {
 		return false
 	}
 	files := r.tree.choose(r.gateRun.output)
-	var results []string
-	for list := views(files); len(list) > 0; {
-		n := min(len(list), 16)
-		part, ok := r.h.ask("", list[:n]...)
-		if !ok {
-			return false
-		}
-		results, list = append(results, part...), list[n:]
+	results, ok := r.h.each("", views(files))
+	if !ok {
+		return false
 	}
 	r.files = readViews(files, results)
 	return true
