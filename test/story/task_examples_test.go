@@ -26,13 +26,15 @@ func TestExampleTasks(t *testing.T) {
 	for name, want := range taskExamples {
 		t.Run(name, func(t *testing.T) {
 			g := newGarden(t)
-			if r := g.run("task", "start", "--help"); !strings.Contains(r.stdout+r.stderr, "--repo") {
-				t.Skip("this build has no task on a repository: hortus task --repo is not there")
-			}
 			if _, err := exec.LookPath(want.needs); err != nil {
 				t.Skipf("there is no %s on this machine", want.needs)
 			}
-			if r := g.outside("sh", script, name); r.code != 0 || r.stdout != want.output {
+			r := g.outside("sh", script, name)
+			if r.code == 3 && strings.Contains(r.stderr, "[planner]") {
+				// Only the pipeline for sentences has a planner.
+				t.Skip("this build has no engine for tasks on repositories: the request went to the planner")
+			}
+			if r.code != 0 || r.stdout != want.output {
 				t.Errorf("want\n%s\ngot %s", want.output, r)
 			}
 		})

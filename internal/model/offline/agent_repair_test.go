@@ -173,6 +173,10 @@ func measure(t *testing.T, language string, n int, seed uint64) score {
 	r := rand.New(rand.NewPCG(seed, uint64(len(language))))
 	s := score{kinds: map[string][2]int{}}
 	for tries := 0; s.broken < n && tries < 100*n+1000; tries++ {
+		if end, ok := t.Deadline(); ok && time.Until(end) < 5*time.Minute {
+			t.Logf("no time for more than %d of %d", s.broken, n)
+			break
+		}
 		repo := repos[r.IntN(len(repos))]
 		mut, ok := breakSource(r, repo.files, repo.sources)
 		if !ok {
@@ -209,6 +213,7 @@ func measure(t *testing.T, language string, n int, seed uint64) score {
 			}
 			if string(b) == repo.files[mut.path] {
 				s.restored++
+				t.Logf("restored (%.0f s): %s %s", took.Seconds(), repo.name, mut.kind)
 			} else {
 				t.Logf("another way: %s %s:%d %s: %q became %q; %s", repo.name, mut.path, mut.line+1, mut.kind, mut.was, mut.now, w.summary)
 			}
