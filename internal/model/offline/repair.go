@@ -172,7 +172,7 @@ func (r *repairer) round() state {
 			best = t.base
 		}
 		if t.passes > 0 && t.passes < end {
-			switch s := r.take(edits[t.passes-1]); s {
+			switch s := r.take(edits[t.passes-1], "makes the gate pass in a copy"); s {
 			case passed, waits:
 				return s
 			}
@@ -197,7 +197,7 @@ func (r *repairer) round() state {
 	if best.edit == 0 || len(r.done) == maxFixes-1 {
 		return failed
 	}
-	if s := r.take(edits[best.edit-1]); s != failed {
+	if s := r.take(edits[best.edit-1], "lets more tests pass in a copy"); s != failed {
 		return s
 	}
 	return better
@@ -226,7 +226,7 @@ func (r *repairer) seen() mend.Failure {
 
 // take puts an edit into the tree and runs the gate. It gives failed where the
 // gate fails still; the edit is in the tree all the same.
-func (r *repairer) take(e mend.Edit) state {
+func (r *repairer) take(e mend.Edit, why string) state {
 	i := slices.IndexFunc(r.files, func(f mend.File) bool { return f.Path == e.Path })
 	if i < 0 {
 		return failed
@@ -236,7 +236,7 @@ func (r *repairer) take(e mend.Edit) state {
 		return failed
 	}
 	from, to := surround(r.files[i].Text, after, e)
-	say := "Edit " + e.Path + ":" + itoa(e.From) + " makes the gate pass in a copy. I make it here and run the gate."
+	say := "Edit " + e.Path + ":" + itoa(e.From) + " " + why + ". I make it here and run the gate."
 	res, ok := r.h.ask(say, replacing(e.Path, from, to), r.gate())
 	if !ok {
 		return waits
@@ -277,57 +277,4 @@ func (r *repairer) undo(n int) bool {
 		r.done, r.was = r.done[:k], r.was[:k]
 	}
 	return true
-}
-
-// surround gives the text that an edit replaces and what replaces it, with as many
-// lines around as make it stand only once in the file.
-func surround(before, after string, e mend.Edit) (from, to string) {
-	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
-	grown := len(b) - len(a)
-	for around := 0; ; around++ {
-		x, y := max(0, e.From-1-around), min(len(a), e.To+around)
-		if around == 0 && (e.To < e.From || len(e.Lines) == 0) {
-			continue // there must be something to find
-		}
-		from, to = strings.Join(a[x:y], "\n"), strings.Join(b[x:y+grown], "\n")
-		if strings.Count(before, from) == 1 && strings.Count(after, to) == 1 || x == 0 && y == len(a) {
-			return from, to
-		}
-	}
-}
-
-// summary says what was changed and how it was found.
-func (r *repairer) summary() string {
-	var s strings.Builder
-	for k, e := range r.done {
-		was := strings.Split(r.was[k].Text, "\n")
-		fmt.Fprintf(&s, "%s:%d: ", e.Path, e.From)
-		old := strings.TrimSpace(strings.Join(was[e.From-1:e.To], " / "))
-		now := make([]string, len(e.Lines))
-		for i, l := range e.Lines {
-			now[i] = strings.TrimSpace(l)
-		}
-		switch {
-		case len(e.Lines) == 0:
-			fmt.Fprintf(&s, "removed %q. ", old)
-		case old == "":
-			fmt.Fprintf(&s, "added %q. ", strings.Join(now, " / "))
-		default:
-			fmt.Fprintf(&s, "%q is now %q. ", old, strings.Join(now, " / "))
-		}
-		if e.Why != "" {
-			fmt.Fprintf(&s, "Why: %s. ", e.Why)
-		}
-	}
-	fmt.Fprintf(&s, "The gate passes with it; %d edits were tried.", r.tried)
-	return s.String()
-}
-
-// failure says what was not repaired.
-func (r *repairer) failure() string {
-	where := ""
-	if fr := mend.Frames(r.gateRun.output, r.tree.root, r.source); len(fr) > 0 {
-		where = fmt.Sprintf(" The failure names %s:%d.", fr[0].Path, fr[0].Line)
-	}
-	return fmt.Sprintf("none of the %d small edits that were tried makes the gate pass.%s The offline model knows defects of one place only; a hosted model (--model anthropic, --model openai) understands the code", r.tried, where)
 }
