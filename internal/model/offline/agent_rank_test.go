@@ -22,7 +22,7 @@ func TestRankOfTheRightEdit(t *testing.T) {
 		language string
 		quick    int
 		floor    int
-	}{{"python", 16, 50}, {"javascript", 12, 50}, {"go", 5, 40}} {
+	}{{"python", 16, 50}, {"javascript", 12, 50}, {"go", 5, 20}} {
 		t.Run(c.language, func(t *testing.T) {
 			needLanguage(t, c.language)
 			n := c.quick
