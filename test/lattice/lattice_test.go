@@ -91,6 +91,9 @@ func packages(t *testing.T, root string) map[string][]string {
 			if n := d.Name(); p != root && (strings.HasPrefix(n, ".") || n == "testdata" || n == "node_modules") {
 				return filepath.SkipDir
 			}
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); p != root && err == nil {
+				return filepath.SkipDir // a module of its own, such as an example's repository
+			}
 			return nil
 		}
 		rel, err := filepath.Rel(root, p)

@@ -32,7 +32,7 @@ func TestExamples(t *testing.T) {
 	}
 	var names []string
 	for _, e := range list {
-		if e.Name() != "README.md" {
+		if e.Name() != "README.md" && e.Name() != "tasks" { // see TestExampleTasks
 			names = append(names, e.Name())
 		}
 	}

@@ -41,7 +41,13 @@ func ordinary(t *testing.T, g *garden) (prefix []string) {
 // outside runs a program that stands between this test and hortus.
 func (g *garden) outside(args ...string) result {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	return g.outsideFor(patience, args...)
+}
+
+// outsideFor is outside with a bound of its own.
+func (g *garden) outsideFor(bound time.Duration, args ...string) result {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), bound)
 	defer cancel()
 	if args[0] == "hortus" {
 		args[0] = binary // the path of g's environment is not looked at here

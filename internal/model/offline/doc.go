@@ -1,16 +1,23 @@
 // Package offline is a model without a network: deterministic, small, and honest
 // about what it cannot do.
 //
-// It answers three kinds of requests, told apart by the name of the output that
-// is wanted. An ExecutionPlan comes from a catalogue of known tasks: a sentence
+// It answers three kinds of requests for a structured output, told apart by its
+// name. An ExecutionPlan comes from a catalogue of known tasks: a sentence
 // matches one only when every word of it is accounted for, so that a question is
 // declined rather than answered wrongly. A CodeArtifact comes from the
 // catalogue's programs in Python and JavaScript, with the plan's parameters. A
 // Diagnosis comes from patterns of errors; it corrects what the error names and
 // nothing else, and asks where only a person can know.
 //
+// A request with tools and without an output is work on a repository, where it is
+// a small repairer: it runs the gate, reads what the failure names, lets the shell
+// try edits in copies of the tree (package mend lists them), makes the first one
+// that passes, and says that it is blocked where none does. It keeps nothing
+// between two answers: each replays the history.
+//
 // Everything else is declined at once with KindDeclined. The package must not
-// know roles, sandboxes or tasks; it never runs a program.
+// know roles, sandboxes or tasks; it runs a program only through the tools that a
+// request offers.
 //
 // A [Model] is read-only after New and safe for several goroutines.
 package offline

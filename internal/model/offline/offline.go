@@ -14,6 +14,8 @@ const Name = "offline"
 
 // Model answers from a catalogue and from patterns.
 type Model struct {
+	// calls bounds how often one repair tries edits.
+	calls     int
 	catalogue *catalogue
 }
 
@@ -25,7 +27,7 @@ func New() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{catalogue: c}, nil
+	return &Model{catalogue: c, calls: maxCalls}, nil
 }
 
 // Name is "offline".
@@ -34,10 +36,14 @@ func (m *Model) Name() string { return Name }
 // Tasks lists what the catalogue can do, one phrase for each task, sorted.
 func (m *Model) Tasks() []string { return m.catalogue.phrases() }
 
-// Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis.
+// Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis,
+// and works with tools where there are some and no output is wanted.
 func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
+	}
+	if req.Output == nil && len(req.Tools) > 0 {
+		return m.work(req, deltas)
 	}
 	if req.Output == nil {
 		return model.Response{}, declined("it answers requests for plans, programs and diagnoses only")

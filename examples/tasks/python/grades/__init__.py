@@ -1,0 +1,1 @@
+"""What a class of students came to."""

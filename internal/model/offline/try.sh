@@ -1,0 +1,98 @@
+# The offline model tries edits in copies of this tree. Nothing here is changed.
+gate=@GATE@
+quick=@QUICK@ # what of the gate fails, or nothing
+limit=@LIMIT@
+work=$(mktemp -d "${TMPDIR:-/tmp}/offline.XXXXXX") || exit 1
+trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPYCACHEPREFIX="$work/pyc" GOFLAGS="${GOFLAGS:-} -vet=off -timeout=60s"
+shell=$(command -v bash || command -v sh)
+started=$(date +%s)
+lanes=$(nproc 2>/dev/null || echo 1)
+[ "$lanes" -le 4 ] || lanes=4
+
+copy() { # to
+	mkdir "$1" || return 1
+	for f in .[!.]* *; do
+		[ "$f" = .git ] && [ "$(du -sk .git | cut -f1)" -gt 65536 ] && continue
+		if [ -e "$f" ] || [ -L "$f" ]; then cp -a "./$f" "$1/" || return 1; fi
+	done
+}
+
+bounded() { # a command
+	if command -v timeout >/dev/null; then
+		timeout -k 2 "$limit" "$shell" -c "$1" >"$work/$lane.out" 2>&1 </dev/null
+	else
+		"$shell" -c "$1" >"$work/$lane.out" 2>&1 </dev/null
+	fi
+	code=$?
+}
+
+check() { # in a copy: how the gate ends
+	code=0
+	[ -z "$quick" ] || bounded "$quick"
+	[ "$code" -ne 0 ] || bounded "$gate"
+	failing=$(grep -cE '^(FAIL|ERROR): |^FAILED |^ *not ok |^ *--- FAIL: |^ *✖ ' "$work/$lane.out")
+	ran=$(grep -oE 'Ran [0-9]+ test|# tests [0-9]+|tests [0-9]+$|[0-9]+ passed' "$work/$lane.out" | tail -n 1 | tr -dc 0-9)
+	[ -n "$ran" ] || ran=$(grep -cE '^ok[[:space:]]' "$work/$lane.out")
+	if grep -qE '\[build failed\]|\[setup failed\]|^panic: ' "$work/$lane.out"; then ran=-1; fi
+	[ "$code" -ne 124 ] && [ "$code" -ne 137 ] || ran=-2
+}
+
+try() { # number, path, first and last line, and what takes their place
+	n=$1 file=$2 from=$3 to=$4
+	shift 4
+	[ $((n % lanes)) -eq "$lane" ] && [ ! -e "$work/stop.$lane" ] || return 0
+	for p in "$work"/pass.*; do
+		if [ -e "$p" ] && [ "${p##*.}" -lt "$n" ]; then return 0; fi
+	done
+	if [ $(($(date +%s) - started)) -ge @SECONDS@ ]; then
+		echo "$n" >"$work/stop.$lane"
+		return 0
+	fi
+	[ -f "$file" ] && [ ! -L "$file" ] || return 0
+	cp -p "$file" "$work/$lane.kept"
+	{
+		head -n $((from - 1)) "$work/$lane.kept"
+		[ $# -eq 0 ] || printf '%s\n' "$@"
+		tail -n +$((to + 1)) "$work/$lane.kept"
+	} >"$file"
+	check
+	cat "$work/$lane.kept" >"$file"
+	[ "$code" -ne 0 ] || : >"$work/pass.$n"
+	echo "edit $n: exit $code, failing $failing, ran $ran" >>"$work/results.$lane"
+}
+
+edits() {
+	:
+@EDITS@
+}
+
+lane=0
+while [ "$lane" -lt "$lanes" ]; do
+	copy "$work/tree.$lane" || exit 1
+	lane=$((lane + 1))
+done
+lane=0
+if [ "$limit" -eq 0 ]; then
+	limit=120
+	cd "$work/tree.0" || exit 1
+	check
+	limit=$((3 * ($(date +%s) - started) + 5))
+	echo "baseline: exit $code, failing $failing, ran $ran"
+else
+	echo "baseline: exit 124, failing 0, ran -2"
+	code=124
+fi
+if [ "$code" -ne 0 ]; then
+	while [ "$lane" -lt "$lanes" ]; do
+		(cd "$work/tree.$lane" && edits) &
+		lane=$((lane + 1))
+	done
+	wait
+fi
+touch "$work/results.none"
+cat "$work"/results.* | sort -t ' ' -k 2 -n
+next=$(cat "$work"/stop.* 2>/dev/null | sort -n | head -n 1)
+echo "tried $(cat "$work"/results.* | grep -c .), next ${next:-0}"
+exit 0
