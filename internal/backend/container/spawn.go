@@ -93,7 +93,7 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 			// One processor is enough for the stage, and saying so spares the
 			// runtime a look at the host's control groups. The guest's own
 			// environment is empty.
-			Dir: "/", Env: []string{"GOMAXPROCS=1"}, Sys: attr,
+			Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: attr,
 			// In the order of birth: the standard three, then the control socket.
 			Files: []*os.File{b.null, b.null, b.null, theirs},
 		})
