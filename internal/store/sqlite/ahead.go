@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"log/slog"
 	"os"
 	"sync"
@@ -13,8 +12,6 @@ import (
 )
 
 const (
-	// aheadSuffix ends the name of the file that rows are stored in first.
-	aheadSuffix = "-ahead"
 	// aheadRest is how long rows may wait for those that come soon after: a
 	// command that ends at once is one insert, and whoever waits for it has the
 	// processors to himself.
@@ -64,48 +61,6 @@ type ahead struct {
 type box struct {
 	owner, task any
 	execs       map[string]bool // that are not final
-}
-
-// openAhead applies what an earlier process left in the file and opens it anew.
-func openAhead(ctx context.Context, db *DB, path string, log *slog.Logger) (*ahead, error) {
-	file, err := os.OpenFile(path+aheadSuffix, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "open the rows that were stored ahead: %w", err)
-	}
-	a := &ahead{db: db, log: log, file: file, place: map[rowKey]int{}, owners: map[string]bool{}, boxes: map[string]*box{}}
-	err = a.replay(ctx)
-	if err == nil {
-		err = a.begin()
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	a.timer = time.AfterFunc(time.Hour, a.run)
-	a.timer.Stop()
-	return a, nil
-}
-
-// begin writes the head of an empty file.
-func (a *ahead) begin() error {
-	err := a.file.Truncate(0)
-	if err == nil {
-		_, err = a.file.WriteAt([]byte(aheadMagic), 0)
-	}
-	a.size = int64(len(aheadMagic))
-	if err != nil {
-		return fileFailed(err)
-	}
-	return nil
-}
-
-// clear empties the file of rows that the database has. Where that fails they are
-// there once more, which does no harm, and it is tried again after the next ones.
-// The caller holds the lock.
-func (a *ahead) clear() {
-	if a.file.Truncate(int64(len(aheadMagic))) == nil {
-		a.size, a.broken = int64(len(aheadMagic)), false
-	}
 }
 
 // put stores a row, unless the database has to be asked: then it is false.
@@ -182,24 +137,6 @@ func (a *ahead) learn(r record) {
 	}
 }
 
-// write appends a row to the file. A row that fails is not there: neither for a
-// later process nor before the next one. The caller holds the lock.
-func (a *ahead) write(r record) error {
-	a.buf = r.append(a.buf[:0])
-	n, err := a.file.WriteAt(a.buf, a.size)
-	if cap(a.buf) > 64<<10 {
-		a.buf = nil
-	}
-	if err == nil {
-		a.size += int64(n)
-		return nil
-	}
-	if terr := a.file.Truncate(a.size); terr != nil {
-		a.broken = true
-	}
-	return fileFailed(err)
-}
-
 // enqueue leaves a row to the database. One that waits there already is replaced:
 // an insert and an update have the same values in the same order. The caller
 // holds the lock.
@@ -212,89 +149,6 @@ func (a *ahead) enqueue(r record) {
 	a.queue = append(a.queue, r)
 	a.waiting.Add(1)
 	a.arm(aheadRest)
-}
-
-// arm has run called once, after a while. The caller holds the lock.
-func (a *ahead) arm(after time.Duration) {
-	if !a.armed && a.file != nil {
-		a.armed = true
-		a.wg.Add(1)
-		a.timer.Reset(after)
-	}
-}
-
-func (a *ahead) run() {
-	defer a.wg.Done()
-	a.mu.Lock()
-	a.armed = false
-	a.mu.Unlock()
-	if err := a.settle(context.Background()); err != nil {
-		a.log.Error("rows that are stored did not get into the database; trying again", "error", err)
-		a.mu.Lock()
-		a.arm(aheadRetry)
-		a.mu.Unlock()
-	}
-}
-
-// settle has everything in the database that was stored before the call.
-func (a *ahead) settle(ctx context.Context) error {
-	if a == nil || a.waiting.Load() == 0 {
-		return nil
-	}
-	a.applying.Lock()
-	defer a.applying.Unlock()
-	a.mu.Lock()
-	batch := a.queue
-	a.queue, a.place = nil, map[rowKey]int{}
-	// A file that has grown has to become empty some time: writers wait for it.
-	long := a.size >= aheadBytes
-	if !long {
-		a.mu.Unlock()
-	}
-	err := a.apply(ctx, batch)
-	if !long {
-		a.mu.Lock()
-	}
-	defer a.mu.Unlock()
-	if err != nil {
-		later := a.queue
-		a.queue, a.place = batch, map[rowKey]int{}
-		for i, r := range batch {
-			a.place[r.key()] = i
-		}
-		a.waiting.Add(-int64(len(later)))
-		for _, r := range later {
-			a.enqueue(r)
-		}
-		a.arm(aheadRetry)
-		return err
-	}
-	a.waiting.Add(-int64(len(batch)))
-	if len(a.queue) == 0 && a.file != nil {
-		a.clear()
-	}
-	return nil
-}
-
-// apply commits rows in one transaction. What the database refuses, which put
-// should have known, is reported and left out.
-func (a *ahead) apply(ctx context.Context, batch []record) error {
-	if len(batch) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
-	defer cancel()
-	return a.db.inTx(ctx, "rows", func(tx *sql.Tx) error {
-		for _, r := range batch {
-			if err := r.run(ctx, tx, a.db); err != nil {
-				if !r.refused(err) {
-					return failed(ctx, err, "store %s %s", r.what(), r.id())
-				}
-				a.log.Error("a row that was stored is refused by the database", "row", r.what(), "id", r.id(), "error", err)
-			}
-		}
-		return nil
-	})
 }
 
 // owner makes known whose rows may come.
@@ -321,34 +175,4 @@ func (a *ahead) taskOf(id string) any {
 		return a.queue[at].args[3]
 	}
 	return nil
-}
-
-// close has everything in the database and removes the file. Where that fails
-// the file stays for the next process.
-func (a *ahead) close() error {
-	if a == nil {
-		return nil
-	}
-	err := a.settle(context.Background())
-	a.mu.Lock()
-	file := a.file
-	a.file = nil
-	if a.armed && a.timer.Stop() {
-		a.armed = false
-		a.wg.Done()
-	}
-	a.mu.Unlock()
-	a.wg.Wait()
-	if file == nil {
-		return nil
-	}
-	// What was stored meanwhile.
-	if serr := a.settle(context.Background()); err == nil {
-		err = serr
-	}
-	if err == nil {
-		err = os.Remove(file.Name())
-	}
-	file.Close()
-	return err
 }

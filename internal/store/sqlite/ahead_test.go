@@ -126,8 +126,8 @@ func TestAheadTwice(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(path + aheadSuffix); err == nil {
-			t.Error("the file is there after a close")
+		if left, err := os.ReadFile(path + aheadSuffix); err != nil || len(left) > 0 {
+			t.Errorf("after a close the file holds %q, %v", left, err)
 		}
 		if err := os.WriteFile(path+aheadSuffix, file, 0o600); err != nil {
 			t.Fatal(err)
@@ -154,6 +154,19 @@ func TestAheadOfAnotherVersion(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path + aheadSuffix); string(got) != file {
 		t.Errorf("it holds %q, %v", got, err)
+	}
+}
+
+// TestAheadTwoProcesses refuses to share the file.
+func TestAheadTwoProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hortus.db")
+	db := openAheadTest(t, path)
+	if _, err := Open(t.Context(), Config{Path: path, Ahead: true}); api.KindOf(err) != api.KindConflict || api.HintOf(err) == "" {
+		t.Errorf("%v, hint %q", err, api.HintOf(err))
+	}
+	life(t, db)
+	if b, err := db.Sandbox(t.Context(), "i000"); err != nil || b.State != api.SandboxEnded {
+		t.Errorf("the first one afterwards: %+v, %v", b, err)
 	}
 }
 

@@ -1,14 +1,12 @@
 package sqlite
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
-	"syscall"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -186,57 +184,4 @@ func parseRecord(b []byte) (record, error) {
 		return record{}, damaged
 	}
 	return r, nil
-}
-
-// replay puts what an earlier process stored ahead into the database. A part of
-// it, or all, may be there already: such rows are as new or newer there.
-func (a *ahead) replay(ctx context.Context) error {
-	info, err := a.file.Stat()
-	if err != nil {
-		return api.Errorf(api.KindInternal, "read the rows that were stored ahead: %w", err)
-	}
-	left := info.Size()
-	in := bufio.NewReader(a.file)
-	magic := make([]byte, min(left, int64(len(aheadMagic))))
-	if _, err := io.ReadFull(in, magic); err != nil {
-		return api.Errorf(api.KindInternal, "read the rows that were stored ahead: %w", err)
-	}
-	if string(magic) != aheadMagic[:len(magic)] {
-		return api.Errorf(api.KindConflict, "%s was not written by this version of hortus", a.file.Name()).
-			WithHint("start the version that wrote it once; its daemon stores these rows in the database when it stops")
-	}
-	left -= int64(len(magic))
-	rows := 0
-	err = a.db.inTx(ctx, "rows of an earlier daemon", func(tx *sql.Tx) error {
-		for {
-			r, n, err := readRecord(in, left)
-			if err == io.EOF {
-				return nil
-			}
-			if err == errTorn {
-				a.log.Warn("the last row that an earlier daemon was storing is not whole; nobody was told that it is stored", "bytes", left)
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			left -= n
-			rows++
-			if err := r.run(ctx, tx, a.db); err != nil && !r.refused(err) {
-				return failed(ctx, err, "store %s %s", r.what(), r.id())
-			}
-		}
-	})
-	if err == nil && rows > 0 {
-		a.log.Info("rows that an earlier daemon had stored ahead are in the database", "rows", rows)
-	}
-	return err
-}
-
-// fileFailed gives an error of the file its kind.
-func fileFailed(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		return api.Errorf(api.KindExhausted, "store a row: %w", err).WithHint("free space on the disk of the database")
-	}
-	return api.Errorf(api.KindInternal, "store a row: %w", err)
 }
