@@ -59,6 +59,7 @@ type world struct {
 	log     *event.Log
 	backend sandbox.Backend
 	dir     string
+	owner   api.OwnerID
 }
 
 func open(t *testing.T, dir string, owner api.OwnerID, ahead bool) *world {
@@ -79,7 +80,7 @@ func open(t *testing.T, dir string, owner api.OwnerID, ahead bool) *world {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	w := &world{db: db, log: log, backend: b, dir: dir}
+	w := &world{db: db, log: log, backend: b, dir: dir, owner: owner}
 	w.Manager = sandbox.New(sandbox.Config{
 		Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log,
 	})
