@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"os"
@@ -154,6 +155,33 @@ func TestAheadOfAnotherVersion(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path + aheadSuffix); string(got) != file {
 		t.Errorf("it holds %q, %v", got, err)
+	}
+}
+
+// TestAheadParentOfEvent appends an event of a sandbox whose row waits: it is
+// filed under the sandbox's task all the same.
+func TestAheadParentOfEvent(t *testing.T) {
+	db := openAheadTest(t, filepath.Join(t.TempDir(), "hortus.db"))
+	for _, ends := range []bool{false, true} {
+		b := box1(api.SandboxRunning)
+		b.ID, b.Task = api.NewSandboxID(), api.NewTaskID()
+		db.ahead.applying.Lock()
+		err := db.InsertSandbox(t.Context(), b)
+		if err == nil && ends {
+			b.State = api.SandboxEnded
+			err = db.UpdateSandbox(t.Context(), b)
+		}
+		if err == nil {
+			_, err = db.AppendEvent(t.Context(), api.Stream{Kind: api.StreamSandbox, ID: string(b.ID)}, api.EventSandboxState, time.Now(), nil)
+		}
+		db.ahead.applying.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parent sql.NullString
+		if err := db.read.QueryRowContext(t.Context(), `SELECT parent FROM event WHERE stream_id = ?`, string(b.ID)).Scan(&parent); err != nil || parent.String != string(b.Task) {
+			t.Errorf("ended %v: the event's parent is %q, not %q; %v", ends, parent.String, b.Task, err)
+		}
 	}
 }
 
