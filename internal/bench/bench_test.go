@@ -52,7 +52,7 @@ func (templates) Layers(context.Context, string) ([]layer.Digest, error) { retur
 func newManager(t *testing.T) *sandbox.Manager {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

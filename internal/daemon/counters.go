@@ -31,7 +31,7 @@ func (s *System) counters(backends []sandbox.Backend) []bench.Counter {
 		}},
 		{Name: "database", Unit: "MB", Note: "rows and events of ended sandboxes are kept", Count: func(context.Context) (float64, error) {
 			var total int64
-			for _, suffix := range []string{"", "-wal"} {
+			for _, suffix := range []string{"", "-ahead", "-wal"} {
 				fi, err := os.Stat(s.dir.database() + suffix)
 				if errors.Is(err, fs.ErrNotExist) {
 					continue

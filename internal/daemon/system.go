@@ -178,7 +178,7 @@ func (s *System) keepWarm() {
 func (s *System) onClose(f func(context.Context) error) { s.closers = append(s.closers, f) }
 
 func (s *System) openStore(ctx context.Context) error {
-	db, err := sqlite.Open(ctx, sqlite.Config{Path: s.dir.database(), Logger: s.log})
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: s.dir.database(), Ahead: true, Logger: s.log})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,10 @@ type process struct {
 	isPTY  bool
 	limit  int64 // bytes of output; 0 means no bound
 
-	exitFD int // an eventfd: readable once the reaper has the status
+	// exitFD is readable once the process has ended: its own descriptor, or an
+	// eventfd that the reaper writes to (told).
+	exitFD int
+	told   bool
 	fds    [2]int
 	timer  *time.Timer // its lifetime; nil for none
 
@@ -50,7 +53,7 @@ func (p *process) exited(ws unix.WaitStatus) {
 	p.input = nil
 	// The descriptor is closed under the same lock, later, so that its number
 	// cannot be another's when it is written here.
-	if p.exitFD >= 0 {
+	if p.told && p.exitFD >= 0 {
 		var one = [8]byte{0: 1}
 		unix.Write(p.exitFD, one[:])
 	}
@@ -61,6 +64,23 @@ func (p *process) exited(ws unix.WaitStatus) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+}
+
+// awaitReaper has the reaper tell of the end from now on. It is called before
+// that, with the reaper's lock held. It is false where that is so already.
+func (p *process) awaitReaper() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told {
+		return false
+	}
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return true // it is asked for again
+	}
+	unix.Close(p.exitFD)
+	p.exitFD, p.told = fd, true
+	return true
 }
 
 // setCause records why the guest kills the process; the first reason holds.

@@ -111,7 +111,7 @@ func (pm *pump) step() (exited, gone bool) {
 			}
 		}
 	}
-	return fds[pollExit].Revents != 0, false
+	return fds[pollExit].Revents != 0 && pm.s.reaper.reap(pm.p), false
 }
 
 // patience is how long poll may wait, in milliseconds.

@@ -60,6 +60,18 @@ func (r *reaper) run() {
 	}
 }
 
+// reap takes the status of a command that has ended. It is false for one whose
+// status is not to be had yet, because another process traces it: the reaper
+// tells when it is.
+func (r *reaper) reap(p *process) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.procs[p.pid] == p {
+		r.reapLocked(p.pid)
+	}
+	return r.procs[p.pid] != p || !p.awaitReaper()
+}
+
 // collect takes the status of a child that has ended.
 func (r *reaper) collect(pid int) {
 	r.mu.Lock()

@@ -112,6 +112,9 @@ func (s *Server) launch(id *identity, in *envd.StartRequest, opt startOptions) (
 		ends.closeOurs(p)
 		return nil, none, s.explain(cmd, err)
 	}
+	if s.spawner.pidFDs {
+		p.exitFD = cmd.pidFD
+	}
 	s.table.add(p)
 	if opt.timeout > 0 {
 		p.mu.Lock()
@@ -132,9 +135,12 @@ type ends struct {
 
 func (s *Server) openEnds(p *process, in *envd.StartRequest, id *identity) (e ends, err error) {
 	e.ours = [2]int{-1, -1}
-	p.exitFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return e, os.NewSyscallError("eventfd", err)
+	p.exitFD = -1
+	if !s.spawner.pidFDs {
+		if p.exitFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+			return e, os.NewSyscallError("eventfd", err)
+		}
+		p.told = true
 	}
 	if p.isPTY {
 		err = e.terminal(p, in.PTY.Size)
@@ -197,7 +203,9 @@ func (e *ends) closeOurs(p *process) {
 			unix.Close(fd)
 		}
 	}
-	unix.Close(p.exitFD)
+	if p.exitFD >= 0 {
+		unix.Close(p.exitFD)
+	}
 	if p.input != nil {
 		p.input.Close()
 	}

@@ -126,8 +126,9 @@ func (m *Manager) enter(ctx context.Context, l *live) error {
 	return nil
 }
 
-// begin says that a sandbox runs, and watches it from now on. Nobody waits for
-// the saying; what happens to the sandbox later is said after it.
+// begin says that a sandbox runs, and watches it from now on. The saying leaves
+// the processors to what the sandbox was made for, unless somebody waits for it;
+// what happens to the sandbox later is said after it.
 func (m *Manager) begin(l *live) {
 	said := make(chan struct{})
 	l.mu.Lock()
@@ -136,8 +137,17 @@ func (m *Manager) begin(l *live) {
 	}
 	say := l.said != nil
 	l.mu.Unlock()
+	closing := m.ctx.Done()
 	m.wg.Go(func() {
 		if say {
+			rest := time.NewTimer(settle)
+			select {
+			case <-rest.C:
+			case <-l.hurry:
+			case <-l.machine.Done():
+			case <-closing:
+			}
+			rest.Stop()
 			m.event(l.row.ID, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
 			close(said)
 		}

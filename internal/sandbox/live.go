@@ -25,6 +25,19 @@ type live struct {
 	kills   int64  // memory kills that were already accounted for
 	settled bool
 	said    chan struct{} // closed once the log has that it runs; nil before
+	hurry   chan struct{} // holds one token when somebody waits for that
+}
+
+// awaitSaid waits until the log has that the sandbox runs, where it will.
+func (l *live) awaitSaid(said chan struct{}) {
+	if said == nil {
+		return
+	}
+	select {
+	case l.hurry <- struct{}{}:
+	default: // somebody asked before
+	}
+	<-said
 }
 
 // say appends a change of state to the log, after the beginning.
@@ -32,16 +45,14 @@ func (l *live) say(m *Manager, e api.SandboxStateEvent) {
 	l.mu.Lock()
 	said := l.said
 	l.mu.Unlock()
-	if said != nil {
-		<-said
-	}
+	l.awaitSaid(said)
 	m.event(l.row.ID, api.EventSandboxState, e)
 }
 
 func newLive(row api.Sandbox, b Backend) *live {
 	return &live{
 		row: row, backend: b, execs: map[api.ExecID]*running{},
-		moved: make(chan struct{}, 1), ended: make(chan struct{}),
+		moved: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 }
 
@@ -278,9 +289,7 @@ func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) er
 		return l.row, err
 	}
 	if l.row.State != before {
-		if l.said != nil {
-			<-l.said
-		}
+		l.awaitSaid(l.said)
 		m.event(id, api.EventSandboxState, api.SandboxStateEvent{State: l.row.State})
 	}
 	return l.row, nil

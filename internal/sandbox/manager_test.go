@@ -59,11 +59,12 @@ type world struct {
 	log     *event.Log
 	backend sandbox.Backend
 	dir     string
+	owner   api.OwnerID
 }
 
-func open(t *testing.T, dir string, owner api.OwnerID) *world {
+func open(t *testing.T, dir string, owner api.OwnerID, ahead bool) *world {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: ahead})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func open(t *testing.T, dir string, owner api.OwnerID) *world {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	w := &world{db: db, log: log, backend: b, dir: dir}
+	w := &world{db: db, log: log, backend: b, dir: dir, owner: owner}
 	w.Manager = sandbox.New(sandbox.Config{
 		Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log,
 	})
@@ -96,7 +97,7 @@ func open(t *testing.T, dir string, owner api.OwnerID) *world {
 	return w
 }
 
-func newWorld(t *testing.T) *world { return open(t, t.TempDir(), api.NewOwnerID()) }
+func newWorld(t *testing.T) *world { return open(t, t.TempDir(), api.NewOwnerID(), true) }
 
 func (w *world) create(t *testing.T, req api.CreateSandbox) api.Sandbox {
 	t.Helper()
@@ -361,7 +362,7 @@ func TestRecover(t *testing.T) {
 	dead, alive := api.NewOwnerID(), api.NewOwnerID()
 	// Two owners that never get to close: their managers are left as a crash
 	// would leave them, machines running.
-	a, b := open(t, dir, dead), open(t, dir, alive)
+	a, b := open(t, dir, dead, false), open(t, dir, alive, false)
 	lost, kept := a.create(t, api.CreateSandbox{}), b.create(t, api.CreateSandbox{})
 	st, err := a.StartExec(t.Context(), lost.ID, api.ExecRequest{Args: []string{"sleep", "1000"}})
 	if err != nil {
@@ -377,7 +378,7 @@ func TestRecover(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c := open(t, dir, api.NewOwnerID())
+	c := open(t, dir, api.NewOwnerID(), false)
 	n, err := c.Recover(t.Context(), func(id api.OwnerID) bool { return id == dead })
 	if err != nil || n != 2 {
 		t.Fatalf("recovered %d, %v; want the dead owner's 2", n, err)

@@ -60,6 +60,7 @@ type pool struct {
 	log    *slog.Logger
 	now    func() time.Time
 	wake   chan struct{} // holds one token when there is something to do
+	again  *time.Timer   // when to look without being woken; set with the lock held
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -107,7 +108,7 @@ func (p *pool) made(id api.SandboxID) bool {
 }
 
 func newPool(size int, log *slog.Logger, now func() time.Time) *pool {
-	p := &pool{size: size, log: log, now: now, wake: make(chan struct{}, 1), shelves: map[kind]*shelf{}, ids: map[api.SandboxID]time.Time{}, changed: make(chan struct{})}
+	p := &pool{size: size, log: log, now: now, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour), shelves: map[kind]*shelf{}, ids: map[api.SandboxID]time.Time{}, changed: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -146,7 +147,6 @@ func (p *pool) take(w *wish) *warm {
 	if !ok {
 		return nil
 	}
-	defer p.nudge()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
@@ -154,6 +154,13 @@ func (p *pool) take(w *wish) *warm {
 	}
 	s := p.shelf(k, b, w)
 	p.start()
+	defer func() {
+		if len(s.ready) > 0 {
+			p.again.Reset(settle) // before that, nothing is filled
+		} else {
+			p.nudge()
+		}
+	}()
 	for len(s.ready) > 0 {
 		// The oldest first: what is new may still be cooling down.
 		g := s.ready[0]
@@ -228,34 +235,28 @@ func (p *pool) signal() {
 
 // fill prepares guests until the pool closes.
 func (p *pool) fill() {
-	again := time.NewTimer(0)
-	defer again.Stop()
+	defer p.again.Stop()
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-p.wake:
-		case <-again.C:
+		case <-p.again.C:
 		}
-		for {
-			s, wait := p.next()
-			if s == nil {
-				again.Reset(wait)
-				break
-			}
+		for s := p.next(); s != nil; s = p.next() {
 			p.add(s)
 		}
 	}
 }
 
 // next finds a shelf to fill, after it has taken out what ended or got old. Where
-// there is none, it says when to look again.
-func (p *pool) next() (found *shelf, wait time.Duration) {
-	wait = time.Second
+// there is none, it sets when to look again.
+func (p *pool) next() (found *shelf) {
+	wait := time.Second
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
-		return nil, wait
+		return nil
 	}
 	for _, s := range p.shelves {
 		if !s.fixed && p.now().Sub(s.used) > shelfLife {
@@ -288,7 +289,10 @@ func (p *pool) next() (found *shelf, wait time.Duration) {
 			found = s
 		}
 	}
-	return found, wait
+	if found == nil {
+		p.again.Reset(wait)
+	}
+	return found
 }
 
 // add puts one more guest on a shelf.

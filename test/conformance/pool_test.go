@@ -66,7 +66,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		b.Close()
 		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db")})
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,10 +90,11 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 		}
 		var err error
 		ch.proc, err = os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", b.guest.Fd()), []string{initns.Argv0}, &os.ProcAttr{
-			// One processor is enough for the stage, and saying so spares the
-			// runtime a look at the host's control groups. The guest's own
-			// environment is empty.
-			Dir: "/", Env: []string{"GOMAXPROCS=1"}, Sys: attr,
+			// Saying how many processors there are spares the runtime a look at
+			// the host's control groups. Two, because the runtime's watcher comes
+			// late (guestSlack): a thread that waits in the kernel keeps one of
+			// them for as long. The guest's own environment is empty.
+			Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: attr,
 			// In the order of birth: the standard three, then the control socket.
 			Files: []*os.File{b.null, b.null, b.null, theirs},
 		})

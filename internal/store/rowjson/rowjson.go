@@ -19,12 +19,21 @@ const (
 // mark begins every character of the range in UTF-8 (and a few others).
 var mark = []byte{0xEF, 0xB7}
 
+// replaced and replacedRaw are what encoding/json may write for wrong bytes.
+var replaced, replacedRaw = []byte(`\ufffd`), []byte("\uFFFD")
+
 // Marshal encodes v, which it does not change. v holds plain data: strings,
 // numbers, slices, maps with string keys, pointers and structs of those. What
 // encodes itself (a time, a json.RawMessage) is taken as it comes.
 func Marshal(v any) ([]byte, error) {
 	if v == nil {
 		return json.Marshal(nil)
+	}
+	// What is plain text throughout, which nearly all is, needs no copy: package
+	// json shows what it replaces.
+	b, err := json.Marshal(v)
+	if err == nil && !bytes.Contains(b, mark) && !bytes.Contains(b, replaced) && !bytes.Contains(b, replacedRaw) {
+		return b, nil
 	}
 	return json.Marshal(rewrite(reflect.ValueOf(v), escape).Interface())
 }

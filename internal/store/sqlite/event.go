@@ -13,7 +13,7 @@ import (
 const appendEventSQL = `INSERT INTO event (stream_kind, stream_id, seq, parent, at, type, data)
 	VALUES (?1, ?2,
 		(SELECT coalesce(max(seq), 0) + 1 FROM event WHERE stream_kind = ?1 AND stream_id = ?2),
-		CASE WHEN ?1 = 'sandbox' THEN (SELECT task FROM sandbox WHERE id = ?2) END,
+		CASE WHEN ?1 = 'sandbox' THEN coalesce(?6, (SELECT task FROM sandbox WHERE id = ?2)) END,
 		?3, ?4, ?5)
 	RETURNING seq`
 
@@ -38,7 +38,11 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 		blob = []byte(data)
 	}
 	var seq int64
-	err := db.appendEvent.QueryRowContext(ctx, string(s.Kind), s.ID, at.UnixMicro(), string(t), blob).Scan(&seq)
+	var parent any
+	if s.Kind == api.StreamSandbox { // its row may not be in the database yet
+		parent = db.ahead.taskOf(s.ID)
+	}
+	err := db.appendEvent.QueryRowContext(ctx, string(s.Kind), s.ID, at.UnixMicro(), string(t), blob, parent).Scan(&seq)
 	if err != nil {
 		return 0, failed(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}

@@ -39,6 +39,9 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 	if err != nil {
 		return err
 	}
+	if done, err := db.ahead.put(ctx, record{insertExecOp, args}); done || err != nil {
+		return err
+	}
 	r, err := db.insertExec.ExecContext(ctx, args...)
 	if err != nil {
 		return insertFailed(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
@@ -54,6 +57,9 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 	args, err := execArgs(e)
 	if err != nil {
+		return err
+	}
+	if done, err := db.ahead.put(ctx, record{updateExecOp, args}); done || err != nil {
 		return err
 	}
 	r, err := db.updateExec.ExecContext(ctx, args...)
@@ -76,12 +82,18 @@ func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 
 // Exec reads one command.
 func (db *DB) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
+	if err := db.ahead.settle(ctx); err != nil {
+		return api.Exec{}, err
+	}
 	return get(ctx, db.read, "exec", string(id), scanExec, `SELECT `+execColumns+` FROM exec WHERE id = ?`)
 }
 
 // Execs lists commands, newest first.
 func (db *DB) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
 	if err := checkLimit("execs", f.Limit); err != nil {
+		return nil, err
+	}
+	if err := db.ahead.settle(ctx); err != nil {
 		return nil, err
 	}
 	var w where

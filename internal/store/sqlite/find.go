@@ -17,6 +17,9 @@ func (db *DB) FindTask(ctx context.Context, prefix string) (api.TaskID, error) {
 
 // FindSandbox is FindTask for sandboxes, whose leading letter is "i".
 func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
+	if err := db.ahead.settle(ctx); err != nil {
+		return "", err
+	}
 	id, err := db.find(ctx, "sandbox", "i", prefix)
 	return api.SandboxID(id), err
 }

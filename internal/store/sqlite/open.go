@@ -20,6 +20,12 @@ type Config struct {
 	// Path of the database file. Its directory must exist; the file is made
 	// with mode 0600 if it does not, and set to that mode if it does.
 	Path string
+	// Ahead has the rows of sandboxes and commands stored in a file beside the
+	// database (its name with "-ahead") before they are in the database, which
+	// takes them up a moment later. It is for a process that is the only one to
+	// write such rows, and makes their identifiers itself: another one that has
+	// the database open sees them late.
+	Ahead bool
 	// Logger gets migrations and backups; nil drops them.
 	Logger *slog.Logger
 }
@@ -28,6 +34,7 @@ type Config struct {
 type DB struct {
 	write *sql.DB // one connection; transactions take the write lock at their begin
 	read  *sql.DB // read-only connections
+	ahead *ahead  // nil without Config.Ahead
 
 	// Statements on the path of every event, command and sandbox; parsing one
 	// costs as much as running it.
@@ -104,6 +111,11 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 			return nil, failed(ctx, err, "open database %s", path)
 		}
 	}
+	if cfg.Ahead {
+		if db.ahead, err = openAhead(ctx, db, path, log); err != nil {
+			return nil, err
+		}
+	}
 	return db, nil
 }
 
@@ -112,7 +124,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 func (db *DB) Close() error {
 	// The writer is last: the last connection to close folds the write-ahead
 	// log into the file, which a read-only one cannot.
-	var err error
+	err := db.ahead.close()
 	for _, stmt := range []*sql.Stmt{db.appendEvent, db.readEvents, db.insertExec, db.updateExec, db.insertSandbox, db.updateSandboxSame} {
 		err = errors.Join(err, stmt.Close())
 	}

@@ -20,6 +20,7 @@ func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 	if err != nil {
 		return insertFailed(ctx, err, "owner", string(o.ID), "something")
 	}
+	db.ahead.owner(o.ID)
 	return nil
 }
 

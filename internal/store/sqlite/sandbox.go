@@ -44,6 +44,9 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 	if err != nil {
 		return err
 	}
+	if done, err := db.ahead.put(ctx, record{insertSandboxOp, args}); done || err != nil {
+		return err
+	}
 	_, err = db.insertSandbox.ExecContext(ctx, args...)
 	if err != nil {
 		return insertFailed(ctx, err, "sandbox", string(s.ID), "owner "+string(s.Owner))
@@ -56,6 +59,9 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 	args, err := sandboxArgs(s)
 	if err != nil {
+		return err
+	}
+	if done, err := db.ahead.put(ctx, record{updateSandboxOp, args}); done || err != nil {
 		return err
 	}
 	if r, err := db.updateSandboxSame.ExecContext(ctx, args...); err != nil {
@@ -87,12 +93,18 @@ func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 
 // Sandbox reads one sandbox.
 func (db *DB) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if err := db.ahead.settle(ctx); err != nil {
+		return api.Sandbox{}, err
+	}
 	return get(ctx, db.read, "sandbox", string(id), scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox WHERE id = ?`)
 }
 
 // Sandboxes lists sandboxes, newest first.
 func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error) {
 	if err := checkLimit("sandboxes", f.Limit); err != nil {
+		return nil, err
+	}
+	if err := db.ahead.settle(ctx); err != nil {
 		return nil, err
 	}
 	var w where

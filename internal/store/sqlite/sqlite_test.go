@@ -19,6 +19,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, crashChild(path))
 		os.Exit(3)
 	}
+	if path := os.Getenv(crashAhead); path != "" {
+		fmt.Fprintln(os.Stderr, aheadChild(path))
+		os.Exit(3)
+	}
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,16 @@
+package conformance
+
+import "testing"
+
+// TestTimersOfCommands looks at how late the kernel may let a command's timers be:
+// the guest's own may be later, which no command may inherit.
+func TestTimersOfCommands(t *testing.T) {
+	m := newManaged(t)
+	box := m.room(t)
+	for _, user := range box.Identities {
+		out, errs, _ := m.bash(t, box.ID, user, "cat /proc/self/timerslack_ns")
+		if out != "50000\n" {
+			t.Errorf("commands of %s have timers that may be %q ns late: %s", user, out, errs)
+		}
+	}
+}
