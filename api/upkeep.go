@@ -23,10 +23,12 @@ const (
 	PartLayers     = "layers"     // file trees that sandboxes start from
 	PartTasks      = "tasks"      // what programs of tasks wrote
 	PartWorkspaces = "workspaces" // what tasks changed in repositories
-	PartSandboxes  = "sandboxes"  // what sandboxes need while they live
-	PartDatabase   = "database"   // rows and events, and copies of before a migration
-	PartLogs       = "logs"       // the daemon's
-	PartOther      = "other"      // what Hortus does not know
+	// PartRepositories are copies of repositories, with the results of tasks.
+	PartRepositories = "repositories"
+	PartSandboxes    = "sandboxes" // what sandboxes need while they live
+	PartDatabase     = "database"  // rows and events, and copies of before a migration
+	PartLogs         = "logs"      // the daemon's
+	PartOther        = "other"     // what Hortus does not know
 )
 
 // DiskPart is one part of a data directory. Bytes are those on the disk.

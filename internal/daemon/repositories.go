@@ -26,6 +26,7 @@ func (s *System) openRepositories(layers *layer.Store) (task.Repositories, error
 		s.log.Info("no tasks on repositories", "reason", err)
 		return nil, nil
 	}
+	s.repositories = cache
 	return repo.New(repo.Config{
 		Git: cache, Computers: places{s.sandboxes, layers, s.workspaces}, Deliverer: d, Logger: s.log,
 	}), nil

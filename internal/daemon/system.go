@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/bench"
 	"hortus.dev/internal/config"
 	"hortus.dev/internal/event"
+	"hortus.dev/internal/git"
 	"hortus.dev/internal/image"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
@@ -74,6 +75,8 @@ type System struct {
 	keeper    *upkeep.Keeper
 
 	workspaces *workspace.Store
+	// repositories is nil where there is no git.
+	repositories *git.Cache
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error

@@ -13,6 +13,7 @@ import (
 func (s *System) newKeeper(layers *layer.Store, named *templates) *upkeep.Keeper {
 	return upkeep.New(upkeep.Config{
 		Dir: string(s.dir), Layers: layers, Named: named.Named, Task: s.db.Task, Workspaces: s.workspaces, Logger: s.log,
+		Repositories: s.repositories, Busy: func() bool { return s.tasks.Running() > 0 },
 		Orphans: func(ctx context.Context) ([]upkeep.Orphan, error) {
 			all, err := s.sandboxes.Orphans(ctx)
 			if err != nil {

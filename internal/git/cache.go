@@ -146,6 +146,11 @@ func (r *Repo) lock(ctx context.Context) (*os.File, error) {
 		}
 	}
 	r.sweep()
+	now := time.Now()
+	if err := os.Chtimes(f.Name(), now, now); err != nil { // for List
+		f.Close()
+		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+	}
 	return f, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/git"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/workspace"
 )
@@ -25,7 +26,7 @@ type Orphan struct {
 	Path    string // its directory; it need not be there
 }
 
-// Config is what a keeper needs. All fields but Workspaces, Now and Logger must be
+// Config is what a keeper needs. All fields but Workspaces, Repositories, Now and Logger must be
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
@@ -35,6 +36,10 @@ type Config struct {
 	Layers *layer.Store
 	// Workspaces are what tasks changed in repositories; nil where there are none.
 	Workspaces *workspace.Store
+	// Repositories are the copies of repositories; nil where there are none. Busy
+	// says that a task may be reading them.
+	Repositories *git.Cache
+	Busy         func() bool
 	// Named calls f with the layers that templates name now, and lets nobody be
 	// given the layers of a template until f returns.
 	Named func(ctx context.Context, f func(named []layer.Digest) error) error
@@ -75,7 +80,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 		return out, err
 	}
 	parts := map[string]*api.DiskPart{}
-	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
+	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
 		out.Parts = append(out.Parts, api.DiskPart{Name: name})
 	}
 	for i := range out.Parts {
@@ -117,6 +122,8 @@ func partOf(name string) string {
 		return api.PartTasks
 	case name == "workspaces":
 		return api.PartWorkspaces
+	case name == "repositories":
+		return api.PartRepositories
 	case name == "run":
 		return api.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
@@ -134,6 +141,14 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 	switch name {
 	case "layers", "tasks", "workspaces":
 		p.Count += count(path)
+	case "repositories":
+		if k.cfg.Repositories != nil {
+			all, err := k.cfg.Repositories.List()
+			if err != nil {
+				return 0, err
+			}
+			p.Count += len(all)
+		}
 	case "run":
 		backends, err := os.ReadDir(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

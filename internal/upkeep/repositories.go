@@ -1,0 +1,37 @@
+package upkeep
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// repositories takes the copies that no task has used for long. The results of tasks
+// are in them: those that are as old go too. While a task runs none is taken.
+func (c *collection) repositories(ctx context.Context) error {
+	cache := c.k.cfg.Repositories
+	if cache == nil || c.k.cfg.Busy != nil && c.k.cfg.Busy() {
+		return nil
+	}
+	all, err := cache.List()
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Used.After(c.cutoff) {
+			continue
+		}
+		err := c.take(ctx, api.PartRepositories, r.Name, r.Path, "last used "+r.Used.Format(time.DateOnly), func() error {
+			err := cache.Remove(ctx, r.Name)
+			if api.KindOf(err) == api.KindConflict {
+				return errHeld
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
