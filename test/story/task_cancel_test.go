@@ -154,3 +154,42 @@ func canceledWell(t *testing.T, g *garden, dir string, id api.TaskID) {
 	}
 	gitIn(t, dir, "apply", "--check", patch)
 }
+
+// TestTaskDaemonKilled kills the daemon while an agent works: the next daemon ends
+// the task as lost, and what the agent had written is a commit.
+func TestTaskDaemonKilled(t *testing.T) {
+	g := newGarden(t)
+	lenient(t, g, scenario(t, shell("sed -i 's/a - b/a + b/' calc.py; setsid -f sleep 1000; sleep 1000")))
+	withKeys(g, modelKey)
+	dir := makeRepo(t, g, small)
+	c := g.start("task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "Fix the failing test")
+	var id api.TaskID
+	until(t, "the agent works", func() string {
+		if daemonOf(g.dir) == 0 {
+			return "no daemon"
+		}
+		tasks, err := g.client().Tasks(t.Context(), 1)
+		if err != nil || len(tasks) == 0 {
+			return "no task"
+		}
+		id = tasks[0].ID
+		for _, p := range descendants(daemonOf(g.dir)) {
+			if slices.Contains(p.args, "1000") {
+				return ""
+			}
+		}
+		return "it sleeps not yet"
+	})
+	if err := syscall.Kill(daemonOf(g.dir), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.cmd.Process.Kill()
+	c.ends()
+	task := decode[api.Task](t, g.must("task", "show", "--json", string(id)))
+	if task.Outcome != api.OutcomeLost || task.Repo == nil || task.Repo.Head == "" || !task.Repo.Partial {
+		t.Fatalf("%s %+v", task.Outcome, task.Repo)
+	}
+	if diff := g.must("task", "diff", string(id)); !strings.Contains(diff, "+    return a + b") {
+		t.Errorf("the work is not there: %s", diff)
+	}
+}
