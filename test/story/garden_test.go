@@ -44,11 +44,23 @@ func newGarden(t testing.TB) *garden {
 	}
 	t.Cleanup(func() {
 		g.end()
+		open(base)
 		if err := os.RemoveAll(base); err != nil {
 			t.Errorf("remove the data directory: %v", err)
 		}
 	})
 	return g
+}
+
+// open makes what workspaces leave removable: an overlay closes its work directory,
+// and guests close what they like.
+func open(base string) {
+	_ = filepath.WalkDir(base, func(path string, d os.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil // a directory is opened before it is read
+	})
 }
 
 // command is a hortus that is ready to start.

@@ -92,7 +92,7 @@ var hostile = []struct {
 		outcome: api.OutcomeVerified, stop: api.StopFinished,
 	},
 	{
-		name: "eats memory", steps: []step{shell("python3 -c 'x = bytearray(3 << 30)'; sed -i s/-/+/ calc.py"), finishes()}, args: []string{"--memory", "256M"},
+		name: "eats memory", steps: []step{shell("python3 -c 'x = bytearray(3 << 30)'"), shell("sed -i s/-/+/ calc.py"), finishes()}, args: []string{"--memory", "256M"},
 		outcome: api.OutcomeVerified, stop: api.StopFinished,
 	},
 }

@@ -171,9 +171,7 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 	default:
 		end.Diagnosis = "The work was not verified."
 	}
-	if !goesOn(rep.Stop) {
-		w.res.Partial = true
-	}
+	w.res.Partial = !goesOn(rep.Stop) && w.res.Head != ""
 	return end
 }
 
