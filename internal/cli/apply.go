@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/checkout"
+	"hortus.dev/internal/git"
 )
 
 type taskApplyCmd struct {
@@ -67,8 +67,12 @@ func (c *taskApplyCmd) Run(ctx runContext, a *app) error {
 	if t.State != api.TaskDone || t.Repo == nil || t.Repo.Head == "" {
 		return nothingYet(t)
 	}
-	g := a.git()
-	tree, err := g.Find(ctx, cmp.Or(c.Repo, "."))
+	dir, err := filepath.Abs(cmp.Or(c.Repo, "."))
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "--repo: %w", err)
+	}
+	g := a.person()
+	tree, err := g.Toplevel(ctx, dir)
 	if err == nil && tree.Bare && !c.Branch.given {
 		err = api.Errorf(api.KindInvalid, "%s has no working tree to apply to", tree.Root).WithHint("--branch makes a branch there")
 	}
@@ -77,7 +81,10 @@ func (c *taskApplyCmd) Run(ctx runContext, a *app) error {
 		if filepath.IsAbs(t.Create.Repo.URL) {
 			hint = "name it: --repo " + t.Create.Repo.URL
 		}
-		return api.AsError(err).WithHint("%s", cmp.Or(api.HintOf(err), hint))
+		if api.KindOf(err) != api.KindNotFound {
+			hint = cmp.Or(api.HintOf(err), hint)
+		}
+		return api.AsError(err).WithHint("%s", hint)
 	}
 	if _, err := g.Commit(ctx, tree.Root, t.Repo.Commit); err != nil {
 		return api.Errorf(api.KindConflict, "%s has not got the commit that the work started from, %.12s", tree.Root, t.Repo.Commit).
@@ -103,7 +110,7 @@ func (c *taskApplyCmd) Run(ctx runContext, a *app) error {
 }
 
 // patch applies the patch to the working tree.
-func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g *checkout.Git, t api.Task, tree checkout.Tree) error {
+func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g git.Person, t api.Task, tree git.Checkout) error {
 	r, err := cl.TaskDiff(ctx, t.ID, 0)
 	if err != nil {
 		return err
@@ -113,7 +120,7 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g *
 	if err != nil {
 		return err
 	}
-	paths, err := g.Touched(ctx, tree.Root, text)
+	paths, err := g.Touched(ctx, text)
 	if err != nil {
 		return err
 	}
@@ -129,7 +136,7 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g *
 	if tree.Head != t.Repo.Commit {
 		a.note("hortus: the work started from %.12s, and %s is at %.12s", t.Repo.Commit, tree.Root, tree.Head)
 	}
-	err = g.Apply(ctx, tree.Root, bytes.NewReader(text), c.Check)
+	err = g.Apply(ctx, tree.Root, bytes.NewReader(text), git.ApplyOptions{Check: c.Check, Max: maxPatch})
 	if api.KindOf(err) == api.KindConflict {
 		return api.AsError(err).WithHint("nothing was changed; take the work as a branch and merge it: hortus task apply %s --branch", t.ID)
 	}
@@ -140,7 +147,7 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g *
 const maxBundle = 1 << 30
 
 // importBranch makes a branch of the result's commits.
-func (a *app) importBranch(ctx context.Context, cl *client.Client, g *checkout.Git, t api.Task, tree checkout.Tree, branch string) error {
+func (a *app) importBranch(ctx context.Context, cl *client.Client, g git.Person, t api.Task, tree git.Checkout, branch string) error {
 	r, err := cl.TaskBundle(ctx, t.ID)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (c *taskDiffCmd) Run(ctx runContext, a *app) error {
 		if err != nil {
 			return err
 		}
-		files, err := a.git().Stat(ctx, text)
+		files, err := a.person().Stat(ctx, text)
 		if err != nil {
 			return err
 		}

@@ -12,30 +12,22 @@ import (
 	"unicode"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/checkout"
+	"hortus.dev/internal/git"
 )
 
-// git is the person's own git.
-func (a *app) git() *checkout.Git {
-	environ := a.env.Environ
-	if environ == nil {
-		environ = os.Environ()
-	}
-	return checkout.New("", environ)
-}
+// person is who runs this command, as their git knows them.
+func (a *app) person() git.Person { return git.Person{Environ: a.env.Environ} }
 
 // source finds the repository, who the person is, and where a delivery goes.
 func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) error {
-	g := a.git()
-	src, err := checkout.ParseSource(cmp.Or(c.Repo, "."), exists)
+	g := a.person()
+	address, ref, err := git.ParseSource(cmp.Or(c.Repo, "."))
 	if err != nil {
 		return err
 	}
-	var tree checkout.Tree
-	if src.URL != "" {
-		into.URL, into.Ref = src.URL, src.Ref
-	} else {
-		if tree, err = g.Find(ctx, src.Path); err != nil {
+	var tree git.Checkout
+	if into.URL, into.Ref = address, ref; filepath.IsAbs(address) {
+		if tree, err = g.Toplevel(ctx, address); err != nil {
 			if c.Repo == "" && api.KindOf(err) == api.KindNotFound {
 				return api.Errorf(api.KindInvalid, "this directory is in no git checkout").
 					WithHint(`name the repository: hortus task --repo PATH|URL "..."; a program of its own is made by: hortus run "..."`)
@@ -45,7 +37,7 @@ func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) e
 			}
 			return err
 		}
-		if err := c.local(ctx, a, g, src, tree, into); err != nil {
+		if err := c.local(ctx, a, g, tree, into); err != nil {
 			return err
 		}
 	}
@@ -55,19 +47,19 @@ func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) e
 	if !into.Push {
 		return nil
 	}
-	into.Remote, err = c.remote(ctx, a, g, src, tree)
+	into.Remote, err = c.remote(ctx, a, g, tree)
 	return err
 }
 
 // local takes a checkout of this machine: what is committed in it, and nothing
 // else.
-func (c *taskStartCmd) local(ctx context.Context, a *app, g *checkout.Git, src checkout.Source, tree checkout.Tree, into *api.RepoTask) error {
-	into.URL, into.Ref = tree.Root, src.Ref
+func (c *taskStartCmd) local(ctx context.Context, a *app, g git.Person, tree git.Checkout, into *api.RepoTask) error {
+	into.URL = tree.Root
 	commit := tree.Head
 	switch {
-	case src.Ref != "":
+	case into.Ref != "":
 		var err error
-		if commit, err = g.Commit(ctx, tree.Root, src.Ref); err != nil {
+		if commit, err = g.Commit(ctx, tree.Root, into.Ref); err != nil {
 			return api.Errorf(api.KindInvalid, "--repo: %s", err)
 		}
 	case tree.Head == "":
@@ -86,13 +78,12 @@ func (c *taskStartCmd) local(ctx context.Context, a *app, g *checkout.Git, src c
 		implied = " (--repo . is implied)"
 	}
 	a.note("hortus: repository %s%s, from %s", tree.Root, implied, from)
-	switch {
-	case tree.Dirty < 0:
-		a.note("hortus: only what is committed is part of it; uncommitted changes are not looked for, because the checkout's own configuration has filters, which are programs")
-	case tree.Dirty == 1:
+	switch n := tree.Dirty + tree.Untracked; n {
+	case 0:
+	case 1:
 		a.note("hortus: 1 file with uncommitted changes is not part of it as it is now, only as it was committed")
-	case tree.Dirty > 1:
-		a.note("hortus: %d files with uncommitted changes are not part of it as they are now, only as they were committed", tree.Dirty)
+	default:
+		a.note("hortus: %d files with uncommitted changes are not part of it as they are now, only as they were committed", n)
 	}
 	return nil
 }
@@ -104,7 +95,7 @@ func exists(name string) bool {
 }
 
 // author is who the commits are by: --author, or whom git would take.
-func (c *taskStartCmd) author(ctx context.Context, a *app, g *checkout.Git, dir string) (api.Identity, error) {
+func (c *taskStartCmd) author(ctx context.Context, a *app, g git.Person, dir string) (api.Identity, error) {
 	if c.Author != "" {
 		return parseAuthor(c.Author)
 	}
@@ -118,7 +109,7 @@ func (c *taskStartCmd) author(ctx context.Context, a *app, g *checkout.Git, dir 
 		}
 		var err error
 		// Without git a repository with a URL is still worth working on.
-		if *f.into, err = g.Setting(ctx, dir, f.key); err != nil && api.KindOf(err) != api.KindUnsupported {
+		if *f.into, err = g.Setting(ctx, dir, f.key); err != nil && api.KindOf(err) != api.KindUnavailable {
 			return who, err
 		}
 	}
@@ -162,16 +153,21 @@ func checkAuthor(who api.Identity) error {
 }
 
 // remote is where a delivery goes; empty for the URL of the repository itself.
-func (c *taskStartCmd) remote(ctx context.Context, a *app, g *checkout.Git, src checkout.Source, tree checkout.Tree) (string, error) {
+func (c *taskStartCmd) remote(ctx context.Context, a *app, g git.Person, tree git.Checkout) (string, error) {
 	address := c.Remote
 	switch {
-	case address == "" && src.URL != "":
+	case address == "" && tree.Root == "":
 		return "", nil
-	case address == "" && tree.Origin == "":
+	case address == "":
+		var err error
+		if address, err = g.Remote(ctx, tree.Root, "origin"); err == nil {
+			break
+		}
+		if api.KindOf(err) != api.KindNotFound {
+			return "", err
+		}
 		return "", api.Errorf(api.KindInvalid, "%s has no remote \"origin\" to push to", tree.Root).
 			WithHint("name one: --remote URL|NAME; or leave --push and --mr out and fetch the result with: hortus task apply ID --branch")
-	case address == "":
-		address = tree.Origin
 	case tree.Root != "" && !strings.ContainsAny(address, "/:\\"):
 		var err error
 		if address, err = g.Remote(ctx, tree.Root, address); err != nil {
@@ -184,9 +180,9 @@ func (c *taskStartCmd) remote(ctx context.Context, a *app, g *checkout.Git, src 
 		}
 		address = abs
 	}
-	if checkout.Secret(address) {
+	if bare := git.WithoutSecret(address); bare != address {
 		// It would be stored with the task.
-		address = checkout.WithoutSecret(address)
+		address = bare
 		a.note("hortus: the user and password in the address of the remote are left out; tokens are given to Hortus by a variable or a file: docs/configuration.md")
 	}
 	return address, nil

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/checkout"
+	"hortus.dev/internal/git"
 )
 
 // person has a home directory with a checkout in it.
@@ -270,7 +270,7 @@ func (p *person) workedOn(change func()) (*daemon, api.Task) {
 	}
 	p.git(p.root, "update-ref", "-d", "refs/heads/hortus/4f2a")
 	p.git(p.root, "reset", "-q", "--hard", base)
-	stats, err := checkout.New("", nil).Stat(p.t.Context(), []byte(patch))
+	stats, err := git.Person{}.Stat(p.t.Context(), []byte(patch))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -113,10 +113,24 @@ func TestHostileCheckout(t *testing.T) {
 	// A changed time makes git compare contents, which is when a filter would run.
 	now := base.Time
 	os.Chtimes(filepath.Join(src, "b.txt"), now, now)
-	if _, err := Toplevel(patient(t), "", src); err != nil {
+	if _, err := (Person{}).Toplevel(patient(t), src); err != nil {
 		t.Error(err)
 	}
 	quiet("Toplevel")
+	if got, err := (Person{}).Changed(patient(t), src, []string{"b.txt", "a.txt"}); err != nil || len(got) != 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := (Person{}).Commit(patient(t), src, "main"); err != nil || got != base.Hash {
+		t.Errorf("%q, %v", got, err)
+	}
+	quiet("Changed and Commit")
+	if got, err := (Person{}).Setting(patient(t), src, "alias.fetch"); err != nil || got == "" {
+		t.Errorf("the trap's own configuration was not read: %q, %v", got, err)
+	}
+	if got, err := (Person{}).Remote(patient(t), src, "origin"); err != nil || !strings.HasPrefix(got, "ext::") {
+		t.Errorf("%q, %v", got, err)
+	}
+	quiet("Setting and Remote")
 	patch, err := r.Diff(patient(t), base.Hash, to, DiffOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +144,7 @@ func TestHostileCheckout(t *testing.T) {
 		t.Error(err)
 	}
 	f.Close()
-	if err := Import(patient(t), "", src, bundle, "b"); err != nil {
+	if err := (Person{}).Import(patient(t), src, bundle, "b", to); err != nil {
 		t.Error(err)
 	}
 	quiet("Import")
@@ -139,7 +153,7 @@ func TestHostileCheckout(t *testing.T) {
 	}
 	quiet("Push")
 	for _, opt := range []ApplyOptions{{Check: true}, {Index: true, Check: true}, {ThreeWay: true}} {
-		if err := Apply(patient(t), "", src, bytes.NewReader(patch), opt); err != nil {
+		if err := (Person{}).Apply(patient(t), src, bytes.NewReader(patch), opt); err != nil {
 			t.Error(err)
 		}
 		quiet(fmt.Sprintf("Apply %+v", opt))
@@ -239,7 +253,7 @@ func TestHostilePlaces(t *testing.T) {
 			}
 			_, err := newCache(t).Fetch(patient(t), Source{URL: src}, nil)
 			wantKind(t, err, c.kind, c.text)
-			_, err = Toplevel(patient(t), "", src)
+			_, err = Person{}.Toplevel(patient(t), src)
 			wantKind(t, err, c.kind, c.text)
 		})
 	}
@@ -256,9 +270,9 @@ func TestSomebodyElses(t *testing.T) {
 	c := newCache(t)
 	_, err := c.Fetch(patient(t), Source{URL: src}, nil)
 	wantKind(t, err, api.KindDenied, "another user (uid 4711)")
-	_, err = Toplevel(patient(t), "", src)
+	_, err = Person{}.Toplevel(patient(t), src)
 	wantKind(t, err, api.KindDenied, "another user")
-	wantKind(t, Apply(patient(t), "", src, strings.NewReader("x"), ApplyOptions{}), api.KindDenied, "another user")
+	wantKind(t, Person{}.Apply(patient(t), src, strings.NewReader("x"), ApplyOptions{}), api.KindDenied, "another user")
 	if _, err := c.Fetch(patient(t), Source{URL: src, Owners: []uint32{4711}}, nil); err != nil {
 		t.Errorf("control: %v", err)
 	}
@@ -395,7 +409,7 @@ func TestEnvironment(t *testing.T) {
 	if _, err := r.Checkout(patient(t), head(t, r).Hash, filepath.Join(real(t, t.TempDir()), "w"), CheckoutOptions{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Toplevel(patient(t), "", src); err != nil {
+	if _, err := (Person{}).Toplevel(patient(t), src); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(marker); err == nil {

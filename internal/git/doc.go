@@ -4,8 +4,9 @@
 // A [Cache] holds one bare repository for each remote that was named, below one
 // directory. [Cache.Fetch] brings it up to date and gives a [Repo]; a Repo finds
 // commits, writes them out as work trees of their own, builds new commits from the
-// files that somebody changed, compares, bundles and pushes. [Apply], [Import] and
-// [Toplevel] deal with the checkout of the person who asked.
+// files that somebody changed, compares, bundles and pushes. A [Person] has
+// checkouts of their own, which are looked at and, by [Person.Apply] and
+// [Person.Import] alone, changed.
 //
 // What is hostile: the server, every object and ref that it sends, a checkout that
 // is named by its path (its configuration, hooks, attributes, links), and every
@@ -16,7 +17,9 @@
 //   - no command runs in a repository that somebody else wrote: its refs and
 //     objects are shown to git through a directory of ours (see shadow), so that its
 //     configuration has no say. Only update-ref does, with hooks turned off, where a
-//     branch is put into the repository of the person who asked;
+//     branch is put into the repository of the person who asked. Who that person is and
+//     what their remotes are called is read by two commands that only read a
+//     configuration (see environOf);
 //   - whatever comes in is checked by git's own fsck before it has a name;
 //   - what an agent changed is refused, ignored or committed, and the answer lists
 //     which; nothing is dropped in silence;

@@ -17,6 +17,9 @@ const sshCommand = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o Connect
 // environ is the whole environment of a call: nothing of our own but PATH, and for
 // ssh what finds its agent.
 func (p *program) environ(c call) []string {
+	if c.person != nil {
+		return append(environOf(c.person), c.env...)
+	}
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + p.home,

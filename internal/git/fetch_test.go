@@ -143,7 +143,7 @@ func TestFetchSpecialRepositories(t *testing.T) {
 		if got := head(t, fetch(t, c, linked)); got.Branch != "side" {
 			t.Errorf("got %+v", got)
 		}
-		if got, err := Toplevel(patient(t), "", linked); err != nil || got.Branch != "side" || got.Root != linked {
+		if got, err := (Person{}).Toplevel(patient(t), linked); err != nil || got.Branch != "side" || got.Root != linked {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})

@@ -20,6 +20,11 @@ func TestParseSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
+	for _, name := range []string{"odd@dir", "with blanks, @ and more", "host:dir"} {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for in, want := range map[string][2]string{
 		"https://example.org/o/r":                    {"https://example.org/o/r", ""},
 		"https://example.org/o/r.git@main":           {"https://example.org/o/r.git", "main"},
@@ -40,6 +45,17 @@ func TestParseSource(t *testing.T) {
 		"file://" + at + "@main":                     {"file://" + at, "main"},
 		"file://" + at:                               {"file://" + at, ""},
 		".":                                          {dir, ""},
+		"../" + filepath.Base(dir) + "@0123abc":      {dir, "0123abc"},
+		"odd@dir":                                    {filepath.Join(dir, "odd@dir"), ""},
+		"odd@dir@feature/x":                          {filepath.Join(dir, "odd@dir"), "feature/x"},
+		"with blanks, @ and more":                    {filepath.Join(dir, "with blanks, @ and more"), ""},
+		"with blanks, @ and more@main":               {filepath.Join(dir, "with blanks, @ and more"), "main"},
+		"host:dir":                                   {filepath.Join(dir, "host:dir"), ""},
+		"host:other":                                 {"host:other", ""},
+		"git@host:a/b.git@release/1.x":               {"git@host:a/b.git", "release/1.x"},
+		"https://host:8443/a@feature/x":              {"https://host:8443/a", "feature/x"},
+		"http://127.0.0.1:3000/o/r@x":                {"http://127.0.0.1:3000/o/r", "x"},
+		"file:///srv/repo@main":                      {"file:///srv/repo", "main"},
 		".@main":                                     {dir, "main"},
 		"a@b/repo@x":                                 {at, "x"},
 		"/nothing/here@main":                         {"/nothing/here", "main"},
@@ -51,10 +67,13 @@ func TestParseSource(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"", "-x", "https://example.org", "https://example.org/", "https://example.org/r@", "https://example.org/r@a..b", "https://u:p@example.org/r", "ext::sh -c x", "a\nb", "https://exa mple.org/x",
-		"git://example.org/x", "javascript://x/y", "ssh://-x/y", "-u@h:p", "u@-h:p", "u@h:-p", "u@h:", "u@h::p", "https:///x", "https://example.org/r@-x", "https://example.org/r#x", "http://u@127.0.0.1/x"} {
+		"git://example.org/x", "javascript://x/y", "ssh://-x/y", "-u@h:p", "u@-h:p", "u@h:-p", "u@h:", "u@h::p", "https:///x", "https://example.org/r@-x", "https://example.org/r#x", "http://u@127.0.0.1/x",
+		"--upload-pack=x", ".@", ".@-x", "https://", "ftp://host/x", "file://host/x", "https://u:p@host/a", "https://secret@host/a", strings.Repeat("x", 5000), "ext://x/y", "https://host/%zz"} {
 		if url, ref, err := ParseSource(in); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("ParseSource(%q) = %q, %q, %v", in, url, ref, err)
-		} else if strings.Contains(err.Error(), "u:p") {
+		} else if api.HintOf(err) == "" {
+			t.Errorf("ParseSource(%q) does not say what to do: %v", in, err)
+		} else if text := err.Error() + api.HintOf(err); strings.Contains(text, "u:p") || strings.Contains(text, "secret@") {
 			t.Errorf("the error tells the password: %v", err)
 		}
 	}
@@ -81,6 +100,9 @@ func FuzzParseSource(f *testing.F) {
 		}
 		if url == "" || url[0] == '-' || strings.ContainsAny(url+ref, "\x00\n\r") || strings.HasPrefix(ref, "-") {
 			t.Errorf("ParseSource(%q) = %q, %q", s, url, ref)
+		}
+		if WithoutSecret(url) != url && !strings.HasPrefix(url, "file:") && !filepath.IsAbs(url) {
+			t.Errorf("%q keeps a secret: %q", s, url)
 		}
 		r, err := parseRemote(url, true)
 		if err != nil {

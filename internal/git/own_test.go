@@ -32,7 +32,7 @@ func TestToplevel(t *testing.T) {
 	want := Checkout{Root: src, Head: sh(t, src, "rev-parse", "HEAD"), Branch: "main", Origin: "https://example.org/x.git"}
 	check := func() {
 		t.Helper()
-		got, err := Toplevel(patient(t), "", filepath.Join(src, "dir"))
+		got, err := Person{}.Toplevel(patient(t), filepath.Join(src, "dir"))
 		if err != nil || got != want {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 		}
@@ -40,13 +40,13 @@ func TestToplevel(t *testing.T) {
 	put(t, src, map[string]string{"ignored": "x"})
 	check()
 	put(t, src, map[string]string{"new": "x"})
-	want.Untracked = true
+	want.Untracked = 1
 	check()
 	put(t, src, map[string]string{".git/info/exclude": "new\n"})
-	want.Untracked = false
+	want.Untracked = 0
 	check()
 	put(t, src, map[string]string{"dir/a": "2"})
-	want.Dirty = true
+	want.Dirty = 1
 	check()
 	sh(t, src, "add", "-A")
 	check()
@@ -54,7 +54,7 @@ func TestToplevel(t *testing.T) {
 	check()
 	sh(t, src, "commit", "-qm", "second")
 	sh(t, src, "checkout", "-q", "--detach")
-	want.Dirty, want.Branch, want.Head = false, "", sh(t, src, "rev-parse", "HEAD")
+	want.Dirty, want.Branch, want.Head = 0, "", sh(t, src, "rev-parse", "HEAD")
 	check()
 
 	before := sh(t, src, "ls-files", "--stage", "--debug")
@@ -64,14 +64,25 @@ func TestToplevel(t *testing.T) {
 	}
 	empty := real(t, t.TempDir())
 	sh(t, empty, "init", "-q", "-b", "trunk")
-	if got, err := Toplevel(patient(t), "", empty); err != nil || got != (Checkout{Root: empty, Branch: "trunk"}) {
+	if got, err := (Person{}).Toplevel(patient(t), empty); err != nil || got != (Checkout{Root: empty, Branch: "trunk"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	_, err := Toplevel(patient(t), "", real(t, t.TempDir()))
+	bare := filepath.Join(real(t, t.TempDir()), "bare.git")
+	sh(t, src, "clone", "-q", "--bare", src, bare)
+	if got, err := (Person{}).Toplevel(patient(t), bare); err != nil || got != (Checkout{Root: bare, Bare: true, Head: want.Head, Branch: got.Branch, Origin: src}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	wantKind(t, Person{}.Apply(patient(t), bare, strings.NewReader("x"), ApplyOptions{}), api.KindInvalid, "no work tree")
+	_, err := Person{}.Toplevel(patient(t), filepath.Join(empty, "none"))
+	wantKind(t, err, api.KindNotFound, "no directory")
+	put(t, src, map[string]string{"a file": "x"})
+	_, err = Person{}.Toplevel(patient(t), filepath.Join(src, "a file"))
+	wantKind(t, err, api.KindNotFound, "no directory")
+	_, err = Person{}.Toplevel(patient(t), real(t, t.TempDir()))
 	wantKind(t, err, api.KindNotFound, "git init")
-	_, err = Toplevel(patient(t), "", "relative")
+	_, err = Person{}.Toplevel(patient(t), "relative")
 	wantKind(t, err, api.KindInvalid, "absolute")
-	_, err = Toplevel(patient(t), "/no/such/git", src)
+	_, err = Person{Program: "/no/such/git"}.Toplevel(patient(t), src)
 	wantKind(t, err, api.KindUnavailable, "install git")
 }
 
@@ -82,7 +93,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply := func(opt ApplyOptions) error { return Apply(patient(t), "", src, bytes.NewReader(patch), opt) }
+	apply := func(opt ApplyOptions) error { return Person{}.Apply(patient(t), src, bytes.NewReader(patch), opt) }
 	status := func() string { return sh(t, src, "status", "--porcelain", "-uall") }
 
 	if err := apply(ApplyOptions{Check: true}); err != nil || status() != "" {
@@ -130,9 +141,9 @@ func TestApply(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(src, "a.txt")); string(b) != "ONE\none\n2\nthree\nfour\nfive\n" {
 		t.Errorf("a.txt is %q", b)
 	}
-	wantKind(t, Apply(patient(t), "", src, strings.NewReader("garbage"), ApplyOptions{}), api.KindInvalid, "")
-	wantKind(t, Apply(patient(t), "", src, bytes.NewReader(patch), ApplyOptions{Max: 10}), api.KindExhausted, "10 bytes")
-	if err := Apply(patient(t), "", src, strings.NewReader("\n"), ApplyOptions{}); err != nil {
+	wantKind(t, Person{}.Apply(patient(t), src, strings.NewReader("garbage"), ApplyOptions{}), api.KindInvalid, "")
+	wantKind(t, Person{}.Apply(patient(t), src, bytes.NewReader(patch), ApplyOptions{Max: 10}), api.KindExhausted, "10 bytes")
+	if err := (Person{}).Apply(patient(t), src, strings.NewReader("\n"), ApplyOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -150,9 +161,9 @@ func TestApplyStaysInside(t *testing.T) {
 		return "diff --git a/" + p + " b/" + p + "\nnew file mode 100755\n--- /dev/null\n+++ b/" + p + "\n@@ -0,0 +1 @@\n+x\n"
 	}
 	made := "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+" + outside + "\n\\ No newline at end of file\n" + add("l/x")
-	for name, patch := range map[string]string{"up": add("../x"), "link": add("door/x"), "own link": made, "hook": add(".git/hooks/pre-commit"), "HOOK": add(".GIT/hooks/pre-commit"), "short": add("git~1/config")} {
+	for name, patch := range map[string]string{"up": add("../x"), "link": add("door/x"), "own link": made, "hook": add(".git/hooks/pre-commit"), "HOOK": add(".GIT/hooks/pre-commit"), "short": add("git~1/config"), "deep": add("dir/../../evil"), "inner": add("dir/.git/evil")} {
 		for _, opt := range []ApplyOptions{{}, {Index: true}, {ThreeWay: true}} {
-			wantKind(t, Apply(patient(t), "", src, strings.NewReader(patch), opt), api.KindDenied, "")
+			wantKind(t, Person{}.Apply(patient(t), src, strings.NewReader(patch), opt), api.KindDenied, "")
 		}
 		if out := sh(t, src, "status", "--porcelain", "-uall"); out != "" {
 			t.Errorf("%s: %s", name, out)
@@ -161,7 +172,7 @@ func TestApplyStaysInside(t *testing.T) {
 	if left, _ := os.ReadDir(outside); len(left) > 0 {
 		t.Errorf("outside: %v", left)
 	}
-	if err := Apply(patient(t), "", src, strings.NewReader(add("x")), ApplyOptions{}); err != nil {
+	if err := (Person{}).Apply(patient(t), src, strings.NewReader(add("x")), ApplyOptions{}); err != nil {
 		t.Errorf("control: %v", err)
 	}
 }
@@ -184,7 +195,7 @@ func TestBundleAndImport(t *testing.T) {
 	write(bundle, base.Hash)
 	sh(t, src, "bundle", "verify", "-q", bundle)
 	for range 2 { // the second finds it there
-		if err := Import(patient(t), "", src, bundle, "b"); err != nil {
+		if err := (Person{}).Import(patient(t), src, bundle, "b", to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,25 +210,31 @@ func TestBundleAndImport(t *testing.T) {
 	}
 	sh(t, src, "fsck")
 	sh(t, src, "update-ref", "refs/heads/b", base.Hash)
-	wantKind(t, Import(patient(t), "", src, bundle, "b"), api.KindConflict, "already")
+	wantKind(t, Person{}.Import(patient(t), src, bundle, "b", to), api.KindExists, "already")
 	if got := sh(t, src, "rev-parse", "b"); got != base.Hash {
 		t.Errorf("b was overwritten: %s", got)
 	}
 	sh(t, src, "branch", "-D", "b")
 	sh(t, src, "branch", "b/c")
-	wantKind(t, Import(patient(t), "", src, bundle, "b"), api.KindConflict, "cannot be written")
+	wantKind(t, Person{}.Import(patient(t), src, bundle, "b", to), api.KindConflict, "cannot be written")
 	sh(t, src, "branch", "-D", "b/c")
 	sh(t, src, "checkout", "-q", "--orphan", "b")
-	wantKind(t, Import(patient(t), "", src, bundle, "b"), api.KindConflict, "checked out")
+	wantKind(t, Person{}.Import(patient(t), src, bundle, "b", to), api.KindConflict, "checked out")
 	sh(t, src, "checkout", "-qf", "main")
 
 	other := newCheckout(t, map[string]string{"z": "z"})
-	wantKind(t, Import(patient(t), "", other, bundle, "b"), api.KindConflict, "does not fit")
-	wantKind(t, Import(patient(t), "", src, bundle, "nope"), api.KindConflict, "does not fit")
-	wantKind(t, Import(patient(t), "", src, filepath.Dir(bundle), "b"), api.KindInvalid, "")
+	wantKind(t, Person{}.Import(patient(t), other, bundle, "b", to), api.KindConflict, "git fetch")
+	for _, name := range []string{"-f", "a..b", "x y", "HEAD:", "@{-1}", "a\nb", "refs/../x", "", "refs/heads/x", "HEAD"} {
+		wantKind(t, Person{}.Import(patient(t), src, bundle, name, to), api.KindInvalid, "")
+	}
+	nonsense := filepath.Join(t.TempDir(), "nonsense")
+	put(t, filepath.Dir(nonsense), map[string]string{"nonsense": "# v2 git bundle\nnonsense"})
+	wantKind(t, Person{}.Import(patient(t), src, nonsense, "y", to), api.KindInvalid, "the bundle")
+	wantKind(t, Person{}.Import(patient(t), src, bundle, "nope", base.Hash), api.KindInvalid, "does not hold")
+	wantKind(t, Person{}.Import(patient(t), src, filepath.Dir(bundle), "c", to), api.KindInvalid, "")
 	whole := filepath.Join(t.TempDir(), "whole.bundle")
 	write(whole, "")
-	if err := Import(patient(t), "", other, whole, "b"); err != nil {
+	if err := (Person{}).Import(patient(t), other, whole, "b", to); err != nil {
 		t.Error(err)
 	}
 	var w bytes.Buffer
@@ -227,7 +244,7 @@ func TestBundleAndImport(t *testing.T) {
 	// A linked work tree has the same branches.
 	linked := filepath.Join(real(t, t.TempDir()), "linked")
 	sh(t, src, "worktree", "add", "-q", "-b", "side", linked)
-	if err := Import(patient(t), "", linked, bundle, "b"); err != nil {
+	if err := (Person{}).Import(patient(t), linked, bundle, "b", to); err != nil {
 		t.Error(err)
 	}
 	if got := sh(t, src, "rev-parse", "b"); got != to {
@@ -282,7 +299,7 @@ func TestShallowCheckout(t *testing.T) {
 	if err := r.Bundle(patient(t), f, "b", base.Hash); err != nil {
 		t.Fatal(err)
 	}
-	if err := Import(patient(t), "", src, bundle, "b"); err != nil {
+	if err := (Person{}).Import(patient(t), src, bundle, "b", to); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.Push(patient(t), PushRequest{Source: Source{URL: src}, Commit: to, Branch: "c"}); err != nil {

@@ -42,6 +42,7 @@ type call struct {
 	max    int64             // of stdout, in bytes; maxOutput where 0
 	lines  func(line string) // what git says on its standard error, line by line
 	secret []string          // what must not be in an error or a line
+	person []string          // the variables of whose configuration is read, by a call that does nothing else
 	lock   *os.File          // held by git for as long as one of its processes lives
 }
 

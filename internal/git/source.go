@@ -53,11 +53,20 @@ func (a *Auth) basic() string {
 // ParseSource divides "URL@ref" as a person types it. The ref is what follows the
 // first @ of the path that does not begin a component, so that neither user@host
 // nor /@scope/ is taken for one; an @ that belongs to the path of a URL is written
-// %40. Of a local path the longest part counts that is a directory. A path comes
-// back absolute. Without a ref, ref is empty.
+// %40. Of a local path the longest part counts that is a directory, and what is one
+// is a path, whatever it looks like. A path comes back absolute. Without a ref, ref
+// is empty.
 //
-// It is KindInvalid what no [Source] can be.
+// It is KindInvalid what no [Source] can be, with a hint.
 func ParseSource(s string) (address, ref string, err error) {
+	address, ref, err = parseSource(s)
+	if err != nil && api.HintOf(err) == "" {
+		err = api.AsError(err).WithHint("name a directory, or https://HOST/PATH, ssh://HOST/PATH, USER@HOST:PATH; @REF after it names a branch, a tag or a commit")
+	}
+	return address, ref, err
+}
+
+func parseSource(s string) (address, ref string, err error) {
 	if err := printable(s); err != nil {
 		return "", "", err
 	}
@@ -69,7 +78,7 @@ func ParseSource(s string) (address, ref string, err error) {
 		}
 		start = scheme + 3 + slash
 		local = strings.EqualFold(s[:scheme], "file")
-	} else if host, _, ok := scp(s); ok {
+	} else if host, _, ok := scp(s); ok && !isDir(s) {
 		start = len(host) + 1
 	} else {
 		local = true
@@ -278,6 +287,24 @@ func word(s string) bool {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// WithoutSecret is an address as it may be stored: without a password and, over
+// http, without the user name, which may be a token.
+func WithoutSecret(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return address
+	}
+	end := strings.IndexByte(rest, '/')
+	if end < 0 {
+		end = len(rest)
+	}
+	at := strings.LastIndexByte(rest[:end], '@')
+	if at < 0 || strings.EqualFold(scheme, "ssh") && !strings.Contains(rest[:at], ":") {
+		return address
+	}
+	return scheme + "://" + rest[at+1:]
 }
 
 // withoutUser is an address as an error may show it.
