@@ -84,6 +84,9 @@ func (c *taskApplyCmd) Run(ctx runContext, a *app) error {
 		if api.KindOf(err) != api.KindNotFound {
 			hint = cmp.Or(api.HintOf(err), hint)
 		}
+		if api.KindOf(err) == api.KindUnsupported {
+			hint += "; or by hand: hortus task diff " + t.ID.Short() + " | git apply"
+		}
 		return api.AsError(err).WithHint("%s", hint)
 	}
 	if _, err := g.Commit(ctx, tree.Root, t.Repo.Commit); err != nil {

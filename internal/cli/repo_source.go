@@ -54,13 +54,16 @@ func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) e
 // local takes a checkout of this machine: what is committed in it, and nothing
 // else.
 func (c *taskStartCmd) local(ctx context.Context, a *app, g git.Person, tree git.Checkout, into *api.RepoTask) error {
+	if tree.Borrows != nil {
+		return tree.Borrows
+	}
 	into.URL = tree.Root
 	commit := tree.Head
 	switch {
 	case into.Ref != "":
 		var err error
 		if commit, err = g.Commit(ctx, tree.Root, into.Ref); err != nil {
-			return api.Errorf(api.KindInvalid, "--repo: %s", err)
+			return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("git branch and git tag list them; a branch of a remote is fetched first: git switch NAME")
 		}
 	case tree.Head == "":
 		return api.Errorf(api.KindInvalid, "%s has no commit yet: there is nothing to start from", tree.Root).WithHint("git add and git commit what there is")
@@ -78,6 +81,10 @@ func (c *taskStartCmd) local(ctx context.Context, a *app, g git.Person, tree git
 		implied = " (--repo . is implied)"
 	}
 	a.note("hortus: repository %s%s, from %s", tree.Root, implied, from)
+	if tree.Submodules > 0 {
+		a.note("hortus: its %s left out: what is in %s is not part of it", map[bool]string{true: "submodule is", false: fmt.Sprint(tree.Submodules) + " submodules are"}[tree.Submodules == 1],
+			map[bool]string{true: "it", false: "them"}[tree.Submodules == 1])
+	}
 	switch n := tree.Dirty + tree.Untracked; n {
 	case 0:
 	case 1:

@@ -218,6 +218,11 @@ func TestImplied(t *testing.T) {
 			t.Errorf("code %d, no %q in\n%s", code, want, stderr)
 		}
 	}
+	p.write(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = ../x\n[submodule \"y\"]\n\tpath = y\n\turl = ../y\n")
+	p.commit("modules")
+	if _, _, stderr = runIn(t, p.vars, d.start(t), "", nil, "task", "fix it"); !strings.Contains(stderr, "its 2 submodules are left out") || strings.Contains(stderr, "uncommitted") {
+		t.Errorf("submodules: %s", stderr)
+	}
 	t.Chdir(p.home)
 	code, _, stderr = runIn(t, p.vars, d.start(t), "", nil, "task", "fix it")
 	if code != 2 || !strings.Contains(stderr, "this directory is in no git checkout") || !strings.Contains(stderr, "  next: name the repository") {
@@ -360,6 +365,28 @@ func TestApplyCommand(t *testing.T) {
 	code, stdout, stderr := apply()
 	if code != 0 || read() != "one\nTWO\n" || !strings.Contains(stderr, "not committed") || strings.Contains(stdout+stderr, "\x1b") || !strings.Contains(stdout, "2 files changed, +2 -1") {
 		t.Errorf("%d, %s%s", code, stdout, stderr)
+	}
+	bare, shared := filepath.Join(p.home, "bare @ x.git"), filepath.Join(p.home, "shared")
+	p.git(p.root, "clone", "-q", "--bare", p.root, bare)
+	p.git(p.root, "branch", "-q", "-D", "hortus/4f2a", "mine")
+	p.git(bare, "branch", "-q", "-D", "hortus/4f2a", "mine")
+	in := func(repo string, args ...string) (int, string) {
+		t.Helper()
+		code, _, stderr := runIn(t, p.vars, connect, "", nil, append([]string{"task", "apply", "4f2a", "--repo", repo}, args...)...)
+		return code, stderr
+	}
+	if code, stderr := in(bare); code != 2 || !strings.Contains(stderr, "no working tree") || !strings.Contains(stderr, "--branch makes") {
+		t.Errorf("bare: %d, %s", code, stderr)
+	}
+	if code, stderr := in(bare, "--branch"); code != 0 || strings.TrimSpace(p.git(bare, "rev-parse", "hortus/4f2a")) != task.Repo.Head {
+		t.Errorf("bare: %d, %s", code, stderr)
+	}
+	p.git(p.home, "clone", "-q", "--shared", p.root, shared)
+	if code, stderr := in(shared); code != 0 {
+		t.Errorf("shared: %d, %s", code, stderr)
+	}
+	if code, _, stderr := runIn(t, p.vars, connect, "", nil, "task", "--repo", shared, "fix it"); code == 0 || !strings.Contains(stderr, "git repack") {
+		t.Errorf("a task on what is shared: %d, %s", code, stderr)
 	}
 	other := filepath.Join(p.home, "other")
 	p.git(p.home, "init", "-q", other)

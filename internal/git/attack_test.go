@@ -253,7 +253,10 @@ func TestHostilePlaces(t *testing.T) {
 			}
 			_, err := newCache(t).Fetch(patient(t), Source{URL: src}, nil)
 			wantKind(t, err, c.kind, c.text)
-			_, err = Person{}.Toplevel(patient(t), src)
+			got, err := Person{}.Toplevel(patient(t), src)
+			if name == "alternates" && err == nil { // no harm to who has it
+				err = got.Borrows
+			}
 			wantKind(t, err, c.kind, c.text)
 		})
 	}

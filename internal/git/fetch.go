@@ -78,6 +78,9 @@ func (c *Cache) Fetch(ctx context.Context, s Source, progress func(line string))
 	if a.scheme == "file" {
 		// What is at the path is read through a directory of ours.
 		found, e := locate(c.git, ctx, a.url, s.Owners)
+		if e == nil {
+			e = found.complete()
+		}
 		if e != nil {
 			return nil, e
 		}

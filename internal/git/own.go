@@ -14,13 +14,15 @@ import (
 
 // Checkout is the work tree of the person who asks, or their bare repository.
 type Checkout struct {
-	Root      string // absolute, links resolved; the repository itself where it is bare
-	Bare      bool   // there is no work tree
-	Head      string // the commit that is checked out; empty before the first
-	Branch    string // without refs/heads/; empty where no branch is checked out
-	Dirty     int    // files that git tracks and that differ from the commit
-	Untracked int    // files, and directories of nothing else, that git neither tracks nor ignores
-	Origin    string // the address of the remote "origin", without user and password; may be empty
+	Root       string // absolute, links resolved; the repository itself where it is bare
+	Bare       bool   // there is no work tree
+	Head       string // the commit that is checked out; empty before the first
+	Branch     string // without refs/heads/; empty where no branch is checked out
+	Dirty      int    // files that git tracks and that differ from the commit
+	Untracked  int    // files, and directories of nothing else, that git neither tracks nor ignores
+	Submodules int    // that HEAD's .gitmodules names
+	Borrows    error  // why no task can start from it, where it takes objects from another repository
+	Origin     string // the address of the remote "origin", without user and password; may be empty
 }
 
 // desk is a checkout that was opened, with a directory aside for what is made on
@@ -92,15 +94,19 @@ func (p Person) Toplevel(ctx context.Context, path string) (Checkout, error) {
 		return Checkout{}, err
 	}
 	defer done()
-	c := Checkout{Root: d.root, Bare: d.root == "", Origin: clean(WithoutSecret(d.config["remote.origin.url"]), maxURL)}
-	if c.Bare {
-		c.Root = d.dir
-	}
+	c := Checkout{Root: d.where(), Bare: d.root == "", Borrows: d.complete(), Origin: clean(WithoutSecret(d.config["remote.origin.url"]), maxURL)}
 	if !isHash(d.head) {
 		c.Branch = strings.TrimPrefix(d.head, "refs/heads/")
 	}
-	if c.Head, err = d.commit(ctx, "HEAD"); err != nil && api.KindOf(err) != api.KindNotFound || c.Bare {
+	if c.Head, err = d.commit(ctx, "HEAD"); err != nil && api.KindOf(err) != api.KindNotFound {
 		return c, err
+	}
+	out, err := d.in(ctx, call{args: []string{"config", "--blob", "HEAD:.gitmodules", "--null", "--name-only", "--get-regexp", `^submodule\..*\.path$`}, max: 16 << 20})
+	if err == nil { // else there is none, or it is malformed, which harms nothing here
+		c.Submodules = len(fields(out))
+	}
+	if c.Bare {
+		return c, nil
 	}
 	entries, err := d.status(ctx, "--untracked-files=normal", "--ignore-submodules=dirty")
 	for _, entry := range entries {
@@ -127,7 +133,7 @@ func (p Person) Commit(ctx context.Context, dir, name string) (string, error) {
 func (d *desk) commit(ctx context.Context, name string) (string, error) {
 	out, err := d.in(ctx, call{args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"}, max: 64 << 10})
 	if exitCode(err, 1) || exitCode(err, 128) || err == nil && !isHash(strings.TrimSpace(string(out))) {
-		return "", api.Errorf(api.KindNotFound, "%s has no branch, tag or commit %.100q", filepath.Dir(d.common), name)
+		return "", api.Errorf(api.KindNotFound, "%s has no branch, tag or commit %.100q", d.where(), name)
 	}
 	return strings.TrimSpace(string(out)), err
 }

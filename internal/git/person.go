@@ -101,10 +101,7 @@ func (p Person) Remote(ctx context.Context, dir, name string) (string, error) {
 		return "", err
 	}
 	defer done()
-	at := d.dir
-	if d.root != "" {
-		at = d.root
-	}
+	at := d.where()
 	out, err := p.read(ctx, d.git, at, "remote", "get-url", "--push", "--", name)
 	if err != nil && (exitCode(err, 2) || exitCode(err, 128)) {
 		return "", api.Errorf(api.KindNotFound, "%s has no remote %.100q", at, name)

@@ -153,7 +153,7 @@ func TestSubmodule(t *testing.T) {
 	sh(t, dep, "config", "filter.evil.clean", "touch "+marker+"; cat")
 	sh(t, dep, "config", "core.fsmonitor", "touch "+marker)
 	put(t, dep, map[string]string{"x.txt": "22\n"})
-	if got, err := (Person{}).Toplevel(patient(t), src); err != nil || got.Dirty != 0 {
+	if got, err := (Person{}).Toplevel(patient(t), src); err != nil || got.Dirty != 0 || got.Submodules != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := (Person{}).Toplevel(patient(t), dep); err != nil || got.Root != dep || got.Dirty != 1 {
@@ -231,6 +231,42 @@ func TestPatchPaths(t *testing.T) {
 	}
 	paths = append(many, "a.txt", "*")
 	changed(1)
+}
+
+// TestBorrowed: a clone that shares objects may be brought a result.
+func TestBorrowed(t *testing.T) {
+	origin := newCheckout(t, map[string]string{"a": "1\n"})
+	src := filepath.Join(real(t, t.TempDir()), "clone")
+	sh(t, origin, "clone", "-q", "--shared", origin, src)
+	r, base, to := change(t, origin, file("a", "2\n"))
+	patch, err := r.Diff(patient(t), base.Hash, to, DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := filepath.Join(t.TempDir(), "b.bundle")
+	f, err := os.Create(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := r.Bundle(patient(t), f, "b", base.Hash); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Person{}.Toplevel(patient(t), src)
+	if err != nil || got.Head != base.Hash || got.Dirty != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	wantKind(t, got.Borrows, api.KindUnsupported, "git repack")
+	if err := (Person{}).Apply(patient(t), src, strings.NewReader(string(patch)), ApplyOptions{Index: true}); err != nil {
+		t.Error(err)
+	}
+	if err := (Person{}).Import(patient(t), src, bundle, "b", to); err != nil {
+		t.Error(err)
+	}
+	if got := sh(t, src, "rev-parse", "b"); got != to {
+		t.Errorf("b is at %s", got)
+	}
+	sh(t, src, "fsck")
 }
 
 func TestWithoutSecret(t *testing.T) {

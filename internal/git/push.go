@@ -154,6 +154,9 @@ func refusal(out string) (why string, refused bool) {
 // local puts the commit into a repository on this machine.
 func (p pushing) local(ctx context.Context) (PushResult, error) {
 	to, err := locate(p.git, ctx, p.to.url, p.q.Source.Owners)
+	if err == nil {
+		err = to.complete()
+	}
 	if err != nil {
 		return PushResult{}, err
 	}

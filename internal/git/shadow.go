@@ -80,10 +80,6 @@ func locate(p *program, ctx context.Context, path string, owners []uint32) (*pla
 			return nil, err
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(f.common, "objects", "info", "alternates")); !errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindUnsupported, "%s takes objects from another repository (objects/info/alternates)", path).
-			WithHint("make it complete: git repack -a -d && rm %s", filepath.Join(f.common, "objects", "info", "alternates"))
-	}
 	if err := f.read(ctx); err != nil {
 		return nil, err
 	}
@@ -93,6 +89,25 @@ func locate(p *program, ctx context.Context, path string, owners []uint32) (*pla
 		}
 	}
 	return f, nil
+}
+
+// where is the place as a person names it.
+func (f *place) where() string {
+	if f.root != "" {
+		return f.root
+	}
+	return f.dir
+}
+
+// complete refuses a repository that takes objects from another one: what somebody
+// may name is not what they may read.
+func (f *place) complete() error {
+	borrows := filepath.Join(f.common, "objects", "info", "alternates")
+	if _, err := os.Lstat(borrows); !errors.Is(err, fs.ErrNotExist) {
+		return api.Errorf(api.KindUnsupported, "%s takes objects from another repository (objects/info/alternates)", f.where()).
+			WithHint("make it complete: git repack -a -d && rm %s", borrows)
+	}
+	return nil
 }
 
 // belongs refuses a .git file that names a repository which knows nothing of it: a
