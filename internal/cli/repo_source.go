@@ -162,7 +162,7 @@ func checkAuthor(who api.Identity) error {
 }
 
 // remote is where a delivery goes; empty for the URL of the repository itself.
-func (c *taskStartCmd) remote(ctx context.Context, a *app, g *checkout.Git, src checkout.Source, tree checkout.Tree) (string, error) {
+func (c *deliveryFlags) remote(ctx context.Context, a *app, g *checkout.Git, src checkout.Source, tree checkout.Tree) (string, error) {
 	address := c.Remote
 	switch {
 	case address == "" && src.URL != "":

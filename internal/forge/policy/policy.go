@@ -131,7 +131,8 @@ func pattern(list, g string) error {
 
 // Delivery is what is to be pushed and offered.
 type Delivery struct {
-	// Branch is pushed; Target is what the request aims at.
+	// Branch is pushed; Target is what the request aims at, empty where a branch is
+	// all that is delivered.
 	Branch, Target string
 	// Default is the repository's default branch; Protected are the branches that
 	// the forge protects, as names or its own patterns.

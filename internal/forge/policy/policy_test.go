@@ -60,7 +60,8 @@ func TestBranches(t *testing.T) {
 		{"release/1/2", "main", nil, "branch protected"},
 		{"hortus/x", "hortus/x", nil, "protected"},
 		{"hortus/x", "HORTUS/X", nil, "protected"},
-		{"hortus/x", "", nil, "target"},
+		{"hortus/x", "", nil, ""}, // a branch is all
+		{"", "", nil, "branch"},
 		{"hortus/x", "a b", nil, "target"},
 		{"hortus/x y", "main", nil, "branch"},
 		{"hortus/-x/..", "main", nil, "branch"},
