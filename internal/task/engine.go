@@ -173,11 +173,11 @@ func (e *Engine) leave(id api.TaskID, r *running) {
 	e.wg.Done()
 }
 
-// Running counts the tasks that are not done.
+// Running counts the tasks that are not done, and the deliveries of those that are.
 func (e *Engine) Running() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.live)
+	return len(e.live) + len(e.deliveries)
 }
 
 // Wait returns the task when it is done. For a task of another owner it returns

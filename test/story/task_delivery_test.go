@@ -60,9 +60,14 @@ func TestTaskDelivers(t *testing.T) {
 	for _, kind := range []string{forgeserver.GitHub, forgeserver.GitLab, forgeserver.Gitea} {
 		t.Run(kind, func(t *testing.T) {
 			g := newGarden(t)
-			withModels(t, g, scenario(t, mendSum(addTest())...))
+			withModels(t, g, scenario(t, mendSum(shell("env; cat /proc/*/environ | tr '\\0' '\\n'; cat .git/config"), addTest())...))
 			withKeys(g, modelKey)
+			g.env = append(g.env, "HORTUS_LOG_LEVEL=debug")
 			h := newHub(t, g, kind, makeRepo(t, g, wrongSum))
+			if kind == forgeserver.GitHub {
+				// Variables do what the file does.
+				g.env = append(g.env, "HORTUS_CONFIG="+os.DevNull, "HORTUS_GITHUB_TOKEN="+hubToken, "HORTUS_GITHUB_HOST="+h.host)
+			}
 			recording := filepath.Join(h.base, "recording")
 			task, r := onRepo(t, g, h.remote("garden/plot"), "--verify", sumGate, "--mr", "--draft", "--record", recording, "Fix the sum")
 			if r.code != 0 || task.Outcome != api.OutcomeVerified || task.Repo.Delivery == nil {
@@ -252,6 +257,39 @@ func TestTaskDeliversLater(t *testing.T) {
 	d := got.Repo.Delivery
 	if open := h.open("garden/trunk"); r.code != 0 || d.Error != nil || d.Target != "trunk" || !d.Created || len(open) != 1 || open[0].Target != "trunk" || !open[0].Draft {
 		t.Errorf("%+v\n%s", open, r)
+	}
+	// Ctrl-C in the middle; the next one does it.
+	h.Change("garden/trunk", 1, func(p *forgeserver.Pull) { p.State = "closed" })
+	h.Fail(forgeserver.Fault{Method: http.MethodPost, Path: h.creates(), Hang: true})
+	calls := len(h.Calls())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := g.command(ctx, "task", "deliver", string(task.ID))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the request is under way", func() string {
+		for _, c := range h.Calls()[calls:] {
+			if c.Method == http.MethodPost && strings.HasSuffix(c.Path, h.creates()) {
+				return ""
+			}
+		}
+		return "no call"
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("an interrupted command ended well")
+	}
+	until(t, "the daemon gives it up", func() string {
+		if got, r = deliver(t, g, task.ID); r.code != 0 {
+			return r.String()
+		}
+		return ""
+	})
+	if open := h.open("garden/trunk"); len(open) != 1 {
+		t.Errorf("after an interrupt: %+v", open)
 	}
 	// A target that is not there is known only when the request is made.
 	got, r = deliver(t, g, task.ID, "--remote", h.remote("garden/other"), "--target", "nowhere")
