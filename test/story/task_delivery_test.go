@@ -117,6 +117,10 @@ func TestTaskDelivers(t *testing.T) {
 				t.Errorf("a lost answer: %+v\n%s", open, r)
 			}
 
+			// Programs read the same line as after the task.
+			if out := g.must("task", "deliver", string(task.ID)); out != branch+" "+task.Repo.Head+" "+task.Repo.Delivery.URL+"\n" {
+				t.Errorf("stdout: %q", out)
+			}
 			for _, args := range [][]string{{"task", "show", string(task.ID)}, {"task", "show", string(task.ID), "--json"}, {"task", "show", string(task.ID), "--transcript"}, {"task", "diff", string(task.ID)}} {
 				unseen(t, fmt.Sprint(args), g.must(args...))
 			}

@@ -111,11 +111,11 @@ func (w *work) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (strin
 	if d.Refused = v.Refused; err != nil || len(v.Refused) == 0 {
 		return "allowed", err
 	}
-	why := v.Refused[0].Why
-	if path := v.Refused[0].Path; path != "" {
-		why = fmt.Sprintf("%q: %s", path, why)
+	var all []policy.Refusal
+	for _, r := range v.Refused {
+		all = append(all, policy.Refusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
 	}
-	return "", api.Errorf(api.KindDenied, "the branch policy refuses to deliver: %s", why).
+	return "", api.AsError(policy.Error(all)).
 		WithHint("Nothing was pushed. Take the work yourself: hortus task apply %s --branch; or let the operator change [policy].", w.job.Task.ID)
 }
 
