@@ -327,9 +327,12 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 		step{tool: "create", input: map[string]any{"path": ".github/workflows/ci.yml", "content": "on: push\njobs: {}\n"}},
 		step{tool: "create", input: map[string]any{"path": "long.txt", "content": strings.Repeat("a line\n", 40)}})...))
 	withKeys(g, modelKey)
-	h := newHub(t, g, forgeserver.Gitea, makeRepo(t, g, wrongSum))
+	dir := makeRepo(t, g, wrongSum)
+	h := newHub(t, g, forgeserver.Gitea, dir)
+	gitIn(t, dir, "remote", "add", "origin", h.remote("garden/plot"))
 	h.configure("[policy]\nbranch = 'bots/*'\nmax-lines = 20\n")
-	task, r := onRepo(t, g, h.remote("garden/plot"), "--verify", sumGate, "--push", "Fix the sum")
+	// A checkout's origin is where it goes.
+	task, r := onRepo(t, g, dir, "--verify", sumGate, "--push", "Fix the sum")
 	if r.code != 1 || task.Outcome != api.OutcomeVerified || task.Repo.Delivery == nil || task.Repo.Delivery.Error == nil || task.Repo.Delivery.Error.Kind != api.KindDenied {
 		t.Fatal(r)
 	}
@@ -362,7 +365,7 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 	}
 	h.configure("[policy]\nallow = ['.github/workflows/ci.yml']\n")
 	g.must("daemon", "stop")
-	if task, r = deliver(t, g, task.ID, "--mr"); r.code != 0 || len(h.open("garden/plot")) != 1 || len(task.Repo.Delivery.Refused) != 0 {
+	if task, r = deliver(t, g, task.ID, "--mr", "--remote", "origin"); r.code != 0 || len(h.open("garden/plot")) != 1 || len(task.Repo.Delivery.Refused) != 0 {
 		t.Errorf("an exception: %s", r)
 	}
 }
