@@ -107,8 +107,11 @@ const (
 // RepoResult is what a task on a repository came to. It grows while the task
 // runs.
 type RepoResult struct {
-	// Commit is what the work started from; Branch is where its result is.
+	// Commit is what the work started from, and Base the branch of the repository
+	// that it was found by, empty for a tag or a commit. Branch is where the result
+	// is.
 	Commit string `json:"commit,omitempty"`
+	Base   string `json:"base,omitempty"`
 	Branch string `json:"branch,omitempty"`
 	// Head is the commit that was made; empty when nothing was changed.
 	Head      string      `json:"head,omitempty"`
@@ -210,6 +213,17 @@ type Delivery struct {
 	Error *Error `json:"error,omitempty"`
 }
 
+// DeliverTask asks for the delivery of a task's verified result, again or for the
+// first time. With neither Push nor MergeRequest it is what the task was asked for;
+// an empty Remote or Target is the task's as well.
+type DeliverTask struct {
+	Push         bool   `json:"push,omitempty"`
+	MergeRequest bool   `json:"mergeRequest,omitempty"` // pushes too
+	Remote       string `json:"remote,omitempty"`
+	Target       string `json:"target,omitempty"`
+	Draft        bool   `json:"draft,omitempty"`
+}
+
 // PolicyRefusal is one rule of the branch policy that a delivery breaks.
 type PolicyRefusal struct {
 	Rule string `json:"rule"`
@@ -219,7 +233,7 @@ type PolicyRefusal struct {
 
 // RepoStepEvent says that a step of the work begins or ended: "fetch",
 // "checkout", "sandbox", "agent", "collect", "gate", "original tests", "mutant",
-// "push", "merge request". MS is set at its end.
+// "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {
 	Step   string `json:"step"`
 	Round  int    `json:"round,omitempty"`

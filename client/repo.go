@@ -22,6 +22,19 @@ func (c *Client) TaskDiff(ctx context.Context, id api.TaskID, round int) (io.Rea
 	return c.stored(ctx, id, "diff", q)
 }
 
+// DeliverTask delivers the verified result of a task on a repository, again or for
+// the first time, and returns the task when that ended: Repo.Delivery says what came
+// of it, and Delivery.Error what kept it from happening. An error of KindConflict says
+// that there is no verified result, or that it is being delivered already.
+func (c *Client) DeliverTask(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	var out api.Task
+	seg, err := segment(string(id))
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/deliver", req, &out)
+}
+
 // TaskBundle opens the commits of a task's result as a git bundle.
 func (c *Client) TaskBundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return c.stored(ctx, id, "bundle", nil)

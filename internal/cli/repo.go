@@ -21,12 +21,8 @@ type taskStartCmd struct {
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"Text that belongs to the request, 64 KiB at most. Repeatable, 8 times."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository: the gate must fail with it, which shows that new tests test something."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Who the commits are by; left out, as git has it."`
-	Push    bool     `help:"Push the branch when the work is verified."`
-	MR      bool     `name:"mr" help:"Push it and open a merge request."`
-	Draft   bool     `help:"Make the merge request a draft."`
-	Target  string   `placeholder:"BRANCH" help:"Branch that the merge request wants to change; left out, the one that the work started from."`
-	Remote  string   `placeholder:"URL|NAME" help:"Where to push to; left out, the checkout's origin or the URL of --repo."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the model, without secrets, for --model replay:FILE."`
+	deliveryFlags
 	budgetFlags
 	agentFlag
 	boxFlags
@@ -132,7 +128,7 @@ func (c *taskStartCmd) sentence(a *app) (string, error) {
 	}
 	// A command that was mistyped must not set an agent to work.
 	if c.Repo == "" && !strings.ContainsAny(text, " \n\t") {
-		for _, name := range []string{"start", "list", "ls", "show", "diff", "apply", "replay", "cancel", "logs"} {
+		for _, name := range []string{"start", "list", "ls", "show", "diff", "apply", "deliver", "replay", "cancel", "logs"} {
 			if near(text, name) {
 				return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).
 					WithHint("perhaps hortus task %s is meant; if it is a request: hortus task --repo . %q", strings.Replace(name, "list", "ls", 1), text)
@@ -174,8 +170,17 @@ func near(word, name string) bool {
 	return false
 }
 
+// deliveryFlags say where verified work goes.
+type deliveryFlags struct {
+	Push   bool   `help:"Push the branch when the work is verified."`
+	MR     bool   `name:"mr" help:"Push it and open a merge request."`
+	Draft  bool   `help:"Make the merge request a draft."`
+	Target string `placeholder:"BRANCH" help:"Branch that the merge request wants to change; left out, the one that the work started from, or the forge's default."`
+	Remote string `placeholder:"URL|NAME" help:"Where to push to; left out, the checkout's origin or the URL of --repo."`
+}
+
 // delivers refuses flags that would do nothing.
-func (c *taskStartCmd) delivers() error {
+func (c *deliveryFlags) delivers() error {
 	for _, f := range []struct {
 		given bool
 		name  string

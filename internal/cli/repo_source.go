@@ -160,7 +160,7 @@ func checkAuthor(who api.Identity) error {
 }
 
 // remote is where a delivery goes; empty for the URL of the repository itself.
-func (c *taskStartCmd) remote(ctx context.Context, a *app, g git.Person, tree git.Checkout) (string, error) {
+func (c *deliveryFlags) remote(ctx context.Context, a *app, g git.Person, tree git.Checkout) (string, error) {
 	address := c.Remote
 	switch {
 	case address == "" && tree.Root == "":

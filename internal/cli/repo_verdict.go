@@ -17,12 +17,8 @@ func (a *app) finishRepo(t api.Task, p *progress, took time.Duration) error {
 			return err
 		}
 	case r != nil && r.Head != "":
-		line := clean(r.Branch) + " " + clean(r.Head)
-		if r.Delivery != nil && r.Delivery.URL != "" {
-			line += " " + clean(r.Delivery.URL)
-		}
-		if _, err := fmt.Fprintln(a.env.Stdout, line); err != nil {
-			return api.Errorf(api.KindInternal, "write the answer: %w", err)
+		if err := a.showResult(*r); err != nil {
+			return err
 		}
 	}
 	p.repoVerdict(t, took)
@@ -30,20 +26,32 @@ func (a *app) finishRepo(t api.Task, p *progress, took time.Duration) error {
 		return err
 	}
 	// Whoever asked for a delivery has not got what was asked for without one.
-	if t.Create.Repo.Push && !delivered(t) {
+	if t.Create.Repo.Push && !delivered(t, t.Create.Repo.MergeRequest) {
 		return exitCode(1)
+	}
+	return nil
+}
+
+// showResult prints the line that programs read.
+func (a *app) showResult(r api.RepoResult) error {
+	line := clean(r.Branch) + " " + clean(r.Head)
+	if r.Delivery != nil && r.Delivery.URL != "" {
+		line += " " + clean(r.Delivery.URL)
+	}
+	if _, err := fmt.Fprintln(a.env.Stdout, line); err != nil {
+		return api.Errorf(api.KindInternal, "write the answer: %w", err)
 	}
 	return nil
 }
 
 // delivered says whether the delivery that was asked for happened, or there was
 // nothing to deliver.
-func delivered(t api.Task) bool {
+func delivered(t api.Task, request bool) bool {
 	if t.Repo == nil || t.Repo.Head == "" {
 		return true
 	}
 	d := t.Repo.Delivery
-	return d != nil && d.Error == nil && len(d.Refused) == 0 && (d.URL != "" || !t.Create.Repo.MergeRequest)
+	return d != nil && d.Error == nil && len(d.Refused) == 0 && (d.URL != "" || !request)
 }
 
 // maxListed bounds the files, and the warnings of one sort, that are listed.
@@ -227,7 +235,7 @@ func names(paths []string) string {
 // delivery shows what was done with the result.
 func (p *progress) delivery(t api.Task) {
 	if t.Repo == nil || t.Repo.Delivery == nil {
-		if t.Create.Repo.Push && !delivered(t) {
+		if t.Create.Repo.Push && !delivered(t, t.Create.Repo.MergeRequest) {
 			p.line("delivery", 0, 0, yellow, "nothing was pushed")
 		}
 		return
@@ -243,6 +251,9 @@ func (p *progress) delivery(t api.Task) {
 		p.line("delivery", 0, 0, red, "failed: "+d.Error.Message)
 		if d.Error.Hint != "" && !p.quiet {
 			fmt.Fprintf(p.w, "  next: %s\n", clean(d.Error.Hint))
+		}
+		if t.Outcome == api.OutcomeVerified && !p.quiet {
+			fmt.Fprintf(p.w, "  again: hortus task deliver %s\n", clean(string(t.ID)))
 		}
 	}
 }

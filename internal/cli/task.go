@@ -10,14 +10,15 @@ import (
 )
 
 type taskCmd struct {
-	Start  taskStartCmd  `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
-	Ls     taskLsCmd     `cmd:"" help:"List tasks, the newest first."`
-	Show   taskShowCmd   `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
-	Diff   taskDiffCmd   `cmd:"" help:"Print the patch that a task on a repository came to."`
-	Apply  taskApplyCmd  `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
-	Replay taskReplayCmd `cmd:"" help:"Run the program of an attempt again, exactly."`
-	Cancel taskCancelCmd `cmd:"" help:"Stop one and wait for its receipt."`
-	Logs   taskLogsCmd   `cmd:"" help:"Print the whole output of an attempt or of a gate."`
+	Start   taskStartCmd   `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
+	Ls      taskLsCmd      `cmd:"" help:"List tasks, the newest first."`
+	Show    taskShowCmd    `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
+	Diff    taskDiffCmd    `cmd:"" help:"Print the patch that a task on a repository came to."`
+	Apply   taskApplyCmd   `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
+	Deliver taskDeliverCmd `cmd:"" help:"Push its verified branch, or open the merge request for it, once more or after all."`
+	Replay  taskReplayCmd  `cmd:"" help:"Run the program of an attempt again, exactly."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Stop one and wait for its receipt."`
+	Logs    taskLogsCmd    `cmd:"" help:"Print the whole output of an attempt or of a gate."`
 }
 
 // Help tells what the first lines of help do not.

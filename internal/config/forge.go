@@ -35,7 +35,8 @@ type Forge struct {
 	TokenFile, TokenEnv string
 }
 
-// Policy is what a delivery may do. Zero numbers and empty lists bound nothing.
+// Policy is what a delivery may do. What is zero or empty is as in the default policy
+// of internal/forge/policy.
 type Policy struct {
 	// Branch is the pattern of branches that may be pushed, Protected those of
 	// branches that may not.
@@ -43,8 +44,8 @@ type Policy struct {
 	Protected []string
 	MaxFiles  int
 	MaxLines  int
-	// Forbidden are patterns of paths that may not change; Allow, where there is
-	// any, of the only ones that may.
+	// Forbidden are patterns of paths that may not change, Allow those of exceptions
+	// from them.
 	Forbidden, Allow []string
 }
 

@@ -48,7 +48,7 @@ allow = []
 		t.Errorf("%d values, the last is %+v", len(all), last)
 	}
 	defaults, err := Load(Source{UID: 1})
-	if err != nil || !reflect.DeepEqual(defaults.Policy(), Policy{Branch: "hortus/*", Protected: []string{"main", "master"}}) {
+	if err != nil || !reflect.DeepEqual(defaults.Policy(), Policy{Branch: "hortus/*", Protected: []string{"main", "master", "trunk", "develop", "release", "release/**", "production", "stable"}}) {
 		t.Errorf("%+v, %v", defaults.Policy(), err)
 	}
 }

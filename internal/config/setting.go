@@ -70,11 +70,11 @@ func Settings() []Setting {
 		{Key: "task.wall", Env: "HORTUS_WALL", Flag: "wall", Default: showDuration(api.DefaultWall), Kind: Duration, Help: "how long a task on a repository may take"},
 		{Key: "task.author", Env: "HORTUS_AUTHOR", Flag: "author", Kind: Text, Help: "who its commits are by: NAME <EMAIL>; as git has it when not set"},
 		{Key: "policy.branch", Env: "HORTUS_POLICY_BRANCH", Default: "hortus/*", Kind: Text, Help: "pattern of the branches that may be pushed"},
-		{Key: "policy.protected", Env: "HORTUS_POLICY_PROTECTED", Default: "main, master", Kind: List, Help: "patterns of branches that are never pushed to"},
+		{Key: "policy.protected", Env: "HORTUS_POLICY_PROTECTED", Default: "main, master, trunk, develop, release, release/**, production, stable", Kind: List, Help: "patterns of branches that are never pushed to"},
 		{Key: "policy.max-files", Env: "HORTUS_POLICY_MAX_FILES", Kind: Count, Min: 1, Max: 1 << 20, Help: "changed files at most"},
 		{Key: "policy.max-lines", Env: "HORTUS_POLICY_MAX_LINES", Kind: Count, Min: 1, Max: 1 << 30, Help: "added and deleted lines at most"},
-		{Key: "policy.forbidden", Env: "HORTUS_POLICY_FORBIDDEN", Kind: List, Help: "patterns of paths that a delivery may not change"},
-		{Key: "policy.allow", Env: "HORTUS_POLICY_ALLOW", Kind: List, Help: "patterns of the only paths that it may change"},
+		{Key: "policy.forbidden", Env: "HORTUS_POLICY_FORBIDDEN", Kind: List, Help: "patterns of paths that a delivery may not change; left out, a list of what machines run unread"},
+		{Key: "policy.allow", Env: "HORTUS_POLICY_ALLOW", Kind: List, Help: "patterns of paths that it may change although they are forbidden"},
 	}
 }
 

@@ -2,11 +2,9 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/config"
@@ -76,16 +74,27 @@ func (d *deliverer) Source(remote string) (git.Source, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return src, nil
 	}
-	if l, err := forge.Locate(remote, d.hosts); err == nil && l.Kind != "" {
-		if a, err := forge.Find(d.accounts, l); err == nil {
-			token, err := a.Secret()
-			if err != nil {
-				return src, err
-			}
-			src.Auth = &git.Auth{Username: gitUser[l.Kind], Token: token}
-			return src, nil
-		}
+	l, err := forge.Locate(remote, d.hosts)
+	if err != nil || l.Kind == "" {
+		return src, nil
 	}
+	a, err := forge.Find(d.accounts, l)
+	if err != nil {
+		return src, nil // what needs no token is read without
+	}
+	// A setting leads from any port of a host to its forge, whose address may be
+	// another. The token is for that address and for the host as it is set, and never
+	// goes over plain http to another machine.
+	host := strings.ToLower(strings.TrimSuffix(u.Host, ":443"))
+	set, _, _ := strings.Cut(a.Host, "/")
+	if forge.CheckAPI(u.Scheme+"://"+u.Host) != nil || host != l.Host && host != set {
+		return src, nil
+	}
+	token, err := a.Secret()
+	if err != nil {
+		return src, err
+	}
+	src.Auth = &git.Auth{Username: gitUser[l.Kind], Token: token}
 	return src, nil
 }
 
@@ -93,54 +102,68 @@ func (d *deliverer) Source(remote string) (git.Source, error) {
 var gitUser = map[string]string{forge.GitHub: "x-access-token", forge.GitLab: "oauth2", forge.Gitea: "x-access-token"}
 
 // Check implements repo.Deliverer.
-func (d *deliverer) Check(p repo.Proposal) []api.PolicyRefusal { return d.check(p, policy.Delivery{}) }
-
-// check asks the policy; about says what the forge tells of the repository.
-func (d *deliverer) check(p repo.Proposal, about policy.Delivery) (out []api.PolicyRefusal) {
-	about.Branch, about.Target, about.Files = p.Branch, p.Target, p.Files
-	for _, r := range d.policy.Check(about) {
-		out = append(out, api.PolicyRefusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
+func (d *deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, error) {
+	about := policy.Delivery{Branch: p.Branch, Target: p.Target, Files: p.Files}
+	if p.MergeRequest {
+		f, err := d.at(ctx, p.Remote)
+		if err != nil {
+			return repo.Verdict{Target: p.Target}, err
+		}
+		r, err := f.Repository(ctx)
+		if err != nil {
+			return repo.Verdict{Target: p.Target}, err
+		}
+		about.Default, about.Protected = r.DefaultBranch, r.Protected
+		if about.Target == "" {
+			about.Target = r.DefaultBranch
+		}
+		switch {
+		case r.Archived:
+			return repo.Verdict{Target: about.Target}, api.Errorf(api.KindDenied, "%s is archived: it takes no branches and no requests", r.URL).
+				WithHint("Take it out of the archive, or deliver elsewhere with --remote.")
+		case about.Target == "":
+			return repo.Verdict{}, api.Errorf(api.KindConflict, "%s has no branch yet that a merge request could aim at", r.URL).
+				WithHint("Push a first branch, or name one with --target.")
+		}
 	}
-	return out
+	v := repo.Verdict{Target: about.Target}
+	for _, r := range d.policy.Check(about) {
+		v.Refused = append(v.Refused, api.PolicyRefusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
+	}
+	return v, nil
 }
 
 // Open implements repo.Deliverer.
 func (d *deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, error) {
-	l, err := forge.Locate(p.Remote, d.hosts)
+	f, err := d.at(ctx, p.Remote)
 	if err != nil {
 		return api.Delivery{}, err
-	}
-	if l, err = forge.Probe(ctx, l, d.http); err != nil {
-		return api.Delivery{}, err
-	}
-	a, err := forge.Find(d.accounts, l)
-	if err != nil {
-		return api.Delivery{}, err
-	}
-	token, err := a.Secret()
-	if err != nil {
-		return api.Delivery{}, err
-	}
-	f, err := d.forge(l, token)
-	if err != nil {
-		return api.Delivery{}, err
-	}
-	about, err := f.Repository(ctx)
-	if err != nil {
-		return api.Delivery{}, err
-	}
-	if p.Target == "" {
-		p.Target = about.DefaultBranch
-	}
-	// Once more, with what the forge knows.
-	if refused := d.check(p, policy.Delivery{Default: about.DefaultBranch, Protected: about.Protected}); len(refused) > 0 {
-		return api.Delivery{Refused: refused}, api.Errorf(api.KindDenied, "the branch policy refuses to deliver: %s", refused[0].Why)
 	}
 	mr, err := f.Open(ctx, forge.Request{
 		Source: p.Branch, Target: p.Target, Title: forge.Title(p.Task.Create.Request),
-		Body: forge.Body(evidence(p)), Draft: p.Task.Create.Repo.Draft, Commit: p.Task.Repo.Head,
+		Body: forge.Body(evidence(p)), Draft: p.Draft, Commit: p.Task.Repo.Head,
 	})
 	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err
+}
+
+// at is the repository at its forge, with the token for it.
+func (d *deliverer) at(ctx context.Context, remote string) (forge.Forge, error) {
+	l, err := forge.Locate(remote, d.hosts)
+	if err != nil {
+		return nil, err
+	}
+	if l, err = forge.Probe(ctx, l, d.http); err != nil {
+		return nil, err
+	}
+	a, err := forge.Find(d.accounts, l)
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.Secret()
+	if err != nil {
+		return nil, err
+	}
+	return d.forge(l, token)
 }
 
 // forge lists the forges that are compiled in.
@@ -155,55 +178,4 @@ func (d *deliverer) forge(l forge.Location, token string) (forge.Forge, error) {
 	}
 	return nil, api.Errorf(api.KindUnsupported, "%s is no forge that is known here", l.Host).
 		WithHint("Say which it is: [forge.%q] kind = ... in the configuration.", l.Host)
-}
-
-// evidence is what a reviewer is shown.
-func evidence(p repo.Proposal) forge.Evidence {
-	t, r := p.Task, p.Task.Repo
-	e := forge.Evidence{
-		Task: string(t.ID), Model: t.Model, Summary: r.Summary, Usage: t.Usage, Base: r.Commit, Commit: r.Head,
-		Reproduce: []string{"git fetch origin " + p.Branch, "git checkout " + p.Branch, r.Verify},
-	}
-	for _, f := range p.Files {
-		e.Files = append(e.Files, forge.Change{Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Deleted: f.Deleted})
-	}
-	for _, f := range r.Files {
-		if f.Test {
-			e.Tests = append(e.Tests, forge.TestChange{Name: f.Path, Change: policyWord(f.Status)})
-		}
-	}
-	if n := len(r.Rounds); n > 0 {
-		last := r.Rounds[n-1]
-		if g := last.Gate; g != nil {
-			e.Gate = &forge.Gate{Command: g.Command, ExitCode: g.Exit.Code, Unknown: g.Exit.Cause, Output: g.Output, Where: g.Isolation,
-				Duration: time.Duration(g.MS) * time.Millisecond}
-		}
-		if last.Original != nil {
-			e.Look = append(e.Look, "The tests, or files that rule over them, were changed. The gate passes with the original ones too.")
-			if !last.Original.Passed {
-				e.Look[len(e.Look)-1] = "The gate passes with the changed tests only; with the original ones it fails. The person who asked allowed that."
-			}
-		}
-		if n > 1 {
-			e.Look = append(e.Look, fmt.Sprintf("It took %d rounds: the gate failed on the way.", n))
-		}
-		if b := r.Before; b != nil && b.Passed {
-			e.Look = append(e.Look, "The gate passed before the change as well, so it does not show what the change does.")
-		}
-	}
-	if n := len(r.Refused); n > 0 {
-		e.Look = append(e.Look, fmt.Sprintf("%d files of the agent's were refused and are not part of this.", n))
-	}
-	return e
-}
-
-// policyWord is what became of a file, in the forge's words.
-func policyWord(status string) string {
-	switch status {
-	case "modified", "type changed":
-		return "changed"
-	case "deleted":
-		return "removed"
-	}
-	return status
 }

@@ -12,6 +12,11 @@ func (d doorTasks) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadC
 	return d.s.tasks.Diff(ctx, id, round)
 }
 
+// Deliver implements the door's RepoTasks.
+func (d doorTasks) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	return d.s.tasks.Deliver(ctx, id, req)
+}
+
 // Bundle implements the door's RepoTasks.
 func (d doorTasks) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return d.s.tasks.Bundle(ctx, id)

@@ -64,6 +64,8 @@ type Engine struct {
 	mu     sync.Mutex
 	closed bool
 	live   map[api.TaskID]*running
+	// deliveries of tasks that are done are ended by their functions.
+	deliveries map[api.TaskID]context.CancelFunc
 }
 
 // running is a task that is not done.
@@ -83,7 +85,7 @@ func New(cfg Config) *Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, live: map[api.TaskID]*running{}}
+	return &Engine{cfg: cfg, live: map[api.TaskID]*running{}, deliveries: map[api.TaskID]context.CancelFunc{}}
 }
 
 // Create checks a request, stores it and starts it. The task runs on after ctx
@@ -171,11 +173,11 @@ func (e *Engine) leave(id api.TaskID, r *running) {
 	e.wg.Done()
 }
 
-// Running counts the tasks that are not done.
+// Running counts the tasks that are not done, and the deliveries of those that are.
 func (e *Engine) Running() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.live)
+	return len(e.live) + len(e.deliveries)
 }
 
 // Wait returns the task when it is done. For a task of another owner it returns
@@ -220,13 +222,16 @@ func (r *running) stop() {
 	})
 }
 
-// Close refuses new tasks, cancels all and waits until they are done.
+// Close refuses new tasks, cancels all, deliveries too, and waits until they are done.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
 	var all []*running
 	for _, r := range e.live {
 		all = append(all, r)
+	}
+	for _, cancel := range e.deliveries {
+		cancel()
 	}
 	e.mu.Unlock()
 	for _, r := range all {

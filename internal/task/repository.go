@@ -26,6 +26,8 @@ type Repositories interface {
 	Run(ctx context.Context, job repo.Job) repo.End
 	// Salvage keeps what a task had written whose daemon died.
 	Salvage(ctx context.Context, t api.Task) api.RepoResult
+	// Deliver brings the result of a task that is done to its reviewers.
+	Deliver(ctx context.Context, job repo.Job) (api.RepoResult, error)
 	// Diff gives the patch of a task's result, of one round or of the last (0).
 	Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error)
 	// Bundle gives the task's branch as a git bundle.
@@ -48,8 +50,8 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return invalid("a task on a repository needs a request in words")
 	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
 		return invalid("attempts, install timeouts and kept sandboxes are for programs, not for a task on a repository")
-	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10 || len(r.Remote) > maxURL || len(r.Target) > 1<<10:
-		return invalid("the repository's url, ref, remote or target is empty or too long")
+	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
+		return invalid("the repository's url or ref is empty or too long")
 	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":
 		return invalid("the verify command is blank, too long or holds a NUL byte")
 	case len(r.Context) > maxDocuments:
@@ -67,10 +69,9 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	case r.Author.Name == "" || r.Author.Email == "":
 		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
 			WithHint("Say --author 'Name <email>', or set them: git config --global user.name ...")
-	case (r.Target != "" || r.Draft) && !r.MergeRequest:
-		return invalid("a target or a draft was named, but no merge request was asked for")
-	case r.Remote != "" && !r.Push && !r.MergeRequest:
-		return invalid("a remote was named, but nothing is to be pushed")
+	}
+	if err := checkDelivery(r); err != nil {
+		return req, err
 	}
 	for _, d := range r.Context {
 		if d.Name == "" || len(d.Name) > 256 || len(d.Text) > maxDocument || !utf8.ValidString(d.Text) {

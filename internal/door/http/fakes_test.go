@@ -178,6 +178,13 @@ func (t tasks) repo(what string, args ...any) (io.ReadCloser, error) {
 func (t tasks) Diff(_ context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
 	return t.repo("diff", id, round)
 }
+func (t tasks) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	if t.none != "" {
+		_, err := t.repo("delivery")
+		return api.Task{}, err
+	}
+	return api.Task{ID: id, Repo: &api.RepoResult{Delivery: &api.Delivery{Pushed: req.Remote, Target: req.Target, Created: req.MergeRequest}}}, nil
+}
 func (t tasks) Bundle(_ context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return t.repo("bundle", id)
 }

@@ -17,6 +17,9 @@ type RepoTasks interface {
 	// Diff gives the patch from the commit that the work started from to the
 	// result of a round; round 0 means the task's result.
 	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
+	// Deliver delivers the task's verified result and gives the task when that
+	// ended; what kept the delivery from happening is in it.
+	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
 	// Bundle gives the result's commits as a git bundle.
 	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
 	// Transcript gives what the agent and its model said to each other, as JSON
@@ -45,6 +48,15 @@ func (d *door) repoRoutes(mux *http.ServeMux) {
 		}
 		out, err := d.Tasks.Diff(r.Context(), id, n)
 		d.stored(w, r, "text/x-diff", out, err)
+	})
+	d.onTask(mux, "POST /v1/tasks/{id}/deliver", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		var in api.DeliverTask
+		if err := decode(w, r, &in); err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Tasks.Deliver(r.Context(), id, in)
+		reply(w, v, err)
 	})
 	d.onTask(mux, one+"/bundle", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 		out, err := d.Tasks.Bundle(r.Context(), id)

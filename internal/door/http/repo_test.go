@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -33,6 +34,10 @@ func TestRepoResults(t *testing.T) {
 		if string(b) != want || err != nil {
 			t.Errorf("%q, %v; want %q", b, err, want)
 		}
+	}
+	if got, err := c.DeliverTask(ctx, f.task, api.DeliverTask{MergeRequest: true, Remote: "r", Target: "t"}); err != nil || got.ID != f.task ||
+		!reflect.DeepEqual(got.Repo.Delivery, &api.Delivery{Pushed: "r", Target: "t", Created: true}) {
+		t.Errorf("a delivery: %+v, %v", got, err)
 	}
 	if _, err := c.TaskGate(ctx, f.task, 1, "../x"); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a gate that is none: %v", err)
@@ -74,7 +79,8 @@ func TestRepoResultsThatAreNot(t *testing.T) {
 		_, bundle := c.TaskBundle(t.Context(), f.task)
 		_, transcript := c.TaskTranscript(t.Context(), f.task)
 		_, gate := c.TaskGate(t.Context(), f.task, 1, api.GateResult)
-		for _, err := range []error{diff, bundle, transcript, gate} {
+		_, deliver := c.DeliverTask(t.Context(), f.task, api.DeliverTask{Push: true})
+		for _, err := range []error{deliver, diff, bundle, transcript, gate} {
 			if api.KindOf(err) != kind || kind == api.KindConflict && api.HintOf(err) != "wait" {
 				t.Errorf("%s: %v", kind, err)
 			}

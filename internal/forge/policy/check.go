@@ -59,7 +59,7 @@ func (p Policy) branches(d Delivery) []Refusal {
 	if err := forge.CheckBranch(d.Branch); err != nil {
 		return append(all, Refusal{Rule: "branch", Why: err.Error()})
 	}
-	if err := forge.CheckBranch(d.Target); err != nil {
+	if err := forge.CheckBranch(d.Target); err != nil && d.Target != "" {
 		all = append(all, Refusal{Rule: "target", Why: err.Error()})
 	}
 	if !doublestar.MatchUnvalidated(p.Branch, d.Branch) {
@@ -70,7 +70,7 @@ func (p Policy) branches(d Delivery) []Refusal {
 			all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the branch %s is protected by %s", quoted(d.Branch), g)})
 		}
 	}
-	if fold(d.Branch) == fold(d.Target) || d.Default != "" && fold(d.Branch) == fold(d.Default) {
+	if d.Target != "" && fold(d.Branch) == fold(d.Target) || d.Default != "" && fold(d.Branch) == fold(d.Default) {
 		all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the branch %s is the target or the default branch itself", quoted(d.Branch))})
 	}
 	for _, g := range d.Protected {

@@ -1,12 +1,9 @@
 package policy
 
 import (
-	"bytes"
-	"errors"
 	"slices"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"github.com/pelletier/go-toml/v2"
 
 	"hortus.dev/api"
 )
@@ -15,18 +12,18 @@ import (
 // everything.
 type Policy struct {
 	// Branch is the pattern that a delivered branch must match.
-	Branch string `toml:"branch"`
+	Branch string
 	// Protected are patterns of branches that are never pushed to.
-	Protected []string `toml:"protected"`
+	Protected []string
 	// MaxFiles, MaxLines and MaxBytes bound one delivery: changed files, lines
 	// added and removed, and the bytes of the files that it adds or changes.
-	MaxFiles int   `toml:"max_files"`
-	MaxLines int   `toml:"max_lines"`
-	MaxBytes int64 `toml:"max_bytes"`
+	MaxFiles int
+	MaxLines int
+	MaxBytes int64
 	// Forbidden are patterns of paths that a delivery must not touch.
-	Forbidden []string `toml:"forbidden"`
+	Forbidden []string
 	// Allow are exceptions from Forbidden, and from the refusal of submodules.
-	Allow []string `toml:"allow"`
+	Allow []string
 }
 
 // Default is the policy where nobody set another.
@@ -63,32 +60,7 @@ var forbidden = [...]string{
 const (
 	maxPatterns = 1000
 	maxPattern  = 256
-	maxText     = 256 << 10
 )
-
-// Parse reads a policy in TOML: the keys are the fields' in snake case, what is not
-// set is as in [Default], and a key that does not exist is an error.
-func Parse(text []byte) (Policy, error) {
-	if len(text) > maxText {
-		return Policy{}, api.Errorf(api.KindInvalid, "a policy of %d bytes; the most is %d", len(text), maxText)
-	}
-	p := Default()
-	d := toml.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		why := err.Error()
-		var strict *toml.StrictMissingError
-		if errors.As(err, &strict) {
-			why = strict.String()
-		}
-		return Policy{}, api.Errorf(api.KindInvalid, "the policy cannot be read: %s", why).
-			WithHint("The keys are branch, protected, max_files, max_lines, max_bytes, forbidden and allow.")
-	}
-	if err := p.Validate(); err != nil {
-		return Policy{}, err
-	}
-	return p, nil
-}
 
 // Validate says what is wrong with a policy, as KindInvalid.
 func (p Policy) Validate() error {
@@ -131,7 +103,8 @@ func pattern(list, g string) error {
 
 // Delivery is what is to be pushed and offered.
 type Delivery struct {
-	// Branch is pushed; Target is what the request aims at.
+	// Branch is pushed; Target is what the request aims at, empty where a branch is
+	// all that is delivered.
 	Branch, Target string
 	// Default is the repository's default branch; Protected are the branches that
 	// the forge protects, as names or its own patterns.

@@ -60,7 +60,8 @@ func TestBranches(t *testing.T) {
 		{"release/1/2", "main", nil, "branch protected"},
 		{"hortus/x", "hortus/x", nil, "protected"},
 		{"hortus/x", "HORTUS/X", nil, "protected"},
-		{"hortus/x", "", nil, "target"},
+		{"hortus/x", "", nil, ""}, // a branch is all
+		{"", "", nil, "branch"},
 		{"hortus/x", "a b", nil, "target"},
 		{"hortus/x y", "main", nil, "branch"},
 		{"hortus/-x/..", "main", nil, "branch"},
@@ -199,39 +200,41 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	p, err := Parse([]byte("branch = \"bots/**\"\nmax_files = 5\nallow = [\".github/workflows/docs.yml\"]\n"))
-	if err != nil || p.Branch != "bots/**" || p.MaxFiles != 5 || len(p.Forbidden) != len(forbidden) || len(p.Allow) != 1 {
-		t.Errorf("%+v, %v", p, err)
+func TestValidate(t *testing.T) {
+	p := Default()
+	if err := p.Validate(); err != nil {
+		t.Error(err)
 	}
 	p.Forbidden[0] = "changed"
 	if Default().Forbidden[0] == "changed" {
 		t.Error("policies share their lists")
 	}
-	for _, text := range []string{
-		"max_file = 5", "branch = \"\"", "branch = \"[\"", "branch = \"**\"", "max_lines = 0", "max_bytes = -1", "forbidden = [\"\"]", "forbidden = [\"/x\"]",
-		"forbidden = [\"x/\"]", "allow = [\"{a\"]", "branch = 5", "x", strings.Repeat("#", maxText+1),
+	for name, change := range map[string]func(*Policy){
+		"no branch":          func(p *Policy) { p.Branch = "" },
+		"no pattern":         func(p *Policy) { p.Branch = "[" },
+		"every branch":       func(p *Policy) { p.Branch = "**" },
+		"no lines":           func(p *Policy) { p.MaxLines = 0 },
+		"no files":           func(p *Policy) { p.MaxFiles = 0 },
+		"below no bytes":     func(p *Policy) { p.MaxBytes = -1 },
+		"an empty path":      func(p *Policy) { p.Forbidden = []string{""} },
+		"an absolute path":   func(p *Policy) { p.Forbidden = []string{"/x"} },
+		"a folder":           func(p *Policy) { p.Forbidden = []string{"x/"} },
+		"a broken one":       func(p *Policy) { p.Allow = []string{"{a"} },
+		"a long one":         func(p *Policy) { p.Protected = []string{strings.Repeat("x", maxPattern+1)} },
+		"more than are read": func(p *Policy) { p.Allow = make([]string, maxPatterns+1) },
 	} {
-		if p, err := Parse([]byte(text)); api.KindOf(err) != api.KindInvalid || p.Branch != "" {
-			t.Errorf("%.40q: %+v, %v", text, p, err)
+		p := Default()
+		change(&p)
+		if err := p.Validate(); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if err := Default().Validate(); err != nil {
-		t.Error(err)
+		if rs := p.Check(delivery()); len(rs) == 0 {
+			t.Errorf("%s: it lets things pass", name)
+		}
 	}
 	if rs := (Policy{}).Check(delivery()); len(rs) == 0 {
 		t.Error("a zero policy lets things pass")
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte("branch = \"bots/**\"\nforbidden = [\"{a,b}/**\"]"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := Parse(text)
-		if err == nil && p.Validate() != nil {
-			t.Errorf("%q was parsed and is not valid", text)
-		}
-	})
 }
 
 // FuzzCheck: whatever a path is, one that passes stays inside the repository, is

@@ -10,6 +10,20 @@ import (
 	"hortus.dev/internal/git"
 )
 
+// Deliver brings the result of a task that is done to the people who review it, in
+// the way in which the end of its run would have: job.Task.Create.Repo says how. Only
+// Task, Emit and Save of the job are used. It may be called again after any failure.
+// What kept the delivery from happening is in the result.
+func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
+	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, res: *job.Task.Repo, usage: job.Task.Usage}
+	var err error
+	if w.repo, err = r.cfg.Git.Find(w.req.URL); err != nil {
+		return w.res, err
+	}
+	w.base = git.Commit{Hash: w.res.Commit, Branch: w.res.Base}
+	return w.res, w.deliver(ctx)
+}
+
 // deliver pushes the branch and opens the merge request, if that was asked for.
 // What keeps a delivery from happening is in the result and undoes nothing: the
 // work is verified all the same. An error means that the task was cut short.
@@ -21,24 +35,33 @@ func (w *work) deliver(ctx context.Context) error {
 	if remote == "" {
 		remote = w.req.URL
 	}
-	d := &api.Delivery{Branch: w.res.Branch, Target: w.target()}
+	d := &api.Delivery{Branch: w.res.Branch}
+	if was := w.res.Delivery; was != nil && was.Pushed == git.Public(remote) {
+		// What an earlier delivery brought there is there, whatever comes of this one.
+		d.Pushed, d.Target, d.Forge, d.URL, d.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
+	}
 	w.res.Delivery = d
 	if err := w.offer(ctx, d, remote); err != nil {
 		d.Error = api.AsError(err)
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err := w.save(ctx); err != nil {
+		return err
 	}
-	return w.save(ctx)
+	return ctx.Err()
 }
 
+// target is what a merge request aims at as far as is known here.
 func (w *work) target() string {
-	if w.req.Target != "" {
+	switch {
+	case !w.req.MergeRequest:
+		return ""
+	case w.req.Target != "":
 		return w.req.Target
 	}
 	return w.base.Branch
 }
 
+// offer asks the policy, pushes, and opens the merge request.
 func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error {
 	files, err := w.touched(ctx)
 	if err != nil {
@@ -46,11 +69,12 @@ func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error 
 	}
 	t := w.job.Task
 	t.Repo, t.Usage = &w.res, w.usage
-	p := Proposal{Task: t, Remote: remote, Branch: d.Branch, Target: d.Target, Files: files}
-	if d.Refused = w.cfg.Deliverer.Check(p); len(d.Refused) > 0 {
-		first := d.Refused[0]
-		return api.Errorf(api.KindDenied, "the branch policy refuses to deliver: %s", first.Why).
-			WithHint("The branch stays here: hortus task diff %s.", w.job.Task.ID)
+	p := Proposal{
+		Task: t, Remote: remote, Branch: d.Branch, Target: w.target(), Files: files,
+		MergeRequest: w.req.MergeRequest, Draft: w.req.Draft,
+	}
+	if err := w.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx, d, &p) }); err != nil {
+		return err
 	}
 	err = w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
 		src, err := w.cfg.Deliverer.Source(remote)
@@ -72,15 +96,27 @@ func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error 
 	}
 	return w.step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
 		opened, err := w.cfg.Deliverer.Open(ctx, p)
-		if opened.Refused != nil {
-			d.Refused = opened.Refused
+		if opened.URL != "" {
+			d.Forge, d.URL, d.Number, d.Created = opened.Forge, opened.URL, opened.Number, opened.Created
 		}
-		if err != nil {
-			return "", err
-		}
-		d.Forge, d.URL, d.Number, d.Created, d.Target = opened.Forge, opened.URL, opened.Number, opened.Created, opened.Target
-		return d.URL, nil
+		return d.URL, err
 	})
+}
+
+// allowed asks the policy, and completes the proposal with what the forge says.
+func (w *work) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (string, error) {
+	v, err := w.cfg.Deliverer.Check(ctx, *p)
+	d.Target = v.Target
+	p.Target = v.Target
+	if d.Refused = v.Refused; err != nil || len(v.Refused) == 0 {
+		return "allowed", err
+	}
+	var all []policy.Refusal
+	for _, r := range v.Refused {
+		all = append(all, policy.Refusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
+	}
+	return "", api.AsError(policy.Error(all)).
+		WithHint("Nothing was pushed. Take the work yourself: hortus task apply %s --branch; or let the operator change [policy].", w.job.Task.ID)
 }
 
 // touched are the changed files as the policy looks at them: with their modes and

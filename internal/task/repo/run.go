@@ -136,7 +136,7 @@ func (w *work) prepare(ctx context.Context) error {
 		if w.base, err = w.repo.Resolve(ctx, w.req.Ref); err != nil {
 			return "", err
 		}
-		w.res.Commit = w.base.Hash
+		w.res.Commit, w.res.Base = w.base.Hash, w.base.Branch
 		return fmt.Sprintf("%.10s %s", w.base.Hash, w.base.Subject), w.save(ctx)
 	})
 	if err != nil {

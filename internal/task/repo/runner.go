@@ -47,9 +47,13 @@ type Computer interface {
 
 // Deliverer brings a branch to the people who review it.
 type Deliverer interface {
-	// Check says what the branch policy has against a delivery.
-	Check(d Proposal) []api.PolicyRefusal
-	// Open opens the merge request, or finds the one that is open already.
+	// Check is asked before anything is pushed. It says what the branch policy has
+	// against a delivery, and what a merge request will aim at. For one it asks the
+	// forge, and changes nothing there; an error means that it could not tell.
+	Check(ctx context.Context, d Proposal) (Verdict, error)
+	// Open opens the merge request of a branch that was pushed, or finds the one
+	// that is open already. Beside an error it gives the one that exists all the
+	// same.
 	Open(ctx context.Context, d Proposal) (api.Delivery, error)
 	// Source is where the branch is pushed to, with what opens it.
 	Source(remote string) (git.Source, error)
@@ -60,8 +64,18 @@ type Proposal struct {
 	Task   api.Task
 	Remote string
 	Branch string
+	// Target is empty for the forge's default branch.
 	Target string
-	Files  []policy.File
+	// MergeRequest says that more is wanted than a branch.
+	MergeRequest, Draft bool
+	Files               []policy.File
+}
+
+// Verdict is what a [Deliverer] says before a push.
+type Verdict struct {
+	// Target is what a merge request will aim at.
+	Target  string
+	Refused []api.PolicyRefusal
 }
 
 // Emitter takes the facts of a task as they happen, in order.

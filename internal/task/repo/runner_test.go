@@ -76,7 +76,9 @@ func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 // nowhere delivers nothing but by git.
 type nowhere struct{ refuse []api.PolicyRefusal }
 
-func (n nowhere) Check(repo.Proposal) []api.PolicyRefusal { return n.refuse }
+func (n nowhere) Check(_ context.Context, p repo.Proposal) (repo.Verdict, error) {
+	return repo.Verdict{Target: p.Target, Refused: n.refuse}, nil
+}
 func (nowhere) Open(context.Context, repo.Proposal) (api.Delivery, error) {
 	return api.Delivery{}, api.Errorf(api.KindUnsupported, "no forge")
 }

@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"hortus.dev/internal/forge"
+	"hortus.dev/internal/task/repo"
+)
+
+// evidence is what a reviewer is shown.
+func evidence(p repo.Proposal) forge.Evidence {
+	t, r := p.Task, p.Task.Repo
+	e := forge.Evidence{
+		Task: string(t.ID), Model: t.Model, Summary: r.Summary, Usage: t.Usage, Base: r.Commit, Commit: r.Head,
+		Reproduce: []string{"git fetch origin " + p.Branch, "git checkout " + p.Branch, r.Verify},
+	}
+	for _, f := range p.Files {
+		e.Files = append(e.Files, forge.Change{Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Deleted: f.Deleted})
+	}
+	for _, f := range r.Files {
+		if f.Test {
+			e.Tests = append(e.Tests, forge.TestChange{Name: f.Path, Change: policyWord(f.Status)})
+		}
+	}
+	if n := len(r.Rounds); n > 0 {
+		last := r.Rounds[n-1]
+		if g := last.Gate; g != nil {
+			e.Gate = &forge.Gate{Command: g.Command, ExitCode: g.Exit.Code, Unknown: g.Exit.Cause, Output: g.Output, Where: g.Isolation,
+				Duration: time.Duration(g.MS) * time.Millisecond}
+		}
+		if last.Original != nil {
+			e.Look = append(e.Look, "The tests, or files that rule over them, were changed. The gate passes with the original ones too.")
+			if !last.Original.Passed {
+				e.Look[len(e.Look)-1] = "The gate passes with the changed tests only; with the original ones it fails. The person who asked allowed that."
+			}
+		}
+		if n > 1 {
+			e.Look = append(e.Look, fmt.Sprintf("It took %d rounds: the gate failed on the way.", n))
+		}
+		if b := r.Before; b != nil && b.Passed {
+			e.Look = append(e.Look, "The gate passed before the change as well, so it does not show what the change does.")
+		}
+	}
+	if n := len(r.Refused); n > 0 {
+		e.Look = append(e.Look, fmt.Sprintf("%d files of the agent's were refused and are not part of this.", n))
+	}
+	return e
+}
+
+// policyWord is what became of a file, in the forge's words.
+func policyWord(status string) string {
+	switch status {
+	case "modified", "type changed":
+		return "changed"
+	case "deleted":
+		return "removed"
+	}
+	return status
+}

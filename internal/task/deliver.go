@@ -1,0 +1,112 @@
+package task
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task/repo"
+)
+
+// checkDelivery refuses a delivery that makes no sense.
+func checkDelivery(r api.RepoTask) error {
+	switch {
+	case len(r.Remote) > maxURL || len(r.Target) > 1<<10:
+		return api.Errorf(api.KindInvalid, "the remote or the target is too long")
+	case (r.Target != "" || r.Draft) && !r.MergeRequest:
+		return api.Errorf(api.KindInvalid, "a target or a draft was named, but no merge request was asked for")
+	case r.Remote != "" && !r.Push && !r.MergeRequest:
+		return api.Errorf(api.KindInvalid, "a remote was named, but nothing is to be pushed")
+	}
+	return nil
+}
+
+// Deliver delivers the result of a verified task, once more or for the first time,
+// and gives the task when that ended. What kept the delivery from happening is in the
+// task. An error means that none was tried: KindConflict for a task that is not
+// verified or is being delivered, KindInvalid for a request that makes no sense.
+func (e *Engine) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	t, err := e.onRepository(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	ctx, done, err := e.delivering(ctx, t.ID)
+	if err != nil {
+		return t, err
+	}
+	defer done()
+	// Once more: a delivery that ended in between has left its result there.
+	if t, err = e.onRepository(ctx, id); err != nil {
+		return t, err
+	}
+	how, err := delivery(t, req)
+	if err != nil {
+		return t, err
+	}
+	if e.cfg.Repositories == nil {
+		return t, api.Errorf(api.KindUnsupported, "this daemon has no git to deliver with").
+			WithHint("Install git and start it again: hortus daemon stop.")
+	}
+	job := repo.Job{Task: t, Emit: e.emitter(t.ID), Save: func(ctx context.Context, r api.RepoResult) error {
+		t.Repo = &r
+		return e.cfg.Store.UpdateTask(ctx, t)
+	}}
+	job.Task.Create.Repo = &how
+	_, err = e.cfg.Repositories.Deliver(ctx, job)
+	return t, err
+}
+
+// delivery is how the result of a task is to be delivered.
+func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
+	how := *t.Create.Repo
+	switch {
+	case t.State != api.TaskDone:
+		return how, api.Errorf(api.KindConflict, "task %s is still at work: it delivers its result itself", t.ID).WithHint("hortus task show %s", t.ID)
+	case t.Outcome != api.OutcomeVerified || t.Repo == nil || t.Repo.Head == "":
+		return how, api.Errorf(api.KindConflict, "task %s has no verified result (%s): only that is delivered", t.ID, t.Outcome).
+			WithHint("What there is can be taken by hand: hortus task apply %s --branch.", t.ID)
+	}
+	if req.Push || req.MergeRequest {
+		how.Push, how.MergeRequest = true, req.MergeRequest
+		if !how.MergeRequest {
+			how.Target, how.Draft = "", false
+		}
+	}
+	if req.Remote != "" {
+		how.Remote = req.Remote
+	}
+	if req.Target != "" {
+		how.Target = req.Target
+	}
+	how.Draft = how.Draft || req.Draft
+	if err := checkDelivery(how); err != nil {
+		return how, err
+	}
+	if !how.Push && !how.MergeRequest {
+		return how, api.Errorf(api.KindInvalid, "task %s was not asked to deliver anything, and neither is this", t.ID).
+			WithHint("Say --push for the branch, or --mr for a merge request too.")
+	}
+	return how, nil
+}
+
+// delivering makes a delivery the only one of its task, ended and waited for by
+// Close.
+func (e *Engine) delivering(ctx context.Context, id api.TaskID) (context.Context, func(), error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ctx, nil, api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts by itself.")
+	}
+	if e.deliveries[id] != nil {
+		return ctx, nil, api.Errorf(api.KindConflict, "task %s is being delivered already", id).WithHint("See what comes of it: hortus task show %s.", id)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	e.deliveries[id] = cancel
+	e.wg.Add(1)
+	return ctx, func() {
+		cancel()
+		e.mu.Lock()
+		delete(e.deliveries, id)
+		e.mu.Unlock()
+		e.wg.Done()
+	}, nil
+}
