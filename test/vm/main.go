@@ -44,7 +44,7 @@ func main() {
 	flag.BoolVar(&s.list, "list", false, "list the steps and end")
 	flag.IntVar(&s.cpus, "cpus", 2, "processors of the machine")
 	flag.StringVar(&s.memory, "memory", "4G", "memory of the machine")
-	flag.DurationVar(&s.timeout, "timeout", 25*time.Minute, "bound of the whole run")
+	flag.DurationVar(&s.timeout, "timeout", time.Hour, "bound of the whole run")
 	flag.IntVar(&s.patience, "patience", 10, "by how much tests wait longer than on a real machine")
 	flag.BoolVar(&s.verbose, "v", false, "show what the tests say")
 	flag.Parse()
