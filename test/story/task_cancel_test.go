@@ -23,6 +23,7 @@ const cancels = 50
 // while their agents start processes that want to live on: each ends with a true
 // receipt, no process, one finish event, and a workspace that was kept whole.
 func TestTaskCanceled(t *testing.T) {
+	t.Parallel()
 	n := cancels
 	if testing.Short() {
 		n = 6
@@ -158,6 +159,7 @@ func canceledWell(t *testing.T, g *garden, dir string, id api.TaskID) {
 // TestTaskDaemonKilled kills the daemon while an agent works: the next daemon ends
 // the task as lost, and what the agent had written is a commit.
 func TestTaskDaemonKilled(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	lenient(t, g, scenario(t, shell("sed -i 's/a - b/a + b/' calc.py; setsid -f sleep 1000; sleep 1000")))
 	withKeys(g, modelKey)

@@ -57,6 +57,7 @@ func deliver(t testing.TB, g *garden, id api.TaskID, args ...string) (api.Task, 
 // Verified work arrives at each forge: cloned with a token, pushed, offered with its
 // evidence; once, whatever is repeated or lost.
 func TestTaskDelivers(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{forgeserver.GitHub, forgeserver.GitLab, forgeserver.Gitea} {
 		t.Run(kind, func(t *testing.T) {
 			g := newGarden(t)
@@ -165,6 +166,7 @@ func TestTaskDelivers(t *testing.T) {
 // What keeps a delivery from happening is said with what to do next; the work stays
 // verified, and is delivered once the reason is gone.
 func TestTaskDeliversLater(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	withModels(t, g, scenario(t, mendSum()...))
 	withKeys(g, modelKey)
@@ -322,6 +324,7 @@ func TestTaskDeliversLater(t *testing.T) {
 
 // The branch policy is the operator's: it says why, and nothing is pushed.
 func TestTaskDeliveryPolicy(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	withModels(t, g, scenario(t, mendSum(
 		step{tool: "create", input: map[string]any{"path": ".github/workflows/ci.yml", "content": "on: push\njobs: {}\n"}},
@@ -372,6 +375,7 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 
 // What is not verified is not delivered, whoever asks.
 func TestTaskDeliversNothingUnverified(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	withModels(t, g, scenario(t, step{tool: "str_replace", input: map[string]any{"path": "sum.sh", "old": "$1 - $2", "new": "$1 * $2"}}, finishes()))
 	withKeys(g, modelKey)

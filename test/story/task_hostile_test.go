@@ -108,6 +108,7 @@ func counted(n int) (out []step) {
 // TestTaskHostileModels lets models do everything but their work: each ends within
 // its budgets and for the right reason, and the host is as it was.
 func TestTaskHostileModels(t *testing.T) {
+	t.Parallel()
 	for _, h := range hostile {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +146,7 @@ func TestTaskHostileModels(t *testing.T) {
 // TestTaskAsksForSecrets has an agent look for what it should not find. The host's
 // environment, home and git configuration hold a secret each.
 func TestTaskAsksForSecrets(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2-c0ffee"
 	g := newGarden(t)
 	home := filepath.Dir(g.dir)
@@ -180,6 +182,7 @@ func TestTaskAsksForSecrets(t *testing.T) {
 // TestTaskWritesToTheHost has an agent leave behind what would reach the host, were
 // a workspace copied or its git run there. The control shows that it would.
 func TestTaskWritesToTheHost(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	base := filepath.Dir(g.dir)
 	marker := filepath.Join(base, "touched")

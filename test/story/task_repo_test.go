@@ -178,8 +178,10 @@ var fixes = []struct {
 
 // A failing test becomes a branch that a person applies.
 func TestTaskFixes(t *testing.T) {
+	t.Parallel()
 	for _, f := range fixes {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath(f.program); err != nil {
 				t.Skip(f.program + " is not installed")
 			}
@@ -229,6 +231,7 @@ func TestTaskFixes(t *testing.T) {
 
 // A wrong first fix goes back with what failed.
 func TestTaskRepairs(t *testing.T) {
+	t.Parallel()
 	f := fixes[0]
 	g := newGarden(t)
 	withModels(t, g, scenario(t,
@@ -251,6 +254,7 @@ func TestTaskRepairs(t *testing.T) {
 
 // New behaviour, with a test of its own.
 func TestTaskNewEndpoint(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
@@ -278,6 +282,7 @@ func TestTaskNewEndpoint(t *testing.T) {
 
 // New tests are worth what they notice: the gate plants a defect.
 func TestTaskNewTests(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{
 		"leap.py":      "def leap(year):\n    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)\n",
 		"test_leap.py": "import unittest\nfrom leap import leap\n\n\nclass LeapTest(unittest.TestCase):\n    def test_plain(self):\n        self.assertFalse(leap(2023))\n",
