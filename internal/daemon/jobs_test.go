@@ -114,7 +114,9 @@ func TestToolsInASandbox(t *testing.T) {
 	for _, name := range []string{"fifo", "zero", "loop", "shadow"} {
 		b.want("view", input{"path": name}, true)
 		b.want("outline", input{"path": name + "/../" + name}, true)
-		b.want("create", input{"path": name, "content": "x"}, true)
+		if name != "shadow" || os.Geteuid() == 0 {
+			b.want("create", input{"path": name, "content": "x"}, true)
+		} // where there is one identity, the sandbox's own /etc is its user's
 	}
 	// It would be the guest's own. That is another identity's; where a sandbox has
 	// only one, the kernel says that it has no bytes, and so many are read.

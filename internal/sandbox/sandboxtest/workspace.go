@@ -223,7 +223,7 @@ func workspaceCases() []Case {
 			a := s.in(t, w)
 			a.sh(t, `set -e
 				echo more >> README; rm -r old; mv src source; chmod +x keep; rm link; mkdir -p link/in; echo f > link/in/f
-				rm bin/run; rmdir bin; echo now a file > bin; ln -s README again; mkdir empty; mkfifo pipe; echo x > .git/evil`).want(t, 0, "")
+				rm bin/run; rmdir bin; echo now a file > bin; ln -s README again; mkdir empty; mkfifo pipe; [ ! -d .git ] || echo x > .git/evil`).want(t, 0, "")
 			s.kill(t, a)
 			ch, err := s.Workspaces.Changes(t.Context(), w.Upper, workspace.Limits{})
 			if err != nil {
@@ -272,7 +272,12 @@ read me
 more
 exec
 `)
-			g.sh(t, "echo x > README && rm -r source && mkdir source && ls source").want(t, 0, "")
+			if tmpfsAttributes() {
+				g.sh(t, "echo x > README && rm -r source && mkdir source && ls source").want(t, 0, "")
+			} else {
+				t.Log("no directory is removed: this kernel's tmpfs keeps no user attributes (Linux 6.6 does)")
+				g.sh(t, "echo x > README && rm source/main.c && ls source").want(t, 0, "deep\n")
+			}
 			s.kill(t, g)
 			if s.fingerprint(t, d)+s.fingerprint(t, delta) != before {
 				t.Error("the gate changed a layer")
@@ -320,4 +325,15 @@ exec
 			}
 		}},
 	}
+}
+
+// tmpfsAttributes says whether this kernel's tmpfs keeps user attributes, without
+// which an overlay on one cannot remove a directory of a layer.
+func tmpfsAttributes() bool {
+	fd, err := unix.MemfdCreate("hortus-probe", unix.MFD_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.Fsetxattr(fd, "user.hortus", []byte("1"), 0) == nil
 }
