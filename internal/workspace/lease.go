@@ -129,6 +129,9 @@ func (l *Lease) Release() {
 				w.State = api.WorkspaceIdle
 			}
 		})
+		// A process that is being forked elsewhere has the descriptor until it
+		// executes: closing ours alone would leave the lock with it for a moment.
+		_ = unix.Flock(int(l.dir.Fd()), unix.LOCK_UN)
 		l.dir.Close()
 	})
 }
