@@ -19,6 +19,8 @@ type (
 	TaskID string
 	// WorkspaceID names durable files: "w" and 19 characters.
 	WorkspaceID string
+	// SnapshotID names a saved state: "s" and 19 characters.
+	SnapshotID string
 	// OwnerID names one run of one daemon: "o" and 19 characters.
 	OwnerID string
 )
@@ -38,6 +40,9 @@ func NewTaskID() TaskID { return TaskID(newID('t')) }
 // NewWorkspaceID makes a fresh identifier.
 func NewWorkspaceID() WorkspaceID { return WorkspaceID(newID('w')) }
 
+// NewSnapshotID makes a fresh identifier.
+func NewSnapshotID() SnapshotID { return SnapshotID(newID('s')) }
+
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
@@ -52,6 +57,9 @@ func (id TaskID) Valid() bool { return validID(string(id), 't') }
 
 // Valid says whether the identifier has the form that NewWorkspaceID makes.
 func (id WorkspaceID) Valid() bool { return validID(string(id), 'w') }
+
+// Valid says whether the identifier has the form that NewSnapshotID makes.
+func (id SnapshotID) Valid() bool { return validID(string(id), 's') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".
 func (id TaskID) Short() string {

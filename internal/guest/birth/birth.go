@@ -40,6 +40,21 @@ type Identity struct {
 	Caps []uintptr `json:"caps,omitempty"`
 }
 
+// Dir is a directory that belongs to one of the sandbox's users; it is made where
+// it is missing.
+type Dir struct {
+	Path string `json:"path"`
+	Mode uint32 `json:"mode"`
+	UID  int    `json:"uid"`
+	GID  int    `json:"gid"`
+}
+
+// File is a small file that the guest writes at its start, owned by root inside.
+type File struct {
+	Path string `json:"path"`
+	Data string `json:"data"`
+}
+
 // Config tells a guest what it is.
 type Config struct {
 	Sandbox  string `json:"sandbox"`
@@ -70,6 +85,12 @@ type Config struct {
 	// Memory, when above 0, is a limit in bytes that the guest itself watches,
 	// because its host has no means: best effort.
 	Memory int64 `json:"memory,omitempty"`
+	// OwnKernel says that the guest and its commands have a kernel to themselves,
+	// in which the guest prepares what the stage before it does elsewhere: the
+	// directories of Own, the files of Files, the bound of Processes.
+	OwnKernel bool   `json:"ownKernel,omitempty"`
+	Own       []Dir  `json:"own,omitempty"`
+	Files     []File `json:"files,omitempty"`
 }
 
 // Report is what a guest, or the stage before it, answers.
@@ -80,4 +101,7 @@ type Report struct {
 	Stage string `json:"stage,omitempty"`
 	// Errno is the system error of that step, or 0.
 	Errno int `json:"errno,omitempty"`
+	// Quiet answers a QuietPacket, Nonce a Self.
+	Quiet bool   `json:"quiet,omitempty"`
+	Nonce string `json:"nonce,omitempty"`
 }

@@ -1,0 +1,143 @@
+package api
+
+import "time"
+
+// SnapshotKind says what a snapshot holds.
+type SnapshotKind string
+
+const (
+	// SnapshotMemory holds everything: memory, processes, open files and what was
+	// written. What starts from it goes on where it stood.
+	SnapshotMemory SnapshotKind = "memory"
+	// SnapshotFiles holds what was written. What starts from it has no process but
+	// its guest.
+	SnapshotFiles SnapshotKind = "files"
+)
+
+// SnapshotState is where a snapshot stands: saving until all of it is on disk and
+// checked, which makes it ready; broken and removed are final.
+type SnapshotState string
+
+const (
+	SnapshotSaving  SnapshotState = "saving"
+	SnapshotReady   SnapshotState = "ready"
+	SnapshotBroken  SnapshotState = "broken"
+	SnapshotRemoved SnapshotState = "removed"
+)
+
+// Final says whether the state never changes again.
+func (s SnapshotState) Final() bool { return s == SnapshotBroken || s == SnapshotRemoved }
+
+// Snapshot is a sandbox's state at one instant, that others start from. It may hold
+// secrets of what ran: it is readable by its owner alone, and removed for good.
+type Snapshot struct {
+	ID    SnapshotID    `json:"id"`
+	State SnapshotState `json:"state"`
+	Kind  SnapshotKind  `json:"kind"`
+	// Name is the template that it is known as; empty for a plain snapshot.
+	Name string `json:"name,omitempty"`
+	// Sandbox is what it was taken of, Parent the snapshot which that one started
+	// from, if any: its lineage.
+	Sandbox SandboxID  `json:"sandbox"`
+	Parent  SnapshotID `json:"parent,omitempty"`
+	// Paused says that it is the memory of a sandbox that was paused to disk, and
+	// ends when that one goes on.
+	Paused bool `json:"paused,omitempty"`
+	// Template and Layers are what the sandbox stood on, the lowest first; Limits
+	// what it had.
+	Template   string   `json:"template"`
+	Layers     []string `json:"layers"`
+	Limits     Limits   `json:"limits"`
+	Identities []string `json:"identities,omitempty"`
+	// Image says what can restore it.
+	Image ImageMark `json:"image"`
+	// Bytes is its size on disk, PausedMS how long the sandbox stood still for it.
+	Bytes     int64     `json:"bytes"`
+	PausedMS  int64     `json:"pausedMs"`
+	Owner     OwnerID   `json:"owner,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+	// Reason says why it is broken or was removed.
+	Reason string `json:"reason,omitempty"`
+}
+
+// ImageMark says what made an image, and so what can restore it: every field must
+// be the same.
+type ImageMark struct {
+	// Backend is the isolation, Kernel the version of its kernel; empty where the
+	// image holds no memory.
+	Backend string `json:"backend"`
+	Kernel  string `json:"kernel,omitempty"`
+	// Guest is the digest of the guest's executable, which runs in the image.
+	Guest string `json:"guest,omitempty"`
+	// CPU is a digest of the processor features that programs in it may have found,
+	// with the architecture before it: "amd64-1f2e...".
+	CPU string `json:"cpu,omitempty"`
+}
+
+// CreateSnapshot asks for a snapshot of a running sandbox.
+type CreateSnapshot struct {
+	// Name makes it a template: a lower-case name of at most 63 letters, digits and
+	// "-". A template of that name is replaced for sandboxes that come later.
+	Name string `json:"name,omitempty"`
+	// FilesOnly leaves memory out even where it could be saved.
+	FilesOnly bool `json:"filesOnly,omitempty"`
+}
+
+// ForkSandbox asks for children of a running sandbox.
+type ForkSandbox struct {
+	// Count is how many, 1 to MaxForks; 0 means 1.
+	Count int `json:"count,omitempty"`
+	// TTLMS is how long each lives; 0 means as long as the parent still has.
+	TTLMS int64 `json:"ttlMs,omitempty"`
+	// Env is added to the parent's for commands that start in the children.
+	Env map[string]string `json:"env,omitempty"`
+	// Labels are those of the children.
+	Labels map[string]string `json:"labels,omitempty"`
+	// FilesOnly leaves memory out even where it could be forked.
+	FilesOnly bool `json:"filesOnly,omitempty"`
+}
+
+// MaxForks bounds the children of one fork.
+const MaxForks = 64
+
+// ForkResult is what became of a fork. Each child succeeds or fails by itself.
+type ForkResult struct {
+	Parent SandboxID `json:"parent"`
+	// Kind says what the children have of their parent: all of it, or its files
+	// alone. Why says why no more where it was not asked for less.
+	Kind SnapshotKind `json:"kind"`
+	Why  string       `json:"why,omitempty"`
+	// PausedMS is how long the parent stood still.
+	PausedMS int64       `json:"pausedMs"`
+	Children []ForkChild `json:"children"`
+}
+
+// ForkChild is one child of a fork: its sandbox, or why there is none.
+type ForkChild struct {
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
+	Error   *Error   `json:"error,omitempty"`
+}
+
+// PauseSandbox says how to pause a sandbox.
+type PauseSandbox struct {
+	// ToDisk saves its memory and lets go of it; the sandbox needs no daemon and no
+	// running machine until it is resumed.
+	ToDisk bool `json:"toDisk,omitempty"`
+}
+
+// CreateTemplate asks for a template that is warm: a sandbox of From, in which the
+// commands ran, with what they left running.
+type CreateTemplate struct {
+	Name string `json:"name"`
+	// From is the template to start from, "host" where it is empty.
+	From      string            `json:"from,omitempty"`
+	Isolation string            `json:"isolation,omitempty"`
+	Limits    Limits            `json:"limits,omitzero"`
+	Env       map[string]string `json:"env,omitempty"`
+	// Run are shell commands, one after the other; each must succeed. What one
+	// starts in the background stays and is warm in each sandbox of the template.
+	Run []string `json:"run,omitempty"`
+	// TimeoutMS bounds each of them; 0 means ten minutes.
+	TimeoutMS int64 `json:"timeoutMs,omitempty"`
+}

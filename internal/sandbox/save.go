@@ -1,0 +1,64 @@
+package sandbox
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Saver is a Machine whose state can be saved.
+type Saver interface {
+	Machine
+
+	// Save writes what the sandbox is at one instant into dir, an empty directory
+	// that belongs to the caller, and lets it go on, also after an error. What is
+	// in dir after an error is worth nothing.
+	//
+	// Where memory is saved, every stream of the link has ended when it returns;
+	// commands go on, and their output can be read from its offset on new streams.
+	//
+	// Errors: KindUnsupported, naming the capability, for what cannot be saved on
+	// this host or of this sandbox; KindUnavailable when the machine has ended;
+	// KindExhausted when dir's disk is full; KindTimeout; KindInternal.
+	Save(ctx context.Context, dir string, o SaveOptions) (Saved, error)
+}
+
+// SaveOptions say what to save.
+type SaveOptions struct {
+	// Files leaves memory and processes out.
+	Files bool
+	// Stop ends the machine with the instant: nothing of it runs afterwards. On an
+	// error it goes on all the same.
+	Stop bool
+}
+
+// Saved is what a save wrote.
+type Saved struct {
+	Kind api.SnapshotKind
+	// Why says why memory was left out by a backend that cannot save it.
+	Why string
+	// Mark says what can restore it.
+	Mark api.ImageMark
+	// Paused is how long the sandbox stood still.
+	Paused time.Duration
+}
+
+// Restorer is a Backend whose machines are Savers, and that can start a machine
+// from what one wrote.
+type Restorer interface {
+	Backend
+
+	// Mark says which images of a kind can be restored here now. An image with
+	// another mark must be refused, which is the caller's work.
+	Mark(ctx context.Context, kind api.SnapshotKind) (api.ImageMark, error)
+
+	// Restore boots a guest of the Spec with the state that Save wrote into dir,
+	// whose layers and limits of memory and disk are the Spec's. The directory is
+	// not changed and not needed any more once it returns. The guest waits for its
+	// claim, which gives it the identity and the environment of the Spec: until
+	// then what was running in the image stands still as far as its backend can
+	// bring it to. Errors are those of Start, and leave nothing; KindConflict for
+	// an image that is cut short or of another kind.
+	Restore(ctx context.Context, spec Spec, dir string) (Prepared, error)
+}
