@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"hortus.dev/client"
-	"hortus.dev/internal/backend/container/initns"
+	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"

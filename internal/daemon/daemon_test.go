@@ -10,7 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/backend/container/initns"
+	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 )

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/container/initns"
+	"hortus.dev/internal/backend/jail/initns"
 )
 
 // hostLacks explains a control that a host refuses for reasons of its own: what

@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/internal/backend/container/seccomp"
+	"hortus.dev/internal/backend/jail/seccomp"
 )
 
 // update writes what was seen to the file that the policy's own test reads.
 var update = flag.Bool("update", false, "write the calls that toolchains were seen to use to the seccomp package's testdata")
 
 // usedFile says of each call which toolchains use it.
-const usedFile = "../../internal/backend/container/seccomp/testdata/toolchains.txt"
+const usedFile = "../../internal/backend/jail/seccomp/testdata/toolchains.txt"
 
 // livedWith are calls that programs try and that the policy refuses; what they
 // do instead. A refused call that is not here is one that nobody has thought

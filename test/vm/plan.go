@@ -41,8 +41,8 @@ type step struct {
 // plan lists every step.
 func plan() []step {
 	const (
-		cgroups     = "internal/backend/container/cgroup"
-		container   = "internal/backend/container"
+		cgroups     = "internal/backend/jail/cgroup"
+		container   = "internal/backend/jail"
 		conformance = "test/conformance"
 		attack      = "test/attack"
 		story       = "test/story"

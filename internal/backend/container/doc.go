@@ -1,72 +1,10 @@
 // Package container is the backend that runs a sandbox as ordinary processes of
-// the host's kernel, in namespaces of their own. It is pure Go and needs no
-// daemon, no runc and no setuid helper.
+// the host's kernel, in namespaces of their own: a [jail] whose first process is
+// the guest. What holds a sandbox, how it is born and how it dies is written there.
 //
-// # What holds a sandbox
-//
-//   - User, pid, network, mount, ipc, uts, cgroup and time namespaces. As root every
-//     sandbox has 65,536 ids of its own, leased, and root inside is nobody
-//     outside; as an ordinary user a single id is mapped and there is one
-//     identity, user.
-//   - A root of its own: read-only layers below an overlay whose upper layer is a
-//     sized tmpfs, no path of the host, no /sys, a /dev of six nodes, a /proc that
-//     shows a user's own processes and hides what tells of the machine.
-//   - No interface but lo. The one way in is a listening unix socket that was made
-//     inside its network namespace and lies in a directory of the host's that
-//     nobody but the daemon can enter.
-//   - An allow list of system calls (package seccomp), no_new_privs, and
-//     capabilities as listed in spawn.go: none for user, seven file and id
-//     capabilities for root inside, two more for the guest, which neither of them
-//     can become or signal.
-//   - Control groups, versions 1 and 2 (package cgroup), where the host has any
-//     that this process may use.
-//
-// The guest's executable is a sealed copy in memory, without a read bit: it
-// cannot be changed by an upgrade or a sandbox, and a process that runs it cannot
-// be traced by one of the same uid.
-//
-// # Birth
-//
-// Start leases ids, makes the run directory and the control groups, and clones the
-// guest's executable as the stage of package initns, born inside its groups. It
-// records the process's identity in the run directory, then sends the stage one
-// packet with detached mounts and the guest its configuration. The stage builds
-// the root, gives up privileges and becomes the guest by execveat, in the same
-// process. When the guest reports, Start says "go". Until then the end of the
-// control socket ends the child, so a daemon that is killed at any instant leaves
-// nothing that runs on by itself except what it had acknowledged.
-//
-// # Death
-//
-// One goroutine for each machine waits for the guest. When the init of a pid
-// namespace has been reaped, the kernel has killed and reaped everything else in
-// it; that is the proof of Kill. The goroutine then removes groups and run
-// directory, gives the ids back and ends. Backend.Close waits for all of them.
-//
-// Reclaim does the same for a sandbox of a dead owner, by its control groups and
-// by the recorded process; Orphans finds such sandboxes.
-//
-// # What it must not know
-//
-// Commands, files and terminals, which the guest serves; rows, deadlines and
-// events, which the manager keeps; what a layer shows. Paths, lengths and numbers
-// that come from inside are never followed: the host reads one bounded report from
-// a guest, and streams.
-//
-// # Known limits
-//
-// A sandbox of an ordinary user shares its one uid with its guest. Landlock keeps
-// commands from it, see package guest; where a kernel has none that can, the
-// guest's threads can be sent two signals, on which they do nothing.
-//
-// Before Linux 6.6 a tmpfs keeps no user attributes, and the overlay cannot note
-// that a directory hides one below it: a directory of a layer in which something
-// was removed can be neither removed nor made again (EIO). Probe says so.
+// It must not know what a kernel of their own needs, which is package gvisor's.
 //
 // A process tree of the host's kernel cannot be saved with its memory.
+//
+// [jail]: hortus.dev/internal/backend/jail
 package container
-
-import "hortus.dev/internal/backend/container/initns"
-
-// InitMain runs the stage before the guest. See InitArgv0.
-func InitMain() int { return initns.Main() }

@@ -1,0 +1,19 @@
+package container
+
+import "hortus.dev/internal/backend/jail"
+
+// Config is a jail's; its Name is set here.
+type Config = jail.Config
+
+// Backend starts guests on the host's kernel.
+type Backend struct{ *jail.Backend }
+
+// New prepares a backend. See jail.New.
+func New(cfg Config) (*Backend, error) {
+	cfg.Name = "container"
+	b, err := jail.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{b}, nil
+}

@@ -1,0 +1,289 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/initns"
+)
+
+const (
+	noRootReason = "an ordinary user's sandbox has one identity, user: the host maps a single id into it"
+	noRootFix    = "Run the daemon as root to have root inside, on a uid range of its own."
+	probeTimeout = 10 * time.Second
+	probePrefix  = "probe-"
+
+	// AppArmor of Ubuntu 23.10 and later: where this is 1, a program without a
+	// profile that says otherwise gets no capability in its own user namespaces.
+	apparmorKnob = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+	apparmorFix  = "Set sysctl kernel.apparmor_restrict_unprivileged_userns to 0, or give this program an AppArmor profile with the userns permission (docs/security.md has one)."
+)
+
+// Probe finds what the backend can do here, by building a sandbox up to the point
+// where its guest would begin. See sandbox.Backend.
+func (b *Backend) Probe(ctx context.Context) api.BackendReport {
+	b.mu.Lock()
+	have := b.report
+	b.mu.Unlock()
+	if have != nil {
+		return *have
+	}
+	start := api.Ability{Capability: api.CapStart, OK: true}
+	if reason, fix := b.try(ctx); reason != "" {
+		start = api.Ability{Capability: api.CapStart, Reason: reason, Fix: fix}
+	}
+	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{start}}
+	follow := func(c api.Capability, reason string) {
+		a := api.Ability{Capability: c, OK: start.OK, Reason: reason}
+		if !start.OK {
+			a.Reason, a.Fix = start.Reason, start.Fix
+		}
+		r.Abilities = append(r.Abilities, a)
+	}
+	follow(api.CapIsolated, "namespaces, an allow list of system calls, no capabilities, read-only layers"+b.moreWalls())
+	if b.root {
+		follow(api.CapRootIdentity, "mapped to an unprivileged id of the host's")
+	} else {
+		r.Abilities = append(r.Abilities, api.Ability{Capability: api.CapRootIdentity, Reason: noRootReason, Fix: noRootFix})
+	}
+	follow(api.CapUserIdentity, "")
+	for _, c := range []api.Capability{api.CapPause, api.CapLimitCPU, api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs,
+		api.CapLimitDisk, api.CapLimitDiskRate, api.CapLimitOutput} {
+		a := b.limit(c)
+		if a.OK && !start.OK {
+			a.OK, a.Reason, a.Fix = false, start.Reason, start.Fix
+		}
+		r.Abilities = append(r.Abilities, a)
+	}
+	if tmpfsAttributes() {
+		follow(api.CapPrivateFiles, "")
+	} else {
+		follow(api.CapPrivateFiles, noAttributes)
+	}
+	follow(api.CapNoNetwork, "")
+	r.Abilities = append(r.Abilities, api.Ability{Capability: api.CapCheckpoint,
+		Reason: "a process tree of the host's kernel cannot be saved with its memory", Fix: "Choose the gvisor backend where memory snapshots are needed."})
+	if start.OK {
+		r.Abilities = append(r.Abilities, b.workspaceAbility(ctx))
+	} else {
+		follow(api.CapWorkspace, "")
+	}
+	if ctx.Err() == nil { // a probe that was cut short says nothing
+		b.mu.Lock()
+		b.report = &r
+		b.mu.Unlock()
+	}
+	return r
+}
+
+// moreWalls names those that not every kernel has.
+func (b *Backend) moreWalls() string {
+	clocks, landlock := ", clocks of its own", ", no Landlock in this kernel"
+	if !b.clocks {
+		clocks = ", the machine's clocks"
+	}
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno == 0 {
+		landlock = fmt.Sprintf(", Landlock %d", version)
+	}
+	return clocks + landlock
+}
+
+// removeProbes removes what the probe of an earlier owner left when it died in
+// the middle. Its directory has no sandbox's name, so that nobody else finds it.
+func removeProbes(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), probePrefix) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// limit says how one limit is enforced, or why not.
+func (b *Backend) limit(c api.Capability) api.Ability {
+	a := api.Ability{Capability: c, OK: true}
+	fix := delegationFix(os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"))
+	by := func(ctl cgroup.Controller) {
+		if ok, why := b.cgroups.Has(ctl); ok {
+			a.Reason = b.cgroups.Version(ctl)
+		} else {
+			a.OK, a.Reason, a.Fix = false, why, fix
+		}
+	}
+	switch c {
+	case api.CapPause:
+		by(cgroup.Freezer)
+	case api.CapLimitCPU:
+		by(cgroup.CPU)
+	case api.CapLimitCPUTime:
+		if ok, _ := b.cgroups.Has(cgroup.CPUAcct); ok {
+			a.Reason = b.cgroups.Version(cgroup.CPUAcct) + " accounting, watched by the host"
+		} else {
+			a.Reason = "best effort: summed by the host over the process table"
+		}
+	case api.CapLimitMemory:
+		if by(cgroup.Memory); !a.OK {
+			a = api.Ability{Capability: c, OK: true, Reason: "best effort: watched by the guest (" + a.Reason + ")", Fix: fix}
+		}
+	case api.CapLimitProcs:
+		if by(cgroup.Pids); !a.OK {
+			a = api.Ability{Capability: c, OK: true, Reason: "a resource limit in the user namespace (" + a.Reason + ")", Fix: fix}
+		}
+	case api.CapLimitDisk:
+		a.Reason = "the disk is a sized tmpfs; what is written counts as memory too"
+	case api.CapLimitDiskRate:
+		a = api.Ability{Capability: c, Reason: "the sandbox's disk is in memory: it writes to no block device, so there is no rate to bound"}
+	case api.CapLimitOutput:
+		a.Reason = "counted by the host"
+	}
+	return a
+}
+
+// try builds a sandbox without a guest and destroys it. It returns why that is
+// not possible, or nothing.
+func (b *Backend) try(ctx context.Context) (reason, fix string) { return b.tryWith(ctx, nil) }
+
+// tryWith is try with something more in the sandbox. userns is its user namespace,
+// or -1, and add takes a descriptor that goes to the stage.
+func (b *Backend) tryWith(ctx context.Context, more func(is *initns.Spec, userns int, add func(int) int) error) (reason, fix string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	dir, err := os.MkdirTemp(b.dir, probePrefix)
+	if err != nil {
+		return err.Error(), "Make the run directory writable."
+	}
+	defer os.RemoveAll(dir)
+	for _, d := range []string{"proc", "dev", "etc"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			return err.Error(), "Make the run directory writable."
+		}
+	}
+	var le *lease
+	if b.root {
+		if le, err = b.ids.get(); err != nil {
+			return "lease a uid range: " + err.Error(), "Make the lease directory writable."
+		}
+		defer b.ids.put(le)
+	}
+	g, err := b.cgroups.Create(string(api.NewSandboxID()), cgroup.Limits{})
+	if err != nil {
+		return err.Error(), "Make the control group hierarchy writable, or take it away from the daemon altogether."
+	}
+	defer g.Remove(removeWait)
+	ch, err := b.spawn(g, le)
+	if err != nil {
+		return explainSpawn(err)
+	}
+	defer ch.conn.Close()
+	defer ch.proc.Wait()
+	defer ch.proc.Kill()
+	stop := context.AfterFunc(ctx, func() { ch.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	is := b.baseSpec()
+	is.Hostname, is.Probe, is.DiskBytes, is.DiskInodes = "probe", true, 1<<20, 1024
+	var fds []int
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	lower, userns := initns.Lower{FD: -1, Path: dir}, -1
+	if le != nil {
+		userns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/user", ch.proc.Pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return "open the user namespace of a child: " + err.Error(), "Give the daemon CAP_SYS_PTRACE."
+		}
+		defer unix.Close(userns)
+		fd, err := mapped(dir, userns)
+		if err != nil {
+			return err.Error(), "Use a file system that supports id mapped mounts for the run directory, such as ext4, xfs, btrfs or tmpfs."
+		}
+		fds = append(fds, fd)
+		lower = initns.Lower{FD: 0}
+	}
+	is.Roots = []initns.Lower{lower}
+	if more != nil {
+		err := more(is, userns, func(fd int) int { fds = append(fds, fd); return len(fds) - 1 })
+		if err != nil {
+			return err.Error(), ""
+		}
+	}
+	if err := ch.send(is, fds); err != nil {
+		return "speak to the first process: " + err.Error(), ""
+	}
+	disk, err := ch.awaitBuilt()
+	if err == nil {
+		unix.Close(disk)
+		return "", ""
+	}
+	var s *stageError
+	if errors.As(err, &s) {
+		return explainStage(s)
+	}
+	return "the first process of a sandbox did not answer: " + err.Error(), ""
+}
+
+// explainSpawn finds why no process could be cloned into new namespaces.
+func explainSpawn(err error) (reason, fix string) {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	switch {
+	case sysctl("/proc/sys/user/max_user_namespaces") == "0":
+		return "user namespaces are switched off (user.max_user_namespaces is 0)", "Set sysctl user.max_user_namespaces to 15000 or more."
+	case sysctl("/proc/sys/kernel/unprivileged_userns_clone") == "0" && os.Geteuid() != 0:
+		return "user namespaces are for root only (kernel.unprivileged_userns_clone is 0)", "Set sysctl kernel.unprivileged_userns_clone to 1."
+	case sysctl(apparmorKnob) == "1" && (os.Geteuid() != 0 || errno == unix.EPERM || errno == unix.EACCES):
+		return "AppArmor lets listed programs only make user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1): " + err.Error(), apparmorFix
+	case errno == unix.EPERM:
+		return "the kernel refuses new namespaces: " + err.Error(), "Inside a container, allow clone with namespaces in its seccomp profile (or run it with --privileged); it also must not be in a chroot."
+	case errno == unix.ENOSPC || errno == unix.EUSERS:
+		return "the limit of namespaces is reached: " + err.Error(), "Raise the sysctls user.max_*_namespaces."
+	}
+	return "no process can be started in new namespaces: " + err.Error(), ""
+}
+
+// explainStage finds what a host lacks from the step that failed.
+func explainStage(s *stageError) (reason, fix string) {
+	reason = s.Error()
+	switch {
+	case s.Stage == "mount /proc" && s.Errno == unix.EPERM:
+		fix = "Parts of /proc are covered here, as in a container without privileges; let it see a whole /proc (docker run --security-opt systempaths=unconfined)."
+	case strings.HasPrefix(s.Stage, initns.WorkspaceStep):
+		fix = workspaceFix
+	case strings.HasPrefix(s.Stage, "mount the root overlay"):
+		fix = "The kernel needs overlayfs that can be mounted in a user namespace (Linux 5.11), on a file system that an overlay accepts as its lower layer."
+	case s.Errno == unix.ENOSYS:
+		fix = "The kernel is older than Linux 5.12, or the seccomp profile of an outer container hides the call."
+	case (s.Errno == unix.EPERM || s.Errno == unix.EACCES) && sysctl(apparmorKnob) == "1":
+		reason += " (AppArmor takes the capabilities of user namespaces away: kernel.apparmor_restrict_unprivileged_userns is 1)"
+		fix = apparmorFix
+	case s.Errno == unix.EPERM:
+		fix = "An outer container or a security module forbids this step; allow mounts inside user namespaces."
+	}
+	return reason, fix
+}
+
+func sysctl(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,329 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/sandbox"
+)
+
+// outputBuffer bounds what a guest keeps of one command's output, in bytes.
+const outputBuffer = 1 << 20
+
+// startTimeout bounds a start whatever the caller allows: what does not answer by
+// then never will.
+const startTimeout = 60 * time.Second
+
+// inodeBytes is the size of disk that one inode stands for in its bound.
+const inodeBytes = 4 << 10
+
+// Start boots a guest. See sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	w, err := b.boot(ctx, spec, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Claim(ctx, nil); err != nil {
+		w.Kill(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return w.machine, nil
+}
+
+// boot brings a guest to the point where it waits for "go". Ahead says that
+// nobody knows yet whom it is for.
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool) (_ *waiting, err error) {
+	if err := b.check(spec); err != nil {
+		return nil, err
+	}
+	trees, err := b.resolve(spec.Layers)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	// Undone in reverse order when a later step fails.
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+		}
+	}()
+
+	ws, err := b.attach(ctx, spec.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, ws.release)
+
+	m := &machine{b: b, ws: ws, id: spec.ID, limits: spec.Limits, done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
+	if b.root {
+		if m.lease, err = b.ids.get(); err != nil {
+			return nil, api.Errorf(api.KindExhausted, "lease a uid range: %w", err)
+		}
+		undo = append(undo, func() { b.ids.put(m.lease) })
+	}
+	if err := os.Mkdir(m.dir, 0o700); errors.Is(err, os.ErrExist) {
+		return nil, api.Errorf(api.KindExists, "sandbox %s exists already", spec.ID)
+	} else if err != nil {
+		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
+	}
+	undo = append(undo, func() { os.RemoveAll(m.dir) })
+	if m.group, err = b.cgroups.Create(string(spec.ID), groupLimits(spec.Limits)); err != nil {
+		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+	}
+	undo = append(undo, func() { m.group.Remove(time.Second) })
+
+	ch, err := b.spawn(m.group, m.lease)
+	if err != nil {
+		return nil, spawnError(err)
+	}
+	m.proc = ch.proc
+	undo = append(undo, func() {
+		ch.proc.Kill()
+		ch.proc.Wait()
+	}, func() { ch.conn.Close() })
+	// The deadline reaches a read or write that is under way.
+	stop := context.AfterFunc(ctx, func() { ch.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	if err := b.bear(ch, m, spec, trees, ahead); err != nil {
+		return nil, birthError(ctx, spec.ID, err)
+	}
+	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
+	b.machines.Add(1)
+	go m.wait()
+	return &waiting{machine: m, trees: trees, conn: ch.conn}, nil
+}
+
+// bear brings a child that was cloned to life as a guest that waits for "go".
+func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepared, ahead bool) error {
+	id, err := processID(ch.proc.Pid)
+	if err != nil {
+		return err
+	}
+	// For Reclaim, and for the next owner of the uid range.
+	if err := os.WriteFile(filepath.Join(m.dir, pidFile), id.encode(), 0o600); err != nil {
+		return err
+	}
+	if m.lease != nil {
+		if err := m.lease.record(id); err != nil {
+			return err
+		}
+	}
+	is, fds, err := b.initSpec(ch.proc.Pid, m, spec, trees)
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if err := ch.send(is, append(fds, int(b.guest.Fd()))); err != nil {
+		return err
+	}
+	cfg := b.guestConfig(spec, trees)
+	cfg.Waits = ahead
+	if err := ch.send(cfg, nil); err != nil {
+		return err
+	}
+	if m.disk, err = ch.awaitBuilt(); err != nil {
+		return err
+	}
+	if err = ch.awaitReady(); err != nil {
+		unix.Close(m.disk)
+		m.disk = -1
+	}
+	return err
+}
+
+// initSpec describes the sandbox to the stage and opens what it needs. The
+// descriptors are the caller's to close, also after an error; the guest's
+// executable is to follow them.
+func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prepared) (*initns.Spec, []int, error) {
+	is := b.baseSpec()
+	is.Hostname = spec.Hostname
+	is.DiskBytes, is.DiskInodes = spec.Limits.DiskBytes, inodes(spec.Limits.DiskBytes)
+	is.Files = []initns.File{
+		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
+		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
+	}
+	var fds []int
+	add := func(fd int) int {
+		fds = append(fds, fd)
+		return len(fds) - 1
+	}
+	dir, err := unix.Open(m.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fds, err
+	}
+	is.RunDir = add(dir)
+	userns := -1
+	if m.lease != nil {
+		// The stage binds the socket as root inside; the directory above stays
+		// the daemon's alone.
+		if err := unix.Fchown(dir, m.lease.base, m.lease.base); err != nil {
+			return nil, fds, err
+		}
+		if userns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/user", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return nil, fds, err
+		}
+		defer unix.Close(userns)
+	}
+	for i := len(trees) - 1; i >= 0; i-- { // the top one first
+		l := initns.Lower{FD: -1, Path: trees[i].tree.Root}
+		if userns >= 0 {
+			fd, err := mapped(trees[i].tree.Root, userns)
+			if err != nil {
+				return nil, fds, err
+			}
+			l = initns.Lower{FD: add(fd)}
+		}
+		is.Roots = append(is.Roots, l)
+	}
+	for _, p := range trees {
+		for j, t := range p.tree.Mounts {
+			mt := initns.Mount{Target: t.Target, FD: -1, Lowers: t.Lowers}
+			if p.mounts[j] >= 0 {
+				fd, err := duplicate(p.mounts[j], t.Lowers)
+				if err != nil {
+					return nil, fds, err
+				}
+				mt = initns.Mount{Target: t.Target, FD: add(fd)}
+			}
+			is.Mounts = append(is.Mounts, mt)
+		}
+	}
+	if is.Workspace, err = m.ws.initWorkspace(pid, userns, add); err != nil {
+		return nil, fds, err
+	}
+	dev, err := b.devices()
+	if err != nil {
+		return nil, fds, err
+	}
+	if dev >= 0 {
+		is.Dev = add(dev)
+	}
+	if len(fds)+1 > initns.MaxFDs {
+		return nil, fds, fmt.Errorf("%d layers and mounts are more than one packet carries", len(fds))
+	}
+	is.Guest = len(fds)
+	return is, fds, nil
+}
+
+// baseSpec is what does not depend on the sandbox.
+func (b *Backend) baseSpec() *initns.Spec {
+	is := &initns.Spec{RunDir: -1, Guest: -1, Dev: -1, UID: userUID, GID: userUID, Hidepid: true, Filter: b.filter}
+	own := func(path string, mode uint32, id int) {
+		is.Dirs = append(is.Dirs, initns.Dir{Path: path, Mode: mode, UID: id, GID: id})
+	}
+	is.Clocks = b.clocks && !b.root
+	if b.root {
+		is.Switch, is.UID, is.GID = true, guestUID, guestUID
+		is.Caps, is.Bounding = mask(guestCaps), 0
+	}
+	own("/", 0o755, rootUID)
+	own("/etc", 0o755, rootUID)
+	own("/home", 0o755, rootUID)
+	own("/home/user", 0o755, userUID)
+	own("/workspace", 0o755, userUID)
+	own("/root", 0o700, rootUID)
+	own("/run", 0o755, rootUID)
+	own("/tmp", 0o1777, rootUID)
+	own("/var", 0o755, rootUID)
+	own("/var/tmp", 0o1777, rootUID)
+	return is
+}
+
+// guestConfig tells the guest what it is.
+func (b *Backend) guestConfig(spec sandbox.Spec, trees []*prepared) *birth.Config {
+	path, env := environment(trees, spec.Env)
+	user := birth.Identity{Name: "user", UID: userUID, GID: userUID, Home: "/home/user", Shell: "/bin/bash"}
+	cfg := &birth.Config{
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: path, Env: env,
+		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true,
+	}
+	if b.root {
+		cfg.Switch = true
+		cfg.Identities = append(cfg.Identities, birth.Identity{Name: "root", UID: rootUID, GID: rootUID, Home: "/root", Shell: "/bin/bash", Caps: rootCaps})
+	} else {
+		cfg.WhyNot = map[string]string{"root": noRootReason}
+	}
+	// Below the group's limit, which counts the guest too.
+	cfg.Processes = spec.Limits.Processes
+	if ok, _ := b.cgroups.Has(cgroup.Memory); !ok {
+		cfg.Memory = spec.Limits.MemoryBytes
+	}
+	return cfg
+}
+
+// groupLimits leaves room for the guest beside its commands: they are stopped by
+// the resource limit on their own uid first.
+func groupLimits(l api.Limits) cgroup.Limits {
+	g := cgroup.Limits{MemoryBytes: l.MemoryBytes, Processes: l.Processes, CPUs: l.CPUs}
+	if g.Processes > 0 {
+		g.Processes += birth.Reserve
+	}
+	return g
+}
+
+// check refuses a Spec that makes no sense or asks for what is missing.
+func (b *Backend) check(spec sandbox.Spec) error {
+	if !spec.ID.Valid() {
+		return api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(spec.ID))
+	}
+	if n := len(spec.Hostname); n == 0 || n > 63 {
+		return api.Errorf(api.KindInvalid, "a host name of %d bytes; it has 1 to 63", n)
+	}
+	l := spec.Limits
+	if l.CPUs < 0 || l.CPUTimeMS < 0 || l.MemoryBytes < 0 || l.Processes < 0 || l.DiskWriteRate < 0 || l.OutputBytes < 0 {
+		return api.Errorf(api.KindInvalid, "a limit is negative")
+	}
+	if l.DiskBytes < 1<<20 {
+		return api.Errorf(api.KindInvalid, "a disk of %d bytes is smaller than 1 MiB", l.DiskBytes)
+	}
+	for _, a := range []struct {
+		asked bool
+		cap   api.Capability
+	}{
+		{spec.Asked.CPUs, api.CapLimitCPU}, {spec.Asked.CPUTime, api.CapLimitCPUTime}, {spec.Asked.Memory, api.CapLimitMemory},
+		{spec.Asked.Processes, api.CapLimitProcs}, {spec.Asked.Disk, api.CapLimitDisk}, {spec.Asked.DiskRate, api.CapLimitDiskRate},
+		{spec.Asked.Output, api.CapLimitOutput},
+	} {
+		if ability := b.limit(a.cap); a.asked && !ability.OK {
+			return api.Errorf(api.KindUnsupported, "capability %s is missing: %s", a.cap, ability.Reason).WithHint("%s", ability.Fix)
+		}
+	}
+	return nil
+}
+
+// birthError says why a guest did not come to life.
+func birthError(ctx context.Context, id api.SandboxID, err error) error {
+	if cerr := ctx.Err(); cerr != nil {
+		return api.Errorf(api.KindOf(cerr), "sandbox %s did not start in time: %w", id, cerr)
+	}
+	var s *stageError
+	if errors.As(err, &s) {
+		reason, fix := explainStage(s)
+		return api.Errorf(api.KindUnisolated, "sandbox %s: %s", id, reason).WithHint("%s", fix)
+	}
+	return api.Errorf(api.KindInternal, "sandbox %s: the guest did not start: %w", id, err)
+}
+
+func spawnError(err error) error {
+	reason, fix := explainSpawn(err)
+	return api.Errorf(api.KindUnisolated, "start a process in new namespaces: %s", reason).WithHint("%s", fix)
+}
