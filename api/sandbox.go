@@ -161,6 +161,12 @@ const (
 	CapWorkspace     Capability = "workspace"       // durable files over layers at /workspace
 )
 
+// Capabilities lists all of them, in the order of reports.
+func Capabilities() []Capability {
+	return []Capability{CapStart, CapIsolated, CapRootIdentity, CapUserIdentity, CapPause, CapLimitCPU, CapLimitCPUTime, CapLimitMemory,
+		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace}
+}
+
 // Ability is one capability on this host: there, or missing with a reason.
 type Ability struct {
 	Capability Capability `json:"capability"`

@@ -45,7 +45,9 @@ type Config struct {
 	// DiskFloor is what workspaces leave free of the host's disk, in bytes; 0 means
 	// a twentieth of it, at most 1 GiB.
 	DiskFloor int64
-	Logger    *slog.Logger
+	// Kernel is what the guest and its commands run on; nil is the host's own.
+	Kernel Kernel
+	Logger *slog.Logger
 }
 
 // Backend starts sandboxes in namespaces. See the package's documentation.

@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/tether"
 )
 
@@ -79,6 +80,13 @@ func endCause(state *os.ProcessState, err error, memoryKills int64) string {
 	ws, ok := state.Sys().(syscall.WaitStatus)
 	if ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL && memoryKills > 0 {
 		return api.CauseMemory
+	}
+	// A keeper ends after its kernel, which the limit of memory ends whole.
+	if ok && ws.Exited() && ws.ExitStatus() == keeper.ExitKilled {
+		if memoryKills > 0 {
+			return api.CauseMemory
+		}
+		return "guest exited: its kernel was killed"
 	}
 	return "guest exited: " + state.String()
 }

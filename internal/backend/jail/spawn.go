@@ -72,8 +72,12 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = ids, ids, true
 		attr.Credential = &syscall.Credential{Uid: rootUID, Gid: rootUID}
 	} else {
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: userUID, HostID: os.Geteuid(), Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: userUID, HostID: os.Getegid(), Size: 1}}
+		id := userUID
+		if b.cfg.Kernel != nil {
+			id = rootUID // the ids of the guest's users are its kernel's own
+		}
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Getegid(), Size: 1}}
 		attr.AmbientCaps = stageCaps
 	}
 	ch := &child{conn: c.(*net.UnixConn)}

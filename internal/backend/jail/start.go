@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 )
@@ -29,7 +30,7 @@ const inodeBytes = 4 << 10
 
 // Start boots a guest. See sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
-	w, err := b.boot(ctx, spec, false)
+	w, err := b.boot(ctx, spec, false, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +38,15 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine
 		w.Kill(context.WithoutCancel(ctx))
 		return nil, err
 	}
+	if b.cfg.Kernel != nil {
+		return &saver{w.machine}, nil
+	}
 	return w.machine, nil
 }
 
 // boot brings a guest to the point where it waits for "go". Ahead says that
-// nobody knows yet whom it is for.
-func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool) (_ *waiting, err error) {
+// nobody knows yet whom it is for. With an image it comes from that.
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image []*os.File) (_ *waiting, err error) {
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
@@ -81,7 +85,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool) (_ *w
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
 	undo = append(undo, func() { os.RemoveAll(m.dir) })
-	if m.group, err = b.cgroups.Create(string(spec.ID), groupLimits(spec.Limits)); err != nil {
+	if m.group, err = b.cgroups.Create(string(spec.ID), b.groupLimits(spec.Limits)); err != nil {
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
 	}
 	undo = append(undo, func() { m.group.Remove(time.Second) })
@@ -99,17 +103,17 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool) (_ *w
 	stop := context.AfterFunc(ctx, func() { ch.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	if err := b.bear(ch, m, spec, trees, ahead); err != nil {
+	if err := b.bear(ch, m, spec, trees, ahead, image); err != nil {
 		return nil, birthError(ctx, spec.ID, err)
 	}
 	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
 	b.machines.Add(1)
 	go m.wait()
-	return &waiting{machine: m, trees: trees, conn: ch.conn}, nil
+	return &waiting{machine: m, trees: trees, conn: ch, spec: spec, restored: image != nil}, nil
 }
 
 // bear brings a child that was cloned to life as a guest that waits for "go".
-func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepared, ahead bool) error {
+func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepared, ahead bool, image []*os.File) error {
 	id, err := processID(ch.proc.Pid)
 	if err != nil {
 		return err
@@ -123,7 +127,7 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 			return err
 		}
 	}
-	is, fds, err := b.initSpec(ch.proc.Pid, m, spec, trees)
+	is, fds, err := b.initSpec(ch.proc.Pid, m, spec, trees, image)
 	defer func() {
 		for _, fd := range fds {
 			unix.Close(fd)
@@ -135,10 +139,12 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 	if err := ch.send(is, append(fds, int(b.guest.Fd()))); err != nil {
 		return err
 	}
-	cfg := b.guestConfig(spec, trees)
-	cfg.Waits = ahead
-	if err := ch.send(cfg, nil); err != nil {
-		return err
+	if image == nil { // else it has its configuration
+		cfg := b.guestConfig(spec, trees)
+		cfg.Waits = ahead
+		if err := ch.send(cfg, nil); err != nil {
+			return err
+		}
 	}
 	if m.disk, err = ch.awaitBuilt(); err != nil {
 		return err
@@ -153,7 +159,7 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 // initSpec describes the sandbox to the stage and opens what it needs. The
 // descriptors are the caller's to close, also after an error; the guest's
 // executable is to follow them.
-func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prepared) (*initns.Spec, []int, error) {
+func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prepared, image []*os.File) (*initns.Spec, []int, error) {
 	is := b.baseSpec()
 	is.Hostname = spec.Hostname
 	is.DiskBytes, is.DiskInodes = spec.Limits.DiskBytes, inodes(spec.Limits.DiskBytes)
@@ -217,11 +223,39 @@ func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prep
 	if dev >= 0 {
 		is.Dev = add(dev)
 	}
+	if b.cfg.Kernel != nil {
+		if is.Keeper, err = b.keeperPlan(spec, image, add); err != nil {
+			return nil, fds, err
+		}
+	}
 	if len(fds)+1 > initns.MaxFDs {
 		return nil, fds, fmt.Errorf("%d layers and mounts are more than one packet carries", len(fds))
 	}
 	is.Guest = len(fds)
 	return is, fds, nil
+}
+
+// keeperPlan says what the keeper is to start, and opens what it needs for that.
+func (b *Backend) keeperPlan(spec sandbox.Spec, image []*os.File, add func(int) int) (*keeper.Plan, error) {
+	q := PlanRequest{ID: spec.ID, Hostname: spec.Hostname, Limits: spec.Limits, Durable: spec.Workspace != nil && spec.Workspace.Upper != ""}
+	at, dir := -1, b.cfg.Kernel.Tools()
+	if b.root { // else the stage, which may mount, finds it by its name
+		tools, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return nil, fmt.Errorf("the kernel's programs: %w", err)
+		}
+		at = add(tools)
+	}
+	for _, f := range image {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		q.Image = append(q.Image, add(fd))
+	}
+	plan, err := b.cfg.Kernel.Plan(q)
+	plan.Tools, plan.ToolsPath, plan.Restored = at, dir, image != nil
+	return &plan, err
 }
 
 // baseSpec is what does not depend on the sandbox.
@@ -234,6 +268,9 @@ func (b *Backend) baseSpec() *initns.Spec {
 	if b.root {
 		is.Switch, is.UID, is.GID = true, guestUID, guestUID
 		is.Caps, is.Bounding = mask(guestCaps), 0
+	}
+	if b.cfg.Kernel != nil {
+		own(keeper.GuestTarget, 0o755, rootUID)
 	}
 	own("/", 0o755, rootUID)
 	own("/etc", 0o755, rootUID)
@@ -256,7 +293,7 @@ func (b *Backend) guestConfig(spec sandbox.Spec, trees []*prepared) *birth.Confi
 		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: path, Env: env,
 		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true,
 	}
-	if b.root {
+	if b.root || b.cfg.Kernel != nil { // whose ids are its own
 		cfg.Switch = true
 		cfg.Identities = append(cfg.Identities, birth.Identity{Name: "root", UID: rootUID, GID: rootUID, Home: "/root", Shell: "/bin/bash", Caps: rootCaps})
 	} else {
@@ -264,6 +301,11 @@ func (b *Backend) guestConfig(spec sandbox.Spec, trees []*prepared) *birth.Confi
 	}
 	// Below the group's limit, which counts the guest too.
 	cfg.Processes = spec.Limits.Processes
+	if b.cfg.Kernel != nil {
+		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec.Hostname)
+		cfg.Memory = spec.Limits.MemoryBytes
+		return cfg
+	}
 	if ok, _ := b.cgroups.Has(cgroup.Memory); !ok {
 		cfg.Memory = spec.Limits.MemoryBytes
 	}
@@ -272,8 +314,17 @@ func (b *Backend) guestConfig(spec sandbox.Spec, trees []*prepared) *birth.Confi
 
 // groupLimits leaves room for the guest beside its commands: they are stopped by
 // the resource limit on their own uid first.
-func groupLimits(l api.Limits) cgroup.Limits {
+func (b *Backend) groupLimits(l api.Limits) cgroup.Limits {
 	g := cgroup.Limits{MemoryBytes: l.MemoryBytes, Processes: l.Processes, CPUs: l.CPUs}
+	if b.cfg.Kernel != nil {
+		if g.MemoryBytes > 0 {
+			g.MemoryBytes += kernelMemory
+		}
+		if g.Processes > 0 {
+			g.Processes = g.Processes*tasksPerProcess + kernelTasks
+		}
+		return g
+	}
 	if g.Processes > 0 {
 		g.Processes += birth.Reserve
 	}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/guest/birth"
 )
 
@@ -15,16 +16,20 @@ const backlog = 512
 // bind makes the listening socket in this network namespace. The address goes
 // through the descriptor of the run directory: this process cannot reach that
 // directory by name, and a name may be longer than an address holds.
-func bind(dir int) (int, error) {
+func bind(dir int, name string) (int, error) {
 	if dir < 0 {
 		return -1, nil // a probe
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	kind := unix.SOCK_STREAM
+	if name == keeper.SocketName {
+		kind = unix.SOCK_SEQPACKET
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, at("make the link's socket", err)
 	}
-	name := "/proc/self/fd/" + strconv.Itoa(dir) + "/" + SocketName
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+	path := "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return -1, at("bind the link's socket", err)
 	}
 	return fd, at("listen on the link's socket", unix.Listen(fd, backlog))

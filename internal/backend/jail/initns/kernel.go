@@ -33,6 +33,12 @@ func mountProc(s *Spec, root string) error {
 	if err := attach(m, proc); err != nil {
 		return at("mount /proc", err)
 	}
+	if s.Keeper != nil {
+		// The sandbox has a /proc of its own kernel's. This one is for the programs
+		// of that kernel, which mount one for themselves: they may only while a whole
+		// one is in sight.
+		return nil
+	}
 	for _, name := range hidden {
 		if unix.Access(proc+"/"+name, unix.F_OK) != nil {
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/guest/birth"
 )
 
@@ -23,7 +24,11 @@ func Become(guest func() int) int {
 	// filter are those that the guest starts with, since an execve keeps the
 	// calling thread's and ends the others.
 	runtime.LockOSThread()
-	stay, err := run(guest != nil)
+	stay, keep, err := run(guest != nil)
+	if keep != nil {
+		runtime.UnlockOSThread()
+		return keeper.Run(*keep)
+	}
 	if stay {
 		// What was pinned to this thread is the same on all of them now.
 		runtime.UnlockOSThread()
@@ -48,12 +53,13 @@ func Become(guest func() int) int {
 // standard ones.
 const controlFD = birth.ControlFD - 1
 
-// run does the stage's work. stay says that the process is to go on as the guest;
-// without it and without an error there is nothing more to do.
-func run(mayStay bool) (stay bool, err error) {
+// run does the stage's work. stay says that the process is to go on as the guest,
+// keep that it is to go on as a keeper; without them and without an error there is
+// nothing more to do.
+func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	spec, fds, err := receive()
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	fd := func(i int) int {
 		if i < 0 || i >= len(fds) {
@@ -64,54 +70,66 @@ func run(mayStay bool) (stay bool, err error) {
 	unix.Umask(0)
 	// The socket comes first: it needs this network namespace and the host's
 	// run directory, which is gone after the root has changed.
-	listen, err := bind(fd(spec.RunDir))
+	listen, err := bind(fd(spec.RunDir), SocketName)
 	if err != nil {
-		return false, err
+		return false, nil, err
+	}
+	requests := -1
+	if spec.Keeper != nil {
+		if requests, err = bind(fd(spec.RunDir), keeper.SocketName); err != nil {
+			return false, nil, err
+		}
 	}
 	disk, err := buildRoot(spec, fd)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := at("set the host name", unix.Sethostname([]byte(spec.Hostname))); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := loopback(); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := bounds(); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := nullStdio(); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if spec.Clocks {
 		if err := at("make clocks of its own", OwnClocks()); err != nil {
-			return false, err
+			return false, nil, err
 		}
 	}
 	guest := fd(spec.Guest)
-	if guest < 0 && !spec.Probe {
-		return false, at("become the guest", unix.EBADF)
+	if guest < 0 && !spec.Probe && spec.Keeper == nil {
+		return false, nil, at("become the guest", unix.EBADF)
 	}
 	if err := say([]byte(Built), disk); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if spec.Probe {
-		return false, nil
+		return false, nil, nil
+	}
+	if spec.Keeper != nil {
+		unix.CloseOnExec(controlFD)
+		unix.Umask(0o022)
+		return false, &keeper.Config{Plan: *spec.Keeper, FD: fd, Control: controlFD, Listen: listen, Requests: requests,
+			Confine: func() error { return confine(spec) }}, nil
 	}
 	if listen, guest, err = place(listen, guest); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	unix.Umask(0o022)
 	if mayStay && spec.Switch {
 		if ok, err := dropEverywhere(spec); ok || err != nil {
-			return ok, err
+			return ok, nil, err
 		}
 	}
 	if err := drop(spec); err != nil {
-		return false, err
+		return false, nil, err
 	}
-	return false, at("become the guest", execveat(guest, birth.Argv0))
+	return false, nil, at("become the guest", execveat(guest, birth.Argv0))
 }
 
 // receive reads the Spec and its descriptors. An end of the socket means that

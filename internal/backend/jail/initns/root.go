@@ -51,6 +51,12 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	if err != nil {
 		return -1, at("mount the root overlay", err)
 	}
+	if s.Keeper != nil {
+		// What is written over it is kept by the sandbox's own kernel.
+		if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return -1, at("mount the root overlay", err)
+		}
+	}
 	if err := attach(m, root); err != nil {
 		return -1, at("mount the root overlay", err)
 	}
@@ -62,15 +68,22 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	if err := mountWorkspace(s, fd, root); err != nil {
 		return -1, err
 	}
-	if err := mountDev(s, fd, root); err != nil {
+	into := root
+	if s.Keeper != nil {
+		into = stage
+		if err := keeperRoot(s, fd); err != nil {
+			return -1, err
+		}
+	}
+	if err := mountDev(s, fd, into); err != nil {
 		return -1, err
 	}
 	// A procfs can be mounted in a user namespace only while a whole one is in
 	// sight, hence before the old root goes.
-	if err := mountProc(s, root); err != nil {
+	if err := mountProc(s, into); err != nil {
 		return -1, err
 	}
-	if err := unix.Chdir(root); err != nil {
+	if err := unix.Chdir(into); err != nil {
 		return -1, at("change the root", err)
 	}
 	// Stacked on itself: the old root lands on top of the new one and is then
@@ -118,6 +131,11 @@ func pin(s *Spec) error {
 			if err := open(&w.Disk.Path); err != nil {
 				return err
 			}
+		}
+	}
+	if k := s.Keeper; k != nil && k.Tools < 0 {
+		if err := open(&k.ToolsPath); err != nil {
+			return err
 		}
 	}
 	for i := range s.Mounts {

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/keeper"
 )
 
 // Argv0 is the argument zero by which a multi-call binary knows that it is to be
@@ -61,6 +63,10 @@ type Spec struct {
 	Filter []byte `json:"filter"`
 	// Probe says to stop after the Built packet instead of becoming the guest.
 	Probe bool `json:"probe,omitempty"`
+	// Keeper, when there is one, says to become a keeper instead, for a guest with a
+	// kernel of its own. The root is then read-only but for what that kernel keeps
+	// itself, and Guest is not used.
+	Keeper *keeper.Plan `json:"keeper,omitempty"`
 }
 
 // Lower is a layer of the root: a detached mount, or a path when FD is -1.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/keeper"
 )
 
 // WorkspaceStep begins the names of the steps that mount a workspace.
@@ -41,6 +43,14 @@ func mountWorkspace(s *Spec, fd func(int) int, root string) error {
 			return at(WorkspaceStep+": attach a layer", err)
 		}
 	}
+	if s.Keeper != nil && w.Disk == nil {
+		// What is written over it is kept by the sandbox's own kernel.
+		m, err := ReadOnly(lowers, true)
+		if err == nil {
+			err = attach(m, root+path.Clean(w.Target))
+		}
+		return at(WorkspaceStep, err)
+	}
 	disk := base + "/own"
 	var err error
 	if w.Disk != nil {
@@ -59,6 +69,12 @@ func mountWorkspace(s *Spec, fd func(int) int, root string) error {
 		return at(WorkspaceStep, err)
 	}
 	target := root + path.Clean(w.Target)
+	if s.Keeper != nil {
+		target = stage + keeper.WorkspaceDir
+		if err := unix.Mkdir(target, 0o755); err != nil {
+			return at(WorkspaceStep, err)
+		}
+	}
 	if err := attach(m, target); err != nil {
 		return at(WorkspaceStep, err)
 	}

@@ -1,0 +1,88 @@
+package gvisor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/sandbox"
+)
+
+// Config says what a Backend works with.
+type Config struct {
+	// Jail is what sandboxes are born in; Name, Guest's place in the sandbox and
+	// Kernel are set here.
+	Jail jail.Config
+	// Tools is a directory with runsc as RunscName and the guest's executable as
+	// GuestName below keeper.GuestDir, which nobody but the daemon's user may change.
+	// Empty means that this build has none: Missing says why and how to get it.
+	Tools   string
+	Missing api.Ability
+	// Version names runsc, exactly: images of one version are restored by no other.
+	// GuestDigest names the guest's executable in the same way.
+	Version, GuestDigest string
+}
+
+// The names of the programs below Config.Tools.
+const (
+	RunscName = "hortus-runsc"
+	GuestName = "hortus-guest"
+)
+
+// Backend starts guests on kernels of their own.
+type Backend struct {
+	*jail.Backend
+	cfg Config
+}
+
+// New prepares a backend. It starts nothing and succeeds also on a host that cannot
+// run a sandbox, which Probe then says.
+func New(cfg Config) (*Backend, error) {
+	cfg.Jail.Name = "gvisor"
+	cfg.Jail.Kernel = &kernel{tools: cfg.Tools}
+	if cfg.Tools != "" {
+		for _, name := range []string{RunscName, filepath.Join("guest", GuestName)} {
+			if _, err := os.Stat(filepath.Join(cfg.Tools, name)); err != nil {
+				return nil, api.Errorf(api.KindInvalid, "gvisor backend: %w", err)
+			}
+		}
+	}
+	b, err := jail.New(cfg.Jail)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{Backend: b, cfg: cfg}, nil
+}
+
+// Probe is the jail's, where this build has a kernel at all.
+func (b *Backend) Probe(ctx context.Context) api.BackendReport {
+	if b.cfg.Tools == "" {
+		r := api.BackendReport{Backend: b.Name()}
+		for _, c := range api.Capabilities() {
+			a := b.cfg.Missing
+			a.Capability, a.OK = c, false
+			r.Abilities = append(r.Abilities, a)
+		}
+		return r
+	}
+	return b.Backend.Probe(ctx)
+}
+
+// Mark says which images can be restored here. See sandbox.Restorer.
+func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
+	if kind != api.SnapshotMemory {
+		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "the gvisor backend has snapshots with memory alone, none of kind %q", kind)
+	}
+	return b.mark(), nil
+}
+
+func (b *Backend) mark() api.ImageMark {
+	return api.ImageMark{Backend: b.Name(), Kernel: b.cfg.Version, Guest: b.cfg.GuestDigest, CPU: cpu()}
+}
+
+// Restore boots a guest from a saved state. See sandbox.Restorer.
+func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+	return b.Revive(ctx, spec, dir)
+}

@@ -1,0 +1,145 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"path"
+	"strconv"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/guest/birth"
+)
+
+// guestUID is the guest's id on its own kernel; nothing that it starts has it.
+const guestUID = 65533
+
+// guestCaps are what the guest holds there: it changes ids, signals every process,
+// prepares directories and the host name, and takes capabilities from what it starts.
+var guestCaps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
+	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN"}
+
+// kernel brings gVisor to life. See jail.Kernel.
+type kernel struct{ tools string }
+
+func (k *kernel) Tools() string { return k.tools }
+
+// Plan says how a keeper does that: runsc makes the processes, and the calls that its
+// own commands would make come from the keeper, which spares two starts of a program
+// of eighty megabytes.
+func (k *kernel) Plan(q jail.PlanRequest) (keeper.Plan, error) {
+	const bundle = keeper.StateDir + "/bundle"
+	config, err := json.Marshal(oci(q))
+	if err != nil {
+		return keeper.Plan{}, err
+	}
+	id := string(q.ID)
+	p := keeper.Plan{
+		ID: id, Kernel: "runsc-sandbox", Control: keeper.StateDir + "/runsc-" + id + ".sock",
+		Files:  []keeper.File{{Path: bundle + "/config.json", Data: string(config)}},
+		Create: append(append([]string{keeper.ToolsDir + "/" + RunscName}, flags(q.Limits)...), "create", "--bundle="+bundle, id),
+	}
+	arg, err := json.Marshal(loopback(q.Image != nil))
+	if err != nil {
+		return p, err
+	}
+	p.Start = append(p.Start, keeper.Call{Method: "containerManager.SetNetworkArgs", Arg: arg})
+	if q.Image == nil {
+		arg, err = json.Marshal(id)
+		p.Start = append(p.Start, keeper.Call{Method: "containerManager.StartRoot", Arg: arg})
+		return p, err
+	}
+	arg, err = json.Marshal(map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false})
+	p.Start = append(p.Start, keeper.Call{Method: "containerManager.Restore", Arg: arg, FDs: q.Image})
+	return p, err
+}
+
+// flags are those of every runsc command.
+func flags(l api.Limits) []string {
+	return []string{
+		"--root=" + keeper.StateDir,
+		"--platform=systrap",
+		"--network=none",
+		"--ignore-cgroups",       // the jail's are around it
+		"--host-settings=ignore", // the host is not its to change
+		"--file-access=exclusive",
+		"--overlay2=root:memory,size=" + strconv.FormatInt(l.DiskBytes, 10),
+		"--watchdog-action=log",
+		"--allow-flag-override=false",
+	}
+}
+
+// Files are what an image is made of.
+func (k *kernel) Files() []string { return []string{"checkpoint.img", "pages_meta.img", "pages.img"} }
+
+// Save is the call that writes them.
+func (k *kernel) Save(stop bool) keeper.Call {
+	arg, err := json.Marshal(map[string]any{
+		"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": !stop,
+	})
+	if err != nil {
+		panic(err) // of constants
+	}
+	return keeper.Call{Method: "containerManager.Checkpoint", Arg: arg}
+}
+
+// loopback describes the one interface that there is.
+func loopback(restore bool) any {
+	type address struct {
+		Address   string
+		PrefixLen int
+	}
+	type network struct {
+		IP   string
+		Mask []byte
+	}
+	type route struct {
+		Destination network
+	}
+	ones := make([]byte, 16)
+	for i := range ones {
+		ones[i] = 0xff
+	}
+	return map[string]any{
+		"LoopbackLinks": []any{map[string]any{
+			"Name":      "lo",
+			"Addresses": []address{{"127.0.0.1", 8}, {"::1", 128}},
+			"Routes":    []route{{network{"127.0.0.0", []byte{0xff, 0, 0, 0}}}, {network{"::1", ones}}},
+		}},
+		"IsRestore": restore,
+	}
+}
+
+// oci is the sandbox in the words of the Open Container Initiative's runtime
+// specification, as far as runsc needs it.
+func oci(q jail.PlanRequest) any {
+	type m = map[string]any
+	mounts := []m{
+		{"destination": "/proc", "type": "proc", "source": "proc", "options": []string{"nosuid", "nodev", "noexec"}},
+		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "mode=0755"}},
+		{"destination": "/dev/pts", "type": "devpts", "source": "devpts"},
+		{"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+			"options": []string{"nosuid", "nodev", "noexec", "mode=1777", "size=" + strconv.FormatInt(q.Limits.DiskBytes, 10)}},
+	}
+	if q.Durable {
+		mounts = append(mounts, m{"destination": "/workspace", "type": "bind", "source": keeper.WorkspaceDir, "options": []string{"rbind", "rw", "nosuid", "nodev"}})
+	}
+	namespaces := []m{}
+	for _, n := range []string{"pid", "mount", "network", "ipc", "uts"} {
+		namespaces = append(namespaces, m{"type": n})
+	}
+	return m{
+		"ociVersion": "1.1.0",
+		"hostname":   q.Hostname,
+		"root":       m{"path": keeper.RootDir, "readonly": false},
+		"process": m{
+			"args": []string{path.Join(keeper.GuestTarget, GuestName), birth.ArgStdio},
+			"cwd":  "/", "env": []string{"GOMAXPROCS=2"}, "noNewPrivileges": true,
+			"user":         m{"uid": guestUID, "gid": guestUID},
+			"capabilities": m{"bounding": guestCaps, "effective": guestCaps, "permitted": guestCaps, "inheritable": guestCaps, "ambient": guestCaps},
+			"rlimits":      []m{{"type": "RLIMIT_NOFILE", "soft": 16 << 10, "hard": 1 << 20}, {"type": "RLIMIT_CORE", "soft": 0, "hard": 0}},
+		},
+		"mounts": mounts,
+		"linux":  m{"namespaces": namespaces},
+	}
+}

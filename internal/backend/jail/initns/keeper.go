@@ -1,0 +1,36 @@
+package initns
+
+import (
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/keeper"
+)
+
+// keeperRoot prepares what a keeper sees beside the sandbox's root: the programs of
+// the kernel that it starts, and room for what they keep.
+func keeperRoot(s *Spec, fd func(int) int) error {
+	for _, d := range []string{keeper.ToolsDir, keeper.StateDir, "/proc", "/dev"} {
+		if err := unix.Mkdir(stage+d, 0o755); err != nil {
+			return at("make "+d, err)
+		}
+	}
+	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	m := fd(s.Keeper.Tools)
+	var err error
+	if m >= 0 {
+		err = unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attr})
+	} else {
+		m, err = again(s.Keeper.ToolsPath, attr)
+	}
+	if err == nil {
+		err = attach(m, stage+keeper.ToolsDir)
+	}
+	if err != nil {
+		return at("mount the kernel's programs", err)
+	}
+	m, err = again(stage+keeper.ToolsDir+"/"+keeper.GuestDir, unix.MOUNT_ATTR_RDONLY)
+	if err == nil {
+		err = attach(m, stage+keeper.RootDir+keeper.GuestTarget)
+	}
+	return at("mount the guest's program", err)
+}

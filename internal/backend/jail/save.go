@@ -1,0 +1,173 @@
+package jail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/sandbox"
+)
+
+// saver is a machine whose guest has a kernel of its own, which can be saved.
+type saver struct{ *machine }
+
+// waitingSaver is one that waits for its claim.
+type waitingSaver struct {
+	*waiting
+}
+
+// Save is the machine's.
+func (w *waitingSaver) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
+	return (&saver{w.machine}).Save(ctx, dir, o)
+}
+
+// Save writes the kernel's state. See sandbox.Saver. The Mark is the backend's to
+// fill in.
+func (m *saver) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
+	var saved sandbox.Saved
+	if o.Files {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: its files cannot be saved without its memory", m.id).
+			WithHint("Leave --files-only out.")
+	}
+	if m.ws != nil && m.ws.upper != nil {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a snapshot of its memory does not hold", m.id)
+	}
+	m.mu.Lock()
+	paused := m.paused
+	m.mu.Unlock()
+	if paused {
+		// What is frozen can neither let go of its streams nor write.
+		if err := m.Resume(ctx); err != nil {
+			return saved, err
+		}
+		defer m.Pause(context.WithoutCancel(ctx))
+	}
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for _, name := range m.b.cfg.Kernel.Files() {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return saved, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
+		}
+		files = append(files, f)
+	}
+	a, err := m.ask(ctx, keeper.Request{Save: ptr(m.b.cfg.Kernel.Save(o.Stop)), Stop: o.Stop}, files)
+	if err != nil {
+		return saved, err
+	}
+	if !a.OK {
+		kind := api.KindInternal
+		if full(dir) {
+			kind = api.KindExhausted
+		}
+		return saved, api.Errorf(kind, "sandbox %s could not be saved: %s", m.id, clip(a.Error, 300))
+	}
+	if o.Stop {
+		if _, err := m.Kill(ctx); err != nil {
+			return saved, err
+		}
+	}
+	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(a.PausedUS)*time.Microsecond
+	return saved, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// full says whether a directory's disk has no room left.
+func full(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Bavail < 16
+}
+
+// ask sends the keeper a request and waits for its answer. The keeper's is a
+// hostile word: it sits beside the kernel that untrusted code runs on.
+func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (keeper.Answer, error) {
+	var a keeper.Answer
+	b, err := json.Marshal(q)
+	if err != nil {
+		return a, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
+	}
+	dir, err := os.Open(m.dir)
+	if err != nil {
+		return a, errGone()
+	}
+	defer dir.Close()
+	// By descriptor, because a name may be longer than an address holds.
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), keeper.SocketName)})
+	if err != nil {
+		return a, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
+	}
+	defer c.Close()
+	if pid, err := peer(c); err != nil || pid != m.proc.Pid {
+		return a, api.Errorf(api.KindUnavailable, "process %d answers for sandbox %s, not its keeper %d", pid, m.id, m.proc.Pid)
+	}
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	if _, _, err := c.WriteMsgUnix(b, unix.UnixRights(fds...), nil); err != nil {
+		return a, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
+	}
+	buf := make([]byte, 4096)
+	n, err := c.Read(buf)
+	if cerr := ctx.Err(); err != nil && cerr != nil {
+		return a, api.Errorf(api.KindOf(cerr), "sandbox %s was not saved in time: %w", m.id, cerr)
+	}
+	if err == nil && n == 0 {
+		err = errors.New("it ended")
+	}
+	if err == nil {
+		err = json.Unmarshal(buf[:n], &a)
+	}
+	if err != nil {
+		cause := m.Cause()
+		if cause == "" {
+			cause = err.Error()
+		}
+		return a, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, cause)
+	}
+	if a.PausedUS < 0 {
+		a.PausedUS = 0
+	}
+	return a, nil
+}
+
+// Revive boots a guest from what Save wrote. See sandbox.Restorer.
+func (b *Backend) Revive(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+	if b.cfg.Kernel == nil {
+		return nil, api.Errorf(api.KindUnsupported, "the %s backend saves no memory (capability %s)", b.Name(), api.CapCheckpoint)
+	}
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for _, name := range b.cfg.Kernel.Files() {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, api.Errorf(api.KindConflict, "the image lacks %s: %w", name, err)
+		}
+		files = append(files, f)
+	}
+	w, err := b.boot(ctx, spec, true, files)
+	if err != nil {
+		return nil, err
+	}
+	return &waitingSaver{w}, nil
+}
