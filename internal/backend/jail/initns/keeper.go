@@ -9,7 +9,7 @@ import (
 // keeperRoot prepares what a keeper sees beside the sandbox's root: the programs of
 // the kernel that it starts, and room for what they keep.
 func keeperRoot(s *Spec, fd func(int) int) error {
-	for _, d := range []string{keeper.ToolsDir, keeper.StateDir, "/proc", "/dev"} {
+	for _, d := range []string{keeper.ToolsDir, keeper.StateDir, "/proc", "/dev", "/tmp"} {
 		if err := unix.Mkdir(stage+d, 0o755); err != nil {
 			return at("make "+d, err)
 		}

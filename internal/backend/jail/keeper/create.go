@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 )
 
 // maxComplaint bounds what is kept of a command's error output, in bytes.
@@ -35,7 +36,6 @@ func (k *keeper) create() error {
 	pid := proc.Pid
 	proc.Release()
 	go k.reaper.run()
-	complaint, _ := io.ReadAll(io.LimitReader(r, maxComplaint))
 	ws, err := k.reaper.wait(pid)
 	if err != nil {
 		return err
@@ -43,6 +43,9 @@ func (k *keeper) create() error {
 	if ws.Exited() && ws.ExitStatus() == 0 {
 		return nil
 	}
+	// What it started has the other end too, so that there is no end to wait for.
+	r.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	complaint, _ := io.ReadAll(io.LimitReader(r, maxComplaint))
 	how := fmt.Sprintf("%s ended with %d", argv[0], ws.ExitStatus())
 	if ws.Signaled() {
 		how = fmt.Sprintf("%s was ended by signal %d", argv[0], ws.Signal())
