@@ -13,8 +13,8 @@ import (
 // fileService does work on files with the rights of an identity.
 type fileService struct {
 	swtch  bool
-	noFSID bool   // this kernel has no file-system ids of their own, as gVisor
-	uid    int // the guest's own
+	noFSID bool // this kernel has no file-system ids of their own, as gVisor
+	uid    int  // the guest's own
 	gid    int
 	groups []uint32
 }

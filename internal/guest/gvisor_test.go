@@ -74,12 +74,14 @@ func (v *gvisor) bundle(t testing.TB) string {
 			os.Symlink(to, filepath.Join(root, link))
 		}
 	}
-	data, err := os.ReadFile(v.guest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(root+"/.hortus/guest", data, 0o755); err != nil {
-		t.Fatal(err)
+	for from, to := range map[string]string{v.guest: "guest", "/proc/self/exe": "test"} {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(root+"/.hortus/"+to, data, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	caps := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETGID", "CAP_SETUID",
 		"CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETPCAP", "CAP_SYS_ADMIN"}
@@ -222,4 +224,3 @@ func (g *kernelGuest) checkpoint(t testing.TB) string {
 	}
 	return dir
 }
-

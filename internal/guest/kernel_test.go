@@ -82,13 +82,13 @@ func TestKernelBirth(t *testing.T) {
 	for script, want := range map[string]string{
 		"id -u; pwd; hostname; echo $WHO": "1000\n/workspace\nfirst\none\n",
 		"cat /etc/hostname; grep -c first /etc/hosts; stat -c %U:%a /etc/hosts /home /workspace /tmp": "first\n1\nroot:644\nroot:755\nuser:755\nroot:1777\n",
-		"echo a > /dev/stdout; echo b > /dev/stderr": "a\nb\n",
+		"echo a > /dev/stdout; echo b > /dev/stderr":                                                  "a\nb\n",
 		"ls /proc/self/fd": "0\n1\n2\n3\n",
 		"grep Cap /proc/self/status | grep -vc 0000000000000000": "0\n",
-		"kill -9 1 2>/dev/null || echo refused": "refused\n",
-		"cat /proc/1/environ 2>/dev/null || echo refused": "refused\n",
-		"ls /proc/1/fd 2>/dev/null || echo refused": "refused\n",
-		"ls /sys/fs/cgroup": "",
+		"kill -9 1 2>/dev/null || echo refused":                  "refused\n",
+		"cat /proc/1/environ 2>/dev/null || echo refused":        "refused\n",
+		"ls /proc/1/fd 2>/dev/null || echo refused":              "refused\n",
+		"ls /sys/fs/cgroup":                                      "",
 	} {
 		if out := g.as(t, "user", script); out != want {
 			t.Errorf("%s: %q, not %q", script, out, want)

@@ -113,7 +113,7 @@ type spawner struct {
 	// pidFDs says that this kernel has descriptors of processes, by which the pump
 	// sees a command's end without being told by the reaper.
 	pidFDs bool
-	group  *group // where commands are born
+	group  *group                 // where commands are born
 	kept   map[string]chan func() // by identity; what is sent runs on its thread
 }
 
@@ -175,8 +175,11 @@ func giveUp(swtch, own bool, keep []uintptr) error {
 	if err := emptyBounding(); err != nil {
 		return err
 	}
+	if own {
+		return nil
+	}
 	const noRoot, locked = 1 << 0, 1 << 1 // SECBIT_NOROOT and its lock
-	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|locked, 0, 0, 0); err != nil && !own {
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|locked, 0, 0, 0); err != nil {
 		return fmt.Errorf("secure bits: %w", err)
 	}
 	return nil

@@ -1,0 +1,64 @@
+//go:build linux
+
+package guest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"hortus.dev/api/envd"
+)
+
+// forkerName has the test's binary fork and execute /bin/true, a number of times.
+const forkerName = "forker"
+
+// forkerMain prints the median of the times, in nanoseconds.
+func forkerMain() int {
+	n, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return 2
+	}
+	times := make([]time.Duration, 0, n)
+	for range n {
+		t := time.Now()
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			return 1
+		}
+		times = append(times, time.Since(t))
+	}
+	fmt.Println(int64(p50(times) * float64(time.Millisecond)))
+	return 0
+}
+
+// BenchmarkKernelExec times /bin/true on a kernel of its own, start to end: from
+// outside, over a stream that is there, and as a fork and exec of a program inside.
+func BenchmarkKernelExec(b *testing.B) {
+	g := newGVisor(b).start(b, "run")
+	g.birth(b, nil)
+	off := false
+	req := &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "/bin/true"}, Stdin: &off}
+	var times []time.Duration
+	var ns float64
+	for b.Loop() {
+		for range 100 {
+			t := time.Now()
+			if r := g.run(b, req, envd.StartOptions{}); r.err != nil || r.end == nil || r.end.ExitCode != 0 {
+				b.Fatalf("%+v %v", r.end, r.err)
+			}
+			times = append(times, time.Since(t))
+		}
+		r := g.mustRun(b, "ln -sf /.hortus/test "+forkerName+"; ./"+forkerName+" 100")
+		if _, err := fmt.Sscan(r.stdout.String(), &ns); err != nil {
+			b.Fatalf("%v: %q %q", err, r.stdout.String(), r.stderr.String())
+		}
+	}
+	guest, loop := p50(times), ns/float64(time.Millisecond)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(guest, "guest-ms")
+	b.ReportMetric(loop, "loop-ms")
+	b.ReportMetric(guest/loop, "x-loop")
+}
