@@ -74,7 +74,7 @@ func (v *gvisor) bundle(t testing.TB) string {
 			os.Symlink(to, filepath.Join(root, link))
 		}
 	}
-	for from, to := range map[string]string{v.guest: "guest", "/proc/self/exe": "test"} {
+	for from, to := range map[string]string{v.guest: "guest", "/proc/self/exe": insideName} {
 		data, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

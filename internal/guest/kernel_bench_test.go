@@ -4,35 +4,11 @@ package guest
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"strconv"
 	"testing"
 	"time"
 
 	"hortus.dev/api/envd"
 )
-
-// forkerName has the test's binary fork and execute /bin/true, a number of times.
-const forkerName = "forker"
-
-// forkerMain prints the median of the times, in nanoseconds.
-func forkerMain() int {
-	n, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		return 2
-	}
-	times := make([]time.Duration, 0, n)
-	for range n {
-		t := time.Now()
-		if err := exec.Command("/bin/true").Run(); err != nil {
-			return 1
-		}
-		times = append(times, time.Since(t))
-	}
-	fmt.Println(int64(p50(times) * float64(time.Millisecond)))
-	return 0
-}
 
 // BenchmarkKernelExec times /bin/true on a kernel of its own, start to end: from
 // outside, over a stream that is there, and as a fork and exec of a program inside.
@@ -51,7 +27,7 @@ func BenchmarkKernelExec(b *testing.B) {
 			}
 			times = append(times, time.Since(t))
 		}
-		r := g.mustRun(b, "ln -sf /.hortus/test "+forkerName+"; ./"+forkerName+" 100")
+		r := g.mustRun(b, "/.hortus/inside fork 100")
 		if _, err := fmt.Sscan(r.stdout.String(), &ns); err != nil {
 			b.Fatalf("%v: %q %q", err, r.stdout.String(), r.stderr.String())
 		}

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,4 +210,36 @@ func TestKernelSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.checkpoint(t)
+}
+
+// The largest command ends when memory runs out; the others, and the guest, go on.
+func TestKernelMemory(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, func(c *birth.Config) { c.Memory = 256 << 20 })
+	g.begin(t, "count", counting, envd.StartOptions{})
+	r := g.run(t, shell("exec /.hortus/inside take 1000000000"), envd.StartOptions{})
+	if r.end == nil || r.end.Cause != api.CauseMemory {
+		t.Fatalf("%+v %v", r.end, r.err)
+	}
+	until(t, "the memory is given back", func() bool {
+		var total, free int64
+		out := g.mustRun(t, "cat /proc/meminfo").stdout.String()
+		if _, err := fmt.Sscanf(out, "MemTotal: %d kB\nMemFree: %d kB\n", &total, &free); err != nil {
+			t.Fatalf("%v: %q", err, out)
+		}
+		return total-free < 100<<10
+	})
+	// Pages that several processes share count once.
+	g.mustRun(t, "head -c 120000000 /dev/zero > /tmp/file")
+	for i := range 4 {
+		g.begin(t, "map"+strconv.Itoa(i), "exec /.hortus/inside map /tmp/file", envd.StartOptions{})
+	}
+	m, err := g.client.Metrics(t.Context())
+	if err != nil || m.RSS < g.cfg.Memory {
+		t.Errorf("the processes do not look as if they had more than the bound: %+v %v", m, err)
+	}
+	g.follow(t, "count", 0, lines(0, 40)...)
+	if l, err := g.client.List(t.Context()); err != nil || len(l) != 5 {
+		t.Errorf("%d commands are alive, %v", len(l), err)
+	}
 }

@@ -54,7 +54,7 @@ type pump struct {
 
 	hold    time.Duration // of what is pending; the start may wait longer
 	pending time.Time     // when the oldest frame that was not sent was made; zero: none
-	quiet   time.Time // when the client last got something
+	quiet   time.Time     // when the client last got something
 	settled bool
 	written int64 // bytes of output
 }
