@@ -110,7 +110,7 @@ func setLimits(cfg *birth.Config) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &core); err != nil {
 		return fmt.Errorf("RLIMIT_CORE: %w", err)
 	}
-	if cfg.Processes > 0 {
+	if cfg.Processes > 0 && !cfg.OwnKernel { // there the group bounds them
 		n := uint64(cfg.Processes)
 		if cfg.Switch {
 			// It holds for the guest as well, on a count of its own.
@@ -133,7 +133,7 @@ func setLimits(cfg *birth.Config) error {
 // limitChild takes the guest's reserve from a command that shares its uid. The
 // inherited limit already bounds it; this keeps the guest able to work.
 func limitChild(cfg *birth.Config, pid int) {
-	if cfg.Switch || cfg.Processes <= 0 {
+	if cfg.Switch || cfg.OwnKernel || cfg.Processes <= 0 {
 		return
 	}
 	n := uint64(cfg.Processes)

@@ -23,7 +23,7 @@ func (s *Server) claim(c *birth.Claim) {
 // awaitClaim holds a request back until the guest knows whom it is for. It is
 // false when the guest ends before. Guests that are not started ahead hold
 // nothing back: they know already.
-func (s *Server) awaitClaim(done <-chan struct{}, req *http.Request) bool {
+func (s *Server) awaitClaim(done <-chan struct{}, c *conn, req *http.Request) bool {
 	if !s.cfg.Waits || req.Header.Get(envd.HeaderWarmUp) != "" {
 		return true
 	}
@@ -31,6 +31,8 @@ func (s *Server) awaitClaim(done <-chan struct{}, req *http.Request) bool {
 	case <-s.claimed:
 		return true
 	case <-done:
+		return false
+	case <-c.ended:
 		return false
 	}
 }

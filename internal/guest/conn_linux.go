@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,24 @@ type conn struct {
 	close  bool  // after the current request
 	hortus bool  // the current request asked for the extension
 	out    outStream
+
+	ended  chan struct{} // closed when the guest ended the connection
+	ending sync.Once
+}
+
+// cut ends the connection for whoever serves it, wherever that waits: reads and
+// writes fail, poll reports a hang-up. The descriptor is closed by its owner.
+func (c *conn) cut() {
+	c.ending.Do(func() {
+		close(c.ended)
+		if nc, ok := c.Conn.(interface {
+			CloseRead() error
+			CloseWrite() error
+		}); ok {
+			nc.CloseRead()
+			nc.CloseWrite()
+		}
+	})
 }
 
 var errHeadTooLong = errors.New("the request's headers are longer than 64 KiB")
@@ -49,13 +68,23 @@ func newConn(nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: nc, left: -1}
+	c := &conn{Conn: nc, left: -1, ended: make(chan struct{})}
 	_, c.unixNC = nc.(*net.UnixConn)
 	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
 		return nil, err
 	}
 	c.br = bufio.NewReaderSize((*headReader)(c), 4<<10)
 	return c, nil
+}
+
+// cutOff says whether the guest ended the connection.
+func (c *conn) cutOff() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // headReader bounds what is read while a head is parsed.

@@ -13,13 +13,16 @@ import (
 // fileService does work on files with the rights of an identity.
 type fileService struct {
 	swtch  bool
-	uid    int // the guest's own
+	noFSID bool // this kernel has no file-system ids of their own, as gVisor
+	uid    int  // the guest's own
 	gid    int
 	groups []uint32
 }
 
 func newFileService(swtch bool) (*fileService, error) {
 	f := &fileService{swtch: swtch, uid: os.Geteuid(), gid: os.Getegid()}
+	_, _, errno := unix.RawSyscall(unix.SYS_SETFSUID, uintptr(f.uid), 0, 0)
+	f.noFSID = errno == unix.ENOSYS
 	groups, err := unix.Getgroups()
 	if err != nil {
 		return nil, err
@@ -67,10 +70,7 @@ func (f *fileService) become(id *identity) (own capSet, err error) {
 	if err := setGroups(id.Groups); err != nil {
 		return own, err
 	}
-	if err := setFSID(unix.SYS_SETFSGID, id.GID); err != nil {
-		return own, err
-	}
-	if err := setFSID(unix.SYS_SETFSUID, id.UID); err != nil {
+	if err := f.setIDs(id.UID, id.GID); err != nil {
 		return own, err
 	}
 	var keep uint64
@@ -86,10 +86,7 @@ func (f *fileService) restore(own capSet) error {
 	if err := setCaps(own); err != nil {
 		return err
 	}
-	if err := setFSID(unix.SYS_SETFSUID, uint32(f.uid)); err != nil {
-		return err
-	}
-	if err := setFSID(unix.SYS_SETFSGID, uint32(f.gid)); err != nil {
+	if err := f.setIDs(uint32(f.uid), uint32(f.gid)); err != nil {
 		return err
 	}
 	// The kernel changes the effective set by itself when the id crosses 0.
@@ -97,6 +94,35 @@ func (f *fileService) restore(own capSet) error {
 		return err
 	}
 	return setGroups(f.groups)
+}
+
+// setIDs sets the ids that decide over files: those for just that, or, where the
+// kernel has none, the effective ones. The latter give no command a hold on the
+// guest, whose real and saved ids stay: these are what the right to signal and to
+// trace goes by.
+func (f *fileService) setIDs(uid, gid uint32) error {
+	if !f.noFSID {
+		if err := setFSID(unix.SYS_SETFSGID, gid); err != nil {
+			return err
+		}
+		return setFSID(unix.SYS_SETFSUID, uid)
+	}
+	const same = ^uintptr(0)
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, same, uintptr(gid), same); errno != 0 {
+		return errno
+	}
+	// A thread that stops being uid 0 in any way loses its permitted capabilities,
+	// unless it says that it keeps them.
+	if uid == 0 || uid == uint32(f.uid) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); errno != 0 {
+			return errno
+		}
+		defer unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 0, 0)
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(uid), same); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // setFSID sets a file-system id. The call reports no failure, so a second one

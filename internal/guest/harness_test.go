@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == confinedName {
 		os.Exit(confinedMain())
 	}
+	if filepath.Base(os.Args[0]) == insideName {
+		os.Exit(insideMain())
+	}
 	if os.Args[0] == stageName {
 		os.Exit(runStage())
 	}

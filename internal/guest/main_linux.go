@@ -18,13 +18,20 @@ import (
 // configuration from whoever started it, serves, and gives the exit code. It
 // returns only when it cannot start or its host vanishes before "go".
 func Main() int {
-	ctrl, err := birth.NewControl(os.NewFile(birth.ControlFD, "control"))
+	stdio := len(os.Args) > 1 && os.Args[1] == birth.ArgStdio
+	var ctrl *birth.Control
+	var err error
+	if stdio {
+		ctrl, err = stdioControl()
+	} else {
+		ctrl, err = birth.NewControl(os.NewFile(birth.ControlFD, "control"))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
 		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus, not by hand")
 		return 2
 	}
-	if err := live(ctrl); err != nil {
+	if err := live(ctrl, stdio); err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
 		return 1
 	}
@@ -40,7 +47,7 @@ type stageError struct {
 func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
-func live(ctrl *birth.Control) error {
+func live(ctrl *birth.Control, stdio bool) error {
 	defer ctrl.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -48,18 +55,22 @@ func live(ctrl *birth.Control) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	l, s, err := prepareLife(cfg)
+	var l net.Listener
+	if !stdio {
+		l, err = inheritListener()
+	}
+	var s *Server
+	if err == nil {
+		s, err = prepareLife(cfg)
+	}
 	if err != nil {
-		r := birth.Report{Error: err.Error()}
-		var stage *stageError
-		if errors.As(err, &stage) {
-			r.Stage, r.Error = stage.stage, stage.err.Error()
+		return errors.Join(err, ctrl.Answer(ctx, report(err)))
+	}
+	if stdio {
+		if err := ctrl.Answer(ctx, birth.Report{Ready: true}); err != nil {
+			return err
 		}
-		var errno unix.Errno
-		if errors.As(err, &errno) {
-			r.Errno = int(errno)
-		}
-		return errors.Join(err, ctrl.Answer(ctx, r))
+		return s.Attend(ctx, ctrl)
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Run(ctx, l) }()
@@ -77,26 +88,44 @@ func live(ctrl *birth.Control) error {
 	return <-served
 }
 
-// prepareLife does what must be done to the process before it serves.
-func prepareLife(cfg birth.Config) (net.Listener, *Server, error) {
+// report says why something failed.
+func report(err error) birth.Report {
+	r := birth.Report{Error: err.Error()}
+	var stage *stageError
+	if errors.As(err, &stage) {
+		r.Stage, r.Error = stage.stage, stage.err.Error()
+	}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		r.Errno = int(errno)
+	}
+	return r
+}
+
+func inheritListener() (net.Listener, error) {
 	f := os.NewFile(birth.ListenFD, "listener")
 	l, err := net.FileListener(f)
 	f.Close()
 	if err != nil {
-		return nil, nil, &stageError{"listener", err}
+		return nil, &stageError{"listener", err}
 	}
 	if ul, ok := l.(*net.UnixListener); ok {
 		ul.SetUnlinkOnClose(false) // the path, if any, is the host's
 	}
+	return l, nil
+}
+
+// prepareLife does what must be done to the process before it serves.
+func prepareLife(cfg birth.Config) (*Server, error) {
 	// A guest is mostly idle and its memory counts once per sandbox.
 	debug.SetGCPercent(50)
 	signals, err := surviveSignals(cfg.PID1)
 	if err != nil {
-		return nil, nil, &stageError{"signals", err}
+		return nil, &stageError{"signals", err}
 	}
 	if !cfg.Switch {
 		if err := ignoreLibrarySignals(); err != nil {
-			return nil, nil, &stageError{"signals", err}
+			return nil, &stageError{"signals", err}
 		}
 	}
 	go func() {
@@ -104,28 +133,33 @@ func prepareLife(cfg birth.Config) (net.Listener, *Server, error) {
 		}
 	}()
 	unix.Umask(0o022)
+	if cfg.OwnKernel {
+		if err := prepareOwn(&cfg); err != nil {
+			return nil, &stageError{"prepare", err}
+		}
+	}
 	if cfg.PID1 {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return nil, nil, &stageError{"dumpable", err}
+			return nil, &stageError{"dumpable", err}
 		}
 	} else {
 		// The guest of trusted code stays readable to its own user: the host
 		// finds it by the mark in its environment, above all after a crash.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return nil, nil, &stageError{"subreaper", err}
+			return nil, &stageError{"subreaper", err}
 		}
 	}
 	s, err := New(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := clearAmbient(); err != nil {
-		return nil, nil, &stageError{"capabilities", err}
+		return nil, &stageError{"capabilities", err}
 	}
 	if err := setLimits(&cfg); err != nil {
-		return nil, nil, &stageError{"limits", err}
+		return nil, &stageError{"limits", err}
 	}
-	return l, s, nil
+	return s, nil
 }
 
 // New makes a guest that is not serving yet.
@@ -147,18 +181,28 @@ func New(cfg birth.Config) (*Server, error) {
 	}
 	sp, err := newSpawner(&cfg, ids)
 	if err != nil {
-		return nil, &stageError{"capabilities", err}
+		if stage := (*stageError)(nil); !errors.As(err, &stage) {
+			err = &stageError{"capabilities", err}
+		}
+		return nil, err
 	}
-	return &Server{
+	s := &Server{
 		cfg: cfg, ids: ids, deflt: first, reaper: newReaper(), spawner: sp, files: files,
 		watchers: watchers{byID: make(map[string]*watcher)}, devNull: null, conns: make(map[*conn]struct{}),
 		claimed: make(chan struct{}),
-	}, nil
+	}
+	s.left.L = &s.mu
+	return s, nil
 }
 
 // Run serves until ctx ends or the listener fails. The reaper, which waits in
 // the kernel, and commands that are alive end with the process.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	return s.work(ctx, func(ctx context.Context) error { return s.Serve(ctx, l) })
+}
+
+// work is what a guest does beside serving, for as long as serve takes.
+func (s *Server) work(ctx context.Context, serve func(context.Context) error) error {
 	go s.reaper.run()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -168,5 +212,5 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		wg.Go(func() { s.watchMemory(ctx) })
 	}
 	defer s.watchers.closeAll()
-	return s.Serve(ctx, l)
+	return serve(ctx)
 }

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"bufio"
-	"context"
 	"net/http"
 	"os"
 	"runtime"
@@ -13,15 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/api"
 	"hortus.dev/api/envd"
 )
 
 // tick is the kernel's unit of processor time as user space sees it, always.
 const tick = 10 * time.Millisecond
-
-// memoryPeriod is how often the guest compares memory with its limit.
-const memoryPeriod = 75 * time.Millisecond
 
 func (s *Server) health(c *conn, req *http.Request) error {
 	if ok, err := c.requireMethod(req, http.MethodGet); !ok {
@@ -108,65 +103,4 @@ func meminfo() (total, cached int64) {
 		}
 	}
 	return total, cached
-}
-
-// watchMemory enforces the limit on memory as well as a guest can: it looks
-// again and again, and ends the largest group when all together are over it.
-func (s *Server) watchMemory(ctx context.Context) {
-	t := time.NewTicker(memoryPeriod)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		if s.reaper.live() > 0 || s.cfg.PID1 {
-			s.checkMemory()
-		}
-	}
-}
-
-func (s *Server) checkMemory() {
-	page := int64(os.Getpagesize())
-	self := os.Getpid()
-	type group struct{ rss, session int64 }
-	groups := make(map[int]*group)
-	var total int64
-	ours := make(map[int]bool)
-	for _, p := range s.table.snapshot() {
-		ours[p.pid] = true
-	}
-	eachProcess(func(pid int, st procStat) {
-		// Outside a pid namespace of its own the guest sees what is not its.
-		if pid == self || (!s.cfg.PID1 && !ours[st.pgrp] && !ours[st.session]) {
-			return
-		}
-		g := groups[st.pgrp]
-		if g == nil {
-			g = &group{session: int64(st.session)}
-			groups[st.pgrp] = g
-		}
-		g.rss += st.rssPages * page
-		total += st.rssPages * page
-	})
-	if total <= s.cfg.Memory {
-		return
-	}
-	var worst int
-	for pgrp, g := range groups {
-		if worst == 0 || g.rss > groups[worst].rss {
-			worst = pgrp
-		}
-	}
-	if worst <= 1 || worst == self {
-		return
-	}
-	for _, p := range s.table.snapshot() {
-		if p.pid == worst || p.pid == int(groups[worst].session) {
-			s.kill(p, api.CauseMemory)
-			return
-		}
-	}
-	unix.Kill(-worst, unix.SIGKILL)
 }

@@ -3,7 +3,6 @@ package guest
 import (
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +24,6 @@ type process struct {
 	exitFD int
 	told   bool
 	fds    [2]int
-	timer  *time.Timer // its lifetime; nil for none
 
 	mu     sync.Mutex
 	space  sync.Cond // a reader moved on, or left
@@ -37,6 +35,7 @@ type process struct {
 	gone   bool   // the reaper has the status
 	cause  string // why the guest killed it
 	end    *envd.EndEvent
+	life   lifetime
 }
 
 // subscriber is a Connect stream. It reads the ring at its own pace.
@@ -49,6 +48,9 @@ type subscriber struct {
 func (p *process) exited(ws unix.WaitStatus) {
 	p.mu.Lock()
 	p.status, p.gone = ws, true
+	if p.life.timer != nil {
+		p.life.timer.Stop()
+	}
 	in := p.input
 	p.input = nil
 	// The descriptor is closed under the same lock, later, so that its number
@@ -60,9 +62,6 @@ func (p *process) exited(ws unix.WaitStatus) {
 	p.mu.Unlock()
 	if in != nil {
 		in.Close() // ends writers that wait for a reader that is no more
-	}
-	if p.timer != nil {
-		p.timer.Stop()
 	}
 }
 

@@ -18,6 +18,10 @@ const (
 	hold = 2 * time.Millisecond
 	// settle is when a command counts as one that lives on.
 	settle = 5 * time.Millisecond
+	// slowHold and slowSettle are the same on a kernel of the guest's own, where to
+	// start a program takes several times as long, and each look costs more.
+	slowHold   = 5 * time.Millisecond
+	slowSettle = 20 * time.Millisecond
 	// maxTail bounds what is read from each pipe after the command's end, when
 	// something else still writes to it.
 	maxTail = 1 << 20
@@ -48,8 +52,9 @@ type pump struct {
 	out       *outStream
 	keepalive time.Duration
 
-	pending time.Time // when the oldest frame that was not sent was made; zero: none
-	quiet   time.Time // when the client last got something
+	hold    time.Duration // of what is pending; the start may wait longer
+	pending time.Time     // when the oldest frame that was not sent was made; zero: none
+	quiet   time.Time     // when the client last got something
 	settled bool
 	written int64 // bytes of output
 }
@@ -59,6 +64,10 @@ type pump struct {
 // connection is of no more use.
 func (pm *pump) run() error {
 	pm.quiet = pm.pending
+	pm.hold = hold
+	if pm.s.cfg.OwnKernel {
+		pm.hold = slowHold
+	}
 	for {
 		exited, gone := pm.step()
 		switch {
@@ -119,7 +128,9 @@ func (pm *pump) patience() int {
 	var until time.Time
 	switch {
 	case !pm.pending.IsZero():
-		until = pm.pending.Add(hold)
+		until = pm.pending.Add(pm.hold)
+	case !pm.settled && pm.s.cfg.OwnKernel:
+		return int(slowSettle / time.Millisecond)
 	case !pm.settled:
 		return int(settle / time.Millisecond)
 	case pm.keepalive > 0:
@@ -140,7 +151,9 @@ func (pm *pump) idle() (gone bool) {
 	}
 	if !pm.settled {
 		pm.settled = true
-		raiseOOMScore(pm.p.pid)
+		if !pm.s.cfg.OwnKernel { // gVisor has no killer to heed it
+			raiseOOMScore(pm.p.pid)
+		}
 		return false
 	}
 	if pm.out != nil && pm.keepalive > 0 && time.Since(pm.quiet) >= pm.keepalive {
@@ -151,7 +164,7 @@ func (pm *pump) idle() (gone bool) {
 }
 
 func (pm *pump) flush() error {
-	pm.pending = time.Time{}
+	pm.pending, pm.hold = time.Time{}, hold
 	if pm.out == nil {
 		return nil
 	}

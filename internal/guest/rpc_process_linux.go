@@ -76,6 +76,8 @@ func (s *Server) connect(c *conn, req *http.Request) error {
 		case <-sub.wake:
 		case <-gone:
 			return errGone
+		case <-c.ended:
+			return errGone
 		case <-tick:
 			c.out.message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Keepalive: &envd.Empty{}}})
 		}
@@ -144,7 +146,7 @@ func (s *Server) sendInput(c *conn, req *http.Request, in *envd.SendInputRequest
 	if err != nil {
 		return nil, err
 	}
-	return &envd.Empty{}, p.feed(in.Input, c.hungUp)
+	return &envd.Empty{}, p.feed(in.Input, c)
 }
 
 func (p *process) inputFile() *os.File {
@@ -155,7 +157,7 @@ func (p *process) inputFile() *os.File {
 
 // feed writes to a process's input. It waits while the process does not read;
 // the process's end, and the client's, end the wait.
-func (p *process) feed(in *envd.ProcessInput, gone func() bool) error {
+func (p *process) feed(in *envd.ProcessInput, c *conn) error {
 	if in == nil || (in.Stdin == nil && in.PTY == nil) {
 		return api.Errorf(api.KindInvalid, "the request holds no input")
 	}
@@ -173,12 +175,17 @@ func (p *process) feed(in *envd.ProcessInput, gone func() bool) error {
 	for len(data) > 0 {
 		// The deadline only makes the wait look around; nothing is lost by it.
 		f.SetWriteDeadline(time.Now().Add(inputPatience))
+		// Looked at after the deadline is set, which who ends the connection
+		// shortens afterwards.
+		if c.cutOff() {
+			return errGone
+		}
 		n, err := f.Write(data)
 		data = data[n:]
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if gone() {
+			if c.hungUp() {
 				return errGone
 			}
 		case errors.Is(err, unix.EPIPE), errors.Is(err, os.ErrClosed), errors.Is(err, unix.EIO):
@@ -239,7 +246,7 @@ func (s *Server) readInput(c *conn, req *http.Request, codec envd.Codec) error {
 		case m.Data != nil && p == nil:
 			return api.Errorf(api.KindInvalid, "the input stream does not begin with its process")
 		case m.Data != nil:
-			if err := p.feed(m.Data.Input, c.hungUp); err != nil {
+			if err := p.feed(m.Data.Input, c); err != nil {
 				return err
 			}
 		}

@@ -47,6 +47,8 @@ func (s *Server) watchDir(c *conn, req *http.Request) error {
 		select {
 		case <-gone:
 			w.f.Close() // ends the wait below
+		case <-c.ended:
+			w.f.Close()
 		case <-ended:
 		}
 	})

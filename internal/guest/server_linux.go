@@ -36,9 +36,11 @@ type Server struct {
 	devNull  *os.File
 	claimed  chan struct{} // closed with the claim
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
-	wg    sync.WaitGroup // connections, pumps and watchers
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	left   sync.Cond      // a connection was closed
+	hushed bool           // none is let in
+	wg     sync.WaitGroup // connections, pumps and watchers
 }
 
 // handler answers one request. The connection is closed after an error.
@@ -100,20 +102,25 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		c, err := newConn(nc)
-		if err != nil || !s.admit(c) {
-			nc.Close()
-			continue
-		}
-		go s.serveConn(ctx, c)
+		s.take(ctx, nc)
 	}
+}
+
+// take serves a connection, or closes it where there is no room.
+func (s *Server) take(ctx context.Context, nc net.Conn) {
+	c, err := newConn(nc)
+	if err != nil || !s.admit(c) {
+		nc.Close()
+		return
+	}
+	go s.serveConn(ctx, c)
 }
 
 // admit counts a connection in, if there is room.
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.conns) >= maxConns {
+	if s.hushed || len(s.conns) >= maxConns {
 		return false
 	}
 	s.conns[c] = struct{}{}
@@ -124,10 +131,12 @@ func (s *Server) admit(c *conn) bool {
 func (s *Server) serveConn(ctx context.Context, c *conn) {
 	defer s.wg.Done()
 	defer func() {
+		// Closed first: who waits for the connection's end waits for that.
+		c.Close()
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
-		c.Close()
+		s.left.Broadcast()
 		// A defect in one request must not take the sandbox with it.
 		if r := recover(); r != nil {
 			os.Stderr.WriteString("hortus-guest: a request failed badly\n")
@@ -139,7 +148,7 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 			c.refuse(err)
 			return
 		}
-		if !s.awaitClaim(ctx.Done(), req) {
+		if !s.awaitClaim(ctx.Done(), c, req) {
 			return
 		}
 		h := handlers[req.URL.Path]

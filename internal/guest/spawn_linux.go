@@ -113,6 +113,7 @@ type spawner struct {
 	// pidFDs says that this kernel has descriptors of processes, by which the pump
 	// sees a command's end without being told by the reaper.
 	pidFDs bool
+	group  *group                 // where commands are born
 	kept   map[string]chan func() // by identity; what is sent runs on its thread
 }
 
@@ -128,6 +129,10 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 		defer rules.close()
 	}
 	sp := &spawner{cfg: cfg, swtch: swtch, kept: make(map[string]chan func())}
+	var err error
+	if sp.group, err = newGroup(cfg); err != nil {
+		return nil, &stageError{"group", err}
+	}
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		unix.Close(fd)
 		sp.pidFDs = true
@@ -140,7 +145,7 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 		ready := make(chan error)
 		go func() {
 			runtime.LockOSThread() // for good
-			err := giveUp(swtch, id.Caps)
+			err := giveUp(swtch, cfg.OwnKernel, id.Caps)
 			if err == nil {
 				err = rules.restrict()
 			}
@@ -159,12 +164,19 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 
 // giveUp makes the calling thread fit to fork from: what it forks can get no
 // capability but those listed, also not by executing something as uid 0.
-func giveUp(swtch bool, keep []uintptr) error {
+//
+// A kernel of the guest's own may know no secure bits, as gVisor does. They are a
+// second lock there: what uid 0 executes has the union of the bounding set, which is
+// empty, and the inheritable one.
+func giveUp(swtch, own bool, keep []uintptr) error {
 	if err := keepInheritable(keep); err != nil || !swtch {
 		return err
 	}
 	if err := emptyBounding(); err != nil {
 		return err
+	}
+	if own {
+		return nil
 	}
 	const noRoot, locked = 1 << 0, 1 << 1 // SECBIT_NOROOT and its lock
 	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|locked, 0, 0, 0); err != nil {
@@ -195,7 +207,7 @@ func (sp *spawner) spawn(c *command) (pid int, err error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := giveUp(sp.swtch, nil); err != nil {
+	if err := giveUp(sp.swtch, sp.cfg.OwnKernel, nil); err != nil {
 		return 0, api.Errorf(api.KindInternal, "give up capabilities: %w", err)
 	}
 	return sp.forkExec(c, attr)
@@ -212,8 +224,13 @@ func (sp *spawner) forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
 		attr.Sys.PidFD = &c.pidFD
 	}
 	// The guest's own timers may be late; those of commands are not.
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, commandSlack, 0, 0, 0); err != nil {
-		return 0, err
+	if sp.group != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(sp.group.dir.Fd())
+	}
+	if !sp.cfg.OwnKernel { // nobody set one, and gVisor has none
+		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, commandSlack, 0, 0, 0); err != nil {
+			return 0, err
+		}
 	}
 	pid, err := syscall.ForkExec(c.path, c.argv, attr)
 	if err == nil {

@@ -117,11 +117,7 @@ func (s *Server) launch(id *identity, in *envd.StartRequest, opt startOptions) (
 	}
 	s.table.add(p)
 	if opt.timeout > 0 {
-		p.mu.Lock()
-		if !p.gone {
-			p.timer = time.AfterFunc(opt.timeout, func() { s.kill(p, api.CauseTimeout) })
-		}
-		p.mu.Unlock()
+		s.limitLifetime(p, opt.timeout)
 	}
 	return p, ends.ours, nil
 }

@@ -150,6 +150,11 @@ func (c *Control) AwaitGo(ctx context.Context) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseGo(data)
+}
+
+// parseGo reads the packet that lets a guest go on.
+func parseGo(data []byte) (*Claim, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(GoPacket))
 	if !ok {
 		return nil, fmt.Errorf("control socket: %w: not %q", io.ErrUnexpectedEOF, GoPacket)

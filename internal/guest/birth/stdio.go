@@ -6,6 +6,10 @@ package birth
 // as it lives: [ListenFD] and [ControlFD] are not there.
 const ArgStdio = "stdio"
 
+// Groups is where a guest on a kernel of its own finds version 2 of control groups,
+// which it unmounts.
+const Groups = "/sys/fs/cgroup"
+
 // What a host says to such a guest after "go", one packet each.
 const (
 	// StreamPacket brings one descriptor, a connected stream socket, for the guest

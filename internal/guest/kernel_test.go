@@ -1,0 +1,245 @@
+//go:build linux
+
+package guest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/guest/birth"
+)
+
+// follow reads a command's output from an offset on until it has seen all of want,
+// in order, and gives the offset behind the last byte that it read.
+func (g *guestProc) follow(t testing.TB, execID string, offset int64, want ...string) int64 {
+	t.Helper()
+	s, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: execID, Offset: offset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var text string
+	for len(want) > 0 {
+		ev, err := s.Next()
+		if err != nil {
+			t.Fatalf("while %q was awaited: %v; so far %q", want[0], err, text)
+		}
+		if ev.Data != nil {
+			if ev.Data.Offset != offset {
+				t.Fatalf("output at %d where %d comes next", ev.Data.Offset, offset)
+			}
+			text += string(ev.Data.Stdout)
+			offset += int64(len(ev.Data.Stdout))
+		}
+		for len(want) > 0 {
+			_, rest, ok := strings.Cut(text, want[0])
+			if !ok {
+				break
+			}
+			text, want = rest, want[1:]
+		}
+	}
+	return offset
+}
+
+// begin starts a command and reads its first output. Its stream stays open.
+func (g *guestProc) begin(t testing.TB, execID, script string, opt envd.StartOptions) *envd.ProcessStream {
+	t.Helper()
+	opt.ExecID = execID
+	s, err := g.client.Start(t.Context(), shell(script), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for {
+		ev, err := s.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Data != nil {
+			return s
+		}
+	}
+}
+
+// counting prints a line for as long as it lives.
+const counting = "i=0; while :; do echo line $i; i=$((i+1)); sleep 0.02; done"
+
+func lines(n, more int) (want []string) {
+	for i := n; i < n+more; i++ {
+		want = append(want, "line "+strconv.Itoa(i)+"\n")
+	}
+	return want
+}
+
+func TestKernelBirth(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, nil)
+	for script, want := range map[string]string{
+		"id -u; pwd; hostname; echo $WHO": "1000\n/workspace\nfirst\none\n",
+		"cat /etc/hostname; grep -c first /etc/hosts; stat -c %U:%a /etc/hosts /home /workspace /tmp": "first\n1\nroot:644\nroot:755\nuser:755\nroot:1777\n",
+		"echo a > /dev/stdout; echo b > /dev/stderr":                                                  "a\nb\n",
+		"ls /proc/self/fd": "0\n1\n2\n3\n",
+		"grep Cap /proc/self/status | grep -vc 0000000000000000": "0\n",
+		"kill -9 1 2>/dev/null || echo refused":                  "refused\n",
+		"cat /proc/1/environ 2>/dev/null || echo refused":        "refused\n",
+		"ls /proc/1/fd 2>/dev/null || echo refused":              "refused\n",
+		"ls /sys/fs/cgroup":                                      "",
+	} {
+		if out := g.as(t, "user", script); out != want {
+			t.Errorf("%s: %q, not %q", script, out, want)
+		}
+	}
+	if out := g.as(t, "root", "id -u; grep CapPrm /proc/self/status; cat /root/x 2>&1; touch /home/user/y && chown user /home/user/y && stat -c %U /home/user/y"); !strings.HasPrefix(out, "0\nCapPrm:\t00000000000000db\n") || !strings.HasSuffix(out, "user\n") {
+		t.Errorf("root: %q", out)
+	}
+	req := shell("tty; echo hello > $(tty); stty size")
+	req.PTY = &envd.PTY{Size: &envd.Size{Cols: 100, Rows: 30}}
+	if r := g.run(t, req, envd.StartOptions{}); r.err != nil || !strings.HasSuffix(r.pty.String(), "hello\r\n30 100\r\n") {
+		t.Errorf("terminal: %q %v", r.pty.String(), r.err)
+	}
+	r := g.run(t, shell("sleep 100 & setsid sleep 100 & wait"), envd.StartOptions{Timeout: 50 * time.Millisecond})
+	if r.end == nil || r.end.Cause != api.CauseTimeout {
+		t.Errorf("%+v %v", r.end, r.err)
+	}
+	until(t, "the whole tree is gone", func() bool {
+		return g.as(t, "user", "ls /proc | grep -c '^[0-9]'") <= "5\n"
+	})
+}
+
+func TestKernelFiles(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, nil)
+	ctx := t.Context()
+	if err := g.client.WriteFile(ctx, "", "dir/f", strings.NewReader("hello")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := g.client.Stat(ctx, "", "dir/f")
+	if err != nil || info.Owner != "user" || info.Size != 5 {
+		t.Errorf("%+v %v", info, err)
+	}
+	if err := g.client.WriteFile(ctx, "", "/root/f", strings.NewReader("x")); err == nil || envd.FromAPI(err).Code != envd.CodePermissionDenied {
+		t.Errorf("the user writes into root's directory: %v", err)
+	}
+	if err := g.client.WriteFile(ctx, "root", "/root/f", strings.NewReader("x")); err != nil {
+		t.Error(err)
+	}
+	if info, err := g.client.Stat(ctx, "root", "/root/f"); err != nil || info.Owner != "root" {
+		t.Errorf("%+v %v", info, err)
+	}
+	if out := g.as(t, "user", "id -u; cat dir/f"); out != "1000\nhello" {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestKernelQuiet(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, nil)
+	stream := g.begin(t, "count", counting, envd.StartOptions{})
+	if err := g.host.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := stream.Next(); err != nil {
+			break
+		}
+	}
+	if err := g.client.Health(t.Context()); err == nil {
+		t.Error("a quiet guest serves")
+	}
+	if err := g.host.On(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	offset := g.follow(t, "count", 0, lines(0, 20)...)
+	g.follow(t, "count", offset, "line", "line")
+}
+
+// A save needs every stream to be closed, with a command in the middle of its
+// output; what was saved goes on from there as another sandbox, and so does what it
+// was saved from.
+func TestKernelSave(t *testing.T) {
+	v := newGVisor(t)
+	g := v.start(t, "run")
+	g.birth(t, nil)
+	stream := g.begin(t, "count", counting, envd.StartOptions{Timeout: time.Hour})
+	g.mustRun(t, "echo kept > kept")
+	old := g.mustRun(t, "cat /etc/machine-id").stdout.String()
+	ctx := t.Context()
+	if err := g.host.Quiet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stream.Close()
+	image := g.checkpoint(t)
+	if err := g.host.On(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.follow(t, "count", 0, lines(0, 10)...)
+
+	f := v.start(t, "restore", "--image-path="+image)
+	self := birth.Self{Sandbox: "sb_two", Hostname: "second", Env: map[string]string{"WHO": "two"}, Seed: []byte("0123456789abcdef"), Nonce: "n1"}
+	if err := f.host.Become(ctx, self); err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]string{
+		"cat kept; hostname; cat /etc/hostname; grep -c second /etc/hosts; grep -c first /etc/hosts": "kept\nsecond\nsecond\n1\n0\n",
+		"echo $WHO": "two\n",
+	} {
+		if out := f.as(t, "user", script); out != want {
+			t.Errorf("%s: %q, not %q", script, out, want)
+		}
+	}
+	if id := f.mustRun(t, "cat /etc/machine-id").stdout.String(); id == old || len(id) != 33 {
+		t.Errorf("the machine's id is %q, as %q before", id, old)
+	}
+	f.follow(t, "count", 0, lines(0, 30)...)
+	g.follow(t, "count", 0, lines(0, 30)...)
+	if out := g.as(t, "user", "hostname; echo $WHO"); out != "first\none\n" {
+		t.Errorf("the first one is now %q", out)
+	}
+	// The bound holds in the second one too, and it can be saved in its turn.
+	f.as(t, "user", "i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done")
+	if m, err := f.client.Metrics(ctx); err != nil || m.Processes < 95 || m.Processes > 101 {
+		t.Errorf("after a restore, with a bound of 100: %+v %v", m, err)
+	}
+	if err := f.host.Quiet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.checkpoint(t)
+}
+
+// The largest command ends when memory runs out; the others, and the guest, go on.
+func TestKernelMemory(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, func(c *birth.Config) { c.Memory = 256 << 20 })
+	g.begin(t, "count", counting, envd.StartOptions{})
+	r := g.run(t, shell("exec /.hortus/inside take 1000000000"), envd.StartOptions{})
+	if r.end == nil || r.end.Cause != api.CauseMemory {
+		t.Fatalf("%+v %v", r.end, r.err)
+	}
+	until(t, "the memory is given back", func() bool {
+		var total, free int64
+		out := g.mustRun(t, "cat /proc/meminfo").stdout.String()
+		if _, err := fmt.Sscanf(out, "MemTotal: %d kB\nMemFree: %d kB\n", &total, &free); err != nil {
+			t.Fatalf("%v: %q", err, out)
+		}
+		return total-free < 100<<10
+	})
+	// Pages that several processes share count once.
+	g.mustRun(t, "head -c 120000000 /dev/zero > /tmp/file")
+	for i := range 4 {
+		g.begin(t, "map"+strconv.Itoa(i), "exec /.hortus/inside map /tmp/file", envd.StartOptions{})
+	}
+	m, err := g.client.Metrics(t.Context())
+	if err != nil || m.RSS < g.cfg.Memory {
+		t.Errorf("the processes do not look as if they had more than the bound: %+v %v", m, err)
+	}
+	g.follow(t, "count", 0, lines(0, 40)...)
+	if l, err := g.client.List(t.Context()); err != nil || len(l) != 5 {
+		t.Errorf("%d commands are alive, %v", len(l), err)
+	}
+}
