@@ -10,6 +10,9 @@ type Version struct {
 	Arch  string `json:"arch"`
 	// GuestEmbedded says whether the small guest is part of the binary.
 	GuestEmbedded bool `json:"guestEmbedded"`
+	// GVisor is the version of the gVisor that is part of the binary; empty when
+	// none is.
+	GVisor string `json:"gvisor,omitempty"`
 }
 
 // DaemonInfo is what a daemon says of itself.

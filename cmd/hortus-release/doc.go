@@ -5,9 +5,10 @@
 //
 //	go run ./cmd/hortus-release -version v1.2.3 -out dist [-target linux/amd64]...
 //
-// Linux binaries carry the small guest of their own architecture. Those for macOS
+// Linux binaries carry the small guest and gVisor of their own architecture. Those for macOS
 // and Windows are clients.
 //
-// It runs the Go command and must not know more of the program than its two
-// commands, the linker's variable for the version and the place of the guest.
+// It runs the Go command and must not know more of the program than its
+// three commands, the linker's variable for the version and the place of what is
+// embedded.
 package main

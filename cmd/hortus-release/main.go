@@ -152,13 +152,13 @@ func (b builder) build(ctx context.Context, out string) (string, error) {
 		binary += ".exe"
 	}
 	if b.os == "linux" {
-		overlay, err := b.guest(ctx)
+		overlay, err := b.embed(ctx)
 		if err != nil {
 			return "", err
 		}
-		args = append(args, "-tags", "embedguest", "-overlay", overlay)
+		args = append(args, "-tags", "embedguest,embedrunsc", "-overlay", overlay)
 	}
-	if err := b.gobuild(ctx, binary, "./cmd/hortus", args...); err != nil {
+	if err := b.gobuild(ctx, ".", binary, "./cmd/hortus", args...); err != nil {
 		return "", err
 	}
 	files := []file{{name: filepath.Base(binary), path: binary, mode: 0o755}}
@@ -192,29 +192,36 @@ func (b builder) extras() []file {
 	return out
 }
 
-// guest builds the small guest and gives an overlay that puts it where the
-// compiler looks for it, so that the source tree is not written to.
-func (b builder) guest(ctx context.Context) (overlay string, err error) {
-	guest := filepath.Join(b.tmp, "guest-"+b.arch)
-	if err := b.gobuild(ctx, guest, "./cmd/hortus-guest", "-ldflags", "-s -w"); err != nil {
-		return "", err
+// embed builds the small guest and gVisor, and gives an overlay that puts them where
+// the compiler looks for them, so that the source tree is not written to.
+func (b builder) embed(ctx context.Context) (overlay string, err error) {
+	replace := map[string]string{}
+	for name, module := range map[string]string{"hortus-guest": ".", "hortus-runsc": "cmd/hortus-runsc"} {
+		out := filepath.Join(b.tmp, name+"-"+b.arch)
+		pkg := "hortus.dev/cmd/" + name
+		if err := b.gobuild(ctx, module, out, pkg, "-ldflags", "-s -w"); err != nil {
+			return "", err
+		}
+		place, err := filepath.Abs("internal/embedded/guest/" + name)
+		if err != nil {
+			return "", err
+		}
+		replace[place] = out
 	}
-	place, err := filepath.Abs("internal/embedded/guest/hortus-guest")
+	doc, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	doc, err := json.Marshal(map[string]map[string]string{"Replace": {place: guest}})
-	if err != nil {
-		return "", err
-	}
-	overlay = guest + ".json"
+	overlay = filepath.Join(b.tmp, "overlay-"+b.arch+".json")
 	return overlay, os.WriteFile(overlay, doc, 0o600)
 }
 
-// gobuild runs the compiler for the target.
-func (b builder) gobuild(ctx context.Context, out, pkg string, args ...string) error {
+// gobuild runs the compiler for the target, in the directory of a module. out is
+// absolute.
+func (b builder) gobuild(ctx context.Context, module, out, pkg string, args ...string) error {
 	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o", out}, args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	cmd.Dir = module
 	// Levels of instruction sets are fixed, lest this machine's settings decide.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+b.os, "GOARCH="+b.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	text, err := cmd.CombinedOutput()

@@ -20,7 +20,11 @@ func (*versionCmd) Run(a *app) error {
 	if v.GuestEmbedded {
 		guest = "small guest embedded"
 	}
-	_, err := fmt.Fprintf(a.env.Stdout, "hortus %s (build %s, %s, %s/%s, %s)\n", v.Version, v.Build, v.Go, v.OS, v.Arch, guest)
+	gvisor := "no gVisor"
+	if v.GVisor != "" {
+		gvisor = "gVisor " + v.GVisor
+	}
+	_, err := fmt.Fprintf(a.env.Stdout, "hortus %s (build %s, %s, %s/%s, %s, %s)\n", v.Version, v.Build, v.Go, v.OS, v.Arch, guest, gvisor)
 	return err
 }
 

@@ -50,6 +50,7 @@ func Settings() []Setting {
 		{Key: "quiet", Env: "HORTUS_QUIET", Flag: "quiet", Default: "false", Kind: Switch, Help: "no progress, no verdict"},
 		{Key: "daemon.idle", Env: "HORTUS_IDLE", Default: "3s", Kind: Stay, Help: "how long a daemon stays that nobody uses, or never"},
 		{Key: "daemon.pool", Env: "HORTUS_POOL", Default: "2", Kind: Count, Max: 1000, Help: "how many guests of each kind of sandbox are booted ahead"},
+		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor's executable, instead of the embedded one"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "what a sandbox starts from"},
 		{Key: "sandbox.ttl", Env: "HORTUS_TTL", Flag: "ttl", Default: showDuration(api.DefaultTTL), Kind: Duration, Max: int64(api.MaxTTL), Help: "how long a sandbox lives at most"},

@@ -48,7 +48,7 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	err = run(ctx, Config{
-		DataDir: set.dataDir, Idle: set.idle, Pool: set.pool,
+		DataDir: set.dataDir, Idle: set.idle, Pool: set.pool, Runsc: set.runsc,
 		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
 		Forges: set.forges, Policy: set.policy,
 	})

@@ -17,6 +17,7 @@ type setup struct {
 	dataDir string
 	idle    time.Duration // as in Config
 	pool    int           // as in Config
+	runsc   string        // as in Config
 	level   slog.Level
 	forges  []config.Forge
 	policy  config.Policy
@@ -39,7 +40,7 @@ func settings(file string, flags map[string]*string) (setup, error) {
 			}
 		}
 	}
-	out := setup{dataDir: text["data-dir"], policy: conf.Policy()}
+	out := setup{dataDir: text["data-dir"], runsc: conf.Get("daemon.runsc").Text, policy: conf.Policy()}
 	if out.forges, err = conf.Forges(); err != nil {
 		return setup{}, err
 	}

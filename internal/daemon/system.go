@@ -36,6 +36,9 @@ type Config struct {
 	// Pool is how many guests of each kind of sandbox are booted ahead; 0 means
 	// DefaultPool, below 0 none are.
 	Pool int
+	// Runsc is the path of the executable that gVisor's sandboxes run; empty means
+	// the embedded one.
+	Runsc string
 	// Home and Path are where the host template looks for toolchains.
 	Home, Path string
 	// Getenv reads the variables that hosted models take their keys and addresses

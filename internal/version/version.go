@@ -1,7 +1,9 @@
 package version
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"debug/elf"
 	"encoding/hex"
 	"io"
@@ -22,10 +24,32 @@ func Describe() api.Version {
 		Version: release, Build: buildID(), Go: runtime.Version(),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, GuestEmbedded: len(embedded.Guest()) > 0,
 	}
+	if b := embedded.Runsc(); len(b) > 0 {
+		v.GVisor = GVisor(bytes.NewReader(b))
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && v.Version == "dev" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
 	}
 	return v
+}
+
+// GVisor gives the version of the gVisor that is linked into a Go executable; empty
+// when there is none, or the file is something else.
+func GVisor(executable io.ReaderAt) string {
+	info, err := buildinfo.Read(executable)
+	if err != nil {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path != "gvisor.dev/gvisor" {
+			continue
+		}
+		if m.Replace != nil {
+			return m.Version + " (replaced)"
+		}
+		return m.Version
+	}
+	return ""
 }
 
 // self names the executable that runs, also after it was replaced or deleted

@@ -1,0 +1,63 @@
+package filters
+
+import (
+	"runtime/debug"
+	_ "unsafe" // for go:linkname
+
+	"gvisor.dev/gvisor/pkg/seccomp/precompiledseccomp"
+	sentry "gvisor.dev/gvisor/runsc/boot/filter"
+	gofer "gvisor.dev/gvisor/runsc/fsgofer/filter"
+)
+
+// The tables of gVisor. They are private there: its own build generates the
+// source that fills them, which a build of the module alone cannot.
+//
+//go:linkname sentryPrograms gvisor.dev/gvisor/runsc/boot/filter.precompiledPrograms
+var sentryPrograms map[string]precompiledseccomp.Program
+
+//go:linkname goferPrograms gvisor.dev/gvisor/runsc/fsgofer/filter.precompiledPrograms
+var goferPrograms map[string]precompiledseccomp.Program
+
+// Register hands gVisor the programs that were compiled for this architecture, and
+// says whether it did. It does not when they are of another version of gVisor than
+// the one in this binary: then gVisor compiles its rules at each start. It is to be
+// called once, before gVisor installs a filter.
+func Register() bool {
+	t, err := Decode(compiled)
+	if err != nil || t.Version == "" || t.Version != Linked() {
+		return false
+	}
+	put(t)
+	return true
+}
+
+// put adds the programs to gVisor's tables.
+func put(t Table) {
+	// The first call makes the tables, empty.
+	sentry.ListPrecompiled()
+	gofer.ListPrecompiled()
+	for _, p := range t.Sentry {
+		sentryPrograms[p.Name] = p
+	}
+	for _, p := range t.Gofer {
+		goferPrograms[p.Name] = p
+	}
+}
+
+// Linked gives the version of the gVisor module in this binary; empty when it is
+// not known, or not what was published under its version.
+func Linked() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == Module && m.Replace == nil {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// Module is the path of gVisor's module.
+const Module = "gvisor.dev/gvisor"

@@ -1,0 +1,6 @@
+//go:build !embedrunsc
+
+package embedded
+
+// Runsc gives the embedded gVisor's executable; empty when there is none.
+func Runsc() []byte { return nil }

@@ -1,0 +1,11 @@
+//go:build embedrunsc
+
+package embedded
+
+import _ "embed"
+
+//go:embed guest/hortus-runsc
+var runsc []byte
+
+// Runsc gives the embedded gVisor's executable; empty when there is none.
+func Runsc() []byte { return runsc }
