@@ -52,6 +52,8 @@ const (
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
+	EventSnapshot     EventType = "sandbox.snapshot" // Snapshot: one was taken
+	EventForked       EventType = "sandbox.forked"   // ForkEvent
 	EventExecStarted  EventType = "sandbox.exec"     // Exec
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )
@@ -112,4 +114,12 @@ type SandboxStateEvent struct {
 	State  SandboxState `json:"state"`
 	Reason string       `json:"reason,omitempty"`
 	Proof  *Proof       `json:"proof,omitempty"`
+}
+
+// ForkEvent says that a sandbox was forked. Children are those that live.
+type ForkEvent struct {
+	Kind     SnapshotKind `json:"kind"`
+	PausedMS int64        `json:"pausedMs"`
+	Children []SandboxID  `json:"children"`
+	Failed   int          `json:"failed,omitempty"`
 }

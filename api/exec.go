@@ -50,6 +50,8 @@ type Exec struct {
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	Exit      Exit      `json:"exit,omitzero"`
+	// TimeoutMS is what was asked for.
+	TimeoutMS int64 `json:"timeoutMs,omitempty"`
 	// OutputBytes counts what the host received of its output.
 	OutputBytes int64 `json:"outputBytes"`
 }

@@ -25,6 +25,7 @@ const (
 	PartWorkspaces = "workspaces" // what tasks changed in repositories
 	// PartRepositories are copies of repositories, with the results of tasks.
 	PartRepositories = "repositories"
+	PartSnapshots    = "snapshots" // saved states of sandboxes, and templates
 	PartSandboxes    = "sandboxes" // what sandboxes need while they live
 	PartDatabase     = "database"  // rows and events, and copies of before a migration
 	PartLogs         = "logs"      // the daemon's

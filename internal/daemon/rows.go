@@ -39,6 +39,15 @@ func (r rows) UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.
 	})
 }
 
+// ListSnapshots implements snapshot.Rows.
+func (r rows) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	f := store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}}
+	if all {
+		f = store.SnapshotFilter{Limit: listMost}
+	}
+	return r.Snapshots(ctx, f)
+}
+
 // ListWorkspaces implements workspace.Rows.
 func (r rows) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
 	return r.Workspaces(ctx, store.WorkspaceFilter{States: []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}})

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/image"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/snapshot"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
@@ -78,6 +79,7 @@ type System struct {
 	keeper    *upkeep.Keeper
 
 	workspaces *workspace.Store
+	snapshots  *snapshot.Store
 	// repositories is nil where there is no git.
 	repositories *git.Cache
 
@@ -213,6 +215,9 @@ func (s *System) build(ctx context.Context) error {
 	if err := s.openWorkspaces(ctx, layers); err != nil {
 		return err
 	}
+	if err := s.openSnapshots(layers); err != nil {
+		return err
+	}
 	s.host = image.NewHost(image.Config{Store: layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log})
 	guest, err := guestBinary()
 	if err != nil {
@@ -229,7 +234,7 @@ func (s *System) build(ctx context.Context) error {
 	shown := &templates{host: s.host}
 	s.sandboxes = sandbox.New(sandbox.Config{
 		Owner: s.owner.ID, Backends: backends, Templates: shown,
-		Rows: rows{s.db}, Log: s.events, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Rows: rows{s.db}, Log: s.events, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 	})
 	s.onClose(s.sandboxes.Close)
 	s.shelf = &shelf{file: s.dir.path("inventory.json"), templates: shown, sandboxes: s.sandboxes, debian: isDebian("/")}
@@ -264,6 +269,10 @@ func (s *System) recover(ctx context.Context) error {
 		}
 	}
 	isGone := func(id api.OwnerID) bool { return !maybeAlive[id] }
+	// Snapshots first: whether a sandbox is paused to disk hangs on its snapshot.
+	if _, err := s.snapshots.Recover(ctx, isGone); err != nil {
+		s.log.Error("recovery of snapshots left something behind", "error", err)
+	}
 	n, err := s.sandboxes.Recover(ctx, isGone)
 	if err != nil {
 		// What could not be cleaned keeps its row and is tried again by the

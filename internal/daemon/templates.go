@@ -110,11 +110,8 @@ func (l tools) of(ctx context.Context, req api.CreateSandbox) ([]api.Tool, error
 	if err != nil {
 		return nil, err
 	}
-	name := req.Template
-	if name == "" {
-		name = image.HostName
-	}
-	listed, err := l.templates.Tools(ctx, name)
+	// Other templates are sandboxes of this one that were saved.
+	listed, err := l.templates.Tools(ctx, image.HostName)
 	if err != nil {
 		return nil, err
 	}

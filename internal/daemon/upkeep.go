@@ -12,7 +12,7 @@ import (
 // newKeeper makes the keeper of the data directory.
 func (s *System) newKeeper(layers *layer.Store, named *templates) *upkeep.Keeper {
 	return upkeep.New(upkeep.Config{
-		Dir: string(s.dir), Layers: layers, Named: named.Named, Task: s.db.Task, Workspaces: s.workspaces, Logger: s.log,
+		Dir: string(s.dir), Layers: layers, Named: named.Named, Task: s.db.Task, Workspaces: s.workspaces, Snapshots: s.snapshots, Logger: s.log,
 		Repositories: s.repositories, Busy: func() bool { return s.tasks.Running() > 0 },
 		Orphans: func(ctx context.Context) ([]upkeep.Orphan, error) {
 			all, err := s.sandboxes.Orphans(ctx)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/envd"
 	"hortus.dev/internal/layer"
 )
 
@@ -47,7 +46,12 @@ func (m *Manager) CreateCold(ctx context.Context, req api.CreateSandbox) (api.Sa
 
 // boot starts a sandbox of its own for a wish.
 func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, w *wish) (api.Sandbox, error) {
-	l := newLive(m.row(api.NewSandboxID(), req, w, api.SandboxStarting), w.backend)
+	l := m.newLive(api.NewSandboxID(), req, w, api.SandboxStarting)
+	if w.snapshot != nil {
+		return m.raise(ctx, l, func(ctx context.Context, spec Spec) (Prepared, error) {
+			return m.restore(ctx, w.snapshot.ID, spec)
+		})
+	}
 	if err := m.enter(ctx, l); err != nil {
 		return api.Sandbox{}, err
 	}
@@ -61,8 +65,8 @@ func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, w *wish) (api
 		m.settle(l, api.SandboxEnded, "start failed: "+err.Error(), nil)
 		return api.Sandbox{}, err
 	}
+	l.run(machine)
 	l.mu.Lock()
-	l.machine, l.guest = machine, envd.NewClient(envd.ClientConfig{Dial: machine.Link().Open})
 	l.row.State = api.SandboxRunning
 	row := l.row
 	l.mu.Unlock()
@@ -77,8 +81,8 @@ func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, w *wish) (api
 // claim gives a warm guest to its first and only user. Requests of others that
 // find the row before the guest knows it wait in the guest.
 func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, w *wish, g *warm) (api.Sandbox, error) {
-	l := newLive(m.row(g.id, req, w, api.SandboxRunning), w.backend)
-	l.machine, l.guest = g.machine, g.guest
+	l := m.newLive(g.id, req, w, api.SandboxRunning)
+	l.machine, l.guest, l.gate = g.machine, g.guest, g.gate
 	row := l.row
 	if err := m.enter(ctx, l); err != nil {
 		m.pool.discard(g)
@@ -95,6 +99,13 @@ func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, w *wish, g *
 	return row, nil
 }
 
+// newLive is a sandbox of a wish before it is there.
+func (m *Manager) newLive(id api.SandboxID, req api.CreateSandbox, w *wish, state api.SandboxState) *live {
+	l := newLive(m.row(id, req, w, state), w.backend)
+	l.layers, l.asked, l.workspace = w.layers, w.asked, w.workspace != nil
+	return l
+}
+
 // row is what is known of a sandbox before it is there.
 func (m *Manager) row(id api.SandboxID, req api.CreateSandbox, w *wish, state api.SandboxState) api.Sandbox {
 	now := m.now().UTC()
@@ -107,6 +118,9 @@ func (m *Manager) row(id api.SandboxID, req api.CreateSandbox, w *wish, state ap
 	}
 	if _, ok := w.report.Has(api.CapNoNetwork); !ok {
 		row.Egress = "host"
+	}
+	if w.snapshot != nil {
+		row.Snapshot = w.snapshot.ID
 	}
 	return row
 }
@@ -221,6 +235,8 @@ type wish struct {
 	layers  []layer.Digest
 	// workspace is what CreateIn was asked for.
 	workspace *Workspace
+	// snapshot is what the sandbox starts from; nil for layers alone.
+	snapshot *api.Snapshot
 }
 
 // resolve makes out a request and fills in its template.
@@ -231,14 +247,19 @@ func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox) (w wish, 
 	if err = checkEnv(req.Env); err != nil {
 		return w, err
 	}
+	if req.Template == "" {
+		req.Template = hostTemplate
+	}
+	if s, err := m.origin(ctx, req.Template); err != nil {
+		return w, err
+	} else if s != nil {
+		return w, m.resolveFrom(ctx, req, &w, s)
+	}
 	if w.backend, w.report, w.why, err = m.Choose(ctx, req.Isolation); err != nil {
 		return w, err
 	}
 	if w.limits, w.asked, w.missing, err = resolveLimits(req.Limits, api.DefaultLimits(), w.report); err != nil {
 		return w, err
-	}
-	if req.Template == "" {
-		req.Template = "host"
 	}
 	w.layers, err = m.cfg.Templates.Layers(ctx, req.Template)
 	return w, err

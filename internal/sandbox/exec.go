@@ -39,8 +39,17 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 		live: l, timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
 		row: api.Exec{
 			ID: api.NewExecID(), Sandbox: id, Args: req.Args, Dir: req.Dir, User: req.User,
-			State: api.ExecRunning, StartedAt: m.now().UTC(), Exit: api.Exit{Code: -1},
+			State: api.ExecRunning, StartedAt: m.now().UTC(), Exit: api.Exit{Code: -1}, TimeoutMS: req.TimeoutMS,
 		},
+	}
+	// Until it has begun, nobody saves the sandbox: a command that was asked for
+	// and not heard of cannot be taken up again.
+	if x.saves, err = l.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer l.gate.leave()
+	if l.isParked() { // while this waited
+		return nil, pausedToDisk(id)
 	}
 	if err := m.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
 		return nil, err
@@ -77,11 +86,11 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 		err = m.startFailed(x, err)
 		return nil, err
 	}
-	x.stream, x.cancel = ps, cancel
+	x.stream, x.ctx, x.cancel = ps, streamCtx, cancel
 	x.row.PID = int(first.Start.PID)
 	x.start = *first.Start
 	if x.timeout > 0 {
-		x.overdue = time.AfterFunc(x.timeout+graceAfterTimeout, cancel)
+		x.expect(x.timeout + graceAfterTimeout)
 	}
 	l.mu.Lock()
 	settled := l.settled
@@ -159,6 +168,11 @@ func (m *Manager) AttachExec(ctx context.Context, id api.SandboxID, exec api.Exe
 	if err != nil {
 		return nil, err
 	}
+	saves, err := l.gate.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.gate.leave()
 	ps, err := l.guest.Connect(ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(exec), Offset: offset})
 	if err != nil {
 		return nil, guestError(err)
@@ -168,7 +182,9 @@ func (m *Manager) AttachExec(ctx context.Context, id api.SandboxID, exec api.Exe
 		ps.Close()
 		return nil, guestError(err)
 	}
-	return &ExecStream{m: m, x: &running{live: l, row: row, stream: ps, start: *first.Start, cancel: func() {}, viewer: true}}, nil
+	return &ExecStream{m: m, x: &running{
+		live: l, row: row, stream: ps, start: *first.Start, ctx: ctx, cancel: func() {}, viewer: true, saves: saves, at: first.Start.Offset,
+	}}, nil
 }
 
 // disagreed finds a stream that does not begin with a start. Its plain end must
@@ -212,7 +228,10 @@ func (s *ExecStream) Next() (*envd.ProcessEvent, error) {
 		return nil, io.EOF
 	}
 	ev, err := s.x.next(s.m)
-	if err != nil || ev.End != nil {
+	switch {
+	case err != nil && s.x.goesOn():
+		_ = s.Close() // the record still wants its end
+	case err != nil || ev.End != nil:
 		s.done = true
 	}
 	return ev, err
@@ -228,12 +247,6 @@ func (s *ExecStream) Close() error {
 	if s.x.viewer {
 		return s.x.stream.Close()
 	}
-	s.m.wg.Go(func() {
-		for {
-			if ev, err := s.x.next(s.m); err != nil || ev.End != nil {
-				return
-			}
-		}
-	})
+	s.m.wg.Go(func() { s.x.readOn(s.m) })
 	return nil
 }

@@ -8,13 +8,19 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/layer"
 )
 
 // live is a sandbox that has not ended. Its machine is nil while it starts.
 type live struct {
 	backend Backend
 	moved   chan struct{} // holds one token when the deadline has moved
-	ended   chan struct{} // closed once the final row is stored
+	ended   chan struct{} // closed once the final row is stored, or it is paused to disk
+	gate    *gate
+	// What it was made of, beside its row.
+	layers    []layer.Digest
+	asked     Asked
+	workspace bool
 
 	mu      sync.Mutex
 	row     api.Sandbox
@@ -24,6 +30,8 @@ type live struct {
 	reason  string // why somebody is ending it; empty when it ends by itself
 	kills   int64  // memory kills that were already accounted for
 	settled bool
+	park    *park         // a pause to disk on its way
+	parked  bool          // it is paused to disk: another live goes on with it
 	said    chan struct{} // closed once the log has that it runs; nil before
 	hurry   chan struct{} // holds one token when somebody waits for that
 }
@@ -52,8 +60,15 @@ func (l *live) say(m *Manager, e api.SandboxStateEvent) {
 func newLive(row api.Sandbox, b Backend) *live {
 	return &live{
 		row: row, backend: b, execs: map[api.ExecID]*running{},
-		moved: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{}),
+		gate: &gate{}, moved: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
+}
+
+// run gives the sandbox its machine.
+func (l *live) run(machine Machine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.machine, l.guest = machine, l.gate.client(machine.Link())
 }
 
 func (l *live) snapshot() api.Sandbox {
@@ -80,6 +95,9 @@ func (m *Manager) watch(l *live) {
 		case <-l.ended:
 			return
 		case <-l.machine.Done():
+			if l.awaitPark() {
+				return
+			}
 			l.mu.Lock()
 			reason := l.reason
 			l.mu.Unlock()
@@ -91,7 +109,7 @@ func (m *Manager) watch(l *live) {
 			select {
 			case <-l.ended:
 			case <-time.After(killTimeout):
-				if _, err := m.end(context.WithoutCancel(m.ctx), l, reason); err != nil {
+				if _, err := m.end(context.WithoutCancel(m.ctx), l, reason); err != nil && err != errParked {
 					m.log.Error("ended sandbox not cleaned up; trying again", "sandbox", l.row.ID, "error", err)
 					continue
 				}
@@ -114,7 +132,9 @@ func (m *Manager) watch(l *live) {
 				deadline.Reset(left)
 				continue
 			}
-			if _, err := m.end(context.WithoutCancel(m.ctx), l, "expired"); err != nil {
+			if _, err := m.end(context.WithoutCancel(m.ctx), l, "expired"); err == errParked {
+				return
+			} else if err != nil {
 				m.log.Error("expired sandbox not killed; trying again", "sandbox", l.row.ID, "error", err)
 				deadline.Reset(time.Second)
 				continue
@@ -153,9 +173,23 @@ func (m *Manager) lost(l *live) {
 const killTimeout = 20 * time.Second
 
 // end kills a sandbox for a reason and settles its row. A second end waits for
-// the first and gives its proof too.
+// the first and gives its proof too. One that is being paused to disk is waited
+// for, and left alone with errParked; a kill gives the pause up where it still can.
 func (m *Manager) end(ctx context.Context, l *live, reason string) (api.Proof, error) {
 	l.mu.Lock()
+	for l.park != nil {
+		p := l.park
+		l.mu.Unlock()
+		if reason == api.CauseKilled {
+			p.cancel()
+		}
+		<-p.done
+		l.mu.Lock()
+	}
+	if l.parked {
+		l.mu.Unlock()
+		return api.Proof{}, errParked
+	}
 	machine := l.machine
 	if l.reason == "" {
 		l.reason = reason
@@ -217,12 +251,18 @@ func (m *Manager) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.
 	l, ok := m.lookup(id)
 	if !ok {
 		row, err := m.cfg.Rows.Sandbox(ctx, id)
+		if err == nil && row.State == api.SandboxPaused && row.Snapshot != "" {
+			return m.killParked(ctx, id)
+		}
 		if err == nil && !row.State.Final() {
 			err = api.Errorf(api.KindConflict, "sandbox %s belongs to another daemon", id)
 		}
 		return row, api.Proof{How: "it had ended before"}, err
 	}
 	proof, err := m.end(ctx, l, api.CauseKilled)
+	if err == errParked {
+		return m.killParked(ctx, id)
+	}
 	return l.snapshot(), proof, err
 }
 
@@ -255,8 +295,14 @@ func (m *Manager) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	})
 }
 
-// Resume lets a paused sandbox go on.
+// Resume lets a paused sandbox go on, from memory or from disk.
 func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if _, ok := m.lookup(id); !ok {
+		row, err := m.cfg.Rows.Sandbox(ctx, id)
+		if err == nil && row.State == api.SandboxPaused && row.Snapshot != "" {
+			return m.wake(ctx, id)
+		}
+	}
 	return m.change(ctx, id, func(l *live) error {
 		if err := l.machine.Resume(ctx); err != nil {
 			return err
@@ -270,14 +316,14 @@ func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, er
 func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) error) (api.Sandbox, error) {
 	l, ok := m.lookup(id)
 	if !ok {
-		row, err := m.cfg.Rows.Sandbox(ctx, id)
-		if err == nil {
-			err = api.Errorf(api.KindUnavailable, "sandbox %s is %s", id, row.State)
-		}
-		return row, err
+		_, err := m.running(ctx, id)
+		return api.Sandbox{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.park != nil {
+		return l.row, api.Errorf(api.KindConflict, "sandbox %s is being paused to disk", id)
+	}
 	if l.machine == nil || l.settled || l.reason != "" {
 		return l.row, api.Errorf(api.KindConflict, "sandbox %s is starting or ending", id)
 	}
@@ -309,6 +355,9 @@ func (m *Manager) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error
 func (m *Manager) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
 	l, err := m.running(ctx, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.gate.pass(ctx); err != nil {
 		return nil, err
 	}
 	return l.machine.Link().Open(ctx)

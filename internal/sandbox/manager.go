@@ -39,7 +39,8 @@ type Templates interface {
 	Layers(ctx context.Context, name string) ([]layer.Digest, error)
 }
 
-// Config is what a manager needs. All fields but Logger and Now are required.
+// Config is what a manager needs. All fields but Snapshots, Logger and Now are
+// required.
 type Config struct {
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
@@ -49,6 +50,8 @@ type Config struct {
 	Templates Templates
 	Rows      Rows
 	Log       Log
+	// Snapshots may be nil: nothing can be saved then.
+	Snapshots Snapshots
 	// Pool is how many guests of each kind of sandbox are booted ahead; 0 boots
 	// each when it is asked for.
 	Pool   int
@@ -74,13 +77,14 @@ type Manager struct {
 
 	mu     sync.Mutex
 	live   map[api.SandboxID]*live
+	waking map[api.SandboxID]struct{} // paused to disk, and being resumed or ended
 	closed bool
 }
 
 // New makes a manager. It starts nothing; call [Manager.Recover] before the
 // first Create.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}}
+	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}, waking: map[api.SandboxID]struct{}{}}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -88,11 +92,12 @@ func New(cfg Config) *Manager {
 		m.now = time.Now
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.pool = newPool(cfg.Pool, m.log, m.now)
+	m.pool = newPool(cfg.Pool, m.log, m.now, m.restore)
 	return m
 }
 
-// Close kills every sandbox and waits for everything that the manager started.
+// Close kills every sandbox, but for those that are paused to disk, and waits for
+// everything that the manager started.
 // The error joins what could not be killed.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
@@ -107,7 +112,11 @@ func (m *Manager) Close(ctx context.Context) error {
 	errs := make([]error, len(all))
 	var kills sync.WaitGroup
 	for i, l := range all {
-		kills.Go(func() { _, errs[i] = m.end(ctx, l, "daemon stopped") })
+		kills.Go(func() {
+			if _, err := m.end(ctx, l, stopped); err != errParked {
+				errs[i] = err
+			}
+		})
 	}
 	kills.Wait()
 	m.cancel()
@@ -172,11 +181,10 @@ func (m *Manager) running(ctx context.Context, id api.SandboxID) (*live, error) 
 	if err != nil {
 		return nil, err
 	}
-	reason := ""
-	if row.Reason != "" {
-		reason = " (" + row.Reason + ")"
+	if row.State == api.SandboxPaused && row.Snapshot != "" {
+		return nil, pausedToDisk(id)
 	}
-	return nil, api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", id, row.State, reason)
+	return nil, api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", id, row.State, because(row.Reason))
 }
 
 // event appends a fact; a log that fails is reported and does not stop the work.

@@ -32,6 +32,8 @@ type kind struct {
 	layers  string
 	limits  api.Limits
 	asked   Asked
+	// snapshot is what they start from; empty for layers alone.
+	snapshot api.SnapshotID
 }
 
 // warm is a guest that waits for whoever asks first. It has run nothing but the
@@ -40,12 +42,13 @@ type warm struct {
 	id      api.SandboxID
 	machine Prepared
 	guest   *envd.Client
+	gate    *gate
 }
 
 // shelf holds the guests of one kind.
 type shelf struct {
 	kind    kind
-	backend Preparer
+	prepare preparation
 	spec    Spec // all but the identifier
 	ready   []*warm
 	used    time.Time
@@ -53,11 +56,17 @@ type shelf struct {
 	rest    time.Time // no attempt before
 }
 
+// preparation boots one guest that waits.
+type preparation func(ctx context.Context, spec Spec) (*warm, error)
+
 // pool boots guests ahead of their sandboxes: off the path of a create, one at a
 // time. One goroutine fills it and looks after what lies in it.
 type pool struct {
-	size   int
-	log    *slog.Logger
+	size int
+	log  *slog.Logger
+	// restore starts a guest from a snapshot.
+	restore func(ctx context.Context, id api.SnapshotID, spec Spec) (Prepared, error)
+
 	now    func() time.Time
 	wake   chan struct{} // holds one token when there is something to do
 	again  *time.Timer   // when to look without being woken; set with the lock held
@@ -107,24 +116,34 @@ func (p *pool) made(id api.SandboxID) bool {
 	return ok
 }
 
-func newPool(size int, log *slog.Logger, now func() time.Time) *pool {
-	p := &pool{size: size, log: log, now: now, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour), shelves: map[kind]*shelf{}, ids: map[api.SandboxID]time.Time{}, changed: make(chan struct{})}
+func newPool(size int, log *slog.Logger, now func() time.Time, restore func(context.Context, api.SnapshotID, Spec) (Prepared, error)) *pool {
+	p := &pool{size: size, log: log, now: now, restore: restore, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour), shelves: map[kind]*shelf{}, ids: map[api.SandboxID]time.Time{}, changed: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// kindOf says what kind of sandbox a wish is for, and whether its backend can
-// boot one ahead.
-func (p *pool) kindOf(w *wish) (kind, Preparer, bool) {
-	b, ok := w.backend.(Preparer)
-	if !ok || p.size == 0 {
+// kindOf says what kind of sandbox a wish is for and how one is booted ahead, and
+// whether that can be done. Of snapshots only templates are kept warm.
+func (p *pool) kindOf(w *wish) (kind, preparation, bool) {
+	if p.size == 0 {
 		return kind{}, nil, false
 	}
-	k := kind{backend: b.Name(), limits: w.limits, asked: w.asked}
+	k := kind{backend: w.backend.Name(), limits: w.limits, asked: w.asked}
 	for _, d := range w.layers {
 		k.layers += string(d) + "\n"
 	}
-	return k, b, true
+	if w.snapshot != nil {
+		k.snapshot = w.snapshot.ID
+		return k, func(ctx context.Context, spec Spec) (*warm, error) {
+			m, err := p.restore(ctx, k.snapshot, spec)
+			if err != nil {
+				return nil, err
+			}
+			return newWarm(spec.ID, m), nil // it has run before
+		}, w.snapshot.Name != ""
+	}
+	b, ok := w.backend.(Preparer)
+	return k, func(ctx context.Context, spec Spec) (*warm, error) { return prepare(ctx, b, spec) }, ok
 }
 
 // want makes sure that guests of a wish's kind are kept warm from now on.
@@ -179,7 +198,7 @@ func (p *pool) take(w *wish) *warm {
 
 // shelf finds or makes the shelf of a kind; the kind that was asked for longest
 // ago makes room.
-func (p *pool) shelf(k kind, b Preparer, w *wish) *shelf {
+func (p *pool) shelf(k kind, b preparation, w *wish) *shelf {
 	s := p.shelves[k]
 	if s == nil {
 		for len(p.shelves) >= maxShelves {
@@ -194,7 +213,7 @@ func (p *pool) shelf(k kind, b Preparer, w *wish) *shelf {
 			}
 			p.drop(oldest)
 		}
-		s = &shelf{kind: k, backend: b, spec: Spec{Layers: w.layers, Limits: w.limits, Asked: w.asked, Hostname: hostname}}
+		s = &shelf{kind: k, prepare: b, spec: Spec{Layers: w.layers, Limits: w.limits, Asked: w.asked, Hostname: hostname}}
 		p.shelves[k] = s
 	}
 	s.used = p.now()
@@ -209,6 +228,28 @@ func (p *pool) drop(s *shelf) {
 	}
 	s.ready = nil
 	p.signal()
+}
+
+// dropSnapshots takes down the shelves of snapshots that are no more.
+func (p *pool) dropSnapshots(gone func(api.SnapshotID) bool) {
+	p.mu.Lock()
+	var all []*shelf
+	for _, s := range p.shelves {
+		if s.kind.snapshot != "" {
+			all = append(all, s)
+		}
+	}
+	p.mu.Unlock()
+	for _, s := range all {
+		if !gone(s.kind.snapshot) {
+			continue
+		}
+		p.mu.Lock()
+		if p.shelves[s.kind] == s && p.ctx.Err() == nil {
+			p.drop(s)
+		}
+		p.mu.Unlock()
+	}
 }
 
 // start starts the goroutine that fills, once. The caller holds the lock.
@@ -299,7 +340,7 @@ func (p *pool) next() (found *shelf) {
 func (p *pool) add(s *shelf) {
 	spec := s.spec
 	spec.ID = p.begin()
-	g, err := prepare(p.ctx, s.backend, spec)
+	g, err := s.prepare(p.ctx, spec)
 	if err != nil {
 		p.letGo(spec.ID)
 	}
@@ -309,6 +350,9 @@ func (p *pool) add(s *shelf) {
 		s.rest = p.now().Add(prepareRest)
 		if p.ctx.Err() == nil {
 			p.log.Warn("no guest could be booted ahead", "backend", s.kind.backend, "error", err)
+		}
+		if k := api.KindOf(err); s.kind.snapshot != "" && (k == api.KindNotFound || k == api.KindConflict) && p.shelves[s.kind] == s {
+			p.drop(s) // the snapshot is gone or broken
 		}
 		return
 	}
@@ -330,11 +374,16 @@ func prepare(ctx context.Context, b Preparer, spec Spec) (_ *warm, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &warm{id: spec.ID, machine: m, guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
+	g := newWarm(spec.ID, m)
 	if err := g.warmUp(ctx); err != nil {
 		return nil, errors.Join(err, g.kill(context.WithoutCancel(ctx)))
 	}
 	return g, nil
+}
+
+func newWarm(id api.SandboxID, m Prepared) *warm {
+	gate := &gate{}
+	return &warm{id: id, machine: m, guest: gate.client(m.Link()), gate: gate}
 }
 
 // warmUps is how often the warm-up runs: the guest's first run is the slow one,

@@ -15,7 +15,8 @@ type Reclaimer interface {
 
 // Recover brings rows and reality together after an owner has gone: every
 // sandbox of an owner for which gone answers true is destroyed with proof and
-// marked lost, its commands unknown; leftovers without a row are destroyed too.
+// marked lost, its commands unknown, unless it is paused to disk: then it is this
+// owner's from now on. Leftovers without a row are destroyed too.
 // Rows of an owner that may still live are not touched. It returns how many
 // sandboxes it marked.
 func (m *Manager) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
@@ -48,18 +49,96 @@ func (m *Manager) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int
 			errs = append(errs, err)
 			continue
 		}
-		if err := m.markLost(ctx, row, proof); err != nil {
+		paused, reason := m.foundPaused(ctx, row)
+		if paused {
+			keep[row.ID] = true
+			errs = append(errs, m.takeOver(ctx, row))
+			continue
+		}
+		if err := m.markLost(ctx, row, reason, proof); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		marked++
 	}
-	errs = append(errs, m.reclaimOrphans(ctx, keep))
+	errs = append(errs, m.reclaimOrphans(ctx, keep), m.dropPauses(ctx, gone))
 	return marked, errors.Join(errs...)
 }
 
-func (m *Manager) markLost(ctx context.Context, row api.Sandbox, proof api.Proof) error {
-	execs, err := m.cfg.Rows.ListExecs(ctx, row.ID)
+// foundPaused says whether a sandbox of an owner that is gone is paused to disk, or
+// why it is lost. One that was about to be paused is paused if its snapshot is
+// whole, and one that was about to be resumed if its row did not say so yet.
+func (m *Manager) foundPaused(ctx context.Context, row api.Sandbox) (bool, string) {
+	lost := "its daemon ended without stopping it"
+	if row.Snapshot == "" || m.cfg.Snapshots == nil {
+		return false, lost
+	}
+	s, err := m.cfg.Snapshots.Snapshot(ctx, row.Snapshot)
+	switch {
+	case err == nil && s.State == api.SnapshotReady && s.Paused && s.Sandbox == row.ID:
+		return true, ""
+	case row.State != api.SandboxPaused:
+		return false, lost
+	case err != nil:
+		return false, "it was paused to disk, and its snapshot is not known any more: " + err.Error()
+	}
+	return false, "it was paused to disk, and its snapshot is " + string(s.State) + because(s.Reason)
+}
+
+// takeOver makes a sandbox that is paused to disk this daemon's.
+func (m *Manager) takeOver(ctx context.Context, row api.Sandbox) error {
+	said := row.State != api.SandboxPaused
+	row.State, row.Owner = api.SandboxPaused, m.cfg.Owner
+	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
+		return err
+	}
+	if said {
+		m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: "paused to disk in snapshot " + string(row.Snapshot)})
+	}
+	return nil
+}
+
+// dropPauses removes the snapshots of pauses in which no sandbox is paused: it went
+// on, or ended, and its daemon with it.
+func (m *Manager) dropPauses(ctx context.Context, gone func(api.OwnerID) bool) error {
+	if m.cfg.Snapshots == nil {
+		return nil
+	}
+	all, err := m.cfg.Snapshots.Snapshots(ctx, false)
+	errs := []error{err}
+	for _, s := range all {
+		if !s.Paused || s.State != api.SnapshotReady || s.Owner != m.cfg.Owner && !gone(s.Owner) {
+			continue
+		}
+		row, err := m.cfg.Rows.Sandbox(ctx, s.Sandbox)
+		if err == nil && row.State == api.SandboxPaused && row.Snapshot == s.ID {
+			continue
+		}
+		if err != nil && api.KindOf(err) != api.KindNotFound {
+			errs = append(errs, err)
+			continue
+		}
+		_, err = m.cfg.Snapshots.Remove(ctx, s.ID, "no sandbox is paused in it")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) markLost(ctx context.Context, row api.Sandbox, reason string, proof api.Proof) error {
+	if err := m.closeExecs(ctx, row.ID, api.CauseLost); err != nil {
+		return err
+	}
+	row.State, row.Reason, row.EndedAt = api.SandboxLost, reason, m.now().UTC()
+	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
+		return err
+	}
+	m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: row.Reason, Proof: &proof})
+	return nil
+}
+
+// closeExecs records that a sandbox without a machine ended beneath its commands.
+func (m *Manager) closeExecs(ctx context.Context, id api.SandboxID, cause string) error {
+	execs, err := m.cfg.Rows.ListExecs(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -68,16 +147,11 @@ func (m *Manager) markLost(ctx context.Context, row api.Sandbox, proof api.Proof
 			continue
 		}
 		e.State, e.EndedAt = api.ExecUnknown, m.now().UTC()
-		e.Exit = api.Exit{Code: -1, Cause: api.CauseLost}
+		e.Exit = api.Exit{Code: -1, Cause: cause}
 		if err := m.cfg.Rows.UpdateExec(ctx, e); err != nil {
 			return err
 		}
 	}
-	row.State, row.Reason, row.EndedAt = api.SandboxLost, "its daemon ended without stopping it", m.now().UTC()
-	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
-		return err
-	}
-	m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: row.Reason, Proof: &proof})
 	return nil
 }
 

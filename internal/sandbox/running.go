@@ -14,11 +14,19 @@ import (
 type running struct {
 	live    *live
 	stream  *envd.ProcessStream
+	ctx     context.Context    // of the stream, and of those that follow it
 	cancel  context.CancelFunc // ends the stream, not the command
 	timeout time.Duration
 	overdue *time.Timer
+	due     time.Time // when overdue is up; guarded by mu
 	start   envd.StartEvent
 	viewer  bool // attached later: the record is another's business
+
+	// What follows is the reader's alone.
+	saves   uint64 // the last save before the stream was opened
+	at      int64  // offset of the byte that comes next
+	lost    int64  // bytes before it that are gone, until they were told
+	resumes bool   // the last error of next was about that
 
 	mu   sync.Mutex
 	row  api.Exec
@@ -35,12 +43,24 @@ func (x *running) record() api.Exec {
 // is taken for the exit code alone; limits are the host's to count.
 func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
 	ev, err := x.stream.Next()
-	if err != nil {
-		return nil, x.cut(m, err)
+	for err != nil {
+		again, rerr := x.reattach()
+		if !again || rerr != nil {
+			if rerr != nil {
+				err = rerr
+			}
+			return nil, x.cut(m, err)
+		}
+		if gone := x.gap(); gone != nil {
+			x.resumes = true
+			return nil, gone
+		}
+		ev, err = x.stream.Next()
 	}
 	switch {
 	case ev.Data != nil:
 		n := int64(len(ev.Data.Stdout) + len(ev.Data.Stderr) + len(ev.Data.PTY))
+		x.at += n
 		x.mu.Lock()
 		x.row.OutputBytes += n
 		total := x.row.OutputBytes
@@ -70,7 +90,9 @@ func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
 // release gives up the stream, and its context, which would hang on the manager's
 // for as long as the daemon lives.
 func (x *running) release() {
-	x.stream.Close()
+	if x.stream != nil {
+		x.stream.Close()
+	}
 	x.cancel()
 }
 
@@ -128,8 +150,15 @@ func (l *live) memoryKilled(m *Manager) bool {
 
 // cut records an end that the guest did not report.
 func (x *running) cut(m *Manager, err error) error {
-	if x.viewer {
+	if x.viewer && !x.live.awaitPark() {
 		return guestError(err)
+	}
+	if x.live.awaitPark() {
+		// Its record stays as it is until the sandbox goes on.
+		x.release()
+		row := x.record()
+		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk beneath command %s, which goes on with it", row.Sandbox, row.ID).
+			WithHint("resume it and attach again: hortus sandbox resume %s", row.Sandbox)
 	}
 	cause, kind := api.CauseLost, api.KindUnavailable
 	switch {
@@ -202,7 +231,7 @@ func (x *running) finish(m *Manager, state api.ExecState, exit api.Exit) {
 	row := x.row
 	x.mu.Unlock()
 	if x.overdue != nil {
-		x.overdue.Stop()
+		x.overdue.Stop() // x.done keeps a save from starting it again
 	}
 	m.storeExec(row)
 	x.live.mu.Lock()

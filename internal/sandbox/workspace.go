@@ -32,6 +32,9 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws Worksp
 	if err != nil {
 		return api.Sandbox{}, err
 	}
+	if w.snapshot != nil {
+		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "a sandbox with a workspace cannot start from snapshot %s (capability %s)", w.snapshot.ID, api.CapWorkspace)
+	}
 	if w.limits, w.asked, w.missing, err = resolveLimits(req.Limits, api.DefaultWorkspaceLimits(), w.report); err != nil {
 		return api.Sandbox{}, err
 	}

@@ -11,8 +11,8 @@
 // state that does not allow the change, KindInvalid a row that must not be kept.
 //
 // Final states are final. A sandbox that is ended or lost, a task that is done,
-// a workspace that is removed and an exec that is exited or unknown keep that state; everything else of the
-// row may still be written (a late byte count, a receipt).
+// a workspace that is removed, a snapshot that is broken or removed and an exec that
+// is exited or unknown keep that state; everything else of the row may still be written (a late byte count, a receipt).
 //
 // Everything that exists is a row with its owner (one run of one daemon), the
 // owner's host, and a lease epoch that grows by one whenever the owner changes.

@@ -35,6 +35,15 @@ type WorkspaceFilter struct {
 	Limit  int // the most rows; 0 means all
 }
 
+// SnapshotFilter selects snapshots. A zero field does not filter.
+type SnapshotFilter struct {
+	States  []api.SnapshotState
+	Owner   api.OwnerID
+	Sandbox api.SandboxID
+	Name    string
+	Limit   int // the most rows; 0 means all
+}
+
 // ExecFilter selects commands. A zero field does not filter.
 type ExecFilter struct {
 	Sandbox api.SandboxID

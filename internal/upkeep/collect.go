@@ -37,7 +37,7 @@ func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 	defer k.mu.Unlock()
 	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age)}
 	c.out = api.Collected{DryRun: req.DryRun, Items: []api.CollectedItem{}}
-	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.repositories, c.layers, c.files} {
+	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.snapshots, c.repositories, c.layers, c.files} {
 		if err := part(ctx); err != nil {
 			return c.out, err
 		}
@@ -142,7 +142,7 @@ func (c *collection) layers(ctx context.Context) error {
 			if held {
 				continue
 			}
-			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template or workspace names it and no sandbox uses it", func() error {
+			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template, snapshot or workspace names it and no sandbox uses it", func() error {
 				err := c.k.cfg.Layers.Remove(d)
 				if api.KindOf(err) == api.KindConflict {
 					return errHeld

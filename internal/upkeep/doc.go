@@ -3,7 +3,8 @@
 //
 // A [Keeper] looks at each part in turn: layers that no template names and on
 // which nobody holds a lease; the output of tasks that ended long ago, or that no
-// row knows; what sandboxes left that no longer live; old logs and old copies of
+// row knows; snapshots that are broken, or old and neither a template nor what a
+// sandbox is paused in; what sandboxes left that no longer live; old logs and old copies of
 // the database. A dry run makes the same list and removes nothing.
 //
 // What lives is never touched, and never by looking first and removing later

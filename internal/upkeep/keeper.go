@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/git"
 	"hortus.dev/internal/layer"
+	"hortus.dev/internal/snapshot"
 	"hortus.dev/internal/workspace"
 )
 
@@ -26,16 +27,18 @@ type Orphan struct {
 	Path    string // its directory; it need not be there
 }
 
-// Config is what a keeper needs. All fields but Workspaces, Repositories, Now and Logger must be
+// Config is what a keeper needs. All fields but Workspaces, Snapshots, Repositories, Now and Logger must be
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, layers/, tasks/ID/, workspaces/ID/,
+	// hortus.db*, daemon.log*, inventory.json, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/,
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
 	// Workspaces are what tasks changed in repositories; nil where there are none.
 	Workspaces *workspace.Store
+	// Snapshots are saved states of sandboxes; nil where there are none.
+	Snapshots *snapshot.Store
 	// Repositories are the copies of repositories; nil where there are none. Busy
 	// says that a task may be reading them.
 	Repositories *git.Cache
@@ -80,7 +83,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 		return out, err
 	}
 	parts := map[string]*api.DiskPart{}
-	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
+	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartSnapshots, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
 		out.Parts = append(out.Parts, api.DiskPart{Name: name})
 	}
 	for i := range out.Parts {
@@ -124,6 +127,8 @@ func partOf(name string) string {
 		return api.PartWorkspaces
 	case name == "repositories":
 		return api.PartRepositories
+	case name == "snapshots":
+		return api.PartSnapshots
 	case name == "run":
 		return api.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
@@ -141,6 +146,14 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 	switch name {
 	case "layers", "tasks", "workspaces":
 		p.Count += count(path)
+	case "snapshots":
+		if k.cfg.Snapshots != nil {
+			all, err := k.cfg.Snapshots.List()
+			if err != nil {
+				return 0, err
+			}
+			p.Count += len(all)
+		}
 	case "repositories":
 		if k.cfg.Repositories != nil {
 			all, err := k.cfg.Repositories.List()

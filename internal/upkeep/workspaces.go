@@ -70,16 +70,22 @@ func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, err
 	return "", nil
 }
 
-// named calls f with the layers that templates and workspaces name; neither gets new
-// ones until f returns.
+// named calls f with the layers that templates, workspaces and snapshots name; none
+// of them gets new ones until f returns.
 func (c *collection) named(ctx context.Context, f func(named []layer.Digest) error) error {
 	return c.k.cfg.Named(ctx, func(named []layer.Digest) error {
-		if c.k.cfg.Workspaces == nil {
-			return f(named)
+		all := append([]layer.Digest{}, named...)
+		last := func(more []layer.Digest) error { return f(append(all, more...)) }
+		snapshots := func(more []layer.Digest) error {
+			if all = append(all, more...); c.k.cfg.Snapshots == nil {
+				return last(nil)
+			}
+			return c.k.cfg.Snapshots.Named(ctx, last)
 		}
-		return c.k.cfg.Workspaces.Named(func(more []layer.Digest) error {
-			return f(append(append([]layer.Digest{}, named...), more...))
-		})
+		if c.k.cfg.Workspaces == nil {
+			return snapshots(nil)
+		}
+		return c.k.cfg.Workspaces.Named(snapshots)
 	})
 }
 

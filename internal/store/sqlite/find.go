@@ -24,6 +24,12 @@ func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, er
 	return api.SandboxID(id), err
 }
 
+// FindSnapshot is FindTask for snapshots, whose leading letter is "s".
+func (db *DB) FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error) {
+	id, err := db.find(ctx, "snapshot", "s", prefix)
+	return api.SnapshotID(id), err
+}
+
 // maxPrefix is more than any identifier has, in bytes.
 const maxPrefix = 64
 

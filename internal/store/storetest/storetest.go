@@ -40,6 +40,12 @@ type Store interface {
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error)
 
+	InsertSnapshot(ctx context.Context, s api.Snapshot) error
+	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
+	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error)
+	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
+
 	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
 	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
@@ -70,6 +76,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"FindAgainstModel", testFindAgainstModel},
 		{"Workspaces", testWorkspaces},
 		{"WorkspaceStates", testWorkspaceStates},
+		{"Snapshots", testSnapshots},
+		{"SnapshotStates", testSnapshotStates},
 		{"Events", testEvents},
 		{"EventPages", testEventPages},
 		{"ConcurrentAppend", testConcurrentAppend},

@@ -1,0 +1,144 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Fork makes sandboxes that go on from where a running one is now, each by itself
+// and with an identity of its own. The parent stands still for a moment and goes
+// on. Each child succeeds or fails by itself.
+//
+// Errors: KindInvalid for a request that makes no sense; those of Snapshot.
+func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
+	none := api.ForkResult{Parent: id}
+	if req.Count == 0 {
+		req.Count = 1
+	}
+	if req.Count < 0 || req.Count > api.MaxForks {
+		return none, api.Errorf(api.KindInvalid, "%d children; a fork has 1 to %d", req.Count, api.MaxForks)
+	}
+	ttl, err := checkTTL(req.TTLMS)
+	if err != nil {
+		return none, err
+	}
+	store, err := m.snapshots()
+	if err != nil {
+		return none, err
+	}
+	l, err := m.savable(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	parent := l.snapshot()
+	env := maps.Clone(parent.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, req.Env)
+	if err := checkEnv(env); err != nil {
+		return none, err
+	}
+	dir, remove, err := store.Scratch(m.need(ctx, l))
+	if err != nil {
+		return none, err
+	}
+	defer func() {
+		if err := remove(); err != nil {
+			m.log.Error("the image of a fork is not removed", "sandbox", id, "error", err)
+		}
+	}()
+	saved, err := m.save(ctx, l, dir, SaveOptions{Files: req.FilesOnly})
+	if err != nil {
+		return none, err
+	}
+	out := api.ForkResult{
+		Parent: id, Kind: saved.Kind, Why: saved.Why, PausedMS: saved.Paused.Milliseconds(), Children: make([]api.ForkChild, req.Count),
+	}
+	if req.TTLMS == 0 {
+		ttl = max(parent.ExpiresAt.Sub(m.now()), time.Second)
+	}
+	// Side by side as far as the machine's processors go.
+	turns := make(chan struct{}, runtime.NumCPU())
+	var wg sync.WaitGroup
+	for i := range out.Children {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			row := parent
+			row.ID, row.State, row.Parent, row.Snapshot = api.NewSandboxID(), api.SandboxStarting, id, ""
+			row.IsolationWhy, row.Env, row.Labels = fmt.Sprintf("forked from %s", id), env, req.Labels
+			row.Owner, row.CreatedAt, row.Reason = m.cfg.Owner, m.now().UTC(), ""
+			row.ExpiresAt = row.CreatedAt.Add(ttl)
+			child, err := m.child(ctx, l, row, dir)
+			if err != nil {
+				out.Children[i].Error = api.AsError(err)
+				return
+			}
+			out.Children[i].Sandbox = &child
+		})
+	}
+	wg.Wait()
+	said := api.ForkEvent{Kind: out.Kind, PausedMS: out.PausedMS, Children: []api.SandboxID{}}
+	for _, c := range out.Children {
+		if c.Sandbox == nil {
+			said.Failed++
+			continue
+		}
+		said.Children = append(said.Children, c.Sandbox.ID)
+	}
+	m.event(id, api.EventForked, said)
+	return out, nil
+}
+
+// child starts one child of a fork.
+func (m *Manager) child(ctx context.Context, parent *live, row api.Sandbox, dir string) (api.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return api.Sandbox{}, err
+	}
+	l := newLive(row, parent.backend)
+	l.layers, l.asked = parent.layers, parent.asked
+	return m.raise(ctx, l, func(ctx context.Context, spec Spec) (Prepared, error) {
+		return parent.backend.(Restorer).Restore(ctx, spec, dir)
+	})
+}
+
+// raise enters a sandbox into the table and starts it from a saved state.
+func (m *Manager) raise(ctx context.Context, l *live, restore func(context.Context, Spec) (Prepared, error)) (api.Sandbox, error) {
+	if err := m.enter(ctx, l); err != nil {
+		return api.Sandbox{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
+	machine, err := restore(ctx, l.spec())
+	if err != nil {
+		m.settle(l, api.SandboxEnded, "start failed: "+err.Error(), nil)
+		return api.Sandbox{}, err
+	}
+	l.run(machine)
+	if err = machine.Claim(ctx, l.row.Env); err == nil {
+		l.mu.Lock()
+		l.row.State = api.SandboxRunning
+		row := l.row
+		l.mu.Unlock()
+		if err = m.cfg.Rows.UpdateSandbox(context.WithoutCancel(ctx), row); err == nil {
+			m.begin(l)
+			return row, nil
+		}
+	}
+	if _, kerr := m.end(context.WithoutCancel(ctx), l, "start failed: "+err.Error()); kerr != nil {
+		m.log.Error("a sandbox that could not start was not killed", "sandbox", l.row.ID, "error", kerr)
+	}
+	return api.Sandbox{}, err
+}
+
+// spec is what a sandbox is started from, by its row.
+func (l *live) spec() Spec {
+	return Spec{ID: l.row.ID, Layers: l.layers, Limits: l.row.Limits, Asked: l.asked, Env: l.row.Env, Hostname: hostname}
+}

@@ -1,0 +1,28 @@
+package snapshot
+
+import (
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// room says whether need more bytes can be written and leave the floor free.
+func (s *Store) room(need int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.dir, &st); err != nil {
+		return api.Errorf(api.KindInternal, "the free space of the disk of %s is not known: %w", s.dir, err)
+	}
+	return short(&st, s.cfg.DiskFloor, need)
+}
+
+func short(st *unix.Statfs_t, floor, need int64) error {
+	if floor <= 0 {
+		floor = min(int64(st.Blocks)*st.Bsize/20, 1<<30)
+	}
+	free := int64(st.Bavail) * st.Bsize
+	if free-max(need, 0) >= floor {
+		return nil
+	}
+	return api.Errorf(api.KindExhausted, "%d bytes are free on the disk of snapshots; this one needs about %d, and %d must stay free",
+		free, max(need, 0), floor).WithHint("remove what is not needed: hortus df shows what there is")
+}

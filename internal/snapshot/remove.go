@@ -1,0 +1,62 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/api"
+)
+
+// Remove removes a snapshot for good. While somebody starts from it the row says
+// removed at once, and the files go when they are done. One that was removed
+// already is no error; one that is broken stays so, without its files.
+func (s *Store) Remove(ctx context.Context, id api.SnapshotID, reason string) (api.Snapshot, error) {
+	r, err := s.cfg.Rows.Snapshot(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	if r.State == api.SnapshotSaving && r.Owner == s.cfg.Owner {
+		return r, api.Errorf(api.KindConflict, "snapshot %s is still being saved", id)
+	}
+	if !r.State.Final() {
+		// The row first: whatever a crash leaves is of a snapshot that is removed.
+		r.State, r.Reason, r.EndedAt = api.SnapshotRemoved, reason, s.cfg.Now().UTC()
+		if err := s.cfg.Rows.UpdateSnapshot(ctx, r); err != nil {
+			return r, err
+		}
+	}
+	s.mu.Lock()
+	if u := s.uses[id]; u != nil && u.n > 0 {
+		u.remove = true
+		s.mu.Unlock()
+		return r, nil
+	}
+	delete(s.uses, id)
+	s.mu.Unlock()
+	return r, s.discard(id)
+}
+
+// Forget removes the files of a snapshot that no row knows.
+func (s *Store) Forget(id api.SnapshotID) error { return s.discard(id) }
+
+// discard removes a snapshot's directory. It is renamed first: what is cut short
+// must not look whole, and is swept.
+func (s *Store) discard(id api.SnapshotID) error {
+	away := filepath.Join(s.dir, gone+string(id))
+	err := os.Rename(s.path(id), away)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s.step("away")
+	if err == nil {
+		err = os.RemoveAll(away)
+	}
+	if err != nil {
+		s.cfg.Logger.Error("a snapshot's files are not removed", "snapshot", id, "error", err)
+		return api.Errorf(api.KindInternal, "remove snapshot %s: %w", id, err).WithHint("what is left goes when the daemon starts next")
+	}
+	return nil
+}

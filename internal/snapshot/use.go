@@ -1,0 +1,220 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// use is what the store knows of a snapshot that is or was started from.
+type use struct {
+	n      int  // who starts from it now
+	remove bool // it goes when nobody does
+
+	// looking is held while the files are read.
+	looking sync.Mutex
+	// seen are the files as they were when every byte of them was right; nil
+	// before.
+	seen []print
+}
+
+// print is what changes when a file does.
+type print struct {
+	name         string
+	ino          uint64
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func (s *Store) path(id api.SnapshotID) string { return filepath.Join(s.dir, string(id)) }
+
+// Use gives the directory of a snapshot, which was checked and stays until done is
+// called. Its manifest, and the names and lengths of its files, are looked at each
+// time. The first time in the life of the store, and again when a file was touched,
+// every byte is read.
+//
+// Errors: KindNotFound for one that is not there, KindConflict for one that is
+// not ready, whose files are not as they were, or whose layers are gone.
+func (s *Store) Use(ctx context.Context, id api.SnapshotID) (r api.Snapshot, dir string, done func(), err error) {
+	if r, err = s.cfg.Rows.Snapshot(ctx, id); err != nil {
+		return r, "", nil, err
+	}
+	if err := usable(r); err != nil {
+		return r, "", nil, err
+	}
+	if err := s.stands(r); err != nil {
+		return r, "", nil, err
+	}
+	u := s.hold(id)
+	if u == nil {
+		return r, "", nil, api.Errorf(api.KindNotFound, "snapshot %s was removed", id)
+	}
+	if err := s.look(ctx, u, r); err != nil {
+		s.letGo(id, u)
+		var d *damage
+		if !errors.As(err, &d) {
+			if ctx.Err() != nil {
+				return r, "", nil, ctx.Err()
+			}
+			return r, "", nil, api.Errorf(api.KindInternal, "snapshot %s: %w", id, err)
+		}
+		s.fail(r, d.why)
+		return r, "", nil, api.Errorf(api.KindConflict, "snapshot %s is broken: %s", id, d.why).
+			WithHint("remove it, and take another")
+	}
+	return r, s.path(id), sync.OnceFunc(func() { s.letGo(id, u) }), nil
+}
+
+func usable(r api.Snapshot) error {
+	switch r.State {
+	case api.SnapshotReady:
+		return nil
+	case api.SnapshotSaving:
+		return api.Errorf(api.KindConflict, "snapshot %s is still being saved", r.ID)
+	case api.SnapshotBroken:
+		return api.Errorf(api.KindConflict, "snapshot %s is broken: %s", r.ID, r.Reason).WithHint("remove it, and take another")
+	}
+	return api.Errorf(api.KindNotFound, "snapshot %s was removed (%s)", r.ID, r.Reason)
+}
+
+// hold counts one who starts from a snapshot; nil when it is to go.
+func (s *Store) hold(id api.SnapshotID) *use {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.uses[id]
+	if u == nil {
+		u = &use{}
+		s.uses[id] = u
+	}
+	if u.remove {
+		return nil
+	}
+	u.n++
+	return u
+}
+
+func (s *Store) letGo(id api.SnapshotID, u *use) {
+	s.mu.Lock()
+	u.n--
+	last := u.n == 0 && u.remove
+	if last {
+		delete(s.uses, id)
+	}
+	s.mu.Unlock()
+	if last {
+		s.discard(id)
+	}
+}
+
+// look compares a snapshot with its manifest and its row.
+func (s *Store) look(ctx context.Context, u *use, r api.Snapshot) error {
+	u.looking.Lock()
+	defer u.looking.Unlock()
+	dir, err := s.openDir(r.ID)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	m, err := check(dir, r)
+	if err != nil {
+		return err
+	}
+	now, err := prints(dir, m.Files)
+	if err != nil {
+		return err
+	}
+	if u.seen != nil && slices.Equal(u.seen, now) {
+		return nil
+	}
+	for _, f := range m.Files {
+		if err := verify(ctx, dir, f); err != nil {
+			return err
+		}
+	}
+	u.seen = now
+	return nil
+}
+
+// openDir opens a snapshot's directory, which is no link.
+func (s *Store) openDir(id api.SnapshotID) (*os.File, error) {
+	dir, err := os.OpenFile(s.path(id), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return nil, damaged("its directory is gone")
+	}
+	return dir, err
+}
+
+// check compares a directory with its manifest, but for the bytes of the files,
+// and the manifest with the row.
+func check(dir *os.File, r api.Snapshot) (manifest, error) {
+	f, _, err := openIn(dir, manifestName)
+	if err != nil {
+		return manifest{}, err
+	}
+	defer f.Close()
+	m, err := parseManifest(f)
+	if err != nil {
+		return m, err
+	}
+	if o := m.Snapshot; o.ID != r.ID || o.Kind != r.Kind || o.Image != r.Image || o.Sandbox != r.Sandbox ||
+		o.Paused != r.Paused || o.Limits != r.Limits || !slices.Equal(o.Layers, r.Layers) {
+		return m, damaged("its manifest is of another snapshot")
+	}
+	names, err := listFiles(dir)
+	if err != nil {
+		return m, err
+	}
+	if len(names) != len(m.Files) {
+		return m, damaged("it holds %d files, not %d", len(names), len(m.Files))
+	}
+	for _, want := range m.Files {
+		f, st, err := openIn(dir, want.Name)
+		if err != nil {
+			return m, err
+		}
+		f.Close()
+		if st.Size != want.Bytes {
+			return m, damaged("%s has %d bytes, not %d", want.Name, st.Size, want.Bytes)
+		}
+	}
+	return m, nil
+}
+
+func prints(dir *os.File, files []file) ([]print, error) {
+	out := []print{}
+	for _, f := range files {
+		o, st, err := openIn(dir, f.Name)
+		if err != nil {
+			return nil, err
+		}
+		o.Close()
+		out = append(out, print{f.Name, st.Ino, st.Size, st.Mtim, st.Ctim})
+	}
+	return out, nil
+}
+
+func verify(ctx context.Context, dir *os.File, want file) error {
+	f, _, err := openIn(dir, want.Name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	digest, err := sum(ctx, f, want.Bytes)
+	if err != nil {
+		return err
+	}
+	if digest != want.SHA256 {
+		return damaged("%s is not what was saved", want.Name)
+	}
+	return nil
+}
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

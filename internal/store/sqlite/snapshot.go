@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
+)
+
+const snapshotColumns = `id, owner, state, name, sandbox, created_at, ended_at, doc`
+
+func snapshotArgs(s api.Snapshot) ([]any, error) {
+	err := complete("snapshot", string(s.ID), !s.CreatedAt.IsZero(), string(s.State),
+		string(api.SnapshotSaving), string(api.SnapshotReady), string(api.SnapshotBroken), string(api.SnapshotRemoved))
+	if err != nil {
+		return nil, err
+	}
+	doc, err := rowjson.Marshal(s)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "snapshot %s: %w", s.ID, err)
+	}
+	return []any{string(s.ID), null(s.Owner), string(s.State), null(s.Name), string(s.Sandbox),
+		micros(s.CreatedAt), micros(s.EndedAt), string(doc)}, nil
+}
+
+// InsertSnapshot stores a new snapshot. Its owner, if any, must be stored already.
+func (db *DB) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
+	args, err := snapshotArgs(s)
+	if err != nil {
+		return err
+	}
+	_, err = db.write.ExecContext(ctx, `INSERT INTO snapshot
+		(id, owner, host, lease_epoch, state, name, sandbox, created_at, ended_at, doc)
+		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6, ?7, ?8)`, args...)
+	if err != nil {
+		return insertFailed(ctx, err, "snapshot", string(s.ID), "owner "+string(s.Owner))
+	}
+	return nil
+}
+
+// UpdateSnapshot replaces a snapshot's row. A new owner raises the lease epoch. A
+// final state cannot change: KindConflict.
+func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
+	args, err := snapshotArgs(s)
+	if err != nil {
+		return err
+	}
+	return db.inTx(ctx, "snapshot "+string(s.ID), func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `UPDATE snapshot SET
+			owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
+			lease_epoch = lease_epoch + (owner IS NOT ?2),
+			state = ?3, name = ?4, sandbox = ?5, created_at = ?6, ended_at = ?7, doc = ?8
+			WHERE id = ?1 AND (state = ?3 OR state NOT IN ('broken', 'removed'))`, args...)
+		if err != nil {
+			return updateFailed(ctx, err, "snapshot", string(s.ID), "owner "+string(s.Owner))
+		}
+		if !changed(r) {
+			return refused(ctx, tx, "snapshot", "snapshot", string(s.ID), string(s.State))
+		}
+		return nil
+	})
+}
+
+// Snapshot reads one snapshot.
+func (db *DB) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+	return get(ctx, db.read, "snapshot", string(id), scanSnapshot, `SELECT `+snapshotColumns+` FROM snapshot WHERE id = ?`)
+}
+
+// Snapshots lists snapshots, newest first.
+func (db *DB) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error) {
+	if err := checkLimit("snapshots", f.Limit); err != nil {
+		return nil, err
+	}
+	var w where
+	in(&w, "state", f.States)
+	w.is("owner", string(f.Owner))
+	w.is("sandbox", string(f.Sandbox))
+	w.is("name", f.Name)
+	q, args := w.selectSQL(snapshotColumns, "snapshot", "created_at DESC, seq DESC", f.Limit)
+	return list(ctx, db.read, "snapshots", scanSnapshot, q, args...)
+}
+
+func scanSnapshot(r scanner) (s api.Snapshot, err error) {
+	var id, state, sandbox, doc string
+	var owner, name sql.NullString
+	var created, ended sql.NullInt64
+	if err := r.Scan(&id, &owner, &state, &name, &sandbox, &created, &ended, &doc); err != nil {
+		return s, err
+	}
+	if err := rowjson.Unmarshal([]byte(doc), &s); err != nil {
+		return s, api.Errorf(api.KindInternal, "the row of snapshot %s is damaged: %w", id, err)
+	}
+	s.ID, s.State, s.Name, s.Sandbox = api.SnapshotID(id), api.SnapshotState(state), name.String, api.SandboxID(sandbox)
+	s.Owner = api.OwnerID(owner.String)
+	s.CreatedAt, s.EndedAt = instant(created), instant(ended)
+	return s, nil
+}
