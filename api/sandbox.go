@@ -99,6 +99,8 @@ type Sandbox struct {
 	Env          map[string]string `json:"env,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Task         TaskID            `json:"task,omitempty"`
+	Parent       SandboxID         `json:"parent,omitempty"`
+	Snapshot     SnapshotID        `json:"snapshot,omitempty"`
 	Owner        OwnerID           `json:"owner,omitempty"`
 	CreatedAt    time.Time         `json:"createdAt"`
 	ExpiresAt    time.Time         `json:"expiresAt"`

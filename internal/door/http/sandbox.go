@@ -32,7 +32,7 @@ func (d *door) sandboxRoutes(mux *http.ServeMux) {
 	})
 	d.on(mux, "GET "+one, func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Get(ctx, id) })
 	d.on(mux, "GET "+one+"/stats", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Stats(ctx, id) })
-	d.on(mux, "POST "+one+"/pause", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Pause(ctx, id) })
+	mux.HandleFunc("POST "+one+"/pause", d.pause)
 	d.on(mux, "POST "+one+"/resume", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Resume(ctx, id) })
 	d.on(mux, "GET "+one+"/execs", func(ctx context.Context, id api.SandboxID) (any, error) {
 		v, err := d.Sandboxes.Execs(ctx, id)
