@@ -7,7 +7,8 @@ import "time"
 //	starting -> running <-> paused -> ended
 //	                 \-> lost
 //
-// ended and lost are final. A lost sandbox is one whose guest or owner vanished
+// One that is paused to disk is paused, with Snapshot set: nothing of it runs, its
+// deadline stands still, and it outlives its daemon. ended and lost are final. A lost sandbox is one whose guest or owner vanished
 // without being told to; its row keeps the reason.
 type SandboxState string
 
@@ -99,12 +100,15 @@ type Sandbox struct {
 	Env          map[string]string `json:"env,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Task         TaskID            `json:"task,omitempty"`
-	Parent       SandboxID         `json:"parent,omitempty"`
-	Snapshot     SnapshotID        `json:"snapshot,omitempty"`
-	Owner        OwnerID           `json:"owner,omitempty"`
-	CreatedAt    time.Time         `json:"createdAt"`
-	ExpiresAt    time.Time         `json:"expiresAt"`
-	EndedAt      time.Time         `json:"endedAt,omitzero"`
+	// Parent is the sandbox that it was forked from.
+	Parent SandboxID `json:"parent,omitempty"`
+	// Snapshot is what it started from, if that was a snapshot; while it is paused
+	// to disk, what it will go on from.
+	Snapshot  SnapshotID `json:"snapshot,omitempty"`
+	Owner     OwnerID    `json:"owner,omitempty"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+	EndedAt   time.Time  `json:"endedAt,omitzero"`
 	// Reason says why it ended or was lost: "killed", "expired", "memory
 	// limit", "owner gone" and so on.
 	Reason string `json:"reason,omitempty"`

@@ -49,6 +49,8 @@ type Snapshot struct {
 	Layers     []string `json:"layers"`
 	Limits     Limits   `json:"limits"`
 	Identities []string `json:"identities,omitempty"`
+	// Why says why it holds files alone where memory was asked for.
+	Why string `json:"why,omitempty"`
 	// Image says what can restore it.
 	Image ImageMark `json:"image"`
 	// Bytes is its size on disk, PausedMS how long the sandbox stood still for it.

@@ -32,8 +32,8 @@ func (c *sandboxSnapshotCmd) Run(ctx runContext, a *app) error {
 		return a.json(snap)
 	}
 	a.note("%s, %s; %s stood still for %s", kindOf(snap.Kind), showSize(snap.Bytes), snap.Sandbox, showMS(snap.PausedMS))
-	if !c.FilesOnly && snap.Kind == api.SnapshotFiles {
-		a.note("files alone, because %s saves no memory here; hortus doctor says what does", snap.Image.Backend)
+	if snap.Why != "" {
+		a.note("files alone, because %s", snap.Why)
 	}
 	_, err = fmt.Fprintln(a.env.Stdout, clean(string(snap.ID)))
 	return err
@@ -110,6 +110,7 @@ func (a *app) showSnapshot(s api.Snapshot) error {
 	row("reason", s.Reason)
 	row("template", s.Name)
 	row("holds", kindOf(s.Kind))
+	row("why no more", s.Why)
 	row("of", string(s.Sandbox))
 	if s.Paused {
 		row("paused", "this sandbox goes on from it: hortus sandbox resume "+string(s.Sandbox))

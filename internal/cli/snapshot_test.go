@@ -54,7 +54,8 @@ func saved() []api.Snapshot {
 		{ID: snapPy, State: api.SnapshotReady, Kind: api.SnapshotMemory, Name: "py", Sandbox: boxOne, Template: "host", Bytes: 5 << 20,
 			Image: api.ImageMark{Backend: "gvisor", Kernel: "v1", CPU: "amd64-1f2e"}, CreatedAt: at, PausedMS: 120},
 		{ID: snapTwo, State: api.SnapshotReady, Kind: api.SnapshotMemory, Sandbox: boxTwo, Paused: true, Template: "host", CreatedAt: at, Image: api.ImageMark{Backend: "gvisor"}},
-		{ID: snapOne, State: api.SnapshotReady, Kind: api.SnapshotFiles, Sandbox: boxOne, Template: "host", CreatedAt: at, Image: api.ImageMark{Backend: "container"}, Reason: "\x1b[31m"},
+		{ID: snapOne, State: api.SnapshotReady, Kind: api.SnapshotFiles, Sandbox: boxOne, Template: "host", CreatedAt: at, Image: api.ImageMark{Backend: "container"}, Reason: "\x1b[31m",
+			Why: "container saves no memory"},
 	}
 }
 
@@ -192,7 +193,7 @@ func TestSnapshotCommands(t *testing.T) {
 		err  []string // on stderr
 	}{
 		{"sandbox snapshot " + boxOne + " --name py --files-only", 0, []string{snapOne}, []string{"files alone"}},
-		{"sandbox snapshot " + boxOne, 0, []string{snapOne}, []string{"because container saves no memory here"}},
+		{"sandbox snapshot " + boxOne, 0, []string{snapOne}, []string{"files alone, because container saves no memory"}},
 		{"sandbox pause " + boxOne, 0, nil, []string{"is paused"}},
 		{"sandbox pause " + boxOne + " --to-disk", 0, nil, []string{"is paused"}},
 		{"sandbox resume " + boxTwo, 0, nil, []string{"is running"}},
@@ -202,6 +203,7 @@ func TestSnapshotCommands(t *testing.T) {
 		{"snapshot ls", 0, []string{snapOne, snapTwo, snapPy, "memory", "files", "gvisor", "5 MiB", "py", boxTwo, "paused to disk", `\x1b[31m`}, nil},
 		{"snapshot show py", 0, []string{snapPy, "memory and files", "amd64-1f2e", "120ms", "kernel"}, nil},
 		{"snapshot show " + snapTwo, 0, []string{"hortus sandbox resume " + boxTwo}, nil},
+		{"snapshot show " + snapOne, 0, []string{"files alone", "container saves no memory"}, nil},
 		{"snapshot show nothing", 1, nil, []string{"no such snapshot", "next: hortus snapshot ls"}},
 		{"snapshot show ../x", 2, nil, []string{"neither a template nor the id"}},
 		{"snapshot rm " + snapOne + " py", 0, nil, []string{snapOne + " is removed", snapPy + " is removed"}},
