@@ -14,13 +14,25 @@ type sandboxPauseCmd struct {
 
 // Run freezes a sandbox, or saves it.
 func (c *sandboxPauseCmd) Run(ctx runContext, a *app) error {
-	return a.change(ctx, c.ID, func(s *client.Sandbox) (api.Sandbox, error) {
-		if !c.ToDisk {
-			return s.Pause(ctx)
-		}
-		defer a.waiting("saving %s to disk", s.ID())()
-		return s.PauseToDisk(ctx)
-	})
+	if !c.ToDisk {
+		return a.change(ctx, c.ID, func(s *client.Sandbox) (api.Sandbox, error) { return s.Pause(ctx) })
+	}
+	s, err := a.box(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	done := a.waiting("saving %s to disk", s.ID())
+	info, err := s.PauseToDisk(ctx)
+	done()
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(info)
+	}
+	a.note("%s is paused to disk; hortus sandbox resume %s lets it go on", info.ID, info.ID)
+	return nil
 }
 
 type sandboxResumeCmd struct{ oneSandbox }

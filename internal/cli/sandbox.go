@@ -98,7 +98,7 @@ func (c *sandboxLsCmd) Run(ctx runContext, a *app) error {
 	fmt.Fprintln(w, "ID\tSTATE\tISOLATION\tTEMPLATE\tAGE\tLEFT\tFROM\tWHY")
 	for _, s := range list {
 		left := "-"
-		if !s.State.Final() {
+		if !s.State.Final() && !disk[s.ID] { // whose deadline stands still
 			left = showDuration(time.Until(s.ExpiresAt))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", clean(string(s.ID)), boxState(s, disk), clean(s.Isolation),

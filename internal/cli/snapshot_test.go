@@ -195,7 +195,7 @@ func TestSnapshotCommands(t *testing.T) {
 		{"sandbox snapshot " + boxOne + " --name py --files-only", 0, []string{snapOne}, []string{"files alone"}},
 		{"sandbox snapshot " + boxOne, 0, []string{snapOne}, []string{"files alone, because container saves no memory"}},
 		{"sandbox pause " + boxOne, 0, nil, []string{"is paused"}},
-		{"sandbox pause " + boxOne + " --to-disk", 0, nil, []string{"is paused"}},
+		{"sandbox pause " + boxOne + " --to-disk", 0, nil, []string{boxTwo + " is paused to disk; hortus sandbox resume " + boxTwo}},
 		{"sandbox resume " + boxTwo, 0, nil, []string{"is running"}},
 		{"sandbox ls", 0, []string{boxOne, "running", "py", snapPy, boxTwo, "paused to disk", boxOne}, nil},
 		{"sandbox show " + boxTwo, 0, []string{"paused to disk", "parent", boxOne}, nil},

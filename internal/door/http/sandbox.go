@@ -24,7 +24,12 @@ func (d *door) sandboxRoutes(mux *http.ServeMux) {
 		answer(w, http.StatusCreated, v)
 	})
 	mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) {
-		v, err := d.Sandboxes.List(r.Context(), r.URL.Query().Get("all") == "1")
+		all, err := flag(r, "all")
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Sandboxes.List(r.Context(), all)
 		if v == nil {
 			v = []api.Sandbox{}
 		}
