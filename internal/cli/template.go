@@ -22,7 +22,7 @@ type templateCreateCmd struct {
 	From string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
 	isolationFlag
 	limitFlags
-	Env      []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for the commands, and for every command in a sandbox of the template. Repeatable."`
+	Env      []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for its commands; what they leave running keeps it. Repeatable."`
 	Commands []string `name:"run" sep:"none" placeholder:"CMD" help:"Shell command to run in it; what it starts in the background stays. Repeatable; one after the other, each must succeed."`
 	Timeout  duration `placeholder:"10m" help:"How long each command may take."`
 }
