@@ -218,13 +218,15 @@ func TestSnapshotRequests(t *testing.T) {
 	hc := unix(path)
 	defer hc.CloseIdleConnections()
 	for query, want := range map[string]int{"": 200, "?all=1": 200, "?all=true": 200, "?all=false": 200, "?all=some": 400} {
-		resp, err := hc.Get("http://door/v1/snapshots" + query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %s, want %d", query, resp.Status, want)
+		for _, list := range []string{"snapshots", "sandboxes"} {
+			resp, err := hc.Get("http://door/v1/" + list + query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s%s: %s, want %d", list, query, resp.Status, want)
+			}
 		}
 	}
 }
