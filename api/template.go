@@ -5,6 +5,17 @@ import (
 	"strings"
 )
 
+// HostTemplate is the name of the template that is always there: this machine's own
+// tools, filtered and read-only.
+const HostTemplate = "host"
+
+// Template is something that sandboxes start from by its name.
+type Template struct {
+	Name string `json:"name"`
+	// Snapshot is what sandboxes of it start from; HostTemplate has none.
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+}
+
 // TemplateReport says what the host template holds.
 type TemplateReport struct {
 	Name        string `json:"name"`

@@ -95,13 +95,13 @@ func (s *Sandbox) SetTTL(ctx context.Context, ttl time.Duration) (api.Sandbox, e
 	return out, s.client.call(ctx, http.MethodPost, s.path("/ttl"), in, &out)
 }
 
-// Pause freezes the sandbox.
+// Pause freezes the sandbox, which keeps its memory; PauseToDisk gives it back.
 func (s *Sandbox) Pause(ctx context.Context) (api.Sandbox, error) {
 	var out api.Sandbox
 	return out, s.client.call(ctx, http.MethodPost, s.path("/pause"), nil, &out)
 }
 
-// Resume lets a paused sandbox go on.
+// Resume lets a paused sandbox go on, from disk where it is there.
 func (s *Sandbox) Resume(ctx context.Context) (api.Sandbox, error) {
 	var out api.Sandbox
 	return out, s.client.call(ctx, http.MethodPost, s.path("/resume"), nil, &out)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"hortus.dev/api"
 	"hortus.dev/internal/config"
 )
 
@@ -211,74 +210,17 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = c.sandboxes(ctx, out, cur, "")
 	case "tasks":
 		out = c.tasks(ctx, out, cur)
+	case "snapshots":
+		out = c.snapshots(ctx, out, cur, prefix)
+	case "templates":
+		out = c.templates(ctx, out, cur, prefix)
+	case "warm":
+		out = c.warm(ctx, out, cur, prefix)
 	case "places":
 		if out = c.sandboxes(ctx, out, cur, ":"); len(out) > 0 {
 			out = append(out, ":nospace")
 		}
 		out = append(out, ":files")
-	}
-	return out
-}
-
-// daemon finds the daemon that runs. None is started for a list, and none is no
-// error.
-func (c *completer) daemon() (ConnectOptions, bool) {
-	src := config.Source{Getenv: c.app.getenv, UID: c.app.env.UID, File: c.given["config"]}
-	conf, err := config.Load(src)
-	if err != nil {
-		return ConnectOptions{}, false
-	}
-	opt := ConnectOptions{DataDir: conf.Get("data-dir").Text, MustRun: true}
-	if d := c.given["data-dir"]; d != "" {
-		opt.DataDir = d
-	}
-	return opt, opt.DataDir != ""
-}
-
-func (c *completer) sandboxes(ctx context.Context, out []string, cur, after string) []string {
-	opt, ok := c.daemon()
-	if !ok {
-		return out
-	}
-	ctx, cancel := context.WithTimeout(ctx, completeWait)
-	defer cancel()
-	conn, err := c.app.connect(ctx, opt)
-	if err != nil {
-		return out
-	}
-	defer conn.Close()
-	list, err := conn.Sandboxes(ctx, false)
-	if err != nil {
-		return out
-	}
-	for _, s := range list {
-		out = add(out, string(s.ID)+after, fmt.Sprintf("%s, %s, %s left", s.State, s.Isolation, showDuration(time.Until(s.ExpiresAt))), cur)
-	}
-	return out
-}
-
-func (c *completer) tasks(ctx context.Context, out []string, cur string) []string {
-	opt, ok := c.daemon()
-	if !ok {
-		return out
-	}
-	ctx, cancel := context.WithTimeout(ctx, completeWait)
-	defer cancel()
-	conn, err := c.app.connect(ctx, opt)
-	if err != nil {
-		return out
-	}
-	defer conn.Close()
-	list, err := conn.Tasks(ctx, 50)
-	if err != nil {
-		return out
-	}
-	for _, t := range list {
-		state := t.State
-		if t.State == api.TaskDone {
-			state = api.TaskState(t.Outcome)
-		}
-		out = add(out, string(t.ID), fmt.Sprintf("%s: %s", state, shorten(requestOf(t), 60)), cur)
 	}
 	return out
 }

@@ -6,48 +6,72 @@ import (
 
 // boxFlags say what a sandbox is to be.
 type boxFlags struct {
-	Isolation   string   `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), container, or process (no isolation; for code that you trust)."`
-	Template    string   `env:"HORTUS_TEMPLATE" placeholder:"NAME" help:"What the sandbox starts from; host shows this machine's own tools."`
-	TTL         duration `name:"ttl" env:"HORTUS_TTL" placeholder:"5m" help:"How long the sandbox lives at most."`
+	isolationFlag
+	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"What the sandbox starts from: host (this machine's own tools), a template of yours, or the id of a snapshot."`
+	TTL      duration `name:"ttl" env:"HORTUS_TTL" placeholder:"5m" help:"How long the sandbox lives at most."`
+	limitFlags
+	Env   []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for every command in it. Repeatable."`
+	Label []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label to find it by. Repeatable."`
+}
+
+// isolationFlag names a backend.
+type isolationFlag struct {
+	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), container, or process (no isolation; for code that you trust)."`
+}
+
+// limitFlags bound a sandbox.
+type limitFlags struct {
 	Memory      size     `env:"HORTUS_MEMORY" placeholder:"512M" help:"Memory of all its processes together."`
 	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one."`
 	CPUTime     duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"30s" help:"Total processor time of all its processes."`
 	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Processes and threads together."`
 	Disk        size     `env:"HORTUS_DISK" placeholder:"1G" help:"What can be written to its file system."`
 	OutputLimit size     `name:"output-limit" env:"HORTUS_OUTPUT_LIMIT" placeholder:"10M" help:"Output of one command; more kills it."`
-	Env         []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for every command in it. Repeatable."`
-	Label       []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label to find it by. Repeatable."`
 }
 
-// request turns the flags into the api's words.
-func (f *boxFlags) request() (api.CreateSandbox, error) {
-	out := api.CreateSandbox{
-		Isolation: f.Isolation, Template: f.Template, TTLMS: f.TTL.ms(),
-		Limits: api.Limits{
-			MemoryBytes: int64(f.Memory), CPUTimeMS: f.CPUTime.ms(),
-			DiskBytes: int64(f.Disk), OutputBytes: int64(f.OutputLimit),
-		},
+// limits turns the flags into the api's words.
+func (f *limitFlags) limits() (api.Limits, error) {
+	out := api.Limits{
+		MemoryBytes: int64(f.Memory), CPUTimeMS: f.CPUTime.ms(),
+		DiskBytes: int64(f.Disk), OutputBytes: int64(f.OutputLimit),
 	}
 	// Zero means the default to the api, so it is refused here.
 	if f.CPUs != nil {
-		if out.Limits.CPUs = *f.CPUs; !(*f.CPUs > 0) || *f.CPUs > 1<<16 {
+		if out.CPUs = *f.CPUs; !(*f.CPUs > 0) || *f.CPUs > 1<<16 {
 			return out, api.Errorf(api.KindInvalid, "--cpus: %v is not a number of processors", *f.CPUs).WithHint("for example --cpus 0.5")
 		}
 	}
 	if f.Pids != nil {
-		if out.Limits.Processes = *f.Pids; *f.Pids < 1 {
+		if out.Processes = *f.Pids; *f.Pids < 1 {
 			return out, api.Errorf(api.KindInvalid, "--pids: %d is not above 0", *f.Pids)
 		}
 	}
-	if out.TTLMS > api.MaxTTL.Milliseconds() {
-		return out, api.Errorf(api.KindInvalid, "--ttl: the most is %s", showDuration(api.MaxTTL))
-	}
+	return out, nil
+}
+
+// request turns the flags into the api's words.
+func (f *boxFlags) request() (api.CreateSandbox, error) {
+	out := api.CreateSandbox{Isolation: f.Isolation, Template: f.Template, TTLMS: f.TTL.ms()}
 	var err error
+	if out.Limits, err = f.limits(); err != nil {
+		return out, err
+	}
+	if err := f.TTL.checkTTL(); err != nil {
+		return out, err
+	}
 	if out.Env, err = assignments("--env", f.Env); err != nil {
 		return out, err
 	}
 	out.Labels, err = assignments("--label", f.Label)
 	return out, err
+}
+
+// checkTTL refuses what no sandbox may live for.
+func (d duration) checkTTL() error {
+	if d.ms() > api.MaxTTL.Milliseconds() {
+		return api.Errorf(api.KindInvalid, "--ttl: the most is %s", showDuration(api.MaxTTL))
+	}
+	return nil
 }
 
 // commandFlags say how a command runs.

@@ -78,6 +78,8 @@ type grammar struct {
 	Code       codeCmd       `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
 	Debug      debugCmd      `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
 	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes."`
+	Snapshot   snapshotCmd   `cmd:"" help:"Look at saved sandboxes, or remove them."`
+	Template   templateCmd   `cmd:"" help:"Make and look at what sandboxes start from."`
 	Task       taskCmd       `cmd:"" help:"Work on a repository; look at earlier requests and run them again."`
 	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`

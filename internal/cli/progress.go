@@ -14,14 +14,14 @@ import (
 	"hortus.dev/api"
 )
 
-// progress shows a task's events on stderr: plain lines, and on a terminal a
-// status line below them when something takes long.
+// progress shows on stderr what goes on, a task's events above all: plain lines, and
+// on a terminal a status line below them when something takes long.
 type progress struct {
 	w      io.Writer
 	quiet  bool
 	tty    bool
 	colour bool
-	id     api.TaskID
+	head   string // what its lines begin with
 
 	mu     sync.Mutex
 	status string // what is going on; empty for nothing
@@ -43,9 +43,14 @@ const (
 	statusEvery = 120 * time.Millisecond
 )
 
-// newProgress makes a progress display. close must follow.
+// newProgress makes the display of a task's progress. close must follow.
 func newProgress(env Env, quiet bool, id api.TaskID) *progress {
-	p := &progress{w: env.Stderr, quiet: quiet, id: id, quit: make(chan struct{}), done: make(chan struct{})}
+	return newProgressOf(env, quiet, "task "+id.Short())
+}
+
+// newProgressOf makes one of anything else, which is named in each of its lines.
+func newProgressOf(env Env, quiet bool, what string) *progress {
+	p := &progress{w: env.Stderr, quiet: quiet, head: "[" + clean(what) + "]", quit: make(chan struct{}), done: make(chan struct{})}
 	if f, ok := env.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && env.Getenv("TERM") != "dumb" {
 		p.tty = true
 		p.colour = env.Getenv("NO_COLOR") == ""
@@ -134,7 +139,7 @@ func (p *progress) line(role string, attempt, of int, colour, text string) {
 	if p.quiet {
 		return
 	}
-	head := "[task " + clean(p.id.Short()) + "]"
+	head := p.head
 	if role != "" {
 		head += " [" + role + "]"
 	}

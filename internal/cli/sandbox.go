@@ -11,19 +11,21 @@ import (
 )
 
 type sandboxCmd struct {
-	Run    sandboxRunCmd    `cmd:"" help:"Run a command in a fresh sandbox that is gone afterwards."`
-	Create sandboxCreateCmd `cmd:"" help:"Make a sandbox and print its id."`
-	Ls     sandboxLsCmd     `cmd:"" help:"List sandboxes."`
-	Show   sandboxShowCmd   `cmd:"" help:"Show one."`
-	Exec   sandboxExecCmd   `cmd:"" help:"Run a command in a sandbox."`
-	Shell  sandboxShellCmd  `cmd:"" help:"Open an interactive shell in a sandbox."`
-	Cp     sandboxCpCmd     `cmd:"" help:"Copy files: ID:PATH and local paths; - is stdin or stdout."`
-	Logs   sandboxLogsCmd   `cmd:"" help:"Print what a command in a sandbox wrote."`
-	Kill   sandboxKillCmd   `cmd:"" help:"End sandboxes and everything in them."`
-	TTL    sandboxTTLCmd    `cmd:"" name:"ttl" help:"Move a sandbox's deadline."`
-	Pause  sandboxPauseCmd  `cmd:"" help:"Freeze a sandbox."`
-	Resume sandboxResumeCmd `cmd:"" help:"Let a paused sandbox go on."`
-	Stats  sandboxStatsCmd  `cmd:"" help:"Show what a sandbox uses."`
+	Run      sandboxRunCmd      `cmd:"" help:"Run a command in a fresh sandbox that is gone afterwards."`
+	Create   sandboxCreateCmd   `cmd:"" help:"Make a sandbox and print its id."`
+	Ls       sandboxLsCmd       `cmd:"" help:"List sandboxes."`
+	Show     sandboxShowCmd     `cmd:"" help:"Show one."`
+	Exec     sandboxExecCmd     `cmd:"" help:"Run a command in a sandbox."`
+	Shell    sandboxShellCmd    `cmd:"" help:"Open an interactive shell in a sandbox."`
+	Cp       sandboxCpCmd       `cmd:"" help:"Copy files: ID:PATH and local paths; - is stdin or stdout."`
+	Logs     sandboxLogsCmd     `cmd:"" help:"Print what a command in a sandbox wrote."`
+	Kill     sandboxKillCmd     `cmd:"" help:"End sandboxes and everything in them."`
+	TTL      sandboxTTLCmd      `cmd:"" name:"ttl" help:"Move a sandbox's deadline."`
+	Pause    sandboxPauseCmd    `cmd:"" help:"Freeze a sandbox, or save it to disk."`
+	Resume   sandboxResumeCmd   `cmd:"" help:"Let a paused sandbox go on."`
+	Fork     sandboxForkCmd     `cmd:"" help:"Make more sandboxes that go on from where one stands."`
+	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, for others to start from."`
+	Stats    sandboxStatsCmd    `cmd:"" help:"Show what a sandbox uses."`
 }
 
 // box finds the sandbox of an argument.
@@ -88,15 +90,19 @@ func (c *sandboxLsCmd) Run(ctx runContext, a *app) error {
 	if a.opt.JSON {
 		return a.json(list)
 	}
+	disk, err := onDisk(ctx, cl, list...)
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATE\tISOLATION\tTEMPLATE\tAGE\tLEFT\tWHY")
+	fmt.Fprintln(w, "ID\tSTATE\tISOLATION\tTEMPLATE\tAGE\tLEFT\tFROM\tWHY")
 	for _, s := range list {
 		left := "-"
-		if !s.State.Final() {
+		if !s.State.Final() && !disk[s.ID] { // whose deadline stands still
 			left = showDuration(time.Until(s.ExpiresAt))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", clean(string(s.ID)), clean(string(s.State)), clean(s.Isolation),
-			clean(s.Template), showDuration(time.Since(s.CreatedAt)), left, shorten(s.Reason, 40))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", clean(string(s.ID)), boxState(s, disk), clean(s.Isolation),
+			shorten(s.Template, 24), showDuration(time.Since(s.CreatedAt)), left, from(s), shorten(s.Reason, 40))
 	}
 	return w.Flush()
 }
@@ -128,13 +134,23 @@ func (c *sandboxShowCmd) Run(ctx runContext, a *app) error {
 			Execs []api.Exec `json:"execs"`
 		}{info, execs})
 	}
+	disk, err := onDisk(ctx, a.conn, info)
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "sandbox\t%s\nstate\t%s\n", clean(string(info.ID)), clean(string(info.State)))
+	fmt.Fprintf(w, "sandbox\t%s\nstate\t%s\n", clean(string(info.ID)), boxState(info, disk))
 	if info.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", clean(info.Reason))
 	}
 	fmt.Fprintf(w, "isolation\t%s (%s)\ntemplate\t%s\negress\t%s\n", clean(info.Isolation), clean(info.IsolationWhy),
 		clean(info.Template), clean(info.Egress))
+	if info.Parent != "" {
+		fmt.Fprintf(w, "parent\t%s\n", clean(string(info.Parent)))
+	}
+	if info.Snapshot != "" {
+		fmt.Fprintf(w, "snapshot\t%s\n", clean(string(info.Snapshot)))
+	}
 	fmt.Fprintf(w, "created\t%s\nexpires\t%s\n", info.CreatedAt.Format(time.RFC3339), info.ExpiresAt.Format(time.RFC3339))
 	l := info.Limits
 	fmt.Fprintf(w, "limits\t%g processors, %s memory, %d processes, %s disk\n", l.CPUs, showSize(l.MemoryBytes), l.Processes, showSize(l.DiskBytes))
@@ -193,20 +209,6 @@ type sandboxTTLCmd struct {
 // Run moves the deadline.
 func (c *sandboxTTLCmd) Run(ctx runContext, a *app) error {
 	return a.change(ctx, c.ID, func(s *client.Sandbox) (api.Sandbox, error) { return s.SetTTL(ctx, time.Duration(c.TTL)) })
-}
-
-type sandboxPauseCmd struct{ oneSandbox }
-
-// Run freezes a sandbox.
-func (c *sandboxPauseCmd) Run(ctx runContext, a *app) error {
-	return a.change(ctx, c.ID, func(s *client.Sandbox) (api.Sandbox, error) { return s.Pause(ctx) })
-}
-
-type sandboxResumeCmd struct{ oneSandbox }
-
-// Run lets a sandbox go on.
-func (c *sandboxResumeCmd) Run(ctx runContext, a *app) error {
-	return a.change(ctx, c.ID, func(s *client.Sandbox) (api.Sandbox, error) { return s.Resume(ctx) })
 }
 
 // change does one thing to a sandbox and shows what it is then.

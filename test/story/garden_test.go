@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,7 +182,7 @@ func (g *garden) leftovers() (left []string) {
 			left = append(left, "mount "+strings.TrimSpace(line))
 		}
 	}
-	for _, kind := range []string{"container", "process"} {
+	for _, kind := range []string{"gvisor", "container", "process"} {
 		entries, err := os.ReadDir(filepath.Join(g.dir, "run", kind))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			left = append(left, err.Error())
@@ -195,12 +196,15 @@ func (g *garden) leftovers() (left []string) {
 
 // cgroups lists the control groups of the data directory's sandboxes.
 func (g *garden) cgroups() []string {
-	h := fnv.New64a()
-	h.Write([]byte(filepath.Join(g.dir, "run/container")))
-	name := fmt.Sprintf("hortus-%d-%016x", os.Geteuid(), h.Sum64())
+	var names []string
+	for _, kind := range []string{"gvisor", "container"} {
+		h := fnv.New64a()
+		h.Write([]byte(filepath.Join(g.dir, "run", kind)))
+		names = append(names, fmt.Sprintf("hortus-%d-%016x", os.Geteuid(), h.Sum64()))
+	}
 	var out []string
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == name {
+		if err == nil && d.IsDir() && slices.Contains(names, d.Name()) {
 			out = append(out, "control group "+path)
 		}
 		return nil // groups come and go during the walk

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"hortus.dev/api"
 )
 
 // TestScripts tells the stories of testdata. Besides testscript's own commands
@@ -22,6 +25,7 @@ import (
 //	json [-set NAME] FILE PATH [WANT]       look into a document: a.0.b, a.count
 //	keep NAME                               keep the last stdout in a variable
 //	gone                                    stop the daemon; nothing may be left
+//	needs BACKEND CAPABILITY                skip where this host and build lack it
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
@@ -49,9 +53,28 @@ func TestScripts(t *testing.T) {
 			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},
-			"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
+			"needs": needs,
+			"gone":  func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
 		},
 	})
+}
+
+// needs skips the story where a backend lacks a capability, with the reason.
+func needs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: needs BACKEND CAPABILITY")
+	}
+	g := ts.Value("garden").(*garden)
+	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
+	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == args[0] })
+	if i < 0 {
+		g.t.Skipf("this build has no backend %s", args[0])
+	}
+	for _, c := range []api.Capability{api.CapStart, api.Capability(args[1])} {
+		if a, ok := doctor.Backends[i].Has(c); !ok {
+			g.t.Skipf("%s has no %s here: %s", args[0], c, a.Reason)
+		}
+	}
 }
 
 // exits runs a command and wants an exit code.

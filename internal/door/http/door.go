@@ -82,6 +82,8 @@ type Config struct {
 	Events    Events
 	System    System
 	Upkeep    Upkeep
+	// Snapshots may be nil; then there is none, and what asks for one is refused.
+	Snapshots Snapshots
 	Logger    *slog.Logger
 }
 
@@ -102,6 +104,7 @@ func New(cfg Config) http.Handler {
 	d.systemRoutes(mux)
 	d.upkeepRoutes(mux)
 	d.sandboxRoutes(mux)
+	d.snapshotRoutes(mux)
 	d.taskRoutes(mux)
 	d.repoRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

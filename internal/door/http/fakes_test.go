@@ -33,6 +33,9 @@ type fakes struct {
 	none    api.Kind
 	endless bool
 
+	// saves plays snapshots; nil plays a daemon without any.
+	saves *saves
+
 	mu      sync.Mutex
 	started []api.ExecRequest
 	killed  chan struct{}
@@ -217,7 +220,7 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{
-		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{},
+		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saved(),
 	})}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(doorhttp.NewListener(ln)) }()

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -37,6 +38,19 @@ func decode(w http.ResponseWriter, r *http.Request, out any) error {
 	return api.Errorf(api.KindInvalid, "the request is not as expected: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
+// decodeAny is decode of a request that may have no body at all.
+func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
+	body := bufio.NewReader(r.Body)
+	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
+		return nil
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	return decode(w, r, out)
+}
+
 // answer writes a value as JSON.
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -64,4 +78,33 @@ func reply[T any](w http.ResponseWriter, v T, err error) {
 		return
 	}
 	answer(w, http.StatusOK, v)
+}
+
+// lines is an answer of many JSON values, one a line, each sent when it is known.
+type lines struct {
+	w     http.ResponseWriter
+	begun bool
+}
+
+// write sends a value. A client that has gone is told nothing.
+func (l *lines) write(v any) {
+	if !l.begun {
+		l.w.Header().Set("Content-Type", "application/x-ndjson")
+		l.begun = true
+	}
+	_ = json.NewEncoder(l.w).Encode(v)
+	_ = http.NewResponseController(l.w).Flush()
+}
+
+// end says how it ended: an error is an answer of its own when nothing was sent
+// before it, and a last line {"error": ...} otherwise.
+func (l *lines) end(err error) {
+	switch {
+	case err == nil:
+	case !l.begun:
+		fail(l.w, err)
+	default:
+		e := api.AsError(err)
+		l.write(map[string]api.Error{"error": {Kind: e.Kind, Message: e.Error(), Hint: e.Hint}})
+	}
 }

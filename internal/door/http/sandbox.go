@@ -24,7 +24,12 @@ func (d *door) sandboxRoutes(mux *http.ServeMux) {
 		answer(w, http.StatusCreated, v)
 	})
 	mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) {
-		v, err := d.Sandboxes.List(r.Context(), r.URL.Query().Get("all") == "1")
+		all, err := flag(r, "all")
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Sandboxes.List(r.Context(), all)
 		if v == nil {
 			v = []api.Sandbox{}
 		}
@@ -32,7 +37,7 @@ func (d *door) sandboxRoutes(mux *http.ServeMux) {
 	})
 	d.on(mux, "GET "+one, func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Get(ctx, id) })
 	d.on(mux, "GET "+one+"/stats", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Stats(ctx, id) })
-	d.on(mux, "POST "+one+"/pause", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Pause(ctx, id) })
+	mux.HandleFunc("POST "+one+"/pause", d.pause)
 	d.on(mux, "POST "+one+"/resume", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Resume(ctx, id) })
 	d.on(mux, "GET "+one+"/execs", func(ctx context.Context, id api.SandboxID) (any, error) {
 		v, err := d.Sandboxes.Execs(ctx, id)

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"hortus.dev/api"
@@ -62,30 +61,14 @@ func (d *door) systemRoutes(mux *http.ServeMux) {
 }
 
 // bench streams rows as they are complete, one JSON value a line, and between
-// them lines {"progress": ...}; an error in the middle is a last line
-// {"error": ...}.
+// them lines {"progress": ...}.
 func (d *door) bench(w http.ResponseWriter, r *http.Request) {
 	var in api.BenchRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)
 		return
 	}
-	begun := false
-	out := json.NewEncoder(w)
-	write := func(v any) {
-		if !begun {
-			w.Header().Set("Content-Type", "application/x-ndjson")
-			begun = true
-		}
-		_ = out.Encode(v)
-		_ = http.NewResponseController(w).Flush()
-	}
-	err := d.System.Bench(r.Context(), in, func(row api.BenchRow) { write(row) },
-		func(p api.BenchProgress) { write(map[string]api.BenchProgress{"progress": p}) })
-	switch {
-	case err != nil && !begun:
-		fail(w, err)
-	case err != nil:
-		write(map[string]*api.Error{"error": api.AsError(err)})
-	}
+	out := lines{w: w}
+	out.end(d.System.Bench(r.Context(), in, func(row api.BenchRow) { out.write(row) },
+		func(p api.BenchProgress) { out.write(map[string]api.BenchProgress{"progress": p}) }))
 }

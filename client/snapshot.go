@@ -1,0 +1,119 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// Snapshot saves the sandbox as it is at one instant, and lets it go on. It returns
+// when the snapshot is on disk and checked. Where memory cannot be saved it holds
+// files alone, which its Kind says.
+func (s *Sandbox) Snapshot(ctx context.Context, req api.CreateSnapshot) (api.Snapshot, error) {
+	var out api.Snapshot
+	return out, s.client.call(ctx, http.MethodPost, s.path("/snapshots"), req, &out)
+}
+
+// Fork makes children that go on from where the sandbox stands, each for itself and
+// with an identity of its own; the sandbox goes on too. Each child succeeds or fails
+// by itself: look at every [api.ForkChild], also without an error. A child's handle
+// is [Client.Sandbox] of its id.
+func (s *Sandbox) Fork(ctx context.Context, req api.ForkSandbox) (api.ForkResult, error) {
+	var out api.ForkResult
+	return out, s.client.call(ctx, http.MethodPost, s.path("/forks"), req, &out)
+}
+
+// PauseToDisk saves the sandbox's memory and lets go of it, until Resume: neither
+// the daemon nor the machine need run in between. KindUnsupported says that its
+// backend cannot save memory.
+func (s *Sandbox) PauseToDisk(ctx context.Context) (api.Sandbox, error) {
+	var out api.Sandbox
+	return out, s.client.call(ctx, http.MethodPost, s.path("/pause"), api.PauseSandbox{ToDisk: true}, &out)
+}
+
+// Snapshots lists snapshots, templates among them, the newest first: those that are
+// there, or all that ever were.
+func (c *Client) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	q := url.Values{}
+	if all {
+		q.Set("all", "true")
+	}
+	var out []api.Snapshot
+	return out, c.query(ctx, http.MethodGet, "/v1/snapshots", q, nil, &out)
+}
+
+// Snapshot gives a snapshot by its identifier, a unique beginning of that, or the
+// name of a template. It fails with KindNotFound when there is none.
+func (c *Client) Snapshot(ctx context.Context, id string) (api.Snapshot, error) {
+	var out api.Snapshot
+	seg, err := nameSegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodGet, "/v1/snapshots/"+seg, nil, &out)
+}
+
+// RemoveSnapshot removes a snapshot, named as for [Client.Snapshot], with all that
+// it holds. Sandboxes that started from it live on.
+func (c *Client) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error) {
+	var out api.Snapshot
+	seg, err := nameSegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodDelete, "/v1/snapshots/"+seg, nil, &out)
+}
+
+// Templates lists what sandboxes can start from by name.
+func (c *Client) Templates(ctx context.Context) ([]api.Template, error) {
+	var out []api.Template
+	return out, c.call(ctx, http.MethodGet, "/v1/templates", nil, &out)
+}
+
+// CreateTemplate makes a warm template: it boots a sandbox, runs the commands in it,
+// and saves what they left running. progress, unless it is nil, is told each step as
+// it begins. The end of ctx ends the work and what was begun.
+func (c *Client) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
+	resp, err := c.request(ctx, http.MethodPost, "/v1/templates", nil, req)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	defer resp.Body.Close()
+	dec := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))
+	for {
+		var line struct {
+			Step     string        `json:"step"`
+			Snapshot *api.Snapshot `json:"snapshot"`
+			Error    *api.Error    `json:"error"`
+		}
+		err := dec.Decode(&line)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return api.Snapshot{}, ctx.Err()
+		case errors.Is(err, io.EOF):
+			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the daemon ended before template %s was made", req.Name)
+		case err != nil:
+			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the making of template %s was cut: %w", req.Name, err)
+		case line.Error != nil:
+			return api.Snapshot{}, line.Error
+		case line.Snapshot != nil:
+			return *line.Snapshot, nil
+		case line.Step != "" && progress != nil:
+			progress(line.Step)
+		}
+	}
+}
+
+// nameSegment is segment for what may be a template's name too.
+func nameSegment(id string) (string, error) {
+	if _, err := segment(strings.ReplaceAll(id, "-", "")); err != nil {
+		return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
+	}
+	return id, nil
+}

@@ -1,0 +1,194 @@
+package http
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// Snapshots is what the door asks of saved sandboxes.
+type Snapshots interface {
+	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
+	// Fork gives what there is also when some of the children failed.
+	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
+	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	// Snapshots lists, the newest first, those that are there, or all that ever
+	// were.
+	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	// FindSnapshot takes the name of a template, or a unique beginning of an id.
+	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
+	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	// CreateTemplate tells its steps, one after the other, before it returns. The
+	// end of ctx ends it and what it began.
+	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
+}
+
+// errNoSnapshots refuses what a daemon without snapshots is asked for.
+var errNoSnapshots = api.Errorf(api.KindUnsupported, "this daemon keeps no snapshots")
+
+func (d *door) snapshotRoutes(mux *http.ServeMux) {
+	if d.Snapshots == nil {
+		none := func(w http.ResponseWriter, _ *http.Request) { fail(w, errNoSnapshots) }
+		for _, path := range []string{"/v1/sandboxes/{id}/snapshots", "/v1/sandboxes/{id}/forks", "/v1/snapshots", "/v1/snapshots/", "/v1/templates"} {
+			mux.HandleFunc(path, none)
+		}
+		return
+	}
+	mux.HandleFunc("POST /v1/sandboxes/{id}/snapshots", func(w http.ResponseWriter, r *http.Request) {
+		var in api.CreateSnapshot
+		id, err := d.sandboxRequest(w, r, &in)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Snapshots.Snapshot(r.Context(), id, in)
+		made(w, v, err)
+	})
+	mux.HandleFunc("POST /v1/sandboxes/{id}/forks", func(w http.ResponseWriter, r *http.Request) {
+		var in api.ForkSandbox
+		id, err := d.sandboxRequest(w, r, &in)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Snapshots.Fork(r.Context(), id, in)
+		if v.Children == nil {
+			v.Children = []api.ForkChild{}
+		}
+		made(w, v, err)
+	})
+	mux.HandleFunc("GET /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
+		all, err := flag(r, "all")
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		v, err := d.Snapshots.Snapshots(r.Context(), all)
+		if v == nil {
+			v = []api.Snapshot{}
+		}
+		reply(w, v, err)
+	})
+	d.onSnapshot(mux, "GET /v1/snapshots/{id}", d.Snapshots.GetSnapshot)
+	d.onSnapshot(mux, "DELETE /v1/snapshots/{id}", d.Snapshots.RemoveSnapshot)
+	mux.HandleFunc("GET /v1/templates", d.templates)
+	mux.HandleFunc("POST /v1/templates", d.createTemplate)
+}
+
+// sandboxRequest reads what is asked of the sandbox in the path. A body may be
+// missing, and asks for nothing then.
+func (d *door) sandboxRequest(w http.ResponseWriter, r *http.Request, in any) (api.SandboxID, error) {
+	if err := decodeAny(w, r, in); err != nil {
+		return "", err
+	}
+	return d.sandboxID(r)
+}
+
+// made answers with what a call made.
+func made[T any](w http.ResponseWriter, v T, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusCreated, v)
+}
+
+// flag reads a parameter that is true or false; left out it is false.
+func flag(r *http.Request, name string) (bool, error) {
+	s := r.URL.Query().Get(name)
+	if s == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, api.Errorf(api.KindInvalid, "%s=%.20q is neither true nor false", name, s)
+	}
+	return v, nil
+}
+
+// pause freezes a sandbox, or saves it and lets go of it. Without a body it is
+// frozen.
+func (d *door) pause(w http.ResponseWriter, r *http.Request) {
+	var in api.PauseSandbox
+	id, err := d.sandboxRequest(w, r, &in)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	call := d.Sandboxes.Pause
+	if in.ToDisk {
+		if d.Snapshots == nil {
+			fail(w, errNoSnapshots)
+			return
+		}
+		call = d.Snapshots.PauseToDisk
+	}
+	v, err := call(r.Context(), id)
+	reply(w, v, err)
+}
+
+// onSnapshot serves a call on one snapshot.
+func (d *door) onSnapshot(mux *http.ServeMux, pattern string, call func(context.Context, api.SnapshotID) (api.Snapshot, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		id := api.SnapshotID(r.PathValue("id"))
+		if !id.Valid() {
+			var err error
+			if !nameable(string(id)) {
+				err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
+			} else {
+				id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
+			}
+			if err != nil {
+				fail(w, err)
+				return
+			}
+		}
+		v, err := call(r.Context(), id)
+		reply(w, v, err)
+	})
+}
+
+// nameable says whether a template or a snapshot can be called so.
+func nameable(s string) bool {
+	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// templates lists what sandboxes can start from by name: the host's, which is
+// always there, and snapshots with a name, of each name the newest.
+func (d *door) templates(w http.ResponseWriter, r *http.Request) {
+	list, err := d.Snapshots.Snapshots(r.Context(), false)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	out := []api.Template{{Name: api.HostTemplate}}
+	seen := map[string]bool{}
+	for _, s := range list {
+		if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
+			seen[s.Name] = true
+			out = append(out, api.Template{Name: s.Name, Snapshot: &s})
+		}
+	}
+	answer(w, http.StatusOK, out)
+}
+
+// createTemplate streams what is being done, one JSON value a line:
+// {"step": ...} for each step as it begins, then {"snapshot": ...}. A client that
+// goes away ends the work.
+func (d *door) createTemplate(w http.ResponseWriter, r *http.Request) {
+	var in api.CreateTemplate
+	if err := decode(w, r, &in); err != nil {
+		fail(w, err)
+		return
+	}
+	out := lines{w: w}
+	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(map[string]string{"step": step}) })
+	if err == nil {
+		out.write(map[string]api.Snapshot{"snapshot": v})
+	}
+	out.end(err)
+}
