@@ -83,7 +83,7 @@ func Settings() []Setting {
 func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // Isolations lists the backends' names, and auto.
-func Isolations() []string { return []string{"auto", "container", "process"} }
+func Isolations() []string { return []string{"auto", "gvisor", "container", "process"} }
 
 // Check says whether a text makes sense as the setting's value. The error is of
 // KindInvalid and says what is allowed; it does not name the setting.

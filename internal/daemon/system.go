@@ -11,6 +11,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/gvisor"
+	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/bench"
 	"hortus.dev/internal/config"
@@ -107,7 +109,31 @@ func (s *System) backends(guest *os.File, layers *layer.Store) ([]sandbox.Backen
 	if err != nil {
 		return nil, err
 	}
-	return []sandbox.Backend{c, p}, nil
+	g, err := s.gvisor(guest, layers)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, p}, nil
+}
+
+// gvisor makes the backend whose guests have kernels of their own. In a build that
+// has none it says so itself.
+func (s *System) gvisor(guest *os.File, layers *layer.Store) (*gvisor.Backend, error) {
+	cfg := gvisor.Config{Jail: jail.Config{Dir: s.dir.path("run/gvisor"), Layers: layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log}}
+	t, err := unpackTools(s.dir.path("bin"), guest, s.cfg.Runsc)
+	if api.KindOf(err) == api.KindUnsupported {
+		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
+	} else if err != nil {
+		return nil, err
+	}
+	if err == nil {
+		cfg.Tools, cfg.Version, cfg.GuestDigest = t.dir, t.version, t.guest
+	}
+	b, err := gvisor.New(cfg)
+	if err == nil {
+		s.onClose(func(context.Context) error { return b.Close() })
+	}
+	return b, err
 }
 
 // Open takes ownership of a data directory, builds the system and brings rows

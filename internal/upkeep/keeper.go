@@ -129,7 +129,7 @@ func partOf(name string) string {
 		return api.PartRepositories
 	case name == "snapshots":
 		return api.PartSnapshots
-	case name == "run":
+	case name == "run", name == "bin": // what they run
 		return api.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
 		return api.PartDatabase

@@ -35,7 +35,7 @@ func TestGvisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := filepath.Join(dir, "run")
-	b, err := gvisor.New(gvisor.Config{Tools: tools, Version: "test", Jail: jail.Config{Dir: run, Layers: layers, Workspaces: workspaces, LeaseDir: filepath.Join(dir, "uids")}})
+	b, err := gvisor.New(gvisor.Config{Tools: tools, Version: "test", Jail: jail.Config{Guest: filepath.Join(tools, "guest", gvisor.GuestName), Dir: run, Layers: layers, Workspaces: workspaces, LeaseDir: filepath.Join(dir, "uids")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,7 @@ func flags(l api.Limits) []string {
 		"--host-settings=ignore", // the host is not its to change
 		"--file-access=exclusive",
 		"--overlay2=root:memory,size=" + strconv.FormatInt(l.DiskBytes, 10),
+		"--in-sandbox-cgroup=v2", // in which the guest bounds processes
 		"--watchdog-action=log",
 		"--allow-flag-override=false",
 	}
@@ -121,6 +122,7 @@ func oci(q jail.PlanRequest) any {
 		{"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
 			"options": []string{"nosuid", "nodev", "noexec", "mode=1777", "size=" + strconv.FormatInt(q.Limits.DiskBytes, 10)}},
 	}
+	mounts = append(mounts, m{"destination": birth.Groups, "type": "cgroup", "source": "cgroup"})
 	if q.Durable {
 		mounts = append(mounts, m{"destination": "/workspace", "type": "bind", "source": keeper.WorkspaceDir, "options": []string{"rbind", "rw", "nosuid", "nodev"}})
 	}
