@@ -132,6 +132,9 @@ func prepareOwn(cfg *birth.Config) error {
 			return err
 		}
 	}
+	if err := os.Remove(birth.Placeholder); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 

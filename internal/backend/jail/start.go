@@ -167,6 +167,9 @@ func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prep
 		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
 	}
+	if b.cfg.Kernel != nil {
+		is.Files = append(is.Files, initns.File{Path: birth.Placeholder})
+	}
 	var fds []int
 	add := func(fd int) int {
 		fds = append(fds, fd)

@@ -10,6 +10,11 @@ const ArgStdio = "stdio"
 // which it unmounts.
 const Groups = "/sys/fs/cgroup"
 
+// Placeholder is a file that such a guest removes at its start. It keeps a kernel
+// from taking an empty /tmp for one that wants a file system of its own, which the
+// sandbox's bound of disk would not hold.
+const Placeholder = "/tmp/.hortus"
+
 // What a host says to such a guest after "go", one packet each.
 const (
 	// StreamPacket brings one descriptor, a connected stream socket, for the guest
