@@ -240,7 +240,7 @@ type wish struct {
 }
 
 // resolve makes out a request and fills in its template.
-func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox) (w wish, err error) {
+func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox, needs ...api.Capability) (w wish, err error) {
 	if w.ttl, err = checkTTL(req.TTLMS); err != nil {
 		return w, err
 	}
@@ -255,7 +255,7 @@ func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox) (w wish, 
 	} else if s != nil {
 		return w, m.resolveFrom(ctx, req, &w, s)
 	}
-	if w.backend, w.report, w.why, err = m.Choose(ctx, req.Isolation); err != nil {
+	if w.backend, w.report, w.why, err = m.Choose(ctx, req.Isolation, needs...); err != nil {
 		return w, err
 	}
 	if w.limits, w.asked, w.missing, err = resolveLimits(req.Limits, api.DefaultLimits(), w.report); err != nil {

@@ -56,10 +56,11 @@ func (m *Manager) Reports(ctx context.Context) []api.BackendReport {
 }
 
 // Choose finds the backend for a wish: a name, or "" and "auto" for the
-// strongest that is fit for untrusted code. The sentence says why that one.
-func (m *Manager) Choose(ctx context.Context, isolation string) (Backend, api.BackendReport, string, error) {
+// strongest that is fit for untrusted code and has what is needed. The sentence says
+// why that one.
+func (m *Manager) Choose(ctx context.Context, isolation string, needs ...api.Capability) (Backend, api.BackendReport, string, error) {
 	if isolation == "" || isolation == Auto {
-		return m.strongest(ctx)
+		return m.strongest(ctx, needs)
 	}
 	var names []string
 	for _, b := range m.cfg.Backends {
@@ -77,8 +78,10 @@ func (m *Manager) Choose(ctx context.Context, isolation string) (Backend, api.Ba
 		WithHint("this build has: auto, %s", strings.Join(names, ", "))
 }
 
-func (m *Manager) strongest(ctx context.Context) (Backend, api.BackendReport, string, error) {
+func (m *Manager) strongest(ctx context.Context, needs []api.Capability) (Backend, api.BackendReport, string, error) {
 	var missing error
+	why := "the strongest that this host can run"
+next:
 	for _, b := range m.cfg.Backends {
 		report := m.probes.report(ctx, b)
 		if _, ok := report.Has(api.CapIsolated); !ok && len(report.Abilities) > 0 {
@@ -95,7 +98,16 @@ func (m *Manager) strongest(ctx context.Context) (Backend, api.BackendReport, st
 			}
 			continue
 		}
-		return b, report, "the strongest that this host can run", nil
+		for _, c := range needs {
+			if a, ok := report.Has(c); !ok {
+				why = fmt.Sprintf("%s here lacks %s: %s", b.Name(), c, a.Reason)
+				if missing == nil {
+					missing = api.Errorf(api.KindUnsupported, "the %s backend lacks the capability %s on this host: %s", b.Name(), c, a.Reason).WithHint("%s", a.Fix)
+				}
+				continue next
+			}
+		}
+		return b, report, why, nil
 	}
 	if missing == nil {
 		missing = api.Errorf(api.KindUnisolated, "no backend of this build isolates untrusted code").

@@ -28,7 +28,7 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws Worksp
 	if len(ws.Layers) == 0 {
 		return api.Sandbox{}, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
-	w, err := m.resolve(ctx, &req)
+	w, err := m.resolve(ctx, &req, api.CapWorkspace)
 	if err != nil {
 		return api.Sandbox{}, err
 	}

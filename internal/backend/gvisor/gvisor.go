@@ -56,20 +56,6 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{Backend: b, cfg: cfg}, nil
 }
 
-// Probe is the jail's, where this build has a kernel at all.
-func (b *Backend) Probe(ctx context.Context) api.BackendReport {
-	if b.cfg.Tools == "" {
-		r := api.BackendReport{Backend: b.Name()}
-		for _, c := range api.Capabilities() {
-			a := b.cfg.Missing
-			a.Capability, a.OK = c, false
-			r.Abilities = append(r.Abilities, a)
-		}
-		return r
-	}
-	return b.Backend.Probe(ctx)
-}
-
 // Mark says which images can be restored here. See sandbox.Restorer.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	if kind != api.SnapshotMemory {

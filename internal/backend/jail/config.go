@@ -128,6 +128,9 @@ func New(cfg Config) (*Backend, error) {
 // Name is the isolation's.
 func (b *Backend) Name() string { return b.cfg.Name }
 
+// Root says whether sandboxes have ranges of ids, not a single one.
+func (b *Backend) Root() bool { return b.root }
+
 // Close waits until every machine has ended, which the caller has to bring about
 // first, and frees what the backend holds.
 func (b *Backend) Close() error {
