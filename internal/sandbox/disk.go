@@ -103,7 +103,9 @@ func (m *Manager) parkLive(ctx, saveCtx context.Context, l *live, store Snapshot
 	saved := Saved{}
 	s, err = store.Write(storeCtx, s, m.need(ctx, l), func(_ context.Context, dir string, s *api.Snapshot) (err error) {
 		saved, err = l.machine.(Saver).Save(saveCtx, dir, SaveOptions{Stop: true})
-		gone = err == nil
+		if gone = err == nil; gone {
+			err = l.mark(storeCtx, &saved)
+		}
 		saved.note(s)
 		return err
 	})

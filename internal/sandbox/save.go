@@ -12,7 +12,7 @@ type Saver interface {
 	Machine
 
 	// Save writes what the sandbox is at one instant into dir, an empty directory
-	// that belongs to the caller, and lets it go on, also after an error. What is
+	// that belongs to the caller, as at most 64 regular files and no directory, and lets it go on, also after an error. What is
 	// in dir after an error is worth nothing.
 	//
 	// Where memory is saved, every stream of the link has ended when it returns;
@@ -38,7 +38,7 @@ type Saved struct {
 	Kind api.SnapshotKind
 	// Why says why memory was left out by a backend that cannot save it.
 	Why string
-	// Mark says what can restore it.
+	// Mark says what can restore it; without a Backend it is Restorer.Mark's.
 	Mark api.ImageMark
 	// Paused is how long the sandbox stood still.
 	Paused time.Duration

@@ -144,10 +144,22 @@ func (m *Manager) save(ctx context.Context, l *live, dir string, o SaveOptions) 
 			saved.Why = why
 		}
 	}
+	if err == nil {
+		err = l.mark(ctx, &saved)
+	}
 	if err != nil && l.ending() {
 		err = api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %w", l.row.ID, err)
 	}
 	return saved, err
+}
+
+// mark fills in what can restore an image, where its machine left that to the
+// backend.
+func (l *live) mark(ctx context.Context, s *Saved) (err error) {
+	if s.Mark.Backend == "" {
+		s.Mark, err = l.backend.(Restorer).Mark(ctx, s.Kind)
+	}
+	return err
 }
 
 // empty removes what a save left that failed.
