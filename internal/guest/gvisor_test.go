@@ -84,13 +84,13 @@ func (v *gvisor) bundle(t testing.TB) string {
 		}
 	}
 	caps := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETGID", "CAP_SETUID",
-		"CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETPCAP", "CAP_SYS_ADMIN"}
+		"CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETPCAP", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}
 	spec := map[string]any{
 		"ociVersion": "1.0.0", "hostname": "first",
 		"process": map[string]any{
 			"user": map[string]any{"uid": 65533, "gid": 65533}, "cwd": "/", "noNewPrivileges": true,
 			"args": []string{"/.hortus/guest", birth.ArgStdio}, "env": []string{"PATH=/bin"},
-			"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps, "inheritable": caps, "ambient": caps},
+			"capabilities": map[string]any{"bounding": []string{}, "effective": caps, "permitted": caps, "inheritable": caps, "ambient": caps},
 		},
 		"root": map[string]any{"path": root, "readonly": false},
 		"mounts": []map[string]any{

@@ -47,6 +47,15 @@ func (g *guestProc) follow(t testing.TB, execID string, offset int64, want ...st
 	return offset
 }
 
+func (g *guestProc) mustRunAs(t testing.TB, user, script string) *result {
+	t.Helper()
+	r := g.run(t, shell(script), envd.StartOptions{User: user})
+	if r.err != nil || r.end == nil {
+		t.Fatalf("%s: %s: end %+v, error %v", user, script, r.end, r.err)
+	}
+	return r
+}
+
 // begin starts a command and reads its first output. Its stream stays open.
 func (g *guestProc) begin(t testing.TB, execID, script string, opt envd.StartOptions) *envd.ProcessStream {
 	t.Helper()
