@@ -177,6 +177,13 @@ func (g *guestProc) dialStream(ctx context.Context) (net.Conn, error) {
 // birth gives a guest its configuration and lets it go.
 func (g *kernelGuest) birth(t testing.TB, edit func(*birth.Config)) {
 	t.Helper()
+	g.configure(t, edit)
+	g.mustGo(t)
+}
+
+// configure gives a guest its configuration alone.
+func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
+	t.Helper()
 	g.cfg = birth.Config{
 		Sandbox: "sb_one", Hostname: "first", PID1: true, Switch: true, OwnKernel: true,
 		Identities: []birth.Identity{
@@ -206,9 +213,6 @@ func (g *kernelGuest) birth(t testing.TB, edit func(*birth.Config)) {
 	r, err := g.host.AwaitReport(ctx)
 	if err != nil || !r.Ready {
 		t.Fatalf("report: %+v %v", r, err)
-	}
-	if err := g.host.Go(ctx); err != nil {
-		t.Fatal(err)
 	}
 }
 
