@@ -84,13 +84,13 @@ func (v *gvisor) bundle(t testing.TB) string {
 		}
 	}
 	caps := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETGID", "CAP_SETUID",
-		"CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETPCAP", "CAP_SYS_ADMIN"}
+		"CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETPCAP", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}
 	spec := map[string]any{
 		"ociVersion": "1.0.0", "hostname": "first",
 		"process": map[string]any{
 			"user": map[string]any{"uid": 65533, "gid": 65533}, "cwd": "/", "noNewPrivileges": true,
 			"args": []string{"/.hortus/guest", birth.ArgStdio}, "env": []string{"PATH=/bin"},
-			"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps, "inheritable": caps, "ambient": caps},
+			"capabilities": map[string]any{"bounding": []string{}, "effective": caps, "permitted": caps, "inheritable": caps, "ambient": caps},
 		},
 		"root": map[string]any{"path": root, "readonly": false},
 		"mounts": []map[string]any{
@@ -177,6 +177,13 @@ func (g *guestProc) dialStream(ctx context.Context) (net.Conn, error) {
 // birth gives a guest its configuration and lets it go.
 func (g *kernelGuest) birth(t testing.TB, edit func(*birth.Config)) {
 	t.Helper()
+	g.configure(t, edit)
+	g.mustGo(t)
+}
+
+// configure gives a guest its configuration alone.
+func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
+	t.Helper()
 	g.cfg = birth.Config{
 		Sandbox: "sb_one", Hostname: "first", PID1: true, Switch: true, OwnKernel: true,
 		Identities: []birth.Identity{
@@ -206,9 +213,6 @@ func (g *kernelGuest) birth(t testing.TB, edit func(*birth.Config)) {
 	r, err := g.host.AwaitReport(ctx)
 	if err != nil || !r.Ready {
 		t.Fatalf("report: %+v %v", r, err)
-	}
-	if err := g.host.Go(ctx); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -3,7 +3,10 @@
 package guest
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,6 +48,29 @@ func (g *guestProc) follow(t testing.TB, execID string, offset int64, want ...st
 		}
 	}
 	return offset
+}
+
+func (g *guestProc) mustRunAs(t testing.TB, user, script string) *result {
+	t.Helper()
+	r := g.run(t, shell(script), envd.StartOptions{User: user})
+	if r.err != nil || r.end == nil {
+		t.Fatalf("%s: %s: end %+v, error %v", user, script, r.end, r.err)
+	}
+	return r
+}
+
+// awaitEnd waits for the end of a command.
+func (g *guestProc) awaitEnd(t testing.TB, execID string) *envd.EndEvent {
+	t.Helper()
+	s, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: execID, Offset: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r result
+	if collect(s, &r); r.err != nil || r.end == nil {
+		t.Fatalf("%s: %+v %v", execID, r.end, r.err)
+	}
+	return r.end
 }
 
 // begin starts a command and reads its first output. Its stream stays open.
@@ -135,6 +161,38 @@ func TestKernelFiles(t *testing.T) {
 	if out := g.as(t, "user", "id -u; cat dir/f"); out != "1000\nhello" {
 		t.Errorf("%q", out)
 	}
+	big := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{}).Read(big)
+	if err := g.client.WriteFile(ctx, "", "big", bytes.NewReader(big)); err != nil {
+		t.Fatal(err)
+	}
+	f, _, err := g.client.ReadFile(ctx, "", "big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, big) {
+		t.Errorf("%d bytes came back, %v", len(got), err)
+	}
+	f.Close()
+	w, err := g.client.WatchDir(ctx, "", envd.WatchRequest{Path: "/workspace", Recursive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	g.mustRun(t, "echo x > dir/new")
+	for {
+		ev, err := w.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Name == "dir/new" {
+			break
+		}
+	}
+	m, err := g.client.Metrics(ctx)
+	if err != nil || m.MemUsed <= 0 || m.Processes < 1 || m.DiskTotal <= 0 || m.CPUCount < 1 {
+		t.Errorf("%+v %v", m, err)
+	}
 }
 
 func TestKernelQuiet(t *testing.T) {
@@ -170,20 +228,33 @@ func TestKernelSave(t *testing.T) {
 	g.mustRun(t, "echo kept > kept")
 	old := g.mustRun(t, "cat /etc/machine-id").stdout.String()
 	ctx := t.Context()
+	const lifetime = 6 * time.Second
+	begun := time.Now()
+	g.begin(t, "mortal", "echo first; sleep 1000", envd.StartOptions{Timeout: lifetime})
 	if err := g.host.Quiet(ctx); err != nil {
 		t.Fatal(err)
 	}
+	lived := time.Since(begun)
 	stream.Close()
 	image := g.checkpoint(t)
 	if err := g.host.On(ctx); err != nil {
 		t.Fatal(err)
 	}
 	g.follow(t, "count", 0, lines(0, 10)...)
+	// The saved state lies there until the mortal one's time has passed outside it.
+	if end := g.awaitEnd(t, "mortal"); end.Cause != api.CauseTimeout {
+		t.Errorf("%+v", end)
+	}
 
 	f := v.start(t, "restore", "--image-path="+image)
 	self := birth.Self{Sandbox: "sb_two", Hostname: "second", Env: map[string]string{"WHO": "two"}, Seed: []byte("0123456789abcdef"), Nonce: "n1"}
 	if err := f.host.Become(ctx, self); err != nil {
 		t.Fatal(err)
+	}
+	begun = time.Now()
+	l, err := f.client.List(ctx)
+	if lived += time.Since(begun); err != nil || (len(l) != 2 && lived < lifetime/2) {
+		t.Errorf("%d of 2 commands are alive: %v", len(l), err)
 	}
 	for script, want := range map[string]string{
 		"cat kept; hostname; cat /etc/hostname; grep -c second /etc/hosts; grep -c first /etc/hosts": "kept\nsecond\nsecond\n1\n0\n",
@@ -198,6 +269,9 @@ func TestKernelSave(t *testing.T) {
 	}
 	f.follow(t, "count", 0, lines(0, 30)...)
 	g.follow(t, "count", 0, lines(0, 30)...)
+	if end := f.awaitEnd(t, "mortal"); end.Cause != api.CauseTimeout {
+		t.Errorf("after the restore: %+v", end)
+	}
 	if out := g.as(t, "user", "hostname; echo $WHO"); out != "first\none\n" {
 		t.Errorf("the first one is now %q", out)
 	}
@@ -210,6 +284,72 @@ func TestKernelSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.checkpoint(t)
+}
+
+// A guest that was saved before it was anybody's becomes somebody's, with a terminal
+// and a watch that it had.
+func TestKernelSaveWaiting(t *testing.T) {
+	v := newGVisor(t)
+	g := v.start(t, "run")
+	g.configure(t, func(c *birth.Config) { c.Waits = true })
+	ctx := t.Context()
+	if err := g.host.Quiet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	image := g.checkpoint(t)
+	for _, name := range []string{"one", "two"} {
+		f := v.start(t, "restore", "--image-path="+image)
+		self := birth.Self{Sandbox: name, Hostname: name, Env: map[string]string{"WHO": name}, Seed: []byte("0123456789abcdef"), Nonce: name}
+		if err := f.host.Become(ctx, self); err != nil {
+			t.Fatal(err)
+		}
+		if out := f.as(t, "user", "echo $WHO; hostname; cat /etc/hostname"); out != name+"\n"+name+"\n"+name+"\n" {
+			t.Errorf("%s says %q", name, out)
+		}
+	}
+}
+
+// A terminal lives on in what was saved, with its input and its size.
+func TestKernelSaveTerminal(t *testing.T) {
+	v := newGVisor(t)
+	g := v.start(t, "run")
+	g.birth(t, nil)
+	ctx := t.Context()
+	req := &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "/bin/sh", Args: []string{"-c", "echo first; read x; echo got $x; stty size"}}, PTY: &envd.PTY{}}
+	s, err := g.client.Start(ctx, req, envd.StartOptions{ExecID: "term"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ev, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := ev.Start.PID
+	if ev, err = s.Next(); err != nil || ev.Data == nil {
+		t.Fatalf("%+v %v", ev, err)
+	}
+	if err := g.host.Quiet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f := v.start(t, "restore", "--image-path="+g.checkpoint(t))
+	if err := f.host.Become(ctx, birth.Self{Sandbox: "sb_two", Hostname: "second", Seed: make([]byte, 16), Nonce: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.client.Resize(ctx, envd.Selector{PID: &pid}, envd.Size{Cols: 90, Rows: 20}); err != nil {
+		t.Error(err)
+	}
+	if err := f.client.SendInput(ctx, envd.Selector{PID: &pid}, envd.ProcessInput{PTY: []byte("hello\n")}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.client.Connect(ctx, envd.Selector{}, envd.ConnectOptions{ExecID: "term", Offset: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r result
+	if collect(c, &r); r.end == nil || r.end.ExitCode != 0 || r.pty.String() != "first\r\nhello\r\ngot hello\r\n20 90\r\n" {
+		t.Errorf("%q %+v %v", r.pty.String(), r.end, r.err)
+	}
 }
 
 // The largest command ends when memory runs out; the others, and the guest, go on.

@@ -49,6 +49,9 @@ func (s *Server) metrics(c *conn, req *http.Request) error {
 	})
 	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
 	m.MemUsed, m.MemTotal = m.RSS, s.cfg.Memory
+	if s.cfg.OwnKernel {
+		m.MemUsed = machineMemory()
+	}
 	total, cached := meminfo()
 	if m.MemTotal == 0 {
 		m.MemTotal = total

@@ -15,6 +15,15 @@ func rawSetGroups(n int, groups *uint32) error {
 	return nil
 }
 
+// seccompFilter binds the calling thread alone.
+func seccompFilter(prog *unix.SockFprog) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(prog)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // siginfoPid reads si_pid of a siginfo that waitid filled in.
 func siginfoPid(info *unix.Siginfo) int {
 	// si_signo, si_errno and si_code come first, then the union, aligned to a

@@ -113,7 +113,7 @@ type spawner struct {
 	// pidFDs says that this kernel has descriptors of processes, by which the pump
 	// sees a command's end without being told by the reaper.
 	pidFDs bool
-	group  *group                 // where commands are born
+	cell   *cell                  // nil where the guest shares its kernel
 	kept   map[string]chan func() // by identity; what is sent runs on its thread
 }
 
@@ -130,8 +130,8 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 	}
 	sp := &spawner{cfg: cfg, swtch: swtch, kept: make(map[string]chan func())}
 	var err error
-	if sp.group, err = newGroup(cfg); err != nil {
-		return nil, &stageError{"group", err}
+	if sp.cell, err = newCell(cfg); err != nil {
+		return nil, &stageError{"cell", err}
 	}
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		unix.Close(fd)
@@ -148,6 +148,9 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 			err := giveUp(swtch, cfg.OwnKernel, id.Caps)
 			if err == nil {
 				err = rules.restrict()
+			}
+			if err == nil {
+				err = sp.cell.keepUID(uint32(os.Geteuid()))
 			}
 			ready <- err
 			for f := range ch {
@@ -224,8 +227,9 @@ func (sp *spawner) forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
 		attr.Sys.PidFD = &c.pidFD
 	}
 	// The guest's own timers may be late; those of commands are not.
-	if sp.group != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(sp.group.dir.Fd())
+	if sp.cell != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(sp.cell.group.Fd())
+		attr.Sys.Chroot = sp.cell.root
 	}
 	if !sp.cfg.OwnKernel { // nobody set one, and gVisor has none
 		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, commandSlack, 0, 0, 0); err != nil {

@@ -4,10 +4,33 @@ package birth
 // input and output, because it runs on a kernel of its own that gives it no other
 // descriptors. Its streams come over that socket too, which stays open for as long
 // as it lives: [ListenFD] and [ControlFD] are not there.
+//
+// # What it needs of its container
+//
+// With Config.OwnKernel, Switch and PID1, the container of such a guest is, in the
+// words of the OCI's specification and of runsc's flags:
+//
+//	process.args             [the guest's path, "stdio"]; the first ends in Argv0 where
+//	                         the program is a multi-call binary
+//	process.user             a uid and gid of its own, not 0 and no identity's
+//	process.noNewPrivileges  true
+//	process.capabilities     OwnKernelCaps, and those of the identities, as permitted,
+//	                         effective, inheritable and ambient; the bounding set may
+//	                         be empty, which spares each thread 40 calls
+//	standard input, output   the control socket, both, here and at a restore; the error
+//	                         output is the host's choice, and shows a panic
+//	linux.namespaces         pid, mount, uts, ipc, network; no cgroup, no user
+//	mounts                   proc at /proc, devpts at /dev/pts, and one of the type
+//	                         "cgroup" at Groups, writable
+//	--in-sandbox-cgroup=v2   a group with a bound is what stops a fork bomb there
+//	--overlay2=root:memory   or another writable root: the guest makes Own and Files,
+//	                         and writes /etc/hostname, hosts and machine-id in a Self
+//
+// The guest unmounts Groups, and binds its own root there: its commands are chrooted
+// to that, because a process in a changed root gets no user namespace.
 const ArgStdio = "stdio"
 
-// Groups is where a guest on a kernel of its own finds version 2 of control groups,
-// which it unmounts.
+// Groups is where a guest on a kernel of its own finds version 2 of control groups.
 const Groups = "/sys/fs/cgroup"
 
 // Placeholder is a file that such a guest removes at its start. It keeps a kernel

@@ -1,0 +1,13 @@
+package birth
+
+import "golang.org/x/sys/unix"
+
+// OwnKernelCaps are the capabilities that a guest on a kernel of its own needs there,
+// beyond those that it gives to its identities. They count inside that kernel alone.
+var OwnKernelCaps = []uintptr{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // to make Own and Files
+	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, // to start commands as identities
+	unix.CAP_KILL,       // to end them
+	unix.CAP_SYS_CHROOT, // to start them in a changed root
+	unix.CAP_SYS_ADMIN,  // for the mounts before the first of them, and the host's name
+}

@@ -1,0 +1,126 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// No call brings the uid to a thread that is kept from it, in whichever place, and
+// with whatever stands in the upper half of the argument. The control: other uids
+// are not refused.
+func TestUIDFilter(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("it needs root")
+	}
+	const uid, other, same = 65533, 65532, ^uintptr(0)
+	type call [4]uintptr
+	results := make(chan map[call]unix.Errno)
+	var calls []call
+	for _, id := range []uintptr{uid, uid | 1<<32, other} {
+		calls = append(calls, call{unix.SYS_SETUID, id, 0, 0},
+			call{unix.SYS_SETREUID, id, same}, call{unix.SYS_SETREUID, same, id},
+			call{unix.SYS_SETRESUID, id, same, same}, call{unix.SYS_SETRESUID, same, id, same}, call{unix.SYS_SETRESUID, same, same, id})
+	}
+	got := make(map[call]unix.Errno)
+	for _, c := range calls {
+		go func() {
+			runtime.LockOSThread() // for good: the thread ends with the goroutine
+			if err := (&cell{}).keepUID(uid); err != nil {
+				t.Error(err)
+			}
+			_, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3])
+			results <- map[call]unix.Errno{c: errno}
+		}()
+		for c, errno := range <-results {
+			got[c] = errno
+		}
+	}
+	for c, errno := range got {
+		var want unix.Errno
+		for _, a := range c[1:] {
+			if uint32(a) == uid {
+				want = unix.EPERM
+			}
+		}
+		if errno != want {
+			t.Errorf("call %v: %v, not %v", c, errno, want)
+		}
+	}
+}
+
+// escape tries to come to a hierarchy of control groups in a user namespace of its
+// own, where a process has every capability, without executing anything in between.
+const escape = `perl -e '
+my ($unshare, $mount) = @ARGV; my ($t, $p) = ("cgroup2", "/tmp/escape"); mkdir $p;
+print "namespace\n" if syscall($unshare, 0x10020000) == 0;
+print "mount\n" if syscall($mount, $t, $p, $t, 0, 0) == 0;
+print "bound\n" if open(F, ">", "$p/commands/pids.max") and syswrite(F, "5000\n");
+print "done\n"' `
+
+// Neither a user nor root comes out of the cell, nor at the guest.
+func TestKernelAttacks(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, nil)
+	numbers := "272 165"
+	if runtime.GOARCH == "arm64" {
+		numbers = "97 40"
+	}
+	for _, who := range []string{"user", "root"} {
+		for script, want := range map[string]string{
+			escape + numbers: "done\n",
+			"unshare -Ur id 2>/dev/null || echo refused":                                                            "refused\n",
+			"unshare -m id 2>/dev/null || echo refused":                                                             "refused\n",
+			"chroot / id 2>/dev/null || echo refused":                                                               "refused\n",
+			"kill -9 1 2>/dev/null || echo refused":                                                                 "refused\n",
+			"kill -9 -1; echo alive":                                                                                "alive\n",
+			"cat /proc/1/environ /proc/1/maps /proc/1/mem 2>/dev/null || echo refused":                              "refused\n",
+			"for f in /proc/1/fd/* /proc/1/root /proc/1/cwd; do readlink $f && ls $f/; done; :":                     "",
+			"hostname other 2>/dev/null || echo refused":                                                            "refused\n",
+			"ls /sys/fs/cgroup; cat /proc/self/cgroup":                                                              "0::/commands\n",
+			"for f in --ruid --euid --reuid; do setpriv $f 65533 kill -9 1 2>/dev/null && echo $f; done; echo done": "done\n",
+			"grep -c cgroup /proc/self/mounts":                                                                      "0\n",
+		} {
+			r := g.mustRunAs(t, who, script)
+			if out := r.stdout.String(); out != want {
+				t.Errorf("%s: %s: %q, not %q (%s)", who, script, out, want, strings.TrimSpace(r.stderr.String()))
+			}
+		}
+	}
+	// What those tools do for root elsewhere, they do here.
+	if out := g.as(t, "root", "setpriv --reuid 1000 id -u; setpriv --reuid 65532 id -u"); out != "1000\n65532\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// A fork bomb stops at the bound; the guest goes on, and kills it.
+func TestKernelForkBomb(t *testing.T) {
+	g := newGVisor(t).start(t, "run")
+	g.birth(t, nil)
+	bomb := g.begin(t, "bomb", `echo first; exec perl -e 'while (1) { fork; select(undef, undef, undef, 0.05) }'`, envd.StartOptions{Timeout: 2 * time.Second})
+	until(t, "the bound is reached", func() bool {
+		m, err := g.client.Metrics(t.Context())
+		if err != nil || m.Processes > 101 {
+			t.Errorf("%+v %v", m, err)
+		}
+		return m.Processes > 95
+	})
+	var r result
+	collect(bomb, &r)
+	if r.end == nil || r.end.Cause != api.CauseTimeout {
+		t.Errorf("the bomb's end: %+v %v", r.end, r.err)
+	}
+	until(t, "there is room again", func() bool {
+		r := g.run(t, shell("true | true | true"), envd.StartOptions{Timeout: 2 * time.Second})
+		return r.err == nil && r.end != nil && r.end.ExitCode == 0 && r.stderr.Len() == 0
+	})
+}
