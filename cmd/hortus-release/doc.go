@@ -5,6 +5,7 @@
 //
 //	go run ./cmd/hortus-release -version v1.2.3 -out dist [-target linux/amd64]...
 //
+// Every archive has the terms of all modules that are linked into its binary.
 // Linux binaries carry the small guest and gVisor of their own architecture. Those for macOS
 // and Windows are clients.
 //

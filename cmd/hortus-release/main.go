@@ -146,13 +146,14 @@ func (b builder) build(ctx context.Context, out string) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
+	linked := map[string]string{} // binary -> directory of its module
 	args := []string{"-ldflags", "-s -w -X hortus.dev/internal/version.release=" + b.version}
 	binary := filepath.Join(dir, "hortus")
 	if b.os == "windows" {
 		binary += ".exe"
 	}
 	if b.os == "linux" {
-		overlay, err := b.embed(ctx)
+		overlay, err := b.embed(ctx, linked)
 		if err != nil {
 			return "", err
 		}
@@ -161,7 +162,16 @@ func (b builder) build(ctx context.Context, out string) (string, error) {
 	if err := b.gobuild(ctx, ".", binary, "./cmd/hortus", args...); err != nil {
 		return "", err
 	}
-	files := []file{{name: filepath.Base(binary), path: binary, mode: 0o755}}
+	linked[binary] = "."
+	text, err := licenses(ctx, linked)
+	if err != nil {
+		return "", err
+	}
+	terms := filepath.Join(b.tmp, name+"-licenses")
+	if err := os.WriteFile(terms, text, 0o600); err != nil {
+		return "", err
+	}
+	files := []file{{name: filepath.Base(binary), path: binary, mode: 0o755}, {name: "THIRD_PARTY_LICENSES", path: terms, mode: 0o644}}
 	for _, f := range b.extras() {
 		files = append(files, file{name: f.name, path: f.path, mode: 0o644})
 	}
@@ -193,8 +203,9 @@ func (b builder) extras() []file {
 }
 
 // embed builds the small guest and gVisor, and gives an overlay that puts them where
-// the compiler looks for them, so that the source tree is not written to.
-func (b builder) embed(ctx context.Context) (overlay string, err error) {
+// the compiler looks for them, so that the source tree is not written to. It adds
+// them to linked, with the directories of their modules.
+func (b builder) embed(ctx context.Context, linked map[string]string) (overlay string, err error) {
 	replace := map[string]string{}
 	for name, module := range map[string]string{"hortus-guest": ".", "hortus-runsc": "cmd/hortus-runsc"} {
 		out := filepath.Join(b.tmp, name+"-"+b.arch)
@@ -206,7 +217,7 @@ func (b builder) embed(ctx context.Context) (overlay string, err error) {
 		if err != nil {
 			return "", err
 		}
-		replace[place] = out
+		replace[place], linked[out] = out, module
 	}
 	doc, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {

@@ -50,7 +50,7 @@ func commands() map[util.SubCommand]string {
 		new(cmd.State):      sandbox,
 		new(cmd.Wait):       sandbox,
 
-		new(sentrycmd.Boot):   internal,
+		new(boot):             internal,
 		new(cmd.Gofer):        internal,
 		new(sentrycmd.Umount): internal,
 	}
