@@ -28,7 +28,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	srv := &http.Server{
 		Handler: doorhttp.New(doorhttp.Config{
 			Sandboxes: doorSandboxes{s.sandboxes}, Tasks: doorTasks{s: s}, Roles: roles{s.models}, Events: s.events,
-			System: s, Upkeep: s, Snapshots: s.sandboxes, Logger: s.log,
+			Snapshots: s.sandboxes, System: s, Upkeep: s, Logger: s.log,
 		}),
 		ConnState:         conns.track,
 		ReadHeaderTimeout: 10 * time.Second,
