@@ -271,7 +271,7 @@ func (a *app) exec(ctx context.Context, s *client.Sandbox, c *command, stop *sig
 		cmd.PTY = &size
 	}
 	if err := cmd.Start(); err != nil {
-		return startFailure(err)
+		return startFailure(ctx, s, err)
 	}
 	restore := func() {}
 	if t != nil {
@@ -343,9 +343,14 @@ func (a *app) unseen(ctx context.Context, s *client.Sandbox, err error) error {
 	return &failure{codeHortus, err}
 }
 
-// startFailure gives the code of a command that never ran, as a shell would.
-func startFailure(err error) error {
+// startFailure gives the code of a command that never ran, as a shell would. The
+// guest's wire has no words for the next step.
+func startFailure(ctx context.Context, s *client.Sandbox, err error) error {
 	switch api.KindOf(err) {
+	case api.KindConflict:
+		if info, ierr := s.Info(ctx); ierr == nil && info.State == api.SandboxPaused {
+			err = api.Errorf(api.KindConflict, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
+		}
 	case api.KindNotFound:
 		return &failure{codeNotFound, err}
 	case api.KindDenied:

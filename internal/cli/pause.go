@@ -63,9 +63,6 @@ func onDisk(ctx context.Context, c *client.Client, list ...api.Sandbox) (map[api
 		return out, nil
 	}
 	saved, err := c.Snapshots(ctx, false)
-	if api.KindOf(err) == api.KindUnsupported {
-		return out, nil // and so there is none
-	}
 	for _, s := range saved {
 		if s.Paused && !s.State.Final() {
 			out[s.Sandbox] = true

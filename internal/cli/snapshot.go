@@ -90,9 +90,17 @@ func (c *snapshotShowCmd) Run(ctx runContext, a *app) error {
 	}
 	s, err := cl.Snapshot(ctx, c.ID)
 	if err != nil {
-		return err
+		return missing(err, "hortus snapshot ls")
 	}
 	return a.showSnapshot(s)
+}
+
+// missing says of what is not there which command lists what is.
+func missing(err error, list string) error {
+	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
+		return err
+	}
+	return api.Errorf(api.KindNotFound, "%w", err).WithHint("%s lists what there is", list)
 }
 
 func (a *app) showSnapshot(s api.Snapshot) error {
@@ -147,7 +155,7 @@ func (c *snapshotRmCmd) Run(ctx runContext, a *app) error {
 	for _, id := range c.IDs {
 		s, err := cl.RemoveSnapshot(ctx, id)
 		if err != nil {
-			return err
+			return missing(err, "hortus snapshot ls")
 		}
 		gone = append(gone, s)
 		if !a.opt.JSON {

@@ -105,7 +105,7 @@ func (g *garden) start(t *testing.T) Connect {
 			}
 		}
 		w.WriteHeader(http.StatusNotFound)
-		reply(w, api.Error{Kind: api.KindNotFound, Message: "there is no such snapshot", Hint: "hortus snapshot ls"})
+		reply(w, api.Error{Kind: api.KindNotFound, Message: "there is no such snapshot"})
 	})
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, r *http.Request) {
 		py := saved()[0]
@@ -204,7 +204,9 @@ func TestSnapshotCommands(t *testing.T) {
 		{"snapshot show py", 0, []string{snapPy, "memory and files", "amd64-1f2e", "120ms", "kernel"}, nil},
 		{"snapshot show " + snapTwo, 0, []string{"hortus sandbox resume " + boxTwo}, nil},
 		{"snapshot show " + snapOne, 0, []string{"files alone", "container saves no memory"}, nil},
-		{"snapshot show nothing", 1, nil, []string{"no such snapshot", "next: hortus snapshot ls"}},
+		{"snapshot show nothing", 1, nil, []string{"no such snapshot", "next: hortus snapshot ls lists"}},
+		{"snapshot rm nothing", 1, nil, []string{"next: hortus snapshot ls lists"}},
+		{"template show nothing", 1, nil, []string{"next: hortus template ls lists"}},
 		{"snapshot show ../x", 2, nil, []string{"neither a template nor the id"}},
 		{"snapshot rm " + snapOne + " py", 0, nil, []string{snapOne + " is removed", snapPy + " is removed"}},
 		{"snapshot rm", 2, nil, []string{"id"}},

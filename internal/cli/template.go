@@ -162,7 +162,7 @@ func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Sna
 	if err == nil && s.Name == "" {
 		err = api.Errorf(api.KindNotFound, "%s is no template but a plain snapshot", s.ID).WithHint("hortus snapshot show %s", s.ID)
 	}
-	return s, err
+	return s, missing(err, "hortus template ls")
 }
 
 type templateRmCmd struct {

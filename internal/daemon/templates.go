@@ -32,7 +32,7 @@ const looked = time.Minute
 // Layers implements sandbox.Templates.
 func (t *templates) Layers(ctx context.Context, name string) ([]layer.Digest, error) {
 	if name != image.HostName {
-		return nil, api.Errorf(api.KindNotFound, "there is no template %q", name).WithHint("this build has: %s", image.HostName)
+		return nil, api.Errorf(api.KindNotFound, "there is no template %q", name).WithHint("hortus template ls and hortus snapshot ls list what there is")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

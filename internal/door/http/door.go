@@ -82,7 +82,6 @@ type Config struct {
 	Events    Events
 	System    System
 	Upkeep    Upkeep
-	// Snapshots may be nil; then there is none, and what asks for one is refused.
 	Snapshots Snapshots
 	Logger    *slog.Logger
 }

@@ -33,8 +33,7 @@ type fakes struct {
 	none    api.Kind
 	endless bool
 
-	// saves plays snapshots; nil plays a daemon without any.
-	saves *saves
+	saves *saves // plays snapshots
 
 	mu      sync.Mutex
 	started []api.ExecRequest
@@ -220,7 +219,7 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{
-		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saved(),
+		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saves,
 	})}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(doorhttp.NewListener(ln)) }()

@@ -27,17 +27,7 @@ type Snapshots interface {
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }
 
-// errNoSnapshots refuses what a daemon without snapshots is asked for.
-var errNoSnapshots = api.Errorf(api.KindUnsupported, "this daemon keeps no snapshots")
-
 func (d *door) snapshotRoutes(mux *http.ServeMux) {
-	if d.Snapshots == nil {
-		none := func(w http.ResponseWriter, _ *http.Request) { fail(w, errNoSnapshots) }
-		for _, path := range []string{"/v1/sandboxes/{id}/snapshots", "/v1/sandboxes/{id}/forks", "/v1/snapshots", "/v1/snapshots/", "/v1/templates"} {
-			mux.HandleFunc(path, none)
-		}
-		return
-	}
 	mux.HandleFunc("POST /v1/sandboxes/{id}/snapshots", func(w http.ResponseWriter, r *http.Request) {
 		var in api.CreateSnapshot
 		id, err := d.sandboxRequest(w, r, &in)
@@ -121,10 +111,6 @@ func (d *door) pause(w http.ResponseWriter, r *http.Request) {
 	}
 	call := d.Sandboxes.Pause
 	if in.ToDisk {
-		if d.Snapshots == nil {
-			fail(w, errNoSnapshots)
-			return
-		}
 		call = d.Snapshots.PauseToDisk
 	}
 	v, err := call(r.Context(), id)

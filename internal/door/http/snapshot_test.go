@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	doorhttp "hortus.dev/internal/door/http"
 )
 
 // saves plays the manager's snapshots and keeps what it was asked.
@@ -24,14 +23,6 @@ type saves struct {
 
 	mu    sync.Mutex
 	asked []any
-}
-
-// saved gives the part for the door's Config.
-func (f *fakes) saved() doorhttp.Snapshots {
-	if f.saves == nil {
-		return nil
-	}
-	return f.saves
 }
 
 func (s *saves) ask(v any) {
@@ -279,33 +270,5 @@ func TestTemplateEndsWithItsClient(t *testing.T) {
 	case <-f.saves.ended:
 	case <-time.After(30 * time.Second):
 		t.Fatal("the template is still being made")
-	}
-}
-
-// TestNoSnapshots: a daemon without them says so, in words that are understood.
-func TestNoSnapshots(t *testing.T) {
-	f := &fakes{}
-	c, _ := serve(t, f)
-	s, err := c.Sandbox(t.Context(), string(f.id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	ctx := t.Context()
-	for name, call := range map[string]func() error{
-		"snapshot":  func() error { _, err := s.Snapshot(ctx, api.CreateSnapshot{}); return err },
-		"fork":      func() error { _, err := s.Fork(ctx, api.ForkSandbox{}); return err },
-		"pause":     func() error { _, err := s.PauseToDisk(ctx); return err },
-		"list":      func() error { _, err := c.Snapshots(ctx, false); return err },
-		"get":       func() error { _, err := c.Snapshot(ctx, "x"); return err },
-		"templates": func() error { _, err := c.Templates(ctx); return err },
-		"create": func() error {
-			_, err := c.CreateTemplate(ctx, api.CreateTemplate{Name: "x"}, nil)
-			return err
-		},
-	} {
-		if err := call(); api.KindOf(err) != api.KindUnsupported {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
