@@ -14,10 +14,11 @@ import (
 // guestUID is the guest's id on its own kernel; nothing that it starts has it.
 const guestUID = 65533
 
-// guestCaps are what the guest holds there: it changes ids, signals every process,
-// prepares directories and the host name, and takes capabilities from what it starts.
+// guestCaps are birth.OwnKernelCaps and those that root inside holds: the guest changes
+// ids, signals every process, prepares directories and the host name, and takes
+// capabilities from what it starts.
 var guestCaps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
-	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN"}
+	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_SYS_ADMIN"}
 
 // kernel brings gVisor to life. See jail.Kernel.
 type kernel struct{ tools string }
