@@ -50,7 +50,7 @@ func (k *kernel) Plan(q jail.PlanRequest) (keeper.Plan, error) {
 		p.Start = append(p.Start, keeper.Call{Method: "containerManager.StartRoot", Arg: arg})
 		return p, err
 	}
-	arg, err = json.Marshal(map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false})
+	arg, err = json.Marshal(map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": true})
 	p.Start = append(p.Start, keeper.Call{Method: "containerManager.Restore", Arg: arg, FDs: q.Image})
 	return p, err
 }
