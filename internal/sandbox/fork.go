@@ -138,7 +138,12 @@ func (m *Manager) raise(ctx context.Context, l *live, restore func(context.Conte
 	return api.Sandbox{}, err
 }
 
-// spec is what a sandbox is started from, by its row.
+// spec is what a sandbox is started from, by its row. One that goes on from the state
+// of another that runs has a name of its own: programs may tell each other apart by it.
 func (l *live) spec() Spec {
-	return Spec{ID: l.row.ID, Layers: l.layers, Limits: l.row.Limits, Asked: l.asked, Env: l.row.Env, Hostname: hostname}
+	name := hostname
+	if l.row.Parent != "" {
+		name = string(l.row.ID)
+	}
+	return Spec{ID: l.row.ID, Layers: l.layers, Limits: l.row.Limits, Asked: l.asked, Env: l.row.Env, Hostname: name}
 }
