@@ -2,7 +2,7 @@
 //
 // The sentry and the gofer each install a filter when they start. gVisor's own build
 // compiles the filters ahead; a build of its Go module cannot, and then each start
-// and each restore of a sandbox compiles them anew, which takes some 8 ms of every
+// and each restore of a sandbox compiles them anew, which takes some 15 ms of every
 // one. This package holds the programs for the options that hortus starts sandboxes
 // with (compiled_GOARCH.bin, a few kilobytes), and puts them where gVisor looks for
 // them. With other options gVisor finds none and compiles as before.

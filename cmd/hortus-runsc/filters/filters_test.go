@@ -33,7 +33,7 @@ func required(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^require ` + regexp.QuoteMeta(filters.Module) + ` (\S+)$`).FindSubmatch(b)
+	m := regexp.MustCompile(`(?m)^(?:require |\t)` + regexp.QuoteMeta(filters.Module) + ` (\S+)$`).FindSubmatch(b)
 	if m == nil {
 		t.Fatal("go.mod does not require gVisor")
 	}
