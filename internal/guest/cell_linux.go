@@ -41,6 +41,15 @@ func newCell(cfg *birth.Config) (*cell, error) {
 	if err := unix.Statfs(birth.Groups, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
 		return nil, errors.Join(err, fmt.Errorf("there is no cgroup2 file system at %s to bound processes by", birth.Groups))
 	}
+	caps, err := getCaps()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range birth.OwnKernelCaps {
+		if caps.effective&(1<<c) == 0 {
+			return nil, fmt.Errorf("the guest lacks capability %d of the %d that it needs on a kernel of its own", c, len(birth.OwnKernelCaps))
+		}
+	}
 	dir := filepath.Join(birth.Groups, commandsGroup)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err

@@ -14,11 +14,11 @@ import (
 // guestUID is the guest's id on its own kernel; nothing that it starts has it.
 const guestUID = 65533
 
-// guestCaps are birth.OwnKernelCaps and those that root inside holds: the guest changes
-// ids, signals every process, prepares directories and the host name, and takes
-// capabilities from what it starts.
+// guestCaps are what the guest holds there: it changes ids, signals every process,
+// prepares directories and the host name, takes capabilities from what it starts and
+// changes its root. See birth.ArgStdio.
 var guestCaps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
-	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_SYS_ADMIN"}
+	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}
 
 // kernel brings gVisor to life. See jail.Kernel.
 type kernel struct{ tools string }
@@ -139,7 +139,7 @@ func oci(q jail.PlanRequest) any {
 			"args": []string{path.Join(keeper.GuestTarget, GuestName), birth.ArgStdio},
 			"cwd":  "/", "env": []string{"GOMAXPROCS=2"}, "noNewPrivileges": true,
 			"user":         m{"uid": guestUID, "gid": guestUID},
-			"capabilities": m{"bounding": guestCaps, "effective": guestCaps, "permitted": guestCaps, "inheritable": guestCaps, "ambient": guestCaps},
+			"capabilities": m{"bounding": []string{}, "effective": guestCaps, "permitted": guestCaps, "inheritable": guestCaps, "ambient": guestCaps},
 			"rlimits":      []m{{"type": "RLIMIT_NOFILE", "soft": 16 << 10, "hard": 1 << 20}, {"type": "RLIMIT_CORE", "soft": 0, "hard": 0}},
 		},
 		"mounts": mounts,
