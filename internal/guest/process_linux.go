@@ -113,10 +113,16 @@ func (p *process) put(out envd.Output, data []byte, client bool) int64 {
 	return from
 }
 
-// lagging says whether n more bytes would drop some that a reader still wants.
+// lagging says whether n more bytes would drop some that a reader still wants. Of
+// one that reads, what it was given last may be on its way, and is wanted again
+// when the connection is ended: half of what is kept is for that; see hold.
 func (p *process) lagging(n int, client bool) bool {
 	for s := range p.subs {
-		if (!s.held || !client) && p.ring.end+int64(n)-s.at > int64(p.ring.limit) && s.at < p.ring.end {
+		room := int64(p.ring.limit / 2)
+		if s.held {
+			room = int64(p.ring.limit)
+		}
+		if (!s.held || !client) && p.ring.end+int64(n)-s.at > room && s.at < p.ring.end {
 			return true
 		}
 	}
