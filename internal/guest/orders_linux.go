@@ -63,7 +63,10 @@ func discardStdio() error {
 // the guest is. Commands are left as they are.
 func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	return s.work(ctx, func(ctx context.Context) error {
-		defer s.hush()
+		defer func() {
+			s.hush()
+			s.release()
+		}()
 		for claimed := false; ; {
 			o, err := ctrl.AwaitOrder(ctx)
 			if err == io.EOF && claimed {
@@ -87,6 +90,9 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 				s.unhush()
 			case o.Self != nil:
 				s.hush()
+				if o.Self.Sandbox != s.cfg.Sandbox {
+					s.release() // another's clients
+				}
 				r := birth.Report{Ready: true}
 				if err := s.become(o.Self); err != nil {
 					r = report(err)
@@ -130,6 +136,7 @@ func (s *Server) hush() {
 	for _, p := range s.table.snapshot() {
 		p.rushWriters()
 		p.pauseLifetime()
+		p.stopAwaiting()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,6 +149,13 @@ func (s *Server) hush() {
 	}
 }
 
+// release lets go of what is held for clients.
+func (s *Server) release() {
+	for _, p := range s.table.snapshot() {
+		p.release()
+	}
+}
+
 // unhush serves again.
 func (s *Server) unhush() {
 	s.mu.Lock()
@@ -149,5 +163,6 @@ func (s *Server) unhush() {
 	s.hushed = false
 	for _, p := range s.table.snapshot() {
 		p.resumeLifetime()
+		p.awaitBack()
 	}
 }

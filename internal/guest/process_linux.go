@@ -3,6 +3,7 @@ package guest
 import (
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,23 +26,26 @@ type process struct {
 	told   bool
 	fds    [2]int
 
-	mu     sync.Mutex
-	space  sync.Cond // a reader moved on, or left
-	ring   ring
-	subs   map[*subscriber]struct{}
-	input  *os.File // its stdin or terminal; nil when there is none or it is closed
-	ptyFD  int      // the terminal's master, for its size; -1 for none
-	status unix.WaitStatus
-	gone   bool   // the reaper has the status
-	cause  string // why the guest killed it
-	end    *envd.EndEvent
-	life   lifetime
+	mu    sync.Mutex
+	space sync.Cond // a reader moved on, or left
+	ring  ring
+	subs  map[*subscriber]struct{}
+	// patience ends what is held for clients that do not come back.
+	patience *time.Timer
+	input    *os.File // its stdin or terminal; nil when there is none or it is closed
+	ptyFD    int      // the terminal's master, for its size; -1 for none
+	status   unix.WaitStatus
+	gone     bool   // the reaper has the status
+	cause    string // why the guest killed it
+	end      *envd.EndEvent
+	life     lifetime
 }
 
 // subscriber is a Connect stream. It reads the ring at its own pace.
 type subscriber struct {
 	at   int64
 	wake chan struct{} // of length 1
+	held bool          // nobody reads: it keeps output for a client that comes back
 }
 
 // exited is called by the reaper, once.
@@ -93,11 +97,12 @@ func (p *process) setCause(cause string) {
 
 // put keeps output and wakes those who wait for it. It gives the offset of the
 // first byte. When a reader is further behind than the ring is long, it waits:
-// that is how a slow reader slows the process. force skips the wait.
-func (p *process) put(out envd.Output, data []byte, force bool) int64 {
+// that is how a slow reader slows the process. A pump that has a client does not wait
+// for one that is to come back: it must see its own client's end.
+func (p *process) put(out envd.Output, data []byte, client bool) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !force && p.lagging(len(data)) {
+	for p.lagging(len(data), client) {
 		p.space.Wait()
 	}
 	from := p.ring.end
@@ -108,10 +113,16 @@ func (p *process) put(out envd.Output, data []byte, force bool) int64 {
 	return from
 }
 
-// lagging says whether n more bytes would drop some that a reader still wants.
-func (p *process) lagging(n int) bool {
+// lagging says whether n more bytes would drop some that a reader still wants. Of
+// one that reads, what it was given last may be on its way, and is wanted again
+// when the connection is ended: half of what is kept is for that; see hold.
+func (p *process) lagging(n int, client bool) bool {
 	for s := range p.subs {
-		if p.ring.end+int64(n)-s.at > int64(p.ring.limit) && s.at < p.ring.end {
+		room := int64(p.ring.limit / 2)
+		if s.held {
+			room = int64(p.ring.limit)
+		}
+		if (!s.held || !client) && p.ring.end+int64(n)-s.at > room && s.at < p.ring.end {
 			return true
 		}
 	}
@@ -129,6 +140,9 @@ func (s *subscriber) notify() {
 func (p *process) subscribe(offset int64) (*subscriber, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if offset >= 0 {
+		p.comeBack(offset)
+	}
 	if len(p.subs) >= maxSubscribers {
 		return nil, api.Errorf(api.KindExhausted, "process %d: %d clients are attached to it already", p.pid, maxSubscribers)
 	}

@@ -84,6 +84,12 @@ var errGone = api.Errorf(api.KindCanceled, "the client has left")
 
 // detach goes on without a client.
 func (pm *pump) detach() {
+	if pm.c != nil && pm.c.cutOff() {
+		pm.p.mu.Lock()
+		sent := pm.p.ring.end
+		pm.p.mu.Unlock()
+		pm.p.hold(sent)
+	}
 	pm.c, pm.out, pm.pending, pm.keepalive = nil, nil, time.Time{}, 0
 	pm.s.wg.Add(1)
 	go func() {
@@ -201,7 +207,7 @@ func (pm *pump) read(i int) (n int, err error) {
 	if pm.p.isPTY {
 		out = envd.OutputPTY
 	}
-	offset := pm.p.put(out, data, false)
+	offset := pm.p.put(out, data, pm.c != nil)
 	if pm.out == nil {
 		return n, nil
 	}

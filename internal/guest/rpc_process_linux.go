@@ -36,7 +36,12 @@ func (s *Server) connect(c *conn, req *http.Request) error {
 	if err != nil {
 		return c.failStream(codec, err)
 	}
-	defer p.unsubscribe(sub)
+	defer func() {
+		if c.cutOff() {
+			p.hold(sub.at)
+		}
+		p.unsubscribe(sub)
+	}()
 	gone, stop := c.watchHangup()
 	defer stop()
 	c.out.begin(c, codec)
