@@ -346,13 +346,15 @@ func (a *app) unseen(ctx context.Context, s *client.Sandbox, err error) error {
 // resumable is a failure at a sandbox with the next step where it is paused, for
 // which the guest's wire has no words.
 func resumable(ctx context.Context, s *client.Sandbox, err error) error {
-	if api.KindOf(err) != api.KindConflict || api.HintOf(err) != "" {
+	kind := api.KindOf(err)
+	// A conflict in the door's words is a status of 409 in those of files.
+	if kind != api.KindConflict && kind != api.KindExists || api.HintOf(err) != "" {
 		return err
 	}
 	if info, ierr := s.Info(ctx); ierr != nil || info.State != api.SandboxPaused {
 		return err
 	}
-	return api.Errorf(api.KindConflict, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
+	return api.Errorf(kind, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
 }
 
 // startFailure gives the code of a command that never ran, as a shell would.
