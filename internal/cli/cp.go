@@ -97,7 +97,7 @@ func (c *sandboxCpCmd) Run(ctx runContext, a *app) error {
 		a.note("skipped: %s", name)
 	}
 	if err != nil {
-		return err
+		return resumable(ctx, s, err)
 	}
 	if a.opt.JSON {
 		return a.json(map[string]int64{"files": int64(cp.entries), "bytes": cp.bytes, "skipped": int64(len(cp.skipped))})

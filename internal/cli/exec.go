@@ -343,20 +343,29 @@ func (a *app) unseen(ctx context.Context, s *client.Sandbox, err error) error {
 	return &failure{codeHortus, err}
 }
 
-// startFailure gives the code of a command that never ran, as a shell would. The
-// guest's wire has no words for the next step.
+// resumable is a failure at a sandbox with the next step where it is paused, for
+// which the guest's wire has no words.
+func resumable(ctx context.Context, s *client.Sandbox, err error) error {
+	kind := api.KindOf(err)
+	// A conflict in the door's words is a status of 409 in those of files.
+	if kind != api.KindConflict && kind != api.KindExists || api.HintOf(err) != "" {
+		return err
+	}
+	if info, ierr := s.Info(ctx); ierr != nil || info.State != api.SandboxPaused {
+		return err
+	}
+	return api.Errorf(kind, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
+}
+
+// startFailure gives the code of a command that never ran, as a shell would.
 func startFailure(ctx context.Context, s *client.Sandbox, err error) error {
 	switch api.KindOf(err) {
-	case api.KindConflict:
-		if info, ierr := s.Info(ctx); ierr == nil && info.State == api.SandboxPaused {
-			err = api.Errorf(api.KindConflict, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
-		}
 	case api.KindNotFound:
 		return &failure{codeNotFound, err}
 	case api.KindDenied:
 		return &failure{codeNotRunable, err}
 	}
-	return &failure{codeHortus, err}
+	return &failure{codeHortus, resumable(ctx, s, err)}
 }
 
 // withTerm tells a command what terminal it has, unless the caller did.

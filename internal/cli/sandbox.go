@@ -151,7 +151,11 @@ func (c *sandboxShowCmd) Run(ctx runContext, a *app) error {
 	if info.Snapshot != "" {
 		fmt.Fprintf(w, "snapshot\t%s\n", clean(string(info.Snapshot)))
 	}
-	fmt.Fprintf(w, "created\t%s\nexpires\t%s\n", info.CreatedAt.Format(time.RFC3339), info.ExpiresAt.Format(time.RFC3339))
+	expires := info.ExpiresAt.Format(time.RFC3339)
+	if disk[info.ID] {
+		expires = "its time stands still"
+	}
+	fmt.Fprintf(w, "created\t%s\nexpires\t%s\n", info.CreatedAt.Format(time.RFC3339), expires)
 	l := info.Limits
 	fmt.Fprintf(w, "limits\t%g processors, %s memory, %d processes, %s disk\n", l.CPUs, showSize(l.MemoryBytes), l.Processes, showSize(l.DiskBytes))
 	for _, u := range info.Unenforced {
