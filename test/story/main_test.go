@@ -56,12 +56,14 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build makes the binary as the Makefile does, with the small guest embedded. An
-// overlay puts the guest where the compiler looks for it, so that the source tree
-// is not written to.
+// build makes the binary as the Makefile does, with the small guest and gVisor
+// embedded. An overlay puts them where the compiler looks for them, so that the source
+// tree is not written to. Where gVisor's modules cannot be had it says so, and the
+// stories that need it skip.
 func build(dir, out string) error {
-	goRun := func(args ...string) error {
+	goRun := func(in string, args ...string) error {
 		cmd := exec.Command("go", args...)
+		cmd.Dir = in
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		text, err := cmd.CombinedOutput()
 		if err != nil {
@@ -74,18 +76,27 @@ func build(dir, out string) error {
 		return err
 	}
 	guest := filepath.Join(dir, "hortus-guest")
-	if err := goRun("build", "-trimpath", "-ldflags", "-s -w", "-o", guest, "hortus.dev/cmd/hortus-guest"); err != nil {
+	if err := goRun("", "build", "-trimpath", "-ldflags", "-s -w", "-o", guest, "hortus.dev/cmd/hortus-guest"); err != nil {
 		return err
 	}
+	tags := "embedguest"
+	replace := map[string]string{filepath.Join(root, "internal/embedded/guest/hortus-guest"): guest}
+	runsc := filepath.Join(dir, "hortus-runsc")
+	if err := goRun(filepath.Join(root, "cmd/hortus-runsc"), "build", "-trimpath", "-ldflags", "-s -w", "-o", runsc, "."); err != nil {
+		fmt.Fprintln(os.Stderr, "without gVisor:", err)
+	} else {
+		tags += ",embedrunsc"
+		replace[filepath.Join(root, "internal/embedded/guest/hortus-runsc")] = runsc
+	}
 	overlay := filepath.Join(dir, "overlay.json")
-	b, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, "internal/embedded/guest/hortus-guest"): guest}})
+	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(overlay, b, 0o600); err != nil {
 		return err
 	}
-	return goRun("build", "-trimpath", "-tags", "embedguest", "-overlay", overlay, "-ldflags", "-s -w", "-o", out, "hortus.dev/cmd/hortus")
+	return goRun("", "build", "-trimpath", "-tags", tags, "-overlay", overlay, "-ldflags", "-s -w", "-o", out, "hortus.dev/cmd/hortus")
 }
 
 // reap starts this test binary again as a child, adopts what its stories leave
