@@ -36,7 +36,7 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 		return nil, err
 	}
 	if err := s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, s.cfg.Owner }); err != nil {
-		l.dir.Close()
+		unlock(l.dir)
 		return nil, err
 	}
 	return l, nil
@@ -49,7 +49,7 @@ func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
 		return nil, err
 	}
 	fail := func(err error) (*Lease, error) {
-		f.Close()
+		unlock(f) // not locked, where that is what failed
 		return nil, err
 	}
 	if err := lock(f); err == unix.EWOULDBLOCK {
@@ -129,11 +129,16 @@ func (l *Lease) Release() {
 				w.State = api.WorkspaceIdle
 			}
 		})
-		// A process that is being forked elsewhere has the descriptor until it
-		// executes: closing ours alone would leave the lock with it for a moment.
-		_ = unix.Flock(int(l.dir.Fd()), unix.LOCK_UN)
-		l.dir.Close()
+		unlock(l.dir)
 	})
+}
+
+// unlock gives a lock up and closes its file. A process that is being forked elsewhere
+// has the descriptor until it executes: closing ours alone would leave the lock with it
+// for a moment.
+func unlock(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	f.Close()
 }
 
 // update changes a workspace's row.
@@ -175,7 +180,7 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 	if err != nil {
 		return err
 	}
-	defer l.dir.Close()
+	defer unlock(l.dir)
 	// Renamed first: what is cut short must not look whole, and is swept.
 	name := gone + string(id)
 	if err := os.Rename(s.path(id), filepath.Join(s.dir, name)); err != nil {

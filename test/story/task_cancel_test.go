@@ -74,6 +74,9 @@ func TestTaskCanceled(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("ends: %v", ends)
+	if failed := ends[api.OutcomeFailed]; failed > 0 {
+		t.Errorf("%d tasks failed; a canceled one is canceled, or was done before", failed)
+	}
 	if ends[api.OutcomeCanceled] < n/2 {
 		t.Errorf("too few were canceled under way: %v", ends)
 	}
