@@ -5,7 +5,7 @@
 // # What it must not know
 //
 // The package knows no backend, manager or store, and nothing of its host but
-// the listening socket that it inherits. It keeps few dependencies, because it
+// the sockets that it inherits. It keeps few dependencies, because it
 // is the whole of a small static binary whose memory counts once per sandbox:
 // no HTTP server or RPC library, only net/http's parser.
 //
@@ -23,6 +23,23 @@
 // the same pump and the output is kept in a bounded ring. Exit statuses come
 // from the reaper alone. The last commands that ended are kept for a while, so
 // that a client that was away still gets their end.
+//
+// # A kernel of its own
+//
+// A guest that was started with [birth.ArgStdio] has no listener: [Server.Attend]
+// takes its streams from the control socket, for as long as that is open. Told to be
+// quiet it ends every connection, waits until each one's goroutine is gone and its
+// descriptor closed, and only then says so: its kernel can be saved with none open.
+// Commands go on; their pumps move to the background, and what they print stays in
+// the ring for who connects with an offset later. A command's lifetime stands still
+// from quiet until the guest is on again, here or, restored, somewhere else: time on
+// a disk is not its own, although the restored clock jumps over it.
+//
+// There is no other stage there, no Landlock and no enforced RLIMIT_NPROC. The guest
+// makes directories and files itself, watches the machine's memory as a whole, and
+// keeps commands in a cell (see cell_linux.go): born in a control group with a
+// bound, in a changed root that rules out user namespaces, and, where they may change
+// their uid, kept from the guest's.
 //
 // # Privilege
 //

@@ -16,6 +16,11 @@
 // backend that needs a stage of its own before the guest (to build namespaces)
 // speaks its own messages on the same socket first.
 //
+// A guest on a kernel of its own inherits no descriptor but the standard ones, and is
+// told so by [ArgStdio]: the same exchange goes over its standard input, which stays
+// open and brings its streams and what else the host has to say, one [Order] a packet.
+// The socket's end is the guest's. A host's side has a method of [Control] for each.
+//
 // The host treats a Report as hostile: it is bounded in size and time, and
 // nothing in it is followed.
 //

@@ -38,7 +38,8 @@ const Groups = "/sys/fs/cgroup"
 // sandbox's bound of disk would not hold.
 const Placeholder = "/tmp/.hortus"
 
-// What a host says to such a guest after "go", one packet each.
+// What a host says to such a guest beside "go", one packet each, at any time after its
+// Config: a guest that is started ahead is warmed up, and saved, before "go".
 const (
 	// StreamPacket brings one descriptor, a connected stream socket, for the guest
 	// to serve. There is no answer.
