@@ -7,12 +7,13 @@
 // hortus needs as well. Nothing of hortus may be imported here, and hortus imports
 // nothing of this: they know each other by a command line.
 //
-// Three things differ from runsc as `go install` builds it.
+// Four things differ from runsc as `go install` builds it.
 //
 //   - Commands that hortus never runs are left out, and with them more than half of
 //     the binary.
 //   - The seccomp filters of the sandbox's two processes are compiled ahead: see
 //     package filters.
+//   - The sentry gives back what its start left behind, and makes no table for tracers.
 //   - It says which gVisor it is. A checkpoint bears that version, and only a
 //     sandbox of the same version takes it back.
 //
