@@ -39,6 +39,9 @@ func (s *Server) become(self *birth.Self) error {
 		if err := renameHost(s.cfg.Hostname, self); err != nil {
 			return &stageError{"identity", err}
 		}
+		if err := rebootID(birth.Groups, self.Seed); err != nil {
+			return &stageError{"identity", err}
+		}
 	}
 	s.cfg.Sandbox, s.cfg.Hostname, s.cfg.Env = self.Sandbox, self.Hostname, self.Env
 	for _, id := range s.ids {
@@ -69,6 +72,33 @@ func renameHost(old string, self *birth.Self) error {
 func machineID(seed []byte) string {
 	sum := sha256.Sum256(append([]byte("machine-id\x00"), seed...))
 	return hex.EncodeToString(sum[:16])
+}
+
+// bootIDFile has what commands see as the id of this boot, where the kernel would
+// tell them that of the boot which was saved.
+const bootIDFile = "/run/boot_id"
+
+// rebootID gives the commands, whose root is at root, another id of this boot.
+func rebootID(root string, seed []byte) error {
+	if err := writeOwn(birth.File{Path: bootIDFile, Data: bootID(seed) + "\n"}); err != nil {
+		return err
+	}
+	shown := root + "/proc/sys/kernel/random/boot_id"
+	// What an earlier self put there. Without one there is no mount to take off.
+	if err := unix.Unmount(shown, unix.MNT_DETACH); err != nil && err != unix.EINVAL {
+		return &os.PathError{Op: "unmount", Path: shown, Err: err}
+	}
+	if err := unix.Mount(bootIDFile, shown, "", unix.MS_BIND, ""); err != nil {
+		return &os.PathError{Op: "bind " + bootIDFile + " to", Path: shown, Err: err}
+	}
+	return nil
+}
+
+// bootID derives the id of a boot, in the form of a random UUID.
+func bootID(seed []byte) string {
+	b := sha256.Sum256(append([]byte("boot_id\x00"), seed...))
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
 // readHosts reads the hosts file as users left it. What is no file of a sensible

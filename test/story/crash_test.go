@@ -211,22 +211,23 @@ func (g *garden) leftoversAlive() (left []string) {
 // warm lists the guests that the living daemon has booted ahead: its own
 // children, which no row knows yet.
 func (g *garden) warm() (ids []string) {
-	entries, err := os.ReadDir(filepath.Join(g.dir, "run/container"))
+	records, err := filepath.Glob(filepath.Join(g.dir, "run/*/*/pid"))
 	if err != nil {
 		return nil
 	}
 	daemon := daemonOf(g.dir)
-	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(g.dir, "run/container", e.Name(), "pid"))
+	for _, record := range records {
+		b, err := os.ReadFile(record)
 		if err != nil {
 			continue
 		}
+		id := filepath.Base(filepath.Dir(record))
 		pid, _, _ := strings.Cut(string(b), " ")
 		child := slices.ContainsFunc(processes(), func(p process) bool {
 			return strconv.Itoa(p.pid) == pid && p.parent == daemon && p.state != 'Z'
 		})
-		if _, err := g.client().Sandbox(context.Background(), e.Name()); child && api.KindOf(err) == api.KindNotFound {
-			ids = append(ids, e.Name())
+		if _, err := g.client().Sandbox(context.Background(), id); child && api.KindOf(err) == api.KindNotFound {
+			ids = append(ids, id)
 		}
 	}
 	return ids
@@ -247,12 +248,12 @@ func (g *garden) log() string {
 func TestLooksWhereThingsAre(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
-	g.must("sandbox", "create")
+	box := decode[api.Sandbox](t, g.must("sandbox", "create", "--json"))
 	if pid := daemonOf(g.dir); pid == 0 || len(descendants(pid)) == 0 {
 		t.Errorf("no process below the daemon %d", pid)
 	}
 	left := strings.Join(g.leftovers(), "\n")
-	if !strings.Contains(left, "run directory container/i") {
+	if !strings.Contains(left, "run directory "+filepath.Join(box.Isolation, string(box.ID))) {
 		t.Errorf("no run directory is seen: %s", left)
 	}
 	doctor := decode[api.Doctor](t, g.must("doctor", "--json"))

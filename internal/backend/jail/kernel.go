@@ -1,6 +1,9 @@
 package jail
 
 import (
+	"crypto/rand"
+	"encoding/hex"
+
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/guest/birth"
@@ -69,5 +72,13 @@ func ownFiles(hostname string) []birth.File {
 	return []birth.File{
 		{Path: "/etc/hostname", Data: hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + hostname + "\n::1\tlocalhost ip6-localhost\n"},
+		{Path: "/etc/machine-id", Data: machineID() + "\n"},
 	}
+}
+
+// machineID makes the id of a machine that never was before.
+func machineID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
 }
