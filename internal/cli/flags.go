@@ -16,7 +16,7 @@ type boxFlags struct {
 
 // isolationFlag names a backend.
 type isolationFlag struct {
-	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), container, or process (no isolation; for code that you trust)."`
+	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), gvisor (a kernel of its own), container (this kernel, walled), or process (no isolation; for code that you trust)."`
 }
 
 // limitFlags bound a sandbox.

@@ -29,7 +29,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"sandbox show ''", id},
 		{"sandbox show " + id[:3], id},
 		{"run --isolation = con", "container"},
-		{"run --isolation =", "auto container process"},
+		{"run --isolation =", "auto gvisor container process"},
 		{"run --log-level ''", "debug info warn error"},
 		{"--data-dir /non", ""},
 		{"sandbox cp ''", id + ":"},
