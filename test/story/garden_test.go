@@ -64,6 +64,10 @@ func open(base string) {
 	})
 }
 
+// shareKernel has sandboxes on this machine's kernel, so that their processes are
+// seen from here.
+func (g *garden) shareKernel() { g.env = append(g.env, "HORTUS_ISOLATION=container") }
+
 // command is a hortus that is ready to start.
 func (g *garden) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, args...)

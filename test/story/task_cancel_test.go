@@ -29,6 +29,7 @@ func TestTaskCanceled(t *testing.T) {
 		n = 6
 	}
 	g := newGarden(t)
+	g.shareKernel()
 	var steps []step
 	for range 4 {
 		steps = append(steps,
@@ -164,6 +165,7 @@ func canceledWell(t *testing.T, g *garden, dir string, id api.TaskID) {
 func TestTaskDaemonKilled(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)
+	g.shareKernel()
 	lenient(t, g, scenario(t, shell("sed -i 's/a - b/a + b/' calc.py; setsid -f sleep 1000; sleep 1000")))
 	withKeys(g, modelKey)
 	dir := makeRepo(t, g, small)
