@@ -246,7 +246,7 @@ func TestSnapshotCommands(t *testing.T) {
 
 func TestTemplateCreateCommand(t *testing.T) {
 	done, _ := json.Marshal(map[string]api.Snapshot{"snapshot": saved()[0]})
-	g := &garden{lines: "{\"step\":\"boot\"}\n{\"step\":\"run \\u001b[31mone\"}\n" + string(done) + "\n"}
+	g := &garden{lines: "{\"step\":\"boot\"}\n{\"step\":\"run \\u001b[31m\\n  one\"}\n" + string(done) + "\n"}
 	connect := g.start(t)
 	args := []string{"template", "create", "py", "--from", "base", "--isolation", "gvisor", "--memory", "64M", "--pids", "9", "-e", "A=b",
 		"--run", "python3 a, b.py &", "--run", "true", "--timeout", "1m"}
@@ -254,7 +254,7 @@ func TestTemplateCreateCommand(t *testing.T) {
 	if code != 0 || stdout != snapPy+"\n" {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
-	says(t, "create", stderr, "[template py] boot\n", `[template py] run \x1b[31mone`+"\n", "template py is ready after ", "memory and files, 5 MiB, isolation gvisor")
+	says(t, "create", stderr, "[template py] boot\n", `[template py] run \x1b[31m one`+"\n", "template py is ready after ", "memory and files, 5 MiB, isolation gvisor")
 	want := api.CreateTemplate{Name: "py", From: "base", Isolation: "gvisor", Limits: api.Limits{MemoryBytes: 64 << 20, Processes: 9},
 		Env: map[string]string{"A": "b"}, Run: []string{"python3 a, b.py &", "true"}, TimeoutMS: 60000}
 	if got := was[api.CreateTemplate](t, g, "/v1/templates"); !reflect.DeepEqual(got, want) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -72,6 +73,8 @@ func (a *app) makeTemplate(ctx context.Context, cl *client.Client, req api.Creat
 	}()
 	defer func() { close(ended); <-watched }()
 	s, err := cl.CreateTemplate(ctx, req, func(step string) {
+		// A command may have many lines; its beginning tells which it is.
+		step = shorten(strings.Join(strings.Fields(step), " "), 100)
 		p.say(step)
 		p.doing("%s", step)
 	})
