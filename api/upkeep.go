@@ -46,7 +46,7 @@ type CollectRequest struct {
 	// DryRun removes nothing and gives the same list.
 	DryRun bool `json:"dryRun,omitempty"`
 	// OlderThanMS is the age, in milliseconds, from which the output of finished
-	// tasks, old logs and old copies of the database may go; nil means
+	// tasks, snapshots without a name, old logs and old copies of the database may go; nil means
 	// DefaultKeep.
 	OlderThanMS *int64 `json:"olderThanMs,omitempty"`
 }

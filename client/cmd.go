@@ -44,6 +44,9 @@ type Cmd struct {
 	stopIn  context.CancelFunc
 	inputs  chan error
 	waited  bool
+	// leave ends the reading of output, whose context is reading, for a reason.
+	reading context.Context
+	leave   context.CancelCauseFunc
 }
 
 // ExitError says that a command ran and did not succeed.
@@ -94,8 +97,10 @@ func (c *Cmd) Start() error {
 	if c.PTY != nil {
 		req.PTY = &envd.PTY{Size: &envd.Size{Cols: uint32(c.PTY.Cols), Rows: uint32(c.PTY.Rows)}}
 	}
-	stream, err := c.sandbox.guest.Start(c.ctx, req, envd.StartOptions{User: c.User, Timeout: c.Timeout})
+	streamCtx, leave := context.WithCancelCause(c.ctx)
+	stream, err := c.sandbox.guest.Start(streamCtx, req, envd.StartOptions{User: c.User, Timeout: c.Timeout})
 	if err != nil {
+		leave(nil)
 		return guestError(err)
 	}
 	ev, err := stream.Next()
@@ -103,19 +108,43 @@ func (c *Cmd) Start() error {
 		err = api.Errorf(api.KindInternal, "the daemon did not answer as agreed")
 	}
 	if err != nil {
+		leave(nil)
 		stream.Close()
 		return guestError(err)
 	}
-	c.stream, c.pid = stream, ev.Start.PID
+	c.stream, c.pid, c.reading, c.leave = stream, ev.Start.PID, streamCtx, leave
 	if stdin {
 		inCtx, cancel := context.WithCancel(c.ctx)
 		c.stopIn, c.inputs = cancel, make(chan error, 1)
-		go func() { c.inputs <- c.input(inCtx) }()
+		go func() { c.inputs <- c.feed(inCtx, streamCtx) }()
 	}
 	return nil
 }
 
 func (c *Cmd) selector() envd.Selector { return envd.Selector{PID: &c.pid} }
+
+// inputPatience is how long a command whose input was cut may take to end.
+const inputPatience = 5 * time.Second
+
+// feed carries Stdin to the command. When the way there is cut (the sandbox was
+// saved, say) nobody knows how much of it came: the command would wait for the rest
+// for ever, and whoever waits for the command with it.
+func (c *Cmd) feed(ctx, stream context.Context) error {
+	err := guestError(c.input(ctx))
+	if api.KindOf(err) != api.KindUnavailable {
+		return err
+	}
+	late := time.NewTimer(inputPatience)
+	defer late.Stop()
+	select {
+	case <-ctx.Done(): // it has ended, which is why
+	case <-stream.Done():
+	case <-late.C:
+		c.leave(api.Errorf(api.KindUnavailable, "the input of process %d was cut: %w", c.pid, err).
+			WithHint("the sandbox may have been saved or paused; the process goes on and still waits"))
+	}
+	return err
+}
 
 // input carries Stdin to the command.
 func (c *Cmd) input(ctx context.Context) error {
@@ -157,6 +186,7 @@ func (c *Cmd) Wait() error {
 		return errors.New("client: the command was not started, or was waited for already")
 	}
 	c.waited = true
+	defer c.leave(nil)
 	defer c.stream.Close()
 	stop := context.AfterFunc(c.ctx, func() {
 		// The stream ends with the context; the command must be told apart.
@@ -179,6 +209,8 @@ func (c *Cmd) Wait() error {
 	switch {
 	case err != nil && c.ctx.Err() != nil:
 		return c.ctx.Err()
+	case err != nil && c.reading.Err() != nil:
+		return context.Cause(c.reading)
 	case err != nil:
 		return guestError(err)
 	case end.ExitCode != 0 || end.Cause != "" || !end.Exited:

@@ -276,6 +276,17 @@ func (m *Manager) admit(l *live) error {
 	return nil
 }
 
+// open says whether the manager still takes sandboxes in: one that was starting
+// when it closed was not ended with the others.
+func (m *Manager) open() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return api.Errorf(api.KindUnavailable, "the daemon is stopping")
+	}
+	return nil
+}
+
 func (m *Manager) forget(l *live) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

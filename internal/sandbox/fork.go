@@ -122,7 +122,10 @@ func (m *Manager) raise(ctx context.Context, l *live, restore func(context.Conte
 		return api.Sandbox{}, err
 	}
 	l.run(machine)
-	if err = machine.Claim(ctx, l.row.Env); err == nil {
+	if err = m.open(); err == nil {
+		err = machine.Claim(ctx, l.row.Env)
+	}
+	if err == nil {
 		l.mu.Lock()
 		l.row.State = api.SandboxRunning
 		row := l.row
