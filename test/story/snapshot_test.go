@@ -63,62 +63,138 @@ func TestOutputOverSaves(t *testing.T) {
 	}
 }
 
-// TestDaemonKilledWhilePausing kills the daemon at random instants while a sandbox
-// is paused to disk and resumed. The next one finds it paused, with all of its
-// memory, or lost with a reason; never twice, and nothing else is left.
-func TestDaemonKilledWhilePausing(t *testing.T) {
+// TestDaemonKilledWhileSaving kills the daemon at random instants while a sandbox is
+// saved, forked, paused to disk, resumed and started from a snapshot, and lets the next
+// command's daemon recover. What is offered afterwards works: a paused sandbox has all
+// of its memory, and so has everything that a snapshot which is ready starts. What ran
+// is lost, with a reason. Nothing else is left.
+func TestDaemonKilledWhileSaving(t *testing.T) {
 	g := newGarden(t)
 	g.canSaveMemory()
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
-	fell := map[api.SandboxState]int{}
-	n := 12
+	fell := map[string]int{}
+	n := kills
 	if testing.Short() {
-		n = 3
+		n = 10
 	}
+	base := "" // a snapshot that is ready, to start from
 	for i := range n {
-		id := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "gvisor", "--ttl", "10m"))
-		// A process that has its number in memory alone.
-		g.must("sandbox", "exec", id, "--", "sh", "-c", fmt.Sprintf(
-			`(n=%d; mkfifo ask answer; while read x <ask; do echo $n >answer; done) >/dev/null 2>&1 </dev/null & until [ -p answer ]; do sleep 0.05; done`, i))
-		c := g.start("sandbox", "pause", "--to-disk", id)
-		if i%3 == 2 { // and on the way back
-			if code := c.ends(); code != 0 {
-				t.Fatalf("pause: %s", c.output.String())
-			}
+		id := g.remembers(i)
+		var c *started
+		op := []string{"snapshot", "fork", "pause", "resume", "restore"}[i%5]
+		switch op {
+		case "snapshot":
+			c = g.start("sandbox", "snapshot", id)
+		case "fork":
+			c = g.start("sandbox", "fork", id, "--count", "2")
+		case "pause":
+			c = g.start("sandbox", "pause", "--to-disk", id)
+		case "resume":
+			g.must("sandbox", "pause", "--to-disk", id)
 			c = g.start("sandbox", "resume", id)
+		case "restore":
+			if base == "" {
+				base = strings.TrimSpace(g.must("sandbox", "snapshot", "--quiet", g.remembers(-1)))
+			}
+			c = g.start("sandbox", "create", "--template", base)
 		}
 		instant := time.NewTimer(time.Duration(random.Int64N(int64(200 * time.Millisecond))))
 		<-instant.C
-		if pid := daemonOf(g.dir); pid != 0 {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
+		until(t, "a daemon is killed", func() string {
+			pid := daemonOf(g.dir)
+			if pid == 0 {
+				return "there is none"
 			}
-		}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
 		c.ends()
 		row := decode[api.Sandbox](t, g.must("sandbox", "show", "--json", id))
-		fell[row.State]++
-		switch row.State {
-		case api.SandboxLost:
-			if row.Reason == "" {
-				t.Errorf("kill %d: lost without a reason", i)
-			}
-		case api.SandboxPaused:
+		fell[op+", then "+string(row.State)]++
+		switch {
+		case row.State == api.SandboxLost && row.Reason != "":
+		case row.State == api.SandboxPaused:
 			g.must("sandbox", "resume", id)
-			fallthrough
-		case api.SandboxRunning: // the command that was killed found the new daemon
-			out := g.must("sandbox", "exec", id, "--", "sh", "-c", "echo >ask; cat answer")
-			if got := strings.TrimSpace(out); got != strconv.Itoa(i) {
-				t.Errorf("kill %d: it remembers %q", i, got)
-			}
-			g.must("sandbox", "kill", id)
+			g.recalls(id, i)
+		case row.State == api.SandboxRunning && op == "resume": // its command found the new daemon
+			g.recalls(id, i)
 		default:
-			t.Errorf("kill %d: the sandbox is %s: %s", i, row.State, row.Reason)
+			t.Errorf("kill %d (%s): the sandbox is %s: %q", i, op, row.State, row.Reason)
 		}
-		if left, err := os.ReadDir(filepath.Join(g.dir, "snapshots")); err != nil || len(left) > 0 {
-			t.Errorf("kill %d: left of snapshots: %v, %v", i, left, err)
+		g.offered(i, base)
+		for _, b := range decode[[]api.Sandbox](t, g.must("sandbox", "ls", "--json")) {
+			g.must("sandbox", "kill", string(b.ID))
+		}
+		g.idle()
+		until(t, fmt.Sprintf("kill %d (%s): nothing is left", i, op), func() string {
+			left := g.leftoversAlive()
+			for _, p := range orphans() {
+				left = append(left, "process "+p.String())
+			}
+			return strings.Join(left, "\n")
+		})
+		if t.Failed() {
+			t.Fatalf("stopped after kill %d; the daemon's log:\n%s", i, g.log())
 		}
 	}
-	t.Logf("found %v", fell)
+	var lines []string
+	for how, n := range fell {
+		lines = append(lines, fmt.Sprintf("%3d %s", n, how))
+	}
+	slices.Sort(lines)
+	t.Logf("%d kills fell\n%s", n, strings.Join(lines, "\n"))
+}
+
+// remembers makes a sandbox with a process that has a number in its memory alone.
+func (g *garden) remembers(n int) string {
+	g.t.Helper()
+	id := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "gvisor", "--ttl", "10m"))
+	g.must("sandbox", "exec", id, "--", "sh", "-c", fmt.Sprintf(
+		`(n=%d; mkfifo ask answer; while read x <ask; do echo $n >answer; done) >/dev/null 2>&1 </dev/null & until [ -p answer ]; do sleep 0.05; done`, n))
+	return id
+}
+
+// recalls asks that process.
+func (g *garden) recalls(id string, n int) {
+	g.t.Helper()
+	out := g.must("sandbox", "exec", id, "--", "sh", "-c", "echo >ask; cat answer")
+	if got := strings.TrimSpace(out); got != strconv.Itoa(n) {
+		g.t.Errorf("sandbox %s remembers %q, not %d", id, got, n)
+	}
+}
+
+// offered looks at every snapshot that there is: it is ready and starts a sandbox that
+// remembers n, or it is final; and on the disk is what is ready and no more. All but
+// keep are removed.
+func (g *garden) offered(n int, keep string) {
+	g.t.Helper()
+	disk := map[string]bool{}
+	entries, err := os.ReadDir(filepath.Join(g.dir, "snapshots"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, e := range entries {
+		disk[e.Name()] = true
+	}
+	for _, s := range decode[[]api.Snapshot](g.t, g.must("snapshot", "ls", "--all", "--json")) {
+		switch {
+		case s.State.Final():
+			continue
+		case s.State != api.SnapshotReady || !disk[string(s.ID)]:
+			g.t.Errorf("snapshot %s is %s, on the disk: %t", s.ID, s.State, disk[string(s.ID)])
+		}
+		delete(disk, string(s.ID))
+		if string(s.ID) == keep {
+			continue
+		}
+		g.recalls(strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--template", string(s.ID))), n)
+		g.must("snapshot", "rm", string(s.ID))
+	}
+	if len(disk) > 0 {
+		g.t.Errorf("left of snapshots: %v", disk)
+	}
 }

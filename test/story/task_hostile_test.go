@@ -206,12 +206,15 @@ func TestTaskWritesToTheHost(t *testing.T) {
 	for _, f := range task.Repo.Refused {
 		refused[f.Path] = f.Why
 	}
-	for _, p := range []string{"passwd", "shadow", "home", "run2.sh", "run.sh", "pipe"} {
+	for _, p := range []string{"passwd", "shadow", "home", "run2.sh", "run.sh"} {
 		if refused[p] == "" {
 			t.Errorf("%s was not refused: %v", p, refused)
 		}
 	}
 	for _, f := range task.Repo.Files {
+		if f.Path == "pipe" { // which gVisor does not even put on the disk
+			t.Errorf("%s came out", f.Path)
+		}
 		if strings.Contains(strings.ToLower(f.Path), ".git/") {
 			t.Errorf("%s came out", f.Path)
 		}
