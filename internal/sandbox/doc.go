@@ -20,6 +20,10 @@
 // row first and an event after. A machine's end is seen by one goroutine of the
 // manager, which Close waits for.
 //
-// The package must not know a concrete backend, a door, SQL, or what a sandbox
-// is used for. Its test suite for backends is in sandboxtest.
+// A sandbox that is paused to disk has a row and a snapshot and no place in the
+// manager: it outlives it. Where a save cuts the streams of commands, their readers
+// take them up again at the byte that comes next; see gate.
+//
+// The package must not know a concrete backend, how snapshots are kept, a door,
+// SQL, or what a sandbox is used for. Its test suite for backends is in sandboxtest.
 package sandbox
