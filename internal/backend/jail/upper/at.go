@@ -32,49 +32,51 @@ func openAt(dir int, path string, flags int) (int, error) {
 	}
 }
 
-// openLooked opens for reading what was looked at, a regular file or a directory.
-func openLooked(dir int, name string, was *unix.Stat_t, lift bool) (int, error) {
-	flags := unix.O_RDONLY
+// openLooked opens for reading what was looked at, a regular file or a directory, and
+// gives what lets go of it.
+func openLooked(dir int, name string, was *unix.Stat_t, lift bool) (fd int, done func(), err error) {
+	const read, search = 0o400, 0o100
+	flags, needs := unix.O_RDONLY, uint32(read)
 	if was.Mode&unix.S_IFMT == unix.S_IFDIR {
-		flags |= unix.O_DIRECTORY
+		flags, needs = flags|unix.O_DIRECTORY, read|search
 	}
-	fd, err := openAt(dir, name, flags)
-	if err == unix.EACCES && lift {
-		fd, err = openLifted(dir, name, was, flags)
+	back := func() {}
+	if lift && was.Mode&needs != needs {
+		if back, err = liftMode(dir, name, was, needs); err != nil {
+			return -1, nil, err
+		}
 	}
-	if err != nil {
-		return -1, err
-	}
-	if err := same(fd, was); err != nil {
+	if fd, err = openAt(dir, name, flags); err == nil {
+		if err = same(fd, was); err == nil {
+			return fd, func() { back(); unix.Close(fd) }, nil
+		}
 		unix.Close(fd)
-		return -1, err
 	}
-	return fd, nil
+	back()
+	return -1, nil, err
 }
 
-// openLifted opens what its owner, who is us, has forbidden itself to read. Its mode
-// is as it was when this returns.
-func openLifted(dir int, name string, was *unix.Stat_t, flags int) (int, error) {
+// liftMode makes what its owner, who is us, has forbidden itself readable until done
+// is called.
+func liftMode(dir int, name string, was *unix.Stat_t, needs uint32) (done func(), err error) {
 	at, err := openAt(dir, name, unix.O_PATH)
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
-	defer unix.Close(at)
-	if err := same(at, was); err != nil {
-		return -1, err
-	}
-	// The descriptor's own file, which has just been found to be no link.
+	// By the descriptor, whose file has been found to be no link.
 	self := "/proc/self/fd/" + strconv.Itoa(at)
-	mode := was.Mode & 0o7777
-	if err := unix.Chmod(self, mode|0o500); err != nil {
-		return -1, err
+	if err = same(at, was); err == nil {
+		err = unix.Chmod(self, was.Mode&0o7777|needs)
 	}
-	fd, err := unix.Open(self, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if cerr := unix.Chmod(self, mode); err == nil && cerr != nil {
-		unix.Close(fd)
-		return -1, cerr
+	if err != nil {
+		unix.Close(at)
+		return nil, err
 	}
-	return fd, err
+	return func() {
+		// It was possible a moment ago, and is of a file that is held.
+		_ = unix.Chmod(self, was.Mode&0o7777)
+		unix.Close(at)
+	}, nil
 }
 
 var errChanged = errors.New("it changed while it was saved")

@@ -28,7 +28,7 @@ type Options struct {
 	// content of their files without holes.
 	Entries, Bytes int64
 	// Lift says that the caller owns every file but is not above their modes: what
-	// its owner may not read is made readable for the moment of opening it.
+	// its owner may not read is made readable while it is read.
 	Lift bool
 }
 
@@ -192,11 +192,11 @@ func (p *packer) dir(in int, name string, st *unix.Stat_t) error {
 	if len(p.path) >= maxDepth || length+len(name)+1+maxName > maxText {
 		return refuse("directories are nested deeper than %d levels or %d bytes", maxDepth, maxText)
 	}
-	fd, err := openLooked(in, name, st, p.o.Lift)
+	fd, done, err := openLooked(in, name, st, p.o.Lift)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer done()
 	opaque, mode, err := attrs(fd, st)
 	if err != nil {
 		return err
@@ -215,11 +215,11 @@ func (p *packer) dir(in int, name string, st *unix.Stat_t) error {
 }
 
 func (p *packer) file(in int, name string, st *unix.Stat_t) error {
-	fd, err := openLooked(in, name, st, p.o.Lift)
+	fd, done, err := openLooked(in, name, st, p.o.Lift)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer done()
 	_, mode, err := attrs(fd, st)
 	if err != nil {
 		return err
