@@ -1,6 +1,12 @@
 package container
 
-import "hortus.dev/internal/backend/jail"
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/sandbox"
+)
 
 // Config is a jail's; its Name is set here.
 type Config = jail.Config
@@ -16,4 +22,14 @@ func New(cfg Config) (*Backend, error) {
 		return nil, err
 	}
 	return &Backend{b}, nil
+}
+
+// Mark says which images can be restored here: those of files. See sandbox.Restorer.
+func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
+	return b.FilesMark(kind)
+}
+
+// Restore boots a guest over saved files. See sandbox.Restorer.
+func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
+	return b.Revive(ctx, spec, dir)
 }

@@ -4,7 +4,8 @@
 //
 // It must not know what a kernel of their own needs, which is package gvisor's.
 //
-// A process tree of the host's kernel cannot be saved with its memory.
+// A process tree of the host's kernel cannot be saved with its memory; its files can
+// be saved and started from, where it can be frozen.
 //
 // [jail]: hortus.dev/internal/backend/jail
 package container

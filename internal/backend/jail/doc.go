@@ -64,7 +64,10 @@
 // that a directory hides one below it: a directory of a layer in which something
 // was removed can be neither removed nor made again (EIO). Probe says so.
 //
-// A process tree of the host's kernel cannot be saved with its memory.
+// A process tree of the host's kernel cannot be saved with its memory. What it wrote
+// can, see package upper, where it can be frozen for that. A daemon of an ordinary
+// user opens for the moment of reading what a guest has shut to itself; dying in that
+// moment it leaves a mode changed, in a sandbox that nobody takes over.
 package jail
 
 import "hortus.dev/internal/backend/jail/initns"

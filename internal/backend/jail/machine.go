@@ -36,6 +36,7 @@ type machine struct {
 	disk   int
 	link   *link
 
+	turn  chan struct{} // holds one while the sandbox is stopped, let go or saved
 	done  chan struct{} // the guest was reaped
 	freed chan struct{} // nothing is left
 
@@ -137,6 +138,27 @@ func (m *machine) freeze(ctx context.Context, on bool) error {
 	if a := m.b.limit(api.CapPause); !a.OK {
 		return api.Errorf(api.KindUnsupported, "capability %s is missing: %s", api.CapPause, a.Reason).WithHint("%s", a.Fix)
 	}
+	if err := m.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer m.endTurn()
+	return m.setFrozen(ctx, on)
+}
+
+// takeTurn waits until nobody else stops or saves the sandbox.
+func (m *machine) takeTurn(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return api.Errorf(api.KindOf(ctx.Err()), "sandbox %s is being saved: %w", m.id, ctx.Err())
+	}
+}
+
+func (m *machine) endTurn() { <-m.turn }
+
+// setFrozen is for who has the turn.
+func (m *machine) setFrozen(ctx context.Context, on bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended() {

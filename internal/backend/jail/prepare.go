@@ -28,9 +28,6 @@ func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Prepa
 	if err != nil {
 		return nil, err
 	}
-	if b.cfg.Kernel != nil {
-		return &waitingSaver{w}, nil
-	}
 	return w, nil
 }
 
@@ -39,7 +36,8 @@ type waiting struct {
 	*machine
 	trees []*prepared
 
-	// spec is what it was booted for; restored says that it came from an image.
+	// spec is what it was booted for; restored says that it came from an
+	// image of its memory and knows not yet who it is.
 	spec     sandbox.Spec
 	restored bool
 

@@ -73,8 +73,7 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 	if b.cfg.Kernel != nil {
 		follow(api.CapCheckpoint, "")
 	} else {
-		r.Abilities = append(r.Abilities, api.Ability{Capability: api.CapCheckpoint,
-			Reason: "a process tree of the host's kernel cannot be saved with its memory", Fix: "Choose the gvisor backend where memory snapshots are needed."})
+		r.Abilities = append(r.Abilities, b.noCheckpoint())
 	}
 	if start.OK {
 		r.Abilities = append(r.Abilities, b.workspaceAbility(ctx))

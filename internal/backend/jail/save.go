@@ -17,22 +17,17 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// saver is a machine whose guest has a kernel of its own, which can be saved.
-type saver struct{ *machine }
-
-// waitingSaver is one that waits for its claim.
-type waitingSaver struct {
-	*waiting
+// Save writes the state of a kernel of its own, else the files. See sandbox.Saver.
+// The Mark is the backend's to fill in.
+func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
+	if m.b.cfg.Kernel == nil {
+		return m.saveFiles(ctx, dir, o)
+	}
+	return m.saveMemory(ctx, dir, o)
 }
 
-// Save is the machine's.
-func (w *waitingSaver) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
-	return (&saver{w.machine}).Save(ctx, dir, o)
-}
-
-// Save writes the kernel's state. See sandbox.Saver. The Mark is the backend's to
-// fill in.
-func (m *saver) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
+// saveMemory writes the state of a kernel of its own.
+func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
 	var saved sandbox.Saved
 	if o.Files {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: its files cannot be saved without its memory", m.id).
@@ -149,17 +144,20 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 
 // Revive boots a guest from what Save wrote. See sandbox.Restorer.
 func (b *Backend) Revive(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	if b.cfg.Kernel == nil {
-		return nil, api.Errorf(api.KindUnsupported, "the %s backend saves no memory (capability %s)", b.Name(), api.CapCheckpoint)
-	}
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
 			f.Close()
 		}
 	}()
-	for _, name := range b.cfg.Kernel.Files() {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	have := []string{filesName}
+	if b.cfg.Kernel != nil {
+		have = b.cfg.Kernel.Files()
+	} else if spec.Workspace != nil && spec.Workspace.Upper != "" {
+		return nil, api.Errorf(api.KindInvalid, "a durable workspace is no part of a snapshot; nothing starts from one with such a workspace")
+	}
+	for _, name := range have {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, api.Errorf(api.KindConflict, "the image lacks %s: %w", name, err)
 		}
@@ -169,5 +167,5 @@ func (b *Backend) Revive(ctx context.Context, spec sandbox.Spec, dir string) (sa
 	if err != nil {
 		return nil, err
 	}
-	return &waitingSaver{w}, nil
+	return w, nil
 }

@@ -2,6 +2,7 @@ package jail
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -137,6 +138,11 @@ func (c *child) receive() ([]byte, int, error) {
 	buf := make([]byte, 4096)
 	oob := make([]byte, unix.CmsgSpace(4))
 	n, oobn, flags, _, err := c.conn.ReadMsgUnix(buf, oob)
+	if errors.Is(err, unix.ECONNRESET) {
+		// It ended without reading everything that was sent to it, which the kernel
+		// says once, and before what it had said itself.
+		n, oobn, flags, _, err = c.conn.ReadMsgUnix(buf, oob)
+	}
 	fd := -1
 	if err == nil && oobn > 0 {
 		if msgs, perr := unix.ParseSocketControlMessage(oob[:oobn]); perr == nil {

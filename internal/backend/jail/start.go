@@ -38,14 +38,12 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine
 		w.Kill(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	if b.cfg.Kernel != nil {
-		return &saver{w.machine}, nil
-	}
 	return w.machine, nil
 }
 
 // boot brings a guest to the point where it waits for "go". Ahead says that
-// nobody knows yet whom it is for. With an image it comes from that.
+// nobody knows yet whom it is for. With an image it comes from that: of
+// the memory of a kernel of its own, else of files.
 func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image []*os.File) (_ *waiting, err error) {
 	if err := b.check(spec); err != nil {
 		return nil, err
@@ -72,7 +70,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image
 	}
 	undo = append(undo, ws.release)
 
-	m := &machine{b: b, ws: ws, id: spec.ID, limits: spec.Limits, done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
+	m := &machine{b: b, ws: ws, id: spec.ID, limits: spec.Limits, turn: make(chan struct{}, 1), done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
 	if b.root {
 		if m.lease, err = b.ids.get(); err != nil {
 			return nil, api.Errorf(api.KindExhausted, "lease a uid range: %w", err)
@@ -109,7 +107,7 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image
 	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
 	b.machines.Add(1)
 	go m.wait()
-	return &waiting{machine: m, trees: trees, conn: ch, spec: spec, restored: image != nil}, nil
+	return &waiting{machine: m, trees: trees, conn: ch, spec: spec, restored: image != nil && b.cfg.Kernel != nil}, nil
 }
 
 // bear brings a child that was cloned to life as a guest that waits for "go".
@@ -139,10 +137,11 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 	if err := ch.send(is, append(fds, int(b.guest.Fd()))); err != nil {
 		return err
 	}
-	if image == nil { // else it has its configuration
+	if image == nil || b.cfg.Kernel == nil { // else it has its configuration
 		cfg := b.guestConfig(spec, trees)
 		cfg.Waits = ahead
-		if err := ch.send(cfg, nil); err != nil {
+		// A stage that failed by now is gone, and has said why.
+		if err := ch.send(cfg, nil); err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 			return err
 		}
 	}
@@ -226,6 +225,13 @@ func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prep
 	if dev >= 0 {
 		is.Dev = add(dev)
 	}
+	if image != nil && b.cfg.Kernel == nil {
+		fd, err := unix.FcntlInt(image[0].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, fds, err
+		}
+		is.Saved = add(fd)
+	}
 	if b.cfg.Kernel != nil {
 		if is.Keeper, err = b.keeperPlan(spec, image, add); err != nil {
 			return nil, fds, err
@@ -263,7 +269,7 @@ func (b *Backend) keeperPlan(spec sandbox.Spec, image []*os.File, add func(int) 
 
 // baseSpec is what does not depend on the sandbox.
 func (b *Backend) baseSpec() *initns.Spec {
-	is := &initns.Spec{RunDir: -1, Guest: -1, Dev: -1, UID: userUID, GID: userUID, Hidepid: true, Filter: b.filter}
+	is := &initns.Spec{RunDir: -1, Guest: -1, Dev: -1, Saved: -1, UID: userUID, GID: userUID, Hidepid: true, Filter: b.filter}
 	own := func(path string, mode uint32, id int) {
 		is.Dirs = append(is.Dirs, initns.Dir{Path: path, Mode: mode, UID: id, GID: id})
 	}
@@ -371,6 +377,9 @@ func birthError(ctx context.Context, id api.SandboxID, err error) error {
 	}
 	var s *stageError
 	if errors.As(err, &s) {
+		if s.Stage == initns.SavedStep {
+			return savedError(id, s)
+		}
 		reason, fix := explainStage(s)
 		return api.Errorf(api.KindUnisolated, "sandbox %s: %s", id, reason).WithHint("%s", fix)
 	}

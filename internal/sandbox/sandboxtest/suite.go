@@ -71,6 +71,8 @@ func Cases() []Case {
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)
 	all = append(all, workspaceCases()...)
+	all = append(all, saveCases()...)
+	all = append(all, saveHostileCases()...)
 	return all
 }
 

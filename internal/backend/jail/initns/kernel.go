@@ -30,7 +30,7 @@ func mountProc(s *Spec, root string) error {
 		return at("mount /proc", err)
 	}
 	proc := root + "/proc"
-	if err := attach(m, proc); err != nil {
+	if err := attachIn(m, root, "/proc"); err != nil {
 		return at("mount /proc", err)
 	}
 	if s.Keeper != nil {
@@ -109,10 +109,10 @@ var DevDirs = []string{"pts", "shm"}
 func mountDev(s *Spec, fd func(int) int, root string) error {
 	dev := root + "/dev"
 	if s.Dev >= 0 {
-		if err := attach(fd(s.Dev), dev); err != nil {
+		if err := attachIn(fd(s.Dev), root, "/dev"); err != nil {
 			return at("mount /dev", err)
 		}
-	} else if err := ownDev(dev); err != nil {
+	} else if err := ownDev(root); err != nil {
 		return err
 	}
 	pts, err := fsMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, []param{
@@ -141,14 +141,15 @@ func mountDev(s *Spec, fd func(int) int, root string) error {
 
 // ownDev makes a /dev where the host could not prepare one: the nodes are the
 // host's, bound, since a user namespace cannot make any.
-func ownDev(dev string) error {
+func ownDev(root string) error {
+	dev := root + "/dev"
 	m, err := fsMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, []param{
 		{"source", "hortus"}, {"size", "65536"}, {"nr_inodes", "64"}, {"mode", "0755"},
 	})
 	if err != nil {
 		return at("mount /dev", err)
 	}
-	if err := unix.MoveMount(m, "", unix.AT_FDCWD, dev, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := moveIn(m, root, "/dev"); err != nil {
 		return at("mount /dev", err)
 	}
 	for _, d := range Devices {

@@ -97,6 +97,38 @@ func attach(m int, target string) error {
 	return unix.Close(m)
 }
 
+// attachIn is attach for a place in a tree that may hold what a guest wrote: links
+// on the way lead no further than the tree, and none may lead to what is named
+// again by its path afterwards, /dev and /proc.
+func attachIn(m int, root, target string) error {
+	if m < 0 {
+		return unix.EBADF
+	}
+	if err := moveIn(m, root, target); err != nil {
+		return err
+	}
+	return unix.Close(m)
+}
+
+// moveIn is attachIn for a mount whose descriptor is needed further.
+func moveIn(m int, root, target string) error {
+	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(top)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	if target == "/dev" || target == "/proc" {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	to, err := unix.Openat2(top, target, &how)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	return unix.MoveMount(m, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
 // again makes a detached copy of what is at a path, with more attributes set.
 func again(source string, attr uint64) (int, error) {
 	m, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)

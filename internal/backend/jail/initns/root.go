@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/upper"
 )
 
 // stage is where the new root is put together. Every host has it, anybody may
@@ -41,7 +43,17 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 			return -1, at("attach the root layer", err)
 		}
 	}
-	if err := fillUpper(s); err != nil {
+	files, err := openSaved(s, fd)
+	if err != nil {
+		return -1, err
+	}
+	defer files.close()
+	if files == nil {
+		err = fillUpper(s)
+	} else {
+		err = files.tree(upper.Root, stage+"/upper")
+	}
+	if err != nil {
 		return -1, err
 	}
 	const root = stage + "/root"
@@ -65,7 +77,10 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 			return -1, err
 		}
 	}
-	if err := mountWorkspace(s, fd, root); err != nil {
+	if err := mountWorkspace(s, fd, root, files); err != nil {
+		return -1, err
+	}
+	if err := files.end(); err != nil {
 		return -1, err
 	}
 	into := root
@@ -213,5 +228,5 @@ func mountTree(t Mount, fd func(int) int, root string) error {
 			return at(name, err)
 		}
 	}
-	return at(name, attach(m, root+path.Clean(t.Target)))
+	return at(name, attachIn(m, root, t.Target))
 }

@@ -42,6 +42,9 @@ type Spec struct {
 	DiskInodes int64 `json:"diskInodes"`
 	// Dirs are made in the upper layer before the root is mounted, in order.
 	Dirs []Dir `json:"dirs,omitempty"`
+	// Saved holds what the upper layers start with, as package upper saves it;
+	// without it, -1, the root's starts with Dirs and Files.
+	Saved int `json:"saved"`
 	// Workspace is mounted at /workspace; nil for a plain directory.
 	Workspace *Workspace `json:"workspace,omitempty"`
 	// Files are written into the upper layer; their directories are in Dirs.

@@ -8,19 +8,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/upper"
 )
 
 // WorkspaceStep begins the names of the steps that mount a workspace.
 const WorkspaceStep = "mount the workspace"
 
+// Where upper layers lie on the disk: the root's, and one of a workspace, which lies
+// below it by the workspace's own name for it.
+const (
+	UpperDir          = "upper"
+	WorkspaceUpperDir = workspaceDir + "/" + ownDir
+
+	workspaceDir, ownDir = "workspace", "own"
+)
+
 // mountWorkspace mounts the second overlay: read-only layers below a durable upper
 // layer, or below one on the sandbox's own disk.
-func mountWorkspace(s *Spec, fd func(int) int, root string) error {
+func mountWorkspace(s *Spec, fd func(int) int, root string, files *saved) error {
 	w := s.Workspace
 	if w == nil {
 		return nil
 	}
-	const base = stage + "/workspace"
+	const base = stage + "/" + workspaceDir
 	if err := unix.Mkdir(base, 0o700); err != nil {
 		return at(WorkspaceStep, err)
 	}
@@ -51,7 +61,7 @@ func mountWorkspace(s *Spec, fd func(int) int, root string) error {
 		}
 		return at(WorkspaceStep, err)
 	}
-	disk := base + "/own"
+	disk := base + "/" + ownDir
 	var err error
 	if w.Disk != nil {
 		disk, err = place(*w.Disk, "disk")
@@ -60,6 +70,11 @@ func mountWorkspace(s *Spec, fd func(int) int, root string) error {
 	}
 	if err != nil {
 		return at(WorkspaceStep+": attach its disk", err)
+	}
+	if files != nil && w.Disk == nil {
+		if err := files.tree(upper.Workspace, disk+"/"+w.Upper); err != nil {
+			return err
+		}
 	}
 	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
 		{"source", "hortus"}, {"lowerdir", strings.Join(lowers, ":")},
@@ -74,8 +89,11 @@ func mountWorkspace(s *Spec, fd func(int) int, root string) error {
 		if err := unix.Mkdir(target, 0o755); err != nil {
 			return at(WorkspaceStep, err)
 		}
+		err = attach(m, target)
+	} else {
+		err = attachIn(m, root, w.Target)
 	}
-	if err := attach(m, target); err != nil {
+	if err != nil {
 		return at(WorkspaceStep, err)
 	}
 	if w.Try {

@@ -1,0 +1,72 @@
+package initns
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/upper"
+)
+
+// SavedStep is the name of the step that unpacks saved files.
+const SavedStep = "unpack the saved files"
+
+// saved is what the upper layers of a sandbox start with; nil where they start new.
+type saved struct {
+	file *os.File
+	r    *upper.Reader
+}
+
+// openSaved begins to read what Spec.Saved names.
+func openSaved(s *Spec, fd func(int) int) (*saved, error) {
+	if s.Saved < 0 {
+		return nil, nil
+	}
+	f := os.NewFile(uintptr(fd(s.Saved)), "saved")
+	if f == nil {
+		return nil, at(SavedStep, unix.EBADF)
+	}
+	r, err := upper.NewReader(f, func(fd int, name string, uid, gid uint32) error {
+		if !s.Switch {
+			if int(uid) != s.UID || int(gid) != s.GID {
+				return fmt.Errorf("%w: a file belongs to %d:%d inside, and this host maps no id but %d", unix.EBADMSG, uid, gid, s.UID)
+			}
+			return nil
+		}
+		flags := unix.AT_SYMLINK_NOFOLLOW
+		if name == "" {
+			flags |= unix.AT_EMPTY_PATH
+		}
+		return unix.Fchownat(fd, name, int(uid), int(gid), flags)
+	})
+	if err != nil {
+		f.Close()
+		return nil, at(SavedStep, err)
+	}
+	return &saved{f, r}, nil
+}
+
+// tree fills an upper layer.
+func (s *saved) tree(name, path string) error {
+	dir, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = s.r.Tree(name, dir)
+		unix.Close(dir)
+	}
+	return at(SavedStep, err)
+}
+
+// end checks that everything was used.
+func (s *saved) end() error {
+	if s == nil {
+		return nil
+	}
+	return at(SavedStep, s.r.End())
+}
+
+func (s *saved) close() {
+	if s != nil {
+		s.file.Close()
+	}
+}

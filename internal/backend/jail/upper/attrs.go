@@ -1,0 +1,80 @@
+package upper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// overlayMark begins the attributes by which our overlays steer themselves. What
+	// a guest sets under such a name lands below overlayMark+"overlay.".
+	overlayMark = "user.overlay."
+	accessList  = "system.posix_acl_access"
+	// maxAttrs bounds the names of one entry's attributes, in bytes: the kernel's own
+	// bound.
+	maxAttrs = 64 << 10
+)
+
+// noted are the marks that our overlays write and that mean nothing elsewhere: they
+// name files of the layers, or are made again.
+var noted = map[string]bool{"origin": true, "impure": true, "nlink": true, "upper": true, "uuid": true, "protattr": true}
+
+// attrs reads what matters of an open file's attributes: whether a directory hides
+// what is below, and the mode that is left without an access list. A mark that our
+// overlays do not write would show another tree to whoever starts from it.
+func attrs(fd int, st *unix.Stat_t) (opaque bool, mode uint32, err error) {
+	mode = st.Mode & 0o7777
+	size, err := unix.Flistxattr(fd, nil)
+	if err == unix.EOPNOTSUPP || err == nil && size == 0 {
+		return false, mode, nil
+	}
+	if err != nil {
+		return false, 0, err
+	}
+	buf := make([]byte, min(size, maxAttrs))
+	if size, err = unix.Flistxattr(fd, buf); err != nil {
+		return false, 0, err
+	}
+	for name := range strings.SplitSeq(string(buf[:size]), "\x00") {
+		if name == accessList {
+			if mode, err = withoutList(fd, mode); err != nil {
+				return false, 0, err
+			}
+			continue
+		}
+		mark, ok := strings.CutPrefix(name, overlayMark)
+		switch {
+		case !ok || strings.HasPrefix(mark, "overlay.") || noted[mark]:
+		case name == opaqueMark && st.Mode&unix.S_IFMT == unix.S_IFDIR:
+			var value [8]byte
+			if n, err := unix.Fgetxattr(fd, name, value[:]); err != nil || string(value[:n]) != "y" {
+				return false, 0, &RefusedError{Why: "its attribute " + name + " is not what an overlay of ours writes"}
+			}
+			opaque = true
+		default:
+			return false, 0, &RefusedError{Why: fmt.Sprintf("it has the attribute %.60q, which no overlay of ours writes there", name)}
+		}
+	}
+	return opaque, mode, nil
+}
+
+// withoutList gives a mode whose group has what the access list gave the owning
+// group: with a list, the mode shows the most that anybody named in it may have.
+func withoutList(fd int, mode uint32) (uint32, error) {
+	const owningGroup, head, each = 4, 4, 8
+	buf := make([]byte, maxAttrs)
+	n, err := unix.Fgetxattr(fd, accessList, buf)
+	if err != nil {
+		return 0, err
+	}
+	group := uint32(0)
+	for at := head; at+each <= n; at += each {
+		if binary.LittleEndian.Uint16(buf[at:]) == owningGroup {
+			group = uint32(binary.LittleEndian.Uint16(buf[at+2:])) & 7
+		}
+	}
+	return mode&^0o070 | mode&0o070&(group<<3), nil
+}
