@@ -71,6 +71,14 @@ func newCell(cfg *birth.Config) (*cell, error) {
 		err = &os.PathError{Op: "bind the root to", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
+	// Nothing of the guest's own is to be read or set by root inside, who passes over
+	// the modes of files.
+	self := birth.Groups + "/proc/" + strconv.Itoa(os.Getpid())
+	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("hidden", self, "tmpfs", flags, "mode=0555"); err != nil {
+		err = &os.PathError{Op: "cover", Path: self, Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
 	return &cell{group: f, root: birth.Groups}, nil
 }
 

@@ -18,9 +18,10 @@ import (
 
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/tools"
 )
 
-// gvisor runs guests on kernels of their own: the runsc that HORTUS_RUNSC names.
+// gvisor runs guests on kernels of their own.
 type gvisor struct {
 	runsc, dir string
 	guest      string // the small guest's executable
@@ -31,20 +32,17 @@ type gvisor struct {
 
 func newGVisor(t testing.TB) *gvisor {
 	t.Helper()
-	runsc := os.Getenv("HORTUS_RUNSC")
-	if runsc == "" {
-		t.Skip("HORTUS_RUNSC names no runsc")
-	}
 	if os.Getuid() != 0 {
 		t.Skip("runsc without a user namespace needs root")
 	}
+	programs := tools.Dir(t)
 	dir, err := os.MkdirTemp("", "gvisor")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	os.Chmod(dir, 0o755)
-	return &gvisor{runsc: runsc, dir: dir, guest: buildGuest(t)}
+	return &gvisor{runsc: filepath.Join(programs, tools.Runsc), dir: dir, guest: filepath.Join(programs, tools.Guest)}
 }
 
 func (v *gvisor) command(args ...string) *exec.Cmd {

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	case initns.Argv0:
 		os.Exit(initns.Main())
 	case birth.Argv0:
+		if len(os.Args) == 2 && os.Args[1] == birth.ArgStdio {
+			os.Exit(hostileMain())
+		}
 		if lie := toldToLie(); lie != "" {
 			os.Exit(lieMain(lie))
 		}

@@ -63,8 +63,9 @@ func runNames(args []string) int {
 	return 0
 }
 
-func TestNamesOfFiles(t *testing.T) {
-	w := newWorld(t)
+func TestNamesOfFiles(t *testing.T) { onEach(t, namesOfFiles) }
+
+func namesOfFiles(t *testing.T, w *world) {
 	box := w.create(t, nil)
 	prog := w.program(t, box.ID)
 	c := envd.NewClient(envd.ClientConfig{Dial: w.dialDoor, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
@@ -144,8 +145,9 @@ func apiError(err error) error {
 	return err
 }
 
-func TestNamesInCommands(t *testing.T) {
-	w := newWorld(t)
+func TestNamesInCommands(t *testing.T) { onEach(t, namesInCommands) }
+
+func namesInCommands(t *testing.T, w *world) {
 	labels := map[string]string{"": "empty", "new\nline": "\x1b[2J", "long": strings.Repeat("l", 10_000), "日本語": "\u202e"}
 	box := w.create(t, func(r *api.CreateSandbox) {
 		r.Labels = labels
@@ -204,7 +206,7 @@ func TestNamesInCommands(t *testing.T) {
 			t.Errorf("a command ran as %.40q", user)
 		}
 	}
-	if _, err := w.Create(within(t), api.CreateSandbox{Isolation: "container", Env: map[string]string{"X": "\xff"}}); api.KindOf(err) != api.KindInvalid {
+	if _, err := w.Create(within(t), api.CreateSandbox{Isolation: w.isolation, Env: map[string]string{"X": "\xff"}}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a sandbox with a variable that is not UTF-8: %v", err)
 	}
 	w.alive(t, box.ID)
@@ -212,8 +214,9 @@ func TestNamesInCommands(t *testing.T) {
 
 // TestLinks plants links that lead out, in circles, and elsewhere when looked at
 // again.
-func TestLinks(t *testing.T) {
-	w := newWorld(t)
+func TestLinks(t *testing.T) { onEach(t, links) }
+
+func links(t *testing.T, w *world) {
 	dir := t.TempDir()
 	check(t, "chmod", os.Chmod(dir, 0o755))
 	secret := filepath.Join(dir, "secret")

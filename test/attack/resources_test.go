@@ -95,8 +95,9 @@ func everyPlaceFull(_ *world, r result) string {
 	return ""
 }
 
-func TestBombs(t *testing.T) {
-	w := newWorld(t)
+func TestBombs(t *testing.T) { onEach(t, bombard) }
+
+func bombard(t *testing.T, w *world) {
 	calm := w.create(t, nil)
 	for _, b := range bombs {
 		users := calm.Identities
@@ -257,8 +258,9 @@ func TestOutput(t *testing.T) {
 }
 
 // TestDeepTree is of a tree that is deeper than any path is long.
-func TestDeepTree(t *testing.T) {
-	w := newWorld(t)
+func TestDeepTree(t *testing.T) { onEach(t, deepTrees) }
+
+func deepTrees(t *testing.T, w *world) {
 	box := w.create(t, nil)
 	prog := w.program(t, box.ID)
 	r := w.exec(t, box.ID, "user", prog, roleBomb, "deep /workspace")

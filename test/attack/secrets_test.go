@@ -68,6 +68,12 @@ func (w *world) walk(t *testing.T, id api.SandboxID, user, prog string, markers 
 }
 
 func TestSecrets(t *testing.T) {
+	for _, isolation := range isolations {
+		t.Run(isolation, func(t *testing.T) { secrets(t, isolation) })
+	}
+}
+
+func secrets(t *testing.T, isolation string) {
 	t.Setenv("ATTACK_SECRET", newMarker("environment"))
 	markers := []string{os.Getenv("ATTACK_SECRET")}
 	add := func(path, name string, mode uint32) {
@@ -92,7 +98,7 @@ func TestSecrets(t *testing.T) {
 	} else {
 		t.Log("/etc, /root and /usr are root's: the run as root plants secrets there")
 	}
-	w := newWorld(t)
+	w := newWorldOf(t, isolation, "")
 	add(filepath.Join(w.dir, "marker"), "data", 0o644)
 	add(filepath.Join(w.run, "marker"), "run", 0o644)
 	check(t, "chmod", os.Chmod(w.dir, 0o755))

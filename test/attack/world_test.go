@@ -17,6 +17,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/gvisor"
+	"hortus.dev/internal/backend/jail"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/event"
 	"hortus.dev/internal/image"
@@ -26,6 +28,7 @@ import (
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/workspace"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/tools"
 )
 
 // patience bounds every wait in this package. It is no measure of anything: what
@@ -36,12 +39,15 @@ var patience = wait.Of(60 * time.Second)
 // its door on a unix socket.
 type world struct {
 	*sandbox.Manager
-	db      *sqlite.DB
-	backend *container.Backend
-	dir     string
-	run     string
-	door    string // the path of the door's socket
+	db *sqlite.DB
+	// isolation is the backend's name.
+	isolation string
+	backend   backend
+	dir       string
+	run       string
+	door      string // the path of the door's socket
 
+	tree       layer.Digest // the host template
 	layers     *layer.Store
 	workspaces *workspace.Store
 }
@@ -79,6 +85,11 @@ func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.
 	return s, nil
 }
 
+// noSnapshots is what nobody here asks for.
+type noSnapshots struct{ unasked }
+
+type unasked = doorhttp.Snapshots
+
 func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (doorhttp.ExecStream, error) {
 	s, err := d.Manager.AttachExec(ctx, id, exec, offset)
 	if err != nil {
@@ -91,7 +102,45 @@ func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec ap
 // may be left.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{dir: t.TempDir()}
+	return newWorldOf(t, "container", "")
+}
+
+// backend is one that ends.
+type backend interface {
+	sandbox.Backend
+	Close() error
+}
+
+// isolations are the backends that isolate, each of which is attacked.
+var isolations = []string{"container", "gvisor"}
+
+// onEach makes an attack on every backend that isolates.
+func onEach(t *testing.T, attack func(t *testing.T, w *world)) {
+	for _, isolation := range isolations {
+		t.Run(isolation, func(t *testing.T) { attack(t, newWorldOf(t, isolation, "")) })
+	}
+}
+
+// open makes the backend. programs, where it is not empty, are gvisor's instead of
+// the honest ones.
+func (w *world) open(t *testing.T, programs string) (backend, error) {
+	t.Helper()
+	cfg := jail.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces, LeaseDir: filepath.Join(w.dir, "uids")}
+	if w.isolation == "container" {
+		return container.New(cfg)
+	}
+	honest := tools.Dir(t)
+	if programs == "" {
+		programs = honest
+	}
+	cfg.Guest = filepath.Join(honest, tools.Guest)
+	return gvisor.New(gvisor.Config{Tools: programs, Version: "test", GuestDigest: "test", Jail: cfg})
+}
+
+// newWorldOf is newWorld over one backend.
+func newWorldOf(t *testing.T, isolation, programs string) *world {
+	t.Helper()
+	w := &world{dir: t.TempDir(), isolation: isolation}
 	w.run = filepath.Join(w.dir, "run")
 	layers, err := layer.Open(layersDir)
 	if err != nil {
@@ -102,15 +151,19 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.layers = layers
+	w.layers, w.tree = layers, tree.Digest
 	if w.workspaces, err = workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(w.dir, "workspaces"), Layers: layers}); err != nil {
 		t.Fatal(err)
 	}
-	if w.backend, err = container.New(container.Config{Dir: w.run, Layers: layers, Workspaces: w.workspaces, LeaseDir: filepath.Join(w.dir, "uids")}); err != nil {
+	if w.backend, err = w.open(t, programs); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, "close the backend", w.backend.Close()) })
-	if a, ok := w.backend.Probe(t.Context()).Has(api.CapStart); !ok {
+	// A hostile guest fails the probe.
+	if a, ok := w.backend.Probe(t.Context()).Has(api.CapStart); !ok && programs == "" {
+		if isolation == "gvisor" {
+			tools.Cannot(t, "this host cannot run gvisor: %s; %s", a.Reason, a.Fix)
+		}
 		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
 	}
 	if w.db, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(w.dir, "db")}); err != nil {
@@ -148,7 +201,7 @@ func (w *world) openDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{Sandboxes: doorSandboxes{w.Manager}})}
+	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{Sandboxes: doorSandboxes{w.Manager}, Snapshots: noSnapshots{}})}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -183,7 +236,7 @@ func within(t *testing.T) context.Context {
 // create starts a sandbox, which is killed with proof when the test ends.
 func (w *world) create(t *testing.T, change func(*api.CreateSandbox)) api.Sandbox {
 	t.Helper()
-	req := api.CreateSandbox{Isolation: "container", TTLMS: (10 * time.Minute).Milliseconds()}
+	req := api.CreateSandbox{Isolation: w.isolation, TTLMS: (10 * time.Minute).Milliseconds()}
 	if change != nil {
 		change(&req)
 	}

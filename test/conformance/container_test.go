@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
@@ -29,43 +30,82 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestContainer(t *testing.T) {
-	dir := t.TempDir()
-	layers, err := layer.Open(filepath.Join(dir, "layers"))
+// bench is what a backend is tested on: the host template, and stores of its own.
+type bench struct {
+	dir, run   string
+	tree       layer.Digest
+	layers     *layer.Store
+	workspaces *workspace.Store
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{dir: t.TempDir()}
+	b.run = filepath.Join(b.dir, "run")
+	var err error
+	if b.layers, err = layer.Open(filepath.Join(b.dir, "layers")); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := image.NewHost(image.Config{Store: b.layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")}).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
-	tree, err := host.Prepare(t.Context())
-	if err != nil {
+	b.tree = tree.Digest
+	if b.workspaces, err = workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(b.dir, "workspaces"), Layers: b.layers}); err != nil {
 		t.Fatal(err)
 	}
-	workspaces, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(dir, "workspaces"), Layers: layers})
-	if err != nil {
-		t.Fatal(err)
+	return b
+}
+
+// jail is a backend's part of the bench.
+func (b *bench) jail() jail.Config {
+	return jail.Config{Dir: b.run, Layers: b.layers, Workspaces: b.workspaces, LeaseDir: filepath.Join(b.dir, "uids")}
+}
+
+// tested is a backend that boots guests ahead too.
+type tested interface {
+	sandbox.Preparer
+	Close() error
+}
+
+// suite runs the contract against guests that are started, and against guests that
+// were booted ahead and are claimed.
+func (b *bench) suite(t *testing.T, backend tested, f sandboxtest.Fixture) {
+	for _, way := range []struct {
+		name    string
+		backend sandbox.Backend
+	}{{"started", backend}, {"claimed", sandboxtest.Ahead{Preparer: backend}}} {
+		t.Run(way.name, func(t *testing.T) {
+			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
+				f := f
+				f.Backend, f.Layers, f.Store, f.Workspaces = way.backend, []layer.Digest{b.tree}, b.layers, b.workspaces
+				f.Leftovers = func(id api.SandboxID) []string { return leftovers(b.run, id) }
+				return f
+			})
+		})
 	}
-	run := filepath.Join(dir, "run")
-	b, err := container.New(container.Config{Dir: run, Layers: layers, Workspaces: workspaces, LeaseDir: filepath.Join(dir, "uids")})
-	if err != nil {
-		t.Fatal(err)
-	}
+}
+
+// closed closes a backend after the test, which is when everything in it has ended.
+func closed(t *testing.T, b tested) {
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
+}
+
+func TestContainer(t *testing.T) {
+	bench := newBench(t)
+	b, err := container.New(bench.jail())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed(t, b)
 	if a, ok := b.Probe(t.Context()).Has(api.CapStart); !ok {
 		t.Skipf("this host cannot run containers: %s; %s", a.Reason, a.Fix)
 	}
-	for name, backend := range map[string]sandbox.Backend{"started": b, "claimed": sandboxtest.Ahead{Preparer: b}} {
-		t.Run(name, func(t *testing.T) {
-			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
-				return sandboxtest.Fixture{Backend: backend, Layers: []layer.Digest{tree.Digest}, Store: layers, Workspaces: workspaces, Leftovers: func(id api.SandboxID) []string {
-					return leftovers(run, id)
-				}}
-			})
-		})
-	}
+	bench.suite(t, b, sandboxtest.Fixture{})
 }
 
 // leftovers looks for a sandbox's id wherever a backend could leave something:

@@ -68,7 +68,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		if full(dir) {
 			kind = api.KindExhausted
 		}
-		return saved, api.Errorf(kind, "sandbox %s could not be saved: %s", m.id, clip(a.Error, 300))
+		return saved, api.Errorf(kind, "sandbox %s could not be saved: %s", m.id, a.Error)
 	}
 	if o.Stop {
 		if _, err := m.Kill(ctx); err != nil {
@@ -127,7 +127,7 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 		err = errors.New("it ended")
 	}
 	if err == nil {
-		err = json.Unmarshal(buf[:n], &a)
+		a, err = answered(buf[:n])
 	}
 	if err != nil {
 		cause := m.Cause()
@@ -136,9 +136,21 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 		}
 		return a, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, cause)
 	}
-	if a.PausedUS < 0 {
-		a.PausedUS = 0
+	return a, nil
+}
+
+// maxPaused bounds how long a guest is said to have stood still, in microseconds: no
+// save takes a day.
+const maxPaused = 24 * 60 * 60 * 1e6
+
+// answered reads a keeper's answer. What is said and cannot be is bounded.
+func answered(b []byte) (keeper.Answer, error) {
+	var a keeper.Answer
+	if err := json.Unmarshal(b, &a); err != nil {
+		return keeper.Answer{}, errors.New("its keeper's answer is malformed")
 	}
+	a.PausedUS = min(max(a.PausedUS, 0), maxPaused)
+	a.Error = clip(a.Error, 300)
 	return a, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/keeper"
 )
 
 // maxOpen bounds how many open files one look goes through.
@@ -17,7 +19,11 @@ const maxOpen = 1 << 16
 // finds. It stops at most. Files that are only mapped, or on their way through a
 // socket, are not seen; the floor of the host's disk is what is left against those.
 func (m *machine) unlinked(most int64) (bytes int64) {
-	dev, ok := mountDevice(m.proc.Pid, workspaceTarget)
+	target := workspaceTarget
+	if m.b.cfg.Kernel != nil { // which shows it there: its own processes hold the files
+		target = keeper.WorkspaceDir
+	}
+	dev, ok := mountDevice(m.proc.Pid, target)
 	if !ok {
 		return 0
 	}

@@ -26,6 +26,8 @@ type Fixture struct {
 	// Leftovers lists what the backend holds on this host for a sandbox
 	// (directories, mounts, cgroups); the suite wants it empty after a kill.
 	Leftovers func(id api.SandboxID) []string
+	// OwnKernel says that sandboxes have a kernel that is not the host's.
+	OwnKernel bool
 }
 
 // Case is one check.
@@ -70,6 +72,7 @@ func Cases() []Case {
 	all = append(all, commandCases()...)
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)
+	all = append(all, kernelCases()...)
 	all = append(all, workspaceCases()...)
 	all = append(all, saveCases()...)
 	all = append(all, saveHostileCases()...)

@@ -114,6 +114,17 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	if spec.Keeper != nil {
 		unix.CloseOnExec(controlFD)
 		unix.Umask(0o022)
+		// Above all the host's run directory, from which every path of the host's
+		// starts. The files of an image are the keeper's to close.
+		keep := []int{controlFD, listen, requests}
+		for _, c := range spec.Keeper.Start {
+			for _, i := range c.FDs {
+				keep = append(keep, fd(i))
+			}
+		}
+		if err := closeRest(keep...); err != nil {
+			return false, nil, err
+		}
 		return false, &keeper.Config{Plan: *spec.Keeper, FD: fd, Control: controlFD, Listen: listen, Requests: requests,
 			Confine: func() error { return confine(spec) }}, nil
 	}

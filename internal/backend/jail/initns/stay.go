@@ -3,12 +3,15 @@ package initns
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
 )
 
 // dropEverywhere gives up on every thread of this process what drop gives up on
@@ -55,14 +58,13 @@ func dropEverywhere(s *Spec) (bool, error) {
 	if err := filter(s.Filter, everyThread); err != nil {
 		return false, err
 	}
-	return true, closeRest()
+	return true, closeRest(birth.ListenFD, birth.ControlFD)
 }
 
 // confine takes everything from a keeper whose kernel runs: capabilities, the way
 // back to them, and the system calls that no guest has either.
 func confine(s *Spec) error {
-	// The thread that forbids itself new privileges has to be the one that brings the
-	// filter to all.
+	// The filter needs what the call before it set for its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -79,15 +81,15 @@ func confine(s *Spec) error {
 }
 
 // closeRest closes what an execve would have closed: every descriptor but the
-// standard three, the guest's two, and those by which the runtime waits.
-func closeRest() error {
+// standard three, those to keep, and those by which the runtime waits.
+func closeRest(keep ...int) error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return at("close descriptors", err)
 	}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= 4 {
+		if err != nil || fd <= 2 || slices.Contains(keep, fd) {
 			continue
 		}
 		switch target, err := os.Readlink("/proc/self/fd/" + e.Name()); {

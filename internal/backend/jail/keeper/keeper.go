@@ -104,7 +104,11 @@ func (k *keeper) start() error {
 		for i, n := range c.FDs {
 			fds[i] = k.cfg.FD(n)
 		}
-		if err := call(k.cfg.Plan.Control, c, fds, callTimeout); err != nil {
+		err := call(k.cfg.Plan.Control, c, fds, callTimeout)
+		for _, fd := range fds { // the kernel has them now
+			unix.Close(fd)
+		}
+		if err != nil {
 			return &step{"call " + path.Ext(c.Method)[1:] + " of the kernel", err}
 		}
 	}

@@ -1,0 +1,193 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The environment variables that name programs which are there already.
+const (
+	Variable      = "HORTUS_TOOLS"
+	RunscVariable = "HORTUS_RUNSC"
+)
+
+// The programs below a directory, as the gvisor backend wants them.
+const (
+	Runsc = "hortus-runsc"
+	Guest = "guest/hortus-guest"
+)
+
+// unused is how long a build that no test asks for is kept.
+const unused = 24 * time.Hour
+
+// Dir gives a directory with both programs, which nobody changes. It skips the test
+// where there can be none.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := built()
+	if err != nil {
+		Cannot(t, "the programs of the gvisor backend cannot be had: %v", err)
+	}
+	return dir
+}
+
+// Cannot ends a test for which this machine lacks something of gVisor's: it is skipped,
+// but where somebody named the tools and so wants it run.
+func Cannot(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv(Variable) != "" {
+		t.Fatalf(format+" ("+Variable+" is set: not skipped)", args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// built finds or makes the programs, once for a process.
+var built = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(Variable); dir != "" {
+		for _, name := range []string{Runsc, Guest} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				return "", err
+			}
+		}
+		return dir, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return build(filepath.Join(cache, "hortus-tests"), os.Getenv(RunscVariable))
+})
+
+// build makes both programs below a directory of the cache. runsc, where it is not
+// empty, is there already.
+func build(cache, runsc string) (string, error) {
+	module, err := root()
+	if err != nil {
+		return "", err
+	}
+	// The toolchain makes nothing again at a path whose program is up to date.
+	here := filepath.Join(cache, fmt.Sprintf("build-%.8x", sha256.Sum256([]byte(module))))
+	if err := os.MkdirAll(here, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	guest := filepath.Join(here, "hortus-guest")
+	if err := compile(module, guest, "./cmd/hortus-guest"); err != nil {
+		return "", err
+	}
+	if runsc == "" {
+		runsc = filepath.Join(here, Runsc)
+		if err := compile(filepath.Join(module, "cmd", Runsc), runsc, "."); err != nil {
+			return "", err
+		}
+	}
+	dir, err := keep(cache, map[string]string{Runsc: runsc, Guest: guest})
+	if err == nil {
+		prune(cache, dir)
+	}
+	return dir, err
+}
+
+// root is the directory of the module that the test is in.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(b), "module hortus.dev\n") {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("this is not below the module hortus.dev")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func compile(dir, out, pkg string) error {
+	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	if said, err := c.CombinedOutput(); err != nil {
+		last := strings.TrimSpace(string(said))
+		if len(last) > 500 {
+			last = "... " + last[len(last)-500:]
+		}
+		return fmt.Errorf("go build %s in %s: %w: %s", pkg, dir, err, last)
+	}
+	return nil
+}
+
+// keep copies programs to where their content says, if they are not there already.
+func keep(cache string, programs map[string]string) (string, error) {
+	sum := sha256.New()
+	for _, name := range []string{Runsc, Guest} {
+		f, err := os.Open(programs[name])
+		if err != nil {
+			return "", err
+		}
+		each := sha256.New()
+		_, err = io.Copy(each, f)
+		f.Close()
+		if err != nil {
+			return "", err
+		}
+		sum.Write(each.Sum(nil))
+	}
+	dir := filepath.Join(cache, fmt.Sprintf("tools-%x", sum.Sum(nil)))
+	now := time.Now()
+	if os.Chtimes(dir, now, now) == nil {
+		return dir, nil
+	}
+	aside, err := os.MkdirTemp(cache, "aside-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(aside)
+	for name, from := range programs {
+		to := filepath.Join(aside, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return "", err
+		}
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, b, 0o755)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if err := os.Chmod(aside, 0o755); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(aside, dir)
+}
+
+// prune removes what was built for tests of long ago.
+func prune(cache, used string) {
+	dirs, _ := filepath.Glob(filepath.Join(cache, "*-*"))
+	for _, dir := range dirs {
+		fi, err := os.Stat(dir)
+		if err == nil && dir != used && !strings.HasPrefix(filepath.Base(dir), "build-") && time.Since(fi.ModTime()) > unused {
+			os.RemoveAll(dir)
+		}
+	}
+}
