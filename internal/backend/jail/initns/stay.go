@@ -2,6 +2,7 @@ package initns
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,6 +61,10 @@ func dropEverywhere(s *Spec) (bool, error) {
 // confine takes everything from a keeper whose kernel runs: capabilities, the way
 // back to them, and the system calls that no guest has either.
 func confine(s *Spec) error {
+	// no_new_privs is set on one thread, and the filter is installed from that one:
+	// from another, without capabilities, the kernel refuses it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	_, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0])), 0)
