@@ -39,6 +39,9 @@ var measurements = []measurement{
 	{"idle", (*run).idle},
 	{"burst", (*run).bursts},
 	{"growth", (*run).growth},
+	{"save", (*run).saves},
+	{"fork", (*run).forks},
+	{"warm", (*run).warms},
 	{"rivals", (*run).rivals},
 }
 
