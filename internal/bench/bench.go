@@ -51,6 +51,7 @@ var measurements = []measurement{
 	{"warm", (*run).warms},
 	{"rivals", (*run).rivals},
 	{"runsc", (*run).besidePlain},
+	{"files", (*run).files},
 }
 
 // Measurements names what Run can take.

@@ -34,9 +34,14 @@ func (b *Bench) in(ctx context.Context, id api.SandboxID, argv []string) (string
 // until runs a command up to the line that it is to write, or to its end where that
 // is empty. Past the line the command goes on by itself.
 func (b *Bench) until(ctx context.Context, id api.SandboxID, argv []string, line string) (string, bool, error) {
+	return b.command(ctx, id, api.ExecRequest{Args: argv, Env: map[string]string{"PATH": path}}, line)
+}
+
+func (b *Bench) command(ctx context.Context, id api.SandboxID, req api.ExecRequest, line string) (string, bool, error) {
+	argv := req.Args
 	stop := context.AfterFunc(ctx, func() { _ = b.destroy(ctx, id) })
 	defer stop()
-	s, err := b.Sandboxes.StartExec(ctx, id, api.ExecRequest{Args: argv, Env: map[string]string{"PATH": path}})
+	s, err := b.Sandboxes.StartExec(ctx, id, req)
 	if err != nil {
 		return "", false, err
 	}
