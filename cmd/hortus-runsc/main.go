@@ -41,6 +41,7 @@ func commands() map[util.SubCommand]string {
 		new(cmd.Checkpoint): sandbox,
 		new(cmd.Create):     sandbox,
 		new(cmd.Delete):     sandbox,
+		new(cmd.Exec):       sandbox,
 		new(cmd.Kill):       sandbox,
 		new(cmd.Pause):      sandbox,
 		new(cmd.Restore):    sandbox,

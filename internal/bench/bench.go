@@ -17,6 +17,13 @@ type Bench struct {
 	// Counters count what only the one who wired the daemon can see; the growth
 	// over many sandboxes is reported of each.
 	Counters []Counter
+	// Runsc is the program that sandboxes of the gvisor backend run; empty where there
+	// is none.
+	Runsc string
+	// Place makes files that sandboxes have at /workspace, as a repository is: a
+	// read-only layer that fill writes into a directory, and a durable workspace over
+	// it. remove takes both away, once no sandbox has them any more. It may be nil.
+	Place func(ctx context.Context, fill func(dir string) error) (ws sandbox.Workspace, remove func(context.Context) error, err error)
 }
 
 // Counter counts something that must not grow with the sandboxes that were made.
@@ -39,7 +46,12 @@ var measurements = []measurement{
 	{"idle", (*run).idle},
 	{"burst", (*run).bursts},
 	{"growth", (*run).growth},
+	{"save", (*run).saves},
+	{"fork", (*run).forks},
+	{"warm", (*run).warms},
 	{"rivals", (*run).rivals},
+	{"runsc", (*run).besidePlain},
+	{"files", (*run).files},
 }
 
 // Measurements names what Run can take.

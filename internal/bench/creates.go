@@ -14,9 +14,13 @@ const (
 	rowDestroy = "destroy"
 )
 
+// ofExec ends the names of those that are compared with a command in a sandbox that
+// is there.
+const ofExec = ", of an exec"
+
 // creates measures from the call of Create to the end of a first command. A
 // sample's destruction is measured apart; a native run between samples is the
-// floor of the same moment.
+// floor of the same moment, and so is a command in a sandbox that stays.
 func (r *run) creates(ctx context.Context) error {
 	const warmUp = 3
 	n := max(r.n/4, 1)
@@ -25,7 +29,12 @@ func (r *run) creates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var native, destroy []time.Duration
+		there, _, err := r.birth(ctx, cold, backend)
+		if err != nil {
+			return err
+		}
+		defer r.kill(there)
+		var native, execs, destroy []time.Duration
 		create := make([][]time.Duration, len(ways))
 		for i := range n + warmUp {
 			r.step(backend, i, n+warmUp)
@@ -38,6 +47,11 @@ func (r *run) creates(ctx context.Context) error {
 					return err
 				}
 				floor := time.Since(start)
+				start = time.Now()
+				if err := r.recorded(ctx, there); err != nil {
+					return err
+				}
+				one := time.Since(start)
 				id, first, err := r.birth(ctx, w, backend)
 				if err != nil {
 					return err
@@ -47,7 +61,7 @@ func (r *run) creates(ctx context.Context) error {
 					return err
 				}
 				if i >= warmUp {
-					native = append(native, floor)
+					native, execs = append(native, floor), append(execs, one)
 					create[j] = append(create[j], first)
 					destroy = append(destroy, time.Since(start))
 				}
@@ -61,7 +75,11 @@ func (r *run) creates(ctx context.Context) error {
 			fill(&row, create[j])
 			compare(&row, floor.P50MS)
 			r.report(row)
+			row.Name, row.Baseline, row.Note = row.Name+ofExec, rowRecorded, "the samples above"
+			compare(&row, ms(median(execs)))
+			r.report(row)
 		}
+		r.kill(there)
 		if err := r.inARow(ctx, backend); err != nil {
 			return err
 		}

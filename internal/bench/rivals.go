@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (r *run) rivals(ctx context.Context) error {
 		}
 	}
 	var absent []api.BenchRow
-	for _, v := range rivals {
+	for _, v := range append(slices.Clone(rivals), plainRunsc(r.Runsc)) {
 		c, err := v.ready(ctx, filepath.Join(dir, v.name), []string{command})
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr

@@ -21,13 +21,29 @@ const (
 	rowNativeCapture = "native fork+exec, output captured"
 	rowGuest         = "exec round trip, guest wire"
 	rowRecorded      = "exec round trip, recorded"
+	// ofLoop ends the names of those that are compared with the loop inside.
+	ofLoop = ", of its loop"
 )
 
 // series is the samples of one row, taken in turn with those of others.
 type series struct {
 	row    api.BenchRow
 	sample func() error
-	times  []time.Duration
+	// timed takes the place of sample where what is sampled has a clock of its own.
+	timed func() ([]time.Duration, error)
+	times []time.Duration
+}
+
+// take takes a sample.
+func (s *series) take() ([]time.Duration, error) {
+	if s.timed != nil {
+		return s.timed()
+	}
+	start := time.Now()
+	if err := s.sample(); err != nil {
+		return nil, err
+	}
+	return []time.Duration{time.Since(start)}, nil
 }
 
 // inTurn takes n samples of every series, one of each at a time, after some to
@@ -42,12 +58,12 @@ func (r *run) inTurn(ctx context.Context, all []*series, n, warmUp int) error {
 			if err := quiet(ctx, r.Sandboxes); err != nil {
 				return err
 			}
-			start := time.Now()
-			if err := s.sample(); err != nil {
+			times, err := s.take()
+			if err != nil {
 				return err
 			}
-			if d := time.Since(start); i >= warmUp {
-				s.times = append(s.times, d)
+			if i >= warmUp {
+				s.times = append(s.times, times...)
 			}
 		}
 	}
@@ -61,6 +77,24 @@ func (r *run) roundTrips(ctx context.Context) error {
 		{row: api.BenchRow{Name: rowNativeRun}, sample: nativeRun},
 		{row: api.BenchRow{Name: rowNativeCapture, Baseline: rowNativeRun}, sample: nativeCapture},
 	}
+	var absent []api.BenchRow
+	loops := map[string]*series{} // by backend
+	add := func(backend string, each func() ([]time.Duration, error), end func(), err error) func() {
+		row := loopRow(backend)
+		if err != nil {
+			row.Note = "not taken: " + err.Error()
+			absent = append(absent, row)
+			return func() {}
+		}
+		if backend != "" && loops[""] != nil {
+			row.Baseline = loopRow("").Name
+		}
+		loops[backend] = &series{row: row, timed: each}
+		all = append(all, loops[backend])
+		return end
+	}
+	each, end, err := nativeLooper(ctx)
+	defer add("", each, end, err)()
 	for _, name := range r.backends {
 		s, err := cold.create(ctx, r.Sandboxes, request(name))
 		if err != nil {
@@ -74,6 +108,11 @@ func (r *run) roundTrips(ctx context.Context) error {
 		all = append(all,
 			&series{row: api.BenchRow{Name: rowGuest, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return overGuest(ctx, guest) }},
 			&series{row: api.BenchRow{Name: rowRecorded, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return r.recorded(ctx, s.ID) }})
+		each, end, err := r.looper(ctx, s.ID)
+		if cerr := ctx.Err(); cerr != nil {
+			return cerr
+		}
+		defer add(name, each, end, err)()
 	}
 	if err := r.inTurn(ctx, all, r.n, 10); err != nil {
 		return err
@@ -86,6 +125,18 @@ func (r *run) roundTrips(ctx context.Context) error {
 		}
 		compare(&s.row, base[s.row.Baseline])
 		r.report(s.row)
+	}
+	for _, row := range absent {
+		r.report(row)
+	}
+	// The budget of a sandbox with a kernel of its own: of the same samples.
+	for _, s := range all {
+		if l := loops[s.row.Backend]; l != nil && s.row.Backend != "" && s != l {
+			row := s.row
+			row.Name, row.Baseline, row.Note = row.Name+ofLoop, rowLoop, "the samples above"
+			compare(&row, l.row.P50MS)
+			r.report(row)
+		}
 	}
 	return nil
 }

@@ -43,8 +43,14 @@ var pooled = way{
 	},
 }
 
+// lifetime is how long a sandbox may live that is measured: some are there for as long as
+// a measurement takes.
+const lifetime = 6 * time.Hour
+
 // request asks for a sandbox of the default kind.
-func request(backend string) api.CreateSandbox { return api.CreateSandbox{Isolation: backend} }
+func request(backend string) api.CreateSandbox {
+	return api.CreateSandbox{Isolation: backend, TTLMS: lifetime.Milliseconds()}
+}
 
 // waysOf lists those that a backend has, with their notes.
 func (r *run) waysOf(ctx context.Context, backend string) (list []way, notes []string, err error) {

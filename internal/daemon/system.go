@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,6 +79,7 @@ type System struct {
 	sandboxes *sandbox.Manager
 	tasks     *task.Engine
 	bench     *bench.Bench
+	runsc     string // what gVisor's sandboxes run; empty where there is none
 	keeper    *upkeep.Keeper
 
 	workspaces *workspace.Store
@@ -128,6 +130,7 @@ func (s *System) gvisor(guest *os.File, layers *layer.Store) (*gvisor.Backend, e
 	}
 	if err == nil {
 		cfg.Tools, cfg.Version, cfg.GuestDigest = t.dir, t.version, t.guest
+		s.runsc = filepath.Join(t.dir, gvisor.RunscName)
 	}
 	b, err := gvisor.New(cfg)
 	if err == nil {
@@ -274,7 +277,7 @@ func (s *System) build(ctx context.Context) error {
 		Dir: s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)
-	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends)}
+	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends), Runsc: s.runsc, Place: s.benchPlaces(layers)}
 	s.keeper = s.newKeeper(layers, shown)
 	return nil
 }
