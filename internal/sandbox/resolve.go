@@ -79,33 +79,36 @@ func (m *Manager) Choose(ctx context.Context, isolation string, needs ...api.Cap
 }
 
 func (m *Manager) strongest(ctx context.Context, needs []api.Capability) (Backend, api.BackendReport, string, error) {
+	// Why not a stronger one: the first reason is for whoever gets a weaker one, the last
+	// for whoever gets none, since what is weaker needs less.
 	var missing error
-	why := "the strongest that this host can run"
+	why := ""
+	not := func(b Backend, err error, format string, args ...any) {
+		missing = err
+		if why == "" {
+			why = b.Name() + " " + fmt.Sprintf(format, args...)
+		}
+	}
 next:
 	for _, b := range m.cfg.Backends {
 		report := m.probes.report(ctx, b)
-		if _, ok := report.Has(api.CapIsolated); !ok && len(report.Abilities) > 0 {
-			if a, ok := report.Has(api.CapStart); ok {
-				continue // it runs, but is not meant for untrusted code
-			} else if missing == nil {
-				missing = unisolated(ctx, b.Name(), a)
-			}
+		a, starts := report.Has(api.CapStart)
+		if !starts {
+			not(b, unisolated(ctx, b.Name(), a), "does not run here: %s", a.Reason)
 			continue
 		}
-		if a, ok := report.Has(api.CapStart); !ok {
-			if missing == nil {
-				missing = unisolated(ctx, b.Name(), a)
-			}
-			continue
+		if _, ok := report.Has(api.CapIsolated); !ok {
+			continue // it runs, but is not meant for untrusted code
 		}
 		for _, c := range needs {
 			if a, ok := report.Has(c); !ok {
-				why = fmt.Sprintf("%s here lacks %s: %s", b.Name(), c, a.Reason)
-				if missing == nil {
-					missing = api.Errorf(api.KindUnsupported, "the %s backend lacks the capability %s on this host: %s", b.Name(), c, a.Reason).WithHint("%s", a.Fix)
-				}
+				not(b, api.Errorf(api.KindUnsupported, "the %s backend lacks the capability %s on this host: %s", b.Name(), c, a.Reason).WithHint("%s", a.Fix),
+					"lacks %s here: %s", c, a.Reason)
 				continue next
 			}
+		}
+		if why == "" {
+			why = "the strongest that this host can run"
 		}
 		return b, report, why, nil
 	}
