@@ -41,27 +41,28 @@ func unpackTools(dir string, guest *os.File, runsc string) (toolset, error) {
 	if t.guest, err = digest(guest); err != nil {
 		return t, api.Errorf(api.KindInternal, "read the guest: %w", err)
 	}
-	// What is embedded is named by the build that embeds it; a file is read whole.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return t, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
 	var f *os.File
-	name := version.Describe().Build
+	var sum string
 	if runsc != "" {
 		if f, t.version, err = runscBinary(runsc); err != nil {
 			return t, err
 		}
 		defer f.Close()
-		if name, err = digest(f); err != nil {
-			return t, api.Errorf(api.KindInternal, "read runsc: %w", err)
-		}
+		sum, err = digest(f)
 	} else {
 		t.version = version.Describe().GVisor
+		sum, err = embeddedDigest(dir)
 	}
-	name = "gvisor-" + name + "-" + t.guest[:12]
+	if err != nil {
+		return t, api.Errorf(api.KindInternal, "read runsc: %w", err)
+	}
+	name := "gvisor-" + sum[:16] + "-" + t.guest[:16]
 	t.dir = filepath.Join(dir, name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return t, api.Errorf(api.KindInternal, "data directory: %w", err)
-	}
 	// Images are restored by the very program that made them, whatever it calls itself.
-	t.version += " " + name[len("gvisor-"):len("gvisor-")+12]
+	t.version += " " + sum[:12]
 	if whole(t.dir) {
 		return t, nil
 	}
@@ -72,6 +73,25 @@ func unpackTools(dir string, guest *os.File, runsc string) (toolset, error) {
 		defer f.Close()
 	}
 	return t, unpack(dir, name, f, guest)
+}
+
+// embeddedDigest is the digest of the embedded runsc. It is taken once for each build
+// that a data directory meets, and noted there: it takes tens of milliseconds.
+func embeddedDigest(dir string) (string, error) {
+	note := filepath.Join(dir, "runsc-of-"+version.Describe().Build)
+	if b, err := os.ReadFile(note); err == nil && len(b) == 2*sha256.Size {
+		return string(b), nil
+	}
+	h := sha256.Sum256(embedded.Runsc())
+	sum := hex.EncodeToString(h[:])
+	old, err := filepath.Glob(filepath.Join(dir, "runsc-of-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, p := range old {
+		os.Remove(p)
+	}
+	return sum, os.WriteFile(note, []byte(sum), 0o600)
 }
 
 // whole says whether a directory of tools is ours alone and has both programs.
