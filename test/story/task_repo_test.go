@@ -186,6 +186,9 @@ func TestTaskFixes(t *testing.T) {
 				t.Skip(f.program + " is not installed")
 			}
 			g := newGarden(t)
+			if f.program == "go" {
+				g.shareKernel() // a compiler's files take a kernel of their own several times as long
+			}
 			withModels(t, g, scenario(t,
 				step{tool: "view", input: map[string]any{"path": f.look}, want: "Gate command: "},
 				step{tool: "str_replace", input: f.edit},
