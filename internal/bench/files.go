@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
@@ -26,7 +27,11 @@ type place struct {
 	// that has done nothing.
 	fresh func(ctx context.Context) error
 	run   func(ctx context.Context, argv []string) (string, error)
+	// cpu is the processor time that commands have taken here so far. It moves less
+	// than the clock on a machine that others use.
+	cpu   func(ctx context.Context) (time.Duration, error)
 	times map[string][]time.Duration
+	used  map[string][]time.Duration
 }
 
 // files measures what is hard on a kernel that answers system calls itself: many small
@@ -46,7 +51,10 @@ func (r *run) files(ctx context.Context) (err error) {
 		r.report(api.BenchRow{Name: rowFiles + "native", Note: "not taken: " + err.Error()})
 		return nil
 	}
-	host := &place{name: "native", run: func(ctx context.Context, argv []string) (string, error) { return native(ctx, dir, argv) }}
+	host := &place{
+		name: "native", run: func(ctx context.Context, argv []string) (string, error) { return native(ctx, dir, argv) },
+		cpu: func(context.Context) (time.Duration, error) { return childrenCPU() },
+	}
 	places := []*place{host}
 	var ends []func()
 	defer func() {
@@ -115,6 +123,10 @@ func (p *place) do(ctx context.Context, j job) error {
 	if j.first && p.fresh == nil && p.backend != "" {
 		return nil
 	}
+	before, err := p.cpu(ctx)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	out, err := p.run(ctx, []string{"sh", "-c", j.command})
 	took := time.Since(start)
@@ -127,11 +139,12 @@ func (p *place) do(ctx context.Context, j job) error {
 		}
 		return api.Errorf(api.KindInternal, "%s %s: %s: %w", p.backend, p.name, j.command, err)
 	}
+	after, err := p.cpu(ctx)
 	if p.times == nil {
-		p.times = map[string][]time.Duration{}
+		p.times, p.used = map[string][]time.Duration{}, map[string][]time.Duration{}
 	}
-	p.times[j.name] = append(p.times[j.name], took)
-	return nil
+	p.times[j.name], p.used[j.name] = append(p.times[j.name], took), append(p.used[j.name], after-before)
+	return err
 }
 
 // reportFiles reports job by job, the host first.
@@ -154,6 +167,9 @@ func (r *run) reportFiles(list []job, places []*place, count int) {
 				row.Baseline = name + places[0].name
 			}
 			fill(&row, p.times[j.name])
+			if used := median(p.used[j.name]); used > 0 {
+				row.Note = fmt.Sprintf("%.0f ms of processor time", ms(used))
+			}
 			compare(&row, base)
 			if p == places[0] {
 				base = row.P50MS
@@ -190,13 +206,33 @@ func (r *run) runIn(id api.SandboxID) func(context.Context, []string) (string, e
 	}
 }
 
+// cpuOf reads what the host has counted for a sandbox; nothing where it does not count.
+func (r *run) cpuOf(id api.SandboxID) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		s, err := r.Sandboxes.Stats(ctx, id)
+		if api.KindOf(err) == api.KindUnsupported {
+			return 0, nil
+		}
+		return time.Duration(s.CPUTimeMS) * time.Millisecond, err
+	}
+}
+
+// childrenCPU is the processor time of this process's children that were waited for.
+func childrenCPU() (time.Duration, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {
+		return 0, err
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}
+
 // ownDisk makes a sandbox with the files on its own disk.
 func (r *run) ownDisk(ctx context.Context, backend string, count int) (*place, api.SandboxID, error) {
 	s, err := cold.create(ctx, r.Sandboxes, r.busy(ctx, backend))
 	if err != nil {
 		return nil, "", err
 	}
-	p := &place{backend: backend, name: ownDisk, run: r.runIn(s.ID)}
+	p := &place{backend: backend, name: ownDisk, run: r.runIn(s.ID), cpu: r.cpuOf(s.ID)}
 	if err := grow(count, func(argv []string) (string, error) { return p.run(ctx, argv) }); err != nil {
 		r.kill(s.ID)
 		return nil, "", err
@@ -226,7 +262,7 @@ func (r *run) durable(ctx context.Context, backend string, count int) (*place, f
 		end()
 		s, err := r.Sandboxes.CreateIn(ctx, r.busy(ctx, backend), ws)
 		if err == nil {
-			id, p.run = s.ID, r.runIn(s.ID)
+			id, p.run, p.cpu = s.ID, r.runIn(s.ID), r.cpuOf(s.ID)
 		}
 		return err
 	}
