@@ -87,6 +87,9 @@ func full(dir string) bool {
 	return unix.Statfs(dir, &st) == nil && st.Bavail < 16
 }
 
+// saveWait bounds how long a save may go on whose caller has given up.
+const saveWait = time.Minute
+
 // ask sends the keeper a request and waits for its answer. The keeper's is a
 // hostile word: it sits beside the kernel that untrusted code runs on.
 func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (keeper.Answer, error) {
@@ -109,7 +112,9 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 	if pid, err := peer(c); err != nil || pid != m.proc.Pid {
 		return a, api.Errorf(api.KindUnavailable, "process %d answers for sandbox %s, not its keeper %d", pid, m.id, m.proc.Pid)
 	}
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	// A save that has begun ends: nobody can take a kernel from its writing, and who
+	// came back before would find streams that are about to be cut.
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(saveWait)) })
 	defer stop()
 	fds := make([]int, len(files))
 	for i, f := range files {
@@ -120,7 +125,7 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 	}
 	buf := make([]byte, 4096)
 	n, err := c.Read(buf)
-	if cerr := ctx.Err(); err != nil && cerr != nil {
+	if cerr := ctx.Err(); cerr != nil && (err != nil || !q.Stop) { // what is stopped is saved
 		return a, api.Errorf(api.KindOf(cerr), "sandbox %s was not saved in time: %w", m.id, cerr)
 	}
 	if err == nil && n == 0 {

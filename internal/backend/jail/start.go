@@ -380,6 +380,9 @@ func birthError(ctx context.Context, id api.SandboxID, err error) error {
 		if s.Stage == initns.SavedStep {
 			return savedError(id, s)
 		}
+		if s.Stage == keeper.StepRestore {
+			return api.Errorf(api.KindConflict, "sandbox %s: its image cannot be restored, cut short or of another kind: %s", id, s.Text)
+		}
 		reason, fix := explainStage(s)
 		return api.Errorf(api.KindUnisolated, "sandbox %s: %s", id, reason).WithHint("%s", fix)
 	}

@@ -109,7 +109,7 @@ func (k *keeper) start() error {
 			unix.Close(fd)
 		}
 		if err != nil {
-			return &step{"call " + path.Ext(c.Method)[1:] + " of the kernel", err}
+			return &step{stepCall + path.Ext(c.Method)[1:], err}
 		}
 	}
 	if k.sentry, err = child(k.cfg.Plan.Kernel); err != nil {

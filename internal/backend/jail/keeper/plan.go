@@ -80,6 +80,12 @@ type Answer struct {
 	PausedUS int64 `json:"pausedUs,omitempty"`
 }
 
+// StepRestore names the step of a report in which a kernel was to take an image.
+const (
+	stepCall    = "call the kernel's "
+	StepRestore = stepCall + "Restore"
+)
+
 // Exit codes of a keeper.
 const (
 	// ExitGuest says that the kernel ended by itself, most often because its guest
