@@ -75,6 +75,11 @@ func newCell(cfg *birth.Config) (*cell, error) {
 		err = &os.PathError{Op: "cover", Path: self, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
+	// The directory of devices has no bound of its own, and needs no new names.
+	if err := unix.Mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
+		err = &os.PathError{Op: "protect", Path: "/dev", Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
 	if err := unix.Mount("/", birth.Groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		err = &os.PathError{Op: "bind the root to", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
