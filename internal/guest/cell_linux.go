@@ -67,16 +67,21 @@ func newCell(cfg *birth.Config) (*cell, error) {
 		err = &os.PathError{Op: "unmount", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := unix.Mount("/", birth.Groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		err = &os.PathError{Op: "bind the root to", Path: birth.Groups, Err: err}
-		return nil, errors.Join(err, f.Close())
-	}
 	// Nothing of the guest's own is to be read or set by root inside, who passes over
-	// the modes of files.
-	self := birth.Groups + "/proc/" + strconv.Itoa(os.Getpid())
+	// the modes of files; nor by the guest itself, through a link that leads there.
+	self := "/proc/" + strconv.Itoa(os.Getpid())
 	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := unix.Mount("hidden", self, "tmpfs", flags, "mode=0555"); err != nil {
 		err = &os.PathError{Op: "cover", Path: self, Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
+	// The directory of devices has no bound of its own, and needs no new names.
+	if err := unix.Mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
+		err = &os.PathError{Op: "protect", Path: "/dev", Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
+	if err := unix.Mount("/", birth.Groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		err = &os.PathError{Op: "bind the root to", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
 	return &cell{group: f, root: birth.Groups}, nil
@@ -100,7 +105,8 @@ func (c *cell) keepUID(uid uint32) error {
 	return nil
 }
 
-// uidFilter refuses the calls that set a uid where one of their arguments is uid.
+// uidFilter refuses the calls that set a uid where one of their arguments is uid, and
+// those that name who gets a file's signals.
 func uidFilter(uid uint32) []unix.SockFilter {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -122,6 +128,21 @@ func uidFilter(uid uint32) []unix.SockFilter {
 		for i := range c.args {
 			f = append(f, unix.SockFilter{Code: load, K: uint32(args + 8*i)},
 				unix.SockFilter{Code: equal, K: uid, Jt: uint8(2*(c.args-i-1) + 1)})
+		}
+		f = append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW},
+			unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
+	}
+	// To whom a file's signals go: root's go anywhere, and any of them ends an init
+	// that is gVisor's.
+	const fiosetown, siocspgrp = 0x8901, 0x8902
+	for _, c := range []struct {
+		number   uint32
+		commands []uint32 // of the second argument
+	}{{unix.SYS_FCNTL, []uint32{unix.F_SETOWN, unix.F_SETOWN_EX}}, {unix.SYS_IOCTL, []uint32{fiosetown, siocspgrp}}} {
+		n := len(c.commands)
+		f = append(f, unix.SockFilter{Code: equal, K: c.number, Jf: uint8(n + 3)}, unix.SockFilter{Code: load, K: args + 8})
+		for i, command := range c.commands {
+			f = append(f, unix.SockFilter{Code: equal, K: command, Jt: uint8(n - i)})
 		}
 		f = append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 			unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})

@@ -42,11 +42,18 @@ func (s *Server) metrics(c *conn, req *http.Request) error {
 	}
 	now := time.Now()
 	m := envd.Metrics{TS: now.Unix(), CPUCount: runtime.NumCPU()}
-	eachProcess(func(_ int, st procStat) {
+	seen := false
+	eachProcess(func(pid int, st procStat) {
+		seen = seen || pid == os.Getpid()
 		m.Processes++
 		m.CPUTimeMS += st.cpuTicks * int64(tick/time.Millisecond)
 		m.RSS += st.rssPages * int64(os.Getpagesize())
 	})
+	var own unix.Rusage
+	if !seen && unix.Getrusage(unix.RUSAGE_SELF, &own) == nil { // see cell
+		m.Processes++
+		m.CPUTimeMS += (own.Utime.Nano() + own.Stime.Nano()) / int64(time.Millisecond)
+	}
 	m.CPUUsedPct = s.cpu.used(now, time.Duration(m.CPUTimeMS)*time.Millisecond, m.CPUCount)
 	m.MemUsed, m.MemTotal = m.RSS, s.cfg.Memory
 	if s.cfg.OwnKernel {

@@ -282,7 +282,7 @@ func (s *Server) explain(c *command, cause error) error {
 		return api.Errorf(api.KindDenied, "permission denied: %s", name)
 	case errors.Is(cause, unix.ENOEXEC):
 		return api.Errorf(api.KindDenied, "permission denied: %s: it is not a program that this machine can run", name)
-	case errors.Is(cause, unix.E2BIG):
+	case errors.Is(cause, unix.E2BIG), errors.Is(cause, unix.ENAMETOOLONG): // which gVisor says
 		return api.Errorf(api.KindInvalid, "start %s: its arguments and environment are too long", name)
 	case errors.Is(cause, unix.EAGAIN), errors.Is(cause, unix.ENOMEM):
 		return api.Errorf(api.KindExhausted, "start %s: no more processes or memory: %w", name, cause)
