@@ -1,7 +1,8 @@
 // Hortus-runsc is gVisor's runsc with what hortus needs of it and no more: the
 // processes of a sandbox (boot, gofer, umount) and the commands that make, save,
-// restore and end one. It takes runsc's flags. `make build` embeds it in hortus,
-// which runs it from sealed memory; nobody else is meant to.
+// restore and end one, and exec, which `hortus bench` compares with. It takes runsc's
+// flags. `make build` embeds it in hortus, which runs it from sealed memory; nobody else
+// is meant to.
 //
 // It is a module of its own, because gVisor wants other versions of modules that
 // hortus needs as well. Nothing of hortus may be imported here, and hortus imports

@@ -20,6 +20,9 @@ type Bench struct {
 	// Runsc is the program that sandboxes of the gvisor backend run; empty where there
 	// is none.
 	Runsc string
+	// Sizes are how many MB a process holds in the sandboxes that are saved and forked;
+	// 10, 100 and 1000 where it is empty.
+	Sizes []int
 	// Place makes files that sandboxes have at /workspace, as a repository is: a
 	// read-only layer that fill writes into a directory, and a durable workspace over
 	// it. remove takes both away, once no sandbox has them any more. It may be nil.

@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,14 @@ func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error
 
 func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
 	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
+}
+
+func (r rows) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	f := store.SnapshotFilter{Limit: 1000}
+	if !all {
+		f.States = []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}
+	}
+	return r.Snapshots(ctx, f)
 }
 
 type templates struct{}
@@ -94,8 +103,9 @@ func TestWorkIsDone(t *testing.T) {
 		rows      map[string]int
 	}{
 		{"exec", 1, n + 10, map[string]int{"native fork+exec": n, "exec round trip, guest wire": n, "exec round trip, recorded": n}},
-		{"create", 1 + 3, 1 + 3, map[string]int{"create to first exec, cold": 1, "destroy": 1}},
-		{"idle", 10, 10, map[string]int{"idle memory per sandbox": 10}},
+		// One more stays, and runs its first command and one in each turn.
+		{"create", 1 + 3 + 1, 2*(1+3) + 1, map[string]int{"create to first exec, cold": 1, "create to first exec, cold, of an exec": 1, "destroy": 1}},
+		{"idle", 20, 20, map[string]int{"idle memory per sandbox": 20}},
 		{"burst", 1 + 2, 1 + 2, map[string]int{"burst of 2, until all ran, cold": 1, "burst of 2, each, cold": 2}},
 		{"growth", 2 + 5*n, 2 + 5*n, map[string]int{"create, run, destroy, cold": 5 * n, "growth, descriptors, cold": 5 * n, "growth, answers, cold": 5 * n}},
 		{"rivals", 1 + 3, 1 + 3, map[string]int{"create, run, destroy, cold": 1}},
@@ -185,17 +195,94 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestCanceled: nothing is left of a measurement that was cut short.
-func TestCanceled(t *testing.T) {
+// TestCannotBeTaken: what a backend cannot do is a row without figures that says why.
+func TestCannotBeTaken(t *testing.T) {
+	b := &bench.Bench{Sandboxes: newManager(t)}
+	for only, name := range map[string]string{
+		"save": "save", "fork": "fork to first exec", "warm": "create to first result, warm template", "runsc": "rival: runsc",
+	} {
+		var got []api.BenchRow
+		err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"process"}}, func(r api.BenchRow) { got = append(got, r) }, func(api.BenchProgress) {})
+		if err != nil || len(got) != 1 || got[0].Name != name || got[0].N != 0 || got[0].Note == "" {
+			t.Errorf("%s: %+v, %v", only, got, err)
+		}
+	}
+}
+
+// TestLoopInside: the floor of an exec is taken in the sandbox itself, and compared.
+func TestLoopInside(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	b := &bench.Bench{Sandboxes: newManager(t)}
+	got := map[string]api.BenchRow{}
+	err := b.Run(t.Context(), api.BenchRequest{N: 2, Only: []string{"exec"}, Backends: []string{"process"}}, func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, native, of := got["fork+exec loop inside"], got["fork+exec loop, native"], got["exec round trip, recorded, of its loop"]
+	if inside.N != 10 || inside.P50MS <= 0 || native.N != 10 || inside.BaselineP50MS != native.P50MS || of.BaselineP50MS != inside.P50MS || of.Ratio <= 0 {
+		t.Errorf("inside %+v, native %+v, compared %+v", inside, native, of)
+	}
+}
+
+// TestFiles: the jobs do what they are called, in a sandbox and beside it.
+func TestFiles(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, program := range []string{"python3", "git", "tar", "find"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
 	m := newManager(t)
 	b := &bench.Bench{Sandboxes: m}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := b.Run(ctx, api.BenchRequest{N: 100, Only: []string{"growth"}}, func(api.BenchRow) {}, func(api.BenchProgress) { cancel() })
-	if err == nil {
-		t.Error("a cancelled run ended well")
+	got := map[string]api.BenchRow{}
+	err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{"files"}, Backends: []string{"process"}}, func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := got["files: own disk"]; ok {
+		t.Fatal(r.Note)
+	}
+	for _, job := range []string{"git status of 500", "git clone --shared of 500", "tar x of 500", "find of 500", "read all of 500", "rm -r of 500", "Python import"} {
+		native, own := got["files: "+job+", native"], got["files: "+job+", own disk"]
+		if native.N != 1 || own.N != 1 || own.Backend != "process" || own.BaselineP50MS != native.P50MS {
+			t.Errorf("%s: native %+v, own disk %+v", job, native, own)
+		}
 	}
 	if n := m.Alive(); n != 0 {
 		t.Errorf("%d sandboxes are alive", n)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "hortus-bench-*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestCanceled: nothing is left of a measurement that was cut short.
+func TestCanceled(t *testing.T) {
+	for _, only := range []string{"exec", "create", "idle", "growth", "rivals", "files"} {
+		t.Run(only, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			m := newManager(t)
+			b := &bench.Bench{Sandboxes: m}
+			cancelledRun(t, b, only, "process")
+			if n := m.Alive(); n != 0 {
+				t.Errorf("%d sandboxes are alive", n)
+			}
+		})
+	}
+}
+
+// cancelledRun cancels a measurement when it first says how far it is.
+func cancelledRun(t *testing.T, b *bench.Bench, only, backend string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := b.Run(ctx, api.BenchRequest{N: 100, Only: []string{only}, Backends: []string{backend}}, func(api.BenchRow) {}, func(api.BenchProgress) { cancel() })
+	if err == nil {
+		t.Error("a cancelled run ended well")
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "hortus-bench-*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
 	}
 }

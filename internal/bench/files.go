@@ -38,7 +38,8 @@ type place struct {
 // files. The same commands run on the host, on the sandbox's own disk, and in a durable
 // workspace over a layer with the same files, one after another.
 func (r *run) files(ctx context.Context) (err error) {
-	count := min(500*r.n, mostFiles)
+	count, n := min(500*r.n, mostFiles), min(max(r.n/40, 1), 10)
+	r.step("", 0, n)
 	dir, err := rivalsDir()
 	if err != nil {
 		return api.Errorf(api.KindInternal, "files: %w", err)
@@ -91,7 +92,6 @@ func (r *run) files(ctx context.Context) (err error) {
 		return nil
 	}
 	list := jobs(count, module)
-	n := min(max(r.n/40, 1), 10)
 	for i := range n {
 		for _, p := range places {
 			if p.fresh == nil {
@@ -201,7 +201,7 @@ func (r *run) busy(ctx context.Context, backend string) api.CreateSandbox {
 // runIn runs commands of jobs in a sandbox.
 func (r *run) runIn(id api.SandboxID) func(context.Context, []string) (string, error) {
 	return func(ctx context.Context, argv []string) (string, error) {
-		out, _, err := r.command(ctx, id, api.ExecRequest{Args: argv, Env: environment("/tmp"), Dir: "/workspace"}, "")
+		out, _, err := r.command(ctx, id, api.ExecRequest{Args: argv, Env: environment("/tmp")}, "")
 		return out, err
 	}
 }

@@ -31,7 +31,7 @@ func families(mb int) []int {
 // A create, which it is compared with, comes before each.
 func (r *run) forks(ctx context.Context) error {
 	for _, backend := range r.savers(ctx, rowFork) {
-		for _, mb := range sizes {
+		for _, mb := range r.sizes() {
 			if err := r.forksOf(ctx, backend, mb); err != nil {
 				return err
 			}

@@ -112,6 +112,10 @@ func (p *runsc) close(ctx context.Context) error {
 			}
 		}
 	}
+	// All its gofers share one empty network namespace, which it keeps by a mount.
+	if err := syscall.Unmount(filepath.Join(p.dir, "state", "null-netns"), syscall.MNT_DETACH); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

@@ -19,7 +19,12 @@ const (
 )
 
 // sizes are how many MB a process holds in the sandboxes that are saved.
-var sizes = []int{10, 100, 1000}
+func (b *Bench) sizes() []int {
+	if len(b.Sizes) > 0 {
+		return b.Sizes
+	}
+	return []int{10, 100, 1000}
+}
 
 func withSize(name string, mb int) string { return fmt.Sprintf("%s, %d MB", name, mb) }
 
@@ -36,7 +41,7 @@ func (r *run) rounds(mb int) int {
 // that; a pause to disk; the resume.
 func (r *run) saves(ctx context.Context) error {
 	for _, backend := range r.savers(ctx, rowSave) {
-		for _, mb := range sizes {
+		for _, mb := range r.sizes() {
 			if why := fits(3 * mb); why != "" { // the sandbox, its image, what starts from it
 				r.report(api.BenchRow{Name: withSize(rowSave, mb), Backend: backend, Note: why})
 				continue

@@ -13,8 +13,8 @@ import (
 
 type benchCmd struct {
 	Backend []string `placeholder:"NAME" help:"Backends to measure; all that can start when left out."`
-	Only    []string `placeholder:"NAME" help:"Measurements to take: exec, create, idle, burst, growth, rivals; all when left out."`
-	N       *int     `short:"n" placeholder:"N" help:"Samples of a round trip (default 200); a create takes n/4, a burst n/2 at once, growth 5n one after another."`
+	Only    []string `placeholder:"NAME" help:"Measurements to take: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files; all when left out."`
+	N       *int     `short:"n" placeholder:"N" help:"Samples of a round trip (default 200); a create takes n/4, a save, fork or warm template n/8, a burst n/2 at once, growth 5n one after another, work with files n/40 rounds."`
 }
 
 // Run measures this host.
@@ -52,7 +52,7 @@ func (b *benchCmd) Run(ctx runContext, a *app) error {
 }
 
 // benchLine is a line of the table.
-const benchLine = "%-36s %-10s %6s %12s %12s  %s\n"
+const benchLine = "%-48s %-10s %6s %12s %12s  %s\n"
 
 func (a *app) showRow(r api.BenchRow) {
 	p50, p99 := fmt.Sprintf("%.3f ms", r.P50MS), fmt.Sprintf("%.3f ms", r.P99MS)
