@@ -3,8 +3,10 @@ package gvisor
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // Probe is the jail's, which boots a guest on this kernel, in the words of what this
@@ -33,6 +35,22 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 	return r
 }
 
+const (
+	noWorkspace    = "an ordinary user's daemon has one id on the disk, and the users of the sandbox's own kernel have several"
+	noWorkspaceFix = "Run the daemon as root, or use the container backend (--isolation container)."
+)
+
+// Start is the jail's, but for what this kernel cannot do. See sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	if spec.Workspace != nil && !b.Root() {
+		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: %s", api.CapWorkspace, noWorkspace).WithHint("%s", noWorkspaceFix)
+	}
+	if _, ok := b.Probe(ctx).Has(api.CapLimitCPUTime); spec.Asked.CPUTime && !ok {
+		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: the host cannot add up processor time here", api.CapLimitCPUTime)
+	}
+	return b.Backend.Start(ctx, spec)
+}
+
 // own says what differs from a sandbox on the host's kernel.
 func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 	yes := func(format string, args ...any) (api.Ability, bool) {
@@ -50,6 +68,11 @@ func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 			return a, true
 		}
 		return yes("watched by the guest, which ends the command that uses most; %s ends the sandbox some megabytes above", by)
+	case api.CapLimitCPUTime:
+		if strings.HasPrefix(a.Reason, "best effort") {
+			a.OK, a.Reason = false, "without control groups the host cannot add up what a kernel of the sandbox's own uses"
+		}
+		return a, true
 	case api.CapLimitProcs:
 		return yes("held by the sandbox's own kernel")
 	case api.CapLimitDisk:
@@ -60,8 +83,7 @@ func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 		return yes("")
 	case api.CapWorkspace:
 		if a.OK && !b.Root() {
-			a.OK, a.Reason = false, "an ordinary user's daemon has one id on the disk, and the users of the sandbox's own kernel have several"
-			a.Fix = "Run the daemon as root, or use the container backend (--isolation container)."
+			a.OK, a.Reason, a.Fix = false, noWorkspace, noWorkspaceFix
 		}
 		return a, true
 	}

@@ -63,8 +63,11 @@ os.killpg(0, signal.SIGKILL)`)
 			b.sh(t, "echo fits > /tmp/small; cat /tmp/small").want(t, 0, "fits\n")
 		}},
 		{Name: "limit/inodes", Needs: needs(api.CapLimitDisk), Check: func(t *testing.T, s *Suite) {
-			b := s.start(t, func(p *sandbox.Spec) { p.Limits.DiskBytes, p.Asked.Disk = 16<<20, true })
-			r := b.run(t, "", "python3", "-c", `
+			b := s.start(t, func(p *sandbox.Spec) {
+				p.Limits.DiskBytes, p.Asked.Disk = 16<<20, true
+				p.Limits.MemoryBytes, p.Asked.Memory = 128<<20, true
+			})
+			r, err := b.try(t, "", startOptions(), "python3", "-c", `
 import os, errno
 n = 0
 try:
@@ -73,6 +76,27 @@ try:
         open(str(n), "w").close(); n += 1
 except OSError as e:
     print("stopped", errno.errorcode[e.errno])`)
+			if s.OwnKernel {
+				// Files without content have no bound of their own there: they are memory
+				// of that kernel, whose limit ends the command or the sandbox.
+				if err == nil && r.Stdout != "stopped ENOSPC\n" && r.End.Cause != api.CauseMemory {
+					t.Errorf("2,000,000 files under a memory limit of 128 MB: %+v", r)
+				}
+				if err != nil {
+					select {
+					case <-b.Machine.Done():
+						if c := b.Machine.Cause(); c != api.CauseMemory {
+							t.Errorf("the sandbox ended by %q", c)
+						}
+					case <-time.After(patience.Of(30 * time.Second)):
+						t.Errorf("the connection was cut, and the sandbox lives: %v", err)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			if r.Stdout != "stopped ENOSPC\n" {
 				t.Errorf("2,000,000 files under a disk limit of 16 MB: %+v", r)
 			}

@@ -240,7 +240,8 @@ func workspaceCases() []Case {
 			if got.String() != want {
 				t.Errorf("changes:\n%s\nwant:\n%s", &got, want)
 			}
-			if len(ch.Refused) != 1 || ch.Refused[0].Path != "pipe" || !ch.Complete {
+			// A pipe is refused, or a kernel of the sandbox's own has kept it to itself.
+			if refused := len(ch.Refused); !ch.Complete || refused > 1 || refused == 1 && ch.Refused[0].Path != "pipe" || refused == 0 && !s.OwnKernel {
 				t.Errorf("refused: %+v, complete %t", ch.Refused, ch.Complete)
 			}
 			delta, err := workspace.Delta(t.Context(), s.Store, []layer.Digest{d}, ch.List)
@@ -287,7 +288,7 @@ exec
 		{Name: "workspace/root-inside", Needs: append(needs, api.CapRootIdentity), Check: func(t *testing.T, s *Suite) {
 			w, _ := s.workspace(t)
 			a := s.in(t, w)
-			a.run(t, "root", "sh", "-c", "echo r > of-root; chmod 600 of-root; cp /bin/true suid; chmod 4755 suid; chown 1000:1000 README; chown 7:8 keep").want(t, 0, "")
+			a.run(t, "root", "sh", "-c", "echo r > of-root; chmod 600 of-root; cp /bin/true suid; chmod 4755 suid; echo >> README; chown 1000:1000 README; chown 7:8 keep").want(t, 0, "")
 			a.sh(t, "cat of-root 2>/dev/null || echo denied; stat -c '%u %g' of-root keep README").want(t, 0, "denied\n0 0\n7 8\n1000 1000\n")
 			s.kill(t, a)
 			for name, want := range map[string]uint32{"of-root": 0, "keep": 7, "README": 1000} {
