@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -67,6 +68,9 @@ func Run(cfg Config) int {
 	go k.fromGuest()
 	go k.streams()
 	go k.requests()
+	// What the start took is not needed again, and a keeper waits for a long time.
+	debug.SetGCPercent(20)
+	debug.FreeOSMemory()
 	return k.reaper.await(k.sentry)
 }
 
