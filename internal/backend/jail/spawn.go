@@ -81,6 +81,10 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Getegid(), Size: 1}}
 		attr.AmbientCaps = stageCaps
 	}
+	processors := "2"
+	if b.cfg.Kernel != nil {
+		processors = "1" // of a keeper, which hands things on now and then
+	}
 	ch := &child{conn: c.(*net.UnixConn)}
 	err = b.born(g, func(fd int) error {
 		attr.UseCgroupFD, attr.CgroupFD = fd >= 0, fd
@@ -99,7 +103,7 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 			// the host's control groups. Two, because the runtime's watcher comes
 			// late (guestSlack): a thread that waits in the kernel keeps one of
 			// them for as long. The guest's own environment is empty.
-			Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: attr,
+			Dir: "/", Env: []string{"GOMAXPROCS=" + processors}, Sys: attr,
 			// In the order of birth: the standard three, then the control socket.
 			Files: []*os.File{b.null, b.null, b.null, theirs},
 		})
