@@ -12,12 +12,13 @@ type reaper struct {
 	mu      sync.Mutex
 	changed sync.Cond        // a fork ended
 	procs   map[int]*process // commands that are alive
-	forking int              // forks that have begun and not been recorded
-	forks   uint64           // forks that have ended, ever
+	began   uint64           // the number of the last fork
+	ended   uint64           // how many forks have ended
+	forking map[uint64]bool  // the numbers of those that have not
 }
 
 func newReaper() *reaper {
-	r := &reaper{procs: make(map[int]*process)}
+	r := &reaper{procs: make(map[int]*process), forking: make(map[uint64]bool)}
 	r.changed.L = &r.mu
 	return r
 }
@@ -26,12 +27,14 @@ func newReaper() *reaper {
 // collected.
 func (r *reaper) fork(p *process, start func() (int, error)) error {
 	r.mu.Lock()
-	r.forking++
+	r.began++
+	n := r.began
+	r.forking[n] = true
 	r.mu.Unlock()
 	pid, err := start()
 	r.mu.Lock()
-	r.forking--
-	r.forks++
+	delete(r.forking, n)
+	r.ended++
 	if err == nil {
 		p.pid = pid
 		r.procs[pid] = p
@@ -52,7 +55,7 @@ func (r *reaper) run() {
 			r.collect(siginfoPid(&info))
 		case unix.ECHILD:
 			r.mu.Lock()
-			for n := r.forks; len(r.procs) == 0 && r.forks == n; {
+			for n := r.ended; len(r.procs) == 0 && r.ended == n; {
 				r.changed.Wait()
 			}
 			r.mu.Unlock()
@@ -78,12 +81,24 @@ func (r *reaper) collect(pid int) {
 	defer r.mu.Unlock()
 	if r.procs[pid] == nil {
 		// A command's own fork may not have come back yet. Wait for those that
-		// have begun; after them an unknown pid is an orphan.
-		for until := r.forks + uint64(r.forking); r.procs[pid] == nil && r.forks < until; {
+		// have begun, which are not the next that end: others may begin and end
+		// meanwhile. After them an unknown pid is an orphan.
+		for last := r.began; r.procs[pid] == nil && r.unrecorded(last); {
 			r.changed.Wait()
 		}
 	}
 	r.reapLocked(pid)
+}
+
+// unrecorded says whether a fork that is no later than the one with that number has
+// not been recorded. The caller holds the lock.
+func (r *reaper) unrecorded(last uint64) bool {
+	for n := range r.forking {
+		if n <= last {
+			return true
+		}
+	}
+	return false
 }
 
 // reapLocked takes a child's status if it has ended.

@@ -93,7 +93,7 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		}
 		said.Children = append(said.Children, c.Sandbox.ID)
 	}
-	m.event(id, api.EventForked, said)
+	l.tell(m, api.EventForked, said)
 	return out, nil
 }
 

@@ -49,12 +49,15 @@ func (l *live) awaitSaid(said chan struct{}) {
 }
 
 // say appends a change of state to the log, after the beginning.
-func (l *live) say(m *Manager, e api.SandboxStateEvent) {
+func (l *live) say(m *Manager, e api.SandboxStateEvent) { l.tell(m, api.EventSandboxState, e) }
+
+// tell appends a fact to the sandbox's log, after the beginning.
+func (l *live) tell(m *Manager, t api.EventType, data any) {
 	l.mu.Lock()
 	said := l.said
 	l.mu.Unlock()
 	l.awaitSaid(said)
-	m.event(l.row.ID, api.EventSandboxState, e)
+	m.event(l.row.ID, t, data)
 }
 
 func newLive(row api.Sandbox, b Backend) *live {

@@ -66,7 +66,7 @@ func (m *Manager) Snapshot(ctx context.Context, id api.SandboxID, req api.Create
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	m.event(id, api.EventSnapshot, s)
+	l.tell(m, api.EventSnapshot, s)
 	if s.Name != "" {
 		m.pool.dropSnapshots(func(id api.SnapshotID) bool {
 			r, err := store.Snapshot(ctx, id)

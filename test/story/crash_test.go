@@ -24,6 +24,7 @@ const kills = 100
 // nothing of the old daemon may be left, and every row must be final and honest.
 func TestDaemonKilled(t *testing.T) {
 	g := newGarden(t)
+	g.shareKernel() // TestDaemonKilledWhileSaving is of sandboxes with their own
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
