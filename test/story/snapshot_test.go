@@ -67,7 +67,8 @@ func TestOutputOverSaves(t *testing.T) {
 // saved, forked, paused to disk, resumed and started from a snapshot, and lets the next
 // command's daemon recover. What is offered afterwards works: a paused sandbox has all
 // of its memory, and so has everything that a snapshot which is ready starts. What ran
-// is lost, with a reason. Nothing else is left.
+// is lost, with a reason. Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as
+// that.
 func TestDaemonKilledWhileSaving(t *testing.T) {
 	g := newGarden(t)
 	g.canSaveMemory()
@@ -75,7 +76,13 @@ func TestDaemonKilledWhileSaving(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
 	fell := map[string]int{}
-	n := kills
+	n := 30
+	if all := os.Getenv("HORTUS_TEST_KILLS"); all != "" {
+		var err error
+		if n, err = strconv.Atoi(all); err != nil {
+			t.Fatal("HORTUS_TEST_KILLS: ", err)
+		}
+	}
 	if testing.Short() {
 		n = 10
 	}
