@@ -151,9 +151,15 @@ func (s *screen) converse(before unix.Termios) {
 	// Ctrl-C is the program's, not ours.
 	s.types("echo wait''ing; sleep 600\r")
 	s.says("waiting")
-	s.types("\x03")
-	s.types("echo still''here $?\r")
-	s.says("stillhere 130")
+	// The shell may not have given its program the terminal yet: then one presses again.
+	until(s.t, "the program is interrupted", func() string {
+		s.types("\x03")
+		s.types("echo still''here $?\r")
+		if out := s.output.String(); !strings.Contains(out, "stillhere 130") {
+			return out
+		}
+		return ""
+	})
 	s.types("exit 5\r")
 	if code := s.ends(); code != 5 {
 		s.t.Errorf("exit code %d, want 5", code)

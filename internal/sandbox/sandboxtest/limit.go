@@ -63,6 +63,9 @@ os.killpg(0, signal.SIGKILL)`)
 			b.sh(t, "echo fits > /tmp/small; cat /tmp/small").want(t, 0, "fits\n")
 		}},
 		{Name: "limit/inodes", Needs: needs(api.CapLimitDisk), Check: func(t *testing.T, s *Suite) {
+			if a, _ := s.Report.Has(api.CapLimitMemory); s.OwnKernel && a.Fix != "" {
+				t.Skipf("files without content are memory of the sandbox's own kernel, which this host does not bound: %s", a.Reason)
+			}
 			b := s.start(t, func(p *sandbox.Spec) {
 				p.Limits.DiskBytes, p.Asked.Disk = 16<<20, true
 				p.Limits.MemoryBytes, p.Asked.Memory = 128<<20, true
