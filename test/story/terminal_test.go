@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -118,6 +119,24 @@ func (s *screen) types(keys string) {
 	}
 }
 
+// presses presses keys until the answer is there: again after a while, as a person
+// does, since a shell that is starting a program may miss a signal.
+func (s *screen) presses(keys, answer string) {
+	s.t.Helper()
+	var last time.Time
+	until(s.t, fmt.Sprintf("the terminal answers %q to %q", answer, keys), func() string {
+		out := s.output.String()
+		if strings.Contains(out, answer) {
+			return ""
+		}
+		if time.Since(last) > 3*time.Second {
+			last = time.Now()
+			s.types(keys)
+		}
+		return out
+	})
+}
+
 // modes reads the terminal's settings.
 func (s *screen) modes() unix.Termios {
 	s.t.Helper()
@@ -148,18 +167,12 @@ func (s *screen) converse(before unix.Termios) {
 		return ""
 	})
 
-	// Ctrl-C is the program's, not ours.
-	s.types("echo wait''ing; sleep 600\r")
+	// Ctrl-C is the program's, not ours. The prompt tells the end, since a shell may
+	// drop keys that come with the signal.
+	s.types("PROMPT_COMMAND='echo ended''$?'; echo wait''ing; sleep 600\r")
 	s.says("waiting")
-	// The shell may not have given its program the terminal yet: then one presses again.
-	until(s.t, "the program is interrupted", func() string {
-		s.types("\x03")
-		s.types("echo still''here $?\r")
-		if out := s.output.String(); !strings.Contains(out, "stillhere 130") {
-			return out
-		}
-		return ""
-	})
+	s.presses("\x03", "ended130")
+	s.presses("echo still''here\r", "stillhere")
 	s.types("exit 5\r")
 	if code := s.ends(); code != 5 {
 		s.t.Errorf("exit code %d, want 5", code)
