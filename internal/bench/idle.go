@@ -24,8 +24,8 @@ const (
 const idleCount = 20
 
 // idle measures what sandboxes cost that do nothing: the proportional set size
-// of all processes that descend from those that the daemon gained, per sandbox,
-// after each has run a command; beside it what the host charges them for, which
+// of all processes that descend from those that the daemon gained, each address
+// space once, per sandbox, after each has run a command; beside it what the host charges them for, which
 // counts what is shared once, for the first who touched it.
 func (r *run) idle(ctx context.Context) error {
 	for _, backend := range r.backends {
@@ -66,19 +66,20 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 			guests = append(guests, pid)
 		}
 	}
-	found, read := descendants(guests), 0
-	for _, pid := range found {
+	found := descendants(guests)
+	apart, read := spaces(found, sameSpace), 0
+	for _, pid := range apart {
 		if pss, ok := proportional(strconv.Itoa(pid)); ok {
 			read++
 			total += pss
 		}
 	}
-	if read < len(found) || len(guests) < idleCount {
+	if read < len(apart) || len(guests) < idleCount {
 		row.N, row.Unit = 0, ""
 		row.Note = "this user may not read the memory maps of the guests"
 	} else {
 		row.Value = float64(total) / idleCount / 1e6
-		row.Note = fmt.Sprintf("all %d processes of %d sandboxes", len(found), idleCount)
+		row.Note = fmt.Sprintf("all %d processes of %d sandboxes, %d address spaces", len(found), idleCount, len(apart))
 	}
 	r.report(row)
 	return r.charged(ctx, backend, ids)
