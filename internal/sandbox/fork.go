@@ -54,6 +54,15 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			m.log.Error("the image of a fork is not removed", "sandbox", id, "error", err)
 		}
 	}()
+	ids := make([]api.SandboxID, req.Count)
+	for i := range ids {
+		ids[i] = api.NewSandboxID()
+	}
+	early := &early{m: m}
+	if !req.FilesOnly {
+		early.expect(ctx, l, ids[:min(len(ids), max(1, runtime.NumCPU()-1))], dir)
+	}
+	defer early.drop()
 	saved, err := m.save(ctx, l, dir, SaveOptions{Files: req.FilesOnly})
 	if err != nil {
 		return none, err
@@ -72,11 +81,11 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			row := parent
-			row.ID, row.State, row.Parent, row.Snapshot = api.NewSandboxID(), api.SandboxStarting, id, ""
+			row.ID, row.State, row.Parent, row.Snapshot = ids[i], api.SandboxStarting, id, ""
 			row.IsolationWhy, row.Env, row.Labels = fmt.Sprintf("forked from %s", id), env, req.Labels
 			row.Owner, row.CreatedAt, row.Reason = m.cfg.Owner, m.now().UTC(), ""
 			row.ExpiresAt = row.CreatedAt.Add(ttl)
-			child, err := m.child(ctx, l, row, dir)
+			child, err := m.child(ctx, l, row, early.restore(ids[i], l, dir))
 			if err != nil {
 				out.Children[i].Error = api.AsError(err)
 				return
@@ -98,15 +107,13 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 }
 
 // child starts one child of a fork.
-func (m *Manager) child(ctx context.Context, parent *live, row api.Sandbox, dir string) (api.Sandbox, error) {
+func (m *Manager) child(ctx context.Context, parent *live, row api.Sandbox, restore func(context.Context, Spec) (Prepared, error)) (api.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return api.Sandbox{}, err
 	}
 	l := newLive(row, parent.backend)
 	l.layers, l.asked = parent.layers, parent.asked
-	return m.raise(ctx, l, func(ctx context.Context, spec Spec) (Prepared, error) {
-		return parent.backend.(Restorer).Restore(ctx, spec, dir)
-	})
+	return m.raise(ctx, l, restore)
 }
 
 // raise enters a sandbox into the table and starts it from a saved state.

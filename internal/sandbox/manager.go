@@ -78,13 +78,14 @@ type Manager struct {
 	mu     sync.Mutex
 	live   map[api.SandboxID]*live
 	waking map[api.SandboxID]struct{} // paused to disk, and being resumed or ended
+	early  map[api.SandboxID]struct{} // children of forks whose parent is being saved
 	closed bool
 }
 
 // New makes a manager. It starts nothing; call [Manager.Recover] before the
 // first Create.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}, waking: map[api.SandboxID]struct{}{}}
+	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}, waking: map[api.SandboxID]struct{}{}, early: map[api.SandboxID]struct{}{}}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}

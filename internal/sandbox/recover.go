@@ -214,7 +214,11 @@ func (m *Manager) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all
 // in the pool, or its row names this owner. What one that has ended held is freed
 // by who ended it.
 func (m *Manager) made(ctx context.Context, id api.SandboxID) (bool, error) {
-	if _, lives := m.lookup(id); lives || m.pool.made(id) {
+	m.mu.Lock()
+	_, lives := m.live[id]
+	_, begun := m.early[id]
+	m.mu.Unlock()
+	if lives || begun || m.pool.made(id) {
 		return true, nil
 	}
 	row, err := m.cfg.Rows.Sandbox(ctx, id)

@@ -62,3 +62,23 @@ type Restorer interface {
 	// an image that is cut short or of another kind.
 	Restore(ctx context.Context, spec Spec, dir string) (Prepared, error)
 }
+
+// Expecter is a Restorer that can begin with a machine before its state is written,
+// so that only what needs the state comes after it.
+type Expecter interface {
+	Restorer
+
+	// Expect begins what Restore does for what a Save is about to write into dir,
+	// which may hold empty files of its names from now on. ctx bounds the beginning
+	// alone. Errors are those of Start, and leave nothing.
+	Expect(ctx context.Context, spec Spec, dir string) (Expected, error)
+}
+
+// Expected is a machine without a state. Whoever made it restores or drops it.
+type Expected interface {
+	// Restore goes on as Restorer's does; it is called once, after a Save that
+	// succeeded. Errors leave nothing.
+	Restore(ctx context.Context) (Prepared, error)
+	// Drop ends what was begun. After Restore it does nothing.
+	Drop()
+}

@@ -72,3 +72,9 @@ func (b *Backend) mark() api.ImageMark {
 func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
 	return b.Revive(ctx, spec, dir)
 }
+
+// Expect makes the kernel for a state that is about to be saved. See
+// sandbox.Expecter.
+func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Expected, error) {
+	return b.Await(ctx, spec, dir)
+}

@@ -53,11 +53,15 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		}
 	}()
 	for _, name := range m.b.cfg.Kernel.Files() {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+		// Who expects the image may have it open already: see Expect.
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return saved, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 		}
 		files = append(files, f)
+		if st, err := f.Stat(); err != nil || st.Size() != 0 {
+			return saved, api.Errorf(api.KindInternal, "sandbox %s: %s is not empty", m.id, name)
+		}
 	}
 	a, err := m.ask(ctx, keeper.Request{Save: ptr(m.b.cfg.Kernel.Save(o.Stop)), Stop: o.Stop}, files)
 	if err != nil {
@@ -157,32 +161,4 @@ func answered(b []byte) (keeper.Answer, error) {
 	a.PausedUS = min(max(a.PausedUS, 0), maxPaused)
 	a.Error = clip(a.Error, 300)
 	return a, nil
-}
-
-// Revive boots a guest from what Save wrote. See sandbox.Restorer.
-func (b *Backend) Revive(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	have := []string{filesName}
-	if b.cfg.Kernel != nil {
-		have = b.cfg.Kernel.Files()
-	} else if spec.Workspace != nil && spec.Workspace.Upper != "" {
-		return nil, api.Errorf(api.KindInvalid, "a durable workspace is no part of a snapshot; nothing starts from one with such a workspace")
-	}
-	for _, name := range have {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, api.Errorf(api.KindConflict, "the image lacks %s: %w", name, err)
-		}
-		files = append(files, f)
-	}
-	w, err := b.boot(ctx, spec, true, files)
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }

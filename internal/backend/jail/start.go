@@ -44,7 +44,37 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine
 // boot brings a guest to the point where it waits for "go". Ahead says that
 // nobody knows yet whom it is for. With an image it comes from that: of
 // the memory of a kernel of its own, else of files.
-func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image []*os.File) (_ *waiting, err error) {
+func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image []*os.File) (*waiting, error) {
+	u, err := b.begin(ctx, spec, ahead, image, false)
+	if err != nil {
+		return nil, err
+	}
+	return u.finish(ctx)
+}
+
+// unborn is a guest on its way into life.
+type unborn struct {
+	m     *machine
+	spec  sandbox.Spec
+	trees []*prepared
+	conn  *child
+	// restored says that it comes with the memory of a kernel of its own.
+	restored bool
+	// undo takes back what was done so far, in reverse order.
+	undo []func()
+}
+
+// drop ends it. What has become a machine is not touched.
+func (u *unborn) drop() {
+	for i := len(u.undo) - 1; i >= 0; i-- {
+		u.undo[i]()
+	}
+	u.undo = nil
+}
+
+// begin starts a guest's first process and tells it everything. Held says that the
+// image is not written yet: its kernel is made, and waits for the word.
+func (b *Backend) begin(ctx context.Context, spec sandbox.Spec, ahead bool, image []*os.File, held bool) (_ *unborn, err error) {
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
@@ -54,13 +84,10 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	// Undone in reverse order when a later step fails.
-	var undo []func()
+	u := &unborn{spec: spec, trees: trees, restored: image != nil && b.cfg.Kernel != nil}
 	defer func() {
 		if err != nil {
-			for i := len(undo) - 1; i >= 0; i-- {
-				undo[i]()
-			}
+			u.drop()
 		}
 	}()
 
@@ -68,50 +95,51 @@ func (b *Backend) boot(ctx context.Context, spec sandbox.Spec, ahead bool, image
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, ws.release)
+	u.undo = append(u.undo, ws.release)
 
 	m := &machine{b: b, ws: ws, id: spec.ID, limits: spec.Limits, turn: make(chan struct{}, 1), done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
+	u.m = m
 	if b.root {
 		if m.lease, err = b.ids.get(); err != nil {
 			return nil, api.Errorf(api.KindExhausted, "lease a uid range: %w", err)
 		}
-		undo = append(undo, func() { b.ids.put(m.lease) })
+		u.undo = append(u.undo, func() { b.ids.put(m.lease) })
 	}
 	if err := os.Mkdir(m.dir, 0o700); errors.Is(err, os.ErrExist) {
 		return nil, api.Errorf(api.KindExists, "sandbox %s exists already", spec.ID)
 	} else if err != nil {
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
-	undo = append(undo, func() { os.RemoveAll(m.dir) })
+	u.undo = append(u.undo, func() { os.RemoveAll(m.dir) })
 	if m.group, err = b.cgroups.Create(string(spec.ID), b.groupLimits(spec.Limits)); err != nil {
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
 	}
-	undo = append(undo, func() { m.group.Remove(time.Second) })
+	u.undo = append(u.undo, func() { m.group.Remove(time.Second) })
 
 	ch, err := b.spawn(m.group, m.lease)
 	if err != nil {
 		return nil, spawnError(err)
 	}
-	m.proc = ch.proc
-	undo = append(undo, func() {
+	m.proc, u.conn = ch.proc, ch
+	u.undo = append(u.undo, func() {
 		ch.proc.Kill()
 		ch.proc.Wait()
 	}, func() { ch.conn.Close() })
-	// The deadline reaches a read or write that is under way.
-	stop := context.AfterFunc(ctx, func() { ch.conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-
-	if err := b.bear(ch, m, spec, trees, ahead, image); err != nil {
+	defer u.hurry(ctx)()
+	if err := b.instruct(u, ahead, image, held); err != nil {
 		return nil, birthError(ctx, spec.ID, err)
 	}
-	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
-	b.machines.Add(1)
-	go m.wait()
-	return &waiting{machine: m, trees: trees, conn: ch, spec: spec, restored: image != nil && b.cfg.Kernel != nil}, nil
+	return u, nil
 }
 
-// bear brings a child that was cloned to life as a guest that waits for "go".
-func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepared, ahead bool, image []*os.File) error {
+// hurry has the end of ctx reach a read or write that is under way.
+func (u *unborn) hurry(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { u.conn.conn.SetDeadline(time.Unix(1, 0)) })
+}
+
+// instruct tells a child that was cloned what it is to become.
+func (b *Backend) instruct(u *unborn, ahead bool, image []*os.File, held bool) error {
+	m, ch := u.m, u.conn
 	id, err := processID(ch.proc.Pid)
 	if err != nil {
 		return err
@@ -125,7 +153,7 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 			return err
 		}
 	}
-	is, fds, err := b.initSpec(ch.proc.Pid, m, spec, trees, image)
+	is, fds, err := b.initSpec(ch.proc.Pid, m, u.spec, u.trees, image)
 	defer func() {
 		for _, fd := range fds {
 			unix.Close(fd)
@@ -134,25 +162,47 @@ func (b *Backend) bear(ch *child, m *machine, spec sandbox.Spec, trees []*prepar
 	if err != nil {
 		return err
 	}
+	if is.Keeper != nil {
+		is.Keeper.Held = held
+	}
 	if err := ch.send(is, append(fds, int(b.guest.Fd()))); err != nil {
 		return err
 	}
-	if image == nil || b.cfg.Kernel == nil { // else it has its configuration
-		cfg := b.guestConfig(spec, trees)
+	if !u.restored { // else it has its configuration
+		cfg := b.guestConfig(u.spec, u.trees)
 		cfg.Waits = ahead
 		// A stage that failed by now is gone, and has said why.
 		if err := ch.send(cfg, nil); err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 			return err
 		}
 	}
+	return nil
+}
+
+// finish waits until the guest waits for "go". On an error nothing is left.
+func (u *unborn) finish(ctx context.Context) (_ *waiting, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	defer func() {
+		if err != nil {
+			u.drop()
+		}
+	}()
+	m, ch := u.m, u.conn
+	defer u.hurry(ctx)()
 	if m.disk, err = ch.awaitBuilt(); err != nil {
-		return err
+		return nil, birthError(ctx, u.spec.ID, err)
 	}
 	if err = ch.awaitReady(); err != nil {
 		unix.Close(m.disk)
 		m.disk = -1
+		return nil, birthError(ctx, u.spec.ID, err)
 	}
-	return err
+	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
+	m.b.machines.Add(1)
+	go m.wait()
+	u.undo = nil
+	return &waiting{machine: m, trees: u.trees, conn: ch, spec: u.spec, restored: u.restored}, nil
 }
 
 // initSpec describes the sandbox to the stage and opens what it needs. The

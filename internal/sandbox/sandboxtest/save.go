@@ -47,6 +47,16 @@ func (b *Box) trySave(t *testing.T, o sandbox.SaveOptions) (string, sandbox.Save
 	return dir, saved, err
 }
 
+// box is a machine that is going to be killed.
+func (s *Suite) box(t *testing.T, id api.SandboxID, m sandbox.Machine) *Box {
+	b := &Box{ID: id, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
+	t.Cleanup(func() {
+		b.Guest.Close()
+		s.kill(t, b)
+	})
+	return b
+}
+
 // save saves a box and checks what is said of it.
 func (s *Suite) save(t *testing.T, b *Box, o sandbox.SaveOptions) string {
 	t.Helper()
@@ -100,12 +110,7 @@ func (s *Suite) tryRestore(t *testing.T, dir string) (*Box, sandbox.Prepared, sa
 	if err != nil {
 		return nil, nil, spec, err
 	}
-	b := &Box{ID: spec.ID, Machine: m, Guest: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
-	t.Cleanup(func() {
-		b.Guest.Close()
-		s.kill(t, b)
-	})
-	return b, m, spec, nil
+	return s.box(t, spec.ID, m), m, spec, nil
 }
 
 // restore starts a box from an image.

@@ -76,6 +76,7 @@ func Cases() []Case {
 	all = append(all, workspaceCases()...)
 	all = append(all, saveCases()...)
 	all = append(all, saveHostileCases()...)
+	all = append(all, expectCases()...)
 	return all
 }
 

@@ -103,6 +103,11 @@ func (k *keeper) start() error {
 			return &step{"pass the configuration on", err}
 		}
 	}
+	if k.cfg.Plan.Held {
+		if err := k.hold(); err != nil {
+			return &step{"wait for the image", err}
+		}
+	}
 	for _, c := range k.cfg.Plan.Start {
 		fds := make([]int, len(c.FDs))
 		for i, n := range c.FDs {
@@ -136,6 +141,16 @@ func (k *keeper) configure() error {
 		return err
 	}
 	_, err = k.guest.Write(buf[:n])
+	return err
+}
+
+// hold waits until the daemon says that what the calls need is there.
+func (k *keeper) hold() error {
+	buf := make([]byte, len(GoOn)+1)
+	n, err := k.control.Read(buf)
+	if err == nil && string(buf[:n]) != GoOn {
+		err = errors.New("the daemon did not say go on")
+	}
 	return err
 }
 

@@ -26,7 +26,13 @@ type Plan struct {
 	// Restored says that the guest comes from a saved state: it has its configuration,
 	// and says nothing before it was told who it is.
 	Restored bool `json:"restored,omitempty"`
+	// Held says that what the calls need is not there yet: before them the daemon
+	// sends GoOn.
+	Held bool `json:"held,omitempty"`
 }
+
+// GoOn is the packet for which a keeper waits that was told to hold.
+const GoOn = "go on"
 
 // Where a keeper finds things, below its own root.
 const (
