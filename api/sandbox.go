@@ -77,22 +77,7 @@ type CreateSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Task is the task that the sandbox works for, if any.
 	Task TaskID `json:"task,omitempty"`
-	// OnExpiry says what happens at the deadline; empty is ExpiryKill.
-	OnExpiry Expiry `json:"onExpiry,omitempty"`
-	// AutoResume wakes a sandbox that was paused to disk when a request for it
-	// comes.
-	AutoResume bool `json:"autoResume,omitempty"`
-	// Account owns the sandbox. Doors take it from the caller's key alone.
-	Account string `json:"-"`
 }
-
-// Expiry is what happens to a sandbox at its deadline.
-type Expiry string
-
-const (
-	ExpiryKill  Expiry = "kill"
-	ExpiryPause Expiry = "pause" // to disk, with its memory
-)
 
 // DefaultTTL and MaxTTL bound a sandbox's life.
 const (
@@ -119,16 +104,11 @@ type Sandbox struct {
 	Parent SandboxID `json:"parent,omitempty"`
 	// Snapshot is what it started from, if that was a snapshot; while it is paused
 	// to disk, what it will go on from.
-	Snapshot SnapshotID `json:"snapshot,omitempty"`
-	// OnExpiry and AutoResume are as they were asked for.
-	OnExpiry   Expiry `json:"onExpiry,omitempty"`
-	AutoResume bool   `json:"autoResume,omitempty"`
-	// Account owns it; empty is the operator's own.
-	Account   string    `json:"account,omitempty"`
-	Owner     OwnerID   `json:"owner,omitempty"`
-	CreatedAt time.Time `json:"createdAt"`
-	ExpiresAt time.Time `json:"expiresAt"`
-	EndedAt   time.Time `json:"endedAt,omitzero"`
+	Snapshot  SnapshotID `json:"snapshot,omitempty"`
+	Owner     OwnerID    `json:"owner,omitempty"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+	EndedAt   time.Time  `json:"endedAt,omitzero"`
 	// Reason says why it ended or was lost: "killed", "expired", "memory
 	// limit", "owner gone" and so on.
 	Reason string `json:"reason,omitempty"`
