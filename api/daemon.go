@@ -33,6 +33,8 @@ type DaemonInfo struct {
 	Models string `json:"models,omitempty"`
 	// Forges does the same for the tokens of forges.
 	Forges string `json:"forges,omitempty"`
+	// URL is where it is reached over TCP; empty where it listens on its socket alone.
+	URL string `json:"url,omitempty"`
 	// Settings are what it runs with now.
 	Settings DaemonSettings `json:"settings"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Kind says what sort of failure an [Error] is. The set is closed: a caller may
@@ -102,6 +103,9 @@ type Error struct {
 	Message string `json:"message"`
 	// Hint is the next step for a person, in a sentence. May be empty.
 	Hint string `json:"hint,omitempty"`
+	// RetryAfterMS is the time after which the same may be tried again, in
+	// milliseconds; 0 where that is not known to help.
+	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
 	// Err is the cause. It stays on this side of a wire.
 	Err error `json:"-"`
 }
@@ -161,6 +165,15 @@ func HintOf(err error) string {
 	return ""
 }
 
+// RetryAfterOf finds the time after which the same may be tried again, or 0.
+func RetryAfterOf(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return time.Duration(e.RetryAfterMS) * time.Millisecond
+	}
+	return 0
+}
+
 // AsError turns any error into an [Error] with KindOf's kind, keeping its text.
 func AsError(err error) *Error {
 	if err == nil {
@@ -170,7 +183,7 @@ func AsError(err error) *Error {
 	if errors.As(err, &e) && e.Error() == err.Error() {
 		return e
 	}
-	return &Error{Kind: KindOf(err), Message: err.Error(), Hint: HintOf(err), Err: hidden{err}.orNil()}
+	return &Error{Kind: KindOf(err), Message: err.Error(), Hint: HintOf(err), RetryAfterMS: RetryAfterOf(err).Milliseconds(), Err: hidden{err}.orNil()}
 }
 
 // hidden keeps a cause in the chain without printing it a second time.

@@ -52,8 +52,10 @@ const (
 	EventTaskCancel   EventType = "task.cancel"      // {}: cancellation began
 	EventTaskFinished EventType = "task.finished"    // Task; exactly once, and last
 	EventSandboxState EventType = "sandbox.state"    // SandboxStateEvent
+	EventWaiting      EventType = "sandbox.waiting"  // WaitingEvent
 	EventSnapshot     EventType = "sandbox.snapshot" // Snapshot: one was taken
 	EventForked       EventType = "sandbox.forked"   // ForkEvent
+	EventAdopted      EventType = "sandbox.adopted"  // AdoptedEvent: another daemon took it over, running
 	EventExecStarted  EventType = "sandbox.exec"     // Exec
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )
@@ -114,6 +116,18 @@ type SandboxStateEvent struct {
 	State  SandboxState `json:"state"`
 	Reason string       `json:"reason,omitempty"`
 	Proof  *Proof       `json:"proof,omitempty"`
+}
+
+// AdoptedEvent says that a daemon took over a sandbox that an earlier one had left
+// running.
+type AdoptedEvent struct {
+	From OwnerID `json:"from"`
+	To   OwnerID `json:"to"`
+	// Cause says how the earlier daemon left it, State how it was found.
+	Cause string       `json:"cause"`
+	State SandboxState `json:"state"`
+	// Commands counts those whose end was not recorded yet.
+	Commands int `json:"commands"`
 }
 
 // ForkEvent says that a sandbox was forked. Children are those that live.

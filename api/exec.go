@@ -78,3 +78,31 @@ const (
 	CauseKilled  = "killed"
 	CauseLost    = "lost"
 )
+
+// ExecOutput is a piece of a command's output. Data is base64 in JSON.
+type ExecOutput struct {
+	// Offset is where it stands in the command's output, stdout and stderr counted
+	// together.
+	Offset int64  `json:"offset"`
+	Stream string `json:"stream"` // "stdout", "stderr" or "pty"
+	Data   []byte `json:"data"`
+}
+
+// ExecGap is output that was written and is not kept any more: bytes From up to To.
+type ExecGap struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// SignalExec asks for a signal, 1 to 31, to a command's process group.
+type SignalExec struct {
+	Signal int `json:"signal"`
+}
+
+// KilledExec is the answer to the kill of a command.
+type KilledExec struct {
+	// Exec is its record: it has ended.
+	Exec Exec `json:"exec"`
+	// How says what makes that certain, and of how much.
+	How string `json:"how"`
+}

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // SandboxState is where a sandbox stands in its life:
 //
@@ -53,6 +56,16 @@ func DefaultLimits() Limits {
 	return Limits{CPUs: 1, MemoryBytes: 1 << 30, Processes: 512, DiskBytes: 512 << 20}
 }
 
+// OrDefault gives the limits with the default where a field is zero.
+func (l Limits) OrDefault() Limits {
+	d := DefaultLimits()
+	return Limits{
+		CPUs: cmp.Or(l.CPUs, d.CPUs), CPUTimeMS: cmp.Or(l.CPUTimeMS, d.CPUTimeMS), MemoryBytes: cmp.Or(l.MemoryBytes, d.MemoryBytes),
+		Processes: cmp.Or(l.Processes, d.Processes), DiskBytes: cmp.Or(l.DiskBytes, d.DiskBytes),
+		DiskWriteRate: cmp.Or(l.DiskWriteRate, d.DiskWriteRate), OutputBytes: cmp.Or(l.OutputBytes, d.OutputBytes),
+	}
+}
+
 // DefaultWorkspaceLimits are what a sandbox with a repository gets that asks for
 // nothing: compilers and test suites need more than a script does.
 func DefaultWorkspaceLimits() Limits {
@@ -77,7 +90,34 @@ type CreateSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Task is the task that the sandbox works for, if any.
 	Task TaskID `json:"task,omitempty"`
+	// OnExpiry says what happens at the deadline; empty is ExpiryKill.
+	OnExpiry Expiry `json:"onExpiry,omitempty"`
+	// AutoResume wakes a sandbox that was paused to disk when a request for it
+	// comes.
+	AutoResume bool `json:"autoResume,omitempty"`
+	// PrivateTraffic has requests to the sandbox's ports need its traffic token.
+	PrivateTraffic bool `json:"privateTraffic,omitempty"`
+	// Account owns the sandbox, and Key's ceilings count it. They are taken from
+	// the caller's key alone.
+	Account string `json:"-"`
+	// Provision is the request by a caller's own task that it is made for.
+	Provision *ProvisionRequest `json:"-"`
+	Key       KeyID             `json:"-"`
 }
+
+// Expiry is what happens to a sandbox at its deadline.
+type Expiry string
+
+const (
+	ExpiryKill  Expiry = "kill"
+	ExpiryPause Expiry = "pause" // to disk, with its memory
+	// ExpiryPauseFiles is a pause to disk of what was written alone: what goes on
+	// from it has none of its processes.
+	ExpiryPauseFiles Expiry = "pause-files"
+)
+
+// Pauses says whether the sandbox is paused rather than killed.
+func (e Expiry) Pauses() bool { return e == ExpiryPause || e == ExpiryPauseFiles }
 
 // DefaultTTL and MaxTTL bound a sandbox's life.
 const (
@@ -104,14 +144,36 @@ type Sandbox struct {
 	Parent SandboxID `json:"parent,omitempty"`
 	// Snapshot is what it started from, if that was a snapshot; while it is paused
 	// to disk, what it will go on from.
-	Snapshot  SnapshotID `json:"snapshot,omitempty"`
-	Owner     OwnerID    `json:"owner,omitempty"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt time.Time  `json:"expiresAt"`
-	EndedAt   time.Time  `json:"endedAt,omitzero"`
+	Snapshot SnapshotID `json:"snapshot,omitempty"`
+	// OnExpiry, AutoResume and PrivateTraffic are as they were asked for.
+	OnExpiry       Expiry `json:"onExpiry,omitempty"`
+	AutoResume     bool   `json:"autoResume,omitempty"`
+	PrivateTraffic bool   `json:"privateTraffic,omitempty"`
+	// Provision is the request by a caller's own task that it was made for.
+	Provision *ProvisionRequest `json:"provision,omitempty"`
+	// Account owns it; empty is the operator's own. Key is what it was made with.
+	Account   string    `json:"account,omitempty"`
+	Key       KeyID     `json:"key,omitempty"`
+	Owner     OwnerID   `json:"owner,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
 	// Reason says why it ended or was lost: "killed", "expired", "memory
 	// limit", "owner gone" and so on.
 	Reason string `json:"reason,omitempty"`
+	// Build is the build of Hortus whose guest runs in it; an upgrade may have
+	// brought a daemon of another.
+	Build string `json:"build,omitempty"`
+	// Held says that it lives for as long as a client holds it (hortus sandbox run).
+	// Such a connection ends with the daemon, and no other daemon adopts it.
+	Held bool `json:"held,omitempty"`
+	// MemoryKills counts the processes that the memory limit ended, as far as they
+	// were accounted for.
+	MemoryKills int64 `json:"memoryKills,omitempty"`
+	// ExpiresBootMS is the deadline on a clock that nobody sets: milliseconds since
+	// the start of the host's kernel BootID.
+	ExpiresBootMS int64  `json:"expiresBootMs,omitempty"`
+	BootID        string `json:"bootId,omitempty"`
 }
 
 // Unenforced is a default limit that this host cannot enforce, and why.

@@ -54,13 +54,22 @@ type Snapshot struct {
 	// Image says what can restore it.
 	Image ImageMark `json:"image"`
 	// Bytes is its size on disk, PausedMS how long the sandbox stood still for it.
-	Bytes     int64     `json:"bytes"`
-	PausedMS  int64     `json:"pausedMs"`
+	Bytes    int64 `json:"bytes"`
+	PausedMS int64 `json:"pausedMs"`
+	// Account owns it, as it did the sandbox; empty is the operator's own.
+	Account   string    `json:"account,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	// Reason says why it is broken or was removed.
 	Reason string `json:"reason,omitempty"`
+}
+
+// StartsFor says whether sandboxes of an account may start from the snapshot: it
+// is the account's own, or a template of the operator's, which is for everybody.
+// The operator's own sandboxes, of account "", start from every one.
+func (s Snapshot) StartsFor(account string) bool {
+	return account == "" || s.Account == account || s.Account == "" && s.Name != ""
 }
 
 // ImageMark says what made an image, and so what can restore it: every field must
@@ -98,10 +107,13 @@ type ForkSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// FilesOnly leaves memory out even where it could be forked.
 	FilesOnly bool `json:"filesOnly,omitempty"`
+	// Key's ceilings count the children, which are of the parent's account. It is
+	// taken from the caller's key alone; empty is the parent's.
+	Key KeyID `json:"-"`
 }
 
 // MaxForks bounds the children of one fork.
-const MaxForks = 64
+const MaxForks = 100
 
 // ForkResult is what became of a fork. Each child succeeds or fails by itself.
 type ForkResult struct {
@@ -142,4 +154,7 @@ type CreateTemplate struct {
 	Run []string `json:"run,omitempty"`
 	// TimeoutMS bounds each of them; 0 means ten minutes.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
+	// Account and Key are as in CreateSandbox.
+	Account string `json:"-"`
+	Key     KeyID  `json:"-"`
 }

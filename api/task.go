@@ -84,13 +84,15 @@ type Task struct {
 	Create  CreateTask `json:"create"`
 	// Model is that of the Coder. Where not all roles have the same one, Models
 	// names them all.
-	Model     string         `json:"model"`
-	Models    Models         `json:"models,omitzero"`
-	Plan      *ExecutionPlan `json:"plan,omitempty"`
-	Attempts  []Attempt      `json:"attempts,omitempty"`
-	Owner     OwnerID        `json:"owner,omitempty"`
-	CreatedAt time.Time      `json:"createdAt"`
-	EndedAt   time.Time      `json:"endedAt,omitzero"`
+	Model    string         `json:"model"`
+	Models   Models         `json:"models,omitzero"`
+	Plan     *ExecutionPlan `json:"plan,omitempty"`
+	Attempts []Attempt      `json:"attempts,omitempty"`
+	// Account owns it; empty is the operator's own.
+	Account   string    `json:"account,omitempty"`
+	Owner     OwnerID   `json:"owner,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
 	// Diagnosis and Question are set when the outcome is needs_human.
 	Diagnosis string `json:"diagnosis,omitempty"`
 	Question  string `json:"question,omitempty"`

@@ -20,6 +20,8 @@ type StartOptions struct {
 	Keepalive time.Duration
 	// WarmUp starts a process in a guest that nobody has claimed.
 	WarmUp bool
+	// Keep marks the stream of the command's record. See HeaderKeep.
+	Keep bool
 }
 
 // ConnectOptions says from where on a Connect wants output.
@@ -29,6 +31,8 @@ type ConnectOptions struct {
 	// Offset replays the kept output from that byte on; -1 means live only.
 	Offset    int64
 	Keepalive time.Duration
+	// Keep marks the stream of the command's record. See HeaderKeep.
+	Keep bool
 }
 
 // ProcessStream gives the events of one process.
@@ -50,6 +54,9 @@ func (c *Client) Start(ctx context.Context, req *StartRequest, opt StartOptions)
 	if opt.WarmUp {
 		extra = append(extra, header{HeaderWarmUp, "1"})
 	}
+	if opt.Keep {
+		extra = append(extra, header{HeaderKeep, "1"})
+	}
 	s, err := c.openStream(ctx, ProcStart, req, extra)
 	if err != nil {
 		return nil, err
@@ -63,6 +70,9 @@ func (c *Client) Connect(ctx context.Context, sel Selector, opt ConnectOptions) 
 		{HeaderExecID, opt.ExecID}}
 	if opt.Offset >= 0 {
 		extra = append(extra, header{HeaderOffset, strconv.FormatInt(opt.Offset, 10)})
+	}
+	if opt.Keep {
+		extra = append(extra, header{HeaderKeep, "1"})
 	}
 	s, err := c.openStream(ctx, ProcConnect, &ConnectRequest{Process: &sel}, extra)
 	if err != nil {

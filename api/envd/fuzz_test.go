@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,9 +57,10 @@ func FuzzDecodeJSON(f *testing.F) {
 		if Decode(data, JSON, m) != nil {
 			return
 		}
-		if _, err := Append(nil, JSON, m); err != nil {
-			// A year beyond RFC 3339 is the one thing that is read and not written.
-			t.Skip(err)
+		// A year beyond RFC 3339, by a shift of its time zone, is the one thing that is
+		// read and not written.
+		if _, err := Append(nil, JSON, m); err != nil && !strings.Contains(err.Error(), "year outside of range") {
+			t.Errorf("read and not written: %v", err)
 		}
 	})
 }

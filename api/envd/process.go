@@ -28,6 +28,12 @@ const (
 	// guest that nobody has claimed. Others wait for the claim; after it the
 	// header means nothing.
 	HeaderWarmUp = "Hortus-Warm-Up"
+	// HeaderKeep marks the stream by which a host keeps a command's record. When it
+	// breaks before the command's end, the host may have died: the guest keeps what
+	// the command writes, and has it wait once there is no more room, until a stream
+	// with this header comes again, and for a while longer, in which clients of that
+	// host may read on from where they were.
+	HeaderKeep = "Hortus-Keep"
 )
 
 // Version is the value of HeaderVersion.

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// WaitCause says what a sandbox waits for before it can begin.
+type WaitCause string
+
+const (
+	WaitMemory    WaitCause = "memory"    // the host's memory
+	WaitDisk      WaitCause = "disk"      // room on the disk of the data directory
+	WaitCPUs      WaitCause = "cpus"      // processors
+	WaitSandboxes WaitCause = "sandboxes" // the most sandboxes that the host is set to hold
+	WaitTurn      WaitCause = "turn"      // it would fit; others were there before
+)
+
+// WaitingEvent says that a sandbox waits for room on its host, and since when.
+type WaitingEvent struct {
+	Cause WaitCause `json:"cause"`
+	// Why is the cause in numbers, for a person.
+	Why string `json:"why"`
+	// Position counts from 1: how many begin before it, and itself. Of is how many
+	// wait, of all accounts.
+	Position int   `json:"position"`
+	Of       int   `json:"of"`
+	WaitedMS int64 `json:"waitedMs"`
+}
+
+type patienceKey struct{}
+
+// WithPatience bounds how long what hangs on the context may wait for room on the
+// host. Work that has begun is not bounded by it. Doors whose clients give up after
+// a time say so, so that the answer still reaches them.
+func WithPatience(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, d)
+}
+
+// PatienceOf tells the bound, and whether there is one.
+func PatienceOf(ctx context.Context) (time.Duration, bool) {
+	d, ok := ctx.Value(patienceKey{}).(time.Duration)
+	return d, ok
+}

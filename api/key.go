@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// KeyID names an API key: "k" and 19 characters. It is no secret; the key itself
+// is, and is known only to whom it was shown when it was made.
+type KeyID string
+
+// NewKeyID makes a fresh identifier.
+func NewKeyID() KeyID { return KeyID(newID('k')) }
+
+// Valid says whether the identifier has the form that NewKeyID makes.
+func (id KeyID) Valid() bool { return validID(string(id), 'k') }
+
+// Role says what a caller may do.
+type Role string
+
+const (
+	// RoleAdmin may do everything, to what belongs to any account: the
+	// operator. Whoever can open the daemon's socket has it.
+	RoleAdmin Role = "admin"
+	// RoleUser may use and see what belongs to the key's account, and nothing
+	// else: for a user, what is another account's does not exist.
+	RoleUser Role = "user"
+)
+
+// Ceilings bound what all sandboxes of a key may use together, and what one may
+// ask for. Zero is no bound of the key's own.
+type Ceilings struct {
+	// Sandboxes that live at a time.
+	Sandboxes int `json:"sandboxes,omitempty"`
+	// MemoryBytes and CPUs of all live sandboxes together.
+	MemoryBytes int64   `json:"memoryBytes,omitempty"`
+	CPUs        float64 `json:"cpus,omitempty"`
+	// TTLMS is the longest life that may be asked for, in milliseconds.
+	TTLMS int64 `json:"ttlMs,omitempty"`
+}
+
+// Key is what is known of an API key. The key itself is not kept, only its hash.
+type Key struct {
+	ID      KeyID  `json:"id"`
+	Name    string `json:"name,omitempty"`
+	Account string `json:"account"`
+	Role    Role   `json:"role"`
+	// Hint is the key's first characters, enough to tell it from others.
+	Hint      string    `json:"hint"`
+	Ceilings  Ceilings  `json:"ceilings,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+	// RevokedAt is when the key stopped working; zero while it works.
+	RevokedAt time.Time `json:"revokedAt,omitzero"`
+}
+
+// CreateKey asks for an API key.
+type CreateKey struct {
+	// Name is for people: at most 100 printable characters.
+	Name string `json:"name,omitempty"`
+	// Account owns what is made with the key: 1 to 63 lower-case letters, digits,
+	// ".", "_" and "-", the first a letter or a digit. It needs no making.
+	Account string `json:"account"`
+	// Role is RoleUser when it is empty.
+	Role Role `json:"role,omitempty"`
+	// Ceilings are for a RoleUser alone.
+	Ceilings Ceilings `json:"ceilings,omitzero"`
+}
+
+// CreatedKey is a key that was just made. Secret is the key itself, "e2b_" and 40
+// hexadecimal digits; it is told this once and cannot be had again.
+type CreatedKey struct {
+	Key
+	Secret string `json:"secret"`
+}
+
+// Principal is who asks. The zero value is nobody and may do nothing.
+type Principal struct {
+	// Account owns what the caller makes; "" is the operator's own.
+	Account  string   `json:"account,omitempty"`
+	Key      KeyID    `json:"key,omitempty"`
+	Role     Role     `json:"role"`
+	Ceilings Ceilings `json:"ceilings,omitzero"`
+}
+
+// Operator is who speaks over the daemon's own socket.
+func Operator() Principal { return Principal{Role: RoleAdmin} }
+
+// May says whether the principal may see and use what belongs to an account.
+func (p Principal) May(account string) bool {
+	return p.Role == RoleAdmin || p.Role == RoleUser && p.Account != "" && p.Account == account
+}
+
+type principalKey struct{}
+
+// WithPrincipal says on whose behalf what hangs on the context is done.
+func WithPrincipal(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// PrincipalOf tells on whose behalf; nobody where nothing was said.
+func PrincipalOf(ctx context.Context) Principal {
+	p, _ := ctx.Value(principalKey{}).(Principal)
+	return p
+}
