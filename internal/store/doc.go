@@ -20,6 +20,10 @@
 // only owners that were inserted, so that recovery can always ask whether the
 // owner's lock is free.
 //
+// An API key is no part of a run: it has no owner. It is stored under a hash that the
+// store does not look into, found by it again, and unique by it. A key that was
+// revoked stays so, from the first time on.
+//
 // Strings keep every byte, valid UTF-8 or not (package rowjson). Instants are
 // kept in microseconds and come back in UTC; the zero time stays zero. The cause
 // inside an api.Error is not kept, only its kind, message and hint.

@@ -24,7 +24,10 @@ type SandboxFilter struct {
 	// NotOwner leaves out the sandboxes of one owner; those without any stay.
 	NotOwner api.OwnerID
 	Task     api.TaskID
-	Limit    int // the most rows; 0 means all
+	// Account leaves out what belongs to others; the operator's own, of account
+	// "", cannot be asked for.
+	Account string
+	Limit   int // the most rows; 0 means all
 }
 
 // WorkspaceFilter selects workspaces. A zero field does not filter.
@@ -41,6 +44,15 @@ type SnapshotFilter struct {
 	Owner   api.OwnerID
 	Sandbox api.SandboxID
 	Name    string
+	Account string // as in SandboxFilter
+	Limit   int    // the most rows; 0 means all
+}
+
+// KeyFilter selects API keys. A zero field does not filter.
+type KeyFilter struct {
+	Account string
+	// Working leaves out the keys that were revoked.
+	Working bool
 	Limit   int // the most rows; 0 means all
 }
 
@@ -59,7 +71,9 @@ type TaskFilter struct {
 	NotOwner api.OwnerID
 	// Since leaves out the tasks that were created before.
 	Since time.Time
-	Limit int // the most rows; 0 means all
+	// Account is as in SandboxFilter.
+	Account string
+	Limit   int // the most rows; 0 means all
 	// WithAttempts reads each task's attempts too.
 	WithAttempts bool
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"hortus.dev/api"
 )
@@ -42,6 +44,11 @@ func (m *migrator) run(ctx context.Context) error {
 		return err
 	}
 	have, err := m.version(ctx, m.read)
+	if code(err) == sqlite3.SQLITE_READONLY_ROLLBACK {
+		if err = m.rollBack(ctx); err == nil {
+			have, err = m.version(ctx, m.read)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -52,6 +59,22 @@ func (m *migrator) run(ctx context.Context) error {
 		return m.newer(have, newest)
 	}
 	return m.migrate(ctx, newest)
+}
+
+// rollBack undoes a transaction that a crash cut off before the database had its
+// write-ahead log, as in the first moments of its life. Who may only read cannot.
+func (m *migrator) rollBack(ctx context.Context) error {
+	m.log.Warn("roll back what a crash cut off", "database", m.path)
+	db, err := sql.Open("sqlite", dsn(m.path, rollingBack))
+	if err == nil {
+		var n int
+		err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&n)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		return failed(ctx, err, "roll back what a crash cut off in database %s", m.path)
+	}
+	return nil
 }
 
 func (m *migrator) newer(have, newest int64) error {

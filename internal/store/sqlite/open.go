@@ -145,6 +145,8 @@ const (
 	// within its first thousand sandboxes and which every fork of it then pays
 	// for. The kernel caches the file anyway.
 	pageCache = "&_pragma=cache_size(-400)"
+	// To look is enough for SQLite to roll back what was cut off.
+	rollingBack = "mode=rw&_pragma=busy_timeout(5000)"
 	// Foreign keys are checked at the end of a migration instead of at each
 	// statement, so that it can rebuild a table that others refer to.
 	migrating = "mode=rw&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(0)"

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
@@ -109,11 +110,35 @@ func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandb
 	}
 	var w where
 	in(&w, "state", f.States)
+	w.is("account", f.Account)
 	w.is("owner", string(f.Owner))
 	w.not("owner", string(f.NotOwner))
 	w.is("task", string(f.Task))
 	q, args := w.selectSQL(sandboxColumns, "sandbox", "created_at DESC, seq DESC", f.Limit)
 	return list(ctx, db.read, "sandboxes", scanSandbox, q, args...)
+}
+
+// provisionedSQL finds the newest sandbox of a caller's own task: ?3 says whether those
+// that have ended count. What belongs to no account is the operator's.
+const provisionedSQL = `SELECT ` + sandboxColumns + ` FROM sandbox
+	WHERE provision = ?1 AND account IS ?2 AND (?3 OR state NOT IN ('ended', 'lost'))
+	ORDER BY created_at DESC, seq DESC LIMIT 1`
+
+// ProvisionedOf gives the newest sandbox that was made for a task of an account's own
+// ([api.ProvisionRequest]); one that has ended only where ended is set. KindNotFound
+// where there is none. Account "" is the operator's.
+func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
+	if err := db.ahead.settle(ctx); err != nil {
+		return api.Sandbox{}, err
+	}
+	s, err := scanSandbox(db.read.QueryRowContext(ctx, provisionedSQL, task, null(account), ended))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, notFound("provisioned sandbox", task)
+	}
+	if err != nil {
+		return s, failed(ctx, err, "read the sandbox of task %.128q", task)
+	}
+	return s, nil
 }
 
 func scanSandbox(r scanner) (s api.Sandbox, err error) {

@@ -75,6 +75,7 @@ func (db *DB) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snap
 	}
 	var w where
 	in(&w, "state", f.States)
+	w.is("account", f.Account)
 	w.is("owner", string(f.Owner))
 	w.is("sandbox", string(f.Sandbox))
 	w.is("name", f.Name)

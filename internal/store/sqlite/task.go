@@ -117,6 +117,7 @@ func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
 
 func taskWhere(f store.TaskFilter) (w where) {
 	in(&w, "state", f.States)
+	w.is("account", f.Account)
 	w.is("owner", string(f.Owner))
 	w.not("owner", string(f.NotOwner))
 	if !f.Since.IsZero() {

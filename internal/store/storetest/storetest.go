@@ -21,6 +21,7 @@ type Store interface {
 	Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error)
 	FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error)
+	ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error)
 
 	InsertExec(ctx context.Context, e api.Exec) error
 	UpdateExec(ctx context.Context, e api.Exec) error
@@ -46,6 +47,21 @@ type Store interface {
 	Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error)
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 
+	BeginOnce(ctx context.Context, o store.Once, most int) (store.Once, bool, error)
+	EndOnce(ctx context.Context, o store.Once) error
+	ForgetOnce(ctx context.Context, account, key string) error
+
+	FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error)
+	FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error)
+	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)
+
+	InsertKey(ctx context.Context, k api.Key, hash string) error
+	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
+	Key(ctx context.Context, id api.KeyID) (api.Key, error)
+	KeyByHash(ctx context.Context, hash string) (api.Key, error)
+	Keys(ctx context.Context, f store.KeyFilter) ([]api.Key, error)
+	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
+
 	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
 	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
@@ -68,6 +84,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ExecStates", testExecStates},
 		{"TaskStates", testTaskStates},
 		{"SandboxFilter", testSandboxFilter},
+		{"Provisioned", testProvisioned},
 		{"ExecFilter", testExecFilter},
 		{"TaskFilter", testTaskFilter},
 		{"WalkTasks", testWalkTasks},
@@ -78,6 +95,11 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"WorkspaceStates", testWorkspaceStates},
 		{"Snapshots", testSnapshots},
 		{"SnapshotStates", testSnapshotStates},
+		{"Once", testOnce},
+		{"OnceBounded", testOnceBounded},
+		{"OnceConcurrent", testOnceConcurrent},
+		{"Keys", testKeys},
+		{"Accounts", testAccounts},
 		{"Events", testEvents},
 		{"EventPages", testEventPages},
 		{"ConcurrentAppend", testConcurrentAppend},
