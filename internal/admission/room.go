@@ -1,0 +1,129 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// shortage is a set of what a request lacks.
+type shortage uint8
+
+const (
+	noSlot shortage = 1 << iota
+	noMemory
+	noCPU
+	noDisk
+
+	// ofAll are those that every sandbox needs some of.
+	ofAll = noSlot | noMemory | noCPU
+)
+
+// needs are the things of which a request wants some.
+func needs(r Request) shortage {
+	if r.Disk > 0 {
+		return ofAll | noDisk
+	}
+	return ofAll
+}
+
+// cause is the one that is told of several.
+func (s shortage) cause() api.WaitCause {
+	switch {
+	case s&noMemory != 0:
+		return api.WaitMemory
+	case s&noDisk != 0:
+		return api.WaitDisk
+	case s&noSlot != 0:
+		return api.WaitSandboxes
+	case s&noCPU != 0:
+		return api.WaitCPUs
+	}
+	return api.WaitTurn
+}
+
+func (g *Gate) memoryBudget() int64 {
+	return int64(float64(g.host.MemoryTotal) * g.cfg.MemoryShare * g.cfg.Overcommit)
+}
+
+func (g *Gate) cpuBudget() float64 { return float64(g.host.CPUs) * g.cfg.CPUOvercommit }
+
+func (g *Gate) diskFloor() int64 { return min(g.host.DiskTotal/20, 1<<30) }
+
+// diskBudget is what may be promised of a disk that has so much free.
+func (g *Gate) diskBudget(free int64) int64 {
+	return int64(float64(max(free-g.diskFloor(), 0)) * g.cfg.Overcommit)
+}
+
+// scarce says whether the host's memory itself is short. Where no sandbox holds any,
+// nothing that could be waited for will free it.
+func (g *Gate) scarce() bool {
+	return g.n > 0 && g.host.MemoryAvailable-(g.unseen+1)*startup < g.floor
+}
+
+// short tells what a request lacks now. The caller holds the lock.
+func (g *Gate) short(r Request) (s shortage) {
+	if g.n >= g.cfg.MaxSandboxes {
+		s |= noSlot
+	}
+	if g.memory+r.Memory > g.memoryBudget() || g.scarce() {
+		s |= noMemory
+	}
+	if g.cpus+r.CPUs > g.cpuBudget() {
+		s |= noCPU
+	}
+	if r.Disk > 0 && g.disk+r.Disk > g.diskBudget(g.host.DiskFree) {
+		s |= noDisk
+	}
+	return s
+}
+
+// why tells a shortage in numbers.
+func (g *Gate) why(c api.WaitCause, r Request) string {
+	switch c {
+	case api.WaitMemory:
+		if g.memory+r.Memory <= g.memoryBudget() {
+			return fmt.Sprintf("%s of the host's memory are free, and %s stay free", size(g.host.MemoryAvailable), size(g.floor))
+		}
+		return fmt.Sprintf("%s of %s of memory are promised to %d sandboxes, and it needs %s", size(g.memory), size(g.memoryBudget()), g.n, size(r.Memory))
+	case api.WaitDisk:
+		return fmt.Sprintf("%s of disk are free and %s are promised to %d sandboxes; it needs %s", size(g.host.DiskFree), size(g.disk), g.n, size(r.Disk))
+	case api.WaitSandboxes:
+		return fmt.Sprintf("%d sandboxes live, the most that this host is set to", g.n)
+	case api.WaitCPUs:
+		return fmt.Sprintf("%.4g of %.4g processors are promised to %d sandboxes, and it needs %.4g", g.cpus, g.cpuBudget(), g.n, r.CPUs)
+	}
+	return "others were there before"
+}
+
+// never refuses what would not fit if nothing else were there.
+func (g *Gate) never(r Request) error {
+	var lacks []string
+	if r.Memory > g.memoryBudget() {
+		lacks = append(lacks, fmt.Sprintf("%s of memory, and can be promised at most %s (%s, times a share of %.4g, times an overcommit of %.4g)",
+			size(r.Memory), size(g.memoryBudget()), size(g.host.MemoryTotal), g.cfg.MemoryShare, g.cfg.Overcommit))
+	}
+	if r.CPUs > g.cpuBudget() {
+		lacks = append(lacks, fmt.Sprintf("%.4g processors, and can be promised at most %.4g", r.CPUs, g.cpuBudget()))
+	}
+	if most := g.diskBudget(g.host.DiskTotal); r.Disk > most {
+		lacks = append(lacks, fmt.Sprintf("%s of disk, and can be promised at most %s", size(r.Disk), size(most)))
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return api.Errorf(api.KindInvalid, "this host can never hold the sandbox: it needs %s", strings.Join(lacks, "; it needs ")).
+		WithHint("ask for less, or see daemon.memory-share and daemon.overcommit in the configuration")
+}
+
+// size writes bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

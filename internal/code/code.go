@@ -1,0 +1,203 @@
+package code
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// Stream is a command's events. Next gives io.EOF after the end.
+type Stream interface {
+	Exec() api.Exec
+	Next() (*envd.ProcessEvent, error)
+	Close() error
+}
+
+// Config is what a runner needs.
+type Config struct {
+	// Start runs a command that goes on when its stream is closed.
+	Start func(ctx context.Context, id api.SandboxID, req api.ExecRequest) (Stream, error)
+	// Guest opens a raw stream to a sandbox's guest.
+	Guest func(ctx context.Context, id api.SandboxID) (net.Conn, error)
+}
+
+// Runner runs code. Its methods may be called at the same time.
+type Runner struct{ cfg Config }
+
+// New makes a runner.
+func New(cfg Config) *Runner { return &Runner{cfg} }
+
+// Bounds of a timeout.
+const (
+	DefaultTimeout = time.Minute
+	MaxTimeout     = time.Hour
+)
+
+// language is one that code can be in.
+type language struct {
+	name string
+	// args run what comes on standard input.
+	args []string
+}
+
+var languages = []language{
+	{"python", []string{"python3", "-c", pythonRunner}},
+	{"javascript", []string{"node", "-e", nodeRunner}},
+	{"bash", []string{"bash", "-c", bashRunner}},
+}
+
+// Execute runs a piece of code and gives what it wrote.
+//
+// Errors: KindInvalid for a request that makes no sense, KindUnsupported for a
+// language whose interpreter the sandbox does not have; those of the sandbox. Code
+// that fails, and code that runs into its timeout, is no error.
+func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteRequest) (api.Executed, error) {
+	l, timeout, err := check(req)
+	if err != nil {
+		return api.Executed{}, err
+	}
+	begun := time.Now()
+	s, err := r.cfg.Start(ctx, id, api.ExecRequest{Args: l.args, Stdin: true, TimeoutMS: timeout.Milliseconds()})
+	if api.KindOf(err) == api.KindNotFound && strings.Contains(err.Error(), l.args[0]) {
+		return api.Executed{}, api.Errorf(api.KindUnsupported, "the sandbox has no %s to run %s: %w", l.args[0], l.name, err).
+			WithHint("use a template that has it; hortus doctor lists what the host template has")
+	}
+	if err != nil {
+		return api.Executed{}, err
+	}
+	defer s.Close()
+	feedCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	fed := make(chan error, 1)
+	go func() { fed <- r.feed(feedCtx, s.Exec(), req.Code) }()
+	var out, errOut text
+	err = read(s, &out, &errOut)
+	stop()
+	ferr := <-fed
+	if err != nil {
+		return api.Executed{}, err
+	}
+	x := s.Exec()
+	if x.Exit.Code < 0 {
+		// Nobody saw its end; whatever is said of it would be made up.
+		return api.Executed{}, api.Errorf(api.KindUnavailable, "the end of command %s in sandbox %s was not seen: %s", x.ID, id, x.Exit.Cause)
+	}
+	if ferr != nil && x.Exit.Code == 0 && x.Exit.Cause == "" && feedCtx.Err() == nil {
+		return api.Executed{}, ferr // it ran, but not all of it
+	}
+	return api.Executed{
+		Stdout: out.String(), Stderr: errOut.String(), ExitCode: x.Exit.Code, Signal: x.Exit.Signal, Cause: x.Exit.Cause,
+		Truncated: out.total > int64(out.b.Len()) || errOut.total > int64(errOut.b.Len()), StdoutBytes: out.total, StderrBytes: errOut.total,
+		MS: time.Since(begun).Milliseconds(), Exec: x.ID,
+	}, nil
+}
+
+func check(req api.ExecuteRequest) (l language, timeout time.Duration, err error) {
+	name := req.Language
+	if name == "" {
+		name = languages[0].name
+	}
+	i := slices.IndexFunc(languages, func(l language) bool { return l.name == name })
+	if i < 0 {
+		return l, 0, api.Errorf(api.KindInvalid, "language %.40q is not known", req.Language).WithHint("python, javascript and bash are")
+	}
+	timeout = time.Duration(req.TimeoutSeconds) * time.Second
+	if req.TimeoutSeconds == 0 {
+		timeout = DefaultTimeout
+	}
+	switch {
+	case req.Code == "":
+		err = api.Errorf(api.KindInvalid, "code is empty")
+	case len(req.Code) > api.MaxCode:
+		err = api.Errorf(api.KindInvalid, "code has %d bytes; the most is %d", len(req.Code), api.MaxCode).
+			WithHint("write it to a file in the sandbox and run that")
+	case req.TimeoutSeconds < 0 || req.TimeoutSeconds > int64(MaxTimeout/time.Second):
+		err = api.Errorf(api.KindInvalid, "timeoutSeconds is %d; it is 1 to %d", req.TimeoutSeconds, int64(MaxTimeout/time.Second))
+	}
+	return languages[i], timeout, err
+}
+
+// feed gives a command its code and ends its input.
+func (r *Runner) feed(ctx context.Context, x api.Exec, code string) error {
+	guest := envd.NewClient(envd.ClientConfig{
+		Dial: func(ctx context.Context) (net.Conn, error) { return r.cfg.Guest(ctx, x.Sandbox) },
+		// The id of the command, not of its process, which may come again.
+		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
+	})
+	defer guest.Close()
+	in, err := guest.StreamInput(ctx, envd.Selector{})
+	if err == nil {
+		_, err = io.WriteString(in, code)
+		if cerr := in.Close(); err == nil {
+			err = cerr
+		}
+	}
+	if err == nil {
+		err = guest.CloseStdin(ctx, envd.Selector{})
+	}
+	if err = guestError(err); err != nil && ctx.Err() == nil {
+		// What waits for the rest of its code would wait until its timeout.
+		_ = guest.SendSignal(ctx, envd.Selector{}, 9) // it may have ended, which is why
+	}
+	return err
+}
+
+// read collects output up to the end.
+func read(s Stream, out, errOut *text) error {
+	for {
+		ev, err := s.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case ev.Data != nil:
+			out.add(ev.Data.Stdout)
+			errOut.add(ev.Data.Stderr)
+		}
+	}
+}
+
+// text is the beginning of a stream, and how long all of it is.
+type text struct {
+	b     strings.Builder
+	total int64
+}
+
+func (t *text) add(p []byte) {
+	t.total += int64(len(p))
+	t.b.Write(p[:min(len(p), api.MaxOutput-t.b.Len())])
+}
+
+// String is the text, cut before a character that is not whole, and with U+FFFD for
+// what is none.
+func (t *text) String() string {
+	s := t.b.String()
+	if t.total > int64(len(s)) {
+		for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
+			if c := s[len(s)-n]; utf8.RuneStart(c) {
+				if !utf8.FullRuneInString(s[len(s)-n:]) {
+					s = s[:len(s)-n]
+				}
+				break
+			}
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func guestError(err error) error {
+	var e *envd.Error
+	if errors.As(err, &e) {
+		return e.API()
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+package key
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+)
+
+// Rows is where keys are kept, by their hashes.
+type Rows interface {
+	InsertKey(ctx context.Context, k api.Key, hash string) error
+	// RevokeKey gives the key; one that was revoked before keeps its time.
+	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
+	// KeyByHash finds a key, revoked or not; KindNotFound for none.
+	KeyByHash(ctx context.Context, hash string) (api.Key, error)
+	// ListKeys gives the newest first: those that work, or all.
+	ListKeys(ctx context.Context, all bool) ([]api.Key, error)
+	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
+}
+
+// Config is what keys are kept with.
+type Config struct {
+	Rows Rows
+	Now  func() time.Time // nil means time.Now
+}
+
+// Keys are the API keys of a data directory.
+type Keys struct{ cfg Config }
+
+// New makes the keys of a store.
+func New(cfg Config) *Keys {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Keys{cfg}
+}
+
+// Create makes a key and stores its hash. The secret is in the answer and nowhere
+// else. KindInvalid for a request that makes no sense.
+func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
+	if req.Role == "" {
+		req.Role = api.RoleUser
+	}
+	if err := check(req); err != nil {
+		return api.CreatedKey{}, err
+	}
+	secret := mint()
+	out := api.CreatedKey{Secret: secret, Key: api.Key{
+		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
+		Hint: secret[:hintLen], Ceilings: req.Ceilings, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond),
+	}}
+	if err := k.cfg.Rows.InsertKey(ctx, out.Key, hash(secret)); err != nil {
+		return api.CreatedKey{}, err
+	}
+	return out, nil
+}
+
+// First makes a key if there never was one; made says whether. Where all keys were
+// revoked none is made: somebody wanted that.
+func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, made bool, err error) {
+	all, err := k.cfg.Rows.ListKeys(ctx, true)
+	if err != nil || len(all) > 0 {
+		return api.CreatedKey{}, false, err
+	}
+	out, err := k.Create(ctx, req)
+	return out, err == nil, err
+}
+
+// Verify finds the key that somebody presents. Whatever is wrong with it, the error
+// is of KindUnauthenticated and says the same.
+func (k *Keys) Verify(ctx context.Context, presented string) (api.Key, error) {
+	if !wellFormed(presented) {
+		return api.Key{}, unknown()
+	}
+	found, err := k.cfg.Rows.KeyByHash(ctx, hash(presented))
+	if api.KindOf(err) == api.KindNotFound {
+		return api.Key{}, unknown()
+	}
+	if err != nil {
+		return api.Key{}, err
+	}
+	if !found.RevokedAt.IsZero() {
+		return api.Key{}, unknown()
+	}
+	return found, nil
+}
+
+func unknown() error {
+	return api.Errorf(api.KindUnauthenticated, "this API key is not known here").
+		WithHint("a key is e2b_ and 40 hexadecimal digits; whoever runs the server makes one with: hortus key create --account NAME")
+}
+
+// List gives the keys that work, or all that ever were, the newest first.
+func (k *Keys) List(ctx context.Context, all bool) ([]api.Key, error) {
+	return k.cfg.Rows.ListKeys(ctx, all)
+}
+
+// Find gives the key that a unique beginning of an id stands for.
+func (k *Keys) Find(ctx context.Context, prefix string) (api.KeyID, error) {
+	return k.cfg.Rows.FindKey(ctx, prefix)
+}
+
+// Revoke ends a key: from the next request on it is not known. It is idempotent.
+func (k *Keys) Revoke(ctx context.Context, id api.KeyID) (api.Key, error) {
+	return k.cfg.Rows.RevokeKey(ctx, id, k.cfg.Now().UTC().Truncate(time.Microsecond))
+}
+
+const (
+	maxName    = 100
+	maxAccount = 63
+	// maxCeiling is more than any host has, of anything.
+	maxCeiling = 1 << 50
+)
+
+// check refuses what is no key.
+func check(req api.CreateKey) error {
+	if req.Role != api.RoleUser && req.Role != api.RoleAdmin {
+		return api.Errorf(api.KindInvalid, "there is no role %.40q", req.Role).WithHint("it is %s or %s", api.RoleUser, api.RoleAdmin)
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	a := req.Account
+	if a == "" || len(a) > maxAccount || !strings.ContainsRune(letters, rune(a[0])) || strings.Trim(a, letters+"._-") != "" {
+		return api.Errorf(api.KindInvalid, "%.80q is no name of an account", a).
+			WithHint("it has 1 to %d lower-case letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", maxAccount)
+	}
+	if n := req.Name; !utf8.ValidString(n) || utf8.RuneCountInString(n) > maxName ||
+		strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return api.Errorf(api.KindInvalid, "%.80q is no name of a key", n).WithHint("it has at most %d printable characters", maxName)
+	}
+	c := req.Ceilings
+	switch {
+	case req.Role == api.RoleAdmin && c != (api.Ceilings{}):
+		return api.Errorf(api.KindInvalid, "an admin's key has no ceilings").WithHint("make a key for a user: role %q", api.RoleUser)
+	case c.Sandboxes < 0 || c.Sandboxes > 1<<30:
+		return api.Errorf(api.KindInvalid, "a ceiling of %d sandboxes makes no sense", c.Sandboxes)
+	case c.MemoryBytes < 0 || c.MemoryBytes > maxCeiling:
+		return api.Errorf(api.KindInvalid, "a ceiling of %d bytes of memory makes no sense", c.MemoryBytes)
+	case math.IsNaN(c.CPUs) || c.CPUs < 0 || c.CPUs > 1<<20:
+		return api.Errorf(api.KindInvalid, "a ceiling of %v processors makes no sense", c.CPUs)
+	case c.TTLMS < 0 || c.TTLMS > api.MaxTTL.Milliseconds():
+		return api.Errorf(api.KindInvalid, "a longest life of %d ms is not between 0 and %d", c.TTLMS, api.MaxTTL.Milliseconds())
+	}
+	return nil
+}

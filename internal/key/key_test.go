@@ -1,0 +1,222 @@
+package key
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+)
+
+// rows are those of the real store.
+type rows struct{ *sqlite.DB }
+
+func (r rows) ListKeys(ctx context.Context, all bool) ([]api.Key, error) {
+	return r.Keys(ctx, store.KeyFilter{Working: !all})
+}
+
+func open(t testing.TB) (*Keys, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hortus.db")
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return New(Config{Rows: rows{db}}), path
+}
+
+func create(t testing.TB, k *Keys, req api.CreateKey) api.CreatedKey {
+	t.Helper()
+	if req.Account == "" {
+		req.Account = "acme"
+	}
+	out, err := k.Create(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestLifeOfAKey(t *testing.T) {
+	k, _ := open(t)
+	req := api.CreateKey{Name: "laptop", Account: "acme", Ceilings: api.Ceilings{Sandboxes: 2, MemoryBytes: 1 << 30, CPUs: 0.5, TTLMS: 60_000}}
+	made := create(t, k, req)
+	if !regexp.MustCompile(`^e2b_[0-9a-f]{40}$`).MatchString(made.Secret) {
+		t.Errorf("secret %q", made.Secret)
+	}
+	if made.Role != api.RoleUser || made.Hint != made.Secret[:8] || !made.ID.Valid() || made.CreatedAt.IsZero() || made.Ceilings != req.Ceilings || made.Name != "laptop" {
+		t.Errorf("made %+v", made)
+	}
+	if again := create(t, k, req); again.Secret == made.Secret || again.ID == made.ID {
+		t.Error("two keys are the same")
+	}
+	got, err := k.Verify(t.Context(), made.Secret)
+	if err != nil || got != made.Key {
+		t.Errorf("verified %+v, %v; want %+v", got, err, made.Key)
+	}
+	id, err := k.Find(t.Context(), string(made.ID[:8]))
+	if err != nil || id != made.ID {
+		t.Errorf("found %q, %v", id, err)
+	}
+	gone, err := k.Revoke(t.Context(), made.ID)
+	if err != nil || gone.RevokedAt.IsZero() {
+		t.Errorf("revoked %+v, %v", gone, err)
+	}
+	if _, err := k.Verify(t.Context(), made.Secret); api.KindOf(err) != api.KindUnauthenticated {
+		t.Errorf("a revoked key: %v", err)
+	}
+	working, err := k.List(t.Context(), false)
+	if err != nil || len(working) != 1 {
+		t.Errorf("working %+v, %v", working, err)
+	}
+	all, err := k.List(t.Context(), true)
+	if err != nil || len(all) != 2 {
+		t.Errorf("all %+v, %v", all, err)
+	}
+}
+
+// TestNothingLearned presents what is no key. All of it is refused in the same
+// words.
+func TestNothingLearned(t *testing.T) {
+	k, _ := open(t)
+	good, revoked := create(t, k, api.CreateKey{}), create(t, k, api.CreateKey{})
+	if _, err := k.Revoke(t.Context(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	last := "0"
+	if strings.HasSuffix(good.Secret, "0") {
+		last = "1"
+	}
+	said := map[string]bool{}
+	for name, presented := range map[string]string{
+		"nothing": "", "the prefix": "e2b_", "never made": mint(), "revoked": revoked.Secret,
+		"last digit": good.Secret[:43] + last, "cut": good.Secret[:43], "longer": good.Secret + "0",
+		"upper case": strings.ToUpper(good.Secret), "without prefix": good.Secret[4:], "spaces": " " + good.Secret, "newline": good.Secret + "\n",
+		"its hash": hash(good.Secret), "its hash as a key": prefix + hash(good.Secret)[:40], "its id": string(good.ID), "its hint": good.Hint,
+		"a pattern": "e2b_" + strings.Repeat("%", 40), "NUL": good.Secret[:43] + "\x00", "long": strings.Repeat("e2b_", 1<<18),
+	} {
+		got, err := k.Verify(t.Context(), presented)
+		if api.KindOf(err) != api.KindUnauthenticated || got != (api.Key{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+			continue
+		}
+		said[err.Error()+"\n"+api.HintOf(err)] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("different words tell keys apart: %v", said)
+	}
+	if _, err := k.Verify(t.Context(), good.Secret); err != nil {
+		t.Errorf("the key itself: %v", err)
+	}
+}
+
+// TestSecretIsNotKept reads every byte that the store wrote.
+func TestSecretIsNotKept(t *testing.T) {
+	k, path := open(t)
+	made := create(t, k, api.CreateKey{})
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, name := range []string{path, path + "-wal"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if strings.Contains(string(b), made.Secret[hintLen:]) {
+			t.Errorf("%s holds the key", name)
+		}
+		found = found || strings.Contains(string(b), hash(made.Secret))
+	}
+	if !found {
+		t.Error("the hash is not where it was looked for: the test looks in the wrong place")
+	}
+}
+
+func TestFirst(t *testing.T) {
+	k, _ := open(t)
+	req := api.CreateKey{Account: "default", Role: api.RoleAdmin}
+	first, made, err := k.First(t.Context(), req)
+	if err != nil || !made || first.Role != api.RoleAdmin || first.Secret == "" {
+		t.Fatalf("%+v, %v, %v", first, made, err)
+	}
+	if _, made, err := k.First(t.Context(), req); made || err != nil {
+		t.Errorf("a second first key: %v, %v", made, err)
+	}
+	if _, err := k.Revoke(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, made, err := k.First(t.Context(), req); made || err != nil {
+		t.Errorf("revoking every key makes one: %v, %v", made, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	k, _ := open(t)
+	for name, req := range map[string]api.CreateKey{
+		"no account":      {},
+		"upper case":      {Account: "Acme"},
+		"a path":          {Account: "../etc"},
+		"begins odd":      {Account: "-a"},
+		"quote":           {Account: "a'b"},
+		"not ASCII":       {Account: "é"},
+		"long account":    {Account: strings.Repeat("a", 64)},
+		"role":            {Account: "a", Role: "root"},
+		"long name":       {Account: "a", Name: strings.Repeat("n", 101)},
+		"escape in name":  {Account: "a", Name: "\x1b[31m"},
+		"not UTF-8":       {Account: "a", Name: "\xff"},
+		"negative":        {Account: "a", Ceilings: api.Ceilings{Sandboxes: -1}},
+		"negative memory": {Account: "a", Ceilings: api.Ceilings{MemoryBytes: -1}},
+		"NaN":             {Account: "a", Ceilings: api.Ceilings{CPUs: math.NaN()}},
+		"infinite":        {Account: "a", Ceilings: api.Ceilings{CPUs: math.Inf(1)}},
+		"long life":       {Account: "a", Ceilings: api.Ceilings{TTLMS: (25 * time.Hour).Milliseconds()}},
+		"admin ceilings":  {Account: "a", Role: api.RoleAdmin, Ceilings: api.Ceilings{Sandboxes: 1}},
+	} {
+		if _, err := k.Create(t.Context(), req); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if all, err := k.List(t.Context(), true); err != nil || len(all) != 0 {
+		t.Errorf("left behind: %+v, %v", all, err)
+	}
+}
+
+// FuzzVerify presents anything. Only the key itself is one, and nothing is looked up
+// that has not its form.
+func FuzzVerify(f *testing.F) {
+	k, _ := open(f)
+	made := create(f, k, api.CreateKey{})
+	for _, seed := range []string{"", "e2b_", made.Secret, made.Secret[:43], made.Secret + "0", strings.ToUpper(made.Secret), "e2b_" + strings.Repeat("g", 40), "\xff", "Bearer " + made.Secret} {
+		f.Add(seed)
+	}
+	form := regexp.MustCompile(`\Ae2b_[0-9a-f]{40}\z`)
+	f.Fuzz(func(t *testing.T, presented string) {
+		if wellFormed(presented) != form.MatchString(presented) {
+			t.Errorf("%q has the form of a key: %v", presented, wellFormed(presented))
+		}
+		got, err := k.Verify(context.Background(), presented)
+		if presented == made.Secret {
+			if err != nil || got.ID != made.ID {
+				t.Errorf("the key itself: %+v, %v", got, err)
+			}
+			return
+		}
+		if api.KindOf(err) != api.KindUnauthenticated || got != (api.Key{}) {
+			t.Errorf("%q: %+v, %v", presented, got, err)
+		}
+	})
+}
