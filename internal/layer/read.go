@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 )
 
-// readTree reads and checks a tree.json. The file is the host's own, but a disk
-// can fail: what does not make sense is refused.
-func readTree(r io.Reader) (Tree, error) {
+// readTree reads and checks the tree.json of a directory. What lies in the directory is
+// named from there, so that the store can be moved. The file is the host's own, but a
+// disk can fail: what does not make sense is refused.
+func readTree(r io.Reader, dir string) (Tree, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxTree+1))
 	if err != nil {
 		return Tree{}, err
@@ -24,8 +26,8 @@ func readTree(r io.Reader) (Tree, error) {
 	if !t.Digest.Valid() {
 		return Tree{}, fmt.Errorf("digest %q is malformed", string(t.Digest))
 	}
-	if !path.IsAbs(t.Root) || path.Clean(t.Root) != t.Root {
-		return Tree{}, fmt.Errorf("root %q is no clean absolute path", t.Root)
+	if t.Root, err = place(dir, t.Root); err != nil {
+		return Tree{}, fmt.Errorf("root %w", err)
 	}
 	for _, m := range t.Mounts {
 		if !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
@@ -34,11 +36,23 @@ func readTree(r io.Reader) (Tree, error) {
 		if len(m.Lowers) == 0 {
 			return Tree{}, fmt.Errorf("mount %s shows nothing", m.Target)
 		}
-		for _, l := range m.Lowers {
-			if !path.IsAbs(l) || path.Clean(l) != l {
-				return Tree{}, fmt.Errorf("mount %s: lower %q is no clean absolute path", m.Target, l)
+		for i, l := range m.Lowers {
+			if m.Lowers[i], err = place(dir, l); err != nil {
+				return Tree{}, fmt.Errorf("mount %s: lower %w", m.Target, err)
 			}
 		}
 	}
 	return t, nil
+}
+
+// place gives a path of a tree, which is one of this machine or lies in dir.
+func place(dir, p string) (string, error) {
+	switch {
+	case p == "" || path.Clean(p) != p:
+	case path.IsAbs(p):
+		return p, nil
+	case filepath.IsLocal(p):
+		return filepath.Join(dir, p), nil
+	}
+	return "", fmt.Errorf("%q is no clean path of this machine or in the layer", p)
 }

@@ -122,7 +122,7 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	final := filepath.Join(s.dir, string(digest))
 	tree = tree.moved(tmp, final)
 	tree.Digest = digest
-	if err := writeTree(tmp, tree); err != nil {
+	if err := writeTree(tmp, tree.moved(final, ".")); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
 	if err := unix.Syncfs(int(lock.Fd())); err != nil {
@@ -162,7 +162,7 @@ func (s *Store) Resolve(digest Digest) (Tree, error) {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
 	defer f.Close()
-	tree, err := readTree(f)
+	tree, err := readTree(f, filepath.Join(s.dir, string(digest)))
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: tree.json: %w", digest, err)
 	}

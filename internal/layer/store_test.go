@@ -2,6 +2,7 @@ package layer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -234,13 +235,66 @@ func TestConcurrentPuts(t *testing.T) {
 }
 
 func FuzzReadTree(f *testing.F) {
-	f.Add(`{"digest":"` + string(digestA) + `","root":"/x","mounts":[{"target":"/usr","lowers":["/usr"]}]}`)
+	f.Add(`{"digest":"` + string(digestA) + `","root":"/x","mounts":[{"target":"/usr","lowers":["/usr","mask0"]}]}`)
+	f.Add(`{"digest":"` + string(digestA) + `","root":"root"}`)
+	f.Add(`{"digest":"` + string(digestA) + `","root":"../root"}`)
 	f.Add(`{"digest":"host-","root":"x"}`)
 	f.Add(`{`)
 	f.Fuzz(func(t *testing.T, text string) {
-		tree, err := readTree(strings.NewReader(text))
-		if err == nil && (!tree.Digest.Valid() || !filepath.IsAbs(tree.Root)) {
+		tree, err := readTree(strings.NewReader(text), "/layers/one")
+		if err != nil {
+			return
+		}
+		if !tree.Digest.Valid() {
 			t.Errorf("accepted %+v", tree)
 		}
+		var said Tree
+		if err := json.Unmarshal([]byte(text), &said); err != nil {
+			t.Fatal(err)
+		}
+		is, was := []string{tree.Root}, []string{said.Root}
+		for i, m := range tree.Mounts {
+			is, was = append(is, m.Lowers...), append(was, said.Mounts[i].Lowers...)
+		}
+		for i, p := range is {
+			// What is named from the layer stays in it.
+			inside := p == "/layers/one" || strings.HasPrefix(p, "/layers/one/")
+			if filepath.Clean(p) != p || p != was[i] && (!inside || filepath.IsAbs(was[i])) || p == was[i] && !filepath.IsAbs(p) {
+				t.Errorf("%q became %q", was[i], p)
+			}
+		}
 	})
+}
+
+// TestMoved: a store that was moved finds its trees where it is now, and reads what
+// was written with whole paths.
+func TestMoved(t *testing.T) {
+	was, is := filepath.Join(t.TempDir(), "was"), filepath.Join(t.TempDir(), "is")
+	s, err := Open(was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), digestA, build("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(was, is); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(is); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(is, string(digestA))
+	check := func(root string) {
+		t.Helper()
+		got, err := s.Resolve(digestA)
+		if err != nil || got.Root != root || got.Mounts[0].Lowers[0] != filepath.Dir(root)+"/mask" || got.Mounts[0].Lowers[1] != "/usr" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	check(dir + "/root")
+	whole := `{"digest":"` + string(digestA) + `","root":"/old/root","mounts":[{"target":"/usr","lowers":["/old/mask","/usr"]}]}`
+	if err := os.WriteFile(filepath.Join(dir, "tree.json"), []byte(whole), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("/old/root")
 }
