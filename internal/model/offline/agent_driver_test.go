@@ -32,6 +32,17 @@ type worked struct {
 	messages         []model.Message
 }
 
+// trials is what came of the edits that were tried.
+func (w worked) trials() string {
+	var out strings.Builder
+	for _, m := range w.messages {
+		if m.Role == model.RoleTool && reTried.MatchString(m.Text) {
+			out.WriteString(m.Text + "\n")
+		}
+	}
+	return out.String()
+}
+
 // drive lets the model work in a directory, with tools that do what those of the
 // loop do.
 func drive(t testing.TB, m *Model, dir, message string) (worked, error) {

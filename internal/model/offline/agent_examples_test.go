@@ -43,7 +43,7 @@ func TestExampleTasks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(string(diff), c.line) {
-				t.Errorf("the change is not the one that the defect asks for, %q:\n%s", c.line, diff)
+				t.Errorf("the change is not the one that the defect asks for, %q:\n%s\n%s", c.line, diff, w.trials())
 			}
 		})
 	}

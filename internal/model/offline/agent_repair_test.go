@@ -112,7 +112,7 @@ func TestRepairOfMutants(t *testing.T) {
 		language string
 		quick    int
 		floor    int // percent of a large sample
-	}{{"python", 4, 45}, {"javascript", 3, 40}, {"go", 2, 20}} {
+	}{{"python", 2, 45}, {"javascript", 2, 40}, {"go", 1, 20}} {
 		t.Run(c.language, func(t *testing.T) {
 			needLanguage(t, c.language)
 			n, full := c.quick, false

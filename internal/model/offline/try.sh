@@ -2,6 +2,7 @@
 gate=@GATE@
 quick=@QUICK@ # what of the gate fails, or nothing
 limit=@LIMIT@
+busy=unlimited
 work=$(mktemp -d "${TMPDIR:-/tmp}/offline.XXXXXX") || exit 1
 trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM
@@ -19,7 +20,13 @@ copy() { # to
 	done
 }
 
+# What runs in circles uses the processor; what waits may wait for a host that is busy
+# with others. So each process of the gate has a bound on the first, and the gate a
+# wider one on the time.
 bounded() { # a command
+	set -- "ulimit -t $busy 2>/dev/null
+$1
+exit \$?"
 	if command -v timeout >/dev/null; then
 		timeout -k 2 "$limit" "$shell" -c "$1" >"$work/$lane.out" 2>&1 </dev/null
 	else
@@ -36,7 +43,8 @@ check() { # in a copy: how the gate ends
 	ran=$(grep -oE 'Ran [0-9]+ test|# tests [0-9]+|tests [0-9]+$|[0-9]+ passed' "$work/$lane.out" | tail -n 1 | tr -dc 0-9)
 	[ -n "$ran" ] || ran=$(grep -cE '^ok[[:space:]]' "$work/$lane.out")
 	if grep -qE '\[build failed\]|\[setup failed\]|^panic: ' "$work/$lane.out"; then ran=-1; fi
-	[ "$code" -ne 124 ] && [ "$code" -ne 137 ] || ran=-2
+	if grep -qE "signal: '?(killed|SIGKILL|SIGXCPU)" "$work/$lane.out"; then ran=-2; fi
+	case $code in 124 | 137 | 152) ran=-2 ;; esac
 }
 
 try() { # number, path, first and last line, and what takes their place
@@ -78,7 +86,12 @@ if [ "$limit" -eq 0 ]; then
 	limit=120
 	cd "$work/tree.0" || exit 1
 	check
-	limit=$((3 * ($(date +%s) - started) + 5))
+	busy=$(($(date +%s) - started))
+	times >"$work/times"
+	spent=$(($(sed -n '2s/^\([0-9]*\)m\([0-9]*\)[^ ]* \([0-9]*\)m\([0-9]*\).*/\1*60+\2+\3*60+\4/p' "$work/times") + 1))
+	[ "$spent" -le "$busy" ] || busy=$spent
+	busy=$((3 * busy + 5))
+	limit=$((4 * busy))
 	echo "baseline: exit $code, failing $failing, ran $ran"
 else
 	echo "baseline: exit 124, failing 0, ran -2"
