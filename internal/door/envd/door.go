@@ -1,0 +1,114 @@
+package envd
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/door/guestproxy"
+)
+
+// EnvdPort is the port that stands for the guest's own server.
+const EnvdPort = 49983
+
+// Sandboxes is what the door asks of sandboxes. It is asked as the operator, for
+// the sandbox whose token was shown, or whose ports are public, alone.
+type Sandboxes interface {
+	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	List(ctx context.Context, all bool) ([]api.Sandbox, error)
+	// Connect waits for what is being done to a sandbox, resumes it where it is
+	// paused, and sees to it that it lives for ttl at least.
+	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
+	// StartExec runs a command and streams it; the command is recorded and goes
+	// on when the stream is closed.
+	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (ExecStream, error)
+	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (ExecStream, error)
+	// ExecOf finds the recorded command that runs as a process.
+	ExecOf(id api.SandboxID, pid int) (api.ExecID, bool)
+	// Guest opens a raw stream to the guest, Dial one to a port inside.
+	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
+	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
+}
+
+// ExecStream is a command's events. Next gives io.EOF after the end.
+type ExecStream = guestproxy.ExecStream
+
+// Tokens makes and checks the tokens of sandboxes. Checks take the same time
+// whatever was shown. An empty token is never right.
+type Tokens interface {
+	// Envd is the token of a sandbox's commands and files.
+	Envd(id string) string
+	CheckEnvd(id, got string) bool
+	CheckTraffic(id, got string) bool
+}
+
+// Config is what a door leads to.
+type Config struct {
+	Sandboxes Sandboxes
+	Tokens    Tokens
+	Logger    *slog.Logger
+	// Now is the clock of signatures and of the bounds on wrong ones; nil is
+	// time.Now.
+	Now func() time.Time
+	// Grace is what a client has, from the end of its sandbox on, to take what is
+	// left of an answer; 0 is guestproxy.DefaultGrace.
+	Grace time.Duration
+}
+
+// Door is the data plane's handler.
+type Door struct {
+	cfg   Config
+	log   *slog.Logger
+	now   func() time.Time
+	guest *guestproxy.Proxy
+	ports *httputil.ReverseProxy
+	wakes wakes
+	wrong wrong
+	// looking bounds the searches for the sandbox of a signature.
+	looking chan struct{}
+}
+
+// New makes the door.
+func New(cfg Config) *Door {
+	d := &Door{cfg: cfg, log: cfg.Logger, now: cfg.Now, looking: make(chan struct{}, maxLooking)}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	d.guest = guestproxy.New(guestproxy.Config{Open: d.open, Fail: d.guestFailed, Grace: cfg.Grace})
+	d.ports = d.newPorts()
+	return d
+}
+
+// open opens a stream to a guest.
+func (d *Door) open(ctx context.Context, id api.SandboxID) (net.Conn, error) {
+	return again(ctx, d, id, func() (net.Conn, error) { return d.cfg.Sandboxes.Guest(ctx, id) })
+}
+
+// ServeHTTP serves a request that Claims.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t, err := targetOf(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	r = r.WithContext(api.WithPrincipal(r.Context(), api.Operator()))
+	switch {
+	case r.Method == http.MethodConnect:
+		refuse(w, http.StatusMethodNotAllowed, "this is no proxy to elsewhere")
+	case t.signed:
+		d.serveSigned(w, r)
+	case !t.id.Valid():
+		notFound(w, t.id) // it never was one
+	case t.port == EnvdPort:
+		d.serveGuest(w, r, t.id)
+	default:
+		d.servePort(w, r, t)
+	}
+}
