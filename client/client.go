@@ -19,12 +19,20 @@ import (
 type Client struct {
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
+	// host and prefix are of the daemon's address, key is what it is shown.
+	host, prefix, key string
 }
 
-// Config says how a daemon is reached.
+// Config says how a daemon is reached. [Unix] and [Remote] make the usual ones.
 type Config struct {
-	// Dial opens a connection to the daemon.
+	// Dial opens a connection to the daemon, encrypted where it is to be.
 	Dial func(ctx context.Context) (net.Conn, error)
+	// Host is sent as the Host of every request; empty means "hortus".
+	Host string
+	// Prefix goes before every path.
+	Prefix string
+	// Key is an API key, which a daemon's own socket does not ask for.
+	Key string
 }
 
 // maxAnswer bounds a JSON answer, in bytes.
@@ -32,11 +40,18 @@ const maxAnswer = 64 << 20
 
 // New makes a client. It connects when it is first used.
 func New(cfg Config) *Client {
-	return &Client{dial: cfg.Dial, http: &http.Client{Transport: &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) },
-		MaxIdleConnsPerHost: 4,
-		DisableCompression:  true,
-	}}}
+	if cfg.Host == "" {
+		cfg.Host = "hortus"
+	}
+	return &Client{dial: cfg.Dial, host: cfg.Host, prefix: cfg.Prefix, key: cfg.Key, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) },
+			MaxIdleConnsPerHost: 4,
+			DisableCompression:  true,
+		},
+		// A key is for one host: it follows nobody to another.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 }
 
 // Unix makes a client of a daemon that listens on a unix socket. The path may be
@@ -61,21 +76,31 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // request sends one request and gives its answer, whose status is a success.
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
-		}
-		body = bytes.NewReader(b)
+	if in == nil {
+		return c.send(ctx, method, path, query, nil, "")
 	}
-	u := url.URL{Scheme: "http", Host: "hortus", Path: path, RawQuery: query.Encode()}
+	b, err := json.Marshal(in)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
+	}
+	return c.send(ctx, method, path, query, bytes.NewReader(b), "application/json")
+}
+
+// send is request with a body of any type.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body io.Reader, kind string) (*http.Response, error) {
+	u := url.URL{Scheme: "http", Host: c.host, Path: c.prefix + path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
 	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	if key, ok := ctx.Value(idempotencyKey{}).(string); ok {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	if c.key != "" {
+		req.Header.Set(keyHeader, c.key)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -95,14 +120,21 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return resp, nil
 }
 
-// readError reads the error that an answer carries.
+// readError reads the error that an answer carries: a problem, or what daemons sent
+// before they knew problems.
 func readError(resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	var e api.Error
+	var e struct {
+		api.Problem
+		Message string `json:"message"`
+	}
 	if err != nil || json.Unmarshal(b, &e) != nil || e.Kind == "" {
 		return api.Errorf(api.KindInternal, "the daemon answered %s: %.200q", resp.Status, b)
 	}
-	return &e
+	if e.Detail == "" {
+		e.Detail = e.Message
+	}
+	return e.Err()
 }
 
 // call sends a request and decodes its answer into out, which may be nil.
@@ -151,6 +183,17 @@ func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
 // forced to end them.
 func (c *Client) Stop(ctx context.Context, force bool) error {
 	q := url.Values{}
+	if force {
+		q.Set("force", "1")
+	}
+	return c.query(ctx, http.MethodPost, "/v1/stop", q, nil, nil)
+}
+
+// StopKeeping is Stop that leaves sandboxes running: the next daemon of the data
+// directory takes them over, with the commands in them. Those that cannot be taken
+// over are ended. With tasks alive it refuses, unless forced to end them.
+func (c *Client) StopKeeping(ctx context.Context, force bool) error {
+	q := url.Values{"keep": {"1"}}
 	if force {
 		q.Set("force", "1")
 	}

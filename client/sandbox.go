@@ -44,7 +44,7 @@ func (c *Client) Sandbox(ctx context.Context, id string) (*Sandbox, error) {
 
 func (c *Client) handle(id api.SandboxID) *Sandbox {
 	return &Sandbox{client: c, id: id, guest: envd.NewClient(envd.ClientConfig{
-		Dial: c.dial, Prefix: "/v1/sandboxes/" + string(id) + "/envd",
+		Dial: c.dial, Prefix: c.prefix + "/v1/sandboxes/" + string(id) + "/envd", Header: c.headers(),
 	})}
 }
 

@@ -124,6 +124,14 @@ func (c *Client) events(ctx context.Context, path string, after int64, last func
 	}
 }
 
+// wholeLines is bufio.ScanLines without what a cut has left of a line.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if atEOF && bytes.IndexByte(data, '\n') < 0 {
+		return len(data), nil, nil
+	}
+	return bufio.ScanLines(data, atEOF)
+}
+
 // follow reads one event stream. done says that nothing more is wanted.
 func (c *Client) follow(ctx context.Context, path string, after *int64, use func(api.Event) bool) (done bool, err error) {
 	resp, err := c.request(ctx, http.MethodGet, path, url.Values{"after": {strconv.FormatInt(*after, 10)}}, nil)
@@ -131,8 +139,12 @@ func (c *Client) follow(ctx context.Context, path string, after *int64, use func
 		return false, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return true, nil // the last event was seen
+	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), 4<<20)
+	lines.Split(wholeLines)
 	for lines.Scan() {
 		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
 		if !ok {

@@ -28,7 +28,10 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Inspect: daemon.Inspect, Remove: daemon.Remove}
+		Inspect: daemon.Inspect, Remove: daemon.Remove,
+		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
+			return daemon.Resident(ctx, daemon.ResidentOptions(opt))
+		}}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
 		if opt.MustRun {
 			return client.Unix(filepath.Join(opt.DataDir, "hortus.sock")), nil

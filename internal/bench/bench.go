@@ -27,6 +27,9 @@ type Bench struct {
 	// read-only layer that fill writes into a directory, and a durable workspace over
 	// it. remove takes both away, once no sandbox has them any more. It may be nil.
 	Place func(ctx context.Context, fill func(dir string) error) (ws sandbox.Workspace, remove func(context.Context) error, err error)
+	// Doors opens the ways in which others speak to this daemon; end closes what they
+	// needed. nil is none.
+	Doors func(ctx context.Context) (doors []Door, end func(), err error)
 }
 
 // Counter counts something that must not grow with the sandboxes that were made.
@@ -55,6 +58,7 @@ var measurements = []measurement{
 	{"rivals", (*run).rivals},
 	{"runsc", (*run).besidePlain},
 	{"files", (*run).files},
+	{"api", (*run).doors},
 }
 
 // Measurements names what Run can take.

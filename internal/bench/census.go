@@ -28,7 +28,7 @@ var own = []Counter{
 	{Name: "descriptors", Count: func(context.Context) (float64, error) { return entries("/proc/self/fd") }},
 	{Name: "goroutines", Count: func(context.Context) (float64, error) { return float64(runtime.NumGoroutine()), nil }},
 	{Name: "threads", Count: func(context.Context) (float64, error) { return entries("/proc/self/task") }},
-	{Name: "child processes", Count: func(context.Context) (float64, error) { return float64(len(children())), nil }},
+	{Name: "processes below it", Count: func(context.Context) (float64, error) { return float64(len(descendants())), nil }},
 	{Name: "mounts", Note: "in the daemon's namespace", Count: func(context.Context) (float64, error) { return lines("/proc/self/mountinfo") }},
 	{Name: "control groups, whole host", Note: "of everybody, dying ones included", Count: func(context.Context) (float64, error) {
 		b, err := os.ReadFile("/proc/cgroups")

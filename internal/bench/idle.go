@@ -24,9 +24,9 @@ const (
 const idleCount = 20
 
 // idle measures what sandboxes cost that do nothing: the proportional set size
-// of all processes that descend from those that the daemon gained, each address
-// space once, per sandbox, after each has run a command; beside it what the host charges them for, which
-// counts what is shared once, for the first who touched it.
+// of all processes that the daemon gained below it, each address space once, per sandbox,
+// after each has run a command; beside it what the host charges them for, which counts
+// what is shared once, for the first who touched it.
 func (r *run) idle(ctx context.Context) error {
 	for _, backend := range r.backends {
 		if err := r.idleOf(ctx, backend); err != nil {
@@ -40,7 +40,12 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 	if err := quiet(ctx, r.Sandboxes); err != nil {
 		return err
 	}
-	before := children()
+	// What starts with the first sandbox of all, and serves every other one too, is not
+	// one sandbox's.
+	if err := r.Sandboxes.Check(ctx, request(backend)); err != nil {
+		return err
+	}
+	before := descendants()
 	var ids []api.SandboxID
 	for i := range idleCount {
 		r.step(backend, i, idleCount)
@@ -60,13 +65,7 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 	}
 	row := api.BenchRow{Name: rowIdle, Backend: backend, N: idleCount, Unit: "MB"}
 	var total int64
-	var guests []int
-	for pid := range children() {
-		if !before[pid] {
-			guests = append(guests, pid)
-		}
-	}
-	found := descendants(guests)
+	found := slices.DeleteFunc(descendants(), func(pid int) bool { return slices.Contains(before, pid) })
 	apart, read := spaces(found, sameSpace), 0
 	for _, pid := range apart {
 		if pss, ok := proportional(strconv.Itoa(pid)); ok {
@@ -74,7 +73,7 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 			total += pss
 		}
 	}
-	if read < len(apart) || len(guests) < idleCount {
+	if read < len(apart) || len(found) < idleCount {
 		row.N, row.Unit = 0, ""
 		row.Note = "this user may not read the memory maps of the guests"
 	} else {
@@ -110,26 +109,14 @@ func (r *run) charged(ctx context.Context, backend string, ids []api.SandboxID) 
 	return nil
 }
 
-// children finds the processes whose parent is this one, seen from outside of
-// any namespace: that is what a guest looks like on its host.
-func children() map[int]bool {
-	out := map[int]bool{}
-	self := os.Getpid()
-	for pid, parent := range parents() {
-		if parent == self {
-			out[pid] = true
-		}
-	}
-	return out
-}
-
-// descendants lists processes and all that descend from them.
-func descendants(roots []int) []int {
+// descendants lists the processes that descend from this one, seen from outside of any
+// namespace: among them is what a guest looks like on its host.
+func descendants() []int {
 	kids := map[int][]int{}
 	for pid, parent := range parents() {
 		kids[parent] = append(kids[parent], pid)
 	}
-	out := slices.Clone(roots)
+	out := slices.Clone(kids[os.Getpid()])
 	for i := 0; i < len(out); i++ {
 		out = append(out, kids[out[i]]...)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -12,14 +13,15 @@ import (
 )
 
 type benchCmd struct {
+	Measure []string `arg:"" optional:"" help:"Measurements to take: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files, api; all when left out."`
 	Backend []string `placeholder:"NAME" help:"Backends to measure; all that can start when left out."`
-	Only    []string `placeholder:"NAME" help:"Measurements to take: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files; all when left out."`
+	Only    []string `placeholder:"NAME" help:"The same, with commas between them."`
 	N       *int     `short:"n" placeholder:"N" help:"Samples of a round trip (default 200); a create takes n/4, a save, fork or warm template n/8, a burst n/2 at once, growth 5n one after another, work with files n/40 rounds."`
 }
 
 // Run measures this host.
 func (b *benchCmd) Run(ctx runContext, a *app) error {
-	req := api.BenchRequest{Backends: b.Backend, Only: b.Only}
+	req := api.BenchRequest{Backends: b.Backend, Only: slices.Concat(b.Measure, b.Only)}
 	if b.N != nil {
 		if req.N = *b.N; req.N < 1 || req.N > 100_000 {
 			return api.Errorf(api.KindInvalid, "-n: %d is not between 1 and 100000", req.N)

@@ -277,7 +277,7 @@ func (a *app) exec(ctx context.Context, s *client.Sandbox, c *command, stop *sig
 	if t != nil {
 		restore = t.raw(func(size api.PTYSize) { _ = cmd.Resize(ctx, size) })
 	}
-	stop.before = restore
+	stop.before, stop.terminal = restore, t
 	killed := stop.pass(ctx, s, cmd, c.fresh)
 	err := cmd.Wait()
 	interrupted := killed()

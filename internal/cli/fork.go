@@ -9,7 +9,7 @@ import (
 
 type sandboxForkCmd struct {
 	oneSandbox
-	Count     *int     `short:"n" placeholder:"N" help:"How many children, 1 to 64 (default 1)."`
+	Count     *int     `short:"n" placeholder:"N" help:"How many children, 1 to 100 (default 1)."`
 	TTL       duration `name:"ttl" placeholder:"5m" help:"How long each child lives at most; as long as the parent still has, when left out."`
 	Env       []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for what starts in the children, besides the parent's. Repeatable."`
 	Label     []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the children. Repeatable."`

@@ -22,7 +22,7 @@ type interrupts struct {
 	done  chan struct{}
 }
 
-// interrupts begins to catch SIGINT and SIGTERM.
+// interrupts begins to catch SIGINT, SIGTERM and SIGHUP.
 func (a *app) interrupts() *interrupts {
 	in := &interrupts{ch: a.env.Signals, exit: a.env.Exit,
 		fired: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{})}
@@ -31,7 +31,7 @@ func (a *app) interrupts() *interrupts {
 	}
 	if in.ch == nil {
 		in.own = make(chan os.Signal, 4)
-		signal.Notify(in.own, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		catch(in.own, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		in.ch = in.own
 	}
 	go func() {

@@ -34,6 +34,9 @@ type Env struct {
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
+	// Serve serves a data directory until it is told to end. Nil where no daemon can
+	// run.
+	Serve func(ctx context.Context, opt ServeOptions) error
 	// Environ is the environment of the programs that are started here; nil is
 	// this process's own.
 	Environ []string
@@ -72,6 +75,8 @@ type grammar struct {
 	JSON     bool   `name:"json" env:"HORTUS_JSON" help:"Answer with one JSON document on stdout."`
 	Quiet    bool   `short:"q" env:"HORTUS_QUIET" help:"No progress, no verdict: only output and errors."`
 
+	Host string `name:"host" env:"HORTUS_HOST" placeholder:"URL" help:"Speak to the daemon that serves there, with the key of HORTUS_API_KEY or of a context; local for this machine's own."`
+
 	Run        runCmd        `cmd:"" help:"Turn a sentence into a program that really ran."`
 	Execute    executeCmd    `cmd:"" help:"Run a program from a file of JSON once, without any model."`
 	Plan       planCmd       `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
@@ -90,6 +95,9 @@ type grammar struct {
 	Uninstall  uninstallCmd  `cmd:"" help:"Remove everything that Hortus made on this machine."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
+	Serve      serveCmd      `cmd:"" help:"Serve this machine's sandboxes over HTTP, to whoever has a key."`
+	Key        keyCmd        `cmd:"" help:"Make, list and revoke API keys."`
+	Context    contextCmd    `cmd:"" help:"Name daemons of other machines, and choose the one that commands speak to."`
 	Daemon     daemonCmd     `cmd:"" help:"Look at the background process, or stop it."`
 }
 
@@ -194,6 +202,9 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 	}
 	a.parsed = k
 	a.startLog()
+	if err := a.checkHere(); err != nil {
+		return err
+	}
 	return k.Run(runContext{ctx}, a)
 }
 
@@ -217,6 +228,12 @@ func forgetEmpty(parser *kong.Kong) error {
 // client gives the connection to the daemon, which may start it.
 func (a *app) client(ctx context.Context) (*client.Client, error) {
 	if a.conn == nil {
+		if r, is, err := a.far(); err != nil || is {
+			if err == nil {
+				a.conn, err = a.farClient(r)
+			}
+			return a.conn, err
+		}
 		opt, err := a.connectOptions()
 		if err != nil {
 			return nil, err

@@ -26,6 +26,7 @@ type sandboxCmd struct {
 	Fork     sandboxForkCmd     `cmd:"" help:"Make more sandboxes that go on from where one stands."`
 	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, for others to start from."`
 	Stats    sandboxStatsCmd    `cmd:"" help:"Show what a sandbox uses."`
+	Forward  sandboxForwardCmd  `cmd:"" help:"Lead a port of this machine to one inside a sandbox."`
 }
 
 // box finds the sandbox of an argument.

@@ -175,7 +175,7 @@ func TestForkCommand(t *testing.T) {
 	says(t, "quiet", stderr, "child 2 of 2")
 
 	for args, say := range map[string]string{
-		"--count 0": "--count", "--count 65": "between 1 and 64", "--count -1": "", "--ttl 48h": "--ttl", "--env PATH": "--env", "--label =": "--label",
+		"--count 0": "--count", "--count 101": "between 1 and 100", "--count -1": "", "--ttl 48h": "--ttl", "--env PATH": "--env", "--label =": "--label",
 	} {
 		if code, _, stderr := run(t, connect, "", nil, append([]string{"sandbox", "fork", boxOne}, strings.Fields(args)...)...); code != 2 || !strings.Contains(stderr, say) {
 			t.Errorf("%s: code %d, %s", args, code, stderr)

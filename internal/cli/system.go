@@ -56,12 +56,16 @@ func (statusCmd) Run(ctx runContext, a *app) error {
 
 type stopCmd struct {
 	Force bool `help:"Even with sandboxes and tasks alive; they are ended."`
+	Keep  bool `help:"Leave sandboxes running: the next daemon takes them over, with the commands in them."`
 }
 
 // Run stops the daemon that runs; none is no error.
 func (s *stopCmd) Run(ctx runContext, a *app) error {
 	c, err := a.running(ctx)
-	if err == nil {
+	switch {
+	case err == nil && s.Keep:
+		err = c.StopKeeping(ctx, s.Force)
+	case err == nil:
 		err = c.Stop(ctx, s.Force)
 	}
 	stopped := err == nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/bench"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
 )
@@ -32,4 +34,35 @@ func (s *System) benchPlaces(layers *layer.Store) func(context.Context, func(dir
 		}
 		return sandbox.Workspace{Layers: []layer.Digest{layer.Digest(digest)}, Upper: id}, remove, nil
 	}
+}
+
+// benchDoors opens the ways in which the bench speaks to this daemon. Where it listens
+// on TCP, the bench has a key of its own for as long as it measures.
+func (s *System) benchDoors(ctx context.Context) (doors []bench.Door, end func(), err error) {
+	doors = []bench.Door{{Name: "unix socket", Open: func() (*client.Client, error) { return client.Unix(s.dir.socket()), nil }}}
+	url := s.url()
+	if url == "" {
+		const why = "this daemon has no TCP listener; that of hortus serve has one"
+		return append(doors, bench.Door{Name: "TCP", Missing: why}, bench.Door{Name: "npm e2b", Missing: why}), func() {}, nil
+	}
+	k, err := s.guards.keys.Create(ctx, api.CreateKey{Name: "bench", Account: FirstAccount, Role: api.RoleUser})
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() {
+		if _, err := s.guards.keys.Revoke(context.WithoutCancel(ctx), k.Key.ID); err != nil {
+			s.log.Error("the bench's key still works", "key", k.Key.ID, "error", err)
+		}
+	}
+	doors = append(doors, bench.Door{Name: "TCP", Open: func() (*client.Client, error) { return client.Remote(url, k.Secret) }})
+	npm := bench.Door{Name: "npm e2b", Missing: "daemon.bench-npm names no directory with the package"}
+	if s.cfg.NPM != "" {
+		usual, _, _, err := s.sandboxes.Choose(ctx, s.cfg.Usual.Isolation)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		npm = bench.Door{Name: npm.Name, NPM: &bench.NPM{Dir: s.cfg.NPM, URL: url, Key: k.Secret, Isolation: usual.Name()}}
+	}
+	return append(doors, npm), end, nil
 }

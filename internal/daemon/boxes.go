@@ -14,11 +14,15 @@ import (
 )
 
 // boxes gives the Executor its sandboxes, over the manager.
-type boxes struct{ manager *sandbox.Manager }
+type boxes struct {
+	manager *sandbox.Manager
+	// create makes one on behalf of whose task it is: the context's principal.
+	create func(context.Context, api.CreateSandbox) (api.Sandbox, error)
+}
 
 // Create implements agent.Sandboxes.
 func (b boxes) Create(ctx context.Context, req api.CreateSandbox) (agent.Sandbox, error) {
-	s, err := b.manager.Create(ctx, req)
+	s, err := b.create(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ type ConnectOptions struct {
 const connectTimeout = 30 * time.Second
 
 // Connect gives a client of the data directory's daemon. It starts one when none
-// answers, and replaces one that holds nothing and is of another build or, where
-// hosted models or forges are wanted, was started with other settings for them. One that
-// holds something is a KindConflict then.
+// answers, and replaces one that is of another build or, where hosted models or forges
+// are wanted, was started with other settings for them: its sandboxes go on under the
+// new one. One that holds what cannot go on so, a task above all, is a KindConflict.
 func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 	dir, err := openDataDir(opt.DataDir)
 	if err != nil {
@@ -67,18 +67,11 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 				return nil, err
 			}
 			return c, nil
-		case err == nil && info.Version.Build == mine && info.Sandboxes+info.Tasks > 0:
-			c.Close()
-			return nil, api.Errorf(api.KindConflict,
-				"the daemon of %s was started with other keys or addresses of models or forges than are set here, and holds %d sandboxes and %d tasks",
-				dir, info.Sandboxes, info.Tasks).
-				WithHint("end them, or: hortus daemon stop --force; or unset the variables here to use the daemon's")
 		case err == nil && info.Sandboxes+info.Tasks > 0:
-			c.Close()
-			return nil, api.Errorf(api.KindConflict,
-				"the daemon of %s is another build (%s, this is %s) and holds %d sandboxes and %d tasks",
-				dir, info.Version.Build, mine, info.Sandboxes, info.Tasks).
-				WithHint("end them, or: hortus daemon stop --force, or use another --data-dir")
+			if err := handOver(ctx, c, info); err != nil {
+				c.Close()
+				return nil, occupied(dir, mine, info)
+			}
 		case err == nil:
 			err = c.Stop(ctx, false)
 		}
@@ -97,6 +90,34 @@ func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// handOver has a daemon leave its sandboxes running for the one that is started next.
+// It fails where that cannot be: with tasks, which no other daemon goes on with; at a
+// resident one, whose operator's business that is; at one of a build that cannot.
+func handOver(ctx context.Context, c *client.Client, info api.DaemonInfo) error {
+	if info.Tasks > 0 || stays(info) {
+		return errOwned
+	}
+	return c.StopKeeping(ctx, false)
+}
+
+// occupied says why a daemon is not replaced by one of this build and with these
+// settings.
+func occupied(dir dataDir, mine string, info api.DaemonInfo) error {
+	if info.Version.Build == mine {
+		return api.Errorf(api.KindConflict,
+			"the daemon of %s was started with other keys or addresses of models or forges than are set here, and holds %d sandboxes and %d tasks",
+			dir, info.Sandboxes, info.Tasks).
+			WithHint("end them, or: hortus daemon stop --force; or unset the variables here to use the daemon's")
+	}
+	err := api.Errorf(api.KindConflict,
+		"the daemon of %s is another build (%s, this is %s) and holds %d sandboxes and %d tasks",
+		dir, info.Version.Build, mine, info.Sandboxes, info.Tasks)
+	if stays(info) {
+		return err.WithHint("start it anew with this build, as with systemctl restart hortus, or use another --data-dir")
+	}
+	return err.WithHint("end them, or: hortus daemon stop --force, or use another --data-dir")
 }
 
 // flags are the flags of a daemon that is started with these options.

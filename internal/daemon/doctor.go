@@ -24,7 +24,7 @@ func (s *System) Info(context.Context) (api.DaemonInfo, error) {
 		Version: Version(), Owner: s.owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(),
 		Warm: warm, WarmWanted: wanted,
-		Settings: s.settings(), Models: modelSettings(s.models.getenv),
+		URL: s.url(), Settings: s.settings(), Models: modelSettings(s.models.getenv),
 		Forges: forgeSettings(s.models.getenv, tokenVariables(s.cfg.Forges)),
 	}, nil
 }

@@ -3,23 +3,20 @@ package daemon
 import (
 	"context"
 	"io"
-	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/access"
 	"hortus.dev/internal/agent"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/model"
-	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/store"
-	"hortus.dev/internal/tally"
 )
 
-// doorSandboxes gives the door the manager in the door's words.
-type doorSandboxes struct{ *sandbox.Manager }
+// doorSandboxes gives the door the sandboxes in the door's words.
+type doorSandboxes struct{ *access.Sandboxes }
 
 // StartExec implements the door's Sandboxes.
 func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (doorhttp.ExecStream, error) {
-	s, err := d.Manager.StartExec(ctx, id, req)
+	s, err := d.Sandboxes.StartExec(ctx, id, req)
 	if err != nil {
 		return nil, err
 	}
@@ -28,58 +25,41 @@ func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.
 
 // AttachExec implements the door's Sandboxes.
 func (d doorSandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (doorhttp.ExecStream, error) {
-	s, err := d.Manager.AttachExec(ctx, id, exec, offset)
+	s, err := d.Sandboxes.AttachExec(ctx, id, exec, offset)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// doorTasks gives the door the engine, and the store's lists.
-type doorTasks struct {
+// engine gives access the engine of tasks, and the store's lists.
+type engine struct {
 	s *System
 }
 
-var _ doorhttp.Tasks = doorTasks{}
+var (
+	_ doorhttp.Tasks = (*access.Tasks)(nil)
+	_ access.Engine  = engine{}
+)
 
-// Create implements the door's Tasks.
-func (d doorTasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
-	return d.s.tasks.Create(ctx, req)
+// Create implements access.Engine.
+func (e engine) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	return e.s.tasks.Create(ctx, req)
 }
 
-// Get implements the door's Tasks.
-func (d doorTasks) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
-	return d.s.db.Task(ctx, id)
+// Get implements access.Engine.
+func (e engine) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
+	return e.s.db.Task(ctx, id)
 }
 
-// List implements the door's Tasks.
-func (d doorTasks) List(ctx context.Context, limit int) ([]api.Task, error) {
-	return d.s.db.Tasks(ctx, store.TaskFilter{Limit: limit, WithAttempts: true})
+// Cancel implements access.Engine.
+func (e engine) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
+	return e.s.tasks.Cancel(ctx, id)
 }
 
-// Stats implements the door's Tasks.
-func (d doorTasks) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
-	y := tally.New(since)
-	err := d.s.db.WalkTasks(ctx, store.TaskFilter{Since: since, WithAttempts: true}, func(t api.Task) error {
-		y.Add(t)
-		return nil
-	})
-	return y.Stats(), err
-}
-
-// Find implements the door's Tasks.
-func (d doorTasks) Find(ctx context.Context, prefix string) (api.TaskID, error) {
-	return d.s.db.FindTask(ctx, prefix)
-}
-
-// Cancel implements the door's Tasks.
-func (d doorTasks) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
-	return d.s.tasks.Cancel(ctx, id)
-}
-
-// Output implements the door's Tasks.
-func (d doorTasks) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
-	return d.s.tasks.Output(ctx, id, attempt, stream)
+// Output implements access.Engine.
+func (e engine) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
+	return e.s.tasks.Output(ctx, id, attempt, stream)
 }
 
 // roles lets each role of the pipeline be asked alone.

@@ -37,7 +37,7 @@ func newToolbox(t *testing.T) *toolbox {
 	if <-s.prepared; s.unfit != nil {
 		t.Skipf("this host cannot isolate: %v", s.unfit)
 	}
-	made, err := boxes{s.sandboxes}.Create(ctx, api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
+	made, err := boxes{s.sandboxes, s.sandboxes.Create}.Create(ctx, api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}

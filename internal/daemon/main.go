@@ -6,13 +6,13 @@ import (
 	"flag"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"syscall"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/config"
+	"hortus.dev/internal/telemetry"
 )
 
 // Main is the command `hortus daemon run`, which Connect starts: it serves a data
@@ -31,7 +31,7 @@ func Main(args []string) int {
 		return 2
 	}
 	level := &slog.LevelVar{}
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	logger := slog.New(telemetry.Log(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	set, err := settings(*file, given)
 	if err == nil && set.dataDir == "" {
 		_, err = config.DefaultDataDir(config.Source{Getenv: os.Getenv, UID: os.Getuid()})
@@ -45,14 +45,9 @@ func Main(args []string) int {
 	// The modes of what sandboxes see are not for the caller's umask to decide;
 	// the data directory itself is closed to others.
 	syscall.Umask(0o022)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	err = run(ctx, Config{
-		DataDir: set.dataDir, Idle: set.idle, Pool: set.pool, Runsc: set.runsc,
-		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
-		Forges: set.forges, Policy: set.policy,
-	})
-	if err != nil {
+	if err := run(ctx, set.config(logger, level)); err != nil {
 		logger.Error("daemon ended", "error", err)
 		return 1
 	}
@@ -71,7 +66,7 @@ func run(ctx context.Context, cfg Config) error {
 	debug.SetGCPercent(50)
 	debug.FreeOSMemory()
 	serving := false
-	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}); notify(os.Getenv, s.log) })
+	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}) })
 	if !serving {
 		say(os.Getenv, readyMessage{Error: api.AsError(err)})
 	}

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// notify tells a service manager that the daemon serves, where one started it: a
-// datagram to the socket that NOTIFY_SOCKET names, an abstract one after "@".
-func notify(getenv func(string) string, log *slog.Logger) {
+// tellManager tells the service manager that started the daemon, if one did, a state,
+// as lines of assignments: a datagram to the socket that
+// NOTIFY_SOCKET names, an abstract one after "@".
+func tellManager(getenv func(string) string, log *slog.Logger, state string) {
 	name := getenv("NOTIFY_SOCKET")
 	if !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "@") {
 		return
@@ -18,7 +19,7 @@ func notify(getenv func(string) string, log *slog.Logger) {
 	if err == nil {
 		defer c.Close()
 		_ = c.SetWriteDeadline(time.Now().Add(5 * time.Second))
-		_, err = c.Write([]byte("READY=1"))
+		_, err = c.Write([]byte(state))
 	}
 	if err != nil {
 		log.Warn("the service manager was not told", "socket", name, "error", err)

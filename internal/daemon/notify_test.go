@@ -23,7 +23,7 @@ func TestNotify(t *testing.T) {
 		return ""
 	}
 	for _, env = range []string{"", "relative", "/no/such/socket", name} {
-		notify(getenv, slog.New(slog.DiscardHandler))
+		tellManager(getenv, slog.New(slog.DiscardHandler), "READY=1")
 	}
 	if err := ln.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)

@@ -119,5 +119,5 @@ func (p places) in(ctx context.Context, req api.CreateSandbox, ws sandbox.Worksp
 	if err != nil {
 		return nil, err
 	}
-	return boxes{p.manager}.box(ctx, s)
+	return boxes{manager: p.manager}.box(ctx, s)
 }

@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
 	doorhttp "hortus.dev/internal/door/http"
 )
 
-// Serve listens on the data directory's socket and serves until ctx ends, a
+// Serve listens on the data directory's socket, and on TCP where the configuration
+// says so, and serves until ctx ends, a
 // client asks it to stop, or the daemon has been idle for long enough. ready is
 // called once it can be dialled.
 func (s *System) Serve(ctx context.Context, ready func()) error {
@@ -23,31 +25,55 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	guard := doorhttp.NewListener(ln)
-	conns := &connections{}
-	srv := &http.Server{
-		Handler: doorhttp.New(doorhttp.Config{
-			Sandboxes: doorSandboxes{s.sandboxes}, Tasks: doorTasks{s: s}, Roles: roles{s.models}, Events: s.events,
-			Snapshots: s.sandboxes, System: s, Upkeep: s, Logger: s.log,
-		}),
-		ConnState:         conns.track,
-		ReadHeaderTimeout: 10 * time.Second,
-		MaxHeaderBytes:    64 << 10,
+	tcp, err := s.openFront(ctx)
+	if err != nil {
+		ln.Close()
+		return err
 	}
-	serving := make(chan error, 1)
-	go func() { serving <- srv.Serve(guard) }()
-	s.log.Info("serving", "socket", s.dir.socket(), "pid", os.Getpid())
+	conns := &connections{}
+	v1 := s.httpDoor()
+	servers := []*http.Server{{
+		Handler: s.ops(s.telemetry.HTTP("http", v1)),
+		// Who can open the socket owns what is behind it; NewListener sees to that.
+		BaseContext:       func(net.Listener) context.Context { return api.WithPrincipal(context.Background(), api.Operator()) },
+		ConnState:         conns.track,
+		ReadHeaderTimeout: headTimeout,
+		MaxHeaderBytes:    maxHead,
+	}}
+	listeners := []net.Listener{doorhttp.NewListener(ln)}
+	if tcp != nil {
+		servers, listeners = append(servers, s.frontServer(v1, conns.track)), append(listeners, tcp)
+	}
+	serving := make(chan error, len(servers))
+	for i, srv := range servers {
+		go func() { serving <- srv.Serve(listeners[i]) }()
+	}
+	s.log.Info("serving", "socket", s.dir.socket(), "url", s.url(), "pid", os.Getpid())
 	ready()
+	tellCtx, cancel := context.WithCancel(context.Background())
+	told := make(chan struct{})
+	go func() { defer close(told); s.tellReady(tellCtx) }()
+	tellNoMore := func() { cancel(); <-told }
+	defer tellNoMore()
 
 	check := time.NewTicker(10 * time.Millisecond)
 	defer check.Stop()
 	idleSince := time.Now()
+	drain := time.Duration(0)
 	for {
 		select {
 		case err := <-serving:
-			return api.Errorf(api.KindInternal, "the daemon's socket failed: %w", err)
+			for _, srv := range servers {
+				srv.Close()
+			}
+			return api.Errorf(api.KindInternal, "a listener of the daemon failed: %w", err)
 		case <-ctx.Done():
-			s.log.Info("stopping: told to by a signal")
+			var sig signalled
+			if errors.As(context.Cause(ctx), &sig) && sig.Signal == syscall.SIGTERM && s.outlived() {
+				s.keeping.Store(true)
+			}
+			s.log.Info("stopping: told to by a signal", "signal", sig.Signal, "keeping", s.keeping.Load())
+			drain = s.cfg.Drain
 		case <-s.stop:
 			s.log.Info("stopping: asked to by a client")
 		case <-check.C:
@@ -71,21 +97,39 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 		}
 		break
 	}
-	s.leaving.Store(true)
-	// First nobody new gets in, then what runs is ended, so that every stream
-	// and event of it still reaches its reader, then connections are closed.
-	ln.Close()
-	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	err = errors.Join(s.tasks.Close(closeCtx), s.sandboxes.Close(closeCtx))
-	s.events.Close()
-	grace, cancel := context.WithTimeout(closeCtx, 2*time.Second)
-	defer cancel()
-	if shutErr := srv.Shutdown(grace); shutErr != nil {
-		srv.Close()
+	tellNoMore() // nothing comes after STOPPING=1
+	err = s.shutdown(context.WithoutCancel(ctx), servers, listeners, drain)
+	for range servers {
+		<-serving
 	}
-	<-serving
 	return err
+}
+
+// endSandboxes ends every sandbox, or leaves them to the next daemon.
+func (s *System) endSandboxes(ctx context.Context) error {
+	if !s.keeping.Load() {
+		return s.sandboxes.Close(ctx)
+	}
+	n, err := s.sandboxes.Leave(ctx)
+	s.log.Info("sandboxes are left running for the next daemon", "sandboxes", n)
+	return err
+}
+
+// outlived says whether sandboxes outlive a daemon that a signal ends: those of a
+// resident one, whose service is started anew in an upgrade, do.
+func (s *System) outlived() bool {
+	return s.idle.Load() < 0 && beside(s.cfg.Getenv, "/proc/self/cgroup")
+}
+
+// StopKeeping implements the door's System: it is Stop that leaves sandboxes running
+// for the next daemon of the data directory.
+func (s *System) StopKeeping(_ context.Context, force bool) error {
+	if t := s.tasks.Running(); t > 0 && !force {
+		return api.Errorf(api.KindConflict, "the daemon runs %d tasks, which no other daemon goes on with", t).
+			WithHint("wait for them, or end them with it: hortus daemon stop --keep --force")
+	}
+	s.keeping.Store(true)
+	return s.Stop(context.Background(), true)
 }
 
 // Stop implements the door's System: it ends Serve. With sandboxes or tasks

@@ -21,6 +21,22 @@ type setup struct {
 	level   slog.Level
 	forges  []config.Forge
 	policy  config.Policy
+	room    Room          // as in Config
+	drain   time.Duration // as in Config
+	npm     string        // as in Config
+	// listen and insecure are for a daemon that serves over TCP.
+	listen   string
+	insecure bool
+	usual    api.CreateSandbox // as in Config
+}
+
+// config is what a system is made from that is set so, in this process.
+func (s setup) config(logger *slog.Logger, level *slog.LevelVar) Config {
+	return Config{
+		DataDir: s.dataDir, Idle: s.idle, Pool: s.pool, Runsc: s.runsc,
+		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
+		Forges: s.forges, Policy: s.policy, Room: s.room, Drain: s.drain, NPM: s.npm, Usual: s.usual,
+	}
 }
 
 // settings reads what the daemon is set to: by its flags, then the environment,
@@ -31,16 +47,19 @@ func settings(file string, flags map[string]*string) (setup, error) {
 		return setup{}, err
 	}
 	text := map[string]string{}
-	for name, key := range map[string]string{"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level"} {
+	for name, key := range map[string]string{"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level",
+		"listen": "serve.listen", "insecure-listen": "serve.insecure-listen"} {
 		v := conf.Get(key)
-		if text[name] = v.Text; *flags[name] != "" {
+		if text[name] = v.Text; flags[name] != nil && *flags[name] != "" {
 			text[name] = *flags[name]
 			if e := v.Setting.Check(text[name]); e != nil {
 				return setup{}, api.Errorf(api.KindInvalid, "--%s: %s", name, e.Message).WithHint("%s", e.Hint)
 			}
 		}
 	}
-	out := setup{dataDir: text["data-dir"], runsc: conf.Get("daemon.runsc").Text, policy: conf.Policy()}
+	out := setup{dataDir: text["data-dir"], runsc: conf.Get("daemon.runsc").Text, npm: conf.Get("daemon.bench-npm").Text, policy: conf.Policy(),
+		listen: text["listen"], insecure: text["insecure-listen"] == "true",
+		usual: api.CreateSandbox{Isolation: conf.Get("sandbox.isolation").Text}}
 	if out.forges, err = conf.Forges(); err != nil {
 		return setup{}, err
 	}
@@ -55,6 +74,15 @@ func settings(file string, flags map[string]*string) (setup, error) {
 	}
 	if out.pool == 0 {
 		out.pool = -1 // the same
+	}
+	if out.room, err = roomOf(conf); err != nil {
+		return setup{}, err
+	}
+	if out.usual.Limits, err = limitsOf(conf); err != nil {
+		return setup{}, err
+	}
+	if out.drain, err = config.ParseStay(conf.Get("daemon.drain").Text); err != nil {
+		return setup{}, err
 	}
 	out.level, err = levelOf(text["log-level"])
 	return out, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/admission"
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
@@ -26,6 +27,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
+	"hortus.dev/internal/telemetry"
 	"hortus.dev/internal/upkeep"
 	"hortus.dev/internal/workspace"
 )
@@ -55,10 +57,30 @@ type Config struct {
 	// environment says; Policy is what a delivery may do.
 	Forges []config.Forge
 	Policy config.Policy
+	// Room bounds what sandboxes may be promised; zero fields take the defaults.
+	Room Room
+	// Drain is how long streams of commands go on when a signal ends the daemon; 0
+	// ends them at once, below 0 all are waited for.
+	Drain time.Duration
+	// NPM is a directory with an installed npm package e2b, which the bench measures;
+	// empty for none.
+	NPM string
+	// Usual is the sandbox that most will ask for: guests of its kind are booted ahead,
+	// and what is made over E2B's wire, which has no words for isolation and limits, is
+	// like it.
+	Usual api.CreateSandbox
+	// Front is the TCP listener; its zero value is none.
+	Front Front
+	// ReadyWithin is how long a service manager that started the daemon waits at most
+	// for it to be ready, while it serves already; 0 means DefaultReadyWithin.
+	ReadyWithin time.Duration
 }
 
 // DefaultIdle is how long an idle daemon stays.
 const DefaultIdle = 3 * time.Second
+
+// DefaultReadyWithin is less than systemd gives a service to start.
+const DefaultReadyWithin = time.Minute
 
 // DefaultPool is how many guests of a kind wait for their sandbox. Each holds
 // some two megabytes; two let a task and its next attempt start at once.
@@ -81,6 +103,11 @@ type System struct {
 	bench     *bench.Bench
 	runsc     string // what gVisor's sandboxes run; empty where there is none
 	keeper    *upkeep.Keeper
+	telemetry *telemetry.Telemetry
+	gate      *admission.Gate
+
+	services
+	guards guards
 
 	workspaces *workspace.Store
 	snapshots  *snapshot.Store
@@ -92,12 +119,19 @@ type System struct {
 	stop    chan struct{}
 	// leaving says that nobody new should rely on this daemon.
 	leaving atomic.Bool
+	// keeping says that sandboxes are left running for the next daemon.
+	keeping atomic.Bool
 	// prepared is closed once it is known what keeps this host from running
 	// sandboxes of the default kind: unfit, or nil.
 	prepared chan struct{}
 	unfit    error
+	// warm is closed once nothing was missing; see missing.
+	warm     chan struct{}
+	warmOnce sync.Once
 	// idle is how long Serve stays, in nanoseconds.
 	idle atomic.Int64
+	// reached is where the TCP listener is, once there is one.
+	reached atomic.Pointer[string]
 }
 
 // backends lists the backends that are compiled in, the strongest first.
@@ -122,7 +156,11 @@ func (s *System) backends(guest *os.File, layers *layer.Store) ([]sandbox.Backen
 // has none it says so itself.
 func (s *System) gvisor(guest *os.File, layers *layer.Store) (*gvisor.Backend, error) {
 	cfg := gvisor.Config{Jail: jail.Config{Dir: s.dir.path("run/gvisor"), Layers: layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log}}
-	t, err := unpackTools(s.dir.path("bin"), guest, s.cfg.Runsc)
+	used, err := jail.ToolsInUse(s.dir.path("run/gvisor"))
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	t, err := unpackTools(s.dir.path("bin"), guest, s.cfg.Runsc, used)
 	if api.KindOf(err) == api.KindUnsupported {
 		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
 	} else if err != nil {
@@ -143,7 +181,7 @@ func (s *System) gvisor(guest *os.File, layers *layer.Store) (*gvisor.Backend, e
 // and reality together. It fails with KindConflict when another daemon owns the
 // directory.
 func Open(ctx context.Context, cfg Config) (s *System, err error) {
-	s = &System{cfg: cfg, log: cfg.Logger, stop: make(chan struct{}, 1), prepared: make(chan struct{})}
+	s = &System{cfg: cfg, log: cfg.Logger, stop: make(chan struct{}, 1), prepared: make(chan struct{}), warm: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -152,6 +190,9 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	}
 	if s.cfg.Pool == 0 {
 		s.cfg.Pool = DefaultPool
+	}
+	if s.cfg.ReadyWithin == 0 {
+		s.cfg.ReadyWithin = DefaultReadyWithin
 	}
 	s.idle.Store(int64(s.cfg.Idle))
 	defer func() {
@@ -178,7 +219,11 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 			return s, api.Errorf(api.KindInternal, "data directory: %w", err)
 		}
 	}
+	s.openTelemetry()
 	if err := s.openStore(ctx); err != nil {
+		return s, err
+	}
+	if err := s.openGate(); err != nil {
 		return s, err
 	}
 	if err := s.build(ctx); err != nil {
@@ -189,27 +234,6 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	}
 	s.keepWarm()
 	return s, nil
-}
-
-// keepWarm begins to boot guests for sandboxes of the default kind. Finding out
-// what that is can take a second on a new machine, which nobody waits for.
-func (s *System) keepWarm() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		// A host that can run no sandbox says so to whoever asks for one.
-		err := s.sandboxes.KeepWarm(ctx, api.CreateSandbox{})
-		if err != nil {
-			s.log.Info("no guests are booted ahead", "reason", err)
-		}
-		s.unfit = err
-		close(s.prepared)
-	})
-	s.onClose(func(context.Context) error {
-		cancel()
-		wg.Wait()
-		return nil
-	})
 }
 
 func (s *System) onClose(f func(context.Context) error) { s.closers = append(s.closers, f) }
@@ -263,21 +287,27 @@ func (s *System) build(ctx context.Context) error {
 	shown := &templates{host: s.host}
 	s.sandboxes = sandbox.New(sandbox.Config{
 		Owner: s.owner.ID, Backends: backends, Templates: shown,
-		Rows: rows{s.db}, Log: s.events, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Rows: rows{s.db}, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Uptime: uptime(), Build: Version().Build, Admission: room{s.gate}, Watcher: s.telemetry,
 	})
 	s.onClose(s.sandboxes.Close)
+	s.watchHeld()
+	if err := s.openGuards(); err != nil {
+		return err
+	}
 	s.shelf = &shelf{file: s.dir.path("inventory.json"), templates: shown, sandboxes: s.sandboxes, debian: isDebian("/")}
 	repositories, err := s.openRepositories(layers)
 	if err != nil {
 		return err
 	}
 	s.tasks = task.New(task.Config{
-		Store: rows{s.db}, Log: s.events, Model: s.models.open, Record: record, Sandboxes: boxes{s.sandboxes}, Check: s.sandboxes.Check,
+		Store: rows{s.db}, Log: facts{s.events, s.telemetry}, Model: s.models.open, Record: record, Sandboxes: boxes{s.sandboxes, s.guards.sandboxes.Create}, Check: s.sandboxes.Check,
 		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of, Repositories: repositories,
 		Dir: s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)
-	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends), Runsc: s.runsc, Place: s.benchPlaces(layers)}
+	s.openServices(s.guards.sandboxes)
+	s.bench = &bench.Bench{Sandboxes: s.sandboxes, Counters: s.counters(backends), Runsc: s.runsc, Place: s.benchPlaces(layers), Doors: s.benchDoors}
 	s.keeper = s.newKeeper(layers, shown)
 	return nil
 }
@@ -302,7 +332,7 @@ func (s *System) recover(ctx context.Context) error {
 	if _, err := s.snapshots.Recover(ctx, isGone); err != nil {
 		s.log.Error("recovery of snapshots left something behind", "error", err)
 	}
-	n, err := s.sandboxes.Recover(ctx, isGone)
+	did, err := s.sandboxes.Recover(ctx, isGone)
 	if err != nil {
 		// What could not be cleaned keeps its row and is tried again by the
 		// next daemon; it is no reason to serve nobody.
@@ -322,8 +352,8 @@ func (s *System) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n+t > 0 {
-		s.log.Info("recovered after an earlier daemon", "sandboxes", n, "tasks", t)
+	if did.Adopted+did.Lost+t > 0 {
+		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", t)
 	}
 	return nil
 }

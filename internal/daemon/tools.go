@@ -27,11 +27,11 @@ type toolset struct {
 // unpackTools puts the programs that gVisor's sandboxes run into a directory of
 // their own below dir, where they are files that every sandbox maps: their pages are
 // in memory once. A directory is named by what is in it, is made aside and renamed,
-// and stays for the next daemon; those of other builds are removed, which takes
-// nothing from sandboxes that run from them.
+// and stays for the next daemon; those of other builds are removed, but for those that
+// are in use: by sandboxes that an earlier daemon left running.
 //
 // Errors are those of runscBinary.
-func unpackTools(dir string, guest *os.File, runsc string) (toolset, error) {
+func unpackTools(dir string, guest *os.File, runsc string, used map[string]bool) (toolset, error) {
 	var t toolset
 	if runsc == "" && len(embedded.Runsc()) == 0 {
 		_, _, err := runscBinary("")
@@ -72,7 +72,7 @@ func unpackTools(dir string, guest *os.File, runsc string) (toolset, error) {
 		}
 		defer f.Close()
 	}
-	return t, unpack(dir, name, f, guest)
+	return t, unpack(dir, name, f, guest, used)
 }
 
 // embeddedDigest is the digest of the embedded runsc. It is taken once for each build
@@ -111,13 +111,13 @@ func whole(dir string) bool {
 	return true
 }
 
-func unpack(dir, name string, runsc, guest *os.File) (err error) {
+func unpack(dir, name string, runsc, guest *os.File, used map[string]bool) (err error) {
 	old, err := os.ReadDir(dir)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "data directory: %w", err)
 	}
 	for _, e := range old {
-		if strings.HasPrefix(e.Name(), "gvisor-") || strings.HasPrefix(e.Name(), "new-") {
+		if strings.HasPrefix(e.Name(), "gvisor-") && (!used[e.Name()] || e.Name() == name) || strings.HasPrefix(e.Name(), "new-") {
 			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}

@@ -26,12 +26,12 @@ func TestUnpackTools(t *testing.T) {
 	}
 	defer self.Close()
 	dir := filepath.Join(t.TempDir(), "bin")
-	for _, d := range []string{"gvisor-of-another-build", "new-cut-short"} {
+	for _, d := range []string{"gvisor-of-another-build", "gvisor-in-use", "new-cut-short"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a, err := unpackTools(dir, self, path)
+	a, err := unpackTools(dir, self, path, map[string]bool{"gvisor-in-use": true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,16 +40,19 @@ func TestUnpackTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != filepath.Base(a.dir) {
+		if e.IsDir() && e.Name() != filepath.Base(a.dir) && e.Name() != "gvisor-in-use" {
 			t.Errorf("%s is still there", e.Name())
 		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "gvisor-in-use")); err != nil {
+		t.Errorf("what sandboxes run on is gone: %v", err)
 	}
 	guest := filepath.Join(a.dir, keeper.GuestDir, gvisor.GuestName)
 	before, err := os.Stat(guest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := unpackTools(dir, self, path)
+	b, err := unpackTools(dir, self, path, map[string]bool{"gvisor-in-use": true})
 	if err != nil || b != a {
 		t.Fatalf("%+v, then %+v, %v", a, b, err)
 	}
@@ -59,7 +62,7 @@ func TestUnpackTools(t *testing.T) {
 	if err := os.Chmod(guest, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unpackTools(dir, self, path); err != nil {
+	if _, err := unpackTools(dir, self, path, map[string]bool{"gvisor-in-use": true}); err != nil {
 		t.Fatal(err)
 	}
 	if fi, err := os.Stat(guest); err != nil || fi.Mode() != 0o555 {

@@ -59,21 +59,26 @@ func keepInheritable(caps []uintptr) error {
 // executed has an empty one already; one that grew out of the stage before it
 // empties it here, on each thread before it forks from it.
 func emptyBounding() error {
-	for n := uintptr(0); n <= lastCap; n++ {
-		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, n, 0, 0, 0)
-		switch {
-		case err != nil: // beyond the kernel's last capability
-			return nil
-		case has == 0 && n == 0:
-			return nil // emptied as a whole, always
-		case has == 0:
-			continue
-		}
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil {
+	// It is emptied as a whole, always, and the first capability goes last: without that
+	// it is empty.
+	if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, 0, 0, 0, 0); err != nil || has == 0 {
+		return nil
+	}
+	drop := func(n uintptr) error {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0)
+		if err != nil && err != unix.EINVAL {
 			return fmt.Errorf("drop capability %d from the bounding set: %w", n, err)
 		}
+		return err
 	}
-	return nil
+	for n := uintptr(1); n <= lastCap; n++ {
+		if err := drop(n); err == unix.EINVAL {
+			break // beyond the kernel's last capability
+		} else if err != nil {
+			return err
+		}
+	}
+	return drop(0)
 }
 
 // clearAmbient clears the ambient set of every thread, so that nothing that the

@@ -140,6 +140,27 @@ func (c *conn) drain(req *http.Request) bool {
 	return err == io.EOF && n < maxDrain
 }
 
+const (
+	// maxLinger and lingerTime bound what is read of a request that was answered
+	// before it was read.
+	maxLinger  = 64 << 20
+	lingerTime = 30 * time.Second
+)
+
+// linger reads what a client still sends to a connection that is about to be closed.
+// Closed at once it would be reset, and the client would see that instead of the
+// answer that it has.
+func (c *conn) linger(req *http.Request) {
+	if req.Body == http.NoBody {
+		return
+	}
+	if nc, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		nc.CloseWrite()
+	}
+	c.SetReadDeadline(time.Now().Add(lingerTime))
+	io.CopyN(io.Discard, req.Body, maxLinger)
+}
+
 // appendHead writes an answer's head. A length below 0 means chunked.
 func (c *conn) appendHead(b []byte, status int, contentType string, length int64) []byte {
 	b = append(b, "HTTP/1.1 "...)

@@ -36,7 +36,7 @@ func (s *Server) serveFiles(c *conn, req *http.Request) error {
 // the authorization.
 func (s *Server) fileIdentity(req *http.Request) (*identity, error) {
 	if name := req.URL.Query().Get("username"); name != "" {
-		return s.identity(name)
+		return s.identity(req, name)
 	}
 	return s.identityOf(req)
 }
@@ -177,7 +177,7 @@ func (s *Server) compose(c *conn, req *http.Request) error {
 	if err := readJSON(req.Body, &in); err != nil {
 		return c.fail(http.StatusBadRequest, "the request: "+err.Error())
 	}
-	id, err := s.identity(in.Username)
+	id, err := s.identity(req, in.Username)
 	if err == nil && in.Username == "" {
 		id, err = s.fileIdentity(req)
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime/multipart"
 	"net"
@@ -45,6 +46,15 @@ func (g *guestProc) do(t *testing.T, method, path string, body io.Reader, header
 		t.Fatal(err)
 	}
 	return resp, data
+}
+
+// ours is do of a client of Hortus's own, whose relative paths begin at the workspace;
+// other clients' begin at home.
+func (g *guestProc) ours(t *testing.T, method, path string, body io.Reader, header map[string]string) (*http.Response, []byte) {
+	t.Helper()
+	h := map[string]string{envd.HeaderVersion: "1"}
+	maps.Copy(h, header)
+	return g.do(t, method, path, body, h)
 }
 
 func TestBigFileThereAndBack(t *testing.T) {
@@ -89,7 +99,7 @@ func TestDownloads(t *testing.T) {
 		{"path=f&username=stranger", nil, 401, "no user"},
 		{"path=f", map[string]string{"Accept-Encoding": "br, *;q=0"}, 406, ""},
 	} {
-		resp, body := g.do(t, "GET", "/files?"+tc.query, nil, tc.header)
+		resp, body := g.ours(t, "GET", "/files?"+tc.query, nil, tc.header)
 		if resp.StatusCode != tc.status || (tc.status < 300 && string(body) != tc.body) || !strings.Contains(string(body), tc.body) {
 			t.Errorf("%s %v: %d %q", tc.query, tc.header, resp.StatusCode, body)
 		}
@@ -100,7 +110,7 @@ func TestDownloads(t *testing.T) {
 			}
 		}
 	}
-	resp, body := g.do(t, "GET", "/files?path=f", nil, map[string]string{"Accept-Encoding": "gzip, deflate"})
+	resp, body := g.ours(t, "GET", "/files?path=f", nil, map[string]string{"Accept-Encoding": "gzip, deflate"})
 	zr, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil || resp.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatal(err, resp.Header)
@@ -124,7 +134,7 @@ func TestUploads(t *testing.T) {
 	}
 	mw.Close()
 	t.Cleanup(func() { os.Remove("/tmp/hortus-guest-two") })
-	resp, body := g.do(t, "POST", "/files", &form, map[string]string{"Content-Type": mw.FormDataContentType()})
+	resp, body := g.ours(t, "POST", "/files", &form, map[string]string{"Content-Type": mw.FormDataContentType()})
 	want := `[{"name":"one","path":"` + g.cfg.Workspace + `/x/one","type":"file"},{"name":"hortus-guest-two","path":"/tmp/hortus-guest-two","type":"file"}]`
 	if resp.StatusCode != 200 || string(body) != want {
 		t.Fatalf("%d %s", resp.StatusCode, body)
@@ -137,7 +147,7 @@ func TestUploads(t *testing.T) {
 	io.WriteString(zw, "unzipped")
 	zw.Close()
 	octet := map[string]string{"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
-	if resp, body := g.do(t, "POST", "/files?path=z", &zipped, octet); resp.StatusCode != 200 {
+	if resp, body := g.ours(t, "POST", "/files?path=z", &zipped, octet); resp.StatusCode != 200 {
 		t.Fatalf("%d %s", resp.StatusCode, body)
 	}
 	if got, _ := os.ReadFile(g.cfg.Workspace + "/z"); string(got) != "unzipped" {
@@ -145,12 +155,12 @@ func TestUploads(t *testing.T) {
 	}
 	g.mustRun(t, "mkfifo fifo; mkdir dir")
 	for path, status := range map[string]int{"fifo": 400, "dir": 400, "/dev/null": 400, "": 400, "z/below": 400} {
-		resp, body := g.do(t, "POST", "/files?path="+path, strings.NewReader("x"), map[string]string{"Content-Type": "application/octet-stream"})
+		resp, body := g.ours(t, "POST", "/files?path="+path, strings.NewReader("x"), map[string]string{"Content-Type": "application/octet-stream"})
 		if resp.StatusCode != status {
 			t.Errorf("upload to %q: %d %s", path, resp.StatusCode, body)
 		}
 	}
-	resp, body = g.do(t, "POST", "/files/compose", strings.NewReader(`{"source_paths":["z","x/one"],"destination":"joined"}`), map[string]string{"Content-Type": "application/json"})
+	resp, body = g.ours(t, "POST", "/files/compose", strings.NewReader(`{"source_paths":["z","x/one"],"destination":"joined"}`), map[string]string{"Content-Type": "application/json"})
 	if got, _ := os.ReadFile(g.cfg.Workspace + "/joined"); resp.StatusCode != 200 || string(got) != "unzippedin one" {
 		t.Errorf("%d %s %q", resp.StatusCode, body, got)
 	}
@@ -158,22 +168,23 @@ func TestUploads(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	g := startGuest(t, guestOptions{})
+	m := g.cfg.Workspace + "/m"
 	octet := map[string]string{"Content-Type": "application/octet-stream", "X-Metadata-Color": "red", "X-Metadata-Size": "big"}
-	resp, body := g.do(t, "POST", "/files?path=m", strings.NewReader("x"), octet)
+	resp, body := g.do(t, "POST", "/files?path="+m, strings.NewReader("x"), octet)
 	if resp.StatusCode == 400 && strings.Contains(string(body), "keeps no metadata") {
 		t.Skip("this file system has no user attributes: ", string(body))
 	}
-	e, err := g.client.Stat(t.Context(), "", "m")
+	e, err := g.client.Stat(t.Context(), "", m)
 	if err != nil || len(e.Metadata) != 2 || e.Metadata["color"] != "red" {
 		t.Fatalf("%+v %v", e, err)
 	}
 	delete(octet, "X-Metadata-Size")
-	g.do(t, "POST", "/files?path=m", strings.NewReader("x"), octet)
-	if e, err = g.client.Stat(t.Context(), "", "m"); err != nil || len(e.Metadata) != 1 {
+	g.do(t, "POST", "/files?path="+m, strings.NewReader("x"), octet)
+	if e, err = g.client.Stat(t.Context(), "", m); err != nil || len(e.Metadata) != 1 {
 		t.Fatalf("%+v %v", e, err)
 	}
 	octet["X-Metadata-Long"] = strings.Repeat("x", 5000)
-	if resp, _ := g.do(t, "POST", "/files?path=m", strings.NewReader("x"), octet); resp.StatusCode != 400 {
+	if resp, _ := g.do(t, "POST", "/files?path="+m, strings.NewReader("x"), octet); resp.StatusCode != 400 {
 		t.Errorf("long metadata: %d", resp.StatusCode)
 	}
 }

@@ -40,7 +40,13 @@ func newGVisor(t testing.TB) *gvisor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		// All gofers share one empty network namespace, which runsc keeps by a mount.
+		if err := unix.Unmount(filepath.Join(dir, "run", "null-netns"), unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+			t.Error(err)
+		}
+		os.RemoveAll(dir)
+	})
 	os.Chmod(dir, 0o755)
 	return &gvisor{runsc: filepath.Join(programs, tools.Runsc), dir: dir, guest: filepath.Join(programs, tools.Guest)}
 }
@@ -185,8 +191,8 @@ func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
 	g.cfg = birth.Config{
 		Sandbox: "sb_one", Hostname: "first", PID1: true, Switch: true, OwnKernel: true,
 		Identities: []birth.Identity{
-			{Name: "user", UID: 1000, GID: 1000, Groups: []uint32{1000}, Home: "/home/user", Shell: "/bin/sh"},
-			{Name: "root", Home: "/root", Shell: "/bin/sh", Caps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETGID, unix.CAP_SETUID}},
+			{Name: "user", UID: 1000, GID: 1000, Groups: []uint32{1000}, Home: "/home/user"},
+			{Name: "root", Home: "/root", Caps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETGID, unix.CAP_SETUID}},
 		},
 		Own: []birth.Dir{
 			{Path: "/home/user", Mode: 0o755, UID: 1000, GID: 1000}, {Path: "/root", Mode: 0o700},

@@ -54,7 +54,7 @@ type guestOptions struct {
 }
 
 func plainIdentity() birth.Identity {
-	return birth.Identity{Name: "user", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Home: "/tmp", Shell: "/bin/sh"}
+	return birth.Identity{Name: "user", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Home: "/tmp"}
 }
 
 // startGuest starts a guest and waits until it may be dialled.

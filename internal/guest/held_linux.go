@@ -21,11 +21,12 @@ func (p *process) hold(offset int64) {
 }
 
 // comeBack lets go of what was held for a client that reads on from offset: of the
-// latest place that is no later. The caller holds the lock.
-func (p *process) comeBack(offset int64) {
+// latest place that is no later. A host that is there again comes for itself, not for
+// its clients. The caller holds the lock.
+func (p *process) comeBack(offset int64, record bool) {
 	var found *subscriber
 	for s := range p.subs {
-		if s.held && s.at <= offset && (found == nil || s.at > found.at) {
+		if s.held && !(record && s.kept) && s.at <= offset && (found == nil || s.at > found.at) {
 			found = s
 		}
 	}

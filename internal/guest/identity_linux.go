@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
 )
 
@@ -15,15 +16,31 @@ type identity struct {
 	birth.Identity
 	env    []string          // of every command, when the request adds nothing
 	envMap map[string]string // the same, to add to
+	base   string            // where relative paths start
+	// plain is the same for requests without hortus.v1: their paths start at home,
+	// as E2B's clients expect.
+	plain *identity
 }
 
-// setEnv gives the identity the variables of its commands.
+// setEnv gives the identity the variables of its commands: those that E2B's clients
+// expect, for everybody alike, and what the sandbox was given.
 func (id *identity) setEnv(path string, env map[string]string) {
 	id.envMap = map[string]string{
-		"PATH": path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name, "SHELL": id.Shell,
+		"PATH": path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
 	}
 	maps.Copy(id.envMap, env)
 	id.env = envList(id.envMap)
+	if id.plain != nil {
+		id.plain.env, id.plain.envMap = id.env, id.envMap
+	}
+}
+
+// asked gives the identity as a request means it.
+func (id *identity) asked(req *http.Request) *identity {
+	if req.Header.Get(envd.HeaderVersion) == envd.Version {
+		return id
+	}
+	return id.plain
 }
 
 // newIdentities computes the identities of a configuration.
@@ -34,7 +51,10 @@ func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
 	ids := make(map[string]*identity)
 	var first *identity
 	for _, bi := range cfg.Identities {
-		id := &identity{Identity: bi}
+		id := &identity{Identity: bi, base: cfg.Workspace, plain: &identity{Identity: bi, base: bi.Home}}
+		if id.base == "" {
+			id.base = bi.Home
+		}
 		id.setEnv(cfg.Path, cfg.Env)
 		if ids[bi.Name] != nil {
 			return nil, nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
@@ -51,7 +71,7 @@ func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
 func (s *Server) identityOf(req *http.Request) (*identity, error) {
 	auth := req.Header.Get("Authorization")
 	if auth == "" {
-		return s.deflt, nil
+		return s.deflt.asked(req), nil
 	}
 	scheme, value, _ := strings.Cut(auth, " ")
 	if !strings.EqualFold(scheme, "Basic") {
@@ -62,16 +82,17 @@ func (s *Server) identityOf(req *http.Request) (*identity, error) {
 		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not base64")
 	}
 	name, _, _ := strings.Cut(string(raw), ":")
-	return s.identity(name)
+	return s.identity(req, name)
 }
 
-// identity finds an identity by name; the empty name is the default one.
-func (s *Server) identity(name string) (*identity, error) {
+// identity finds an identity by name, for a request; the empty name is the default
+// one.
+func (s *Server) identity(req *http.Request, name string) (*identity, error) {
 	if name == "" {
-		return s.deflt, nil
+		return s.deflt.asked(req), nil
 	}
 	if id := s.ids[name]; id != nil {
-		return id, nil
+		return id.asked(req), nil
 	}
 	if why, ok := s.cfg.WhyNot[name]; ok {
 		return nil, api.Errorf(api.KindConflict, "%s", why)

@@ -32,6 +32,9 @@ func (g *guestProc) follow(t testing.TB, execID string, offset int64, want ...st
 		if err != nil {
 			t.Fatalf("while %q was awaited: %v; so far %q", want[0], err, text)
 		}
+		if ev.End != nil {
+			t.Fatalf("while %q was awaited the command ended: %+v; so far %q", want[0], ev.End, text)
+		}
 		if ev.Data != nil {
 			if ev.Data.Offset != offset {
 				t.Fatalf("output at %d where %d comes next", ev.Data.Offset, offset)

@@ -4,13 +4,20 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// killPasses bounds how often the process table is walked for descendants that
-// were born while it was being walked.
-const killPasses = 8
+const (
+	// killPasses bounds how often the process table is walked for descendants that
+	// were born while it was being walked.
+	killPasses = 8
+	// killWait bounds how long those who were sent their end are waited for, and
+	// killLook is the first pause between two looks.
+	killWait = 2 * time.Second
+	killLook = time.Millisecond
+)
 
 // kill ends a command and what it started: its group at once, and then every
 // process that descends from it or is of its session. What left both is out of
@@ -18,7 +25,7 @@ const killPasses = 8
 func (s *Server) kill(p *process, cause string) {
 	p.setCause(cause)
 	// The family is looked up before its head dies: afterwards its children
-	// are the init's.
+	// are the init's, and its number may be another's.
 	family := map[int]bool{p.pid: true}
 	if err := s.reaper.signal(p, unix.SIGSTOP); err != nil {
 		return // it has ended by itself
@@ -33,11 +40,37 @@ func (s *Server) kill(p *process, cause string) {
 			break
 		}
 	}
-	delete(family, p.pid)
 	for pid := range family {
-		unix.Kill(pid, unix.SIGKILL)
+		if pid != p.pid {
+			unix.Kill(pid, unix.SIGKILL)
+		}
 	}
+	killBorn(family, p.pid)
 	s.reaper.signal(p, unix.SIGKILL)
+}
+
+// killBorn ends what is born of a family that was sent its end, until nobody of it is
+// left but the head: a fork that was on its way comes back all the same, and on
+// gVisor's kernel also in a group that is killed as one.
+func killBorn(family map[int]bool, head int) {
+	pause := killLook
+	for until := time.Now().Add(killWait); time.Now().Before(until); time.Sleep(pause) {
+		var live []int
+		eachProcess(func(pid int, st procStat) {
+			own := st.session == head || st.pgrp == head || st.ppid != os.Getpid() && family[st.ppid]
+			if own && pid != head && pid != os.Getpid() && st.state != 'Z' && st.state != 'X' {
+				live = append(live, pid)
+			}
+		})
+		if len(live) == 0 {
+			return
+		}
+		for _, pid := range live {
+			family[pid] = true
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		pause = min(2*pause, 50*killLook)
+	}
 }
 
 // descendants lists the processes whose parent is in family, or whose session

@@ -18,9 +18,9 @@ const (
 	// is dear.
 	memoryShort = 10 * time.Millisecond
 	memoryIdle  = 250 * time.Millisecond
-	// memoryGrace is how long what was killed may take to give its memory back,
-	// before another is killed for it.
-	memoryGrace = 500 * time.Millisecond
+	// memoryGrace is how long what was killed may take to give its memory back, while
+	// no more is taken, before another is killed for it. A busy host takes seconds.
+	memoryGrace = 10 * time.Second
 )
 
 // watchMemory enforces the limit on memory as well as a guest can: it looks
@@ -61,7 +61,7 @@ type kernelMemory struct {
 	used func() int64
 
 	killed time.Time // when something was last killed
-	then   int64     // what was used then
+	then   int64     // what was used then, or the least that was since
 }
 
 // check says when to look again.
@@ -69,14 +69,20 @@ func (w *kernelMemory) check() time.Duration {
 	used, limit := w.used(), w.s.cfg.Memory
 	switch {
 	case used > limit:
-		// What was killed is still being taken apart, unless others go on taking.
-		if used <= w.then && time.Since(w.killed) < memoryGrace {
+		// What was killed is still being taken apart, unless others go on taking: a
+		// little more than there was is what a count of pages is wrong by.
+		if used <= w.then+limit/32 && time.Since(w.killed) < memoryGrace {
+			w.then = min(w.then, used)
 			return memoryShort
 		}
 		groups, _ := w.s.memoryGroups()
 		w.s.killLargest(groups)
 		w.killed, w.then = time.Now(), used
 		return memoryShort
+	case used < limit-limit/8:
+		w.killed = time.Time{} // it came back; what passes the limit now is somebody else's
+	}
+	switch {
 	case used > limit/2:
 		return memoryShort
 	case w.s.reaper.live() == 0:

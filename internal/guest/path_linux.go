@@ -6,7 +6,8 @@ import (
 )
 
 // resolve makes a client's path absolute: "~" is the identity's home, and a
-// relative path starts in the workspace, or at home where there is none.
+// relative path starts in the workspace, or at home where there is none and for
+// clients without hortus.v1.
 func (s *Server) resolve(id *identity, path string) string {
 	switch {
 	case path == "~":
@@ -15,8 +16,6 @@ func (s *Server) resolve(id *identity, path string) string {
 		return filepath.Join(id.Home, path[2:])
 	case filepath.IsAbs(path):
 		return filepath.Clean(path)
-	case s.cfg.Workspace != "":
-		return filepath.Join(s.cfg.Workspace, path)
 	}
-	return filepath.Join(id.Home, path)
+	return filepath.Join(id.base, path)
 }

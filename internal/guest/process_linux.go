@@ -32,12 +32,14 @@ type process struct {
 	subs  map[*subscriber]struct{}
 	// patience ends what is held for clients that do not come back.
 	patience *time.Timer
-	input    *os.File // its stdin or terminal; nil when there is none or it is closed
-	ptyFD    int      // the terminal's master, for its size; -1 for none
+	grace    *time.Timer // the same of what is kept for the clients of a host that died
+	input    *os.File    // its stdin or terminal; nil when there is none or it is closed
+	ptyFD    int         // the terminal's master, for its size; -1 for none
 	status   unix.WaitStatus
 	gone     bool   // the reaper has the status
 	cause    string // why the guest killed it
 	end      *envd.EndEvent
+	keeps    int // bytes that it was found to keep at its end; the table's
 	life     lifetime
 }
 
@@ -46,6 +48,7 @@ type subscriber struct {
 	at   int64
 	wake chan struct{} // of length 1
 	held bool          // nobody reads: it keeps output for a client that comes back
+	kept bool          // held for the clients of a host that died
 }
 
 // exited is called by the reaper, once.
@@ -136,12 +139,13 @@ func (s *subscriber) notify() {
 	}
 }
 
-// subscribe attaches a reader. Offset -1 means from now on.
-func (p *process) subscribe(offset int64) (*subscriber, error) {
+// subscribe attaches a reader. Offset -1 means from now on; record says that it is
+// the command's host, not a client of it.
+func (p *process) subscribe(offset int64, record bool) (*subscriber, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if offset >= 0 {
-		p.comeBack(offset)
+		p.comeBack(offset, record)
 	}
 	if len(p.subs) >= maxSubscribers {
 		return nil, api.Errorf(api.KindExhausted, "process %d: %d clients are attached to it already", p.pid, maxSubscribers)
@@ -157,6 +161,12 @@ func (p *process) subscribe(offset int64) (*subscriber, error) {
 		p.subs = make(map[*subscriber]struct{})
 	}
 	p.subs[s] = struct{}{}
+	switch {
+	case record:
+		p.keepForAWhile()
+	case offset >= 0:
+		p.keptBy(s)
+	}
 	return s, nil
 }
 

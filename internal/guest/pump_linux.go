@@ -51,6 +51,7 @@ type pump struct {
 	c         *conn
 	out       *outStream
 	keepalive time.Duration
+	keep      bool // the client keeps the command's record; see process.keep
 
 	hold    time.Duration // of what is pending; the start may wait longer
 	pending time.Time     // when the oldest frame that was not sent was made; zero: none
@@ -84,11 +85,15 @@ var errGone = api.Errorf(api.KindCanceled, "the client has left")
 
 // detach goes on without a client.
 func (pm *pump) detach() {
-	if pm.c != nil && pm.c.cutOff() {
+	if pm.c != nil && (pm.keep || pm.c.cutOff()) {
 		pm.p.mu.Lock()
 		sent := pm.p.ring.end
 		pm.p.mu.Unlock()
-		pm.p.hold(sent)
+		if pm.c.cutOff() {
+			pm.p.hold(sent)
+		} else {
+			pm.p.keep(sent)
+		}
 	}
 	pm.c, pm.out, pm.pending, pm.keepalive = nil, nil, time.Time{}, 0
 	pm.s.wg.Add(1)

@@ -26,19 +26,22 @@ func (s *Server) connect(c *conn, req *http.Request) error {
 		return c.failStream(codec, err)
 	}
 	if !c.hortus {
-		opt.offset, opt.execID = -1, ""
+		opt.offset, opt.execID, opt.keep = -1, "", false
 	}
 	p, err := s.table.lookup(in.Process, opt.execID)
 	if err != nil {
 		return c.failStream(codec, err)
 	}
-	sub, err := p.subscribe(opt.offset)
+	sub, err := p.subscribe(opt.offset, opt.keep)
 	if err != nil {
 		return c.failStream(codec, err)
 	}
 	defer func() {
-		if c.cutOff() {
+		switch {
+		case c.cutOff():
 			p.hold(sub.at)
+		case opt.keep:
+			p.keep(sub.at)
 		}
 		p.unsubscribe(sub)
 	}()
@@ -58,6 +61,9 @@ func (s *Server) connect(c *conn, req *http.Request) error {
 		defer t.Stop()
 		tick = t.C
 	}
+	// The lifetime of a process is its start's; here it is how long to follow.
+	over, stopOver := opt.over()
+	defer stopOver()
 	for {
 		out, from, n, end := p.read(sub, *buf)
 		switch {
@@ -74,10 +80,12 @@ func (s *Server) connect(c *conn, req *http.Request) error {
 		if err := c.out.flush(); err != nil {
 			return err
 		}
-		if n > 0 {
+		if n > 0 && !opt.late() {
 			continue
 		}
 		select {
+		case <-over:
+			return c.out.finish(envd.FromAPI(errFollowed))
 		case <-sub.wake:
 		case <-gone:
 			return errGone

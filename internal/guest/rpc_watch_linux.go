@@ -61,14 +61,20 @@ func (s *Server) watchDir(c *conn, req *http.Request) error {
 		if err := c.out.flush(); err != nil {
 			return err
 		}
+		until := opt.due
 		if opt.keepalive > 0 {
-			w.f.SetReadDeadline(time.Now().Add(opt.keepalive))
+			if next := time.Now().Add(opt.keepalive); until.IsZero() || next.Before(until) {
+				until = next
+			}
 		}
+		w.f.SetReadDeadline(until)
 		events, err := w.next()
 		for _, e := range events {
 			c.out.message(&envd.WatchDirResponse{Filesystem: e})
 		}
 		switch {
+		case opt.late():
+			return c.out.finish(envd.FromAPI(errFollowed))
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			c.out.message(&envd.WatchDirResponse{Keepalive: &envd.Empty{}})

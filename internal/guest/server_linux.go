@@ -72,6 +72,7 @@ var handlers = map[string]handler{
 	envd.PathEnvs:    (*Server).envs,
 	envd.PathFiles:   (*Server).serveFiles,
 	envd.PathCompose: (*Server).compose,
+	envd.PathPort:    (*Server).port,
 }
 
 // Serve answers the listener's connections until ctx ends, and then waits for
@@ -157,7 +158,11 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 		} else {
 			err = h(s, c, req)
 		}
-		if err != nil || c.close || !c.drain(req) {
+		if err != nil {
+			return
+		}
+		if c.close || !c.drain(req) {
+			c.linger(req)
 			return
 		}
 		if cap(c.out.buf) > maxIdleBuf {

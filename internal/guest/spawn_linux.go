@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +37,7 @@ func (s *Server) prepare(id *identity, cfg *envd.ProcessConfig) (*command, error
 	if cfg.Cmd == "" {
 		return nil, api.Errorf(api.KindInvalid, "the request names no command")
 	}
-	c := &command{id: id, env: id.env, dir: s.cfg.Workspace}
+	c := &command{id: id, env: id.env, dir: id.base}
 	if cfg.Cwd != nil && *cfg.Cwd != "" {
 		c.dir = s.resolve(id, *cfg.Cwd)
 	}
@@ -133,10 +135,7 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 	if sp.cell, err = newCell(cfg); err != nil {
 		return nil, &stageError{"cell", err}
 	}
-	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
-		unix.Close(fd)
-		sp.pidFDs = true
-	}
+	sp.pidFDs = havePidFDs()
 	for name, id := range ids {
 		if len(id.Caps) == 0 && (swtch || rules < 0) {
 			continue
@@ -165,6 +164,17 @@ func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 	return sp, nil
 }
 
+// havePidFDs says whether this kernel has descriptors of processes. It is asked for
+// one of a process that cannot be, since a filter may refuse one of the guest itself.
+func havePidFDs() bool {
+	const nobody = math.MaxInt32 // no kernel has so many
+	fd, err := unix.PidfdOpen(nobody, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil || err == unix.ESRCH
+}
+
 // giveUp makes the calling thread fit to fork from: what it forks can get no
 // capability but those listed, also not by executing something as uid 0.
 //
@@ -186,6 +196,29 @@ func giveUp(swtch, own bool, keep []uintptr) error {
 		return fmt.Errorf("secure bits: %w", err)
 	}
 	return nil
+}
+
+// spareThreads is how many threads are made fit to fork from ahead.
+const spareThreads = 4
+
+// prepareThreads makes threads fit to fork from that wait for work: what a thread gives
+// up takes it some fifty system calls, which a first command would have to wait for.
+func (sp *spawner) prepareThreads() error {
+	var errs [spareThreads]error
+	var all, together sync.WaitGroup
+	together.Add(spareThreads)
+	for i := range errs {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			errs[i] = giveUp(sp.swtch, sp.cfg.OwnKernel, nil)
+			// Each holds its thread until every one has another.
+			together.Done()
+			together.Wait()
+		})
+	}
+	all.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // spawn starts a command and gives its pid.

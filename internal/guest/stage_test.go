@@ -129,8 +129,8 @@ func startInit(t testing.TB, more func(*birth.Config)) *guestProc {
 		cfg: func(cfg *birth.Config) {
 			cfg.PID1, cfg.Switch = true, true
 			cfg.Identities = []birth.Identity{
-				{Name: "user", UID: 1000, GID: 1000, Groups: []uint32{1000, 4242}, Home: "/tmp", Shell: "/bin/sh"},
-				{Name: "root", UID: 0, GID: 0, Home: "/root", Shell: "/bin/sh", Caps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}},
+				{Name: "user", UID: 1000, GID: 1000, Groups: []uint32{1000, 4242}, Home: "/tmp"},
+				{Name: "root", UID: 0, GID: 0, Home: "/root", Caps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}},
 			}
 			cfg.WhyNot = map[string]string{"admin": "admin is not for you"}
 			if more != nil {

@@ -1,9 +1,11 @@
 package guest
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -34,9 +36,21 @@ func (s *Server) start(c *conn, req *http.Request) error {
 	}
 	c.out.begin(c, codec)
 	c.out.message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Start: &envd.StartEvent{PID: uint32(p.pid)}}})
-	pm := &pump{s: s, p: p, fds: fds, c: c, out: &c.out, keepalive: opt.keepalive, buf: getBuf()}
+	pm := &pump{s: s, p: p, fds: fds, c: c, out: &c.out, keepalive: opt.keepalive, keep: opt.keep && c.hortus, buf: getBuf()}
 	pm.pending = time.Now()
-	return pm.run()
+	err = pm.run()
+	if s.cfg.Waits && req.Header.Get(envd.HeaderWarmUp) != "" {
+		err = errors.Join(err, s.rest())
+	}
+	return err
+}
+
+// rest follows a warm-up: the first command of the sandbox's user is not to wait for
+// what can be done before.
+func (s *Server) rest() error {
+	// What the warm-up took is memory that the kernel has given already.
+	runtime.GC()
+	return s.spawner.prepareThreads()
 }
 
 // startOptions is what the headers of a Start or Connect ask for.
@@ -46,12 +60,30 @@ type startOptions struct {
 	limit     int64
 	offset    int64 // -1: live only
 	keepalive time.Duration
+	due       time.Time // when timeout is up, for a stream; zero for never
+	keep      bool      // the stream is that of the command's record
 }
+
+// over tells of the end of a stream's time; never, where there is no bound.
+func (o startOptions) over() (over <-chan time.Time, stop func()) {
+	if o.due.IsZero() {
+		return nil, func() {}
+	}
+	t := time.NewTimer(time.Until(o.due))
+	return t.C, func() { t.Stop() }
+}
+
+func (o startOptions) late() bool { return !o.due.IsZero() && !time.Now().Before(o.due) }
+
+var errFollowed = api.Errorf(api.KindTimeout, "the time of this stream is over")
 
 const maxExecID = 128
 
+// maxFollow is the longest that a stream can be asked to last; one of more lasts.
+const maxFollow = 365 * 24 * time.Hour
+
 func startOptionsOf(c *conn, req *http.Request) (startOptions, error) {
-	o := startOptions{execID: req.Header.Get(envd.HeaderExecID), offset: -1}
+	o := startOptions{execID: req.Header.Get(envd.HeaderExecID), offset: -1, keep: req.Header.Get(envd.HeaderKeep) != ""}
 	if len(o.execID) > maxExecID {
 		return o, api.Errorf(api.KindInvalid, "%s: longer than %d bytes", envd.HeaderExecID, maxExecID)
 	}
@@ -60,6 +92,9 @@ func startOptionsOf(c *conn, req *http.Request) (startOptions, error) {
 		return o, err
 	}
 	o.timeout = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	if o.timeout > 0 && o.timeout < maxFollow {
+		o.due = time.Now().Add(o.timeout)
+	}
 	seconds, err := intHeader(req, "Keepalive-Ping-Interval", 0)
 	if err != nil {
 		return o, err

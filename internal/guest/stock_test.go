@@ -179,7 +179,7 @@ func TestStockClientFiles(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			root := filepath.Join(g.cfg.Workspace, w.name)
 			type pathReq = envd.PathRequest
-			e := must[envd.EntryResponse](t)(call[pathReq, envd.EntryResponse](t, g, w, envd.FSMakeDir, &pathReq{Path: w.name + "/sub"})).Entry
+			e := must[envd.EntryResponse](t)(call[pathReq, envd.EntryResponse](t, g, w, envd.FSMakeDir, &pathReq{Path: root + "/sub"})).Entry
 			if e.Path != root+"/sub" || e.Type != envd.FileTypeDirectory || e.Permissions != "drwxr-xr-x" || e.Mode != 0o755 {
 				t.Errorf("%+v", e)
 			}

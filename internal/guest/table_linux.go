@@ -12,9 +12,13 @@ import (
 const (
 	// maxProcesses bounds the commands that are alive at once.
 	maxProcesses = 1024
-	// maxFinished and maxFinishedBytes bound those that are kept afterwards.
+	// maxFinished and maxFinishedBytes bound those that are kept afterwards with what
+	// they wrote.
 	maxFinished      = 64
 	maxFinishedBytes = 8 << 20
+	// maxEnds bounds those of which the end is kept: as many as can be alive when a
+	// host dies, so that the next one learns of every end.
+	maxEnds = maxProcesses
 	// maxSubscribers bounds the Connect streams of one command.
 	maxSubscribers = 64
 )
@@ -24,6 +28,8 @@ type table struct {
 	mu       sync.Mutex
 	live     []*process // in order of their start
 	finished []*process // in order of their end
+	bare     int        // how many of those, the oldest, have lost their output
+	bytes    int        // what the others keep
 }
 
 // add records a process that was started. It refuses an exec id that is taken.
@@ -46,28 +52,37 @@ func (t *table) checkRoom(execID string) error {
 	return nil
 }
 
-// end moves a process to those that are kept, and forgets the oldest of them
-// beyond the bounds.
+// end moves a process to those that are kept, and forgets what the oldest of them
+// wrote, and in the end them, beyond the bounds.
 func (t *table) end(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.Index(t.live, p); i >= 0 {
 		t.live = slices.Delete(t.live, i, i+1)
 	}
+	p.mu.Lock()
+	p.keeps = len(p.ring.buf)
+	p.mu.Unlock()
 	t.finished = append(t.finished, p)
-	var bytes int
-	keep := len(t.finished)
-	for keep > 0 && len(t.finished)-keep < maxFinished {
-		p := t.finished[keep-1]
-		p.mu.Lock()
-		bytes += len(p.ring.buf)
-		p.mu.Unlock()
-		if bytes > maxFinishedBytes && keep < len(t.finished) {
-			break
-		}
-		keep--
+	t.bytes += p.keeps
+	for t.bare < len(t.finished)-1 && (t.bytes > maxFinishedBytes || len(t.finished)-t.bare > maxFinished) {
+		old := t.finished[t.bare]
+		old.forget()
+		t.bytes -= old.keeps
+		t.bare++
 	}
-	t.finished = slices.Delete(t.finished, 0, keep)
+	if over := len(t.finished) - maxEnds; over > 0 {
+		t.finished = slices.Delete(t.finished, 0, over)
+		t.bare -= over // the output of all of them went before
+	}
+}
+
+// forget drops what a process that has ended wrote and was given. Its end stays.
+func (p *process) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ring.buf, p.ring.segs, p.ring.start = nil, nil, p.ring.end
+	p.config = nil
 }
 
 // find looks at the live ones first, then at the newest of the kept. The caller

@@ -71,6 +71,9 @@ func (s *Server) upload(c *conn, req *http.Request, id *identity) error {
 	if err != nil {
 		return c.failFile(err)
 	}
+	if !c.drain(req) {
+		c.close = true
+	}
 	return c.answerJSON(done)
 }
 

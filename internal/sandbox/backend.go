@@ -55,7 +55,9 @@ type Prepared interface {
 
 	// Claim tells the guest whom it is for, in one message: from then on it
 	// lives on its own, with that environment. It can be done once, and fails
-	// with KindUnavailable when the guest has ended.
+	// with KindUnavailable when the guest has ended. Where ctx ends it, the error
+	// is of ctx's kind; nothing was said if ctx had ended before, and it can be
+	// claimed still.
 	Claim(ctx context.Context, env map[string]string) error
 }
 

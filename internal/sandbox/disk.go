@@ -51,6 +51,19 @@ func (l *live) awaitPark() bool {
 // those of Snapshot. The sandbox goes on after one, unless its reason says
 // otherwise.
 func (m *Manager) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return m.pauseToDisk(ctx, id, false)
+}
+
+// PauseFiles is PauseToDisk of what the sandbox wrote alone. Its commands end with
+// it: what goes on has none of its processes.
+//
+// Errors: KindUnsupported where files cannot be saved without memory; those of
+// Snapshot.
+func (m *Manager) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return m.pauseToDisk(ctx, id, true)
+}
+
+func (m *Manager) pauseToDisk(ctx context.Context, id api.SandboxID, files bool) (api.Sandbox, error) {
 	store, err := m.snapshots()
 	if err != nil {
 		return api.Sandbox{}, err
@@ -59,7 +72,7 @@ func (m *Manager) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbo
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	if a, ok := m.probes.report(ctx, l.backend).Has(api.CapCheckpoint); !ok {
+	if a, ok := m.probes.report(ctx, l.backend).Has(api.CapCheckpoint); !ok && !files {
 		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "the %s backend cannot save memory on this host, which a pause to disk needs: %s (capability %s)",
 			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("take a snapshot of its files instead, or pause it in memory")
 	}
@@ -73,7 +86,7 @@ func (m *Manager) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbo
 	}
 	l.park = p
 	l.mu.Unlock()
-	row, err := m.parkLive(ctx, saveCtx, l, store)
+	row, err := m.parkLive(ctx, saveCtx, l, store, files)
 	l.mu.Lock()
 	l.park = nil
 	l.mu.Unlock()
@@ -82,7 +95,7 @@ func (m *Manager) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbo
 }
 
 // parkLive is PauseToDisk of a sandbox that is marked for it.
-func (m *Manager) parkLive(ctx, saveCtx context.Context, l *live, store Snapshots) (api.Sandbox, error) {
+func (m *Manager) parkLive(ctx, saveCtx context.Context, l *live, store Snapshots, files bool) (api.Sandbox, error) {
 	s := l.described()
 	s.Paused = true
 	before := l.snapshot()
@@ -102,7 +115,7 @@ func (m *Manager) parkLive(ctx, saveCtx context.Context, l *live, store Snapshot
 	defer cancel()
 	saved := Saved{}
 	s, err = store.Write(storeCtx, s, m.need(ctx, l), func(_ context.Context, dir string, s *api.Snapshot) (err error) {
-		saved, err = l.machine.(Saver).Save(saveCtx, dir, SaveOptions{Stop: true})
+		saved, err = l.machine.(Saver).Save(saveCtx, dir, SaveOptions{Files: files, Stop: true})
 		if gone = err == nil; gone {
 			err = l.mark(storeCtx, &saved)
 		}
@@ -120,7 +133,7 @@ func (m *Manager) parkLive(ctx, saveCtx context.Context, l *live, store Snapshot
 		on(0)
 		return l.snapshot(), err
 	}
-	row := m.retire(l, meant)
+	row := m.retire(l, meant, files)
 	on(0) // those who wait for the gate find out
 	m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: "paused to disk in snapshot " + string(s.ID)})
 	return row, nil
@@ -130,6 +143,8 @@ func (m *Manager) parkLive(ctx, saveCtx context.Context, l *live, store Snapshot
 func (m *Manager) mean(ctx context.Context, l *live, id api.SnapshotID) (api.Sandbox, error) {
 	l.mu.Lock()
 	l.row.Snapshot = id
+	// What it has left is counted from when it was saved, by the wall clock.
+	l.row.ExpiresAt = m.wall().Add(l.clock.left())
 	row := l.row
 	l.mu.Unlock()
 	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
@@ -163,8 +178,9 @@ func (m *Manager) storeSandbox(row api.Sandbox) {
 }
 
 // retire takes a sandbox whose state is on disk, and whose machine has ended, out
-// of the table. Its commands keep their records.
-func (m *Manager) retire(l *live, meant api.Sandbox) api.Sandbox {
+// of the table. Its commands keep their records, unless they ended with it because
+// its files alone were saved.
+func (m *Manager) retire(l *live, meant api.Sandbox, files bool) api.Sandbox {
 	l.mu.Lock()
 	l.parked, l.settled = true, true
 	l.row.State, l.row.Snapshot = api.SandboxPaused, meant.Snapshot
@@ -178,12 +194,11 @@ func (m *Manager) retire(l *live, meant api.Sandbox) api.Sandbox {
 	machine.Link().Close()
 	guest.Close()
 	for _, x := range execs {
-		x.mu.Lock()
-		if !x.done {
-			m.storeExec(x.row) // how much of its output came
+		if files {
+			x.abandon(m, api.CauseKilled)
+			continue
 		}
-		x.mu.Unlock()
-		x.cancel()
+		x.letOff(m)
 	}
 	// The machine has ended; what it held goes with it.
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
@@ -202,8 +217,9 @@ func (m *Manager) retire(l *live, meant api.Sandbox) api.Sandbox {
 func (m *Manager) parkedRow(ctx context.Context, id api.SandboxID) (row api.Sandbox, free func(), err error) {
 	m.mu.Lock()
 	_, busy := m.waking[id]
+	over := make(chan struct{})
 	if !busy {
-		m.waking[id] = struct{}{}
+		m.waking[id] = over
 	}
 	m.mu.Unlock()
 	if busy {
@@ -213,6 +229,8 @@ func (m *Manager) parkedRow(ctx context.Context, id api.SandboxID) (row api.Sand
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.waking, id)
+		m.woken++
+		close(over)
 	}
 	row, err = m.cfg.Rows.Sandbox(ctx, id)
 	switch {
@@ -230,8 +248,9 @@ func (m *Manager) parkedRow(ctx context.Context, id api.SandboxID) (row api.Sand
 }
 
 // wake resumes a sandbox that is paused to disk. Until its row says running, the
-// snapshot is what counts: a machine that a dead daemon left is not gone on with.
-func (m *Manager) wake(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+// snapshot is what counts: a machine that a dead daemon left is not gone on with. It
+// lives for ttl, or for what it had left where that is 0.
+func (m *Manager) wake(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
 	row, free, err := m.parkedRow(ctx, id)
 	if err != nil {
 		return row, err
@@ -243,7 +262,7 @@ func (m *Manager) wake(ctx context.Context, id api.SandboxID) (api.Sandbox, erro
 	}
 	s, err := store.Snapshot(ctx, row.Snapshot)
 	if err == nil && s.State == api.SnapshotReady {
-		l, err := m.wakeFrom(ctx, row, s)
+		l, err := m.wakeFrom(ctx, row, s, ttl)
 		if err == nil {
 			row = l.snapshot()
 			if _, err := store.Remove(context.WithoutCancel(ctx), s.ID, "sandbox "+string(id)+" went on"); err != nil {
@@ -274,7 +293,7 @@ func (m *Manager) wake(ctx context.Context, id api.SandboxID) (api.Sandbox, erro
 }
 
 // wakeFrom starts a paused sandbox from its snapshot.
-func (m *Manager) wakeFrom(ctx context.Context, row api.Sandbox, s api.Snapshot) (_ *live, err error) {
+func (m *Manager) wakeFrom(ctx context.Context, row api.Sandbox, s api.Snapshot, ttl time.Duration) (_ *live, err error) {
 	b, _, _, err := m.Choose(ctx, row.Isolation)
 	if err != nil {
 		return nil, err
@@ -282,11 +301,28 @@ func (m *Manager) wakeFrom(ctx context.Context, row api.Sandbox, s api.Snapshot)
 	if err := m.restorable(ctx, b, s); err != nil {
 		return nil, err
 	}
-	// The time that it had left when it was paused.
-	left := max(row.ExpiresAt.Sub(s.CreatedAt), time.Second)
+	if s.Kind == api.SnapshotFiles {
+		// A daemon that died in the pause may not have recorded their end.
+		if err := m.closeExecs(ctx, row.ID, api.CauseKilled); err != nil {
+			return nil, err
+		}
+	}
+	if ttl == 0 {
+		ttl = leftOf(row, s)
+	}
 	l := newLive(row, b)
 	l.layers = layersOf(s)
-	machine, err := m.restore(ctx, s.ID, l.spec())
+	if err := m.makeRoom(ctx, l, nil); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.letGo()
+		}
+	}()
+	restoring, end := m.step(ctx, Step{Op: OpRestore, Sandbox: row.ID})
+	machine, err := m.restore(restoring, s.ID, l.spec())
+	end(Outcome{Isolation: row.Isolation, Err: err})
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +338,8 @@ func (m *Manager) wakeFrom(ctx context.Context, row api.Sandbox, s api.Snapshot)
 		return fail(err)
 	}
 	l.run(machine)
-	l.row.State, l.row.Snapshot, l.row.ExpiresAt = api.SandboxRunning, s.Parent, m.now().UTC().Add(left)
+	l.row.State, l.row.Snapshot = api.SandboxRunning, s.Parent
+	m.expireIn(l, ttl)
 	if err := m.admit(l); err != nil {
 		return fail(err)
 	}
@@ -315,6 +352,14 @@ func (m *Manager) wakeFrom(ctx context.Context, row api.Sandbox, s api.Snapshot)
 
 // adoptExecs takes up the records of the commands that went on with a sandbox.
 func (m *Manager) adoptExecs(ctx context.Context, l *live, s api.Snapshot) {
+	m.takeUp(ctx, l, func(row api.Exec) time.Duration {
+		return time.Duration(row.TimeoutMS)*time.Millisecond - max(s.CreatedAt.Sub(row.StartedAt), 0)
+	})
+}
+
+// takeUp reads on for the records of the commands that run in a sandbox, each for the
+// time that bound says at the most where it has a timeout. It gives their number.
+func (m *Manager) takeUp(ctx context.Context, l *live, bound func(api.Exec) time.Duration) (n int) {
 	rows, err := m.cfg.Rows.ListExecs(context.WithoutCancel(ctx), l.row.ID)
 	if err != nil {
 		m.log.Error("commands of a resumed sandbox are not known", "sandbox", l.row.ID, "error", err)
@@ -323,23 +368,24 @@ func (m *Manager) adoptExecs(ctx context.Context, l *live, s api.Snapshot) {
 		if row.State != api.ExecRunning {
 			continue
 		}
-		x := &running{live: l, row: row, at: row.OutputBytes, timeout: time.Duration(row.TimeoutMS) * time.Millisecond}
+		x := &running{live: l, row: row, at: row.OutputBytes, timeout: time.Duration(row.TimeoutMS) * time.Millisecond, stored: make(chan struct{})}
 		x.ctx, x.cancel = context.WithCancel(m.ctx)
 		if x.timeout > 0 {
-			used := s.CreatedAt.Sub(row.StartedAt)
-			x.expect(x.timeout - max(used, 0) + graceAfterTimeout)
+			x.expect(bound(row) + graceAfterTimeout)
 		}
 		l.mu.Lock()
 		l.execs[row.ID] = x
 		l.mu.Unlock()
 		m.wg.Go(func() {
-			if err := x.connect(); err != nil {
+			if err := x.comeBack(); err != nil {
 				_ = x.cut(m, err)
 				return
 			}
 			x.readOn(m)
 		})
+		n++
 	}
+	return n
 }
 
 // killParked ends a sandbox that is paused to disk.

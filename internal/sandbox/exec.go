@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -24,7 +25,7 @@ const graceAfterTimeout = 5 * time.Second
 // for one that cannot be executed, KindUnsupported for an identity that this
 // sandbox does not have, KindConflict and KindUnavailable for a sandbox that
 // does not run.
-func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*ExecStream, error) {
+func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (_ *ExecStream, err error) {
 	if err := checkExec(req); err != nil {
 		return nil, err
 	}
@@ -36,12 +37,19 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 		req.User = l.row.Identities[0]
 	}
 	x := &running{
-		live: l, timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
+		live: l, timeout: time.Duration(req.TimeoutMS) * time.Millisecond, stored: make(chan struct{}),
 		row: api.Exec{
 			ID: api.NewExecID(), Sandbox: id, Args: req.Args, Dir: req.Dir, User: req.User,
 			State: api.ExecRunning, StartedAt: m.now().UTC(), Exit: api.Exit{Code: -1}, TimeoutMS: req.TimeoutMS,
 		},
 	}
+	ctx, end := m.step(ctx, Step{Op: OpExec, Sandbox: id, Exec: x.row.ID, After: l.first()})
+	x.end = end
+	defer func() {
+		if err != nil {
+			end(Outcome{Sandbox: id, Isolation: l.row.Isolation, Err: err})
+		}
+	}()
 	// Until it has begun, nobody saves the sandbox: a command that was asked for
 	// and not heard of cannot be taken up again.
 	if x.saves, err = l.gate.enter(ctx); err != nil {
@@ -51,6 +59,8 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 	if l.isParked() { // while this waited
 		return nil, pausedToDisk(id)
 	}
+	// Whoever finds its record from here on finds who keeps it.
+	defer l.begins(x.row.ID)()
 	if err := m.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
 		return nil, err
 	}
@@ -70,6 +80,7 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 	stopStart := context.AfterFunc(ctx, cancel)
 	ps, err := l.guest.Start(streamCtx, start, envd.StartOptions{
 		User: req.User, ExecID: string(x.row.ID), Timeout: x.timeout, OutputLimit: l.row.Limits.OutputBytes,
+		Keep: true,
 	})
 	var first *envd.ProcessEvent
 	if err == nil {
@@ -99,7 +110,7 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 	if settled {
 		x.abandon(m, l.snapshot().Reason)
 	}
-	return &ExecStream{m: m, x: x}, nil
+	return m.opened(x), nil
 }
 
 // startFailed stores that a command never ran, or that nobody knows.
@@ -110,16 +121,19 @@ func (m *Manager) startFailed(x *running, err error) error {
 	}
 	x.row.State, x.row.EndedAt = api.ExecUnknown, m.now().UTC()
 	x.row.Exit = api.Exit{Code: -1, Cause: "not started: " + err.Error()}
-	m.storeExec(x.row)
+	_ = m.storeExec(x.row) // it has been logged, and err says more
 	return err
 }
 
-func (m *Manager) storeExec(row api.Exec) {
+// storeExec stores a command's record, and logs it where that fails.
+func (m *Manager) storeExec(row api.Exec) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := m.cfg.Rows.UpdateExec(ctx, row); err != nil {
-		m.log.Error("end of command not stored", "exec", row.ID, "sandbox", row.Sandbox, "error", err)
+	err := m.cfg.Rows.UpdateExec(ctx, row)
+	if err != nil {
+		m.log.Error("record of command not stored", "exec", row.ID, "sandbox", row.Sandbox, "state", row.State, "error", err)
 	}
+	return err
 }
 
 func checkExec(req api.ExecRequest) error {
@@ -182,9 +196,9 @@ func (m *Manager) AttachExec(ctx context.Context, id api.SandboxID, exec api.Exe
 		ps.Close()
 		return nil, guestError(err)
 	}
-	return &ExecStream{m: m, x: &running{
+	return m.opened(&running{
 		live: l, row: row, stream: ps, start: *first.Start, ctx: ctx, cancel: func() {}, viewer: true, saves: saves, at: first.Start.Offset,
-	}}, nil
+	}), nil
 }
 
 // disagreed finds a stream that does not begin with a start. Its plain end must
@@ -210,16 +224,26 @@ type ExecStream struct {
 	x       *running
 	started bool
 	done    bool
+	// kept is since when the caller has the last event, in Unix nanoseconds, or waiting
+	// while it waits for the next one.
+	kept atomic.Int64
 }
+
+// waiting stands for no moment.
+const waiting = -1
 
 // Exec gives the record as it stands; after Next returned io.EOF it is final.
 func (s *ExecStream) Exec() api.Exec { return s.x.record() }
 
 // Next gives the next event: the start, then output, then the end. After the end
-// it returns io.EOF. The event is valid until the next call. An end that the
-// guest did not report is no event: Next fails with KindUnavailable or
-// KindTimeout, and the record says that the exit is unknown.
+// it returns io.EOF. The event is valid until the next call. The end comes when the
+// command's record says so, to whoever reads: who asks for the record then does not
+// find a command that runs. An end that the guest did not report is no event: Next
+// fails with KindUnavailable or KindTimeout, and the record says that the exit is
+// unknown. Nor is one that could not be recorded: Next fails with the store's error.
 func (s *ExecStream) Next() (*envd.ProcessEvent, error) {
+	s.kept.Store(waiting)
+	defer func() { s.kept.Store(s.m.now().UnixNano()) }()
 	if !s.started {
 		s.started = true
 		return &envd.ProcessEvent{Start: &s.x.start}, nil
@@ -232,10 +256,21 @@ func (s *ExecStream) Next() (*envd.ProcessEvent, error) {
 	case err != nil && s.x.goesOn():
 		_ = s.Close() // the record still wants its end
 	case err != nil || ev.End != nil:
-		s.done = true
+		s.over()
 	}
 	return ev, err
 }
+
+// over notes that nobody reads on.
+func (s *ExecStream) over() {
+	s.done = true
+	s.m.readers.leave(s)
+}
+
+// Ended is closed when the sandbox serves no more in this daemon: it ended, was paused
+// to disk, or was left to the next daemon. Next fails then; who waits for something
+// else, as a reader that takes nothing has its writer wait, would not hear of it.
+func (s *ExecStream) Ended() <-chan struct{} { return s.x.live.ended }
 
 // Close gives up reading. A command that still runs goes on; the manager sees to
 // its record.
@@ -243,7 +278,7 @@ func (s *ExecStream) Close() error {
 	if s.done {
 		return nil
 	}
-	s.done = true
+	s.over()
 	if s.x.viewer {
 		return s.x.stream.Close()
 	}

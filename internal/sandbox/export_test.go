@@ -3,6 +3,9 @@ package sandbox
 import (
 	"context"
 	"sync/atomic"
+	"time"
+
+	"hortus.dev/api"
 )
 
 // CountContexts counts the contexts that hang on a manager's own, from now on.
@@ -32,3 +35,34 @@ func (c *countedContext) AfterFunc(f func()) (stop func() bool) {
 		return stopped
 	}
 }
+
+// Look does what is done of a live sandbox every few seconds.
+func Look(m *Manager, id api.SandboxID) {
+	l, _ := m.lookup(id)
+	m.sample(l)
+	m.restate(l)
+}
+
+// Left is how long a live sandbox has.
+func Left(m *Manager, id api.SandboxID) time.Duration {
+	l, _ := m.lookup(id)
+	return l.left()
+}
+
+// MaxSamples bounds what Samples gives.
+const MaxSamples = maxSamples
+
+// Ring is what keeps the samples of a sandbox.
+type Ring struct{ s samples }
+
+func (r *Ring) Add(v api.Stats)   { r.s.add(v) }
+func (r *Ring) List() []api.Stats { return r.s.list() }
+
+// EndGuest ends the machine of a live sandbox as if that had ended by itself.
+func EndGuest(m *Manager, id api.SandboxID) {
+	l, _ := m.lookup(id)
+	_, _ = l.machine.Kill(context.Background())
+}
+
+// Streams to ports tell the end of their sandbox too; the process backend has none to try.
+var _ interface{ Ended() <-chan struct{} } = (*portConn)(nil)

@@ -71,7 +71,7 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		Parent: id, Kind: saved.Kind, Why: saved.Why, PausedMS: saved.Paused.Milliseconds(), Children: make([]api.ForkChild, req.Count),
 	}
 	if req.TTLMS == 0 {
-		ttl = max(parent.ExpiresAt.Sub(m.now()), time.Second)
+		ttl = max(l.left(), time.Second)
 	}
 	// Side by side as far as the machine's processors go.
 	turns := make(chan struct{}, runtime.NumCPU())
@@ -84,7 +84,12 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			row.ID, row.State, row.Parent, row.Snapshot = ids[i], api.SandboxStarting, id, ""
 			row.IsolationWhy, row.Env, row.Labels = fmt.Sprintf("forked from %s", id), env, req.Labels
 			row.Owner, row.CreatedAt, row.Reason = m.cfg.Owner, m.now().UTC(), ""
+			row.Build, row.Held, row.MemoryKills = m.cfg.Build, false, 0
 			row.ExpiresAt = row.CreatedAt.Add(ttl)
+			row.Provision = nil // a caller's task has one sandbox
+			if req.Key != "" {
+				row.Key = req.Key
+			}
 			child, err := m.child(ctx, l, row, early.restore(ids[i], l, dir))
 			if err != nil {
 				out.Children[i].Error = api.AsError(err)
@@ -123,7 +128,9 @@ func (m *Manager) raise(ctx context.Context, l *live, restore func(context.Conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
-	machine, err := restore(ctx, l.spec())
+	restoring, end := m.step(ctx, Step{Op: OpRestore, Sandbox: l.row.ID})
+	machine, err := restore(restoring, l.spec())
+	end(Outcome{Isolation: l.row.Isolation, Err: err})
 	if err != nil {
 		m.settle(l, api.SandboxEnded, "start failed: "+err.Error(), nil)
 		return api.Sandbox{}, err
@@ -135,9 +142,11 @@ func (m *Manager) raise(ctx context.Context, l *live, restore func(context.Conte
 	if err == nil {
 		l.mu.Lock()
 		l.row.State = api.SandboxRunning
+		m.correct(l)
 		row := l.row
 		l.mu.Unlock()
 		if err = m.cfg.Rows.UpdateSandbox(context.WithoutCancel(ctx), row); err == nil {
+			m.mark(ctx, l)
 			m.begin(l)
 			return row, nil
 		}

@@ -16,24 +16,38 @@ type live struct {
 	backend Backend
 	moved   chan struct{} // holds one token when the deadline has moved
 	ended   chan struct{} // closed once the final row is stored, or it is paused to disk
+	ready   chan struct{} // closed by steady
+	once    sync.Once     // of steady
 	gate    *gate
 	// What it was made of, beside its row.
 	layers    []layer.Digest
 	asked     Asked
 	workspace bool
+	// What was taken of the host for it, and whether it is in the table: the
+	// business of who makes it, until it is there.
+	release func()
+	waits   bool
+	entered bool
 
 	mu      sync.Mutex
 	row     api.Sandbox
 	machine Machine
 	guest   *envd.Client
 	execs   map[api.ExecID]*running
-	reason  string // why somebody is ending it; empty when it ends by itself
-	kills   int64  // memory kills that were already accounted for
+	begun   map[api.ExecID]chan struct{} // commands that are being started; closed when that is over
+	reason  string                       // why somebody is ending it; empty when it ends by itself
 	settled bool
+	ports   int           // streams to ports that are open
 	park    *park         // a pause to disk on its way
 	parked  bool          // it is paused to disk: another live goes on with it
+	handed  bool          // it goes on without this daemon: the next one has it
+	shut    bool          // the gate is, until it goes on
 	said    chan struct{} // closed once the log has that it runs; nil before
 	hurry   chan struct{} // holds one token when somebody waits for that
+	clock   clock         // counts to the deadline that the row tells
+	samples samples
+	unwait  context.CancelFunc // gives up its wait for room; nil when it does not wait
+	born    context.Context    // marks the step that made it, until the first command
 }
 
 // awaitSaid waits until the log has that the sandbox runs, where it will.
@@ -62,8 +76,8 @@ func (l *live) tell(m *Manager, t api.EventType, data any) {
 
 func newLive(row api.Sandbox, b Backend) *live {
 	return &live{
-		row: row, backend: b, execs: map[api.ExecID]*running{},
-		gate: &gate{}, moved: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{}),
+		row: row, backend: b, execs: map[api.ExecID]*running{}, begun: map[api.ExecID]chan struct{}{},
+		gate: &gate{}, moved: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{}), ready: make(chan struct{}),
 	}
 }
 
@@ -83,8 +97,11 @@ func (l *live) snapshot() api.Sandbox {
 // watch waits for the end of a machine or of its time. It is the one place that
 // sees a machine end by itself.
 func (m *Manager) watch(l *live) {
-	deadline := time.NewTimer(time.Until(l.snapshot().ExpiresAt))
+	deadline := time.NewTimer(l.left())
 	defer deadline.Stop()
+	look := time.NewTicker(sampleEvery)
+	defer look.Stop()
+	tries := 0 // of a pause at the deadline
 	var cpu <-chan time.Time
 	if budget := l.row.Limits.CPUTimeMS; budget > 0 {
 		// The budget is of the whole tree, so the host adds it up; a tenth of
@@ -119,7 +136,11 @@ func (m *Manager) watch(l *live) {
 			}
 			return
 		case <-l.moved:
-			deadline.Reset(l.snapshot().ExpiresAt.Sub(m.now()))
+			deadline.Reset(l.left())
+			tries = 0
+		case <-look.C:
+			m.sample(l)
+			m.restate(l)
 		case <-cpu:
 			ctx, cancel := context.WithTimeout(m.ctx, 5*time.Second)
 			s, err := l.machine.Stats(ctx)
@@ -129,13 +150,24 @@ func (m *Manager) watch(l *live) {
 				return
 			}
 		case <-deadline.C:
-			// The deadline may have moved, and the wall clock may have jumped.
-			left := l.snapshot().ExpiresAt.Sub(m.now())
-			if left > 0 {
+			if left := l.left(); left > 0 { // it has moved
 				deadline.Reset(left)
 				continue
 			}
-			if _, err := m.end(context.WithoutCancel(m.ctx), l, "expired"); err == errParked {
+			reason := "expired"
+			if l.snapshot().OnExpiry.Pauses() {
+				err := m.pauseExpired(l)
+				if err == nil {
+					return
+				}
+				if tries++; tries < pauseTries && api.KindOf(err) != api.KindUnsupported {
+					m.log.Error("expired sandbox not paused; trying again", "sandbox", l.row.ID, "error", err)
+					deadline.Reset(pauseAgain)
+					continue
+				}
+				reason = "expired, and could not be paused to disk: " + err.Error()
+			}
+			if _, err := m.end(context.WithoutCancel(m.ctx), l, reason); err == errParked {
 				return
 			} else if err != nil {
 				m.log.Error("expired sandbox not killed; trying again", "sandbox", l.row.ID, "error", err)
@@ -198,13 +230,18 @@ func (m *Manager) end(ctx context.Context, l *live, reason string) (api.Proof, e
 		l.reason = reason
 	}
 	reason = l.reason
+	if machine == nil && l.giveUpWait() {
+		return api.Proof{How: "it waited for room on the host: nothing of it ran"}, nil
+	}
 	l.mu.Unlock()
 	if machine == nil {
 		return api.Proof{}, api.Errorf(api.KindConflict, "sandbox %s is still starting", l.row.ID)
 	}
 	killCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
+	killCtx, told := m.step(killCtx, Step{Op: OpKill, Sandbox: l.row.ID})
 	proof, err := machine.Kill(killCtx)
+	told(Outcome{Isolation: l.row.Isolation, Err: err})
 	if err != nil {
 		return proof, api.Errorf(api.KindOf(err), "kill sandbox %s: %w", l.row.ID, err)
 	}
@@ -245,15 +282,42 @@ func (m *Manager) settle(l *live, state api.SandboxState, reason string, proof *
 	}
 	l.say(m, api.SandboxStateEvent{State: state, Reason: reason, Proof: proof})
 	m.forget(l)
+	l.steady()
 	close(l.ended)
 }
 
 // Kill ends a sandbox and proves that nothing of it is left. Killing one that
-// has ended is no error: the proof is of what was found, nothing.
+// has ended is no error: the proof is of what was found, nothing. One that is being
+// resumed from disk is waited for.
 func (m *Manager) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
-	l, ok := m.lookup(id)
-	if !ok {
-		row, err := m.cfg.Rows.Sandbox(ctx, id)
+	for {
+		m.mu.Lock()
+		before := m.woken
+		m.mu.Unlock()
+		row, proof, err := m.kill(ctx, id)
+		m.mu.Lock()
+		over, giveUp, moved := m.waking[id], m.unwake[id], m.woken != before
+		m.mu.Unlock()
+		if api.KindOf(err) != api.KindConflict || over == nil && !moved {
+			return row, proof, err
+		}
+		if over == nil {
+			continue // a resume that was met is over already
+		}
+		if giveUp != nil { // it waits for room: nobody waits for that
+			giveUp()
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return row, proof, ctx.Err()
+		}
+	}
+}
+
+func (m *Manager) kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
+	l, row, err := m.find(ctx, id)
+	if l == nil {
 		if err == nil && row.State == api.SandboxPaused && row.Snapshot != "" {
 			return m.killParked(ctx, id)
 		}
@@ -278,11 +342,7 @@ func (m *Manager) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duratio
 		return api.Sandbox{}, err
 	}
 	return m.change(ctx, id, func(l *live) error {
-		l.row.ExpiresAt = m.now().UTC().Add(ttl)
-		select {
-		case l.moved <- struct{}{}:
-		default: // watch has not looked at an earlier move yet; it will see this one
-		}
+		m.expireIn(l, ttl)
 		return nil
 	})
 }
@@ -303,7 +363,7 @@ func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, er
 	if _, ok := m.lookup(id); !ok {
 		row, err := m.cfg.Rows.Sandbox(ctx, id)
 		if err == nil && row.State == api.SandboxPaused && row.Snapshot != "" {
-			return m.wake(ctx, id)
+			return m.wake(ctx, id, 0)
 		}
 	}
 	return m.change(ctx, id, func(l *live) error {
@@ -311,15 +371,18 @@ func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, er
 			return err
 		}
 		l.row.State = api.SandboxRunning
+		if l.shut {
+			l.gate.open()
+			l.shut = false
+		}
 		return nil
 	})
 }
 
 // change applies f to a live sandbox that has started and stores the row.
 func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) error) (api.Sandbox, error) {
-	l, ok := m.lookup(id)
-	if !ok {
-		_, err := m.running(ctx, id)
+	l, err := m.here(ctx, id)
+	if err != nil {
 		return api.Sandbox{}, err
 	}
 	l.mu.Lock()
@@ -334,6 +397,7 @@ func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) er
 	if err := f(l); err != nil {
 		return l.row, err
 	}
+	m.correct(l)
 	if err := m.cfg.Rows.UpdateSandbox(ctx, l.row); err != nil {
 		return l.row, err
 	}
@@ -346,15 +410,18 @@ func (m *Manager) change(ctx context.Context, id api.SandboxID, f func(*live) er
 
 // Stats tells what a sandbox uses now.
 func (m *Manager) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
-	l, ok := m.lookup(id)
-	if !ok || l.snapshot().State == api.SandboxStarting {
-		_, err := m.running(ctx, id)
+	l, err := m.here(ctx, id)
+	if err != nil {
 		return api.Stats{}, err
+	}
+	if l.snapshot().State == api.SandboxStarting {
+		return api.Stats{}, api.Errorf(api.KindConflict, "sandbox %s is %s", id, api.SandboxStarting)
 	}
 	return l.machine.Stats(ctx)
 }
 
-// Guest opens a raw stream to a sandbox's guest, for a door's proxy.
+// Guest opens a raw stream to a sandbox's guest, for a door's proxy. It has a method
+// Ended, as ExecStream has.
 func (m *Manager) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
 	l, err := m.running(ctx, id)
 	if err != nil {
@@ -363,7 +430,11 @@ func (m *Manager) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 	if err := l.gate.pass(ctx); err != nil {
 		return nil, err
 	}
-	return l.machine.Link().Open(ctx)
+	c, err := l.machine.Link().Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &guestConn{Conn: c, ended: l.ended}, nil
 }
 
 // Client gives the client of a sandbox's guest. It is shared: do not close it.

@@ -39,8 +39,8 @@ type Templates interface {
 	Layers(ctx context.Context, name string) ([]layer.Digest, error)
 }
 
-// Config is what a manager needs. All fields but Snapshots, Logger and Now are
-// required.
+// Config is what a manager needs. All fields but Snapshots, Admission, Watcher,
+// Logger, Now, Uptime and Build are required.
 type Config struct {
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
@@ -52,11 +52,20 @@ type Config struct {
 	Log       Log
 	// Snapshots may be nil: nothing can be saved then.
 	Snapshots Snapshots
+	// Admission may be nil: nothing bounds then how many sandboxes there are.
+	Admission Admission
+	// Watcher may be nil.
+	Watcher Watcher
 	// Pool is how many guests of each kind of sandbox are booted ahead; 0 boots
 	// each when it is asked for.
 	Pool   int
 	Logger *slog.Logger
 	Now    func() time.Time
+	// Uptime says how long the host's kernel has been up, and which run of it that is:
+	// deadlines hold by it when another daemon goes on and the wall clock was set.
+	Uptime func() (time.Duration, string)
+	// Build names what sandboxes get for their guest.
+	Build string
 }
 
 // Manager holds the sandboxes of one data directory. Its methods may be called
@@ -75,22 +84,29 @@ type Manager struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	readers readers
+
 	mu     sync.Mutex
 	live   map[api.SandboxID]*live
-	waking map[api.SandboxID]struct{} // paused to disk, and being resumed or ended
-	early  map[api.SandboxID]struct{} // children of forks whose parent is being saved
+	waking map[api.SandboxID]chan struct{}      // paused to disk, and being resumed or ended; closed when that is over
+	woken  uint64                               // how many of those are over
+	unwake map[api.SandboxID]context.CancelFunc // gives up the wait for room of one of them
+	early  map[api.SandboxID]struct{}           // children of forks whose parent is being saved
 	closed bool
 }
 
 // New makes a manager. It starts nothing; call [Manager.Recover] before the
 // first Create.
 func New(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}, waking: map[api.SandboxID]struct{}{}, early: map[api.SandboxID]struct{}{}}
+	m := &Manager{cfg: cfg, log: cfg.Logger, now: cfg.Now, live: map[api.SandboxID]*live{}, waking: map[api.SandboxID]chan struct{}{}, unwake: map[api.SandboxID]context.CancelFunc{}, early: map[api.SandboxID]struct{}{}}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	if m.now == nil {
 		m.now = time.Now
+	}
+	if cfg.Uptime != nil {
+		m.cfg.Rows = stampedRows{cfg.Rows, m.now, cfg.Uptime}
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.pool = newPool(cfg.Pool, m.log, m.now, m.restore)
@@ -155,7 +171,18 @@ func (m *Manager) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, erro
 	if _, err := m.Get(ctx, id); err != nil {
 		return nil, err
 	}
-	return m.cfg.Rows.ListExecs(ctx, id)
+	rows, err := m.cfg.Rows.ListExecs(ctx, id)
+	if l, ok := m.lookup(id); ok && err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i, row := range rows {
+			// What runs has written more than was stored of it.
+			if x := l.execs[row.ID]; x != nil && row.State == api.ExecRunning {
+				rows[i].OutputBytes = x.record().OutputBytes
+			}
+		}
+	}
+	return rows, err
 }
 
 func (m *Manager) lookup(id api.SandboxID) (*live, bool) {
@@ -165,27 +192,49 @@ func (m *Manager) lookup(id api.SandboxID) (*live, bool) {
 	return l, ok
 }
 
-// running finds a sandbox that can do something now, or says why it cannot.
-func (m *Manager) running(ctx context.Context, id api.SandboxID) (*live, error) {
-	if l, ok := m.lookup(id); ok {
-		switch s := l.snapshot(); s.State {
-		case api.SandboxRunning:
-			return l, nil
-		case api.SandboxPaused:
-			return nil, api.Errorf(api.KindConflict, "sandbox %s is paused", id).
-				WithHint("resume it first: hortus sandbox resume %s", id)
-		default:
-			return nil, api.Errorf(api.KindConflict, "sandbox %s is %s", id, s.State)
+// find gives a sandbox that is live here, or else its row. One that is resumed from
+// disk between the two looks is live: its row alone would say that it runs elsewhere.
+func (m *Manager) find(ctx context.Context, id api.SandboxID) (*live, api.Sandbox, error) {
+	for looks := 1; ; looks++ {
+		if l, ok := m.lookup(id); ok {
+			return l, api.Sandbox{}, nil
+		}
+		row, err := m.cfg.Rows.Sandbox(ctx, id)
+		// One of this daemon's that has gone again by the next look has a row that
+		// says so; what runs at the third is another daemon's.
+		if err != nil || row.State.Final() || row.State == api.SandboxPaused && row.Snapshot != "" || looks == 3 {
+			return nil, row, err
 		}
 	}
-	row, err := m.cfg.Rows.Sandbox(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if row.State == api.SandboxPaused && row.Snapshot != "" {
+}
+
+// here finds a sandbox that is live here, or says why nothing can be done with it.
+func (m *Manager) here(ctx context.Context, id api.SandboxID) (*live, error) {
+	l, row, err := m.find(ctx, id)
+	switch {
+	case l != nil || err != nil:
+		return l, err
+	case row.State == api.SandboxPaused && row.Snapshot != "":
 		return nil, pausedToDisk(id)
 	}
 	return nil, api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", id, row.State, because(row.Reason))
+}
+
+// running finds a sandbox that can do something now, or says why it cannot.
+func (m *Manager) running(ctx context.Context, id api.SandboxID) (*live, error) {
+	l, err := m.here(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	switch s := l.snapshot(); s.State {
+	case api.SandboxRunning:
+		return l, nil
+	case api.SandboxPaused:
+		return nil, api.Errorf(api.KindConflict, "sandbox %s is paused", id).
+			WithHint("resume it first: hortus sandbox resume %s", id)
+	default:
+		return nil, api.Errorf(api.KindConflict, "sandbox %s is %s", id, s.State)
+	}
 }
 
 // event appends a fact; a log that fails is reported and does not stop the work.

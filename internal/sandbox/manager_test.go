@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/event"
 	"hortus.dev/internal/guest"
@@ -23,8 +24,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == birth.Argv0 {
+	switch filepath.Base(os.Args[0]) {
+	case birth.Argv0:
 		os.Exit(guest.Main())
+	case jail.InitArgv0:
+		os.Exit(jail.InitMain())
 	}
 	os.Exit(m.Run())
 }
@@ -380,8 +384,8 @@ func TestRecover(t *testing.T) {
 
 	c := open(t, dir, api.NewOwnerID(), false)
 	n, err := c.Recover(t.Context(), func(id api.OwnerID) bool { return id == dead })
-	if err != nil || n != 2 {
-		t.Fatalf("recovered %d, %v; want the dead owner's 2", n, err)
+	if err != nil || n.Lost != 2 || n.Adopted != 0 {
+		t.Fatalf("recovered %+v, %v; want the dead owner's 2", n, err)
 	}
 	for _, id := range []api.SandboxID{lost.ID, rowOnly.ID} {
 		if row, err := c.Get(t.Context(), id); err != nil || row.State != api.SandboxLost || row.Reason == "" {

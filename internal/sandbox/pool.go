@@ -22,6 +22,9 @@ const (
 	// settle is how long a shelf that still holds a guest is left alone after
 	// somebody took one: what was claimed gets the processors first.
 	settle = 25 * time.Millisecond
+	// headStart is the same for a shelf that holds none any more: as long as a first
+	// command takes, and a part of what a boot takes that nobody waits for yet.
+	headStart = 5 * time.Millisecond
 	// prepareRest is the pause after a guest could not be prepared.
 	prepareRest = time.Second
 )
@@ -52,8 +55,10 @@ type shelf struct {
 	spec    Spec // all but the identifier
 	ready   []*warm
 	used    time.Time
+	taken   time.Time // when the last of its guests was taken
 	fixed   bool      // kept however long nobody asks
 	rest    time.Time // no attempt before
+	failed  error     // of the last attempt
 }
 
 // preparation boots one guest that waits.
@@ -173,13 +178,6 @@ func (p *pool) take(w *wish) *warm {
 	}
 	s := p.shelf(k, b, w)
 	p.start()
-	defer func() {
-		if len(s.ready) > 0 {
-			p.again.Reset(settle) // before that, nothing is filled
-		} else {
-			p.nudge()
-		}
-	}()
 	for len(s.ready) > 0 {
 		// The oldest first: what is new may still be cooling down.
 		g := s.ready[0]
@@ -190,10 +188,21 @@ func (p *pool) take(w *wish) *warm {
 			p.log.Warn("a warm guest ended while it waited", "sandbox", g.id, "cause", g.machine.Cause())
 			p.wg.Go(func() { p.discard(g) })
 		default:
+			s.taken = p.now()
+			p.again.Reset(s.quiet()) // before that, nothing is filled
 			return g
 		}
 	}
+	p.nudge()
 	return nil
+}
+
+// quiet is how long a shelf is left alone after a guest of it was taken.
+func (s *shelf) quiet() time.Duration {
+	if len(s.ready) == 0 {
+		return headStart
+	}
+	return settle
 }
 
 // shelf finds or makes the shelf of a kind; the kind that was asked for longest
@@ -322,7 +331,7 @@ func (p *pool) next() (found *shelf) {
 		if len(s.ready) >= p.size || p.now().Before(s.rest) {
 			continue
 		}
-		if left := settle - p.now().Sub(s.used); left > 0 && len(s.ready) > 0 {
+		if left := s.quiet() - p.now().Sub(s.taken); left > 0 {
 			wait = min(wait, left)
 			continue
 		}
@@ -346,6 +355,7 @@ func (p *pool) add(s *shelf) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s.failed = err
 	if err != nil {
 		s.rest = p.now().Add(prepareRest)
 		if p.ctx.Err() == nil {
@@ -445,4 +455,16 @@ func (p *pool) level() (ready, want int, changed <-chan struct{}) {
 		want += p.size
 	}
 	return ready, want, p.changed
+}
+
+// failure is why a shelf that is not full could not be filled at the last attempt.
+func (p *pool) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shelves {
+		if len(s.ready) < p.size && s.failed != nil {
+			return s.failed
+		}
+	}
+	return nil
 }

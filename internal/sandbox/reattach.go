@@ -34,7 +34,7 @@ func (x *running) connect() error {
 	}
 	defer x.live.gate.leave()
 	id := x.record().ID
-	ps, err := x.live.guest.Connect(x.ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(id), Offset: x.at})
+	ps, err := x.live.guest.Connect(x.ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(id), Offset: x.at, Keep: true})
 	if err != nil {
 		return guestError(err)
 	}
@@ -48,7 +48,7 @@ func (x *running) connect() error {
 		// The guest kept less than was written meanwhile.
 		x.at += gap
 		x.mu.Lock()
-		x.row.OutputBytes += gap
+		x.row.OutputBytes = max(x.row.OutputBytes, x.at)
 		x.mu.Unlock()
 		x.lost = gap
 	}

@@ -13,23 +13,26 @@ type Reclaimer interface {
 	Orphans(ctx context.Context) ([]api.SandboxID, error)
 }
 
+// Recovered counts what a recovery did with the sandboxes of owners that are gone.
+type Recovered struct{ Adopted, Lost int }
+
 // Recover brings rows and reality together after an owner has gone: every
-// sandbox of an owner for which gone answers true is destroyed with proof and
-// marked lost, its commands unknown, unless it is paused to disk: then it is this
-// owner's from now on. Leftovers without a row are destroyed too.
-// Rows of an owner that may still live are not touched. It returns how many
-// sandboxes it marked.
-func (m *Manager) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, error) {
+// sandbox of an owner for which gone answers true is this owner's from now on, with
+// its deadline and its commands. One that cannot go on is destroyed with proof and
+// marked lost, its commands unknown: one that was starting, that worked for a task,
+// that a connection held, that has ended by itself, or whose backend is no Adopter.
+// One that is paused to disk stays so. Leftovers without a row are destroyed too.
+// Rows of an owner that may still live are not touched.
+func (m *Manager) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did Recovered, err error) {
 	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
 	if err != nil {
-		return 0, err
+		return did, err
 	}
 	backends := map[string]Backend{}
 	for _, b := range m.cfg.Backends {
 		backends[b.Name()] = b
 	}
 	var errs []error
-	marked := 0
 	keep := map[api.SandboxID]bool{}
 	for _, row := range rows {
 		if row.State.Final() {
@@ -41,44 +44,80 @@ func (m *Manager) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int
 		}
 		b := backends[row.Isolation]
 		if b == nil {
+			m.count(row)
 			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build lacks", row.ID, row.Isolation))
 			continue
 		}
-		proof, err := b.Reclaim(ctx, row.ID)
-		if err != nil {
+		lives, err := m.recoverOne(ctx, b, row)
+		switch {
+		case err != nil:
+			m.count(row)
 			errs = append(errs, err)
-			continue
-		}
-		paused, reason := m.foundPaused(ctx, row)
-		if paused {
+			keep[row.ID] = lives
+		case lives:
 			keep[row.ID] = true
-			errs = append(errs, m.takeOver(ctx, row))
-			continue
+			did.Adopted++
+		default:
+			did.Lost++
 		}
-		if err := m.markLost(ctx, row, reason, proof); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		marked++
 	}
 	errs = append(errs, m.reclaimOrphans(ctx, keep), m.dropPauses(ctx, gone))
-	return marked, errors.Join(errs...)
+	return did, errors.Join(errs...)
 }
 
+// count takes the room of a sandbox that could neither be taken over nor destroyed,
+// and may still run, for as long as this daemon lives.
+func (m *Manager) count(row api.Sandbox) {
+	if m.cfg.Admission != nil {
+		m.cfg.Admission.Hold((&live{row: row}).need(context.Background()))
+	}
+}
+
+// recoverOne settles one sandbox of an owner that is gone. It is true when that goes
+// on, here or on disk.
+func (m *Manager) recoverOne(ctx context.Context, b Backend, row api.Sandbox) (bool, error) {
+	paused, reason := m.foundPaused(ctx, row)
+	if !paused && reason == "" {
+		err := m.adopt(ctx, b, row)
+		for tries := 1; api.KindOf(err) == api.KindTimeout && ctx.Err() == nil && tries < adoptTries; tries++ {
+			err = m.adopt(ctx, b, row) // a machine that is busy is no reason to end what runs on it
+		}
+		var unstored errUnstored
+		switch {
+		case err == nil:
+			return true, nil
+		case ctx.Err() != nil || errors.As(err, &unstored):
+			return true, err // it is left to the next daemon as it is
+		}
+		reason = lostWhy(err)
+	}
+	proof, err := b.Reclaim(ctx, row.ID)
+	switch {
+	case err != nil:
+		return paused, err
+	case paused:
+		return true, m.takeOver(ctx, row)
+	}
+	return false, m.markLost(ctx, row, reason, proof)
+}
+
+// adoptTries is how often a sandbox is taken over that does not answer in time.
+const adoptTries = 3
+
 // foundPaused says whether a sandbox of an owner that is gone is paused to disk, or
-// why it is lost. One that was about to be paused is paused if its snapshot is
-// whole, and one that was about to be resumed if its row did not say so yet.
+// why it was and is lost; neither of one that may still run. One that was about to be
+// paused is paused if its snapshot is whole, and one that was about to be resumed if
+// its row did not say so yet.
 func (m *Manager) foundPaused(ctx context.Context, row api.Sandbox) (bool, string) {
-	lost := "its daemon ended without stopping it"
 	if row.Snapshot == "" || m.cfg.Snapshots == nil {
-		return false, lost
+		return false, ""
 	}
 	s, err := m.cfg.Snapshots.Snapshot(ctx, row.Snapshot)
 	switch {
 	case err == nil && s.State == api.SnapshotReady && s.Paused && s.Sandbox == row.ID:
 		return true, ""
-	case row.State != api.SandboxPaused:
-		return false, lost
+	case row.State != api.SandboxPaused, err == nil && !(s.Paused && s.Sandbox == row.ID):
+		return false, "" // what it started from
 	case err != nil:
 		return false, "it was paused to disk, and its snapshot is not known any more: " + err.Error()
 	}

@@ -19,8 +19,9 @@ const restoreTimeout = 5 * time.Minute
 const hostTemplate = "host"
 
 // origin finds the snapshot that a template's name or a snapshot's id stands for;
-// nil where it is neither.
-func (m *Manager) origin(ctx context.Context, template string) (*api.Snapshot, error) {
+// nil where it is neither, or where the account may not start from it: for an
+// account that is as if it were not there.
+func (m *Manager) origin(ctx context.Context, account, template string) (*api.Snapshot, error) {
 	if template == hostTemplate || m.cfg.Snapshots == nil {
 		return nil, nil
 	}
@@ -29,9 +30,9 @@ func (m *Manager) origin(ctx context.Context, template string) (*api.Snapshot, e
 	if id := api.SnapshotID(template); id.Valid() {
 		s, err = m.cfg.Snapshots.Snapshot(ctx, id)
 	} else {
-		s, err = m.cfg.Snapshots.Template(ctx, template)
+		s, err = m.cfg.Snapshots.Template(ctx, account, template)
 	}
-	if api.KindOf(err) == api.KindNotFound {
+	if api.KindOf(err) == api.KindNotFound || err == nil && !s.StartsFor(account) {
 		return nil, nil
 	}
 	if err == nil && s.State != api.SnapshotReady {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -20,7 +21,9 @@ type running struct {
 	overdue *time.Timer
 	due     time.Time // when overdue is up; guarded by mu
 	start   envd.StartEvent
-	viewer  bool // attached later: the record is another's business
+	viewer  bool          // attached later: the record is another's business
+	end     func(Outcome) // tells the watcher; nil for one that began elsewhere
+	stored  chan struct{} // closed once its end is recorded, or could not be; nil for a viewer
 
 	// What follows is the reader's alone.
 	saves   uint64 // the last save before the stream was opened
@@ -28,9 +31,10 @@ type running struct {
 	lost    int64  // bytes before it that are gone, until they were told
 	resumes bool   // the last error of next was about that
 
-	mu   sync.Mutex
-	row  api.Exec
-	done bool
+	mu       sync.Mutex
+	row      api.Exec
+	done     bool  // somebody records its end
+	unstored error // why that could not be recorded; set before stored is closed
 }
 
 func (x *running) record() api.Exec {
@@ -62,7 +66,7 @@ func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
 		n := int64(len(ev.Data.Stdout) + len(ev.Data.Stderr) + len(ev.Data.PTY))
 		x.at += n
 		x.mu.Lock()
-		x.row.OutputBytes += n
+		x.row.OutputBytes = max(x.row.OutputBytes, x.at) // one who was quicker may have recorded the end
 		total := x.row.OutputBytes
 		x.mu.Unlock()
 		// The guest stops a command at the limit; one that does not is lying.
@@ -72,17 +76,7 @@ func (x *running) next(m *Manager) (*envd.ProcessEvent, error) {
 			return nil, api.Errorf(api.KindExhausted, "the guest sent more than %d bytes of output", max)
 		}
 	case ev.End != nil:
-		end := *ev.End // the event is the stream's until it is read again
-		if end.ExitCode < 0 || end.ExitCode > 255 {
-			x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: api.CauseLost})
-			x.release()
-			return nil, api.Errorf(api.KindUnavailable, "the guest reports the exit code %d, which no command has", end.ExitCode)
-		}
-		exit := x.exit(m, &end)
-		end.Cause = exit.Cause
-		x.finish(m, api.ExecExited, exit)
-		x.drain()
-		return &envd.ProcessEvent{End: &end}, nil
+		return x.ended(m, *ev.End) // the event is the stream's until it is read again
 	}
 	return ev, nil
 }
@@ -143,15 +137,28 @@ func (l *live) memoryKilled(m *Manager) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	more := s.MemoryKills > l.kills
-	l.kills = max(l.kills, s.MemoryKills)
+	more := s.MemoryKills > l.row.MemoryKills
+	if more && !l.settled { // stored, so that another daemon does not account for it again
+		l.row.MemoryKills = s.MemoryKills
+		m.correct(l)
+		m.storeSandbox(l.row)
+	}
 	return more
 }
 
 // cut records an end that the guest did not report.
 func (x *running) cut(m *Manager, err error) error {
 	if x.viewer && !x.live.awaitPark() {
+		if errors.Is(err, io.EOF) { // which to a caller means that the command ended
+			err = api.Errorf(api.KindUnavailable, "the guest of sandbox %s broke the stream of command %s off", x.row.Sandbox, x.row.ID)
+		}
 		return guestError(err)
+	}
+	if x.live.wasHanded() {
+		x.release()
+		row := x.record()
+		return api.Errorf(api.KindUnavailable, "the daemon stops; command %s in sandbox %s goes on without it", row.ID, row.Sandbox).
+			WithHint("attach to it again: the next daemon has it")
 	}
 	if x.live.awaitPark() {
 		// Its record stays as it is until the sandbox goes on.
@@ -214,29 +221,6 @@ func (l *live) awaitEnd() bool {
 func (x *running) abandon(m *Manager, reason string) {
 	x.finish(m, api.ExecUnknown, api.Exit{Code: -1, Cause: reason})
 	x.cancel()
-}
-
-// finish stores the end, once.
-func (x *running) finish(m *Manager, state api.ExecState, exit api.Exit) {
-	if x.viewer {
-		return
-	}
-	x.mu.Lock()
-	if x.done {
-		x.mu.Unlock()
-		return
-	}
-	x.done = true
-	x.row.State, x.row.Exit, x.row.EndedAt = state, exit, m.now().UTC()
-	row := x.row
-	x.mu.Unlock()
-	if x.overdue != nil {
-		x.overdue.Stop() // x.done keeps a save from starting it again
-	}
-	m.storeExec(row)
-	x.live.mu.Lock()
-	delete(x.live.execs, row.ID)
-	x.live.mu.Unlock()
 }
 
 // signalName gives the usual name of a signal number.

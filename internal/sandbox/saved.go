@@ -23,8 +23,9 @@ type Snapshots interface {
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	// Snapshots gives the newest first; final ones too when all is set.
 	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
-	// Template finds the snapshot that has a name; KindNotFound for none.
-	Template(ctx context.Context, name string) (api.Snapshot, error)
+	// Template finds the snapshot that a name means to an account: its own, or
+	// else the operator's; KindNotFound for none.
+	Template(ctx context.Context, account, name string) (api.Snapshot, error)
 	Find(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	Remove(ctx context.Context, id api.SnapshotID, reason string) (api.Snapshot, error)
 }
@@ -81,7 +82,7 @@ func (l *live) described() api.Snapshot {
 	row := l.snapshot()
 	s := api.Snapshot{
 		ID: api.NewSnapshotID(), Sandbox: row.ID, Parent: row.Snapshot, Template: row.Template,
-		Limits: row.Limits, Identities: row.Identities,
+		Limits: row.Limits, Identities: row.Identities, Account: row.Account,
 	}
 	for _, d := range l.layers {
 		s.Layers = append(s.Layers, string(d))

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/admission"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/event"
 	"hortus.dev/internal/layer"
@@ -35,8 +38,11 @@ type saving struct {
 	mark   api.ImageMark
 	parked map[string]*savingMachine // by what their image says
 	during func()                    // called in a save, before anything is written
-	refuse func(n int) error         // called for the nth restore
-	n      int
+	// oldGuests says that guests are of an earlier version.
+	oldGuests bool
+	refuse    func(n int) error // called for the nth restore
+	broken    func() error      // called in a save, which fails by what it gives
+	n         int
 }
 
 func (b *saving) Probe(ctx context.Context) api.BackendReport {
@@ -67,6 +73,19 @@ func (b *saving) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, erro
 	return b.Backend.Reclaim(ctx, id)
 }
 
+// endParked ends the machines that nobody came back for.
+func (b *saving) endParked(t *testing.T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.parked {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		if _, err := m.Machine.Kill(ctx); err != nil {
+			t.Errorf("end the machine of %s that was kept aside: %v", m.id, err)
+		}
+		cancel()
+	}
+}
+
 func (b *saving) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 	m, err := b.Backend.Start(ctx, spec)
 	if err != nil {
@@ -76,7 +95,7 @@ func (b *saving) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine,
 }
 
 func (b *saving) wrap(m sandbox.Machine, id api.SandboxID) *savingMachine {
-	s := &savingMachine{Machine: m, b: b, id: id, done: make(chan struct{}), gone: make(chan struct{}), link: &cutLink{Link: m.Link()}}
+	s := &savingMachine{Machine: m, b: b, id: id, done: make(chan struct{}), gone: make(chan struct{}), link: &cutLink{Link: m.Link(), old: b.oldGuests}}
 	go func() {
 		defer close(s.done)
 		select {
@@ -156,10 +175,15 @@ func (m *savingMachine) Kill(ctx context.Context) (api.Proof, error) {
 
 func (m *savingMachine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
 	m.b.mu.Lock()
-	during, mark := m.b.during, m.b.mark
+	during, mark, broken := m.b.during, m.b.mark, m.b.broken
 	m.b.mu.Unlock()
 	if during != nil {
 		during()
+	}
+	if broken != nil {
+		if err := broken(); err != nil {
+			return sandbox.Saved{}, err
+		}
 	}
 	select {
 	case <-m.Machine.Done():
@@ -187,9 +211,15 @@ func (m *savingMachine) Save(ctx context.Context, dir string, o sandbox.SaveOpti
 		return sandbox.Saved{}, err
 	}
 	if o.Stop {
-		m.b.mu.Lock()
-		m.b.parked[token] = m
-		m.b.mu.Unlock()
+		if o.Files { // nothing of it goes on
+			if _, err := m.Machine.Kill(ctx); err != nil {
+				return sandbox.Saved{}, err
+			}
+		} else {
+			m.b.mu.Lock()
+			m.b.parked[token] = m
+			m.b.mu.Unlock()
+		}
 		close(m.gone)
 		<-m.done
 	}
@@ -203,6 +233,7 @@ func (m *savingMachine) Save(ctx context.Context, dir string, o sandbox.SaveOpti
 // cutLink can be cut.
 type cutLink struct {
 	tether.Link
+	old  bool // the guest is of an earlier version
 	mu   sync.Mutex
 	open []net.Conn
 }
@@ -213,8 +244,22 @@ func (l *cutLink) Open(ctx context.Context) (net.Conn, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.open = append(l.open, c)
+		if l.old {
+			c = oldWire{c}
+		}
 	}
 	return c, err
+}
+
+// oldWire is a stream to a guest of a version that knows nothing of keeping output for
+// a host that it does not hear of any more.
+type oldWire struct{ net.Conn }
+
+func (w oldWire) Write(p []byte) (int, error) {
+	if _, err := w.Conn.Write(bytes.ReplaceAll(p, []byte(envd.HeaderKeep+": 1\r\n"), nil)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Close leaves a guest that is kept aside to whoever goes on with it.
@@ -273,8 +318,10 @@ type allRows interface {
 // savingOptions change a savingWorld.
 type savingOptions struct {
 	pool int
+	gate *admission.Gate
 	b    *saving                    // of an earlier daemon of the directory
 	rows func(rows allRows) allRows // what stands before the database
+	now  func() time.Time
 }
 
 func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
@@ -300,6 +347,7 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 		inner, err := process.New(process.Config{Dir: filepath.Join(dir, "run"), Guest: self, Path: os.Getenv("PATH")})
 		must(err)
 		b = &saving{Backend: inner, dir: filepath.Join(dir, "run"), parked: map[string]*savingMachine{}, mark: api.ImageMark{Backend: "process", Kernel: "1"}}
+		t.Cleanup(func() { b.endParked(t) })
 	}
 	layers, err := layer.Open(filepath.Join(dir, "layers"))
 	must(err)
@@ -308,13 +356,17 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 		return layer.Tree{Root: dir, Path: "/bin"}, nil
 	})
 	must(err)
-	snaps, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: all, Owner: owner, DiskFloor: 1})
+	snaps, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: all, Owner: owner, DiskFloor: 1, Now: o.now})
 	must(err)
 	log := event.NewLog(event.Config{Store: db})
 	w := &savingWorld{world: world{db: db, log: log, backend: b, dir: dir, owner: owner}, b: b, snapshots: snaps, layers: host}
-	w.Manager = sandbox.New(sandbox.Config{
-		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host, Rows: all, Log: log, Snapshots: snaps, Pool: o.pool,
-	})
+	cfg := sandbox.Config{
+		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host, Rows: all, Log: log, Snapshots: snaps, Pool: o.pool, Now: o.now,
+	}
+	if o.gate != nil {
+		cfg.Admission = room{o.gate}
+	}
+	w.Manager = sandbox.New(cfg)
 	t.Cleanup(func() {
 		w.stop(t)
 		self.Close()

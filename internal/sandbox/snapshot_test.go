@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
 )
@@ -104,10 +105,39 @@ func TestStreamsOverSaves(t *testing.T) {
 	})
 }
 
+// TestCutLosesNothing: a command whose stream was cut waits for who reads it.
+func TestCutLosesNothing(t *testing.T) {
+	w := openSaving(t, t.TempDir(), savingOptions{})
+	s := w.create(t, api.CreateSandbox{})
+	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",
+		"while [ ! -e go ]; do sleep 0.002; done; head -c 3000000 /dev/zero; exit 7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Snapshot(t.Context(), s.ID, api.CreateSnapshot{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.run(t, s.ID, "touch go", nil); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for err == nil {
+		var ev *envd.ProcessEvent
+		if ev, err = st.Next(); err == nil && ev.Data != nil {
+			n += len(ev.Data.Stdout)
+		}
+	}
+	if x := st.Exec(); !errors.Is(err, io.EOF) || n != 3_000_000 || x.Exit.Code != 7 || x.OutputBytes != 3_000_000 {
+		t.Errorf("%d bytes came, %v; record %+v", n, err, x)
+	}
+}
+
 // TestGapIsTold: what a guest could not keep over a save is an error, never a hole
-// that nobody sees; the record ends right all the same.
+// that nobody sees; the record ends right all the same. The guest is of a version that
+// does not wait for its host.
 func TestGapIsTold(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
+	w.b.oldGuests = true
 	s := w.create(t, api.CreateSandbox{})
 	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",
 		"while [ ! -e go ]; do sleep 0.002; done; head -c 3000000 /dev/zero; touch written; while [ ! -e stop ]; do sleep 0.002; done; exit 7"}})

@@ -70,7 +70,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	progress("make a sandbox of " + orHost(req.From))
 	box, err := m.Create(ctx, api.CreateSandbox{
 		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
-		Labels: map[string]string{"template": req.Name},
+		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key,
 	})
 	if err != nil {
 		return api.Snapshot{}, err
@@ -80,6 +80,9 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 			err = errors.Join(err, kerr)
 		}
 	}()
+	if err := m.Held(ctx, box.ID); err != nil { // it is of no use to another daemon
+		return api.Snapshot{}, err
+	}
 	for _, command := range req.Run {
 		progress("run " + command)
 		if err := m.runFor(ctx, box.ID, command, each); err != nil {

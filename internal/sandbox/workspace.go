@@ -24,13 +24,20 @@ type Workspace struct {
 // backend cannot do it on this host; KindConflict while another has the workspace;
 // KindNotFound for a workspace or a layer that is not there; KindExhausted when the
 // host's disk has no room to begin with.
-func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws Workspace) (api.Sandbox, error) {
+func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws Workspace) (row api.Sandbox, err error) {
 	if len(ws.Layers) == 0 {
 		return api.Sandbox{}, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
-	w, err := m.resolve(ctx, &req, api.CapWorkspace)
-	if err != nil {
+	var w wish
+	ctx, end := m.step(ctx, Step{Op: OpCreate})
+	defer func() {
+		end(Outcome{Sandbox: row.ID, Isolation: w.isolation(), Way: WayWorkspace, Err: err})
+	}()
+	if w, err = m.resolve(ctx, &req, api.CapWorkspace); err != nil {
 		return api.Sandbox{}, err
+	}
+	if req.OnExpiry.Pauses() {
+		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "a sandbox with a workspace cannot be paused to disk at its deadline (capability %s)", api.CapCheckpoint)
 	}
 	if w.snapshot != nil {
 		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "a sandbox with a workspace cannot start from snapshot %s (capability %s)", w.snapshot.ID, api.CapWorkspace)
@@ -47,7 +54,7 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws Worksp
 		w.missing = append(w.missing, api.Unenforced{Limit: "disk", Reason: "best effort for /workspace: " + UpperLimit})
 	}
 	w.workspace = &ws
-	return m.boot(ctx, req, &w)
+	return m.boot(ctx, req, &w, nil)
 }
 
 // UpperLimit says how the disk limit holds for a durable workspace.

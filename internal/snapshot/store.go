@@ -237,24 +237,32 @@ func (s *Store) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
 	return s.cfg.Rows.ListSnapshots(ctx, all)
 }
 
-// Template finds the snapshot that a name stands for now; KindNotFound for none.
-func (s *Store) Template(ctx context.Context, name string) (api.Snapshot, error) {
+// Template finds the snapshot that a name means to an account now: the account's
+// own, or else the operator's, whose account is ""; KindNotFound for none.
+func (s *Store) Template(ctx context.Context, account, name string) (api.Snapshot, error) {
+	return s.named(ctx, name, func(owner string) bool { return owner == account }, func(owner string) bool { return owner == "" })
+}
+
+// named finds the newest template of a name, of the first owners that have one.
+func (s *Store) named(ctx context.Context, name string, owners ...func(account string) bool) (api.Snapshot, error) {
 	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	for _, r := range rows { // the newest first
-		if name != "" && r.Name == name && r.State == api.SnapshotReady {
-			return r, nil
+	for _, of := range owners {
+		for _, r := range rows { // the newest first
+			if name != "" && r.Name == name && r.State == api.SnapshotReady && of(r.Account) {
+				return r, nil
+			}
 		}
 	}
 	return api.Snapshot{}, api.Errorf(api.KindNotFound, "there is no template %.64q", name)
 }
 
 // Find gives the snapshot that a template's name, or a unique prefix of an id,
-// stands for.
+// stands for, of whichever account; of equal names the operator's own comes first.
 func (s *Store) Find(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
-	r, err := s.Template(ctx, nameOrPrefix)
+	r, err := s.named(ctx, nameOrPrefix, func(owner string) bool { return owner == "" }, func(string) bool { return true })
 	if api.KindOf(err) == api.KindNotFound {
 		return s.cfg.Rows.FindSnapshot(ctx, nameOrPrefix)
 	}

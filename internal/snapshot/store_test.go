@@ -262,7 +262,7 @@ func TestTemplates(t *testing.T) {
 	if id, err := w.Find(t.Context(), string(other.ID[:8])); err != nil || id != other.ID {
 		t.Errorf("found %s, %v", id, err)
 	}
-	if _, err := w.Template(t.Context(), ""); api.KindOf(err) != api.KindNotFound {
+	if _, err := w.Template(t.Context(), "", ""); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("a template without a name: %v", err)
 	}
 }

@@ -185,8 +185,8 @@ func syncDir(path string) error {
 	return d.Sync()
 }
 
-// replace takes the name of a template from those that had it before, and removes
-// them.
+// replace takes the name of a template from those of the same account that had it
+// before, and removes them.
 func (s *Store) replace(r api.Snapshot) {
 	if r.Name == "" {
 		return
@@ -202,7 +202,7 @@ func (s *Store) replace(r api.Snapshot) {
 	// there any more was replaced itself.
 	at := slices.IndexFunc(rows, func(o api.Snapshot) bool { return o.ID == r.ID })
 	for i, o := range rows {
-		if at < 0 || i <= at || o.Name != r.Name || o.State != api.SnapshotReady {
+		if at < 0 || i <= at || o.Name != r.Name || o.Account != r.Account || o.State != api.SnapshotReady {
 			continue
 		}
 		o.Name = ""

@@ -92,7 +92,10 @@ func New(cfg Config) *Engine {
 // ended. Errors: KindInvalid for a request that makes no sense, KindNotFound for
 // a replay of what is not there, KindUnavailable after Close.
 func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	account, key := req.Sandbox.Account, req.Sandbox.Key
 	req, err := e.check(ctx, req)
+	// A replay takes everything else from the task before.
+	req.Sandbox.Account, req.Sandbox.Key = account, key
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -107,7 +110,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	}
 	t := api.Task{
 		ID: api.NewTaskID(), State: api.TaskPending, Create: req,
-		Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
+		Account: account, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
 	}
 	var ms models
 	if req.Request != "" {

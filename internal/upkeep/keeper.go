@@ -31,7 +31,7 @@ type Orphan struct {
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/,
+	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/,
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
@@ -129,7 +129,7 @@ func partOf(name string) string {
 		return api.PartRepositories
 	case name == "snapshots":
 		return api.PartSnapshots
-	case name == "run", name == "bin": // what they run
+	case name == "run", name == "bin", name == "tokens.key": // what they run, and are opened with
 		return api.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
 		return api.PartDatabase
@@ -174,7 +174,7 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 		if name == "lock" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
-		if name != "inventory.json" {
+		if name != "inventory.json" && name != "tokens.key" {
 			p.Count++
 		}
 	}

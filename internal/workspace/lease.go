@@ -44,13 +44,25 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 
 // lease is Lease without the row.
 func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
+	l, pid, alive, err := s.held(id)
+	if err == nil && alive {
+		unlock(l.dir)
+		return nil, api.Errorf(api.KindConflict, "workspace %s is still mounted for process %d, which outlived its daemon", id, pid).
+			WithHint("a restart of the daemon ends what an earlier one left")
+	}
+	return l, err
+}
+
+// held takes a workspace's lock, and says for which process it was last mounted and
+// whether that is there.
+func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err error) {
 	f, err := s.openDir(id)
 	if err != nil {
-		return nil, err
+		return nil, 0, false, err
 	}
-	fail := func(err error) (*Lease, error) {
+	fail := func(err error) (*Lease, int, bool, error) {
 		unlock(f) // not locked, where that is what failed
-		return nil, err
+		return nil, 0, false, err
 	}
 	if err := lock(f); err == unix.EWOULDBLOCK {
 		return fail(api.Errorf(api.KindConflict, "workspace %s is in use: one writer at a time", id).
@@ -78,11 +90,8 @@ func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(api.Errorf(api.KindInternal, "workspace %s: %w", id, err))
 	}
-	if pid, alive := holderAlive(b); alive {
-		return fail(api.Errorf(api.KindConflict, "workspace %s is still mounted for process %d, which outlived its daemon", id, pid).
-			WithHint("a restart of the daemon ends what an earlier one left"))
-	}
-	return &Lease{s: s, dir: f, rec: rec}, nil
+	pid, alive = holderAlive(b)
+	return &Lease{s: s, dir: f, rec: rec}, pid, alive, nil
 }
 
 // ID names the workspace.
@@ -194,7 +203,8 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 }
 
 // processID names a process beyond the reuse of its number: when it started, and in
-// which run of the machine.
+// which run of the machine. One that has ended and that nobody has collected yet has
+// nothing mounted any more.
 func processID(pid int) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -204,6 +214,9 @@ func processID(pid int) (string, error) {
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat is malformed", pid)
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return "", fmt.Errorf("process %d has ended", pid)
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

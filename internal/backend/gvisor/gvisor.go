@@ -42,6 +42,7 @@ type Backend struct {
 func New(cfg Config) (*Backend, error) {
 	cfg.Jail.Name = "gvisor"
 	cfg.Jail.Kernel = &kernel{tools: cfg.Tools}
+	cfg.Jail.Image = cfg.mark
 	if cfg.Tools != "" {
 		for _, name := range []string{RunscName, filepath.Join("guest", GuestName)} {
 			if _, err := os.Stat(filepath.Join(cfg.Tools, name)); err != nil {
@@ -61,11 +62,11 @@ func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark,
 	if kind != api.SnapshotMemory {
 		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "the gvisor backend has snapshots with memory alone, none of kind %q", kind)
 	}
-	return b.mark(), nil
+	return b.cfg.mark(), nil
 }
 
-func (b *Backend) mark() api.ImageMark {
-	return api.ImageMark{Backend: b.Name(), Kernel: b.cfg.Version, Guest: b.cfg.GuestDigest, CPU: cpu()}
+func (c *Config) mark() api.ImageMark {
+	return api.ImageMark{Backend: c.Jail.Name, Kernel: c.Version, Guest: c.GuestDigest, CPU: cpu()}
 }
 
 // Restore boots a guest from a saved state. See sandbox.Restorer.

@@ -16,6 +16,8 @@ func childMain(kind string) int {
 		return trySyscalls()
 	case "starter":
 		return starterMain()
+	case "leaver":
+		return leaverMain()
 	}
 	fmt.Fprintln(os.Stderr, "unknown child", kind)
 	return 1

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/initns"
 )
 
@@ -16,24 +15,6 @@ import (
 // whether one of its threads is stuck: a dozen switches during each short command,
 // on the processor that the command wants.
 const guestSlack = 400_000
-
-// born runs fork in the group, on a thread that ends with it: what a child
-// inherits from the thread that forks it, a session keyring, a time namespace and
-// the slack of timers, is made there for this child, and nothing else may come to
-// have it.
-func (b *Backend) born(g *cgroup.Group, fork func(fd int) error) error {
-	return onOwnThread(func() error {
-		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, guestSlack, 0, 0, 0); err != nil {
-			return err
-		}
-		if b.clocks && b.root { // else the stage makes its own, in its user namespace
-			if err := initns.OwnClocks(); err != nil {
-				return err
-			}
-		}
-		return g.Spawn(fork)
-	})
-}
 
 // onOwnThread runs f on a thread that ends afterwards.
 func onOwnThread(f func() error) error {

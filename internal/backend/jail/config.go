@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/seccomp"
 	"hortus.dev/internal/guest/birth"
@@ -45,8 +46,10 @@ type Config struct {
 	// DiskFloor is what workspaces leave free of the host's disk, in bytes; 0 means
 	// a twentieth of it, at most 1 GiB.
 	DiskFloor int64
-	// Kernel is what the guest and its commands run on; nil is the host's own.
+	// Kernel is what the guest and its commands run on; nil is the host's own. Image
+	// gives the mark of what it saves.
 	Kernel Kernel
+	Image  func() api.ImageMark
 	Logger *slog.Logger
 }
 
@@ -60,6 +63,7 @@ type Backend struct {
 	cgroups *cgroup.Host
 	ids     *leases
 	guest   *os.File // sealed copy of the guest
+	forker  *forker.Forker
 	null    *os.File
 	log     *slog.Logger
 
@@ -122,6 +126,7 @@ func New(cfg Config) (*Backend, error) {
 		b.null.Close()
 		return nil, api.Errorf(api.KindInternal, "%s backend: the guest's executable: %w", cfg.Name, err)
 	}
+	b.forker = forker.New(forker.Config{Program: b.guest, Argv0: initns.Argv0, Null: b.null})
 	return b, nil
 }
 
@@ -132,9 +137,11 @@ func (b *Backend) Name() string { return b.cfg.Name }
 func (b *Backend) Root() bool { return b.root }
 
 // Close waits until every machine has ended, which the caller has to bring about
-// first, and frees what the backend holds.
+// first, and until no group of one is busy any more, a minute at most; then it frees
+// what the backend holds.
 func (b *Backend) Close() error {
 	b.machines.Wait()
+	b.forker.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.trees {

@@ -28,10 +28,10 @@
 //
 // # Birth
 //
-// Start leases ids, makes the run directory and the control groups, and clones the
-// guest's executable as the stage of package initns, born inside its groups. It
-// records the process's identity in the run directory, then sends the stage one
-// packet with detached mounts and the guest its configuration. The stage builds
+// Start leases ids, makes the run directory and the control groups, and has the
+// forker, a small process of this one's, clone the guest's executable as the stage of
+// package initns, born inside its groups. It records the process's identity in the
+// run directory, then sends the stage one packet with detached mounts and the guest its configuration. The stage builds
 // the root, gives up privileges and becomes the guest by execveat, in the same
 // process. When the guest reports, Start says "go". Until then the end of the
 // control socket ends the child, so a daemon that is killed at any instant leaves
@@ -39,9 +39,9 @@
 //
 // # Death
 //
-// One goroutine for each machine waits for the guest. When the init of a pid
-// namespace has been reaped, the kernel has killed and reaped everything else in
-// it; that is the proof of Kill. The goroutine then removes groups and run
+// One goroutine for each machine waits for the guest, and for the forker's word that
+// it was reaped. When the init of a pid namespace has ended, the kernel has killed
+// and reaped everything else in it; that is the proof of Kill. The goroutine then removes groups and run
 // directory, gives the ids back and ends. Backend.Close waits for all of them.
 //
 // Reclaim does the same for a sandbox of a dead owner, by its control groups and

@@ -1,14 +1,19 @@
 package jail
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/backend/jail/keeper"
 )
 
 // explainSpawn finds why no process could be cloned into new namespaces.
@@ -57,4 +62,42 @@ func sysctl(path string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// fallen adds to the end of a control socket how the process behind it ended: a
+// guest that dies on its way into life says no more itself.
+func (u *unborn) fallen(err error) error {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if !u.m.end.within(statusWait) {
+		return fmt.Errorf("its first process lives and has closed its control socket: %w", err)
+	}
+	ws, known := u.conn.Ended(statusWait)
+	u.conn.Forget()
+	return fmt.Errorf("%s: %w", endCause(ws, known, u.m.group.Stats().MemoryKills, u.m.b.cfg.Kernel != nil), err)
+}
+
+// birthError says why a guest did not come to life.
+func birthError(ctx context.Context, id api.SandboxID, err error) error {
+	if cerr := ctx.Err(); cerr != nil {
+		return api.Errorf(api.KindOf(cerr), "sandbox %s did not start in time: %w", id, cerr)
+	}
+	var s *stageError
+	if errors.As(err, &s) {
+		if s.Stage == initns.SavedStep {
+			return savedError(id, s)
+		}
+		if s.Stage == keeper.StepRestore {
+			return api.Errorf(api.KindConflict, "sandbox %s: its image cannot be restored, cut short or of another kind: %s", id, s.Text)
+		}
+		reason, fix := explainStage(s)
+		return api.Errorf(api.KindUnisolated, "sandbox %s: %s", id, reason).WithHint("%s", fix)
+	}
+	return api.Errorf(api.KindInternal, "sandbox %s: the guest did not start: %w", id, err)
+}
+
+func spawnError(err error) error {
+	reason, fix := explainSpawn(err)
+	return api.Errorf(api.KindUnisolated, "start a process in new namespaces: %s", reason).WithHint("%s", fix)
 }

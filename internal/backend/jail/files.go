@@ -39,6 +39,10 @@ func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptio
 	if m.ws != nil && m.ws.upper != nil {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which outlives it and is not saved with it", m.id)
 	}
+	if m.sizeOnly || m.adopted && m.disk < 0 {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s was taken over from a daemon that ended, and what it wrote cannot be reached any more by an ordinary user's daemon", m.id).
+			WithHint("copy what you need out of it: hortus sandbox cp")
+	}
 	if a := m.b.limit(api.CapPause); !a.OK {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: what it wrote cannot be saved while it goes on writing, and it cannot be made to stand still (capability %s): %s",
 			m.id, api.CapPause, a.Reason).WithHint("%s", a.Fix)

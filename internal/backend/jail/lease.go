@@ -2,6 +2,7 @@ package jail
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -134,6 +136,48 @@ func (le *lease) record(p procID) error {
 	return err
 }
 
+// retake takes over the range of a process that outlived its owner. Nobody else can
+// have got it meanwhile: who takes its lock finds that process alive, and lets go.
+func (l *leases) retake(ctx context.Context, n int, p procID) (*lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[n] != nil {
+		return nil, fmt.Errorf("range %d is of a sandbox of this daemon's", n)
+	}
+	f, err := os.OpenFile(filepath.Join(l.dir, strconv.Itoa(n)), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || !errors.Is(err, unix.EWOULDBLOCK) && err != unix.EINTR {
+			f.Close()
+			return nil, fmt.Errorf("lock range %d: %w", n, err)
+		}
+		time.Sleep(time.Millisecond) // somebody is having that look
+	}
+	buf := make([]byte, 64)
+	k, _ := f.ReadAt(buf, 0)
+	if was, ok := decodeProcID(buf[:k]); !ok || was != p {
+		f.Close()
+		return nil, fmt.Errorf("range %d is of another process than %d", n, p.pid)
+	}
+	le := &lease{n: n, base: rangeBase + n*rangeSize, lock: f}
+	l.held[n] = le
+	return le, nil
+}
+
+// letGo gives up the lock of a range whose process goes on: the record says so.
+func (l *leases) letGo(le *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, le.n)
+	le.lock.Close()
+}
+
 func (l *leases) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +234,8 @@ func decodeProcID(b []byte) (procID, bool) {
 	return p, err == nil && n == 2 && p.pid > 1
 }
 
-// processID reads a live process's identity.
+// processID reads a live process's identity. One that has ended and that nobody has
+// collected yet is not alive: it has no memory, no files and no namespaces any more.
 func processID(pid int) (procID, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -201,6 +246,9 @@ func processID(pid int) (procID, error) {
 	f := strings.Fields(string(b[i+1:]))
 	if i < 0 || len(f) < 20 {
 		return procID{}, fmt.Errorf("/proc/%d/stat is malformed", pid)
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return procID{}, fmt.Errorf("process %d has ended", pid)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64)
 	return procID{pid, start}, err

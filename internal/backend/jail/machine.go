@@ -12,7 +12,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/layer"
 	"hortus.dev/internal/tether"
 )
 
@@ -21,6 +23,9 @@ const pidFile = "pid"
 
 // removeWait bounds how long dying processes may keep a group busy.
 const removeWait = 5 * time.Second
+
+// vacateWait bounds how long they may where nobody waits any more.
+const vacateWait = time.Minute
 
 // machine is a booted guest. Its goroutine, wait, ends when the guest has ended
 // and everything that it held is freed.
@@ -33,35 +38,55 @@ type machine struct {
 	ws     *attached // nil without a workspace
 	group  *cgroup.Group
 	proc   *os.Process
+	born   *forker.Child // nil for one that another process started
+	end    *ending
 	disk   int
 	link   *link
+	layers []*layer.Lease // of the root, where this process did not mount it itself
+	image  api.ImageMark  // of what it saves, with a kernel of its own
+
+	// adopted says that another process started it, sizeOnly that the disk is good
+	// for its size alone then.
+	adopted, sizeOnly bool
 
 	turn  chan struct{} // holds one while the sandbox is stopped, let go or saved
 	done  chan struct{} // the guest was reaped
-	freed chan struct{} // nothing is left
+	freed chan struct{} // nothing is left, or it was let go of
 
-	mu     sync.Mutex
-	killed bool
-	paused bool
-	cause  string
-	proof  *api.Proof
-	last   api.Stats // what was read when the guest ended
-	left   error     // why something could not be freed
+	mu      sync.Mutex
+	killed  bool
+	paused  bool
+	leaving bool // it goes on without this process
+	cause   string
+	proof   *api.Proof
+	last    api.Stats // what was read when the guest ended
+	left    error     // why something could not be freed
 }
 
-// wait reaps the guest. When pid 1 of a pid namespace has been reaped, the kernel
-// has killed and reaped everything else in it: that is the proof of a kill.
+// wait waits for the guest's end, and reaps it where it is a child. When pid 1 of a
+// pid namespace ends, the kernel has killed and reaped everything else in it: that is
+// the proof of a kill.
 func (m *machine) wait() {
 	defer m.b.machines.Done()
 	stop, unwatch := m.watchCPU(), m.watchDisk()
-	state, err := m.proc.Wait()
+	ended := m.end.wait()
 	stop()
 	unwatch()
+	if !ended {
+		m.letGo()
+		close(m.freed)
+		return
+	}
+	m.mu.Lock()
+	wanted := !m.killed && m.cause == ""
+	m.mu.Unlock()
+	ws, known := m.reap(wanted)
+	m.end.close()
 	last := m.read()
 	m.mu.Lock()
 	m.last = last
 	if !m.killed && m.cause == "" {
-		m.cause = endCause(state, err, last.MemoryKills)
+		m.cause = endCause(ws, known, last.MemoryKills, m.b.cfg.Kernel != nil)
 	}
 	m.mu.Unlock()
 	close(m.done)
@@ -74,27 +99,49 @@ func (m *machine) wait() {
 }
 
 // endCause says why a guest ended that nobody killed.
-func endCause(state *os.ProcessState, err error, memoryKills int64) string {
-	if err != nil {
-		return "guest exited: " + err.Error()
-	}
-	ws, ok := state.Sys().(syscall.WaitStatus)
-	if ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL && memoryKills > 0 {
+func endCause(ws syscall.WaitStatus, known bool, memoryKills int64, ownKernel bool) string {
+	switch {
+	case !known && ownKernel && memoryKills > 0: // it was the one that could be
 		return api.CauseMemory
+	case !known && memoryKills > 0:
+		return "guest exited: its status went to another process; the memory limit had ended processes of the sandbox"
+	case !known:
+		return "guest exited: its status went to another process"
+	case ws.Signaled() && ws.Signal() == syscall.SIGKILL && memoryKills > 0:
+		return api.CauseMemory
+	case ws.Signaled():
+		return "guest exited: signal: " + ws.Signal().String()
+	case !ownKernel:
+		return fmt.Sprintf("guest exited: exit status %d", ws.ExitStatus())
+	case ws.ExitStatus() == keeper.ExitKilled && memoryKills > 0:
+		// A keeper ends after its kernel, which the limit of memory ends whole.
+		return api.CauseMemory
+	case ws.ExitStatus() == keeper.ExitFailed:
+		return "guest exited: the keeper of its kernel could not go on"
+	case ws.ExitStatus() > keeper.ExitSignal:
+		return "guest exited: its kernel ended by a signal: " + syscall.Signal(ws.ExitStatus()-keeper.ExitSignal).String()
 	}
-	// A keeper ends after its kernel, which the limit of memory ends whole.
-	if ok && ws.Exited() && ws.ExitStatus() == keeper.ExitKilled {
-		if memoryKills > 0 {
-			return api.CauseMemory
-		}
-		return "guest exited: its kernel was killed"
+	return fmt.Sprintf("guest exited: its kernel ended with exit status %d", ws.ExitStatus())
+}
+
+// vacate removes a group. One that is busy after the wait is removed later: a process
+// that was killed dies when the host lets it, and a group that stays until the next
+// daemon comes is seen by everybody. [Backend.Close] waits for that.
+func (b *Backend) vacate(g *cgroup.Group, wait time.Duration) error {
+	err := g.Remove(wait)
+	if err != nil {
+		b.machines.Go(func() {
+			if err := g.Remove(vacateWait); err != nil {
+				b.log.Error("a control group is left", "err", err)
+			}
+		})
 	}
-	return "guest exited: " + state.String()
+	return err
 }
 
 // free gives back what the machine held, after its last process.
 func (m *machine) free() error {
-	err := m.group.Remove(removeWait)
+	err := m.b.vacate(m.group, removeWait)
 	m.mu.Lock()
 	disk := m.disk
 	m.disk = -1
@@ -108,6 +155,7 @@ func (m *machine) free() error {
 	if m.lease != nil {
 		m.b.ids.put(m.lease)
 	}
+	releaseAll(m.layers)
 	m.ws.release()
 	if err != nil {
 		m.b.log.Error("sandbox not freed whole", "sandbox", m.id, "err", err)
@@ -244,6 +292,9 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	m.mu.Lock()
 	if m.proof == nil {
 		m.proof = &api.Proof{How: howPID1}
+		if m.adopted {
+			m.proof.How = howAdopted
+		}
 		select {
 		case <-m.done:
 		default:
@@ -253,7 +304,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 			if m.paused {
 				m.group.Thaw(context.WithoutCancel(ctx))
 			}
-			if m.group.KillAll() {
+			if m.group.KillAll() && !m.adopted {
 				m.proof.How = howGroup
 			}
 			// os.ErrProcessDone means that wait was faster.
@@ -281,6 +332,8 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 const (
 	howPID1  = "the init of its pid namespace was reaped, which the kernel allows only after every other process of the namespace"
 	howGroup = "cgroup.kill, then the init of its pid namespace was reaped and its control groups were empty"
+	// The init of a sandbox that was taken over is reaped by its own parent.
+	howAdopted = "the init of its pid namespace has ended, which the kernel allows only after every other process of the namespace, and its control groups were empty"
 )
 
 // count counts the processes that are alive; -1 where the host cannot tell.

@@ -53,6 +53,9 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	if w.conn == nil {
 		return api.Errorf(api.KindConflict, "sandbox %s is claimed already", w.id)
 	}
+	if err := ctx.Err(); err != nil {
+		return api.Errorf(api.KindOf(err), "claim sandbox %s: %w", w.id, err)
+	}
 	conn := w.conn.conn
 	packet, nonce, err := w.lastPacket(env)
 	if err != nil {
@@ -72,10 +75,11 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 		err = (&child{conn: conn}).awaitSelf(nonce)
 	}
 	if err != nil {
-		if cerr := ctx.Err(); cerr != nil {
-			err = cerr
+		kind := api.KindUnavailable
+		if cerr := ctx.Err(); cerr != nil { // which broke it off: the guest did not
+			kind, err = api.KindOf(cerr), cerr
 		}
-		return api.Errorf(api.KindUnavailable, "claim sandbox %s: %w", w.id, err)
+		return api.Errorf(kind, "claim sandbox %s: %w", w.id, err)
 	}
 	return nil
 }

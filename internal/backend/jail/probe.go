@@ -194,8 +194,7 @@ func (b *Backend) tryWith(ctx context.Context, more func(is *initns.Spec, userns
 		return explainSpawn(err)
 	}
 	defer ch.conn.Close()
-	defer ch.proc.Wait()
-	defer ch.proc.Kill()
+	defer ch.kill()
 	stop := context.AfterFunc(ctx, func() { ch.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	is := b.baseSpec()

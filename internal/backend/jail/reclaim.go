@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/cgroup"
 )
 
 // reclaimWait bounds how long killed processes may take to be gone.
@@ -25,6 +26,12 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	defer cancel()
 	group := b.cgroups.Open(string(id))
 	dir := b.rundir(id)
+	// A daemon that was started elsewhere may have made them elsewhere.
+	if r, err := readRecord(dir, id); err == nil {
+		if g, err := cgroup.At(string(id), r.Groups); err == nil {
+			group = g
+		}
+	}
 	proof := api.Proof{How: "nothing was there"}
 	if group.Exists() {
 		killed, err := b.empty(ctx, group)

@@ -22,6 +22,9 @@ func (b *Backend) Revive(ctx context.Context, spec sandbox.Spec, dir string) (sa
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSizes(dir, files); err != nil {
+		return nil, err
+	}
 	w, err := b.boot(ctx, spec, true, files)
 	if err != nil {
 		return nil, err
@@ -44,17 +47,29 @@ func (b *Backend) Await(ctx context.Context, spec sandbox.Spec, dir string) (san
 	if err != nil {
 		return nil, err
 	}
-	return &expected{u}, nil
+	return &expected{u, dir}, nil
 }
 
 // expected is a guest whose kernel is being made and has no state yet.
-type expected struct{ unborn *unborn }
+type expected struct {
+	unborn *unborn
+	dir    string // of the image
+}
 
 // Restore gives it the state that was saved meanwhile.
 func (e *expected) Restore(ctx context.Context) (sandbox.Prepared, error) {
 	u := e.unborn
 	if u.undo == nil {
 		return nil, api.Errorf(api.KindConflict, "sandbox %s is restored already, or dropped", u.spec.ID)
+	}
+	files, err := u.m.b.image(e.dir, os.O_RDONLY)
+	if err == nil {
+		err = checkSizes(e.dir, files)
+	}
+	closeAll(files)
+	if err != nil {
+		u.drop()
+		return nil, err
 	}
 	// A stage that failed by now is gone, and has said why: finish reads it.
 	_ = u.conn.send([]byte(keeper.GoOn), nil)

@@ -74,11 +74,19 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		}
 		return saved, api.Errorf(kind, "sandbox %s could not be saved: %s", m.id, a.Error)
 	}
+	if err := writeSizes(dir, files); err != nil {
+		kind := api.KindInternal
+		if full(dir) {
+			kind = api.KindExhausted
+		}
+		return saved, api.Errorf(kind, "sandbox %s could not be saved: %w", m.id, err)
+	}
 	if o.Stop {
 		if _, err := m.Kill(ctx); err != nil {
 			return saved, err
 		}
 	}
+	saved.Mark = m.image // of what it runs on, which may be another than new ones do
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(a.PausedUS)*time.Microsecond
 	return saved, nil
 }

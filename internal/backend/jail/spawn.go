@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest/birth"
 )
@@ -47,15 +48,34 @@ func mask(caps []uintptr) uint64 {
 	return m
 }
 
-// child is a sandbox's first process while it comes to life.
+// child is a sandbox's first process while it comes to life. It is the forker's child.
 type child struct {
+	*forker.Child
 	proc *os.Process
 	conn *net.UnixConn // the control socket
 }
 
-// spawn clones the stage into new namespaces and the group. le is nil where the
+// kill ends the process, waits until it was collected, and forgets it.
+func (c *child) kill() {
+	_ = c.proc.Kill() // it may have ended
+	c.Ended(removeWait)
+	c.Close()
+	c.proc.Release()
+}
+
+// watch begins to watch for the process's end.
+func (c *child) watch() (*ending, error) {
+	if c.FD < 0 {
+		return watchEnd(c.PID)
+	}
+	fd := c.FD
+	c.FD = -1
+	return newEnding(fd)
+}
+
+// spawn has the stage forked into new namespaces and the group. le is nil where the
 // backend cannot map many ids.
-func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
+func (b *Backend) spawn(g *cgroup.Group, le *lease) (_ *child, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
@@ -67,53 +87,51 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	attr := &syscall.SysProcAttr{Cloneflags: namespaces}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	// Saying how many processors there are spares the runtime a look at the host's
+	// control groups. Two, because the runtime's watcher comes late (guestSlack): a
+	// thread that waits in the kernel keeps one of them for as long. The guest's own
+	// environment is empty.
+	processors := "2"
+	if b.cfg.Kernel != nil {
+		processors = "1" // of a keeper, which hands things on now and then
+	}
+	o := forker.Order{
+		Args: []string{initns.Argv0}, Env: []string{"GOMAXPROCS=" + processors}, Namespaces: namespaces,
+		Clocks: b.clocks && b.root, // else the stage makes its own, in its user namespace
+		// An empty session keyring, on every thread that it ever has.
+		Keyring: b.root, Slack: guestSlack,
+	}
 	if le != nil {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: le.base, Size: rangeSize}}
-		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = ids, ids, true
-		attr.Credential = &syscall.Credential{Uid: rootUID, Gid: rootUID}
+		o.UIDs, o.GIDs, o.Root = ids, ids, true
 	} else {
 		id := userUID
 		if b.cfg.Kernel != nil {
 			id = rootUID // the ids of the guest's users are its kernel's own
 		}
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Geteuid(), Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Getegid(), Size: 1}}
-		attr.AmbientCaps = stageCaps
+		o.UIDs = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Geteuid(), Size: 1}}
+		o.GIDs = []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Getegid(), Size: 1}}
+		o.Ambient = stageCaps
 	}
-	processors := "2"
-	if b.cfg.Kernel != nil {
-		processors = "1" // of a keeper, which hands things on now and then
-	}
-	ch := &child{conn: c.(*net.UnixConn)}
-	err = b.born(g, func(fd int) error {
-		attr.UseCgroupFD, attr.CgroupFD = fd >= 0, fd
-		if b.root {
-			// The child inherits the session keyring of the thread that forks:
-			// an empty one, on every thread that it ever has. This thread has no
-			// use for the one that it gives up.
-			_, _, e := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
-			if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
-				return fmt.Errorf("leave the session keyring: %w", e)
-			}
-		}
-		var err error
-		ch.proc, err = os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", b.guest.Fd()), []string{initns.Argv0}, &os.ProcAttr{
-			// Saying how many processors there are spares the runtime a look at
-			// the host's control groups. Two, because the runtime's watcher comes
-			// late (guestSlack): a thread that waits in the kernel keeps one of
-			// them for as long. The guest's own environment is empty.
-			Dir: "/", Env: []string{"GOMAXPROCS=" + processors}, Sys: attr,
-			// In the order of birth: the standard three, then the control socket.
-			Files: []*os.File{b.null, b.null, b.null, theirs},
-		})
-		return err
-	})
-	if err != nil {
-		c.Close()
+	if o.Seat, err = g.Seat(); err != nil {
 		return nil, err
 	}
-	return ch, nil
+	defer o.Seat.Close()
+	born, err := b.forker.Fork(o, theirs)
+	if err != nil {
+		return nil, err
+	}
+	proc, err := os.FindProcess(born.PID)
+	if err != nil {
+		born.Close() // the end of its control socket ends it
+		return nil, err
+	}
+	return &child{Child: born, proc: proc, conn: c.(*net.UnixConn)}, nil
 }
 
 // send sends one packet with descriptors.

@@ -99,6 +99,9 @@ func (b *Backend) begin(ctx context.Context, spec sandbox.Spec, ahead bool, imag
 
 	m := &machine{b: b, ws: ws, id: spec.ID, limits: spec.Limits, turn: make(chan struct{}, 1), done: make(chan struct{}), freed: make(chan struct{}), disk: -1, dir: b.rundir(spec.ID)}
 	u.m = m
+	if b.cfg.Image != nil {
+		m.image = b.cfg.Image()
+	}
 	if b.root {
 		if m.lease, err = b.ids.get(); err != nil {
 			return nil, api.Errorf(api.KindExhausted, "lease a uid range: %w", err)
@@ -114,20 +117,21 @@ func (b *Backend) begin(ctx context.Context, spec sandbox.Spec, ahead bool, imag
 	if m.group, err = b.cgroups.Create(string(spec.ID), b.groupLimits(spec.Limits)); err != nil {
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
 	}
-	u.undo = append(u.undo, func() { m.group.Remove(time.Second) })
+	u.undo = append(u.undo, func() { _ = b.vacate(m.group, time.Second) })
 
 	ch, err := b.spawn(m.group, m.lease)
 	if err != nil {
 		return nil, spawnError(err)
 	}
 	m.proc, u.conn = ch.proc, ch
-	u.undo = append(u.undo, func() {
-		ch.proc.Kill()
-		ch.proc.Wait()
-	}, func() { ch.conn.Close() })
+	u.undo = append(u.undo, ch.kill, func() { ch.conn.Close() })
+	if m.end, err = ch.watch(); err != nil {
+		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", spec.ID, err)
+	}
+	u.undo = append(u.undo, m.end.close)
 	defer u.hurry(ctx)()
 	if err := b.instruct(u, ahead, image, held); err != nil {
-		return nil, birthError(ctx, spec.ID, err)
+		return nil, birthError(ctx, spec.ID, u.fallen(err))
 	}
 	return u, nil
 }
@@ -191,13 +195,24 @@ func (u *unborn) finish(ctx context.Context) (_ *waiting, err error) {
 	m, ch := u.m, u.conn
 	defer u.hurry(ctx)()
 	if m.disk, err = ch.awaitBuilt(); err != nil {
-		return nil, birthError(ctx, u.spec.ID, err)
+		return nil, birthError(ctx, u.spec.ID, u.fallen(err))
 	}
 	if err = ch.awaitReady(); err != nil {
 		unix.Close(m.disk)
 		m.disk = -1
-		return nil, birthError(ctx, u.spec.ID, err)
+		return nil, birthError(ctx, u.spec.ID, u.fallen(err))
 	}
+	// Before "go": from then on it may outlive this process.
+	r, err := m.newRecord(u.spec)
+	if err == nil {
+		err = r.write(m.dir)
+	}
+	if err != nil {
+		unix.Close(m.disk)
+		m.disk = -1
+		return nil, api.Errorf(api.KindInternal, "sandbox %s: its record: %w", u.spec.ID, err)
+	}
+	m.born = ch.Child
 	m.link = newLink(filepath.Join(m.dir, initns.SocketName), ch.proc.Pid, m.done)
 	m.b.machines.Add(1)
 	go m.wait()
@@ -347,14 +362,14 @@ func (b *Backend) baseSpec() *initns.Spec {
 // guestConfig tells the guest what it is.
 func (b *Backend) guestConfig(spec sandbox.Spec, trees []*prepared) *birth.Config {
 	path, env := environment(trees, spec.Env)
-	user := birth.Identity{Name: "user", UID: userUID, GID: userUID, Home: "/home/user", Shell: "/bin/bash"}
+	user := birth.Identity{Name: "user", UID: userUID, GID: userUID, Home: "/home/user"}
 	cfg := &birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: path, Env: env,
 		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true,
 	}
 	if b.root || b.cfg.Kernel != nil { // whose ids are its own
 		cfg.Switch = true
-		cfg.Identities = append(cfg.Identities, birth.Identity{Name: "root", UID: rootUID, GID: rootUID, Home: "/root", Shell: "/bin/bash", Caps: rootCaps})
+		cfg.Identities = append(cfg.Identities, birth.Identity{Name: "root", UID: rootUID, GID: rootUID, Home: "/root", Caps: rootCaps})
 	} else {
 		cfg.WhyNot = map[string]string{"root": noRootReason}
 	}
@@ -418,28 +433,4 @@ func (b *Backend) check(spec sandbox.Spec) error {
 		}
 	}
 	return nil
-}
-
-// birthError says why a guest did not come to life.
-func birthError(ctx context.Context, id api.SandboxID, err error) error {
-	if cerr := ctx.Err(); cerr != nil {
-		return api.Errorf(api.KindOf(cerr), "sandbox %s did not start in time: %w", id, cerr)
-	}
-	var s *stageError
-	if errors.As(err, &s) {
-		if s.Stage == initns.SavedStep {
-			return savedError(id, s)
-		}
-		if s.Stage == keeper.StepRestore {
-			return api.Errorf(api.KindConflict, "sandbox %s: its image cannot be restored, cut short or of another kind: %s", id, s.Text)
-		}
-		reason, fix := explainStage(s)
-		return api.Errorf(api.KindUnisolated, "sandbox %s: %s", id, reason).WithHint("%s", fix)
-	}
-	return api.Errorf(api.KindInternal, "sandbox %s: the guest did not start: %w", id, err)
-}
-
-func spawnError(err error) error {
-	reason, fix := explainSpawn(err)
-	return api.Errorf(api.KindUnisolated, "start a process in new namespaces: %s", reason).WithHint("%s", fix)
 }

@@ -168,7 +168,7 @@ func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
 		env[k] = v
 	}
 	env[mark] = string(spec.ID)
-	self := birth.Identity{Name: "user", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Home: filepath.Join(dir, "home"), Shell: "/bin/sh"}
+	self := birth.Identity{Name: "user", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Home: filepath.Join(dir, "home")}
 	return birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname,
 		Identities: []birth.Identity{self},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/api/envd"
+	"hortus.dev/internal/door/guestproxy"
 )
 
 // Sandboxes is what the door asks of sandboxes.
@@ -25,20 +25,20 @@ type Sandboxes interface {
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 	Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+	// Held notes that a sandbox is to live as long as a connection.
+	Held(ctx context.Context, id api.SandboxID) error
 	// StartExec runs a command and streams it; the command is recorded and
 	// goes on when the stream is closed.
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (ExecStream, error)
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (ExecStream, error)
 	// Guest opens a raw stream to the guest.
 	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
+	// Dial opens a stream to a port inside.
+	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
 }
 
 // ExecStream is a command's events. Next gives io.EOF after the end.
-type ExecStream interface {
-	Exec() api.Exec
-	Next() (*envd.ProcessEvent, error)
-	Close() error
-}
+type ExecStream = guestproxy.ExecStream
 
 // Tasks is what the door asks of tasks.
 type Tasks interface {
@@ -61,7 +61,10 @@ type Roles interface {
 
 // Events reads the log.
 type Events interface {
+	// Follow yields what is stored after a number, then what comes.
 	Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[api.Event, error]
+	// Read gives what is stored after a number, at most limit.
+	Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
 
 // System is the daemon itself.
@@ -72,42 +75,48 @@ type System interface {
 	Doctor(ctx context.Context) (api.Doctor, error)
 	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error
 	Stop(ctx context.Context, force bool) error
+	// StopKeeping is Stop that leaves sandboxes running for the next daemon.
+	StopKeeping(ctx context.Context, force bool) error
 }
 
-// Config is what a door leads to.
+// Config is what a door leads to. Once, Provisions, Code and Tokens may be nil: what
+// needs them is refused then, and URLs hold no tokens.
 type Config struct {
-	Sandboxes Sandboxes
-	Tasks     Tasks
-	Roles     Roles
-	Events    Events
-	System    System
-	Upkeep    Upkeep
-	Snapshots Snapshots
-	Logger    *slog.Logger
-}
-
-// door is the handler.
-type door struct {
-	Config
-	proxy http.Handler
+	Sandboxes  Sandboxes
+	Tasks      Tasks
+	Roles      Roles
+	Events     Events
+	System     System
+	Upkeep     Upkeep
+	Snapshots  Snapshots
+	Keys       Keys
+	Once       Once
+	Provisions Provisions
+	Code       Code
+	Tokens     Tokens
+	// URL is where clients find the daemon, as in https://hortus.example; empty for
+	// what each request says itself.
+	URL string
+	// Stalled is how long a client may leave a stream of events untaken before it is
+	// ended; 0 for [DefaultStalled].
+	Stalled time.Duration
+	Logger  *slog.Logger
 }
 
 // New makes the door's handler.
-func New(cfg Config) http.Handler {
+func New(cfg Config) *Door {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &door{Config: cfg}
-	d.proxy = d.newProxy()
-	mux := http.NewServeMux()
-	d.systemRoutes(mux)
-	d.upkeepRoutes(mux)
-	d.sandboxRoutes(mux)
-	d.snapshotRoutes(mux)
-	d.taskRoutes(mux)
-	d.repoRoutes(mux)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, api.Errorf(api.KindNotFound, "there is no %s %.200s", r.Method, r.URL.Path))
+	if cfg.Stalled == 0 {
+		cfg.Stalled = DefaultStalled
+	}
+	d := &Door{Config: cfg}
+	d.proxy = guestproxy.New(guestproxy.Config{
+		Open:      func(ctx context.Context, id api.SandboxID) (net.Conn, error) { return cfg.Sandboxes.Guest(ctx, id) },
+		Extension: true,
+		Fail:      func(w http.ResponseWriter, _ *http.Request, _ api.SandboxID, err error) { fail(w, err) },
 	})
-	return mux
+	d.register()
+	return d
 }

@@ -14,19 +14,65 @@ import (
 // keepalive is how often a quiet stream of events shows that it lives.
 const keepalive = 15 * time.Second
 
-// events streams a log as server-sent events: what is stored after the number
-// that the client has (the header Last-Event-ID, or ?after=), then what comes.
-func (d *door) events(w http.ResponseWriter, r *http.Request, s api.Stream) {
+// DefaultStalled is how long a client may leave a stream of events untaken: the command
+// whose output it follows waits for it that long, and no longer. It comes back with the
+// number of the last event that it has; of a command's output that was written meanwhile
+// there is what the guest keeps.
+const DefaultStalled = time.Minute
+
+var eventParams = []Param{
+	{Name: "Last-Event-ID", Doc: "The number of the last event that the client has; what follows it is sent.", Type: int64(0), Header: true},
+	{Name: "after", Doc: "The same, for clients that cannot set the header.", Type: int64(0)},
+}
+
+// feed is a log as a stream of events.
+type feed struct {
+	stream api.Stream
+	// name is what an event is called, last says whether none follows it.
+	name func(api.EventType) string
+	last func(api.Event) bool
+}
+
+// taskEvents is the log of a task as its stream.
+func taskEvents(id api.TaskID) feed {
+	f := runEvents(id)
+	f.name = func(t api.EventType) string { return string(t) }
+	return f
+}
+
+// sandboxEvents is the log of a sandbox as its stream, which has no last event: the
+// ends of commands may follow that of the sandbox.
+func sandboxEvents(id api.SandboxID) feed {
+	return feed{
+		stream: api.Stream{Kind: api.StreamSandbox, ID: string(id)},
+		name:   func(t api.EventType) string { return string(t) },
+		last:   func(api.Event) bool { return false },
+	}
+}
+
+// events streams a log as server-sent events: what is stored after the number that
+// the client has, then what comes, up to the last. A client that has the last already
+// gets 204, which tells it not to come back; one with a number that there is not
+// yet is not a client of this log.
+func (d *Door) events(w http.ResponseWriter, r *http.Request, f feed) {
 	after, err := seen(r)
+	if err == nil && after > 0 {
+		var have []api.Event
+		have, err = d.Events.Read(r.Context(), f.stream, after-1, 1)
+		if err == nil && len(have) == 0 {
+			err = api.Errorf(api.KindInvalid, "there is no event %d of %s %s", after, f.stream.Kind, f.stream.ID).
+				WithHint("without a number the events come from the first on")
+		} else if err == nil && f.last(have[0]) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
-	rc := http.NewResponseController(w)
-	if rc.Flush() != nil {
+	out, ok := d.newEventStream(w)
+	if !ok {
 		return
 	}
 	type item struct {
@@ -39,7 +85,7 @@ func (d *door) events(w http.ResponseWriter, r *http.Request, s api.Stream) {
 	go func() {
 		defer close(done)
 		defer close(items)
-		for e, err := range d.Events.Follow(ctx, s, after) {
+		for e, err := range d.Events.Follow(ctx, f.stream, after) {
 			select {
 			case items <- item{e, err}:
 			case <-ctx.Done():
@@ -60,23 +106,62 @@ func (d *door) events(w http.ResponseWriter, r *http.Request, s api.Stream) {
 			if !ok || it.err != nil {
 				return // the client comes back with the number it has
 			}
-			data, err := json.Marshal(it.event)
-			if err != nil {
-				d.Logger.Error("event cannot be sent", "stream", s.ID, "seq", it.event.Seq, "error", err)
+			if err := out.send(strconv.FormatInt(it.event.Seq, 10), f.name(it.event.Type), it.event); err != nil {
+				d.Logger.Debug("events end early", "stream", f.stream.ID, "seq", it.event.Seq, "error", err)
 				return
 			}
-			if _, err := fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", it.event.Seq, it.event.Type, data); err != nil {
-				return
-			}
-			if rc.Flush() != nil || it.event.Type == api.EventTaskFinished {
+			if f.last(it.event) {
 				return
 			}
 		case <-tick.C:
-			if _, err := fmt.Fprint(w, ": keepalive\n\n"); err != nil || rc.Flush() != nil {
+			if out.comment("keepalive") != nil {
 				return
 			}
 		}
 	}
+}
+
+// eventStream writes server-sent events. It is for one goroutine.
+type eventStream struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	stalled time.Duration
+}
+
+// newEventStream begins an answer. It is not ok where the client is gone.
+func (d *Door) newEventStream(w http.ResponseWriter) (*eventStream, bool) {
+	w.Header().Set("Content-Type", typeEvents)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold events back
+	w.WriteHeader(http.StatusOK)
+	s := &eventStream{w: w, rc: http.NewResponseController(w), stalled: d.Stalled}
+	s.hurry()
+	return s, s.rc.Flush() == nil
+}
+
+// hurry bounds the next write. What has no deadlines has no client that waits. Package
+// net/http takes the bound back after the answer.
+func (s *eventStream) hurry() { _ = s.rc.SetWriteDeadline(time.Now().Add(s.stalled)) }
+
+// send writes one event. Its data is one line: JSON has no line breaks of its own.
+func (s *eventStream) send(id, name string, data any) error {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	s.hurry()
+	if _, err := fmt.Fprintf(s.w, "id: %s\nevent: %s\ndata: %s\n\n", id, name, b); err != nil {
+		return err
+	}
+	return s.rc.Flush()
+}
+
+func (s *eventStream) comment(text string) error {
+	s.hurry()
+	if _, err := fmt.Fprintf(s.w, ": %s\n\n", text); err != nil {
+		return err
+	}
+	return s.rc.Flush()
 }
 
 // seen reads the number of the last event that the client has.
@@ -88,8 +173,13 @@ func seen(r *http.Request) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
+	return number(s)
+}
+
+// number reads a number that is not below 0, in the one way to write it.
+func number(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != s {
 		return 0, api.Errorf(api.KindInvalid, "%.40q is no sequence number", s)
 	}
 	return n, nil

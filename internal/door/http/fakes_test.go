@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
 	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/once"
 )
 
 // fakes plays every part that stands behind the door.
@@ -33,7 +35,13 @@ type fakes struct {
 	none    api.Kind
 	endless bool
 
+	stalled time.Duration // Config.Stalled
+
 	saves *saves // plays snapshots
+	once  *once.Keeper
+	// fresh has each sandbox get an id of its own; creates counts the calls.
+	fresh   bool
+	creates atomic.Int32
 
 	mu      sync.Mutex
 	started []api.ExecRequest
@@ -47,10 +55,18 @@ func (f *fakes) box() api.Sandbox {
 }
 
 func (f *fakes) Create(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	f.creates.Add(1)
 	if req.Isolation == "magic" {
 		return api.Sandbox{}, api.Errorf(api.KindUnisolated, "no backend magic").WithHint("try container")
 	}
-	return f.box(), nil
+	if req.Isolation == "full" {
+		return api.Sandbox{}, &api.Error{Kind: api.KindExhausted, Message: "no room", RetryAfterMS: 1001}
+	}
+	box := f.box()
+	if f.fresh {
+		box.ID = api.NewSandboxID()
+	}
+	return box, nil
 }
 func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	if id != f.id {
@@ -76,6 +92,7 @@ func (f *fakes) Pause(context.Context, api.SandboxID) (api.Sandbox, error) {
 func (f *fakes) Resume(context.Context, api.SandboxID) (api.Sandbox, error) { return f.box(), nil }
 func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error)    { return api.Stats{}, nil }
 func (f *fakes) Execs(context.Context, api.SandboxID) ([]api.Exec, error)   { return nil, nil }
+func (f *fakes) Held(context.Context, api.SandboxID) error                  { return nil }
 func (f *fakes) Kill(context.Context, api.SandboxID) (api.Sandbox, api.Proof, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,6 +122,13 @@ func (f *fakes) Guest(context.Context, api.SandboxID) (net.Conn, error) {
 	return here, nil
 }
 
+func (f *fakes) Dial(_ context.Context, id api.SandboxID, port int) (net.Conn, error) {
+	if port != 3000 {
+		return nil, api.Errorf(api.KindUnavailable, "sandbox %s, port %d: %w", id, port, envd.ErrPortClosed).WithHint("listen")
+	}
+	return f.Guest(context.Background(), id)
+}
+
 // script is a command whose events are known beforehand.
 type script struct {
 	events []*envd.ProcessEvent
@@ -113,6 +137,9 @@ type script struct {
 
 func (s *script) Exec() api.Exec { return api.Exec{ID: "x0123456789abcdefghi"} }
 func (s *script) Close() error   { return nil }
+
+// Ended never comes: the sandbox outlives the stream.
+func (s *script) Ended() <-chan struct{} { return nil }
 func (s *script) Next() (*envd.ProcessEvent, error) {
 	if s.n == len(s.events) {
 		return nil, io.EOF
@@ -125,6 +152,10 @@ func (f *fakes) Follow(_ context.Context, _ api.Stream, after int64) iter.Seq2[a
 	return f.follow(after)
 }
 
+func (f *fakes) Read(_ context.Context, s api.Stream, after int64, _ int) ([]api.Event, error) {
+	return []api.Event{{Stream: s, Seq: after + 1, Type: api.EventTaskStarted}}, nil
+}
+
 func (f *fakes) Ready(context.Context) error {
 	return api.Errorf(api.KindUnavailable, "1 of 2 guests are warm")
 }
@@ -132,6 +163,7 @@ func (f *fakes) Ready(context.Context) error {
 func (f *fakes) Info(context.Context) (api.DaemonInfo, error) { return api.DaemonInfo{PID: 42}, nil }
 func (f *fakes) Doctor(context.Context) (api.Doctor, error)   { return api.Doctor{}, nil }
 func (f *fakes) Stop(context.Context, bool) error             { return nil }
+func (f *fakes) StopKeeping(context.Context, bool) error      { return nil }
 func (f *fakes) Bench(_ context.Context, _ api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
 	progress(api.BenchProgress{Measure: "exec", Done: 1, Of: 2})
 	report(api.BenchRow{Name: "one"})
@@ -218,8 +250,19 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{
-		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saves,
+	cfg := doorhttp.Config{
+		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saves, Stalled: f.stalled,
+	}
+	if f.once != nil {
+		cfg.Once = f.once
+	}
+	door := doorhttp.New(cfg)
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := api.Operator()
+		if account := r.Header.Get("Test-Account"); account != "" {
+			p = api.Principal{Role: api.RoleUser, Account: account}
+		}
+		door.ServeHTTP(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
 	})}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(doorhttp.NewListener(ln)) }()

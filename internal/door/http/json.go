@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"hortus.dev/api"
@@ -13,6 +14,15 @@ import (
 
 // maxBody bounds a JSON request, in bytes.
 const maxBody = 4 << 20
+
+// Media types of answers.
+const (
+	typeJSON    = "application/json"
+	typeProblem = "application/problem+json"
+	typeLines   = "application/x-ndjson"
+	typeEvents  = "text/event-stream"
+	typeBytes   = "application/octet-stream"
+)
 
 // decode reads a request's one JSON value into out, strictly.
 func decode(w http.ResponseWriter, r *http.Request, out any) error {
@@ -25,6 +35,11 @@ func decode(w http.ResponseWriter, r *http.Request, out any) error {
 		}
 		return nil
 	}
+	return badBody(err)
+}
+
+// badBody says why a body cannot be read.
+func badBody(err error) error {
 	var tooLarge *http.MaxBytesError
 	var badType *json.UnmarshalTypeError
 	switch {
@@ -53,22 +68,23 @@ func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
 
 // answer writes a value as JSON.
 func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
 }
 
 // fail writes an error, with the status of its kind.
-func fail(w http.ResponseWriter, err error) { reject(w, api.KindOf(err).HTTPStatus(), err) }
+func fail(w http.ResponseWriter, err error) { reject(w, 0, err) }
 
 // reject is fail with another status than the error's kind has.
 func reject(w http.ResponseWriter, status int, err error) {
-	e := api.AsError(err)
-	// The whole text travels: the message of the outermost error and its causes.
-	out := api.Error{Kind: e.Kind, Message: e.Error(), Hint: e.Hint}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out)
+	p := api.ProblemOf(err, status)
+	if ms := p.RetryAfterMS; ms > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
+	}
+	w.Header().Set("Content-Type", typeProblem)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
 }
 
 // reply writes a call's value or its error.
@@ -89,7 +105,7 @@ type lines struct {
 // write sends a value. A client that has gone is told nothing.
 func (l *lines) write(v any) {
 	if !l.begun {
-		l.w.Header().Set("Content-Type", "application/x-ndjson")
+		l.w.Header().Set("Content-Type", typeLines)
 		l.begun = true
 	}
 	_ = json.NewEncoder(l.w).Encode(v)
@@ -104,6 +120,9 @@ func (l *lines) end(err error) {
 	case !l.begun:
 		fail(l.w, err)
 	default:
+		if rec, ok := l.w.(*recorder); ok {
+			rec.failed = true
+		}
 		e := api.AsError(err)
 		l.write(map[string]api.Error{"error": {Kind: e.Kind, Message: e.Error(), Hint: e.Hint}})
 	}

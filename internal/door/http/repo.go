@@ -35,56 +35,80 @@ type RepoTasks interface {
 // with an error on the connection instead of looking complete.
 const maxStored = 1 << 30
 
-func (d *door) repoRoutes(mux *http.ServeMux) {
-	const one = "GET /v1/tasks/{id}"
-	d.onTask(mux, one+"/diff", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		n := 0
-		if s := r.URL.Query().Get("round"); s != "" {
-			var err error
-			if n, err = roundOf(s, 1); err != nil {
+func (d *Door) repoRoutes() []Route {
+	const one = "/v1/tasks/{id}"
+	return []Route{{
+		Method: "GET", Pattern: one + "/diff", Name: "taskDiff", Role: api.RoleUser,
+		Doc:     "The patch from the commit that the work started from to its result.",
+		OutType: "text/x-diff", Params: []Param{{Name: "round", Doc: "The result of that round instead of the task's.", Type: 0}},
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			n := 0
+			if s := r.URL.Query().Get("round"); s != "" {
+				var err error
+				if n, err = roundOf(s, 1); err != nil {
+					fail(w, err)
+					return
+				}
+			}
+			out, err := d.Tasks.Diff(r.Context(), id, n)
+			d.stored(w, r, "text/x-diff", out, err)
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/deliver", Name: "deliverTask", Role: api.RoleAdmin,
+		Doc: "Deliver the task's verified result. What kept the delivery from happening is in the answer.",
+		In:  api.DeliverTask{}, Out: api.Task{},
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			var in api.DeliverTask
+			if err := decode(w, r, &in); err != nil {
 				fail(w, err)
 				return
 			}
-		}
-		out, err := d.Tasks.Diff(r.Context(), id, n)
-		d.stored(w, r, "text/x-diff", out, err)
-	})
-	d.onTask(mux, "POST /v1/tasks/{id}/deliver", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		var in api.DeliverTask
-		if err := decode(w, r, &in); err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Tasks.Deliver(r.Context(), id, in)
-		reply(w, v, err)
-	})
-	d.onTask(mux, one+"/bundle", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		out, err := d.Tasks.Bundle(r.Context(), id)
-		d.stored(w, r, "application/x-git-bundle", out, err)
-	})
-	d.onTask(mux, one+"/transcript", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		out, err := d.Tasks.Transcript(r.Context(), id)
-		d.stored(w, r, "application/jsonl", out, err)
-	})
-	d.onTask(mux, one+"/gates/{round}/{which}", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		which := r.PathValue("which")
-		least := 1
-		switch which {
-		case api.GateBefore:
-			least = 0
-		case api.GateResult, api.GateOriginal, api.GateMutant:
-		default:
-			fail(w, api.Errorf(api.KindInvalid, "there is no gate %.20q: it is before, gate, original or mutant", which))
-			return
-		}
-		n, err := roundOf(r.PathValue("round"), least)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		out, err := d.Tasks.GateOutput(r.Context(), id, n, which)
-		d.stored(w, r, "application/octet-stream", out, err)
-	})
+			v, err := d.Tasks.Deliver(r.Context(), id, in)
+			reply(w, v, err)
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/bundle", Name: "taskBundle", Role: api.RoleUser,
+		Doc:     "The result's commits as a git bundle.",
+		OutType: "application/x-git-bundle",
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			out, err := d.Tasks.Bundle(r.Context(), id)
+			d.stored(w, r, "application/x-git-bundle", out, err)
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/transcript", Name: "taskTranscript", Role: api.RoleUser,
+		Doc:     "What the agent and its model said to each other, as JSON lines.",
+		OutType: "application/jsonl",
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			out, err := d.Tasks.Transcript(r.Context(), id)
+			d.stored(w, r, "application/jsonl", out, err)
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/gates/{round}/{which}", Name: "taskGate", Role: api.RoleUser,
+		Doc:     "Everything that a gate printed. which is before (of round 0), gate, original or mutant.",
+		OutType: typeBytes,
+		Handler: d.onTask(d.gate),
+	}}
+}
+
+// gate sends the whole output of one gate.
+func (d *Door) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+	which := r.PathValue("which")
+	least := 1
+	switch which {
+	case api.GateBefore:
+		least = 0
+	case api.GateResult, api.GateOriginal, api.GateMutant:
+	default:
+		fail(w, api.Errorf(api.KindInvalid, "there is no gate %.20q: it is before, gate, original or mutant", which))
+		return
+	}
+	n, err := roundOf(r.PathValue("round"), least)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	out, err := d.Tasks.GateOutput(r.Context(), id, n, which)
+	d.stored(w, r, typeBytes, out, err)
 }
 
 // roundOf reads the number of a round.
@@ -97,7 +121,7 @@ func roundOf(s string, least int) (int, error) {
 }
 
 // stored sends what is kept of a task, or the error of opening it.
-func (d *door) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
+func (d *Door) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
 	if err != nil {
 		fail(w, err)
 		return

@@ -8,88 +8,157 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) sandboxRoutes(mux *http.ServeMux) {
+// Killed is the answer to a kill.
+type Killed struct {
+	Sandbox api.Sandbox `json:"sandbox"`
+	Proof   api.Proof   `json:"proof"`
+}
+
+// TTL moves a deadline.
+type TTL struct {
+	TTLMS int64 `json:"ttlMs"`
+}
+
+func (d *Door) sandboxRoutes() []Route {
 	const one = "/v1/sandboxes/{id}"
-	mux.HandleFunc("POST /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) {
-		var in api.CreateSandbox
-		if err := decode(w, r, &in); err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Sandboxes.Create(r.Context(), in)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		answer(w, http.StatusCreated, v)
-	})
-	mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) {
-		all, err := flag(r, "all")
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Sandboxes.List(r.Context(), all)
-		if v == nil {
-			v = []api.Sandbox{}
-		}
-		reply(w, v, err)
-	})
-	d.on(mux, "GET "+one, func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Get(ctx, id) })
-	d.on(mux, "GET "+one+"/stats", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Stats(ctx, id) })
-	mux.HandleFunc("POST "+one+"/pause", d.pause)
-	d.on(mux, "POST "+one+"/resume", func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Resume(ctx, id) })
-	d.on(mux, "GET "+one+"/execs", func(ctx context.Context, id api.SandboxID) (any, error) {
-		v, err := d.Sandboxes.Execs(ctx, id)
-		if v == nil {
-			v = []api.Exec{}
-		}
-		return v, err
-	})
-	d.on(mux, "DELETE "+one, func(ctx context.Context, id api.SandboxID) (any, error) {
-		s, proof, err := d.Sandboxes.Kill(ctx, id)
-		return struct {
-			Sandbox api.Sandbox `json:"sandbox"`
-			Proof   api.Proof   `json:"proof"`
-		}{s, proof}, err
-	})
-	mux.HandleFunc("POST "+one+"/ttl", func(w http.ResponseWriter, r *http.Request) {
-		var in struct {
-			TTLMS int64 `json:"ttlMs"`
-		}
-		if err := decode(w, r, &in); err != nil {
-			fail(w, err)
-			return
-		}
-		if in.TTLMS > api.MaxTTL.Milliseconds() {
-			fail(w, api.Errorf(api.KindInvalid, "a time to live of %d ms is above the most, %d", in.TTLMS, api.MaxTTL.Milliseconds()))
-			return
-		}
-		id, err := d.sandboxID(r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
-		reply(w, v, err)
-	})
-	mux.HandleFunc("GET "+one+"/hold", d.hold)
-	mux.HandleFunc("GET "+one+"/events", func(w http.ResponseWriter, r *http.Request) {
-		id, err := d.sandboxID(r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		d.events(w, r, api.Stream{Kind: api.StreamSandbox, ID: string(id)})
-	})
-	mux.HandleFunc("POST "+one+"/envd/process.Process/Start", d.start)
-	mux.HandleFunc("POST "+one+"/envd/process.Process/Connect", d.connect)
-	mux.Handle(one+"/envd/", d.proxy)
+	return []Route{{
+		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true,
+		Doc: "Make a sandbox. It is there when the answer is: its guest has answered.",
+		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.CreateSandbox
+			if err := decode(w, r, &in); err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Sandboxes.Create(r.Context(), in)
+			made(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
+		Doc: "The sandboxes that live, or all that ever did, the newest first.",
+		Out: []api.Sandbox{}, Params: []Param{{Name: "all", Doc: "Those that have ended too.", Type: false}},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			all, err := flag(r, "all")
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Sandboxes.List(r.Context(), all)
+			if v == nil {
+				v = []api.Sandbox{}
+			}
+			reply(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
+		Doc:     "One sandbox, by its identifier or a unique beginning of it.",
+		Out:     api.Sandbox{},
+		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Get(ctx, id) }),
+	}, {
+		Method: "GET", Pattern: one + "/stats", Name: "sandboxStats", Role: api.RoleUser,
+		Doc:     "What the sandbox uses of its host now.",
+		Out:     api.Stats{},
+		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Stats(ctx, id) }),
+	}, {
+		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
+		Doc: "Freeze the sandbox, or save it to disk and let go of it.",
+		In:  api.PauseSandbox{}, Optional: true, Out: api.Sandbox{},
+		Handler: d.pause,
+	}, {
+		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
+		Doc:     "Let a paused sandbox go on, from memory or from disk.",
+		Out:     api.Sandbox{},
+		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Resume(ctx, id) }),
+	}, {
+		Method: "DELETE", Pattern: one, Name: "killSandbox", Role: api.RoleUser,
+		Doc: "End the sandbox and everything in it, with the proof that nothing is left.",
+		Out: Killed{},
+		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) {
+			s, proof, err := d.Sandboxes.Kill(ctx, id)
+			return Killed{s, proof}, err
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/ttl", Name: "setTTL", Role: api.RoleUser,
+		Doc: "Move the deadline to that many milliseconds from now.",
+		In:  TTL{}, Out: api.Sandbox{},
+		Handler: d.setTTL,
+	}, {
+		Method: "GET", Pattern: one + "/hold", Name: "holdSandbox", Role: api.RoleUser,
+		Doc:     "Tie the sandbox's life to this connection: whatever ends the one ends the other.",
+		OutType: "text/plain",
+		Handler: d.hold,
+	}, {
+		Method: "GET", Pattern: one + "/events", Name: "sandboxEvents", Role: api.RoleUser,
+		Doc: "The sandbox's events: those that are stored, then those that come.",
+		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			id, err := d.sandboxID(r)
+			if err == nil {
+				_, err = d.Sandboxes.Get(r.Context(), id)
+			}
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			d.events(w, r, sandboxEvents(id))
+		},
+	}, {
+		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
+		Doc: "The sandbox's commands, the newest first.",
+		Out: []api.Exec{},
+		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) {
+			v, err := d.Sandboxes.Execs(ctx, id)
+			if v == nil {
+				v = []api.Exec{}
+			}
+			return v, err
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/envd/process.Process/Start", Name: "envdStart", Role: api.RoleUser,
+		Doc:    "Run a command, in the guest's wire (Connect).",
+		InType: "application/connect+json", OutType: "application/connect+json",
+		Handler: d.start,
+	}, {
+		Method: "POST", Pattern: one + "/envd/process.Process/Connect", Name: "envdConnect", Role: api.RoleUser,
+		Doc:    "Attach to a command, in the guest's wire (Connect).",
+		InType: "application/connect+json", OutType: "application/connect+json",
+		Handler: d.connect,
+	}, {
+		Pattern: one + "/envd/", Name: "envd", Role: api.RoleUser,
+		Doc:    "Everything else of the guest's wire: files, directories, input, signals, metrics.",
+		InType: typeBytes, OutType: typeBytes,
+		Handler: d.guest,
+	}, {
+		Method: "GET", Pattern: one + "/ports/{port}", Name: "sandboxPort", Role: api.RoleUser,
+		Doc:     "A stream to what listens on that port inside. Ask with \"Connection: Upgrade\" and \"Upgrade: hortus-port\"; after the answer 101 the connection is the stream.",
+		OutType: typeBytes, Status: http.StatusSwitchingProtocols,
+		Handler: d.port,
+	}}
+}
+
+func (d *Door) setTTL(w http.ResponseWriter, r *http.Request) {
+	var in TTL
+	if err := decode(w, r, &in); err != nil {
+		fail(w, err)
+		return
+	}
+	if in.TTLMS > api.MaxTTL.Milliseconds() {
+		fail(w, api.Errorf(api.KindInvalid, "a time to live of %d ms is above the most, %d", in.TTLMS, api.MaxTTL.Milliseconds()))
+		return
+	}
+	id, err := d.sandboxID(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	v, err := d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
+	reply(w, v, err)
 }
 
 // on serves a call that takes a sandbox and gives a value.
-func (d *door) on(mux *http.ServeMux, pattern string, call func(context.Context, api.SandboxID) (any, error)) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func (d *Door) on(call func(context.Context, api.SandboxID) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := d.sandboxID(r)
 		if err != nil {
 			fail(w, err)
@@ -97,12 +166,12 @@ func (d *door) on(mux *http.ServeMux, pattern string, call func(context.Context,
 		}
 		v, err := call(r.Context(), id)
 		reply(w, v, err)
-	})
+	}
 }
 
 // sandboxID takes the identifier out of the path: a whole one, or a unique
 // beginning.
-func (d *door) sandboxID(r *http.Request) (api.SandboxID, error) {
+func (d *Door) sandboxID(r *http.Request) (api.SandboxID, error) {
 	raw := r.PathValue("id")
 	if id := api.SandboxID(raw); id.Valid() {
 		return id, nil
@@ -112,10 +181,10 @@ func (d *door) sandboxID(r *http.Request) (api.SandboxID, error) {
 
 // hold ties a sandbox's life to this connection: whatever ends the one ends the
 // other.
-func (d *door) hold(w http.ResponseWriter, r *http.Request) {
+func (d *Door) hold(w http.ResponseWriter, r *http.Request) {
 	id, err := d.sandboxID(r)
 	if err == nil {
-		_, err = d.Sandboxes.Get(r.Context(), id)
+		err = d.Sandboxes.Held(r.Context(), id)
 	}
 	if err != nil {
 		fail(w, err)

@@ -27,51 +27,91 @@ type Snapshots interface {
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }
 
-func (d *door) snapshotRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/sandboxes/{id}/snapshots", func(w http.ResponseWriter, r *http.Request) {
-		var in api.CreateSnapshot
-		id, err := d.sandboxRequest(w, r, &in)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Snapshots.Snapshot(r.Context(), id, in)
-		made(w, v, err)
-	})
-	mux.HandleFunc("POST /v1/sandboxes/{id}/forks", func(w http.ResponseWriter, r *http.Request) {
-		var in api.ForkSandbox
-		id, err := d.sandboxRequest(w, r, &in)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Snapshots.Fork(r.Context(), id, in)
-		if v.Children == nil {
-			v.Children = []api.ForkChild{}
-		}
-		made(w, v, err)
-	})
-	mux.HandleFunc("GET /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
-		all, err := flag(r, "all")
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Snapshots.Snapshots(r.Context(), all)
-		if v == nil {
-			v = []api.Snapshot{}
-		}
-		reply(w, v, err)
-	})
-	d.onSnapshot(mux, "GET /v1/snapshots/{id}", d.Snapshots.GetSnapshot)
-	d.onSnapshot(mux, "DELETE /v1/snapshots/{id}", d.Snapshots.RemoveSnapshot)
-	mux.HandleFunc("GET /v1/templates", d.templates)
-	mux.HandleFunc("POST /v1/templates", d.createTemplate)
+func (d *Door) snapshotRoutes() []Route {
+	return []Route{{
+		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
+		Doc: "Save the sandbox's state, from which others start. It goes on.",
+		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.CreateSnapshot
+			id, err := d.sandboxRequest(w, r, &in)
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Snapshots.Snapshot(r.Context(), id, in)
+			made(w, v, err)
+		},
+	}, {
+		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
+		Doc: "Make sandboxes that go on from where this one is. Each succeeds or fails by itself.",
+		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.ForkSandbox
+			id, err := d.sandboxRequest(w, r, &in)
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Snapshots.Fork(r.Context(), id, in)
+			if v.Children == nil {
+				v.Children = []api.ForkChild{}
+			}
+			made(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
+		Doc: "The snapshots that are there, or all that ever were, the newest first.",
+		Out: []api.Snapshot{}, Params: []Param{{Name: "all", Doc: "Those that were removed too.", Type: false}},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			all, err := flag(r, "all")
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Snapshots.Snapshots(r.Context(), all)
+			if v == nil {
+				v = []api.Snapshot{}
+			}
+			reply(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
+		Doc: "One snapshot, by its identifier, a unique beginning of it, or the name of a template.",
+		Out: api.Snapshot{},
+		Handler: d.onSnapshot(func(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+			return d.Snapshots.GetSnapshot(ctx, id)
+		}),
+	}, {
+		Method: "DELETE", Pattern: "/v1/snapshots/{id}", Name: "removeSnapshot", Role: api.RoleUser,
+		Doc: "Remove a snapshot for good.",
+		Out: api.Snapshot{},
+		Handler: d.onSnapshot(func(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+			return d.Snapshots.RemoveSnapshot(ctx, id)
+		}),
+	}, {
+		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
+		Doc:     "What sandboxes can start from by name.",
+		Out:     []api.Template{},
+		Handler: d.templates,
+	}, {
+		Method: "POST", Pattern: "/v1/templates", Name: "createTemplate", Role: api.RoleUser, Creates: true,
+		Doc: `Make a template that is warm. What is being done comes one JSON value a line: {"step": ...} for each step as it begins, then {"snapshot": ...}.`,
+		In:  api.CreateTemplate{}, OutType: typeLines, Out: TemplateLine{},
+		Handler: d.createTemplate,
+	}}
+}
+
+// TemplateLine is one line of the making of a template. Exactly one field is set.
+type TemplateLine struct {
+	Step     string        `json:"step,omitempty"`
+	Snapshot *api.Snapshot `json:"snapshot,omitempty"`
+	Error    *api.Error    `json:"error,omitempty"`
 }
 
 // sandboxRequest reads what is asked of the sandbox in the path. A body may be
 // missing, and asks for nothing then.
-func (d *door) sandboxRequest(w http.ResponseWriter, r *http.Request, in any) (api.SandboxID, error) {
+func (d *Door) sandboxRequest(w http.ResponseWriter, r *http.Request, in any) (api.SandboxID, error) {
 	if err := decodeAny(w, r, in); err != nil {
 		return "", err
 	}
@@ -102,7 +142,7 @@ func flag(r *http.Request, name string) (bool, error) {
 
 // pause freezes a sandbox, or saves it and lets go of it. Without a body it is
 // frozen.
-func (d *door) pause(w http.ResponseWriter, r *http.Request) {
+func (d *Door) pause(w http.ResponseWriter, r *http.Request) {
 	var in api.PauseSandbox
 	id, err := d.sandboxRequest(w, r, &in)
 	if err != nil {
@@ -118,8 +158,8 @@ func (d *door) pause(w http.ResponseWriter, r *http.Request) {
 }
 
 // onSnapshot serves a call on one snapshot.
-func (d *door) onSnapshot(mux *http.ServeMux, pattern string, call func(context.Context, api.SnapshotID) (api.Snapshot, error)) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func (d *Door) onSnapshot(call func(context.Context, api.SnapshotID) (api.Snapshot, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		id := api.SnapshotID(r.PathValue("id"))
 		if !id.Valid() {
 			var err error
@@ -135,7 +175,7 @@ func (d *door) onSnapshot(mux *http.ServeMux, pattern string, call func(context.
 		}
 		v, err := call(r.Context(), id)
 		reply(w, v, err)
-	})
+	}
 }
 
 // nameable says whether a template or a snapshot can be called so.
@@ -145,7 +185,7 @@ func nameable(s string) bool {
 
 // templates lists what sandboxes can start from by name: the host's, which is
 // always there, and snapshots with a name, of each name the newest.
-func (d *door) templates(w http.ResponseWriter, r *http.Request) {
+func (d *Door) templates(w http.ResponseWriter, r *http.Request) {
 	list, err := d.Snapshots.Snapshots(r.Context(), false)
 	if err != nil {
 		fail(w, err)
@@ -165,16 +205,16 @@ func (d *door) templates(w http.ResponseWriter, r *http.Request) {
 // createTemplate streams what is being done, one JSON value a line:
 // {"step": ...} for each step as it begins, then {"snapshot": ...}. A client that
 // goes away ends the work.
-func (d *door) createTemplate(w http.ResponseWriter, r *http.Request) {
+func (d *Door) createTemplate(w http.ResponseWriter, r *http.Request) {
 	var in api.CreateTemplate
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)
 		return
 	}
 	out := lines{w: w}
-	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(map[string]string{"step": step}) })
+	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(TemplateLine{Step: step}) })
 	if err == nil {
-		out.write(map[string]api.Snapshot{"snapshot": v})
+		out.write(TemplateLine{Snapshot: &v})
 	}
 	out.end(err)
 }

@@ -15,85 +15,125 @@ const (
 	listMost    = 1000
 )
 
-func (d *door) taskRoutes(mux *http.ServeMux) {
+func (d *Door) taskRoutes() []Route {
 	const one = "/v1/tasks/{id}"
-	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) {
-		var in api.CreateTask
-		if err := decode(w, r, &in); err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Tasks.Create(r.Context(), in)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		answer(w, http.StatusCreated, v)
-	})
-	mux.HandleFunc("GET /v1/tasks", func(w http.ResponseWriter, r *http.Request) {
-		limit := listDefault
-		if s := r.URL.Query().Get("limit"); s != "" {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < 1 || n > listMost {
-				fail(w, api.Errorf(api.KindInvalid, "limit %.20q is not a number between 1 and %d", s, listMost))
+	return []Route{{
+		Method: "POST", Pattern: "/v1/tasks", Name: "createTask", Role: api.RoleUser, Creates: true,
+		Doc: "Ask for a verified program, or for work on a repository. The task runs on in the daemon.",
+		In:  api.CreateTask{}, Out: api.Task{}, Status: http.StatusCreated,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.CreateTask
+			if err := decode(w, r, &in); err != nil {
+				fail(w, err)
 				return
 			}
-			limit = n
-		}
-		v, err := d.Tasks.List(r.Context(), limit)
-		if v == nil {
-			v = []api.Task{}
-		}
-		reply(w, v, err)
-	})
-	mux.HandleFunc("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) {
-		var since time.Time
-		if s := r.URL.Query().Get("since"); s != "" {
-			var err error
-			if since, err = time.Parse(time.RFC3339Nano, s); err != nil {
-				fail(w, api.Errorf(api.KindInvalid, "since %.40q is not an instant of RFC 3339", s))
+			v, err := d.Tasks.Create(r.Context(), in)
+			made(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/tasks", Name: "tasks", Role: api.RoleUser,
+		Doc: "The newest tasks.",
+		Out: []api.Task{}, Params: []Param{limitParam},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			limit, err := limitOf(r)
+			if err != nil {
+				fail(w, err)
 				return
 			}
-		}
-		v, err := d.Tasks.Stats(r.Context(), since)
-		reply(w, v, err)
-	})
-	d.onTask(mux, "GET "+one, func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		v, err := d.Tasks.Get(r.Context(), id)
-		reply(w, v, err)
-	})
-	d.onTask(mux, "POST "+one+"/cancel", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		v, err := d.Tasks.Cancel(r.Context(), id)
-		reply(w, v, err)
-	})
-	d.onTask(mux, "GET "+one+"/events", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		if _, err := d.Tasks.Get(r.Context(), id); err != nil {
-			fail(w, err)
-			return
-		}
-		d.events(w, r, api.Stream{Kind: api.StreamTask, ID: string(id)})
-	})
-	d.onTask(mux, "GET "+one+"/attempts/{n}/{stream}", func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-		n, err := strconv.Atoi(r.PathValue("n"))
-		stream := r.PathValue("stream")
-		if err != nil || stream != "stdout" && stream != "stderr" {
-			fail(w, api.Errorf(api.KindInvalid, "no output %.20q of attempt %.20q: a number, and stdout or stderr", stream, r.PathValue("n")))
-			return
-		}
-		out, err := d.Tasks.Output(r.Context(), id, n, stream)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		defer out.Close()
-		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = io.Copy(w, out) // a client that has gone is told nothing
-	})
+			v, err := d.Tasks.List(r.Context(), limit)
+			if v == nil {
+				v = []api.Task{}
+			}
+			reply(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/stats", Name: "taskStats", Role: api.RoleUser,
+		Doc: "What the tasks since an instant came to.",
+		Out: api.TaskStats{}, Params: []Param{{Name: "since", Doc: "The instant; all that are stored where it is left out.", Type: time.Time{}}},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var since time.Time
+			if s := r.URL.Query().Get("since"); s != "" {
+				var err error
+				if since, err = time.Parse(time.RFC3339Nano, s); err != nil {
+					fail(w, api.Errorf(api.KindInvalid, "since %.40q is not an instant of RFC 3339", s))
+					return
+				}
+			}
+			v, err := d.Tasks.Stats(r.Context(), since)
+			reply(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: one, Name: "task", Role: api.RoleUser,
+		Doc: "One task with its attempts, by its identifier or a unique beginning of it.",
+		Out: api.Task{},
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			v, err := d.Tasks.Get(r.Context(), id)
+			reply(w, v, err)
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/cancel", Name: "cancelTask", Role: api.RoleUser,
+		Doc: "Stop a task. The answer is the task when it is done, with the receipt of what it had finished.",
+		Out: api.Task{},
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			v, err := d.Tasks.Cancel(r.Context(), id)
+			reply(w, v, err)
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser,
+		Doc: "The task's events: those that are stored, then those that come.",
+		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			if _, err := d.Tasks.Get(r.Context(), id); err != nil {
+				fail(w, err)
+				return
+			}
+			d.events(w, r, taskEvents(id))
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "taskOutput", Role: api.RoleUser,
+		Doc:     "Everything that an attempt wrote to stdout or to stderr.",
+		OutType: typeBytes,
+		Handler: d.onTask(d.output),
+	}}
+}
+
+// output sends the whole output of one attempt.
+func (d *Door) output(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+	n, err := strconv.Atoi(r.PathValue("n"))
+	stream := r.PathValue("stream")
+	if err != nil || stream != "stdout" && stream != "stderr" {
+		fail(w, api.Errorf(api.KindInvalid, "no output %.20q of attempt %.20q: a number, and stdout or stderr", stream, r.PathValue("n")))
+		return
+	}
+	out, err := d.Tasks.Output(r.Context(), id, n, stream)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	defer out.Close()
+	w.Header().Set("Content-Type", typeBytes)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.Copy(w, out) // a client that has gone is told nothing
+}
+
+var limitParam = Param{Name: "limit", Doc: "How many at most, 1 to 1000; 50 where it is left out.", Type: 0}
+
+// limitOf reads how many are wanted.
+func limitOf(r *http.Request) (int, error) {
+	s := r.URL.Query().Get("limit")
+	if s == "" {
+		return listDefault, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > listMost {
+		return 0, api.Errorf(api.KindInvalid, "limit %.20q is not a number between 1 and %d", s, listMost)
+	}
+	return n, nil
 }
 
 // onTask serves a call on one task.
-func (d *door) onTask(mux *http.ServeMux, pattern string, h func(http.ResponseWriter, *http.Request, api.TaskID)) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func (d *Door) onTask(h func(http.ResponseWriter, *http.Request, api.TaskID)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		id := api.TaskID(r.PathValue("id"))
 		if !id.Valid() {
 			var err error
@@ -103,5 +143,5 @@ func (d *door) onTask(mux *http.ServeMux, pattern string, h func(http.ResponseWr
 			}
 		}
 		h(w, r, id)
-	})
+	}
 }

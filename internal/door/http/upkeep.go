@@ -15,27 +15,40 @@ type Upkeep interface {
 	Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error)
 }
 
-func (d *door) upkeepRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/settings", func(w http.ResponseWriter, r *http.Request) {
-		var in api.DaemonSettings
-		if err := decode(w, r, &in); err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Upkeep.Configure(r.Context(), in)
-		reply(w, v, err)
-	})
-	mux.HandleFunc("GET /v1/disk", func(w http.ResponseWriter, r *http.Request) {
-		v, err := d.Upkeep.Usage(r.Context())
-		reply(w, v, err)
-	})
-	mux.HandleFunc("POST /v1/collect", func(w http.ResponseWriter, r *http.Request) {
-		var in api.CollectRequest
-		if err := decode(w, r, &in); err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := d.Upkeep.Collect(r.Context(), in)
-		reply(w, v, err)
-	})
+func (d *Door) upkeepRoutes() []Route {
+	return []Route{{
+		Method: "POST", Pattern: "/v1/settings", Name: "configure", Role: api.RoleAdmin,
+		Doc: "Change what the daemon runs with. What is left out stays; the answer is what holds then.",
+		In:  api.DaemonSettings{}, Out: api.DaemonSettings{},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.DaemonSettings
+			if err := decode(w, r, &in); err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Upkeep.Configure(r.Context(), in)
+			reply(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/disk", Name: "diskUsage", Role: api.RoleAdmin,
+		Doc: "What the data directory holds, and what of it a collection would free.",
+		Out: api.DiskUsage{},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			v, err := d.Upkeep.Usage(r.Context())
+			reply(w, v, err)
+		},
+	}, {
+		Method: "POST", Pattern: "/v1/collect", Name: "collect", Role: api.RoleAdmin,
+		Doc: "Remove what nobody needs any more, or list it.",
+		In:  api.CollectRequest{}, Out: api.Collected{},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.CollectRequest
+			if err := decode(w, r, &in); err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Upkeep.Collect(r.Context(), in)
+			reply(w, v, err)
+		},
+	}}
 }

@@ -34,7 +34,6 @@ type Identity struct {
 	GID    uint32   `json:"gid"`
 	Groups []uint32 `json:"groups,omitempty"`
 	Home   string   `json:"home"`
-	Shell  string   `json:"shell"`
 	// Caps are capability numbers that the identity's commands hold; none for
 	// an ordinary user.
 	Caps []uintptr `json:"caps,omitempty"`

@@ -80,6 +80,23 @@ func aheadCases() []Case {
 			}
 			b.sh(t, "echo lives").want(t, 0, "lives\n")
 		}},
+		{Name: "ahead/canceled-claim", Needs: start, Check: func(t *testing.T, s *Suite) {
+			b, m := s.prepare(t)
+			canceled, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := m.Claim(canceled, nil); api.KindOf(err) != api.KindCanceled {
+				t.Errorf("a canceled claim: %v (%s)", err, api.KindOf(err))
+			}
+			late, cancel := context.WithTimeout(t.Context(), 0)
+			defer cancel()
+			if err := m.Claim(late, nil); api.KindOf(err) != api.KindTimeout {
+				t.Errorf("a claim that comes late: %v (%s)", err, api.KindOf(err))
+			}
+			if err := m.Claim(t.Context(), map[string]string{"GIVEN": "at last"}); err != nil {
+				t.Fatal(err)
+			}
+			b.sh(t, "echo $GIVEN").want(t, 0, "at last\n")
+		}},
 		{Name: "ahead/killed-while-it-waits", Needs: start, Check: func(t *testing.T, s *Suite) {
 			b, m := s.prepare(t)
 			s.kill(t, b)

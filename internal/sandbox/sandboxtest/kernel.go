@@ -111,14 +111,7 @@ func endsForMemory(t *testing.T, b *Box, script string) {
 		t.Fatalf("it was kept: %+v", r)
 	}
 	if err != nil {
-		select {
-		case <-b.Machine.Done():
-		case <-time.After(patience.Of(60 * time.Second)):
-			t.Fatalf("%v, and the sandbox is there", err)
-		}
-		if got := b.Machine.Cause(); got != api.CauseMemory {
-			t.Errorf("the sandbox ended with cause %q (%v); want %q", got, err, api.CauseMemory)
-		}
+		endedForMemory(t, b, err)
 		return
 	}
 	st, serr := b.Machine.Stats(t.Context())
@@ -126,9 +119,22 @@ func endsForMemory(t *testing.T, b *Box, script string) {
 		t.Errorf("neither the command's end (%+v, stderr %.200q) nor the accounting (%+v, %v) says that it was for memory", r.End, r.Stderr, st, serr)
 	}
 	// Files stay, and then there is no memory for the next one either.
-	r, err = b.try(t, "", envd.StartOptions{}, "echo", "still here")
-	if err != nil && b.Machine.Cause() != api.CauseMemory {
-		t.Errorf("afterwards: %+v, %v, cause %q", r, err, b.Machine.Cause())
+	if _, err = b.try(t, "", envd.StartOptions{}, "echo", "still here"); err != nil {
+		endedForMemory(t, b, err)
+	}
+}
+
+// endedForMemory wants the sandbox whose command failed to end, and to say why. That is
+// known once its end was seen, which may be after a connection was cut by it.
+func endedForMemory(t *testing.T, b *Box, err error) {
+	t.Helper()
+	select {
+	case <-b.Machine.Done():
+	case <-time.After(patience.Of(60 * time.Second)):
+		t.Fatalf("%v, and the sandbox is there", err)
+	}
+	if got := b.Machine.Cause(); got != api.CauseMemory {
+		t.Errorf("the sandbox ended with cause %q (%v); want %q", got, err, api.CauseMemory)
 	}
 }
 

@@ -72,6 +72,7 @@ func Cases() []Case {
 	all = append(all, commandCases()...)
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)
+	all = append(all, portCases()...)
 	all = append(all, kernelCases()...)
 	all = append(all, workspaceCases()...)
 	all = append(all, saveCases()...)

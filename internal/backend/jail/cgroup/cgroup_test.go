@@ -258,7 +258,12 @@ func TestRealGroup(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: fd >= 0, CgroupFD: fd}
 		return cmd.Start()
 	}
-	if err := g.Spawn(born); err != nil {
+	seat, err := g.Seat()
+	if err == nil {
+		err = seat.Take(born)
+		seat.Close()
+	}
+	if err != nil {
 		g.Remove(time.Second)
 		t.Fatal(err)
 	}

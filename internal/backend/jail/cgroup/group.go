@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -90,47 +89,6 @@ func (g *Group) limit(l Limits) error {
 		return write(dir+"/cpu.cfs_quota_us", strconv.AppendInt(nil, quota, 10))
 	}
 	return nil
-}
-
-// Spawn runs fork on a thread that is in the group's version 1 hierarchies, so
-// that the process which fork starts is born there. fd is a descriptor of the
-// version 2 directory for CLONE_INTO_CGROUP, or -1.
-func (g *Group) Spawn(fork func(fd int) error) (err error) {
-	fd := -1
-	if g.h.unified != "" {
-		fd, err = unix.Open(filepath.Join(g.h.unified, g.id), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("cgroup: %w", err)
-		}
-		defer unix.Close(fd)
-	}
-	runtime.LockOSThread()
-	back := true
-	defer func() {
-		// A thread that could not go back is never used again: it ends with
-		// this goroutine.
-		if back {
-			runtime.UnlockOSThread()
-		}
-	}()
-	var joined []string
-	defer func() {
-		for _, p := range joined {
-			if write(g.h.home[p], []byte("0")) != nil {
-				back = false
-			}
-		}
-	}()
-	for _, p := range g.h.parents {
-		if p == g.h.unified {
-			continue
-		}
-		if err := write(filepath.Join(p, g.id, "tasks"), []byte("0")); err != nil {
-			return fmt.Errorf("cgroup: join: %w", err)
-		}
-		joined = append(joined, p)
-	}
-	return fork(fd)
 }
 
 // Exists says whether any directory of the group is there.

@@ -92,14 +92,15 @@ const (
 	StepRestore = stepCall + "Restore"
 )
 
-// Exit codes of a keeper.
+// Exit codes of a keeper. Any other is the one with which its kernel ended by itself,
+// most often because its guest did.
 const (
-	// ExitGuest says that the kernel ended by itself, most often because its guest
-	// did.
-	ExitGuest = 0
-	// ExitFailed says that it could not start; a report has said why.
-	ExitFailed = 1
+	// ExitFailed says that it could not start, or not go on; a report has said why in
+	// the first case.
+	ExitFailed = 125
+	// ExitSignal and the number of a signal say that the kernel ended by that.
+	ExitSignal = 128
 	// ExitKilled says that the kernel was killed by the host, as by a limit of
 	// memory.
-	ExitKilled = 137
+	ExitKilled = ExitSignal + 9
 )

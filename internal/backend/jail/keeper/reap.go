@@ -68,10 +68,10 @@ func (r *reaper) await(pid int) int {
 	switch {
 	case err != nil:
 		return ExitFailed
-	case ws.Signaled() && ws.Signal() == unix.SIGKILL:
-		return ExitKilled
+	case ws.Signaled():
+		return ExitSignal + int(ws.Signal())
 	}
-	return ExitGuest
+	return ws.ExitStatus()
 }
 
 // child finds the child of this process with an argument zero.

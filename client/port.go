@@ -1,0 +1,39 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strconv"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// Dial opens a stream to what listens on a port inside the sandbox, on its own
+// loopback. ctx bounds the opening; the stream lasts until Close or the sandbox's
+// end. It has a CloseWrite method, as a TCP connection has.
+//
+// Errors: KindInvalid for a number that is no port, KindUnavailable where nothing
+// listens, KindExhausted when too many streams to the sandbox's ports are open,
+// KindConflict for one that is paused.
+func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
+	conn, err := s.client.dial(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, api.Errorf(api.KindUnavailable, "the daemon does not answer: %w", err)
+	}
+	stream, err := envd.OpenPort(ctx, conn, s.path("/ports/"+strconv.Itoa(port)), nil)
+	var refused *envd.PortRefused
+	if errors.As(err, &refused) {
+		var e api.Error
+		if json.Unmarshal(refused.Body, &e) != nil || e.Kind == "" {
+			return nil, api.Errorf(api.KindInternal, "the daemon answered %d: %.200q", refused.Status, refused.Body)
+		}
+		return nil, &e
+	}
+	return stream, err
+}

@@ -1,0 +1,346 @@
+package access
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+)
+
+// Manager is what holds the sandboxes and what was saved of them.
+type Manager interface {
+	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	// Outline gives what Create would make.
+	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	List(ctx context.Context, all bool) ([]api.Sandbox, error)
+	Find(ctx context.Context, prefix string) (api.SandboxID, error)
+	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
+	Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
+	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
+	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
+	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
+	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
+	Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*sandbox.ExecStream, error)
+	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*sandbox.ExecStream, error)
+	Held(ctx context.Context, id api.SandboxID) error
+	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
+	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
+
+	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
+	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
+	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
+	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
+}
+
+// Rows finds and lists what belongs to one account, which is never "".
+type Rows interface {
+	// SandboxesOf and SnapshotsOf give the newest first; final ones too when all is
+	// set.
+	SandboxesOf(ctx context.Context, account string, all bool) ([]api.Sandbox, error)
+	SnapshotsOf(ctx context.Context, account string, all bool) ([]api.Snapshot, error)
+	// ProvisionedOf gives the newest sandbox of a task of the account's own, here also
+	// that of account "", the operator's; one that has ended only where ended is set.
+	ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error)
+	FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error)
+	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)
+}
+
+// Sandboxes guards the manager.
+type Sandboxes struct {
+	m        Manager
+	rows     Rows
+	tasks    func(ctx context.Context, id api.TaskID) (api.Task, error)
+	ceilings *ceilings
+}
+
+// SandboxesConfig is what sandboxes are guarded with. All fields are required.
+type SandboxesConfig struct {
+	Manager Manager
+	Rows    Rows
+	// Task reads a task, whoever's it is.
+	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
+}
+
+// NewSandboxes guards a manager.
+func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
+	return &Sandboxes{m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*share{}}}
+}
+
+// may says whether the caller may see and use a sandbox.
+func (s *Sandboxes) may(ctx context.Context, id api.SandboxID) (api.Principal, error) {
+	p, err := caller(ctx)
+	if err != nil || p.Role == api.RoleAdmin {
+		return p, err
+	}
+	_, err = s.get(ctx, p, id)
+	return p, err
+}
+
+func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) (api.Sandbox, error) {
+	row, err := s.m.Get(ctx, id)
+	if err == nil && !p.May(row.Account) {
+		err = absent("sandbox", string(id))
+	}
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return row, nil
+}
+
+// unwalled refuses a user the one backend that has no walls: what runs in it is the
+// daemon's user on the daemon's host.
+func unwalled(p api.Principal, isolation string) error {
+	if isolation == "process" && p.Role != api.RoleAdmin {
+		return denied(`a sandbox without isolation ("process")`)
+	}
+	return nil
+}
+
+// own makes a request the caller's own, or says what in it is not for the caller.
+func (s *Sandboxes) own(ctx context.Context, req *api.CreateSandbox) (api.Principal, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return p, err
+	}
+	if err := unwalled(p, req.Isolation); err != nil {
+		return p, err
+	}
+	if req.Task != "" && p.Role != api.RoleAdmin {
+		// What happens to the sandbox is told in the task's log.
+		t, err := s.tasks(ctx, req.Task)
+		if err == nil && !p.May(t.Account) {
+			err = absent("task", string(req.Task))
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	req.Account, req.Key = p.Account, p.Key
+	req.TTLMS, err = life(p, req.TTLMS)
+	return p, err
+}
+
+func (s *Sandboxes) limits(ctx context.Context, req api.CreateSandbox) func() (api.Limits, error) {
+	return func() (api.Limits, error) {
+		row, err := s.m.Outline(ctx, req)
+		return row.Limits, err
+	}
+}
+
+// Outline tells what Create would make, ceilings that are reached left out.
+func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	if _, err := s.own(ctx, &req); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.Outline(ctx, req)
+}
+
+// Create makes a sandbox of the caller's account.
+func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	p, err := s.own(ctx, &req)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	var out api.Sandbox
+	err = s.ceilings.hold(ctx, p, 1, s.limits(ctx, req), func() ([]api.Sandbox, error) {
+		row, err := s.m.Create(ctx, req)
+		out = row
+		return []api.Sandbox{row}, err
+	})
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return out, nil
+}
+
+// Get gives a sandbox of the caller's.
+func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.get(ctx, p, id)
+}
+
+// List gives the caller's sandboxes.
+func (s *Sandboxes) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.Role == api.RoleAdmin {
+		return s.m.List(ctx, all)
+	}
+	return s.rows.SandboxesOf(ctx, p.Account, all)
+}
+
+// Find gives the one of the caller's sandboxes that a prefix stands for.
+func (s *Sandboxes) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return "", err
+	}
+	if p.Role == api.RoleAdmin {
+		return s.m.Find(ctx, prefix)
+	}
+	return s.rows.FindSandboxOf(ctx, p.Account, prefix)
+}
+
+// Provisioned gives the newest sandbox that was made for a task of the caller's own.
+func (s *Sandboxes) Provisioned(ctx context.Context, task string, ended bool) (api.Sandbox, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.rows.ProvisionedOf(ctx, p.Account, task, ended)
+}
+
+// lives is may for a call that asks for a longer life.
+func (s *Sandboxes) lives(ctx context.Context, id api.SandboxID, ttl time.Duration) error {
+	p, err := s.may(ctx, id)
+	if most := time.Duration(p.Ceilings.TTLMS) * time.Millisecond; err == nil && most > 0 && ttl > most {
+		err = tooLong(ttl.Milliseconds(), p.Ceilings.TTLMS)
+	}
+	return err
+}
+
+// SetTTL moves the deadline.
+func (s *Sandboxes) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
+	if err := s.lives(ctx, id, ttl); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.SetTTL(ctx, id, ttl)
+}
+
+// Extend moves the deadline to what is later.
+func (s *Sandboxes) Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
+	if err := s.lives(ctx, id, ttl); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.Extend(ctx, id, ttl)
+}
+
+// Connect resumes a sandbox where it is paused, and moves its deadline to what is
+// later.
+func (s *Sandboxes) Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (row api.Sandbox, resumed bool, err error) {
+	if err := s.lives(ctx, id, ttl); err != nil {
+		return api.Sandbox{}, false, err
+	}
+	return s.m.Connect(ctx, id, ttl)
+}
+
+// Pause freezes a sandbox.
+func (s *Sandboxes) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.Pause(ctx, id)
+}
+
+// PauseToDisk saves a sandbox and lets go of it. It counts on as before.
+func (s *Sandboxes) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.PauseToDisk(ctx, id)
+}
+
+// PauseFiles is PauseToDisk of what was written alone.
+func (s *Sandboxes) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.PauseFiles(ctx, id)
+}
+
+// Resume lets a sandbox go on.
+func (s *Sandboxes) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Sandbox{}, err
+	}
+	return s.m.Resume(ctx, id)
+}
+
+// Stats tells what a sandbox uses.
+func (s *Sandboxes) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Stats{}, err
+	}
+	return s.m.Stats(ctx, id)
+}
+
+// Samples tells what a sandbox used.
+func (s *Sandboxes) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.m.Samples(ctx, id)
+}
+
+// Kill ends a sandbox.
+func (s *Sandboxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Sandbox{}, api.Proof{}, err
+	}
+	return s.m.Kill(ctx, id)
+}
+
+// Execs lists a sandbox's commands.
+func (s *Sandboxes) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.m.Execs(ctx, id)
+}
+
+// StartExec runs a command.
+func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*sandbox.ExecStream, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.m.StartExec(ctx, id, req)
+}
+
+// AttachExec reads a command's output. The manager finds the command in the sandbox
+// alone.
+func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*sandbox.ExecStream, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.m.AttachExec(ctx, id, exec, offset)
+}
+
+// Guest opens a stream to the guest.
+func (s *Sandboxes) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.m.Guest(ctx, id)
+}
+
+// Dial opens a stream to a port inside.
+func (s *Sandboxes) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.m.Dial(ctx, id, port)
+}
+
+// Held notes that a client holds a sandbox's life.
+func (s *Sandboxes) Held(ctx context.Context, id api.SandboxID) error {
+	if _, err := s.may(ctx, id); err != nil {
+		return err
+	}
+	return s.m.Held(ctx, id)
+}

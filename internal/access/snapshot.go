@@ -1,0 +1,164 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// shown says whether the caller sees a snapshot: its own ones, and templates of the
+// operator's.
+func shown(p api.Principal, s api.Snapshot) bool {
+	return p.May(s.Account) || p.Role == api.RoleUser && s.StartsFor(p.Account) && s.State == api.SnapshotReady
+}
+
+// Snapshot saves a sandbox. What is saved belongs to the sandbox's account.
+func (s *Sandboxes) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Snapshot{}, err
+	}
+	return s.m.Snapshot(ctx, id, req)
+}
+
+// Fork makes children of a sandbox, which belong to its account.
+func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
+	p, err := s.may(ctx, id)
+	if err != nil {
+		return api.ForkResult{Parent: id}, err
+	}
+	if p.Ceilings.TTLMS > 0 && req.TTLMS > p.Ceilings.TTLMS {
+		return api.ForkResult{Parent: id}, tooLong(req.TTLMS, p.Ceilings.TTLMS)
+	}
+	req.Key = p.Key
+	// What is no number of children is the manager's to refuse.
+	n := min(max(req.Count, 1), api.MaxForks)
+	out := api.ForkResult{Parent: id}
+	err = s.ceilings.hold(ctx, p, n, func() (api.Limits, error) {
+		row, err := s.m.Get(ctx, id)
+		return row.Limits, err
+	}, func() (made []api.Sandbox, err error) {
+		out, err = s.m.Fork(ctx, id, req)
+		for _, c := range out.Children {
+			if c.Sandbox != nil {
+				made = append(made, *c.Sandbox)
+			}
+		}
+		return made, err
+	})
+	return out, err
+}
+
+// Snapshots lists what the caller may see of what was saved: its own, the newest
+// first, then templates of the operator's.
+func (s *Sandboxes) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.Role == api.RoleAdmin {
+		return s.m.Snapshots(ctx, all)
+	}
+	own, err := s.rows.SnapshotsOf(ctx, p.Account, all)
+	if err != nil {
+		return nil, err
+	}
+	// The operator's templates are among those that are there.
+	there, err := s.m.Snapshots(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range there {
+		if o.Account == "" && shown(p, o) {
+			own = append(own, o)
+		}
+	}
+	return own, nil
+}
+
+func (s *Sandboxes) getSnapshot(ctx context.Context, id api.SnapshotID) (api.Principal, api.Snapshot, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return p, api.Snapshot{}, err
+	}
+	row, err := s.m.GetSnapshot(ctx, id)
+	if err == nil && !shown(p, row) {
+		err = absent("snapshot", string(id))
+	}
+	if err != nil {
+		return p, api.Snapshot{}, err
+	}
+	return p, row, nil
+}
+
+// GetSnapshot gives a snapshot that the caller may see.
+func (s *Sandboxes) GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+	_, row, err := s.getSnapshot(ctx, id)
+	return row, err
+}
+
+// FindSnapshot gives what a template's name or a prefix stands for to the caller.
+func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return "", err
+	}
+	if p.Role == api.RoleAdmin {
+		return s.m.FindSnapshot(ctx, nameOrPrefix)
+	}
+	there, err := s.Snapshots(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	for _, own := range []bool{true, false} {
+		for _, o := range there {
+			if nameOrPrefix != "" && o.Name == nameOrPrefix && o.State == api.SnapshotReady && (o.Account != "") == own {
+				return o.ID, nil
+			}
+		}
+	}
+	return s.rows.FindSnapshotOf(ctx, p.Account, nameOrPrefix)
+}
+
+// RemoveSnapshot removes a snapshot of the caller's.
+func (s *Sandboxes) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+	p, row, err := s.getSnapshot(ctx, id)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	if !p.May(row.Account) {
+		return api.Snapshot{}, denied("removing a template of the operator's")
+	}
+	return s.m.RemoveSnapshot(ctx, id)
+}
+
+// CreateTemplate makes a template of the caller's account, which hides the
+// operator's of the same name from it.
+func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	if err := unwalled(p, req.Isolation); err != nil {
+		return api.Snapshot{}, err
+	}
+	req.Account, req.Key = p.Account, p.Key
+	if most := p.Ceilings.TTLMS; most > 0 {
+		// Its sandbox lives as long as its commands may take, one after the other.
+		each := req.TimeoutMS
+		if each == 0 {
+			each = (10 * time.Minute).Milliseconds()
+		}
+		if n := int64(len(req.Run)); each > 0 && n > 0 && each > most/n {
+			return api.Snapshot{}, tooLong(min(each, most)*n, most)
+		}
+	}
+	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Account: req.Account}
+	var out api.Snapshot
+	err = s.ceilings.hold(ctx, p, 1, s.limits(ctx, box), func() ([]api.Sandbox, error) {
+		var err error
+		out, err = s.m.CreateTemplate(ctx, req, progress)
+		return nil, err // its sandbox has ended
+	})
+	return out, err
+}

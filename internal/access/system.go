@@ -1,0 +1,159 @@
+package access
+
+import (
+	"context"
+
+	"hortus.dev/api"
+)
+
+// Daemon is the daemon itself, and its keeping.
+type Daemon interface {
+	Info(ctx context.Context) (api.DaemonInfo, error)
+	Ready(ctx context.Context) error
+	Doctor(ctx context.Context) (api.Doctor, error)
+	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error
+	Stop(ctx context.Context, force bool) error
+	StopKeeping(ctx context.Context, force bool) error
+	Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error)
+	Usage(ctx context.Context) (api.DiskUsage, error)
+	Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error)
+}
+
+// System guards the daemon.
+type System struct {
+	d         Daemon
+	sandboxes *Sandboxes
+}
+
+// NewSystem guards a daemon.
+func NewSystem(d Daemon, sandboxes *Sandboxes) *System { return &System{d, sandboxes} }
+
+// Info tells a user the version, and of what lives only what is the user's own.
+func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.DaemonInfo{}, err
+	}
+	info, err := s.d.Info(ctx)
+	if err != nil || p.Role == api.RoleAdmin {
+		return info, err
+	}
+	own, err := s.sandboxes.List(ctx, false)
+	if err != nil {
+		return api.DaemonInfo{}, err
+	}
+	return api.DaemonInfo{Version: info.Version, Sandboxes: len(own)}, nil
+}
+
+// Ready says what keeps the daemon from serving at full speed. It is the one thing
+// that anybody may ask: load balancers have no key.
+func (s *System) Ready(ctx context.Context) error { return s.d.Ready(ctx) }
+
+// Doctor tells what the host can do; a user not where things are on it.
+func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Doctor{}, err
+	}
+	d, err := s.d.Doctor(ctx)
+	if p.Role != api.RoleAdmin {
+		d.DataDir, d.User = "", ""
+	}
+	return d, err
+}
+
+// Bench has the daemon measure itself.
+func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+	if err := admin(ctx, "measuring the host"); err != nil {
+		return err
+	}
+	return s.d.Bench(ctx, req, report, progress)
+}
+
+// Stop ends the daemon.
+func (s *System) Stop(ctx context.Context, force bool) error {
+	if err := admin(ctx, "stopping the daemon"); err != nil {
+		return err
+	}
+	return s.d.Stop(ctx, force)
+}
+
+// StopKeeping ends the daemon and leaves sandboxes to the next one.
+func (s *System) StopKeeping(ctx context.Context, force bool) error {
+	if err := admin(ctx, "stopping the daemon"); err != nil {
+		return err
+	}
+	return s.d.StopKeeping(ctx, force)
+}
+
+// Configure changes the daemon's settings.
+func (s *System) Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
+	if err := admin(ctx, "changing the daemon's settings"); err != nil {
+		return api.DaemonSettings{}, err
+	}
+	return s.d.Configure(ctx, want)
+}
+
+// Usage tells what the data directory holds.
+func (s *System) Usage(ctx context.Context) (api.DiskUsage, error) {
+	if err := admin(ctx, "looking into the data directory"); err != nil {
+		return api.DiskUsage{}, err
+	}
+	return s.d.Usage(ctx)
+}
+
+// Collect removes what nothing refers to.
+func (s *System) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
+	if err := admin(ctx, "removing things from the data directory"); err != nil {
+		return api.Collected{}, err
+	}
+	return s.d.Collect(ctx, req)
+}
+
+// KeyRing makes and ends keys.
+type KeyRing interface {
+	Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error)
+	List(ctx context.Context, all bool) ([]api.Key, error)
+	Find(ctx context.Context, prefix string) (api.KeyID, error)
+	Revoke(ctx context.Context, id api.KeyID) (api.Key, error)
+}
+
+// KeyDesk guards the keys, which are for admins alone.
+type KeyDesk struct{ k KeyRing }
+
+// NewKeyDesk guards keys.
+func NewKeyDesk(k KeyRing) *KeyDesk { return &KeyDesk{k} }
+
+const keysWhat = "making, listing or revoking API keys"
+
+// CreateKey makes a key.
+func (k *KeyDesk) CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
+	if err := admin(ctx, keysWhat); err != nil {
+		return api.CreatedKey{}, err
+	}
+	return k.k.Create(ctx, req)
+}
+
+// Keys lists keys.
+func (k *KeyDesk) Keys(ctx context.Context, all bool) ([]api.Key, error) {
+	if err := admin(ctx, keysWhat); err != nil {
+		return nil, err
+	}
+	return k.k.List(ctx, all)
+}
+
+// FindKey finds a key by a beginning of its id.
+func (k *KeyDesk) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
+	if err := admin(ctx, keysWhat); err != nil {
+		return "", err
+	}
+	return k.k.Find(ctx, prefix)
+}
+
+// RevokeKey ends a key.
+func (k *KeyDesk) RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error) {
+	if err := admin(ctx, keysWhat); err != nil {
+		return api.Key{}, err
+	}
+	return k.k.Revoke(ctx, id)
+}

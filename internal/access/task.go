@@ -1,0 +1,257 @@
+package access
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Engine is what runs and keeps tasks. Where it takes an account, those of others
+// are left out; "" means everybody's.
+type Engine interface {
+	Create(ctx context.Context, req api.CreateTask) (api.Task, error)
+	Get(ctx context.Context, id api.TaskID) (api.Task, error)
+	List(ctx context.Context, account string, limit int) ([]api.Task, error)
+	Find(ctx context.Context, account, prefix string) (api.TaskID, error)
+	Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error)
+	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
+	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
+	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
+	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
+	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
+}
+
+// Tasks guards the engine.
+type Tasks struct{ e Engine }
+
+// NewTasks guards an engine.
+func NewTasks(e Engine) *Tasks { return &Tasks{e} }
+
+// Create makes a task of the caller's account. What works for it later is the
+// caller's too: the context's principal goes with it.
+func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if err := t.check(ctx, p, req); err != nil {
+		return api.Task{}, err
+	}
+	req.Sandbox.Account, req.Sandbox.Key = p.Account, p.Key
+	if req.Sandbox.TTLMS != 0 {
+		if req.Sandbox.TTLMS, err = life(p, req.Sandbox.TTLMS); err != nil {
+			return api.Task{}, err
+		}
+	}
+	return t.e.Create(ctx, req)
+}
+
+// check refuses what is not for this caller.
+func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) error {
+	m := req.Models
+	if err := local(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large); err != nil {
+		return err
+	}
+	if req.Record != "" && p.Key != "" {
+		return api.Errorf(api.KindDenied, "a recording is a file of the daemon's machine, which no API key may name").
+			WithHint("use the daemon's own socket on its machine")
+	}
+	if err := unwalled(p, req.Sandbox.Isolation); err != nil {
+		return err
+	}
+	if req.Repo != nil && p.Role != api.RoleAdmin {
+		// It is fetched, and what comes of it is pushed, with the operator's access.
+		return denied("a task on a repository")
+	}
+	if req.Repo != nil && p.Key != "" && !(elsewhere(req.Repo.URL) && (req.Repo.Remote == "" || elsewhere(req.Repo.Remote))) {
+		return api.Errorf(api.KindDenied, "the repository %.100q may be a directory of the daemon's machine, which no API key may name", req.Repo.URL).
+			WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
+	}
+	if req.Replay != nil {
+		if _, err := t.get(ctx, p, req.Replay.Task); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elsewhere says whether an address of a repository cannot be a directory of this
+// machine.
+func elsewhere(url string) bool {
+	return strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "ssh://")
+}
+
+func (t *Tasks) get(ctx context.Context, p api.Principal, id api.TaskID) (api.Task, error) {
+	row, err := t.e.Get(ctx, id)
+	if err == nil && !p.May(row.Account) {
+		err = absent("task", string(id))
+	}
+	if err != nil {
+		return api.Task{}, err
+	}
+	return row, nil
+}
+
+// may says whether the caller may see and use a task.
+func (t *Tasks) may(ctx context.Context, id api.TaskID) (api.Principal, error) {
+	p, err := caller(ctx)
+	if err != nil || p.Role == api.RoleAdmin {
+		return p, err
+	}
+	_, err = t.get(ctx, p, id)
+	return p, err
+}
+
+// whose is the account that the caller's lists are narrowed to.
+func whose(p api.Principal) string {
+	if p.Role == api.RoleAdmin {
+		return ""
+	}
+	return p.Account
+}
+
+// Get gives a task of the caller's.
+func (t *Tasks) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Task{}, err
+	}
+	return t.get(ctx, p, id)
+}
+
+// List gives the newest of the caller's tasks.
+func (t *Tasks) List(ctx context.Context, limit int) ([]api.Task, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.e.List(ctx, whose(p), limit)
+}
+
+// Find gives the one of the caller's tasks that a prefix stands for.
+func (t *Tasks) Find(ctx context.Context, prefix string) (api.TaskID, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return "", err
+	}
+	return t.e.Find(ctx, whose(p), prefix)
+}
+
+// Stats says what the caller's tasks came to.
+func (t *Tasks) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.TaskStats{}, err
+	}
+	return t.e.Stats(ctx, whose(p), since)
+}
+
+// Cancel stops a task.
+func (t *Tasks) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
+	if _, err := t.may(ctx, id); err != nil {
+		return api.Task{}, err
+	}
+	return t.e.Cancel(ctx, id)
+}
+
+// Output gives what an attempt printed.
+func (t *Tasks) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
+	if _, err := t.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return t.e.Output(ctx, id, attempt, stream)
+}
+
+// Diff gives a patch.
+func (t *Tasks) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
+	if _, err := t.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return t.e.Diff(ctx, id, round)
+}
+
+// Deliver pushes a result, with the operator's access to its forge.
+func (t *Tasks) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+	p, err := t.may(ctx, id)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if p.Role != api.RoleAdmin {
+		return api.Task{}, denied("a delivery")
+	}
+	return t.e.Deliver(ctx, id, req)
+}
+
+// Bundle gives the commits.
+func (t *Tasks) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+	if _, err := t.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return t.e.Bundle(ctx, id)
+}
+
+// Transcript gives what agent and model said.
+func (t *Tasks) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+	if _, err := t.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return t.e.Transcript(ctx, id)
+}
+
+// GateOutput gives what a gate printed.
+func (t *Tasks) GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
+	if _, err := t.may(ctx, id); err != nil {
+		return nil, err
+	}
+	return t.e.GateOutput(ctx, id, round, which)
+}
+
+// RolesOf asks the roles of the pipeline.
+type RolesOf interface {
+	Plan(ctx context.Context, model string, req api.PlanRequest) (api.ExecutionPlan, error)
+	Code(ctx context.Context, model string, plan api.ExecutionPlan) (api.CodeArtifact, error)
+	Debug(ctx context.Context, model string, req api.DebugRequest) (api.Diagnosis, error)
+}
+
+// Roles guards the roles.
+type Roles struct{ r RolesOf }
+
+// NewRoles guards them.
+func NewRoles(r RolesOf) *Roles { return &Roles{r} }
+
+func asks(ctx context.Context, model string) error {
+	p, err := caller(ctx)
+	if err == nil {
+		err = local(p, model)
+	}
+	return err
+}
+
+// Plan asks the Planner.
+func (r *Roles) Plan(ctx context.Context, model string, req api.PlanRequest) (api.ExecutionPlan, error) {
+	if err := asks(ctx, model); err != nil {
+		return api.ExecutionPlan{}, err
+	}
+	return r.r.Plan(ctx, model, req)
+}
+
+// Code asks the Coder.
+func (r *Roles) Code(ctx context.Context, model string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
+	if err := asks(ctx, model); err != nil {
+		return api.CodeArtifact{}, err
+	}
+	return r.r.Code(ctx, model, plan)
+}
+
+// Debug asks the Debugger.
+func (r *Roles) Debug(ctx context.Context, model string, req api.DebugRequest) (api.Diagnosis, error) {
+	if err := asks(ctx, model); err != nil {
+		return api.Diagnosis{}, err
+	}
+	return r.r.Debug(ctx, model, req)
+}

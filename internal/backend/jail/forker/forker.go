@@ -1,0 +1,200 @@
+package forker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// within bounds a fork. It takes a millisecond or two.
+const within = 30 * time.Second
+
+// Config says what a Forker starts.
+type Config struct {
+	// Program is open on the stage's program, which runs under the name Argv0 with Mode
+	// as its argument.
+	Program *os.File
+	Argv0   string
+	// Null is open on the null device.
+	Null *os.File
+}
+
+// Forker is the daemon's end of a forker. Its methods may be called by several
+// goroutines.
+type Forker struct {
+	cfg Config
+
+	mu     sync.Mutex
+	cur    *running // nil while there is none
+	closed bool
+}
+
+// running is one process.
+type running struct {
+	proc *os.Process
+	sock int
+	// users are orders under way: the socket is not closed below them.
+	users int
+	gone  bool // nobody else is to use it
+}
+
+// New gives a Forker, whose process is started with the first order.
+func New(cfg Config) *Forker { return &Forker{cfg: cfg} }
+
+// start starts a process.
+func (f *Forker) start() (*running, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("the forker's socket: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "forker")
+	defer theirs.Close()
+	left := unix.NsecToTimeval(int64(within))
+	if err := unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_SNDTIMEO, &left); err != nil {
+		unix.Close(pair[0])
+		return nil, fmt.Errorf("the forker's socket: %w", err)
+	}
+	proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", f.cfg.Program.Fd()), []string{f.cfg.Argv0, Mode}, &os.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Files: []*os.File{f.cfg.Null, f.cfg.Null, f.cfg.Null, theirs},
+	})
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, fmt.Errorf("start the forker: %w", err)
+	}
+	return &running{proc: proc, sock: pair[0]}, nil
+}
+
+// enter gives a forker that is there, until leave.
+func (f *Forker) enter() (*running, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, os.ErrClosed
+	}
+	if f.cur == nil {
+		r, err := f.start()
+		if err != nil {
+			return nil, err
+		}
+		f.cur = r
+	}
+	f.cur.users++
+	return f.cur, nil
+}
+
+// leave ends an order; broken says that the forker is of no more use.
+func (f *Forker) leave(r *running, broken bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.users--
+	if broken {
+		f.drop(r)
+	}
+	f.stop(r)
+}
+
+// drop has nobody use a forker any more. The caller holds the lock.
+func (f *Forker) drop(r *running) {
+	r.gone = true
+	if f.cur == r {
+		f.cur = nil
+	}
+}
+
+// stop ends a process that was dropped, after its last order. The caller holds the lock.
+func (f *Forker) stop(r *running) {
+	if !r.gone || r.users > 0 || r.proc == nil {
+		return
+	}
+	unix.Close(r.sock)
+	_ = r.proc.Kill() // it may have ended
+	_, _ = r.proc.Wait()
+	r.proc = nil
+}
+
+// Close ends the forker. What it forked lives on.
+func (f *Forker) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if r := f.cur; r != nil {
+		f.drop(r)
+		f.stop(r)
+	}
+}
+
+// Fork has a process forked, with a socket as its first descriptor after the standard
+// ones. A [syscall.Errno] in an error's chain is the kernel's.
+func (f *Forker) Fork(o Order, control *os.File) (*Child, error) {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxPacket {
+		return nil, fmt.Errorf("an order of %d bytes is longer than %d", len(b), maxPacket)
+	}
+	c, err := f.order(b, control, o.Seat.FD)
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		c, err = f.order(b, control, o.Seat.FD) // it was gone before the order
+	}
+	return c, err
+}
+
+// order has one order carried out.
+func (f *Forker) order(b []byte, control *os.File, group int) (*Child, error) {
+	r, err := f.enter()
+	if err != nil {
+		return nil, err
+	}
+	c, err := ask(r.sock, b, control, group)
+	refused := (*failure)(nil)
+	f.leave(r, err != nil && !errors.As(err, &refused))
+	if err != nil && refused == nil {
+		return nil, fmt.Errorf("the forker: %w", err)
+	}
+	return c, err
+}
+
+// ask sends an order and reads the answer to it, on a socket of its own, which stays
+// the new process's.
+func ask(sock int, order []byte, control *os.File, group int) (_ *Child, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	c := &Child{said: pair[0], FD: -1}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	fds := []int{fdControl: int(control.Fd()), fdAnswer: pair[1]}
+	if group >= 0 {
+		fds = append(fds, group)
+	}
+	for {
+		if err = unix.Sendmsg(sock, order, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL); err != unix.EINTR {
+			break
+		}
+	}
+	unix.Close(pair[1])
+	if err != nil {
+		return nil, os.NewSyscallError("send an order", err)
+	}
+	var a answer
+	if c.FD, err = c.hear(&a, within); err != nil {
+		return nil, fmt.Errorf("an order's answer: %w", err)
+	}
+	if a.PID <= 0 {
+		return nil, &failure{a.Text, a.Errno}
+	}
+	c.PID = a.PID
+	return c, nil
+}

@@ -1,0 +1,215 @@
+package forker
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketFD is the daemon's socket, the first descriptor after the standard ones.
+const socketFD = 3
+
+// Serve is a forker's life; it gives the process's exit code. clocks gives the calling
+// thread's children a time namespace.
+func Serve(clocks func() error) int {
+	// Its program cannot be read, and what is executed unread is nobody's to look at:
+	// not even the owner's, who has to write what ids a child has.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return 1
+	}
+	unix.CloseOnExec(socketFD)
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 1
+	}
+	f := &forking{null: null, clocks: clocks, born: map[int]int{}}
+	f.more.L = &f.mu
+	go f.reap()
+	for {
+		o, fds, err := receive()
+		if err != nil {
+			return 0 // the daemon has ended
+		}
+		// The thread has become another by the order, and ends with it.
+		go func() {
+			runtime.LockOSThread()
+			f.carryOut(o, fds)
+		}()
+	}
+}
+
+// forking is a forker at work.
+type forking struct {
+	null   int
+	clocks func() error
+
+	mu    sync.Mutex
+	more  sync.Cond // a fork has ended
+	forks int       // how many are under way
+	done  int       // how many have ended
+	// born are those that live, each with the socket on which its end is told.
+	born map[int]int
+}
+
+// The places of an order's descriptors.
+const (
+	fdControl = iota // the new process's socket, its first after the standard ones
+	fdAnswer
+	fdGroup // may be missing
+)
+
+// receive takes one order with its descriptors.
+func receive() (*Order, []int, error) {
+	buf, oob := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4*(fdGroup+1)))
+	var n, oobn int
+	for {
+		var err error
+		if n, oobn, _, _, err = unix.Recvmsg(socketFD, buf, oob, unix.MSG_CMSG_CLOEXEC); err == nil {
+			break
+		} else if err != unix.EINTR {
+			return nil, nil, err
+		}
+	}
+	if n == 0 {
+		return nil, nil, os.ErrClosed
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(msgs) != 1 {
+		return nil, nil, errors.New("an order without descriptors")
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) <= fdAnswer {
+		return nil, nil, errors.New("an order without descriptors")
+	}
+	o := new(Order)
+	return o, fds, json.Unmarshal(buf[:n], o)
+}
+
+// carryOut forks, and answers.
+func (f *forking) carryOut(o *Order, fds []int) {
+	f.mu.Lock()
+	f.forks++
+	f.mu.Unlock()
+	pidfd := -1
+	pid, err := f.fork(o, fds, &pidfd)
+	a := answer{PID: pid}
+	if err != nil {
+		a.Text = err.Error()
+		errors.As(err, &a.Errno)
+	}
+	var oob []byte
+	if pidfd >= 0 {
+		oob = unix.UnixRights(pidfd)
+	}
+	if b, err := json.Marshal(a); err == nil {
+		// Where the daemon is gone by now, so is the other end of the child's socket.
+		_ = unix.Sendmsg(fds[fdAnswer], b, oob, nil, unix.MSG_NOSIGNAL)
+	}
+	if pidfd >= 0 {
+		unix.Close(pidfd)
+	}
+	f.mu.Lock()
+	f.forks--
+	f.done++
+	for i, fd := range fds {
+		if i == fdAnswer && pid > 0 {
+			f.born[pid] = fd
+			continue
+		}
+		unix.Close(fd)
+	}
+	f.mu.Unlock()
+	f.more.Broadcast()
+}
+
+// reap collects what was forked, and tells how each ended.
+func (f *forking) reap() {
+	for {
+		// Only look: the pid stays taken until it is known whose it was.
+		pid, err := ended()
+		f.mu.Lock()
+		if err != nil { // there is no child
+			for n := f.done; len(f.born) == 0 && f.done == n; {
+				f.more.Wait()
+			}
+			f.mu.Unlock()
+			continue
+		}
+		// Its fork may not have come back yet. One that failed collects its own.
+		for f.forks > 0 {
+			if _, known := f.born[pid]; known {
+				break
+			}
+			f.more.Wait()
+		}
+		var e end
+		if got, err := unix.Wait4(pid, (*unix.WaitStatus)(&e.Status), unix.WNOHANG, nil); err == nil && got == pid {
+			if fd, known := f.born[pid]; known {
+				delete(f.born, pid)
+				if b, err := json.Marshal(e); err == nil {
+					_ = unix.Sendmsg(fd, b, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+				}
+				unix.Close(fd)
+			}
+		}
+		f.mu.Unlock()
+	}
+}
+
+// ended waits until a child has ended, which stays to be collected.
+func ended() (pid int, err error) {
+	var info unix.Siginfo
+	for {
+		if err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			break
+		}
+	}
+	// si_pid stands behind three numbers of four bytes, aligned to a word.
+	const at = max(12, 2*unsafe.Sizeof(uintptr(0)))
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), at))), err
+}
+
+// fork is called on a thread that ends afterwards: what a child inherits from the
+// thread that forks it, a session keyring, a time namespace and the slack of timers, is
+// made there for this child, and nothing else may come to have it.
+func (f *forking) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
+	group := -1
+	if len(fds) > fdGroup {
+		group = fds[fdGroup]
+	}
+	attr, err := o.attributes(group, pidfd)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, o.Slack, 0, 0, 0); err != nil {
+		return 0, os.NewSyscallError("prctl", err)
+	}
+	if o.Clocks {
+		if err := f.clocks(); err != nil {
+			return 0, err
+		}
+	}
+	if o.Keyring {
+		_, _, e := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+		if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
+			return 0, os.NewSyscallError("leave the session keyring", e)
+		}
+	}
+	null := uintptr(f.null)
+	o.Seat.FD = group
+	err = o.Seat.Take(func(int) (err error) {
+		pid, err = syscall.ForkExec("/proc/self/exe", o.Args, &syscall.ProcAttr{
+			Dir: "/", Env: o.Env, Sys: attr,
+			// In the order of birth: the standard three, then the control socket.
+			Files: []uintptr{null, null, null, uintptr(fds[fdControl])},
+		})
+		return os.NewSyscallError("fork", err)
+	})
+	return pid, err
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"hortus.dev/api"
+)
+
+type keyCmd struct {
+	Create keyCreateCmd `cmd:"" help:"Make a key and print it. It is shown this once."`
+	Ls     keyLsCmd     `cmd:"" help:"List keys."`
+	Rm     keyRmCmd     `cmd:"" help:"Revoke keys. They are not known from the next request on."`
+}
+
+type keyCreateCmd struct {
+	Account      string   `default:"default" placeholder:"NAME" help:"Who owns what is made with it. For others it does not exist."`
+	Role         string   `default:"user" enum:"user,admin" placeholder:"ROLE" help:"user, or admin for one who may do everything, to what is anybody's."`
+	Name         string   `placeholder:"TEXT" help:"What it is for."`
+	MaxSandboxes int      `name:"max-sandboxes" placeholder:"N" help:"How many of its sandboxes may live at a time."`
+	MaxMemory    size     `name:"max-memory" placeholder:"8G" help:"Memory of all of them together."`
+	MaxCPUs      *float64 `name:"max-cpus" placeholder:"N" help:"Processors of all of them together."`
+	MaxTTL       duration `name:"max-ttl" placeholder:"1h" help:"The longest life that it may ask for."`
+}
+
+// Run makes a key.
+func (c *keyCreateCmd) Run(ctx runContext, a *app) error {
+	req := api.CreateKey{Account: c.Account, Role: api.Role(c.Role), Name: c.Name, Ceilings: api.Ceilings{
+		Sandboxes: c.MaxSandboxes, MemoryBytes: int64(c.MaxMemory), TTLMS: c.MaxTTL.ms(),
+	}}
+	if c.MaxCPUs != nil {
+		if req.Ceilings.CPUs = *c.MaxCPUs; !(*c.MaxCPUs > 0) {
+			return api.Errorf(api.KindInvalid, "--max-cpus: %v is not a number of processors", *c.MaxCPUs)
+		}
+	}
+	cl, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := cl.CreateKey(ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(made)
+	}
+	a.note("key %s of account %s, role %s; it cannot be shown again", made.ID, made.Account, made.Role)
+	_, err = fmt.Fprintln(a.env.Stdout, clean(made.Secret))
+	return err
+}
+
+type keyLsCmd struct {
+	All bool `short:"a" help:"Those that were revoked too."`
+}
+
+// Run lists keys.
+func (c *keyLsCmd) Run(ctx runContext, a *app) error {
+	cl, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := cl.Keys(ctx, c.All)
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(list)
+	}
+	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tACCOUNT\tROLE\tBEGINS\tCREATED\tCEILINGS\tNAME")
+	for _, k := range list {
+		name := k.Name
+		if !k.RevokedAt.IsZero() {
+			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", clean(string(k.ID)), clean(k.Account), clean(string(k.Role)), clean(k.Hint),
+			k.CreatedAt.Local().Format(time.DateTime), showCeilings(k.Ceilings), shorten(name, 60))
+	}
+	return w.Flush()
+}
+
+func showCeilings(c api.Ceilings) string {
+	out := ""
+	add := func(set bool, format string, v any) {
+		if set {
+			if out != "" {
+				out += ", "
+			}
+			out += fmt.Sprintf(format, v)
+		}
+	}
+	add(c.Sandboxes > 0, "%d sandboxes", c.Sandboxes)
+	add(c.MemoryBytes > 0, "%s", showSize(c.MemoryBytes))
+	add(c.CPUs > 0, "%g cpus", c.CPUs)
+	add(c.TTLMS > 0, "ttl %s", showDuration(time.Duration(c.TTLMS)*time.Millisecond))
+	if out == "" {
+		return "-"
+	}
+	return out
+}
+
+type keyRmCmd struct {
+	IDs []string `arg:"" name:"id" help:"Ids, or unique beginnings of them."`
+}
+
+// Run revokes keys.
+func (c *keyRmCmd) Run(ctx runContext, a *app) error {
+	cl, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	gone := []api.Key{}
+	for _, id := range c.IDs {
+		k, err := cl.RevokeKey(ctx, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone = append(gone, k)
+		a.note("revoked %s", k.ID)
+	}
+	if a.opt.JSON {
+		errs = append(errs, a.json(gone))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// TestBrowserPages sends what a browser sends for a page of another origin, one whose
+// name was made to lead here among them.
+func TestBrowserPages(t *testing.T) {
+	w := newTown(t)
+	for name, headers := range map[string][]string{
+		"another origin":   {"Origin", "https://evil.example", "X-API-KEY", w.bob.Secret},
+		"no origin at all": {"Origin", "null", "X-API-KEY", w.bob.Secret},
+		"cross-site":       {"Sec-Fetch-Site", "cross-site", "X-API-KEY", w.bob.Secret},
+		"same-site":        {"Sec-Fetch-Site", "same-site", "X-API-KEY", w.bob.Secret},
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			if status, answer := w.call(method, "/v1/sandboxes", "{}", headers...); status != http.StatusForbidden {
+				t.Errorf("%s, %s: %d %s", method, name, status, answer)
+			}
+			if status, answer := w.call(method, "/v2/sandboxes", "{}", headers...); status != http.StatusForbidden || !strings.Contains(answer, `"code":403`) {
+				t.Errorf("%s on E2B's wire, %s: %d %s", method, name, status, answer)
+			}
+		}
+	}
+	// A preflight gets no permission; call looks at the headers of every answer.
+	if status, _ := w.call("OPTIONS", "/v1/sandboxes", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-api-key"); status < 400 {
+		t.Errorf("a preflight is answered with %d", status)
+	}
+	// With a name of its own that resolves to this machine a page has the same origin
+	// as the API. It has no key all the same, and nothing lends it one.
+	rebound := []string{"Host", "evil.example:7070", "Origin", "http://evil.example:7070", "Sec-Fetch-Site", "same-origin"}
+	for _, method := range []string{"GET", "POST"} {
+		if status, answer := w.call(method, "/v1/sandboxes", "{}", rebound...); status != http.StatusUnauthorized {
+			t.Errorf("%s by a name of the attacker's: %d %s", method, status, answer)
+		}
+	}
+	// The control: a page of the API's own origin with a key.
+	own := strings.TrimPrefix(w.url, "http://")
+	if status, answer := w.call("GET", "/v1/sandboxes", "", "Host", own, "Origin", w.url, "Sec-Fetch-Site", "same-origin", "X-API-KEY", w.bob.Secret); status != http.StatusOK {
+		t.Errorf("a page of its own: %d %s", status, answer)
+	}
+}
+
+// TestKeyEndsAtTheFront looks at what a door gets to see.
+func TestKeyEndsAtTheFront(t *testing.T) {
+	w := newTown(t)
+	var got http.Header
+	var who api.Principal
+	f := &front{authenticate: w.s.guards.porter.Authenticate, doors: []doorway{{
+		takes: below("/"), keyed: true,
+		door: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, who = r.Header, api.PrincipalOf(r.Context()) }),
+	}}}
+	for _, c := range []struct{ send, keep []string }{
+		{[]string{"X-Api-Key", w.bob.Secret}, nil},
+		{[]string{"Authorization", "Bearer " + w.bob.Secret}, nil},
+		{[]string{"Authorization", "bEARER  " + w.bob.Secret}, nil},
+		{[]string{"X-Api-Key", w.bob.Secret, "Authorization", "Basic cm9vdDo="}, []string{"Authorization", "Basic cm9vdDo="}},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		for i := 0; i < len(c.send); i += 2 {
+			r.Header.Set(c.send[i], c.send[i+1])
+		}
+		got, who = nil, api.Principal{}
+		f.ServeHTTP(httptest.NewRecorder(), r)
+		if who.Account != "bob" || who.Role != api.RoleUser || who.Key != w.bob.ID {
+			t.Errorf("%q: on behalf of %+v", c.send, who)
+		}
+		for name, values := range got {
+			if strings.Contains(strings.Join(values, " "), w.bob.Secret) {
+				t.Errorf("%q: the key goes on in %s", c.send, name)
+			}
+		}
+		for i := 0; i < len(c.keep); i += 2 {
+			if got.Get(c.keep[i]) != c.keep[i+1] {
+				t.Errorf("%q: %s is %q", c.send, c.keep[i], got.Get(c.keep[i]))
+			}
+		}
+	}
+}
+
+// TestCrooked sends what package net/http hands on and a door must not see.
+func TestCrooked(t *testing.T) {
+	called := false
+	f := &front{doors: []doorway{{takes: func(*http.Request) bool { return true }, door: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true })}}}
+	for name, change := range map[string]func(*http.Request){
+		"a whole address": func(r *http.Request) { r.RequestURI = "http://169.254.169.254/v1/info" },
+		"a star":          func(r *http.Request) { r.Method, r.RequestURI = "OPTIONS", "*" },
+		"CONNECT":         func(r *http.Request) { r.Method, r.RequestURI = "CONNECT", "evil.example:443" },
+		"no host":         func(r *http.Request) { r.Host = "" },
+	} {
+		r := httptest.NewRequest("GET", "/v1/info", nil)
+		change(r)
+		rec := httptest.NewRecorder()
+		if f.ServeHTTP(rec, r); rec.Code != http.StatusBadRequest || called {
+			t.Errorf("%s: %d, the door called %v", name, rec.Code, called)
+		}
+	}
+	f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/info", nil))
+	if !called {
+		t.Error("a plain request does not get through either")
+	}
+}
+
+func TestListen(t *testing.T) {
+	for addr, want := range map[string]api.Kind{
+		"127.0.0.1:0": "", "[::1]:0": "", "localhost:0": "", "127.8.9.10:0": "",
+		"0.0.0.0:0": api.KindDenied, ":0": api.KindDenied, "[::]:0": api.KindDenied, "192.0.2.1:0": api.KindDenied,
+		"127.0.0.1": api.KindInvalid, "127.0.0.1:http": api.KindInvalid, "127.0.0.1:99999": api.KindInvalid, "a b:1": api.KindInvalid,
+	} {
+		ln, err := listenTCP(t.Context(), Front{Listen: addr})
+		if addr == "[::1]:0" && api.KindOf(err) == api.KindConflict {
+			continue // a machine without IPv6
+		}
+		if api.KindOf(err) != want {
+			t.Errorf("%q: %v, want kind %q", addr, err, want)
+		}
+		if want == api.KindDenied && !strings.Contains(api.HintOf(err), "--insecure-listen") {
+			t.Errorf("%q: hint %q", addr, api.HintOf(err))
+		}
+		if ln != nil {
+			ln.Close()
+		}
+	}
+	ln, err := listenTCP(t.Context(), Front{Listen: "0.0.0.0:0", Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if _, err := listenTCP(t.Context(), Front{Listen: "127.0.0.1:" + strings.TrimPrefix(urlOf(ln), "http://127.0.0.1:")}); api.KindOf(err) != api.KindConflict {
+		t.Errorf("a taken port: %v", err)
+	}
+}

@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/access"
+	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/key"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/tally"
+	"hortus.dev/internal/token"
+)
+
+// guards are what doors lead to: the parts of the daemon, each behind package access.
+type guards struct {
+	keys   *key.Keys
+	porter *access.Porter
+	// tokens are those of sandboxes' data planes.
+	tokens *token.Minter
+
+	sandboxes *access.Sandboxes
+	tasks     *access.Tasks
+	roles     *access.Roles
+	events    *access.Events
+	system    *access.System
+	desk      *access.KeyDesk
+}
+
+// openGuards makes the guards. What they guard may be built later: they ask for it
+// when they are asked.
+func (s *System) openGuards() (err error) {
+	g := &s.guards
+	if g.tokens, err = token.Open(s.dir.path("tokens.key")); err != nil {
+		return err
+	}
+	g.keys = key.New(key.Config{Rows: rows{s.db}})
+	g.porter = access.NewPorter(g.keys)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: rows{s.db}, Task: s.db.Task})
+	g.tasks = access.NewTasks(engine{s})
+	g.roles = access.NewRoles(roles{s.models})
+	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
+	g.system = access.NewSystem(s, g.sandboxes)
+	g.desk = access.NewKeyDesk(g.keys)
+	return nil
+}
+
+// httpDoor makes the door of the HTTP API. It serves the socket and the TCP listener
+// alike: whose request it is stands in its context.
+func (s *System) httpDoor() *doorhttp.Door {
+	g := s.guards
+	return doorhttp.New(doorhttp.Config{
+		Sandboxes: doorSandboxes{g.sandboxes}, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
+		System: g.system, Upkeep: g.system, Keys: g.desk, Logger: s.log,
+		Once: s.once, Provisions: s.provisions, Code: s.code, Tokens: g.tokens,
+	})
+}
+
+// The lists of one account.
+
+// SandboxesOf implements access.Rows.
+func (r rows) SandboxesOf(ctx context.Context, account string, all bool) ([]api.Sandbox, error) {
+	f := store.SandboxFilter{Account: account, States: liveStates}
+	if all {
+		f = store.SandboxFilter{Account: account, Limit: listMost}
+	}
+	return r.Sandboxes(ctx, f)
+}
+
+// SnapshotsOf implements access.Rows.
+func (r rows) SnapshotsOf(ctx context.Context, account string, all bool) ([]api.Snapshot, error) {
+	f := store.SnapshotFilter{Account: account, States: []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}}
+	if all {
+		f = store.SnapshotFilter{Account: account, Limit: listMost}
+	}
+	return r.Snapshots(ctx, f)
+}
+
+// ListKeys implements key.Rows.
+func (r rows) ListKeys(ctx context.Context, all bool) ([]api.Key, error) {
+	return r.Keys(ctx, store.KeyFilter{Working: !all})
+}
+
+// List implements access.Engine.
+func (e engine) List(ctx context.Context, account string, limit int) ([]api.Task, error) {
+	return e.s.db.Tasks(ctx, store.TaskFilter{Account: account, Limit: limit, WithAttempts: true})
+}
+
+// Stats implements access.Engine.
+func (e engine) Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
+	y := tally.New(since)
+	err := e.s.db.WalkTasks(ctx, store.TaskFilter{Account: account, Since: since, WithAttempts: true}, func(t api.Task) error {
+		y.Add(t)
+		return nil
+	})
+	return y.Stats(), err
+}
+
+// Find implements access.Engine.
+func (e engine) Find(ctx context.Context, account, prefix string) (api.TaskID, error) {
+	return e.s.db.FindTaskOf(ctx, account, prefix)
+}

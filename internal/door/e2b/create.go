@@ -1,0 +1,185 @@
+package e2b
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"hortus.dev/api"
+)
+
+// newSandbox is what a client asks for. What is a pointer or raw tells nothing from
+// something that is empty.
+type newSandbox struct {
+	TemplateID     string            `json:"templateID"`
+	Timeout        *int64            `json:"timeout"`
+	Metadata       map[string]string `json:"metadata"`
+	EnvVars        map[string]string `json:"envVars"`
+	Secure         *bool             `json:"secure"` // of the first generation
+	InternetAccess *bool             `json:"allow_internet_access"`
+	AutoPause      *bool             `json:"autoPause"`
+	AutoPauseMem   *bool             `json:"autoPauseMemory"`
+	AutoResume     *autoResume       `json:"autoResume"`
+	Network        *networkConfig    `json:"network"`
+	IAM            json.RawMessage   `json:"iam"`
+	VolumeMounts   []json.RawMessage `json:"volumeMounts"`
+	MCP            json.RawMessage   `json:"mcp"`
+}
+
+type autoResume struct {
+	Enabled bool `json:"enabled"`
+}
+
+// Seconds that a sandbox lives whose client does not say, by the generation of the
+// path.
+const (
+	defaultTimeout = 300
+	legacyTimeout  = 15
+)
+
+// Bounds on a sandbox's metadata: pairs, and bytes of a key, a value and of all.
+const (
+	maxPairs     = 64
+	maxPairKey   = 256
+	maxPairValue = 4 << 10
+	maxMetadata  = 64 << 10
+)
+
+// create makes a sandbox. The first generation of the path is legacy.
+func (d *door) create(legacy bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in newSandbox
+		err := decode(w, r, &in)
+		var s api.Sandbox
+		if err == nil {
+			s, err = d.make(r, in, legacy)
+		}
+		if err != nil {
+			d.fail(w, r, err)
+			return
+		}
+		answer(w, http.StatusCreated, d.answerOf(r, s))
+	}
+}
+
+func (d *door) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, error) {
+	req, err := d.request(in, legacy)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	if api.SnapshotID(req.Template).Valid() {
+		// One that was removed, or is a pause of some sandbox, is no template.
+		if _, err := d.find(r, in.TemplateID); err != nil {
+			return api.Sandbox{}, err
+		}
+	}
+	asked := in.Network.egress()
+	// An SDK before 2.51 says that the internet be open whether or not its user said
+	// so: there the word asks for nothing. getInfo says what holds.
+	if in.InternetAccess != nil && !(legacy && *in.InternetAccess) {
+		asked.Internet = in.InternetAccess
+	}
+	if asked.asks() {
+		s, err := d.Sandboxes.Outline(r.Context(), req)
+		if err != nil {
+			return s, d.explain(req, err)
+		}
+		if err := asked.check(s.Egress); err != nil {
+			return s, err
+		}
+	}
+	s, err := d.Sandboxes.Create(r.Context(), req)
+	return s, d.explain(req, err)
+}
+
+// explain names the option that could not be honoured.
+func (d *door) explain(req api.CreateSandbox, err error) error {
+	switch {
+	case req.OnExpiry == api.ExpiryPause:
+		return because("autoPause", err)
+	case req.OnExpiry == api.ExpiryPauseFiles:
+		return because("autoPauseMemory", err)
+	}
+	return err
+}
+
+// request turns what a client asks for into what Hortus makes, or says which option
+// it has not got.
+func (d *door) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
+	req := api.CreateSandbox{Isolation: d.Isolation, Env: in.EnvVars, Labels: in.Metadata}
+	var err error
+	if in.TemplateID == "" {
+		return req, api.Errorf(api.KindInvalid, `option "templateID" is missing`)
+	}
+	if req.Template, err = d.template(in.TemplateID); err != nil {
+		return req, err
+	}
+	if req.Template == api.HostTemplate {
+		req.Limits = d.Limits
+	}
+	byDefault := int64(defaultTimeout)
+	if legacy {
+		byDefault = legacyTimeout
+	}
+	if req.TTLMS, err = milliseconds(in.Timeout, byDefault); err != nil {
+		return req, err
+	}
+	if err := checkMetadata(in.Metadata); err != nil {
+		return req, err
+	}
+	switch {
+	case in.Secure != nil && !legacy:
+		return req, api.Errorf(api.KindInvalid, `unknown option "secure"`)
+	case in.Secure != nil && !*in.Secure:
+		return req, refused("secure", "a sandbox's data plane needs its access token always")
+	case given(in.IAM):
+		return req, refused("iam", "sandboxes of Hortus have no workload identity")
+	case given(in.MCP):
+		return req, refused("mcp", "Hortus has no gateway for MCP servers")
+	case len(in.VolumeMounts) > 0:
+		return req, refused("volumeMounts", "Hortus has no volumes on this wire")
+	}
+	if err := in.Network.check(); err != nil {
+		return req, err
+	}
+	req.PrivateTraffic = in.Network != nil && in.Network.PublicTraffic != nil && !*in.Network.PublicTraffic
+	if in.AutoPause != nil && *in.AutoPause {
+		req.OnExpiry = api.ExpiryPause
+		if in.AutoPauseMem != nil && !*in.AutoPauseMem {
+			req.OnExpiry = api.ExpiryPauseFiles
+		}
+	}
+	req.AutoResume = in.AutoResume != nil && in.AutoResume.Enabled
+	if req.AutoResume && req.OnExpiry == api.ExpiryPauseFiles {
+		return req, api.Errorf(api.KindInvalid, `option "autoResume" and "autoPauseMemory": false exclude each other: what goes on without its memory is resumed by who asks for it`)
+	}
+	return req, nil
+}
+
+// given says whether an option was named, with something in it.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// milliseconds reads a timeout in seconds.
+func milliseconds(seconds *int64, byDefault int64) (int64, error) {
+	n := byDefault
+	if seconds != nil {
+		n = *seconds
+	}
+	if most := int64(api.MaxTTL.Seconds()); n <= 0 || n > most {
+		return 0, api.Errorf(api.KindInvalid, `option "timeout": %d seconds are not between 1 and %d`, n, most)
+	}
+	return n * 1000, nil
+}
+
+func checkMetadata(m map[string]string) error {
+	all := 0
+	for k, v := range m {
+		all += len(k) + len(v)
+		if k == "" || len(k) > maxPairKey || len(v) > maxPairValue {
+			return api.Errorf(api.KindInvalid, `option "metadata": %.40q has no key, or more than %d bytes in it, or more than %d in its value`, k, maxPairKey, maxPairValue)
+		}
+	}
+	if len(m) > maxPairs || all > maxMetadata {
+		return api.Errorf(api.KindInvalid, `option "metadata": more than %d pairs, or %d bytes in all`, maxPairs, maxMetadata)
+	}
+	return nil
+}

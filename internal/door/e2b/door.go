@@ -1,0 +1,160 @@
+package e2b
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Sandboxes is what the door asks of sandboxes. Every call is made for the principal
+// of its context; what that one may not see fails with KindNotFound.
+type Sandboxes interface {
+	// Outline says what Create would make, and fails as it would.
+	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	// List gives those that have not ended, or all, the newest first.
+	List(ctx context.Context, all bool) ([]api.Sandbox, error)
+	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
+	// SetTTL moves the deadline to ttl from now, Extend only to what is later.
+	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
+	Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
+	// Connect waits for what is being done to the sandbox, resumes it where it is
+	// paused and says whether it had to.
+	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
+	// PauseToDisk keeps memory and files, PauseFiles what was written alone.
+	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
+	// Execs lists commands, the newest first, Samples what was used, the oldest
+	// first.
+	Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
+}
+
+// Snapshots is what the door asks of saved sandboxes, on the same terms.
+type Snapshots interface {
+	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
+	// Fork gives what there is also when some of the children failed.
+	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
+	// Snapshots gives those that are there, or all that ever were, the newest first.
+	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+}
+
+// Keys tells whose a key is: KindUnauthenticated for one that does not work.
+type Keys interface {
+	Authenticate(ctx context.Context, key string) (api.Principal, error)
+}
+
+// Tokens makes the tokens that a sandbox's data plane is opened with. They are the
+// same for as long as the sandbox lives.
+type Tokens interface {
+	Envd(id string) string
+	Traffic(id string) string
+}
+
+// EnvdVersion is the version of envd that answers give: what the data plane does is
+// what SDKs expect of that one.
+const EnvdVersion = "0.6.13"
+
+// Config is what the door leads to. Isolation, Limits, Domain, Aliases, Logger and Now
+// may be left out.
+type Config struct {
+	Sandboxes Sandboxes
+	Snapshots Snapshots
+	Keys      Keys
+	Tokens    Tokens
+	// Isolation is the backend of what is made here, which the wire has no word for;
+	// empty is "auto".
+	Isolation string
+	// Limits are those of what is made here from this machine's own tools: the wire has
+	// no words for them either. Zero fields take the default. A template brings its own.
+	Limits api.Limits
+	// Domain is where ports of sandboxes are reached: PORT-ID.Domain, with a port
+	// where it is not that of the scheme. Empty takes it from the address that the
+	// client itself used.
+	Domain string
+	// Aliases are names that clients use for templates that are called otherwise
+	// here; nil is DefaultAliases.
+	Aliases map[string]string
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// DefaultAliases are E2B's own templates as far as they are here: base is this
+// machine's tools.
+func DefaultAliases() map[string]string { return map[string]string{"base": api.HostTemplate} }
+
+// door is the handler.
+type door struct {
+	Config
+	log *slog.Logger
+}
+
+// New makes the door's handler.
+func New(cfg Config) http.Handler {
+	d := &door{Config: cfg, log: cfg.Logger}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Aliases == nil {
+		d.Aliases = DefaultAliases()
+	}
+	mux := http.NewServeMux()
+	d.sandboxRoutes(mux)
+	d.snapshotRoutes(mux)
+	d.templateRoutes(mux)
+	d.factRoutes(mux)
+	missingRoutes(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, noRoute(r)) })
+	known := d.authenticated(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/health" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte("ok\n"))
+		case path.Clean(r.URL.Path) != r.URL.Path:
+			// The mux would answer with a redirect, which no SDK follows with a body.
+			d.fail(w, r, noRoute(r))
+		default:
+			known.ServeHTTP(w, r)
+		}
+	})
+}
+
+func noRoute(r *http.Request) error {
+	return api.Errorf(api.KindNotFound, "there is no %s %.200q", r.Method, r.URL.Path)
+}
+
+// patience is how long a request waits for room on the host: SDKs give up after 60
+// seconds, and would not hear why.
+const patience = 50 * time.Second
+
+// maxKey bounds a key, in bytes.
+const maxKey = 256
+
+// authenticated lets those in whose key is known.
+func (d *door) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys := r.Header.Values("X-Api-Key")
+		var p api.Principal
+		err := error(api.Errorf(api.KindUnauthenticated, "a request needs one API key, in the header X-API-KEY"))
+		if len(keys) == 1 && keys[0] != "" && len(keys[0]) <= maxKey {
+			p, err = d.Keys.Authenticate(r.Context(), keys[0])
+		}
+		if err != nil {
+			d.fail(w, r, err)
+			return
+		}
+		ctx := api.WithPatience(api.WithPrincipal(r.Context(), p), patience)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

@@ -1,0 +1,152 @@
+package e2b
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// maxBody bounds a request, in bytes.
+const maxBody = 1 << 20
+
+// decode reads a request's one JSON object into out. An option that out does not
+// have is an error that names it.
+func decode(w http.ResponseWriter, r *http.Request, out any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(out)
+	if err == nil {
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+			return api.Errorf(api.KindInvalid, "the request holds more than one JSON value")
+		}
+		return nil
+	}
+	var tooLarge *http.MaxBytesError
+	var badType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &tooLarge):
+		return api.Errorf(api.KindInvalid, "the request has more than %d bytes", maxBody)
+	case errors.As(err, &badType) && badType.Field == "":
+		return api.Errorf(api.KindInvalid, "the request is %.100s; a JSON object is expected", badType.Value)
+	case errors.As(err, &badType):
+		return api.Errorf(api.KindInvalid, "option %.100q cannot be %.100s", badType.Field, badType.Value)
+	case errors.Is(err, io.EOF):
+		return api.Errorf(api.KindInvalid, "the request is empty; a JSON object is expected")
+	}
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
+		return api.Errorf(api.KindInvalid, "unknown option %.100s", name)
+	}
+	return api.Errorf(api.KindInvalid, "the request is not as expected: %.200s", text)
+}
+
+// decodeAny is decode of a request that may have no body at all.
+func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
+	body := bufio.NewReader(r.Body)
+	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
+		return nil
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	return decode(w, r, out)
+}
+
+// answer writes a value as JSON.
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
+}
+
+// done answers that there is nothing to say.
+func done(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }
+
+// wireError is an error as the SDKs read it.
+type wireError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	// Word is the kind, for programs.
+	Word string `json:"error_code,omitempty"`
+}
+
+// Fail answers a request that did not come as far as the door, as the door would.
+func Fail(w http.ResponseWriter, err error) {
+	e := wireOf(err)
+	answer(w, e.Code, e)
+}
+
+// wireOf turns an error into the wire's.
+func wireOf(err error) wireError {
+	kind := api.KindOf(err)
+	out := wireError{Code: kind.HTTPStatus(), Message: err.Error(), Word: string(kind)}
+	if hint := api.HintOf(err); hint != "" {
+		out.Message += " (" + hint + ")"
+	}
+	switch kind {
+	case api.KindInternal:
+		// What happened may be about other tenants, and is of no use to this one.
+		out.Message = "Hortus failed; its log says why"
+	case api.KindUnavailable:
+		out.Code = http.StatusServiceUnavailable
+	}
+	return out
+}
+
+// fail writes an error.
+func (d *door) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := wireOf(err)
+	if e.Code >= 500 {
+		d.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	if after := api.RetryAfterOf(err); after > 0 {
+		// Whole seconds: SDKs try again by themselves, and read no other form.
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
+	}
+	answer(w, e.Code, e)
+}
+
+// failOn writes an error of a call about a sandbox. One that has ended is not there.
+func (d *door) failOn(w http.ResponseWriter, r *http.Request, id api.SandboxID, err error) {
+	switch api.KindOf(err) {
+	case api.KindNotFound:
+		err = noSandbox(id)
+	case api.KindUnavailable:
+		if _, gerr := d.there(r, id); api.KindOf(gerr) == api.KindNotFound {
+			err = gerr
+		}
+	}
+	d.fail(w, r, err)
+}
+
+// noSandbox is what is said of every sandbox that the caller cannot have: the same
+// words, whatever the reason.
+func noSandbox(id api.SandboxID) error {
+	return api.Errorf(api.KindNotFound, "sandbox %.40q was not found", id)
+}
+
+// refused is about an option that cannot be honoured.
+func refused(option, format string, args ...any) error {
+	return api.Errorf(api.KindUnsupported, "option %q: "+format, append([]any{option}, args...)...)
+}
+
+// because names the option that an error is about, where something is not possible
+// here that it asks for.
+func because(option string, err error) error {
+	if api.KindOf(err) != api.KindUnsupported {
+		return err
+	}
+	e := api.Errorf(api.KindUnsupported, "option %q: %w", option, err)
+	if hint := api.HintOf(err); hint != "" {
+		e = e.WithHint("%s", hint)
+	}
+	return e
+}

@@ -1,0 +1,112 @@
+package e2b
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+
+	"hortus.dev/api"
+)
+
+// egressNone is api.Sandbox.Egress of a sandbox from which nothing goes out.
+const egressNone = "none"
+
+// networkConfig is what a client asks of a sandbox's network, when it is made.
+type networkConfig struct {
+	AllowOut      []string        `json:"allowOut"`
+	DenyOut       []string        `json:"denyOut"`
+	Rules         json.RawMessage `json:"rules"`
+	EgressProxy   json.RawMessage `json:"egressProxy"`
+	PublicTraffic *bool           `json:"allowPublicTraffic"`
+	MaskHost      *string         `json:"maskRequestHost"`
+	HTTPSPorts    []int           `json:"httpsPorts"`
+}
+
+// networkUpdate replaces what a sandbox may reach.
+type networkUpdate struct {
+	Internet    *bool           `json:"allow_internet_access"`
+	AllowOut    []string        `json:"allowOut"`
+	DenyOut     []string        `json:"denyOut"`
+	Rules       json.RawMessage `json:"rules"`
+	EgressProxy json.RawMessage `json:"egressProxy"`
+}
+
+// egress is the part about what goes out.
+func (c *networkConfig) egress() networkUpdate {
+	if c == nil {
+		return networkUpdate{}
+	}
+	return networkUpdate{AllowOut: c.AllowOut, DenyOut: c.DenyOut, Rules: c.Rules, EgressProxy: c.EgressProxy}
+}
+
+// check refuses what Hortus never has, about what comes in.
+func (c *networkConfig) check() error {
+	switch {
+	case c == nil:
+		return nil
+	case c.MaskHost != nil && *c.MaskHost != "":
+		return refused("network.maskRequestHost", "requests reach a sandbox with the host that their client named")
+	case len(c.HTTPSPorts) > 0:
+		return refused("network.httpsPorts", "ports are reached by plain HTTP")
+	}
+	return c.egress().never()
+}
+
+// never refuses what Hortus never has, about what goes out.
+func (u networkUpdate) never() error {
+	switch {
+	case len(u.AllowOut) > 0:
+		return refused("network.allowOut", "no destination can be allowed: nothing goes out of a sandbox")
+	case given(u.Rules) && string(u.Rules) != "{}":
+		return refused("network.rules", "requests are not rewritten: nothing goes out of a sandbox")
+	case given(u.EgressProxy):
+		return refused("network.egressProxy", "nothing goes out of a sandbox")
+	}
+	for _, s := range u.DenyOut {
+		if _, err := netip.ParsePrefix(s); err == nil {
+			continue
+		}
+		if _, err := netip.ParseAddr(s); err != nil {
+			return api.Errorf(api.KindInvalid, `option "network.denyOut": %.60q is neither an address nor a range of addresses`, s)
+		}
+	}
+	return nil
+}
+
+// asks says whether a client asked for something that depends on the sandbox.
+func (u networkUpdate) asks() bool { return u.Internet != nil || len(u.DenyOut) > 0 }
+
+// check says whether a sandbox with that egress is what was asked for. From nearly
+// every sandbox nothing goes out; one that shares this machine's network cannot be
+// held back.
+func (u networkUpdate) check(egress string) error {
+	open := egress != egressNone
+	switch {
+	case u.Internet != nil && *u.Internet && !open:
+		return refused("allow_internet_access", "sandboxes here have no network but their own loopback, and it cannot be opened")
+	case u.Internet != nil && !*u.Internet && open:
+		return refused("allow_internet_access", "a sandbox of this isolation has its host's network, which cannot be closed")
+	case len(u.DenyOut) > 0 && open:
+		return refused("network.denyOut", "a sandbox of this isolation has its host's network, which cannot be closed")
+	}
+	return nil
+}
+
+// setNetwork replaces what a sandbox may reach, where what is asked for is what holds
+// already.
+func (d *door) setNetwork(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		var in networkUpdate
+		if err := decodeAny(w, r, &in); err != nil {
+			return err
+		}
+		if err := in.never(); err != nil {
+			return err
+		}
+		if err := in.check(s.Egress); err != nil {
+			return err
+		}
+		done(w)
+		return nil
+	})
+}

@@ -1,0 +1,222 @@
+package e2b
+
+import (
+	"net/http"
+	"time"
+
+	"hortus.dev/api"
+)
+
+func (d *door) sandboxRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /sandboxes", d.unasked(d.create(true)))
+	mux.HandleFunc("POST /v2/sandboxes", d.unasked(d.create(false)))
+	mux.HandleFunc("GET /sandboxes", d.listRunning)
+	mux.HandleFunc("GET /v2/sandboxes", d.list)
+	mux.HandleFunc("GET /sandboxes/{id}", d.unasked(d.get))
+	mux.HandleFunc("DELETE /sandboxes/{id}", d.unasked(d.kill))
+	mux.HandleFunc("POST /sandboxes/{id}/timeout", d.unasked(d.setTimeout))
+	mux.HandleFunc("POST /sandboxes/{id}/refreshes", d.unasked(d.refresh))
+	mux.HandleFunc("POST /sandboxes/{id}/connect", d.unasked(d.connect(true)))
+	mux.HandleFunc("POST /v2/sandboxes/{id}/connect", d.unasked(d.connect(false)))
+	mux.HandleFunc("POST /sandboxes/{id}/resume", d.unasked(d.resume))
+	mux.HandleFunc("POST /sandboxes/{id}/pause", d.unasked(d.pause))
+	mux.HandleFunc("PUT /sandboxes/{id}/network", d.unasked(d.setNetwork))
+}
+
+// there finds a sandbox of a request that has not ended. One that is still starting is
+// nobody's yet.
+func (d *door) there(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
+	if !id.Valid() {
+		return api.Sandbox{}, noSandbox(id)
+	}
+	s, err := d.Sandboxes.Get(r.Context(), id)
+	if api.KindOf(err) == api.KindNotFound || err == nil && s.State.Final() {
+		err = noSandbox(id)
+	}
+	return s, err
+}
+
+// on serves a call about the sandbox in the path, which is there. f has answered when
+// it gives no error.
+func (d *door) on(w http.ResponseWriter, r *http.Request, f func(s api.Sandbox) error) {
+	id := api.SandboxID(r.PathValue("id"))
+	s, err := d.there(r, id)
+	if err == nil {
+		err = f(s)
+	}
+	if err != nil {
+		d.failOn(w, r, id, err)
+	}
+}
+
+func (d *door) get(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		if s.State == api.SandboxStarting {
+			return noSandbox(s.ID)
+		}
+		answer(w, http.StatusOK, d.detailOf(r, s))
+		return nil
+	})
+}
+
+func (d *door) kill(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		if _, _, err := d.Sandboxes.Kill(r.Context(), s.ID); err != nil {
+			return err
+		}
+		done(w)
+		return nil
+	})
+}
+
+// setTimeout moves the deadline to so many seconds from now, which may be sooner.
+func (d *door) setTimeout(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		var in struct {
+			Timeout *int64 `json:"timeout"`
+		}
+		if err := decode(w, r, &in); err != nil {
+			return err
+		}
+		ms, err := milliseconds(in.Timeout, 0)
+		if err != nil {
+			return err
+		}
+		if _, err := d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond); err != nil {
+			return err
+		}
+		done(w)
+		return nil
+	})
+}
+
+// refresh is what clients did before they set timeouts: it only makes a life longer.
+func (d *door) refresh(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		var in struct {
+			Duration *int64 `json:"duration"`
+		}
+		if err := decodeAny(w, r, &in); err != nil {
+			return err
+		}
+		const most = 3600
+		seconds := int64(legacyTimeout)
+		if in.Duration != nil {
+			seconds = *in.Duration
+		}
+		if seconds <= 0 || seconds > most {
+			return api.Errorf(api.KindInvalid, `option "duration": %d seconds are not between 1 and %d`, seconds, most)
+		}
+		if _, err := d.Sandboxes.Extend(r.Context(), s.ID, time.Duration(seconds)*time.Second); err != nil {
+			return err
+		}
+		done(w)
+		return nil
+	})
+}
+
+// connectBody is what clients say who connect to a sandbox or resume it.
+type connectBody struct {
+	Timeout *int64 `json:"timeout"`
+	Memory  *bool  `json:"memory"`
+	// AutoPause is of the oldest resume alone.
+	AutoPause *bool `json:"autoPause"`
+}
+
+// connect resumes a sandbox that is paused (201) and gives one that runs (200) at
+// least so many seconds more.
+func (d *door) connect(legacy bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		d.on(w, r, func(s api.Sandbox) error {
+			var in connectBody
+			if err := decodeAny(w, r, &in); err != nil {
+				return err
+			}
+			if in.AutoPause != nil {
+				return api.Errorf(api.KindInvalid, `unknown option "autoPause"`)
+			}
+			byDefault := int64(defaultTimeout)
+			if legacy {
+				byDefault = 0 // which is none
+			}
+			return d.wake(w, r, s, in, byDefault)
+		})
+	}
+}
+
+// resume is connect as the oldest clients knew it: for what is paused.
+func (d *door) resume(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		var in connectBody
+		if err := decodeAny(w, r, &in); err != nil {
+			return err
+		}
+		switch {
+		case s.State == api.SandboxRunning:
+			return api.Errorf(api.KindConflict, "sandbox %s is running already", s.ID)
+		case in.AutoPause != nil && *in.AutoPause != s.OnExpiry.Pauses():
+			return refused("autoPause", "what happens at the deadline is decided when a sandbox is made")
+		}
+		return d.wake(w, r, s, in, legacyTimeout)
+	})
+}
+
+func (d *door) wake(w http.ResponseWriter, r *http.Request, s api.Sandbox, in connectBody, byDefault int64) error {
+	ms, err := milliseconds(in.Timeout, byDefault)
+	if err != nil {
+		return err
+	}
+	if err := d.checkMemory(r, s, in.Memory); err != nil {
+		return err
+	}
+	s, resumed, err := d.Sandboxes.Connect(r.Context(), s.ID, time.Duration(ms)*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if resumed {
+		status = http.StatusCreated
+	}
+	answer(w, status, d.answerOf(r, s))
+	return nil
+}
+
+// checkMemory refuses to leave the memory of a paused sandbox out: what it goes on
+// with is what it was paused with.
+func (d *door) checkMemory(r *http.Request, s api.Sandbox, memory *bool) error {
+	if memory == nil || *memory || s.State != api.SandboxPaused {
+		return nil
+	}
+	if s.Snapshot != "" {
+		saved, err := d.Snapshots.GetSnapshot(r.Context(), s.Snapshot)
+		if err != nil || saved.Kind == api.SnapshotFiles {
+			return err // it has none
+		}
+	}
+	return refused("memory", "a sandbox that was paused with its memory goes on with it; pause it with memory: false to have its files alone")
+}
+
+// pause saves a sandbox to disk and lets go of it. One that is paused is a conflict,
+// which SDKs take for having been so already.
+func (d *door) pause(w http.ResponseWriter, r *http.Request) {
+	d.on(w, r, func(s api.Sandbox) error {
+		var in struct {
+			Memory *bool `json:"memory"`
+		}
+		if err := decodeAny(w, r, &in); err != nil {
+			return err
+		}
+		if s.State == api.SandboxPaused {
+			return api.Errorf(api.KindConflict, "sandbox %s is paused already", s.ID)
+		}
+		call := d.Sandboxes.PauseToDisk
+		if in.Memory != nil && !*in.Memory {
+			call = d.Sandboxes.PauseFiles
+		}
+		if _, err := call(r.Context(), s.ID); err != nil {
+			return because("memory", err)
+		}
+		done(w)
+		return nil
+	})
+}

@@ -1,0 +1,179 @@
+package e2b
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+func (d *door) templateRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /templates/aliases/{alias}", d.unasked(d.alias))
+	mux.HandleFunc("GET /templates", d.templates)
+	mux.HandleFunc("GET /v2/templates", d.templates)
+	mux.HandleFunc("DELETE /templates/{id}", d.unasked(d.removeTemplate))
+}
+
+// onlyTag is the one tag that a template has.
+const onlyTag = "default"
+
+// template gives the name that Hortus knows for one of the wire's: a template's, the
+// id of a snapshot, or one of the aliases, with or without the tag that every template
+// has.
+func (d *door) template(raw string) (string, error) {
+	none := api.Errorf(api.KindNotFound, "template %.80q was not found", raw)
+	name, tag, tagged := strings.Cut(raw, ":")
+	if tagged && tag != onlyTag {
+		return "", none
+	}
+	if to, ok := d.Aliases[name]; ok {
+		return to, nil
+	}
+	if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return "", none
+	}
+	return name, nil
+}
+
+// templateID is what the wire calls a sandbox's template.
+func (d *door) templateID(s api.Sandbox) string { return d.outside(s.Template) }
+
+// outside gives the alias of the host template, where it has one: its clients know it
+// by that.
+func (d *door) outside(name string) string {
+	if name == api.HostTemplate && d.Aliases["base"] == name {
+		return "base"
+	}
+	return name
+}
+
+// saved lists the snapshots that sandboxes can start from, the newest first; of each
+// name the newest.
+func (d *door) saved(r *http.Request) ([]api.Snapshot, error) {
+	all, err := d.Snapshots.Snapshots(r.Context(), false)
+	seen := map[string]bool{}
+	var out []api.Snapshot
+	for _, s := range all {
+		if s.State != api.SnapshotReady || s.Paused || s.Name != "" && seen[s.Name] {
+			continue
+		}
+		seen[s.Name] = true
+		out = append(out, s)
+	}
+	return out, err
+}
+
+// find gives the snapshot that a name of the wire stands for.
+func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
+	name, err := d.template(raw)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	if name == api.HostTemplate {
+		return api.Snapshot{}, api.Errorf(api.KindDenied, "template %.80q is this machine's own", raw)
+	}
+	all, err := d.saved(r)
+	if err != nil && api.KindOf(err) != api.KindUnsupported { // which is a daemon that keeps none
+		return api.Snapshot{}, err
+	}
+	for _, s := range all {
+		if s.Name == name || string(s.ID) == name {
+			return s, nil
+		}
+	}
+	return api.Snapshot{}, api.Errorf(api.KindNotFound, "template %.80q was not found", raw)
+}
+
+// alias says what a name stands for.
+func (d *door) alias(w http.ResponseWriter, r *http.Request) {
+	raw := r.PathValue("alias")
+	s, err := d.find(r, raw)
+	out := struct {
+		TemplateID string `json:"templateID"`
+		Public     bool   `json:"public"`
+	}{string(s.ID), false}
+	if api.KindOf(err) == api.KindDenied {
+		out.TemplateID, out.Public, err = d.outside(api.HostTemplate), true, nil
+	}
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	if s.Name != "" {
+		out.TemplateID = s.Name
+	}
+	answer(w, http.StatusOK, out)
+}
+
+// removeTemplate removes a snapshot for good, under its id or its name.
+func (d *door) removeTemplate(w http.ResponseWriter, r *http.Request) {
+	s, err := d.find(r, r.PathValue("id"))
+	if err == nil {
+		_, err = d.Snapshots.RemoveSnapshot(r.Context(), s.ID)
+	}
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	done(w)
+}
+
+// templateRow is a template in a list. What the wire wants counted and Hortus does not
+// count is 0 or null.
+type templateRow struct {
+	TemplateID    string    `json:"templateID"`
+	BuildID       string    `json:"buildID"`
+	BuildStatus   string    `json:"buildStatus"`
+	BuildCount    int       `json:"buildCount"`
+	Names         []string  `json:"names"`
+	Aliases       []string  `json:"aliases"`
+	Public        bool      `json:"public"`
+	CPUCount      int       `json:"cpuCount"`
+	MemoryMB      int64     `json:"memoryMB"`
+	DiskSizeMB    int64     `json:"diskSizeMB"`
+	EnvdVersion   string    `json:"envdVersion"`
+	CreatedAt     time.Time `json:"createdAt"`
+	UpdatedAt     time.Time `json:"updatedAt"`
+	CreatedBy     *string   `json:"createdBy"`
+	LastSpawnedAt *string   `json:"lastSpawnedAt"`
+	SpawnCount    int       `json:"spawnCount"`
+}
+
+// templates gives a page of what sandboxes can start from by a name, this machine's own
+// tools last, which are the oldest of all.
+func (d *door) templates(w http.ResponseWriter, r *http.Request) {
+	q, err := parameters(r, "limit", "nextToken")
+	var p page
+	if err == nil {
+		p, err = readPage(q)
+	}
+	var all []api.Snapshot
+	if err == nil {
+		all, err = d.saved(r)
+	}
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	var named []api.Snapshot
+	for _, s := range all {
+		if s.Name != "" {
+			named = append(named, s)
+		}
+	}
+	// The host template was never made: it stands before all time.
+	host := api.Snapshot{Name: d.outside(api.HostTemplate), Limits: d.Limits.OrDefault(), CreatedAt: time.Unix(0, 0).UTC()}
+	host.ID = api.SnapshotID(strings.Repeat("0", api.IDLen))
+	rows, next := cut(p, append(named, host), func(s api.Snapshot) mark { return mark{s.CreatedAt, string(s.ID)} })
+	setNext(w, next)
+	out := make([]templateRow, len(rows))
+	for i, s := range rows {
+		out[i] = templateRow{
+			TemplateID: s.Name, BuildID: string(s.ID), BuildStatus: "ready", BuildCount: 1, Names: []string{s.Name}, Aliases: []string{s.Name},
+			Public: s.ID == host.ID, CPUCount: cpuCount(s.Limits), MemoryMB: s.Limits.MemoryBytes >> 20, DiskSizeMB: s.Limits.DiskBytes >> 20,
+			EnvdVersion: EnvdVersion, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.CreatedAt.UTC(),
+		}
+	}
+	answer(w, http.StatusOK, out)
+}

@@ -1,0 +1,255 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+func (d *Door) execRoutes() []Route {
+	const all, one = "/v1/sandboxes/{id}/execs", "/v1/sandboxes/{id}/execs/{exec}"
+	return []Route{{
+		Method: "POST", Pattern: all, Name: "createExec", Role: api.RoleUser, Creates: true,
+		Doc: "Run a command. The answer is its record when it has started; it goes on whether or not anybody reads its output.",
+		In:  api.ExecRequest{}, Out: api.Exec{}, Status: http.StatusCreated,
+		Handler: d.createExec,
+	}, {
+		Method: "GET", Pattern: one, Name: "exec", Role: api.RoleUser,
+		Doc:     "The record of a command.",
+		Out:     api.Exec{},
+		Handler: d.onExec(func(w http.ResponseWriter, _ *http.Request, x api.Exec) { answer(w, http.StatusOK, x) }),
+	}, {
+		Method: "GET", Pattern: one + "/output", Name: "execOutput", Role: api.RoleUser,
+		Doc: "A command's output from a byte offset on, and then its end: events output with an ExecOutput, " +
+			"gap with an ExecGap where bytes are not kept any more, and once, last, exit with the record. " +
+			"The number of an event is the offset that comes next; whoever comes back with that of the exit gets 204.",
+		Out: api.ExecOutput{}, OutType: typeEvents,
+		Params: []Param{
+			{Name: "Last-Event-ID", Doc: "The number of the last event that the client has.", Type: "", Header: true},
+			{Name: "offset", Doc: "The byte to begin with, for clients that cannot set the header; 0 where both are left out.", Type: int64(0)},
+		},
+		Handler: d.onExec(d.execOutput),
+	}, {
+		Method: "POST", Pattern: one + "/stdin", Name: "execStdin", Role: api.RoleUser,
+		Doc:    "Write the body to a command's input. The answer comes when the command has taken it.",
+		InType: typeBytes, Optional: true, Status: http.StatusNoContent,
+		Params:  []Param{{Name: "close", Doc: "Whether the input ends with the body.", Type: false}},
+		Handler: d.onExec(d.execStdin),
+	}, {
+		Method: "POST", Pattern: one + "/signal", Name: "execSignal", Role: api.RoleUser,
+		Doc: "Send a signal to a command's process group.",
+		In:  api.SignalExec{}, Status: http.StatusNoContent,
+		Handler: d.onExec(d.execSignal),
+	}, {
+		Method: "POST", Pattern: one + "/kill", Name: "execKill", Role: api.RoleUser,
+		Doc:     "Kill a command's process group, and answer when its end was seen. One that has ended stays as it was.",
+		Out:     api.KilledExec{},
+		Handler: d.onExec(d.execKill),
+	}}
+}
+
+func (d *Door) createExec(w http.ResponseWriter, r *http.Request) {
+	var in api.ExecRequest
+	if err := decode(w, r, &in); err != nil {
+		fail(w, err)
+		return
+	}
+	id, err := d.sandboxID(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s, err := d.Sandboxes.StartExec(r.Context(), id, in)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	x := s.Exec()
+	if err := s.Close(); err != nil {
+		d.Logger.Warn("a command is not read on", "exec", x.ID, "error", err)
+	}
+	w.Header().Set("Location", "/v1/sandboxes/"+string(x.Sandbox)+"/execs/"+string(x.ID))
+	answer(w, http.StatusCreated, x)
+}
+
+// onExec serves a call on one command of the sandbox in the path.
+func (d *Door) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := d.sandboxID(r)
+		var x api.Exec
+		if err == nil {
+			x, err = d.exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
+		}
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		h(w, r, x)
+	}
+}
+
+// exec finds a command of a sandbox.
+func (d *Door) exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
+	all, err := d.Sandboxes.Execs(ctx, id)
+	if err != nil {
+		return api.Exec{}, err
+	}
+	i := slices.IndexFunc(all, func(x api.Exec) bool { return x.ID == exec })
+	if i < 0 {
+		return api.Exec{}, api.Errorf(api.KindNotFound, "sandbox %s has no command %.64q", id, exec)
+	}
+	return all[i], nil
+}
+
+// execGuest is a client of the guest whose calls mean one command, by its id: process
+// ids come again.
+func (d *Door) execGuest(x api.Exec) *envd.Client {
+	return envd.NewClient(envd.ClientConfig{
+		Dial:   func(ctx context.Context) (net.Conn, error) { return d.Sandboxes.Guest(ctx, x.Sandbox) },
+		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
+	})
+}
+
+// ended says that a command takes no more.
+func ended(x api.Exec) error {
+	if x.State == api.ExecRunning {
+		return nil
+	}
+	return api.Errorf(api.KindConflict, "command %s has ended: it is %s", x.ID, x.State)
+}
+
+func (d *Door) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
+	last, err := flag(r, "close")
+	if err == nil {
+		err = ended(x)
+	}
+	if err == nil {
+		err = d.feed(r, x, last)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// feed writes a request's body to a command's input, as it comes.
+func (d *Door) feed(r *http.Request, x api.Exec, last bool) error {
+	guest := d.execGuest(x)
+	defer guest.Close()
+	in, err := guest.StreamInput(r.Context(), envd.Selector{})
+	if err != nil {
+		return guestError(err)
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{in}, struct{ io.Reader }{r.Body}, make([]byte, 32<<10))
+	if cerr := in.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil && last {
+		err = guest.CloseStdin(r.Context(), envd.Selector{})
+	}
+	return guestError(err)
+}
+
+func (d *Door) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
+	var in api.SignalExec
+	err := decode(w, r, &in)
+	if err == nil && (in.Signal < 1 || in.Signal > 31) {
+		err = api.Errorf(api.KindInvalid, "signal %d is not between 1 and 31", in.Signal)
+	}
+	if err == nil {
+		err = ended(x)
+	}
+	if err == nil {
+		guest := d.execGuest(x)
+		defer guest.Close()
+		err = guestError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// killTimeout bounds the wait for the end of a command that was killed.
+const killTimeout = 30 * time.Second
+
+func (d *Door) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
+	if x.State != api.ExecRunning {
+		answer(w, http.StatusOK, api.KilledExec{Exec: x, How: "it had ended before"})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
+	defer cancel()
+	guest := d.execGuest(x)
+	defer guest.Close()
+	err := guestError(guest.SendSignal(ctx, envd.Selector{}, 9))
+	if err != nil && api.KindOf(err) != api.KindNotFound { // not found: it ended meanwhile
+		fail(w, err)
+		return
+	}
+	if x, err = d.awaitEnd(ctx, x); err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, api.KilledExec{
+		Exec: x, How: "SIGKILL to its process group, whose head's end was seen; what had left the group lives until the sandbox ends",
+	})
+}
+
+// awaitEnd waits until the end of a command is recorded, which is a moment after the
+// guest has told it.
+func (d *Door) awaitEnd(ctx context.Context, x api.Exec) (api.Exec, error) {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		now, err := d.exec(ctx, x.Sandbox, x.ID)
+		if err != nil || now.State != api.ExecRunning {
+			return now, err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return now, api.Errorf(api.KindTimeout, "command %s: its end is not recorded: %w", x.ID, ctx.Err())
+		}
+	}
+}
+
+// guestError turns an error of the guest's wire into one of the api's.
+func guestError(err error) error {
+	var e *envd.Error
+	if errors.As(err, &e) {
+		return e.API()
+	}
+	return err
+}
+
+// exitSuffix ends the number of the exit's event.
+const exitSuffix = ".exit"
+
+// outputSeen reads from where on a client wants output, and whether it has the exit.
+func outputSeen(r *http.Request) (offset int64, exit bool, err error) {
+	s := r.Header.Get("Last-Event-ID")
+	if s == "" {
+		s = r.URL.Query().Get("offset")
+	} else {
+		s, exit = strings.CutSuffix(s, exitSuffix)
+	}
+	if s == "" && !exit {
+		return 0, false, nil
+	}
+	offset, err = number(s)
+	return offset, exit, err
+}
+
+func offsetID(n int64) string { return strconv.FormatInt(n, 10) }

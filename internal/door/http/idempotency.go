@@ -1,0 +1,201 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"hortus.dev/api"
+)
+
+// Once answers what was asked before under the same key as it was answered then.
+type Once interface {
+	// Do gives the answer that is kept under an account's key, and true; or has do
+	// make one, which is kept if do says so, and gives that. request tells requests
+	// apart. KindInvalid for a key that was used for another request, KindConflict
+	// for one whose answer nobody knows.
+	Do(ctx context.Context, account, key string, request []byte, do func() (answer []byte, keep bool)) ([]byte, bool, error)
+}
+
+const (
+	headerKey      = "Idempotency-Key"
+	headerReplayed = "Idempotency-Replayed"
+	// maxKey bounds a key, in characters.
+	maxKey = 255
+)
+
+// idempotencyKey reads the key of a request; "" where it has none. It is a string in
+// quotes, as the standard's draft wants it, or the same without them: printable ASCII
+// without spaces.
+func idempotencyKey(h http.Header) (string, error) {
+	values := h.Values(headerKey)
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", api.Errorf(api.KindInvalid, "%d headers %s; one request has one key", len(values), headerKey)
+	}
+	key := values[0]
+	if n := len(key); n >= 2 && key[0] == '"' && key[n-1] == '"' {
+		key = key[1 : n-1]
+	}
+	if key == "" || len(key) > maxKey {
+		return "", api.Errorf(api.KindInvalid, "the %s has %d characters; it has 1 to %d", headerKey, len(key), maxKey)
+	}
+	for i := range len(key) {
+		if c := key[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", api.Errorf(api.KindInvalid, "the %s holds the character %q; it is printable ASCII without spaces, quotes and backslashes", headerKey, c)
+		}
+	}
+	return key, nil
+}
+
+// answered is a whole answer. It is kept as JSON.
+type answered struct {
+	Status   int    `json:"status"`
+	Type     string `json:"type,omitempty"`
+	Location string `json:"location,omitempty"`
+	Body     []byte `json:"body,omitempty"`
+}
+
+func (a answered) write(w http.ResponseWriter) {
+	if a.Type != "" {
+		w.Header().Set("Content-Type", a.Type)
+	}
+	if a.Location != "" {
+		w.Header().Set("Location", a.Location)
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // the client is gone: nobody is left to tell
+}
+
+// creates serves what makes something: with a key at most once.
+func (d *Door) creates(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Values(headerKey)) == 0 {
+			h(w, r)
+			return
+		}
+		rec := &recorder{to: w}
+		if a, ok := d.once(w, r, rec, h); ok && !rec.through {
+			a.write(w)
+		}
+	}
+}
+
+// once has a handler answer into a recorder, at most once where the request has a
+// key. It is not ok when an error was answered instead.
+func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h http.HandlerFunc) (a answered, ok bool) {
+	key, err := idempotencyKey(r.Header)
+	if err == nil && key == "" {
+		h(rec, r)
+		return rec.answer(), true
+	}
+	if err == nil && d.Once == nil {
+		err = api.Errorf(api.KindUnsupported, "this daemon keeps no answers: it takes no %s", headerKey)
+	}
+	if err != nil {
+		fail(w, err)
+		return a, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		fail(w, badBody(err))
+		return a, false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	kept, replayed, err := d.Once.Do(r.Context(), api.PrincipalOf(r.Context()).Account, key, digest(r, body), func() ([]byte, bool) {
+		h(rec, r)
+		a := rec.answer()
+		b, err := json.Marshal(a)
+		// An error made nothing: asking again asks again.
+		return b, err == nil && a.Status >= 200 && a.Status < 300 && !rec.failed
+	})
+	if err == nil {
+		if err = json.Unmarshal(kept, &a); err != nil {
+			err = api.Errorf(api.KindInternal, "the answer that is kept under %s cannot be read: %w", headerKey, err)
+		}
+	}
+	if err != nil {
+		status := 0
+		if api.KindOf(err) == api.KindInvalid {
+			status = http.StatusUnprocessableEntity // the key, not the request, is wrong
+		}
+		reject(w, status, err)
+		return a, false
+	}
+	if replayed {
+		w.Header().Set(headerReplayed, "true")
+	}
+	return a, true
+}
+
+// digest tells a request from others.
+func digest(r *http.Request, body []byte) []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%s\n", r.Method, r.URL.EscapedPath(), r.URL.RawQuery)
+	h.Write(body)
+	return h.Sum(nil)
+}
+
+// recorder keeps an answer. One that is flushed goes to the client as it is made, and
+// is kept all the same.
+type recorder struct {
+	to      http.ResponseWriter
+	header  http.Header
+	status  int
+	body    bytes.Buffer
+	through bool
+	failed  bool // it ended with an error that its status does not tell
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	return r.header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if r.through {
+		if _, err := r.to.Write(p); err != nil {
+			return 0, err
+		}
+	}
+	return r.body.Write(p)
+}
+
+// FlushError is called through http.ResponseController.
+func (r *recorder) FlushError() error {
+	if !r.through {
+		r.through = true
+		for k, v := range r.Header() {
+			r.to.Header()[k] = v
+		}
+		r.WriteHeader(http.StatusOK)
+		r.to.WriteHeader(r.status)
+		if _, err := r.to.Write(r.body.Bytes()); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(r.to).Flush()
+}
+
+func (r *recorder) answer() answered {
+	r.WriteHeader(http.StatusOK)
+	return answered{Status: r.status, Type: r.Header().Get("Content-Type"), Location: r.Header().Get("Location"), Body: r.body.Bytes()}
+}

@@ -1,0 +1,72 @@
+package http
+
+import (
+	"context"
+	"net/http"
+
+	"hortus.dev/api"
+)
+
+// Keys is what the door asks of API keys.
+type Keys interface {
+	CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error)
+	// Keys lists those that work, the newest first, or all that ever were.
+	Keys(ctx context.Context, all bool) ([]api.Key, error)
+	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
+	// RevokeKey is idempotent.
+	RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error)
+}
+
+// Fail answers with an error as the door's own handlers do.
+func Fail(w http.ResponseWriter, err error) { fail(w, err) }
+
+func (d *Door) keyRoutes() []Route {
+	return []Route{{
+		Method: "POST", Pattern: "/v1/keys", Name: "createKey", Role: api.RoleAdmin,
+		Doc: "Make an API key. The answer is the only place where the key itself ever stands.",
+		In:  api.CreateKey{}, Out: api.CreatedKey{}, Status: http.StatusCreated,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			var in api.CreateKey
+			if err := decode(w, r, &in); err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Keys.CreateKey(r.Context(), in)
+			w.Header().Set("Cache-Control", "no-store")
+			made(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,
+		Doc:    "The API keys that work, the newest first, without the keys themselves.",
+		Params: []Param{{Name: "all", Doc: "Those that were revoked too.", Type: false}},
+		Out:    []api.Key{},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			all, err := flag(r, "all")
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Keys.Keys(r.Context(), all)
+			if v == nil {
+				v = []api.Key{}
+			}
+			reply(w, v, err)
+		},
+	}, {
+		Method: "DELETE", Pattern: "/v1/keys/{id}", Name: "revokeKey", Role: api.RoleAdmin,
+		Doc: "End an API key, by its id or a unique beginning of that. It is not known from the next request on.",
+		Out: api.Key{},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			id := api.KeyID(r.PathValue("id"))
+			if !id.Valid() {
+				var err error
+				if id, err = d.Keys.FindKey(r.Context(), string(id)); err != nil {
+					fail(w, err)
+					return
+				}
+			}
+			v, err := d.Keys.RevokeKey(r.Context(), id)
+			reply(w, v, err)
+		},
+	}}
+}

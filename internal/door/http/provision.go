@@ -1,0 +1,203 @@
+package http
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Provisions is what the door asks of sandboxes that belong to callers' own tasks.
+// Each takes the account from the context; what is another's is not there.
+type Provisions interface {
+	// Provision gives the sandbox of a task, and whether it was made now.
+	Provision(ctx context.Context, req api.ProvisionRequest) (s api.Sandbox, made bool, err error)
+	// Wait waits until the sandbox runs, and fails with KindTimeout when that takes
+	// longer. Like the others it takes the sandbox's id or the task's.
+	Wait(ctx context.Context, idOrTask string, timeout time.Duration) (api.Sandbox, error)
+	Find(ctx context.Context, idOrTask string) (api.Sandbox, error)
+	Destroy(ctx context.Context, idOrTask string) (api.Sandbox, api.Proof, error)
+}
+
+// Code runs pieces of code in sandboxes.
+type Code interface {
+	Execute(ctx context.Context, id api.SandboxID, req api.ExecuteRequest) (api.Executed, error)
+}
+
+// Tokens makes and checks the proof that a URL of a sandbox carries.
+type Tokens interface {
+	Envd(id string) string
+	CheckEnvd(id, got string) bool
+}
+
+func (d *Door) provisionRoutes() []Route {
+	const one = "/v1/provision/{id}"
+	return []Route{{
+		Method: "POST", Pattern: "/v1/provision", Name: "provision", Role: api.RoleUser, Creates: true,
+		Doc: "Make the sandbox of a task of the caller's own. While it lives, the same request gives the same sandbox (200 instead of 201), " +
+			"and another request for the task is a conflict.",
+		In: api.ProvisionRequest{}, Out: api.Provisioned{}, Status: http.StatusCreated,
+		Handler: d.provision,
+	}, {
+		Method: "GET", Pattern: one, Name: "provisioned", Role: api.RoleUser,
+		Doc: "The sandbox of a task, by its own id or the task's: the one that lives, or the last that did.",
+		Out: api.Provisioned{},
+		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
+			s, err := d.Provisions.Find(r.Context(), r.PathValue("id"))
+			d.provisioned(w, r, s, err)
+		}),
+	}, {
+		Method: "POST", Pattern: one + "/wait", Name: "waitProvisioned", Role: api.RoleUser,
+		Doc: "Wait until the sandbox runs, for timeout seconds at most.",
+		In:  api.WaitRequest{}, Optional: true, Out: api.Provisioned{},
+		Handler: d.onProvisions(d.waitProvisioned),
+	}, {
+		Method: "DELETE", Pattern: one, Name: "destroyProvisioned", Role: api.RoleUser,
+		Doc: "End the sandbox of a task, with the proof that nothing of it is left. One that has ended stays as it was.",
+		Out: api.Destroyed{},
+		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
+			s, proof, err := d.Provisions.Destroy(r.Context(), r.PathValue("id"))
+			reply(w, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
+		}),
+	}, {
+		Method: "POST", Pattern: "/v1/sandboxes/{id}/execute", Name: "execute", Role: api.RoleUser, Creates: true,
+		Doc: "Run a piece of code and answer with what it wrote. Files, packages and environment variables stay for the next piece.",
+		In:  api.ExecuteRequest{}, Out: api.Executed{},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			id, err := d.sandboxID(r)
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			d.execute(w, r, id)
+		},
+	}, {
+		Method: "POST", Pattern: "/v1/open/{id}/{token}/execute", Name: "executeByURL", Open: true, Creates: true, keyed: true,
+		Doc: "The same for whoever has the sandbox's URL: the token in it is the key, and to this sandbox alone.",
+		In:  api.ExecuteRequest{}, Out: api.Executed{},
+		Handler: d.executeByURL,
+	}}
+}
+
+// onProvisions serves a call that needs Provisions.
+func (d *Door) onProvisions(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if d.Provisions == nil {
+			fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
+			return
+		}
+		h(w, r)
+	}
+}
+
+func (d *Door) provision(w http.ResponseWriter, r *http.Request) {
+	// A time of 0 that was asked for is out of bounds; one that was left out is not.
+	var in struct {
+		api.ProvisionRequest
+		TTLSeconds *int64 `json:"ttlSeconds"`
+	}
+	if err := decode(w, r, &in); err != nil {
+		fail(w, err)
+		return
+	}
+	req := in.ProvisionRequest
+	if in.TTLSeconds != nil {
+		if req.TTLSeconds = *in.TTLSeconds; req.TTLSeconds == 0 {
+			req.TTLSeconds = -1
+		}
+	}
+	if d.Provisions == nil {
+		fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
+		return
+	}
+	s, isNew, err := d.Provisions.Provision(r.Context(), req)
+	if isNew {
+		w.Header().Set("Location", "/v1/provision/"+string(s.ID))
+		made(w, d.view(r, s), err)
+		return
+	}
+	d.provisioned(w, r, s, err)
+}
+
+func (d *Door) waitProvisioned(w http.ResponseWriter, r *http.Request) {
+	var in api.WaitRequest
+	err := decodeAny(w, r, &in)
+	if in.Timeout == 0 {
+		in.Timeout = 30
+	}
+	if err == nil && (in.Timeout < 1 || in.Timeout > api.MaxWait) {
+		err = api.Errorf(api.KindInvalid, "timeout is %d; it is 1 to %d seconds", in.Timeout, api.MaxWait)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s, err := d.Provisions.Wait(r.Context(), r.PathValue("id"), time.Duration(in.Timeout)*time.Second)
+	d.provisioned(w, r, s, err)
+}
+
+func (d *Door) provisioned(w http.ResponseWriter, r *http.Request, s api.Sandbox, err error) {
+	reply(w, d.view(r, s), err)
+}
+
+// view is a sandbox as the caller of a task knows it.
+func (d *Door) view(r *http.Request, s api.Sandbox) api.Provisioned {
+	if s.Provision == nil {
+		return api.Provisioned{}
+	}
+	return api.Provisioned{
+		SandboxID: s.ID, TaskID: s.Provision.TaskID, ImageID: s.Template, Status: s.State, SandboxURL: d.sandboxURL(r, s.ID),
+		Isolation: s.Isolation, TTLSeconds: s.Provision.TTLSeconds,
+		CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, EndedAt: s.EndedAt, Reason: s.Reason,
+	}
+}
+
+// sandboxURL is where a client of this request finds a sandbox. Programs that were
+// written for such URLs send no key with them, so the URL itself is one where the
+// daemon has tokens.
+func (d *Door) sandboxURL(r *http.Request, id api.SandboxID) string {
+	base := strings.TrimSuffix(d.URL, "/")
+	if base == "" {
+		u := url.URL{Scheme: "http", Host: r.Host}
+		if r.TLS != nil {
+			u.Scheme = "https"
+		}
+		base = u.String()
+	}
+	if d.Tokens == nil {
+		return base + "/v1/sandboxes/" + string(id)
+	}
+	return base + "/v1/open/" + string(id) + "/" + d.Tokens.Envd(string(id))
+}
+
+// executeByURL runs code for whoever has a sandbox's URL. Everything that is wrong
+// with the URL is the same: it is no such URL.
+func (d *Door) executeByURL(w http.ResponseWriter, r *http.Request) {
+	id := api.SandboxID(r.PathValue("id"))
+	if d.Tokens == nil || !id.Valid() || !d.Tokens.CheckEnvd(string(id), r.PathValue("token")) {
+		fail(w, api.Errorf(api.KindNotFound, "there is no sandbox at this URL"))
+		return
+	}
+	// The token proves a right to this one sandbox, whoever owns it. Its idempotency
+	// keys are nobody else's.
+	p := api.Operator()
+	p.Account = "url:" + string(id)
+	d.creates(func(w http.ResponseWriter, r *http.Request) { d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+}
+
+func (d *Door) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
+	var in api.ExecuteRequest
+	if err := decode(w, r, &in); err != nil {
+		fail(w, err)
+		return
+	}
+	if d.Code == nil {
+		fail(w, api.Errorf(api.KindUnsupported, "this daemon runs no pieces of code"))
+		return
+	}
+	v, err := d.Code.Execute(r.Context(), id, in)
+	reply(w, v, err)
+}

@@ -1,0 +1,126 @@
+package http
+
+import (
+	"iter"
+	"net/http"
+	"slices"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/door/guestproxy"
+)
+
+// Route is one entry of the door's table: everything that the door answers to, and
+// everything that its OpenAPI document says, is in such an entry.
+type Route struct {
+	// Method is empty where every method is served.
+	Method string
+	// Pattern is the path, with {name} for a segment. A slash at its end stands for
+	// everything below.
+	Pattern string
+	// Name is the operation's name, the same for ever. Doc says what it does; its
+	// first sentence is the summary.
+	Name string
+	Doc  string
+	// Role is the least that the caller must be: api.RoleUser for everybody with a
+	// key, who then sees what belongs to the key's account, or api.RoleAdmin. Open
+	// is for what needs no key: it tells nothing of anybody's, or its handler
+	// checks a proof of its own. An entry with neither is closed to all.
+	Role api.Role
+	Open bool
+	// Params are parameters of the query, and headers.
+	Params []Param
+	// In is the zero value of what the body holds, as JSON, and InType its media
+	// type where that is another. Optional says that it may be left out.
+	In       any
+	InType   string
+	Optional bool
+	// Out, OutType and Status say the same of the answer. OutType may be a stream's:
+	// Out is then what each event or line holds. Status 0 means 200.
+	Out     any
+	OutType string
+	Status  int
+	// Events, where it is not nil, is what each event holds of the answer to a
+	// client that accepts text/event-stream.
+	Events any
+	// Creates says that a request makes something: with an Idempotency-Key, once.
+	Creates bool
+	Handler http.HandlerFunc
+	// keyed says that the handler sees to the key itself.
+	keyed bool
+}
+
+// Param is one parameter of a route beside its path.
+type Param struct {
+	Name string
+	Doc  string
+	// Type is the zero value of its type.
+	Type   any
+	Header bool
+}
+
+// Door is the handler of the HTTP API.
+type Door struct {
+	Config
+	proxy  *guestproxy.Proxy
+	mux    *http.ServeMux
+	routes []Route
+}
+
+// ServeHTTP implements http.Handler. On whose behalf a request is comes with its
+// context (api.WithPrincipal); without it only open routes answer.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+
+// Routes gives the door's table, in the order of its documentation.
+func (d *Door) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
+
+// table makes the door's table.
+func (d *Door) table() []Route {
+	return slices.Concat(
+		d.runRoutes(), d.provisionRoutes(), d.sandboxRoutes(), d.execRoutes(), d.snapshotRoutes(),
+		d.taskRoutes(), d.repoRoutes(), d.upkeepRoutes(), d.keyRoutes(), d.systemRoutes(), d.specRoutes(),
+	)
+}
+
+// register has the mux serve the table.
+func (d *Door) register() {
+	d.routes = d.table()
+	d.mux = http.NewServeMux()
+	for _, rt := range d.routes {
+		pattern := rt.Pattern
+		if rt.Method != "" {
+			pattern = rt.Method + " " + pattern
+		}
+		d.mux.Handle(pattern, d.guarded(rt))
+	}
+	d.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, api.Errorf(api.KindNotFound, "there is no %s %.200s", r.Method, r.URL.Path))
+	})
+}
+
+// guarded lets those in who may use the route. Whether what they ask for is theirs
+// is for those to say who keep it.
+func (d *Door) guarded(rt Route) http.Handler {
+	h := rt.Handler
+	if rt.Creates && !rt.keyed {
+		h = d.creates(h)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := admits(rt, api.PrincipalOf(r.Context())); err != nil {
+			fail(w, err)
+			return
+		}
+		h(w, r)
+	})
+}
+
+// admits says why a caller may not use a route.
+func admits(rt Route, p api.Principal) error {
+	switch {
+	case rt.Open, p.Role == api.RoleAdmin && rt.Role != "", p.Role == api.RoleUser && rt.Role == api.RoleUser:
+		return nil
+	case p.Role == "":
+		return api.Errorf(api.KindUnauthenticated, "this needs a key").
+			WithHint("send it as X-API-Key; hortus key create makes one")
+	}
+	return api.Errorf(api.KindDenied, "%s is for the operator alone", rt.Name)
+}

@@ -1,0 +1,166 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+func (d *Door) runRoutes() []Route {
+	const one = "/v1/runs/{id}"
+	return []Route{{
+		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
+		Doc: "Ask for a verified program, in a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
+			"otherwise it is its record at once, and the run goes on.",
+		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: api.Event{},
+		Handler: d.createRun,
+	}, {
+		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
+		Doc: "The newest runs.",
+		Out: []api.Task{}, Params: []Param{limitParam},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			limit, err := limitOf(r)
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.runs(r.Context(), limit)
+			reply(w, v, err)
+		},
+	}, {
+		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
+		Doc:     "One run with its attempts.",
+		Out:     api.Task{},
+		Handler: d.onRun(func(w http.ResponseWriter, _ *http.Request, t api.Task) { answer(w, http.StatusOK, t) }),
+	}, {
+		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
+		Doc: "The run's events: plan, code, attempt, output, result, diagnosis and others as they are, and once, last, the verdict. " +
+			"Whoever comes back with the verdict's number gets 204.",
+		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.events(w, r, runEvents(t.ID)) }),
+	}, {
+		Method: "POST", Pattern: one + "/cancel", Name: "cancelRun", Role: api.RoleUser,
+		Doc: "Stop a run. The answer is the run when it is done, with the receipt of what it had finished.",
+		Out: api.Task{},
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) {
+			v, err := d.Tasks.Cancel(r.Context(), t.ID)
+			reply(w, v, err)
+		}),
+	}, {
+		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "runOutput", Role: api.RoleUser,
+		Doc:     "Everything that an attempt wrote to stdout or to stderr.",
+		OutType: typeBytes,
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.output(w, r, t.ID) }),
+	}}
+}
+
+// createRun makes a run, once where the request has a key, and answers with its
+// record or with its events.
+func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
+	events := wantsEvents(r)
+	a, ok := d.once(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) {
+		var in api.CreateRun
+		err := decode(w, r, &in)
+		if err == nil && in.Request == "" {
+			err = api.Errorf(api.KindInvalid, "request is empty: it is the sentence to make a program of")
+		}
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		t, err := d.Tasks.Create(r.Context(), in.Task())
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Location", "/v1/runs/"+string(t.ID))
+		answer(w, http.StatusAccepted, t)
+	})
+	if !ok {
+		return
+	}
+	if !events || a.Status != http.StatusAccepted {
+		a.write(w)
+		return
+	}
+	var t api.Task
+	if err := json.Unmarshal(a.Body, &t); err != nil {
+		fail(w, api.Errorf(api.KindInternal, "the run that was made cannot be read: %w", err))
+		return
+	}
+	w.Header().Set("Location", a.Location)
+	d.events(w, r, runEvents(t.ID))
+}
+
+// runs lists the newest runs. Tasks on repositories lie between them.
+func (d *Door) runs(ctx context.Context, limit int) ([]api.Task, error) {
+	for ask := limit; ; ask = min(2*ask, listMost) {
+		all, err := d.Tasks.List(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		out := []api.Task{}
+		for _, t := range all {
+			if t.Create.Repo == nil && len(out) < limit {
+				out = append(out, t)
+			}
+		}
+		if len(out) == limit || len(all) < ask || ask == listMost {
+			return out, nil
+		}
+	}
+}
+
+// onRun serves a call on one run. To a user another account's run is not there, and
+// only a whole identifier finds one: a beginning would tell what else begins so.
+func (d *Door) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, id := api.PrincipalOf(r.Context()), api.TaskID(r.PathValue("id"))
+		var t api.Task
+		var err error
+		if !id.Valid() && p.Role == api.RoleAdmin {
+			id, err = d.Tasks.Find(r.Context(), string(id))
+		}
+		if err == nil && id.Valid() {
+			t, err = d.Tasks.Get(r.Context(), id)
+		}
+		switch {
+		case err != nil && api.KindOf(err) != api.KindNotFound:
+			fail(w, err)
+		case err != nil || !id.Valid() || t.Create.Repo != nil || !p.May(t.Account):
+			fail(w, api.Errorf(api.KindNotFound, "there is no run %.64q", r.PathValue("id")))
+		default:
+			h(w, r, t)
+		}
+	}
+}
+
+// wantsEvents says whether a client asks for a stream of events.
+func wantsEvents(r *http.Request) bool {
+	for _, line := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(line, ",") {
+			kind, params, err := mime.ParseMediaType(part)
+			if err != nil || kind != typeEvents {
+				continue
+			}
+			if q, err := strconv.ParseFloat(params["q"], 64); err != nil || q > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// runEvents is the log of a run as its stream.
+func runEvents(id api.TaskID) feed {
+	return feed{
+		stream: api.Stream{Kind: api.StreamTask, ID: string(id)},
+		name:   api.EventType.RunName,
+		last:   func(e api.Event) bool { return e.Type == api.EventTaskFinished },
+	}
+}

@@ -1,0 +1,133 @@
+package http
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// schemas makes JSON schemas of Go types as encoding/json writes them. Structs with a
+// name are defined once and referred to.
+type schemas struct {
+	defined node
+	named   map[string]reflect.Type
+}
+
+func newSchemas() *schemas { return &schemas{defined: node{}, named: map[string]reflect.Type{}} }
+
+// enums are the values of types that have a closed set of them.
+var enums = map[reflect.Type][]string{
+	reflect.TypeFor[api.SandboxState]():  names(api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost),
+	reflect.TypeFor[api.ExecState]():     names(api.ExecRunning, api.ExecExited, api.ExecUnknown),
+	reflect.TypeFor[api.TaskState]():     names(api.TaskPending, api.TaskRunning, api.TaskDone),
+	reflect.TypeFor[api.SnapshotState](): names(api.SnapshotSaving, api.SnapshotReady, api.SnapshotBroken, api.SnapshotRemoved),
+	reflect.TypeFor[api.SnapshotKind]():  names(api.SnapshotMemory, api.SnapshotFiles),
+	reflect.TypeFor[api.Outcome](): names(api.OutcomeVerified, api.OutcomeNeedsHuman, api.OutcomeDeclined, api.OutcomeCanceled,
+		api.OutcomeFailed, api.OutcomeLost),
+	reflect.TypeFor[api.Kind](): names(api.Kinds[:]...),
+}
+
+func names[S ~string](all ...S) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// of is the schema of a value's type.
+func (s *schemas) of(v any) node { return s.ofType(reflect.TypeOf(v)) }
+
+func (s *schemas) ofType(t reflect.Type) node {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return node{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[json.RawMessage]():
+		return node{} // any value
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.ofType(t.Elem())
+	case reflect.Bool:
+		return node{"type": "boolean"}
+	case reflect.String:
+		out := node{"type": "string"}
+		if values := enums[t]; values != nil {
+			out["enum"] = values
+		}
+		return out
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return node{"type": "integer"}
+	case reflect.Int64, reflect.Uint64:
+		return node{"type": "integer", "format": "int64"}
+	case reflect.Float32, reflect.Float64:
+		return node{"type": "number"}
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return node{"type": "string", "contentEncoding": "base64"}
+		}
+		return node{"type": "array", "items": s.ofType(t.Elem())}
+	case reflect.Map:
+		return node{"type": "object", "additionalProperties": s.ofType(t.Elem())}
+	case reflect.Struct:
+		return s.ofStruct(t)
+	}
+	// A type that JSON cannot hold in a route's table is a programmer's mistake.
+	panic("no schema of " + t.String())
+}
+
+// ofStruct defines a struct and refers to it.
+func (s *schemas) ofStruct(t reflect.Type) node {
+	if t.Name() == "" {
+		return s.object(t)
+	}
+	if have := s.named[t.Name()]; have != nil && have != t {
+		panic("two types are called " + t.Name() + ": " + have.String() + " and " + t.String())
+	}
+	if s.named[t.Name()] == nil {
+		s.named[t.Name()] = t // before its fields, which may be of its type
+		s.defined[t.Name()] = s.object(t)
+	}
+	return node{"$ref": "#/components/schemas/" + t.Name()}
+}
+
+func (s *schemas) object(t reflect.Type) node {
+	properties := node{}
+	var required []string
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" || len(f.Index) > 1 && !promoted(t, f) || !f.IsExported() || name == "-" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		properties[name] = s.ofType(f.Type)
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	out := node{"type": "object", "properties": properties}
+	if required != nil {
+		out["required"] = required
+	}
+	return out
+}
+
+// promoted says whether a field of an embedded struct is one of the outer's in JSON.
+func promoted(t reflect.Type, f reflect.StructField) bool {
+	for _, i := range f.Index[:len(f.Index)-1] {
+		outer := t.Field(i)
+		if name, _, _ := strings.Cut(outer.Tag.Get("json"), ","); !outer.Anonymous || name != "" {
+			return false
+		}
+		t = outer.Type
+	}
+	return true
+}
+
+func status(n int) string { return strconv.Itoa(statusOf(n)) }

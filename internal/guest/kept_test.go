@@ -1,0 +1,174 @@
+//go:build linux
+
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"hortus.dev/api/envd"
+	"hortus.dev/test/patience"
+)
+
+// counted is what seq writes.
+func counted(last int) []byte {
+	var b bytes.Buffer
+	for i := range last {
+		fmt.Fprintln(&b, i+1)
+	}
+	return b.Bytes()
+}
+
+// readSome reads a stream until that much output has come, or its end.
+func readSome(t *testing.T, s *envd.ProcessStream, into *bytes.Buffer, most int) (ended bool) {
+	t.Helper()
+	for into.Len() < most {
+		ev, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", into.Len(), err)
+		}
+		if ev.Data != nil {
+			into.Write(ev.Data.Stdout)
+		}
+	}
+	return false
+}
+
+// TestKeepsForAHostThatDied: a command whose host's stream breaks waits, when it has
+// written what is kept, however long no host is there; a client that knows where it
+// was misses nothing, and nothing comes twice. Its control is a stream that is not the
+// record's, for which the command does not wait.
+func TestKeepsForAHostThatDied(t *testing.T) {
+	const last = 600_000
+	for _, keep := range []bool{true, false} {
+		t.Run(fmt.Sprint(keep), func(t *testing.T) {
+			g := startStdio(t, nil)
+			g.mustGo(t)
+			s, err := g.client.Start(t.Context(), shell(fmt.Sprintf("seq 1 %d; touch over; exit 6", last)), envd.StartOptions{ExecID: "seq", Keep: keep})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			readSome(t, s, &got, 100_000)
+			s.Close()
+			if !keep {
+				g.mustRun(t, "until [ -e over ]; do sleep 0.01; done")
+				return
+			}
+			// The next host reads on for the record, and would read all of it.
+			host, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: "seq", Keep: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			if first, err := host.Next(); err != nil || first.Start == nil {
+				t.Fatalf("%+v, %v", first, err)
+			}
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				for {
+					if _, err := host.Next(); err != nil {
+						return
+					}
+				}
+			}()
+			// It is still waiting for the client, who is late.
+			g.mustRun(t, "[ ! -e over ]")
+			c, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: "seq", Offset: int64(got.Len())})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if first, err := c.Next(); err != nil || first.Start == nil || first.Start.Offset != int64(got.Len()) {
+				t.Fatalf("back at %d: %+v, %v", got.Len(), first, err)
+			}
+			if !readSome(t, c, &got, 1<<30) || !bytes.Equal(got.Bytes(), counted(last)) {
+				t.Errorf("read %d bytes; %d were written, or others", got.Len(), len(counted(last)))
+			}
+			<-read
+		})
+	}
+}
+
+// TestKeepsForNobodyForLong: with its host there again, a command waits for a client
+// for a while only. Without a host it waits.
+func TestKeepsForNobodyForLong(t *testing.T) {
+	if os.Getenv("HORTUS_TEST_KILLS") == "" {
+		t.Skip("it waits ten seconds, as a guest does: HORTUS_TEST_KILLS=1 runs it")
+	}
+	g := startStdio(t, nil)
+	g.mustGo(t)
+	s, err := g.client.Start(t.Context(), shell("seq 1 600000; touch over"), envd.StartOptions{ExecID: "seq", Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	host, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: "seq", Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	began := time.Now()
+	for err == nil {
+		_, err = host.Next()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if waited := time.Since(began); waited > patience.Of(time.Minute) {
+		t.Errorf("it waited for %s", waited)
+	}
+}
+
+// TestEndsOutliveOutput: of more commands than are kept with what they wrote, the end
+// is kept all the same.
+func TestEndsOutliveOutput(t *testing.T) {
+	var tb table
+	for i := range maxEnds + 10 {
+		p := &process{execID: fmt.Sprint(i), end: &envd.EndEvent{ExitCode: int32(i % 256)}}
+		p.space.L = &p.mu
+		p.ring.limit = 1 << 20
+		p.ring.append(envd.OutputStdout, []byte("some output\n"))
+		tb.add(p)
+		tb.end(p)
+	}
+	if n := len(tb.finished); n != maxEnds {
+		t.Errorf("%d ends are kept, want %d", n, maxEnds)
+	}
+	if n := len(tb.finished) - tb.bare; n != maxFinished {
+		t.Errorf("the output of %d is kept, want %d", n, maxFinished)
+	}
+	bytes := 0
+	for i, p := range tb.finished {
+		if (i < tb.bare) != (p.ring.buf == nil) {
+			t.Fatalf("%d of %d: %d bytes", i, tb.bare, len(p.ring.buf))
+		}
+		bytes += len(p.ring.buf)
+	}
+	if bytes != tb.bytes {
+		t.Errorf("%d bytes are kept, %d counted", bytes, tb.bytes)
+	}
+	p, err := tb.lookup(nil, "20")
+	if err != nil || p.end.ExitCode != 20 {
+		t.Fatalf("an old command: %+v, %v", p, err)
+	}
+	sub, err := p.subscribe(0, false)
+	if err != nil || sub.at != 12 {
+		t.Fatalf("its reader begins at %+v, %v; 12 bytes are gone", sub, err)
+	}
+	if _, _, n, end := p.read(sub, make([]byte, 100)); n != 0 || end == nil {
+		t.Errorf("it reads %d bytes and %+v", n, end)
+	}
+	if _, err := tb.lookup(nil, "5"); err == nil {
+		t.Error("more ends are kept than the bound")
+	}
+}

@@ -1,0 +1,72 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// census asks at each scrape what is held.
+type census struct {
+	Gauges
+	log                                        *slog.Logger
+	sandboxes, pool, promised, budget, waiting *prometheus.Desc
+}
+
+func newCensus(g Gauges, log *slog.Logger) *census {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &census{
+		Gauges: g, log: log,
+		sandboxes: desc("hortus_sandboxes", "Sandboxes that have not ended; paused ones may be on disk.", "state", "isolation"),
+		pool:      desc("hortus_pool_guests", "Guests that were booted ahead: those that wait (ready) and those that should (wanted).", "state"),
+		promised:  desc("hortus_admission_promised_bytes", "Memory that sandboxes may use at most, together."),
+		budget:    desc("hortus_admission_budget_bytes", "The most of it that can be promised."),
+		waiting:   desc("hortus_admission_waiting", "Sandboxes that wait for room on the host."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *census) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.sandboxes, c.pool, c.promised, c.budget, c.waiting} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *census) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if c.Pool != nil {
+		ready, want := c.Pool()
+		gauge(c.pool, float64(ready), "ready")
+		gauge(c.pool, float64(want), "wanted")
+	}
+	if c.Admission != nil {
+		promised, budget, waiting := c.Admission()
+		gauge(c.promised, float64(promised))
+		gauge(c.budget, float64(budget))
+		gauge(c.waiting, float64(waiting))
+	}
+	if c.Sandboxes == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), gather)
+	defer cancel()
+	all, err := c.Sandboxes(ctx)
+	if err != nil {
+		c.log.Error("a scrape does not show the sandboxes", "error", err)
+		return
+	}
+	type key struct{ state, isolation string }
+	count := map[key]int{}
+	for _, s := range all {
+		count[key{string(s.State), s.Isolation}]++
+	}
+	for k, n := range count {
+		gauge(c.sandboxes, float64(n), k.state, k.isolation)
+	}
+}

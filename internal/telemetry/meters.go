@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"hortus.dev/api"
+)
+
+// meters are what is counted as it happens. docs/operations.md has the table.
+type meters struct {
+	creates       *prometheus.CounterVec
+	createSeconds *prometheus.HistogramVec
+	poolHits      prometheus.Counter
+	poolMisses    prometheus.Counter
+	execs         *prometheus.CounterVec
+	execSeconds   *prometheus.HistogramVec
+	kills         *prometheus.CounterVec
+	waits         *prometheus.HistogramVec
+	events        *prometheus.CounterVec
+	requests      *prometheus.CounterVec
+	reqSeconds    *prometheus.HistogramVec
+}
+
+// Upper bounds in seconds: from what a pooled sandbox takes to what nobody waits for.
+var (
+	short = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	long  = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
+)
+
+func newMeters(r *prometheus.Registry) meters {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		r.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		r.MustRegister(h)
+		return h
+	}
+	return meters{
+		creates:       counter("hortus_sandbox_creates_total", "Sandboxes that were asked for, by how they were come by and how that ended: ok, or the kind of the error.", "isolation", "way", "result"),
+		createSeconds: histogram("hortus_sandbox_create_seconds", "Time from the request to a sandbox whose guest answers, waits included.", short, "isolation", "way"),
+		poolHits:      counter("hortus_pool_hits_total", "Sandboxes that took a guest that was booted ahead.").WithLabelValues(),
+		poolMisses:    counter("hortus_pool_misses_total", "Sandboxes that could have, and found none.").WithLabelValues(),
+		execs:         counter("hortus_execs_total", "Commands that ended: exited, a cause such as timeout, or the kind of the error that kept them from starting.", "isolation", "result"),
+		execSeconds:   histogram("hortus_exec_seconds", "Time from the request for a command to its recorded end.", long, "isolation"),
+		kills:         counter("hortus_sandbox_kills_total", "Sandboxes that somebody ended, by how that went.", "isolation", "result"),
+		waits:         histogram("hortus_admission_wait_seconds", "Time that sandboxes waited for room on the host, by what they waited for at last and whether they got it.", long, "cause", "admitted"),
+		events:        counter("hortus_events_total", "Facts that were stored.", "type"),
+		requests:      counter("hortus_http_requests_total", "Requests that ended.", "door", "method", "route", "code"),
+		reqSeconds:    histogram("hortus_http_request_seconds", "Time of a request, streams included.", long, "door"),
+	}
+}
+
+// Waited counts a wait for room; it fits admission.Config.
+func (t *Telemetry) Waited(cause api.WaitCause, took time.Duration, admitted bool) {
+	word := "no"
+	if admitted {
+		word = "yes"
+	}
+	t.waits.WithLabelValues(string(cause), word).Observe(took.Seconds())
+}
+
+// Event counts a fact that was stored.
+func (t *Telemetry) Event(e api.EventType) { t.events.WithLabelValues(string(e)).Inc() }
+
+// result is the word for how something ended.
+func result(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return string(api.KindOf(err))
+}
+
+// ending is the word for how a command ended.
+func ending(x api.Exit) string {
+	switch x.Cause {
+	case "":
+		return "exited"
+	case api.CauseTimeout, api.CauseOutput, api.CauseMemory, api.CauseDisk, api.CauseFull, api.CauseCPUTime, api.CauseKilled, api.CauseLost:
+		return x.Cause
+	}
+	return "ended"
+}
