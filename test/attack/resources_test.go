@@ -126,8 +126,8 @@ func bombard(t *testing.T, w *world) {
 				}
 				// The timeout ends what does not end by itself.
 				req := api.ExecRequest{Args: args, User: user, TimeoutMS: wait.Of(20 * time.Second).Milliseconds()}
-				if b.bomb == "inodes" && w.isolation == "gvisor" {
-					req.TimeoutMS = 3000 // nothing stops it but the limit of memory, much later
+				if (b.bomb == "inodes" || b.bomb == "timers") && w.isolation == "gvisor" {
+					req.TimeoutMS = 3000 // nothing stops it but the limit of memory, much later or never
 				}
 				if b.shell != "" || b.bomb == "clone" {
 					req.TimeoutMS = 700

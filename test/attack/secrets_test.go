@@ -67,6 +67,19 @@ func (w *world) walk(t *testing.T, id api.SandboxID, user, prog string, markers 
 	return found, seen.Files
 }
 
+// deep is a directory three levels below /usr, which every template shows.
+func deep(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/share/*/*")
+	for _, p := range found {
+		if fi, err := os.Lstat(p); err == nil && fi.IsDir() {
+			return p
+		}
+	}
+	t.Fatalf("no directory three levels below /usr: %v", err)
+	return ""
+}
+
 func TestSecrets(t *testing.T) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) { secrets(t, isolation) })
@@ -87,18 +100,21 @@ func secrets(t *testing.T, isolation string) {
 	} else {
 		t.Logf("HOME is %q, where nothing can be planted", home)
 	}
-	var setuid string
+	var usr string
 	if os.Geteuid() == 0 {
 		add("/etc/hortus-attack-"+rand.Text(), "etc", 0o644)
 		add("/root/hortus-attack-"+rand.Text(), "root", 0o644)
-		// The template is built from the machine as it is now.
-		setuid = "/usr/local/bin/hortus-attack-" + rand.Text()
-		add(setuid, "setuid", 0o4755)
-		add("/usr/local/bin/hortus-attack-"+rand.Text(), "unreadable", 0o600)
+		// The place is so deep that the machine's fingerprint does not change under the
+		// tests of other packages, whose snapshots that would make worthless.
+		usr = deep(t)
+		add(filepath.Join(usr, "hortus-attack-"+rand.Text()), "setuid", 0o4755)
+		add(filepath.Join(usr, "hortus-attack-"+rand.Text()), "unreadable", 0o600)
 	} else {
 		t.Log("/etc, /root and /usr are root's: the run as root plants secrets there")
 	}
-	w := newWorldOf(t, isolation, "")
+	// A template of the machine with this in it: the other tests' has none of it.
+	layers := filepath.Join(t.TempDir(), "layers")
+	w := newWorldOver(t, isolation, "", layers)
 	add(filepath.Join(w.dir, "marker"), "data", 0o644)
 	add(filepath.Join(w.run, "marker"), "run", 0o644)
 	check(t, "chmod", os.Chmod(w.dir, 0o755))
@@ -149,7 +165,7 @@ func secrets(t *testing.T, isolation string) {
 			t.Errorf("%s finds %s: %s", user, f.What, f.Path)
 		}
 		for _, p := range []string{"/etc/shadow", "/etc/gshadow", "/root/.ssh", "/etc/ssh/ssh_host_rsa_key", "/run/docker.sock",
-			"/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/containerd/containerd.sock", w.dir, w.run, layersDir, os.Getenv("HOME") + "/.ssh"} {
+			"/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/containerd/containerd.sock", w.dir, w.run, layers, os.Getenv("HOME") + "/.ssh"} {
 			if _, err := w.guest(t, box.ID).Stat(within(t), user, p); err == nil {
 				t.Errorf("%s sees %s", user, p)
 			}
@@ -159,9 +175,13 @@ func secrets(t *testing.T, isolation string) {
 			t.Errorf("%s has the caller's environment: %q", user, r.stdout)
 		}
 	}
-	if setuid != "" {
-		if r := w.exec(t, box.ID, "root", "ls", "/usr/local/bin"); strings.Contains(r.stdout, "hortus-attack-") {
+	if usr != "" {
+		r := w.exec(t, box.ID, "root", "ls", usr)
+		if strings.Contains(r.stdout, "hortus-attack-") {
 			t.Errorf("what had to be masked is listed: %q", r.stdout)
+		}
+		if r.exec.Exit.Code != 0 {
+			t.Errorf("control: %s is not there to be listed: %+v", usr, r)
 		}
 	}
 	w.walkFinds(t, box, prog, markers[0])

@@ -140,9 +140,15 @@ func (w *world) open(t *testing.T, programs string) (backend, error) {
 // newWorldOf is newWorld over one backend.
 func newWorldOf(t *testing.T, isolation, programs string) *world {
 	t.Helper()
+	return newWorldOver(t, isolation, programs, layersDir)
+}
+
+// newWorldOver is newWorldOf with the host template in a store of the caller's.
+func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
+	t.Helper()
 	w := &world{dir: t.TempDir(), isolation: isolation}
 	w.run = filepath.Join(w.dir, "run")
-	layers, err := layer.Open(layersDir)
+	layers, err := layer.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +207,10 @@ func (w *world) openDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: doorhttp.New(doorhttp.Config{Sandboxes: doorSandboxes{w.Manager}, Snapshots: noSnapshots{}})}
+	srv := &http.Server{
+		Handler:     doorhttp.New(doorhttp.Config{Sandboxes: doorSandboxes{w.Manager}, Snapshots: noSnapshots{}}),
+		BaseContext: func(net.Listener) context.Context { return api.WithPrincipal(context.Background(), api.Operator()) },
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/seccomp"
 )
 
@@ -66,11 +67,15 @@ func TestToolchainCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newManaged(t)
+	// What is started with the first look at the host is no guest.
+	if err := m.Check(t.Context(), api.CreateSandbox{Isolation: "container"}); err != nil {
+		t.Fatal(err)
+	}
 	users := map[string][]string{} // of each call, the toolchains
 	absent := []string{}
 	for _, c := range toolchains {
 		t.Run(c.name, func(t *testing.T) {
-			before := childrenOf(os.Getpid())
+			before := descendantsOf(os.Getpid())
 			box := m.room(t)
 			if missing := c.missing(t, m, box); len(missing) > 0 {
 				absent = append(absent, c.name)
@@ -156,12 +161,12 @@ func compare(t *testing.T, users map[string][]string, allowed []string, whole bo
 // guestAmong finds the child of this process that was born since.
 func guestAmong(t *testing.T, before []int) int {
 	t.Helper()
-	for _, pid := range childrenOf(os.Getpid()) {
+	for _, pid := range descendantsOf(os.Getpid()) {
 		if !slices.Contains(before, pid) {
 			return pid
 		}
 	}
-	t.Fatal("the guest was not found among the children of this process")
+	t.Fatal("the guest was not found among the descendants of this process")
 	return 0
 }
 

@@ -3,9 +3,12 @@ package conformance
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -39,7 +42,7 @@ func TestGuestIsBound(t *testing.T) {
 	if a, ok := b.Probe(t.Context()).Has(api.CapStart); !ok {
 		t.Skipf("this host cannot run containers: %s", a.Reason)
 	}
-	before := childrenOf(os.Getpid())
+	before := descendantsOf(os.Getpid())
 	m, err := b.Start(t.Context(), sandbox.Spec{ID: api.NewSandboxID(), Layers: []layer.Digest{tree.Digest}, Limits: api.DefaultLimits(), Hostname: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +54,7 @@ func TestGuestIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	var guest int
-	for _, pid := range childrenOf(os.Getpid()) {
+	for _, pid := range descendantsOf(os.Getpid()) {
 		if !contains(before, pid) {
 			guest = pid
 		}
@@ -86,25 +89,63 @@ func TestGuestIsBound(t *testing.T) {
 			t.Errorf("thread %s runs as %s", task.Name(), status["Uid"])
 		}
 	}
+	for fd, target := range held(t, proc) {
+		switch {
+		case target == "/dev/null", strings.HasPrefix(target, "socket:"), strings.HasPrefix(target, "anon_inode:[event"):
+		default:
+			t.Errorf("the guest holds descriptor %s of %s", fd, target)
+		}
+	}
+	seesEnds(t, c, proc)
+}
+
+// seesEnds wants the guest to hold a descriptor of each command, by which it sees a
+// command's end without one thread's word to another. Its filter keeps it from having
+// one of itself.
+func seesEnds(t *testing.T, c *envd.Client, proc string) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Logf("this kernel has no descriptors of processes: %v", err)
+		return
+	}
+	unix.Close(fd)
+	ps, err := c.Start(t.Context(), &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "/bin/sleep", Args: []string{"1000"}}}, envd.StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ps.Close()
+	if ev, err := ps.Next(); err != nil || ev.Start == nil {
+		t.Fatalf("the stream begins with %v, %v", ev, err)
+	}
+	for _, target := range held(t, proc) {
+		if strings.Contains(target, "pidfd") {
+			return
+		}
+	}
+	t.Error("with a command at work the guest holds no descriptor of it")
+}
+
+// held gives the descriptors of a process, with what each is of.
+func held(t *testing.T, proc string) map[string]string {
+	t.Helper()
 	fds, err := os.ReadDir(filepath.Join(proc, "fd"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := map[string]string{}
 	for _, fd := range fds {
-		target, err := os.Readlink(filepath.Join(proc, "fd", fd.Name()))
-		if err != nil {
-			continue
-		}
-		switch {
-		case target == "/dev/null", strings.HasPrefix(target, "socket:"), strings.HasPrefix(target, "anon_inode:[event"):
-		default:
-			t.Errorf("the guest holds descriptor %s of %s", fd.Name(), target)
+		if target, err := os.Readlink(filepath.Join(proc, "fd", fd.Name())); err == nil {
+			out[fd.Name()] = target
 		}
 	}
+	return out
 }
 
-func childrenOf(parent int) []int {
-	var out []int
+// descendantsOf lists what was started by a process, and by that, parents first: a
+// guest is a child of the daemon's forker.
+func descendantsOf(root int) []int {
+	kids := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -116,9 +157,15 @@ func childrenOf(parent int) []int {
 			continue
 		}
 		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		if len(f) > 1 && f[1] == strconv.Itoa(parent) {
-			out = append(out, pid)
+		if len(f) > 1 {
+			if parent, err := strconv.Atoi(f[1]); err == nil {
+				kids[parent] = append(kids[parent], pid)
+			}
 		}
+	}
+	out := slices.Clone(kids[root])
+	for i := 0; i < len(out); i++ {
+		out = append(out, kids[out[i]]...)
 	}
 	return out
 }

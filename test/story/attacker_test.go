@@ -18,7 +18,7 @@ func TestStrangersDataDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a directory for somebody else needs root")
 	}
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	base := filepath.Dir(g.dir)
 	trap := filepath.Join(base, "trap")
 	if err := os.Mkdir(trap, 0o777); err != nil {

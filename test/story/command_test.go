@@ -54,15 +54,22 @@ type started struct {
 // start starts hortus; stdout and stderr go to one transcript.
 func (g *garden) start(args ...string) *started {
 	g.t.Helper()
-	return g.startWith("", args...)
+	return g.startAs(func(*exec.Cmd) {}, args...)
 }
 
 // startWith is start with a stdin.
 func (g *garden) startWith(stdin string, args ...string) *started {
 	g.t.Helper()
+	return g.startAs(func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader(stdin) }, args...)
+}
+
+// startAs is start of a command that was changed.
+func (g *garden) startAs(change func(*exec.Cmd), args ...string) *started {
+	g.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	s := &started{t: g.t, cmd: g.command(ctx, args...), output: newTranscript(), done: make(chan struct{})}
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = strings.NewReader(stdin), s.output, s.output
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	change(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		cancel()
 		g.t.Fatal(err)
@@ -143,6 +150,37 @@ func TestSignalsReachTheCommand(t *testing.T) {
 		t.Errorf("interrupted exec: exit code %d, want 44\n%s", code, s.output)
 	}
 	g.must("sandbox", "exec", box, "--", "true")
+}
+
+// TestHangup wants a SIGHUP passed on once, and not at all by a hortus that was
+// started with nohup.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	g := newGarden(t)
+	const count = `import signal, os
+n = 0
+def hangup(*_):
+    global n
+    n += 1
+signal.signal(signal.SIGHUP, hangup)
+signal.signal(signal.SIGTERM, lambda *_: os._exit(40 + n))
+print("ready", flush=True)
+while True:
+    signal.pause()`
+	args := []string{"sandbox", "run", "--", "python3", "-c", count}
+	for name, want := range map[string]int{"plain": 41, "nohup": 40} {
+		s := g.startAs(func(cmd *exec.Cmd) {
+			if name == "nohup" {
+				cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap '' HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+			}
+		}, args...)
+		s.says("ready")
+		s.signal(syscall.SIGHUP)
+		s.signal(syscall.SIGTERM)
+		if code := s.ends(); code != want {
+			t.Errorf("%s: exit code %d, want %d\n%s", name, code, want, s.output)
+		}
+	}
 }
 
 // TestInterrupt presses Ctrl-C in every phase of a task.

@@ -16,12 +16,27 @@ import (
 	"hortus.dev/api"
 )
 
-// kills is how often TestDaemonKilled kills a daemon.
-const kills = 100
+// killCount is how often a test kills a daemon: so often, less with -short, and as often
+// as HORTUS_TEST_KILLS says.
+func killCount(t *testing.T, n, short int) int {
+	t.Helper()
+	if said := os.Getenv("HORTUS_TEST_KILLS"); said != "" {
+		n, err := strconv.Atoi(said)
+		if err != nil {
+			t.Fatal("HORTUS_TEST_KILLS: ", err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return short
+	}
+	return n
+}
 
 // TestDaemonKilled kills the daemon at random instants while tasks run and
 // sandboxes are made, and lets the next command's daemon recover. After each kill
-// nothing of the old daemon may be left, and every row must be final and honest.
+// every sandbox is final and honest or the new daemon's, a task's never the latter, and
+// nothing else may be left. What goes on is TestDaemonKilledAdopts's matter.
 func TestDaemonKilled(t *testing.T) {
 	g := newGarden(t)
 	g.shareKernel() // TestDaemonKilledWhileSaving is of sandboxes with their own
@@ -31,15 +46,12 @@ func TestDaemonKilled(t *testing.T) {
 	fell := map[string]int{}
 	var longest time.Duration
 	seenTasks, seenBoxes := map[api.TaskID]bool{}, map[api.SandboxID]bool{}
-	n := kills
-	if testing.Short() {
-		n = 10
-	}
+	n := killCount(t, 15, 6)
 	for i := range n {
 		commands := []*started{
 			g.start("run", "--quiet", "Run this Python: import time; print(math.sqrt(2)); time.sleep(0.2)"),
 			g.start("sandbox", "run", "--", "sh", "-c", "setsid sleep 600 & sleep 600"),
-			g.start("sandbox", "create", "--ttl", "10m"),
+			g.start("sandbox", "create", "--ttl", "10m", "--label", "mine=yes"),
 		}
 		until(t, "a daemon starts", func() string {
 			if daemonOf(g.dir) == 0 {
@@ -91,8 +103,13 @@ func TestDaemonKilled(t *testing.T) {
 				continue
 			}
 			switch {
+			case b.Owner == me.Owner && b.Task != "" && !b.State.Final():
+				t.Errorf("kill %d: sandbox %s goes on without its task", i, b.ID)
 			case b.Owner == me.Owner:
-				continue // of a command that found the new daemon
+				if b.Labels["mine"] != "" && !b.State.Final() {
+					phase = "with sandboxes that go on"
+				}
+				continue // taken over, or of a command that found the new daemon
 			case !b.State.Final():
 				t.Errorf("kill %d: sandbox %s of a dead daemon is %s", i, b.ID, b.State)
 			case b.State == api.SandboxLost:
@@ -209,14 +226,14 @@ func (g *garden) leftoversAlive() (left []string) {
 	})
 }
 
-// warm lists the guests that the living daemon has booted ahead: its own
-// children, which no row knows yet.
+// warm lists the guests that the living daemon has booted ahead: what it had forked,
+// and no row knows yet.
 func (g *garden) warm() (ids []string) {
 	records, err := filepath.Glob(filepath.Join(g.dir, "run/*/*/pid"))
 	if err != nil {
 		return nil
 	}
-	daemon := daemonOf(g.dir)
+	forked := descendants(daemonOf(g.dir))
 	for _, record := range records {
 		b, err := os.ReadFile(record)
 		if err != nil {
@@ -224,9 +241,7 @@ func (g *garden) warm() (ids []string) {
 		}
 		id := filepath.Base(filepath.Dir(record))
 		pid, _, _ := strings.Cut(string(b), " ")
-		child := slices.ContainsFunc(processes(), func(p process) bool {
-			return strconv.Itoa(p.pid) == pid && p.parent == daemon && p.state != 'Z'
-		})
+		child := slices.ContainsFunc(forked, func(p process) bool { return strconv.Itoa(p.pid) == pid })
 		if _, err := g.client().Sandbox(context.Background(), id); child && api.KindOf(err) == api.KindNotFound {
 			ids = append(ids, id)
 		}

@@ -14,7 +14,7 @@ func TestDelegatedGroup(t *testing.T) {
 	if os.Getenv("HORTUS_TEST_MACHINE") != "own" || os.Geteuid() == 0 {
 		t.Skip("it is of an ordinary user in a delegated group; make test-vm runs it in one")
 	}
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	d := decode[api.Doctor](t, g.must("doctor", "--json"))
 	for _, b := range d.Backends {
 		if b.Backend != "container" {

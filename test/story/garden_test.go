@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,11 +29,44 @@ type garden struct {
 	t   testing.TB
 	dir string
 	env []string
+	// server is the last `hortus serve`.
+	server *server
 }
 
-// newGarden makes a data directory. When the story is over the daemon is stopped
+// newGarden makes a data directory that holds what any sandbox of this machine is made
+// of, which takes a second to look together. When the story is over the daemon is stopped
 // and nothing may be left.
 func newGarden(t testing.TB) *garden {
+	t.Helper()
+	g := newEmptyGarden(t)
+	layers, err := hostLayers()
+	if err == nil {
+		err = os.Mkdir(g.dir, 0o700)
+	}
+	if err == nil {
+		err = exec.Command("cp", "-a", layers, g.dir).Run()
+	}
+	if err != nil {
+		t.Fatalf("the template of this machine: %v", err)
+	}
+	return g
+}
+
+// hostLayers builds this machine's template once and gives its place.
+var hostLayers = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(shared, "seed")
+	for _, args := range [][]string{{"doctor"}, {"daemon", "stop"}} {
+		cmd := exec.Command(binary, args...)
+		cmd.Env = append(os.Environ(), "HORTUS_DATA_DIR="+dir, "HORTUS_CONFIG="+os.DevNull, "HOME="+shared)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("hortus %q: %w: %s", args, err, out)
+		}
+	}
+	return filepath.Join(dir, "layers"), nil
+})
+
+// newEmptyGarden makes one where no daemon has ever been: there is no data directory.
+func newEmptyGarden(t testing.TB) *garden {
 	t.Helper()
 	base, err := os.MkdirTemp("", "hst")
 	if err != nil {
@@ -160,6 +194,11 @@ func (g *garden) end() {
 	g.t.Helper()
 	if _, err := os.Stat(g.dir); err != nil {
 		return // no daemon ever ran
+	}
+	if g.t.Failed() && daemonOf(g.dir) == 0 {
+		// It failed between two daemons, perhaps: the next one ends what the last one
+		// left running.
+		g.run("sandbox", "ls")
 	}
 	if daemonOf(g.dir) != 0 {
 		if r := g.run("daemon", "stop", "--force"); r.code != 0 {

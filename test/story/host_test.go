@@ -101,7 +101,7 @@ echo 1 >/mnt/proc/sys/kernel/apparmor_restrict_unprivileged_userns || exit 99`
 		{"AppArmor, as root of a container", append(slices.Clone(root), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGarden(t)
+			g := newEmptyGarden(t)
 			become := ordinary(t, g)
 			run := func(command string) result {
 				args := append(slices.Clone(become), c.unshare...)
@@ -137,7 +137,7 @@ echo 1 >/mnt/proc/sys/kernel/apparmor_restrict_unprivileged_userns || exit 99`
 // TestRootInARootlessContainer is root, with a single id of the host's.
 func TestRootInARootlessContainer(t *testing.T) {
 	t.Parallel()
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	r := g.outside(append(ordinary(t, g), "unshare", "-Ur", "sh", "-c",
 		`test $(id -u) = 0 || exit 99; hortus run --quiet 'print the first 5 primes'; code=$?; hortus daemon stop --force 2>/dev/null; exit $code`)...)
 	if r.code == prepareFailed {
@@ -155,7 +155,7 @@ func TestNoPython(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("hiding a program of this machine needs root")
 	}
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	found := decode[api.Doctor](t, g.must("doctor", "--json"))
 	hide := []string{}
 	for _, tool := range found.Template.Tools {
@@ -214,7 +214,7 @@ rm -f /usr/bin/python3* /usr/local/bin/python3* || exit 99
 func TestDataDirectories(t *testing.T) {
 	t.Parallel()
 	t.Run("long", func(t *testing.T) {
-		g := newGarden(t)
+		g := newEmptyGarden(t)
 		g.dir = filepath.Join(filepath.Dir(g.dir), strings.Repeat("long-", 30), "d")
 		if len(g.dir) < 150 {
 			t.Fatal(len(g.dir))
@@ -228,7 +228,7 @@ func TestDataDirectories(t *testing.T) {
 		}
 	})
 	t.Run("cannot be made", func(t *testing.T) {
-		g := newGarden(t)
+		g := newEmptyGarden(t)
 		file := filepath.Join(filepath.Dir(g.dir), "file")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestDataDirectories(t *testing.T) {
 		}
 	})
 	t.Run("not writable", func(t *testing.T) {
-		g := newGarden(t)
+		g := newEmptyGarden(t)
 		become := ordinary(t, g)
 		closed := filepath.Join(filepath.Dir(g.dir), "closed")
 		if err := os.Mkdir(closed, 0o555); err != nil {
@@ -251,7 +251,7 @@ func TestDataDirectories(t *testing.T) {
 		}
 	})
 	t.Run("somebody else's", func(t *testing.T) {
-		g := newGarden(t)
+		g := newEmptyGarden(t)
 		become := ordinary(t, g)
 		for _, dir := range []string{"/", "/etc", "/proc"} {
 			st, err := os.Stat(dir)
@@ -266,7 +266,7 @@ func TestDataDirectories(t *testing.T) {
 	})
 	t.Run("squatted", func(t *testing.T) {
 		// Whatever lies at the socket's place is a dead daemon's, and is replaced.
-		g := newGarden(t)
+		g := newEmptyGarden(t)
 		if err := os.MkdirAll(g.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestDataDirectories(t *testing.T) {
 		}
 	})
 	t.Run("of a newer version", func(t *testing.T) {
-		g := newGarden(t)
+		g := newEmptyGarden(t)
 		g.must("task", "ls")
 		g.end()
 		// Goose keeps the version in a table; the sandbox's own python3 writes a
@@ -329,7 +329,7 @@ db.commit()`
 // TestDaemonLeavesWhenIdle waits for the end of a daemon that nobody needs.
 func TestDaemonLeavesWhenIdle(t *testing.T) {
 	t.Parallel()
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	g.must("run", "--quiet", "print the first 5 primes")
 	if daemonOf(g.dir) == 0 {
 		t.Error("the daemon left at once: two commands in a row would each start one")

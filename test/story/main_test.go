@@ -1,12 +1,9 @@
 package story
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -15,11 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	under "hortus.dev/test/binary"
 	wait "hortus.dev/test/patience"
 )
 
-// binary is the hortus under test.
-var binary string
+// binary is the hortus under test, shared a directory that goes with the last story.
+var binary, shared string
 
 // reaperEnv tells the second start of this test binary who its reaper is.
 const reaperEnv = "HORTUS_STORY_REAPER"
@@ -39,64 +37,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if binary = os.Getenv("HORTUS_BIN"); binary == "" {
-		binary = filepath.Join(dir, "hortus")
-		if err := build(dir, binary); err != nil {
-			fmt.Fprintln(os.Stderr, "build hortus:", err)
-			return 1
-		}
-	}
-	if binary, err = filepath.Abs(binary); err == nil {
-		_, err = os.Stat(binary)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "the binary under test:", err)
+	shared = dir
+	if binary, err = under.In(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
-}
-
-// build makes the binary as the Makefile does, with the small guest and gVisor
-// embedded. An overlay puts them where the compiler looks for them, so that the source
-// tree is not written to. Where gVisor's modules cannot be had it says so, and the
-// stories that need it skip.
-func build(dir, out string) error {
-	goRun := func(in string, args ...string) error {
-		cmd := exec.Command("go", args...)
-		cmd.Dir = in
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		text, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("go %v: %w\n%s", args, err, text)
-		}
-		return nil
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		return err
-	}
-	guest := filepath.Join(dir, "hortus-guest")
-	if err := goRun("", "build", "-trimpath", "-ldflags", "-s -w", "-o", guest, "hortus.dev/cmd/hortus-guest"); err != nil {
-		return err
-	}
-	tags := "embedguest"
-	replace := map[string]string{filepath.Join(root, "internal/embedded/guest/hortus-guest"): guest}
-	runsc := filepath.Join(dir, "hortus-runsc")
-	if err := goRun(filepath.Join(root, "cmd/hortus-runsc"), "build", "-trimpath", "-ldflags", "-s -w", "-o", runsc, "."); err != nil {
-		fmt.Fprintln(os.Stderr, "without gVisor:", err)
-	} else {
-		tags += ",embedrunsc"
-		replace[filepath.Join(root, "internal/embedded/guest/hortus-runsc")] = runsc
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(overlay, b, 0o600); err != nil {
-		return err
-	}
-	return goRun("", "build", "-trimpath", "-tags", tags, "-overlay", overlay, "-ldflags", "-s -w", "-o", out, "hortus.dev/cmd/hortus")
 }
 
 // reap starts this test binary again as a child, adopts what its stories leave

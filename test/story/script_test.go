@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -24,13 +26,22 @@ import (
 //	hortus ARGS...                          exits 0 hortus ARGS...
 //	json [-set NAME] FILE PATH [WANT]       look into a document: a.0.b, a.count
 //	keep NAME                               keep the last stdout in a variable
+//	serve [NAME]                            hortus serve on a free port, as URL and,
+//	                                        where it printed a key, KEY; what it
+//	                                        said is the last stdout and stderr
+//	served                                  wait until that has ended
 //	gone                                    stop the daemon; nothing may be left
 //	needs BACKEND CAPABILITY                skip where this host and build lack it
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
-			g := newGarden(e.T().(testing.TB))
+			tb := e.T().(testing.TB)
+			begin := newGarden
+			if strings.HasSuffix(tb.Name(), "/user_first_run") {
+				begin = newEmptyGarden
+			}
+			g := begin(tb)
 			e.Values["garden"] = g
 			e.Vars = append(e.Vars, g.env...)
 			// What must never get into a sandbox.
@@ -54,7 +65,8 @@ func TestScripts(t *testing.T) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},
 			"needs": needs,
-			"gone":  func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
+			"serve": serve, "served": served,
+			"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
 		},
 	})
 }
@@ -188,7 +200,8 @@ func TestReadme(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("README has no section Try it")
 	}
-	g := newGarden(t)
+	g := newEmptyGarden(t)
+	g.env = append(g.env, "HORTUS_LISTEN=127.0.0.1:0") // README's port may be somebody's
 	task := ""
 	var lines []string
 	for line := range strings.Lines(rest) {
@@ -207,6 +220,10 @@ func TestReadme(t *testing.T) {
 		if task != "" {
 			line = strings.ReplaceAll(line, "4f2a", task)
 		}
+		if strings.HasPrefix(line, "hortus serve") {
+			g.serveReadme(line)
+			continue
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := exec.CommandContext(ctx, "bash", "-c", line)
 		cmd.Env, cmd.Stdin = g.env, strings.NewReader("echo in the shell\n")
@@ -219,4 +236,34 @@ func TestReadme(t *testing.T) {
 			task, _, _ = strings.Cut(rest, "]")
 		}
 	}
+}
+
+// serveReadme runs a line that goes on until it is told to end, which it is when the
+// test is over. What follows in README works beside it.
+func (g *garden) serveReadme(line string) {
+	g.t.Helper()
+	cmd := exec.Command("bash", "-c", "exec "+line)
+	var said buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = g.env, &said, &said
+	if err := cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() {
+		r := g.run("daemon", "stop", "--force")
+		if r.code != 0 {
+			g.t.Errorf("daemon stop: %s", r)
+		}
+		// It says where it stands if it does not end.
+		stuck := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+		defer stuck.Stop()
+		if err := cmd.Wait(); err != nil {
+			g.t.Errorf("%s: %v\n%s", line, err, said.String())
+		}
+	})
+	until(g.t, line+" prints a first key", func() string {
+		if out := said.String(); !strings.Contains(out, "export E2B_API_KEY=e2b_") {
+			return "it said " + out
+		}
+		return ""
+	})
 }

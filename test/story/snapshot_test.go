@@ -67,8 +67,8 @@ func TestOutputOverSaves(t *testing.T) {
 // saved, forked, paused to disk, resumed and started from a snapshot, and lets the next
 // command's daemon recover. What is offered afterwards works: a paused sandbox has all
 // of its memory, and so has everything that a snapshot which is ready starts. What ran
-// is lost, with a reason. Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as
-// that.
+// goes on, but for what had ended with a pause that nobody completed: that is lost, with
+// a reason. Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestDaemonKilledWhileSaving(t *testing.T) {
 	g := newGarden(t)
 	g.canSaveMemory()
@@ -76,16 +76,7 @@ func TestDaemonKilledWhileSaving(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
 	fell := map[string]int{}
-	n := 30
-	if all := os.Getenv("HORTUS_TEST_KILLS"); all != "" {
-		var err error
-		if n, err = strconv.Atoi(all); err != nil {
-			t.Fatal("HORTUS_TEST_KILLS: ", err)
-		}
-	}
-	if testing.Short() {
-		n = 10
-	}
+	n := killCount(t, 10, 5)
 	base := "" // a snapshot that is ready, to start from
 	for i := range n {
 		id := g.remembers(i)
@@ -123,11 +114,11 @@ func TestDaemonKilledWhileSaving(t *testing.T) {
 		row := decode[api.Sandbox](t, g.must("sandbox", "show", "--json", id))
 		fell[op+", then "+string(row.State)]++
 		switch {
-		case row.State == api.SandboxLost && row.Reason != "":
+		case row.State == api.SandboxLost && row.Reason != "" && op == "pause":
 		case row.State == api.SandboxPaused:
 			g.must("sandbox", "resume", id)
 			g.recalls(id, i)
-		case row.State == api.SandboxRunning && op == "resume": // its command found the new daemon
+		case row.State == api.SandboxRunning:
 			g.recalls(id, i)
 		default:
 			t.Errorf("kill %d (%s): the sandbox is %s: %q", i, op, row.State, row.Reason)
@@ -201,7 +192,11 @@ func (g *garden) offered(n int, keep string) {
 		g.recalls(strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--template", string(s.ID))), n)
 		g.must("snapshot", "rm", string(s.ID))
 	}
-	if len(disk) > 0 {
-		g.t.Errorf("left of snapshots: %v", disk)
+	for name := range disk {
+		// The daemon that lives has a place for what it needs for a moment.
+		rest, err := os.ReadDir(filepath.Join(g.dir, "snapshots", name))
+		if err != nil || len(rest) > 0 || !strings.HasPrefix(name, "transient-") {
+			g.t.Errorf("left of snapshots: %s with %v, %v", name, rest, err)
+		}
 	}
 }

@@ -269,16 +269,26 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// TestGoneTerminal hangs up in the middle: the sandbox must not stay.
+// TestGoneTerminal hangs up in the middle: the sandbox must not stay, even where the
+// first the command hears of it is lost on it, as it may be on a shell that is on
+// its way to its prompt.
 func TestGoneTerminal(t *testing.T) {
 	t.Parallel()
-	g := newGarden(t)
-	s := g.onTerminal(nil, "sandbox", "run", "--", "bash", "--norc", "-i")
-	s.types("echo read''y\r")
-	s.says("ready")
-	if err := errors.Join(s.tty.Close(), s.keys.Close()); err != nil {
-		t.Fatal(fmt.Errorf("hang up: %w", err))
+	for name, command := range map[string][]string{
+		"shell": {"bash", "--norc", "-i"},
+		"deaf":  {"bash", "--norc", "-c", `trap 'trap "exit 3" HUP' HUP; while read line; do eval "$line"; done; while :; do sleep 0.1; done`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGarden(t)
+			s := g.onTerminal(nil, append([]string{"sandbox", "run", "--"}, command...)...)
+			s.types("echo read''y\r")
+			s.says("ready")
+			if err := errors.Join(s.tty.Close(), s.keys.Close()); err != nil {
+				t.Fatal(fmt.Errorf("hang up: %w", err))
+			}
+			s.ends()
+			g.idle()
+		})
 	}
-	s.ends()
-	g.idle()
 }

@@ -18,7 +18,7 @@ import (
 // somebody else's stays.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	become := ordinary(t, g)
 	base := filepath.Dir(g.dir)
 	run := func(args ...string) result {
@@ -98,7 +98,7 @@ func TestUninstall(t *testing.T) {
 // TestUninstallAsks: at a terminal a person decides.
 func TestUninstallAsks(t *testing.T) {
 	t.Parallel()
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	become := ordinary(t, g)
 	if r := g.outside(append(slices.Clone(become), "hortus", "task", "ls")...); r.code != 0 {
 		t.Fatal(r)

@@ -45,11 +45,11 @@ func TestUserNamespacesForRootOnly(t *testing.T) {
 		return g.outside(append(append([]string{}, become...), "sh", "-c", script)...)
 	}
 	set("0")
-	root := newGarden(t)
+	root := newEmptyGarden(t)
 	if r := as(root, nil, "hortus run --quiet 'print the first 5 primes'"); r.code != 0 || !strings.Contains(r.stdout, want) {
 		t.Errorf("run as root: %s", r)
 	}
-	g := newGarden(t)
+	g := newEmptyGarden(t)
 	become := ordinary(t, g)
 	const cause, fix = "kernel.unprivileged_userns_clone is 0", "kernel.unprivileged_userns_clone to 1"
 	r := as(g, become, "hortus run 'print the first 5 primes'")

@@ -1,0 +1,29 @@
+export const name = 'commands: foreground'
+
+export async function run(t) {
+  const box = await t.create({ envs: { GIVEN: 'by the sandbox', BOTH: 'sandbox' } })
+  const r = await box.commands.run('echo out; echo err >&2; echo "$GIVEN, $BOTH, $OWN"; pwd', {
+    envs: { OWN: 'by the command', BOTH: 'command' }, cwd: '/tmp',
+  })
+  t.assert.equal(r.exitCode, 0)
+  t.assert.equal(r.stdout, 'out\nby the sandbox, command, by the command\n/tmp\n')
+  t.assert.equal(r.stderr, 'err\n')
+  const whole = 'ünïcödé 🌱 '.repeat(10_000)
+  t.assert.equal((await box.commands.run(`for i in $(seq 10000); do printf 'ünïcödé 🌱 '; done`)).stdout, whole)
+
+  const e = await t.refuses(() => box.commands.run('echo half; echo why >&2; exit 3'), /exit status 3/, t.CommandExitError)
+  t.assert.equal(e.exitCode, 3)
+  t.assert.equal(e.stdout, 'half\n')
+  t.assert.equal(e.stderr, 'why\n')
+  await t.refuses(() => box.commands.run('true', { cwd: '/nowhere' }), /cwd '\/nowhere' does not exist/, t.InvalidArgumentError)
+  await t.refuses(() => box.commands.run('true', { user: 'nobody-here' }), /nobody-here/, t.AuthenticationError)
+
+  // A command's environment is what was given, and the least beside it.
+  const env = Object.fromEntries((await box.commands.run('env')).stdout.trim().split('\n').map((l) => [l.split('=', 1)[0], l.slice(l.indexOf('=') + 1)]))
+  t.assert.equal(env.USER, 'user')
+  t.assert.equal(env.LOGNAME, 'user')
+  t.assert.equal(env.HOME, '/home/user')
+  t.assert.ok(env.PATH.includes('/usr/bin'))
+  for (const name of ['SHELL', 'E2B_API_KEY', 'HORTUS_E2B', 'HORTUS_E2B_ISOLATION']) t.assert.ok(!(name in env), name)
+  t.assert.equal((await box.commands.run('id -un; id -u')).stdout, 'user\n1000\n')
+}

@@ -1,0 +1,18 @@
+export const name = 'pause and connect, files alone'
+
+export async function run(t) {
+  const box = await t.create()
+  if (t.keepsMemory) {
+    // gVisor's states hold memory, always.
+    await t.refuses(() => box.pause({ keepMemory: false }), /"memory"/)
+    return { refused: 'memory: false' }
+  }
+  await box.files.write('/tmp/kept', 'kept')
+  await box.commands.run('sleep 1000', { background: true })
+  t.assert.equal(await box.pause({ keepMemory: false }), true)
+  t.assert.equal((await box.getInfo()).state, 'paused')
+  await box.connect()
+  t.assert.equal((await box.getInfo()).state, 'running')
+  t.assert.equal(await box.files.read('/tmp/kept'), 'kept')
+  t.assert.deepEqual(await box.commands.list(), [])
+}

@@ -1,0 +1,17 @@
+export const name = 'what is not there is refused by its name'
+
+export async function run(t) {
+  const no = (opts, match) => t.refuses(() => t.create(opts), match)
+  // Before 2.51 the SDK asks for the internet whatever its user says; getInfo tells
+  // what holds.
+  if (t.second) await no({ allowInternetAccess: true }, /allow_internet_access/)
+  await no({ network: { allowOut: ['8.8.8.8'] } }, /network\.allowOut/)
+  await no({ network: { rules: { 'example.com': [{ transform: { headers: { a: 'b' } } }] } } }, /network\.rules/)
+  await no({ network: { maskRequestHost: 'example.com' } }, /network\.maskRequestHost/)
+  await no({ volumeMounts: { '/data': 'volume' } }, /volumeMounts/)
+  await no({ timeoutMs: 90_000_000 }, /timeout/)
+  await t.refuses(() => t.create('nosuch'), /nosuch.*not found|no template.*nosuch/)
+  await t.refuses(() => t.create('code-interpreter-v1'), /code-interpreter-v1/)
+  await t.refuses(() => t.Sandbox.list({ apiKey: 'e2b_' + '0'.repeat(40) }).nextItems(), /./, t.AuthenticationError)
+  await t.refuses(() => t.Sandbox.getInfo('../v2/templates'), /not found/)
+}
