@@ -53,7 +53,9 @@ for f in (lambda: write(v, os.O_WRONLY), lambda: write(v, os.O_RDWR | os.O_APPEN
           lambda: os.link(v, "/usr/bin/evil-link"), lambda: os.link(v, "/tmp/evil-link"), lambda: write("/tmp/evil-link", os.O_WRONLY),
           lambda: write("/proc/self/fd/%d/evil" % d, os.O_CREAT | os.O_WRONLY), lambda: os.open("evil", os.O_CREAT | os.O_WRONLY, dir_fd=d),
           lambda: os.mknod("/usr/bin/evil-null", 0o20666, os.makedev(1, 3)), lambda: os.mknod("/usr/bin/evil-disk", 0o60666, os.makedev(254, 0)),
-          lambda: os.symlink("/etc/shadow", "/usr/bin/evil"), lambda: os.rename(v, "/usr/bin/evil-name"), lambda: os.rename("/usr/bin", "/usr/evil"),
+          lambda: os.symlink("/etc/shadow", "/usr/bin/evil"), lambda: os.rename(v, "/usr/bin/evil-name"), lambda: os.rename("/usr/bin/evil-name", v),
+          # A kernel of its own moves a directory where all of it finds room in the sandbox.
+          lambda: os.rename("/usr/bin", "/usr/evil"), lambda: os.rename("/usr/evil", "/usr/bin"),
           lambda: os.unlink(v)):
     tried(f)`)
 	}

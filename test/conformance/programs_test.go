@@ -27,7 +27,7 @@ def main():
         got = json.loads(c.makefile().read())
     t.join()
     signal.signal(signal.SIGALRM, lambda *a: None)
-    signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause()
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01); signal.pause(); signal.setitimer(signal.ITIMER_REAL, 0)
     with tempfile.TemporaryDirectory() as d:
         p = pathlib.Path(d, "a"); p.write_text("x"); p.rename(p.with_name("b")); os.link(p.with_name("b"), p); os.utime(p)
     ssl.create_default_context()
