@@ -106,7 +106,7 @@ func TestKernelAttacks(t *testing.T) {
 func TestKernelForkBomb(t *testing.T) {
 	g := newGVisor(t).start(t, "run")
 	g.birth(t, nil)
-	bomb := g.begin(t, "bomb", `echo first; exec perl -e 'while (1) { fork; select(undef, undef, undef, 0.05) }'`, envd.StartOptions{Timeout: 6 * time.Second})
+	bomb := g.begin(t, "bomb", `echo first; exec perl -e 'while (1) { fork; select(undef, undef, undef, 0.05) }'`, envd.StartOptions{Timeout: 12 * time.Second})
 	until(t, "the bound is reached", func() bool {
 		m, err := g.client.Metrics(t.Context())
 		if err != nil || m.Processes > 101 {

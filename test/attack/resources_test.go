@@ -23,6 +23,7 @@ var bombs = []struct {
 	shell  string // a script, or
 	bomb   string // this program's
 	users  bool   // as every identity, not only as user
+	ends   bool   // it ends by itself on every kernel
 	want   func(w *world, r result) string
 }{
 	{name: "fork bomb of a shell", limits: api.Limits{Processes: 64}, shell: `bomb() { bomb | bomb & }; bomb; while :; do sleep 1; done`, users: true},
@@ -39,16 +40,16 @@ var bombs = []struct {
 	// Files without content are memory of a kernel of the sandbox's own, which its limit
 	// of memory bounds.
 	{name: "inodes", limits: api.Limits{DiskBytes: 48 << 20}, bomb: "inodes", users: true, want: onHostKernel(everyPlaceFull)},
-	{name: "descriptors", bomb: "descriptors", want: says("opened ")},
+	{name: "descriptors", bomb: "descriptors", ends: true, want: says("opened ")},
 	{name: "zombies", limits: api.Limits{Processes: 200}, bomb: "zombies own", want: onHostKernel(says("stopped:"))},
-	{name: "orphans", limits: api.Limits{Processes: 200}, bomb: "zombies orphans", want: says("made 1000")},
-	{name: "signals to the guest by kill", bomb: "signals kill", users: true, want: says("sent")},
-	{name: "signals to the guest by tkill", bomb: "signals tkill", users: true, want: says("sent")},
-	{name: "signals to the guest by tgkill", bomb: "signals tgkill", users: true, want: says("sent")},
-	{name: "signals to the guest by threads", bomb: "signals threads", users: true, want: says("sent")},
-	{name: "signals to the guest by queue", bomb: "signals queue", users: true, want: says("sent")},
-	{name: "signals to the guest by pidfd", bomb: "signals pidfd", users: true, want: says("sent")},
-	{name: "signals to the guest by owner", bomb: "signals owner", users: true, want: says("sent")},
+	{name: "orphans", limits: api.Limits{Processes: 200}, bomb: "zombies orphans", ends: true, want: says("made 1000")},
+	{name: "signals to the guest by kill", bomb: "signals kill", users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by tkill", bomb: "signals tkill", users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by tgkill", bomb: "signals tgkill", users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by threads", bomb: "signals threads", users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by queue", bomb: "signals queue", users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by pidfd", bomb: "signals pidfd", users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by owner", bomb: "signals owner", users: true, ends: true, want: says("sent")},
 	{name: "timers", bomb: "timers", want: onHostKernel(says("stopped:"))},
 }
 
@@ -124,8 +125,12 @@ func bombard(t *testing.T, w *world) {
 				if b.bomb != "" {
 					args = []string{w.program(t, box.ID), roleBomb, b.bomb}
 				}
-				// The timeout ends what does not end by itself.
+				// The timeout ends what does not end by itself; what is to come to an end
+				// of its own has more time.
 				req := api.ExecRequest{Args: args, User: user, TimeoutMS: wait.Of(20 * time.Second).Milliseconds()}
+				if b.ends {
+					req.TimeoutMS = patience.Milliseconds()
+				}
 				if (b.bomb == "inodes" || b.bomb == "timers") && w.isolation == "gvisor" {
 					req.TimeoutMS = 3000 // nothing stops it but the limit of memory, much later or never
 				}

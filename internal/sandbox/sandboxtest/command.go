@@ -59,7 +59,7 @@ func commandCases() []Case {
 		{Name: "command/timeout", Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			// Time enough for a shell to say a word, also on a busy machine.
-			r, err := b.try(t, "", envd.StartOptions{Timeout: patience.Of(time.Second)}, "sh", "-c", "echo begun; sleep 1000 & sleep 1000")
+			r, err := b.try(t, "", envd.StartOptions{Timeout: patience.Of(3 * time.Second)}, "sh", "-c", "echo begun; sleep 1000 & sleep 1000")
 			if err != nil || r.End.Cause != api.CauseTimeout || r.Stdout != "begun\n" {
 				t.Errorf("%+v, %v; want an end with cause timeout and the output before it", r, err)
 			}
