@@ -162,6 +162,7 @@ n = 0
 def hangup(*_):
     global n
     n += 1
+    print("told", flush=True)
 signal.signal(signal.SIGHUP, hangup)
 signal.signal(signal.SIGTERM, lambda *_: os._exit(40 + n))
 print("ready", flush=True)
@@ -176,6 +177,9 @@ while True:
 		}, args...)
 		s.says("ready")
 		s.signal(syscall.SIGHUP)
+		if name == "plain" {
+			s.says("told") // two signals on their way may change places
+		}
 		s.signal(syscall.SIGTERM)
 		if code := s.ends(); code != want {
 			t.Errorf("%s: exit code %d, want %d\n%s", name, code, want, s.output)
