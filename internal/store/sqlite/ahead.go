@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// aheadRest is how long rows may wait for those that come soon after: a
+	// aheadRest is how long the last row waits for one that comes soon after: a
 	// command that ends at once is one insert, and whoever waits for it has the
 	// processors to himself.
 	aheadRest = 10 * time.Millisecond
+	// aheadMost is how long the first one waits where the others do not end.
+	aheadMost = 100 * time.Millisecond
 	// aheadRetry is the pause after the database refused.
 	aheadRetry = time.Second
 	// aheadRows and aheadBytes bound what waits: beyond, a writer sees to it that
@@ -54,6 +56,7 @@ type ahead struct {
 	boxes  map[string]*box // that are not final
 	timer  *time.Timer
 	armed  bool
+	due    time.Time      // the latest that the queue's rows may wait; zero where the timer is not theirs
 	wg     sync.WaitGroup // the timer's run
 }
 
@@ -143,12 +146,12 @@ func (a *ahead) learn(r record) {
 func (a *ahead) enqueue(r record) {
 	if at, ok := a.place[r.key()]; ok {
 		a.queue[at].args = r.args
-		return
+	} else {
+		a.place[r.key()] = len(a.queue)
+		a.queue = append(a.queue, r)
+		a.waiting.Add(1)
 	}
-	a.place[r.key()] = len(a.queue)
-	a.queue = append(a.queue, r)
-	a.waiting.Add(1)
-	a.arm(aheadRest)
+	a.rest()
 }
 
 // owner makes known whose rows may come.

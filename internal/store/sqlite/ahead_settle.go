@@ -15,10 +15,22 @@ func (a *ahead) arm(after time.Duration) {
 	}
 }
 
+// rest has run called once no row has come for a while. The caller holds the lock.
+func (a *ahead) rest() {
+	switch now := time.Now(); {
+	case !a.armed:
+		a.arm(aheadRest)
+		a.due = now.Add(aheadMost)
+	case a.due.IsZero(): // it waits after an error
+	case a.timer.Stop(): // else it runs now
+		a.timer.Reset(min(aheadRest, a.due.Sub(now)))
+	}
+}
+
 func (a *ahead) run() {
 	defer a.wg.Done()
 	a.mu.Lock()
-	a.armed = false
+	a.armed, a.due = false, time.Time{}
 	a.mu.Unlock()
 	if err := a.settle(context.Background()); err != nil {
 		a.log.Error("rows that are stored did not get into the database; trying again", "error", err)
@@ -55,10 +67,10 @@ func (a *ahead) settle(ctx context.Context) error {
 			a.place[r.key()] = i
 		}
 		a.waiting.Add(-int64(len(later)))
+		a.arm(aheadRetry)
 		for _, r := range later {
 			a.enqueue(r)
 		}
-		a.arm(aheadRetry)
 		return err
 	}
 	a.waiting.Add(-int64(len(batch)))

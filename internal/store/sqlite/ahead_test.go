@@ -185,6 +185,32 @@ func TestAheadParentOfEvent(t *testing.T) {
 	}
 }
 
+// TestAheadWithoutRest stores rows that never stop coming, and finds them in the
+// database all the same, without a read that would have put them there.
+func TestAheadWithoutRest(t *testing.T) {
+	db := openAheadTest(t, filepath.Join(t.TempDir(), "hortus.db"))
+	if err := db.InsertSandbox(t.Context(), box1(api.SandboxRunning)); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(aheadRest / 5)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		if err := db.UpdateSandbox(t.Context(), box1(api.SandboxPaused)); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := db.read.QueryRowContext(t.Context(), `SELECT count(*) FROM sandbox`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("a row waits for the end of those after it")
+		}
+	}
+}
+
 // TestAheadTwoProcesses refuses to share the file.
 func TestAheadTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hortus.db")
