@@ -22,15 +22,22 @@ type Saver interface {
 	// this host or of this sandbox; KindUnavailable when the machine has ended;
 	// KindExhausted when dir's disk is full; KindTimeout; KindInternal.
 	Save(ctx context.Context, dir string, o SaveOptions) (Saved, error)
+
+	// Release has a machine go on that a save left standing still. Of one that does
+	// not stand it asks nothing. Errors: KindUnavailable when it has ended;
+	// KindTimeout, KindInternal.
+	Release(ctx context.Context) error
 }
 
 // SaveOptions say what to save.
 type SaveOptions struct {
 	// Files leaves memory and processes out.
 	Files bool
-	// Stop ends the machine with the instant: nothing of it runs afterwards. On an
-	// error it goes on all the same.
-	Stop bool
+	// Hold leaves the machine standing still from the instant on, until Kill ends it
+	// or Release has it go on. One whose process dies before either goes on too, by
+	// itself or with who adopts it: what is saved is worth nothing until it is on
+	// record, and so the machine is not to end before. After an error it goes on.
+	Hold bool
 }
 
 // Saved is what a save wrote.

@@ -42,7 +42,10 @@ type saving struct {
 	oldGuests bool
 	refuse    func(n int) error // called for the nth restore
 	broken    func() error      // called in a save, which fails by what it gives
-	n         int
+	// unkillable is called in a kill, which fails by what it gives.
+	unkillable func() error
+	released   int // how often what stood still was to go on
+	n          int
 }
 
 func (b *saving) Probe(ctx context.Context) api.BackendReport {
@@ -159,18 +162,43 @@ type savingMachine struct {
 	id         api.SandboxID
 	done, gone chan struct{}
 	link       *cutLink
+	held       string // what its image says, for as long as it stands still
 }
 
 func (m *savingMachine) Done() <-chan struct{} { return m.done }
 func (m *savingMachine) Link() tether.Link     { return m.link }
 
 func (m *savingMachine) Kill(ctx context.Context) (api.Proof, error) {
+	m.b.mu.Lock()
+	held, unkillable := m.held, m.b.unkillable
+	if unkillable == nil && held != "" {
+		m.b.parked[held], m.held = m, ""
+		close(m.gone)
+	}
+	m.b.mu.Unlock()
+	if unkillable != nil {
+		return api.Proof{Left: -1}, unkillable()
+	}
 	select {
 	case <-m.gone: // kept aside
+		<-m.done
 		return api.Proof{How: "kept aside"}, nil
 	default:
 		return m.Machine.Kill(ctx)
 	}
+}
+
+func (m *savingMachine) Release(context.Context) error {
+	m.b.mu.Lock()
+	defer m.b.mu.Unlock()
+	select {
+	case <-m.done:
+		return api.Errorf(api.KindUnavailable, "the machine has ended")
+	default:
+	}
+	m.held = ""
+	m.b.released++
+	return nil
 }
 
 func (m *savingMachine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
@@ -210,18 +238,10 @@ func (m *savingMachine) Save(ctx context.Context, dir string, o sandbox.SaveOpti
 	if err != nil {
 		return sandbox.Saved{}, err
 	}
-	if o.Stop {
-		if o.Files { // nothing of it goes on
-			if _, err := m.Machine.Kill(ctx); err != nil {
-				return sandbox.Saved{}, err
-			}
-		} else {
-			m.b.mu.Lock()
-			m.b.parked[token] = m
-			m.b.mu.Unlock()
-		}
-		close(m.gone)
-		<-m.done
+	if o.Hold && !o.Files {
+		m.b.mu.Lock()
+		m.held = token
+		m.b.mu.Unlock()
 	}
 	saved := sandbox.Saved{Kind: api.SnapshotMemory, Mark: mark, Paused: 3 * time.Millisecond}
 	if o.Files {

@@ -74,15 +74,22 @@ func flags(l api.Limits) []string {
 // Files are what an image is made of.
 func (k *kernel) Files() []string { return []string{"checkpoint.img", "pages_meta.img", "pages.img"} }
 
-// Save is the call that writes them.
-func (k *kernel) Save(stop bool) keeper.Call {
+// Save is the call that writes them. The kernel goes on after it: who ends it does so
+// when what was written is on record.
+func (k *kernel) Save() keeper.Call {
 	arg, err := json.Marshal(map[string]any{
-		"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": !stop,
+		"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": true,
 	})
 	if err != nil {
 		panic(err) // of constants
 	}
 	return keeper.Call{Method: "containerManager.Checkpoint", Arg: arg}
+}
+
+// Hold are the calls of a kernel that stands still. Its pauses are counted: one that is
+// made before a save lasts beyond the save's own.
+func (k *kernel) Hold() keeper.Hold {
+	return keeper.Hold{Stand: keeper.Call{Method: "containerManager.Pause"}, Go: keeper.Call{Method: "containerManager.Resume"}}
 }
 
 // loopback describes the one interface that there is.

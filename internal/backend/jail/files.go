@@ -58,10 +58,10 @@ func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptio
 	if err := m.setFrozen(ctx, true); err != nil {
 		return saved, err
 	}
-	stopped := false
+	standing := false
 	defer func() {
 		defer func() { saved.Paused = time.Since(start) }()
-		if was || stopped {
+		if was || standing {
 			return
 		}
 		// Whatever became of the save, and of the caller's patience.
@@ -76,15 +76,10 @@ func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptio
 	if err := m.stillThere(); err != nil {
 		return saved, err
 	}
-	if o.Stop {
-		stopped = true
-		// All at once and while they cannot run: nothing of it sees the thaw.
-		for _, pid := range m.group.Procs() {
-			unix.Kill(pid, unix.SIGKILL)
-		}
-		if _, err := m.Kill(ctx); err != nil {
-			return saved, err
-		}
+	if standing = o.Hold && !was; standing {
+		m.mu.Lock()
+		m.standing = true
+		m.mu.Unlock()
 	}
 	saved.Kind, saved.Mark = api.SnapshotFiles, m.b.filesMark()
 	if !o.Files {

@@ -18,10 +18,12 @@ type Kernel interface {
 	Tools() string
 	// Plan says how a keeper brings the kernel and the guest to life.
 	Plan(PlanRequest) (keeper.Plan, error)
-	// Files are the names of the files that an image is made of, and Save the call
-	// that writes them, in that order. Stop says that the kernel ends with it.
+	// Files are the names of the files that an image is made of, Save the call that
+	// writes them, in that order, and Hold those with which the kernel stands still
+	// for longer than a save takes.
 	Files() []string
-	Save(stop bool) keeper.Call
+	Save() keeper.Call
+	Hold() keeper.Hold
 }
 
 // PlanRequest is what a kernel is needed for.

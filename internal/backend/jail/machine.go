@@ -3,6 +3,7 @@ package jail
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"syscall"
@@ -57,10 +58,15 @@ type machine struct {
 	killed  bool
 	paused  bool
 	leaving bool // it goes on without this process
-	cause   string
-	proof   *api.Proof
-	last    api.Stats // what was read when the guest ended
-	left    error     // why something could not be freed
+	gone    bool // it has ended, or was let go of
+	// holder is open for as long as a keeper is to hold its kernel after a save, and
+	// standing says that a save left every process frozen.
+	holder   *net.UnixConn
+	standing bool
+	cause    string
+	proof    *api.Proof
+	last     api.Stats // what was read when the guest ended
+	left     error     // why something could not be freed
 }
 
 // wait waits for the guest's end, and reaps it where it is a child. When pid 1 of a
@@ -70,6 +76,10 @@ func (m *machine) wait() {
 	defer m.b.machines.Done()
 	stop, unwatch := m.watchCPU(), m.watchDisk()
 	ended := m.end.wait()
+	m.mu.Lock()
+	m.gone = true
+	m.mu.Unlock()
+	m.dropHold()
 	stop()
 	unwatch()
 	if !ended {
@@ -300,8 +310,12 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 		default:
 			m.killed = true
 			m.proof.Killed = m.count()
-			// Frozen processes of version 1 die only once they are thawed.
+			// Frozen processes of version 1 die only once they are thawed. All at once
+			// and while they cannot run, so that nothing of them sees the thaw.
 			if m.paused {
+				for _, pid := range m.group.Procs() {
+					unix.Kill(pid, unix.SIGKILL)
+				}
 				m.group.Thaw(context.WithoutCancel(ctx))
 			}
 			if m.group.KillAll() && !m.adopted {

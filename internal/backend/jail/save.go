@@ -63,10 +63,20 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 			return saved, api.Errorf(api.KindInternal, "sandbox %s: %s is not empty", m.id, name)
 		}
 	}
-	a, err := m.ask(ctx, keeper.Request{Save: ptr(m.b.cfg.Kernel.Save(o.Stop)), Stop: o.Stop}, files)
+	q := keeper.Request{Save: ptr(m.b.cfg.Kernel.Save())}
+	if o.Hold {
+		q.Hold = ptr(m.b.cfg.Kernel.Hold())
+	}
+	a, conn, err := m.ask(ctx, q, files)
 	if err != nil {
 		return saved, err
 	}
+	held := false
+	defer func() {
+		if !held {
+			conn.Close() // it goes on
+		}
+	}()
 	if !a.OK {
 		kind := api.KindInternal
 		if full(dir) {
@@ -81,10 +91,12 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		}
 		return saved, api.Errorf(kind, "sandbox %s could not be saved: %w", m.id, err)
 	}
-	if o.Stop {
-		if _, err := m.Kill(ctx); err != nil {
-			return saved, err
-		}
+	if o.Hold && !a.Held {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s was started by an earlier version, and cannot stand still after a save", m.id).
+			WithHint("take a snapshot of it: hortus sandbox snapshot %s", m.id)
+	}
+	if held = o.Hold; held {
+		m.hold(conn)
 	}
 	saved.Mark = m.image // of what it runs on, which may be another than new ones do
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(a.PausedUS)*time.Microsecond
@@ -103,26 +115,30 @@ func full(dir string) bool {
 const saveWait = time.Minute
 
 // ask sends the keeper a request and waits for its answer. The keeper's is a
-// hostile word: it sits beside the kernel that untrusted code runs on.
-func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (keeper.Answer, error) {
-	var a keeper.Answer
+// hostile word: it sits beside the kernel that untrusted code runs on. What it holds,
+// it holds until the connection is closed, which is the caller's.
+func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (a keeper.Answer, _ *net.UnixConn, err error) {
 	b, err := json.Marshal(q)
 	if err != nil {
-		return a, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
+		return a, nil, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}
 	dir, err := os.Open(m.dir)
 	if err != nil {
-		return a, errGone()
+		return a, nil, errGone()
 	}
 	defer dir.Close()
 	// By descriptor, because a name may be longer than an address holds.
 	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), keeper.SocketName)})
 	if err != nil {
-		return a, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
+		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
 	}
-	defer c.Close()
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
 	if pid, err := peer(c); err != nil || pid != m.proc.Pid {
-		return a, api.Errorf(api.KindUnavailable, "process %d answers for sandbox %s, not its keeper %d", pid, m.id, m.proc.Pid)
+		return a, nil, api.Errorf(api.KindUnavailable, "process %d answers for sandbox %s, not its keeper %d", pid, m.id, m.proc.Pid)
 	}
 	// A save that has begun ends: nobody can take a kernel from its writing, and who
 	// came back before would find streams that are about to be cut.
@@ -133,12 +149,12 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 		fds[i] = int(f.Fd())
 	}
 	if _, _, err := c.WriteMsgUnix(b, unix.UnixRights(fds...), nil); err != nil {
-		return a, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
+		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
 	}
 	buf := make([]byte, 4096)
 	n, err := c.Read(buf)
-	if cerr := ctx.Err(); cerr != nil && (err != nil || !q.Stop) { // what is stopped is saved
-		return a, api.Errorf(api.KindOf(cerr), "sandbox %s was not saved in time: %w", m.id, cerr)
+	if cerr := ctx.Err(); cerr != nil {
+		return a, nil, api.Errorf(api.KindOf(cerr), "sandbox %s was not saved in time: %w", m.id, cerr)
 	}
 	if err == nil && n == 0 {
 		err = errors.New("it ended")
@@ -151,9 +167,9 @@ func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (
 		if cause == "" {
 			cause = err.Error()
 		}
-		return a, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, cause)
+		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, cause)
 	}
-	return a, nil
+	return a, c, nil
 }
 
 // maxPaused bounds how long a guest is said to have stood still, in microseconds: no

@@ -123,16 +123,21 @@ func TestSaveKeepsPauses(t *testing.T) {
 	sh(t, e.restored(t, dir), "user", "true")
 }
 
-func TestSaveAndStop(t *testing.T) {
+// TestSaveAndHold ends a sandbox that stands still after its save: nothing of it sees
+// that it could have gone on.
+func TestSaveAndHold(t *testing.T) {
 	e := newEnv(t)
 	saves(t, e)
 	m, _ := e.start(t)
 	sh(t, m, "user", "echo last > /workspace/file")
-	dir := save(t, m, sandbox.SaveOptions{Stop: true})
+	dir := save(t, m, sandbox.SaveOptions{Hold: true})
 	select {
 	case <-m.Done():
+		t.Error("it has ended before anybody asked for it")
 	default:
-		t.Error("it goes on")
+	}
+	if _, err := m.Kill(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if got := sh(t, e.restored(t, dir), "user", "cat /workspace/file"); got != "last" {
 		t.Errorf("%q", got)

@@ -11,6 +11,7 @@ import (
 func FuzzAnswered(f *testing.F) {
 	for _, s := range []string{
 		`{"ok":true,"going":true,"pausedUs":1200}`, `{"ok":false,"error":"no space left","going":true}`,
+		`{"ok":true,"held":true,"pausedUs":1200}`,
 		`{"pausedUs":-1}`, `{"pausedUs":9223372036854775807}`, `{"pausedUs":1e99}`, `{"error":"\u001b[2J\n` + strings.Repeat("x", 3000) + `"}`,
 		``, `null`, `[]`, `{"ok":"yes"}`, "\x00\xff", `{"ok":true}{"ok":false}`, strings.Repeat("[", 4096),
 	} {

@@ -263,21 +263,7 @@ print("one instant" if n == sorted(n, reverse=True) and n[0] - n[-1] <= 1 else n
 				s.kill(t, c)
 			}
 		}},
-		{Name: "save/stop", Needs: start1, Check: func(t *testing.T, s *Suite) {
-			s.restorer(t)
-			b := s.start(t, nil)
-			b.sh(t, `setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i >count.new; mv count.new count; done' >/dev/null 2>&1 </dev/null & until [ -s count ]; do sleep 0.05; done`).want(t, 0, "")
-			dir := s.save(t, b, sandbox.SaveOptions{Stop: true})
-			select {
-			case <-b.Machine.Done():
-			default:
-				t.Error("it goes on")
-			}
-			s.restore(t, dir).sh(t, "[ -s count ]").want(t, 0, "")
-			if _, _, err := b.trySave(t, sandbox.SaveOptions{}); api.KindOf(err) != api.KindUnavailable {
-				t.Errorf("a save of what has ended: %v", err)
-			}
-		}},
+		{Name: "save/hold", Needs: start1, Check: saveHold},
 		{Name: "save/files-only", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)

@@ -10,7 +10,8 @@
 // daemon and guest, and the streams that the daemon opens, each as the accepted
 // socket itself, so that no byte of a stream goes through it. It carries out saves:
 // the guest lets go of its streams, the kernel is asked to write itself into the
-// files that the daemon opened, the guest goes on.
+// files that the daemon opened, the guest goes on: at once, or, where the daemon asks
+// for that, when the daemon's connection ends.
 //
 // # Life
 //

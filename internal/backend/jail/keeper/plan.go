@@ -72,16 +72,25 @@ type Call struct {
 type Request struct {
 	// Save is the call that saves.
 	Save *Call `json:"save"`
-	// Stop says that the kernel ends with the save.
-	Stop bool `json:"stop,omitempty"`
+	// Hold leaves the guest standing still after the save, until the connection ends.
+	Hold *Hold `json:"hold,omitempty"`
+}
+
+// Hold are the calls of a kernel that stands still: Stand before the save, and Go
+// when it is to go on.
+type Hold struct {
+	Stand Call `json:"stand"`
+	Go    Call `json:"go"`
 }
 
 // Answer answers a Request in one packet.
 type Answer struct {
 	OK bool `json:"ok"`
-	// Error says what failed; Going whether the guest goes on.
+	// Error says what failed; Going whether the guest goes on, Held whether it stands
+	// still for as long as the connection lasts.
 	Error string `json:"error,omitempty"`
 	Going bool   `json:"going,omitempty"`
+	Held  bool   `json:"held,omitempty"`
 	// PausedUS is how long the guest stood still, in microseconds.
 	PausedUS int64 `json:"pausedUs,omitempty"`
 }

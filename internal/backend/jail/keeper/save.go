@@ -74,39 +74,80 @@ func (k *keeper) answer(c *net.UnixConn) {
 	case q.Save == nil:
 		a.Error = "the request asks for nothing"
 	default:
-		a = k.save(q, fds)
+		k.save(c, q, fds, closeAll)
+		return
 	}
 	closeAll()
-	if b, err := json.Marshal(a); err == nil {
-		c.SetWriteDeadline(time.Now().Add(quietTimeout))
-		c.Write(b)
-	}
+	reply(c, a)
 }
 
-// save silences the guest, has its kernel written down and lets it go on.
-func (k *keeper) save(q Request, fds []int) Answer {
+// reply is false when nobody hears it.
+func reply(c *net.UnixConn, a Answer) bool {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return false
+	}
+	c.SetWriteDeadline(time.Now().Add(quietTimeout))
+	_, err = c.Write(b)
+	return err == nil
+}
+
+// save silences the guest, has its kernel written down and lets it go on: at once, or
+// when the connection ends of who asked for it to be held. That is the death of the
+// daemon too, so that nothing stands still for a record that nobody makes.
+func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	begin := time.Now()
 	err := k.quiet()
+	stands := false
+	if err == nil && q.Hold != nil {
+		err = call(k.cfg.Plan.Control, q.Hold.Stand, nil, quietTimeout)
+		stands = err == nil
+	}
 	if err == nil {
 		err = call(k.cfg.Plan.Control, *q.Save, fds, saveTimeout)
 	}
-	a := Answer{OK: err == nil, Going: true}
+	closeFiles()
+	a := Answer{OK: err == nil, PausedUS: time.Since(begin).Microseconds()}
 	if err != nil {
 		a.Error = clip(err.Error())
 	}
-	if q.Stop && err == nil {
-		// It ends now: whoever asked sees the end of this process.
-		a.Going = false
-	} else if _, werr := k.guest.Write([]byte(birth.OnPacket)); werr != nil {
-		a.Going = false
-		if a.Error == "" {
-			a.Error = "the guest did not go on: " + clip(werr.Error())
-		}
+	if a.Held = a.OK && stands; a.Held && reply(c, a) {
+		awaitEnd(c)
+	}
+	werr := k.goOn(q, stands)
+	if a.Held {
+		return
+	}
+	if a.Going = werr == nil; !a.Going && a.Error == "" {
+		a.Error = "the guest did not go on: " + clip(werr.Error())
 	}
 	a.PausedUS = time.Since(begin).Microseconds()
-	return a
+	reply(c, a)
+}
+
+// goOn ends the guest's silence. A kernel that would stand for ever is of no use to
+// anybody: then this process ends, and the kernel with it.
+func (k *keeper) goOn(q Request, stands bool) error {
+	if stands {
+		if err := call(k.cfg.Plan.Control, q.Hold.Go, nil, quietTimeout); err != nil {
+			fmt.Fprintln(os.Stderr, "hortus-keeper: the kernel does not go on:", clip(err.Error()))
+			os.Exit(ExitFailed)
+		}
+	}
+	_, err := k.guest.Write([]byte(birth.OnPacket))
+	return err
+}
+
+// awaitEnd waits until the other side of a connection is closed. It says nothing more.
+func awaitEnd(c *net.UnixConn) {
+	buf := make([]byte, 1)
+	for {
+		if n, err := c.Read(buf); err != nil || n == 0 {
+			return
+		}
+	}
 }
 
 // quiet has the guest let go of its streams. It is told to go on when it does not
