@@ -17,19 +17,25 @@ import (
 	"hortus.dev/api"
 )
 
+// can skips a story where a backend lacks what it needs.
+func (g *garden) can(backend string, needs ...api.Capability) {
+	g.t.Helper()
+	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
+	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == backend })
+	if i < 0 {
+		g.t.Skipf("this build has no backend %s", backend)
+	}
+	for _, c := range needs {
+		if a, ok := doctor.Backends[i].Has(c); !ok {
+			g.t.Skipf("%s has no %s here: %s", backend, c, a.Reason)
+		}
+	}
+}
+
 // canSaveMemory skips a story where memory cannot be saved.
 func (g *garden) canSaveMemory() {
 	g.t.Helper()
-	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
-	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == "gvisor" })
-	if i < 0 {
-		g.t.Skip("this build has no backend gvisor")
-	}
-	for _, c := range []api.Capability{api.CapStart, api.CapCheckpoint} {
-		if a, ok := doctor.Backends[i].Has(c); !ok {
-			g.t.Skipf("gvisor has no %s here: %s", c, a.Reason)
-		}
-	}
+	g.can("gvisor", api.CapStart, api.CapCheckpoint)
 }
 
 // TestOutputOverSaves: what a command writes as fast as it can arrives whole and
@@ -150,9 +156,15 @@ func TestDaemonKilledWhileSaving(t *testing.T) {
 func (g *garden) remembers(n int) string {
 	g.t.Helper()
 	id := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "gvisor", "--ttl", "10m"))
+	g.remember(id, n)
+	return id
+}
+
+// remember starts that process in a sandbox.
+func (g *garden) remember(id string, n int) {
+	g.t.Helper()
 	g.must("sandbox", "exec", id, "--", "sh", "-c", fmt.Sprintf(
 		`(n=%d; mkfifo ask answer; while read x <ask; do echo $n >answer; done) >/dev/null 2>&1 </dev/null & until [ -p answer ]; do sleep 0.05; done`, n))
-	return id
 }
 
 // recalls asks that process.
