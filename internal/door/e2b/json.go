@@ -1,71 +1,33 @@
 package e2b
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/body"
 )
 
 // maxBody bounds a request, in bytes.
 const maxBody = 1 << 20
 
+// requests is how bodies are taken here.
+func requests() body.Form { return body.Form{Max: maxBody, Member: "option"} }
+
 // decode reads a request's one JSON object into out. An option that out does not
 // have is an error that names it.
 func decode(w http.ResponseWriter, r *http.Request, out any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(out)
-	if err == nil {
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return api.Errorf(api.KindInvalid, "the request holds more than one JSON value")
-		}
-		return nil
-	}
-	var tooLarge *http.MaxBytesError
-	var badType *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &tooLarge):
-		return api.Errorf(api.KindInvalid, "the request has more than %d bytes", maxBody)
-	case errors.As(err, &badType) && badType.Field == "":
-		return api.Errorf(api.KindInvalid, "the request is %.100s; a JSON object is expected", badType.Value)
-	case errors.As(err, &badType):
-		return api.Errorf(api.KindInvalid, "option %.100q cannot be %.100s", badType.Field, badType.Value)
-	case errors.Is(err, io.EOF):
-		return api.Errorf(api.KindInvalid, "the request is empty; a JSON object is expected")
-	}
-	text := strings.TrimPrefix(err.Error(), "json: ")
-	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		return api.Errorf(api.KindInvalid, "unknown option %.100s", name)
-	}
-	return api.Errorf(api.KindInvalid, "the request is not as expected: %.200s", text)
+	return requests().Decode(w, r, out)
 }
 
 // decodeAny is decode of a request that may have no body at all.
 func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
-	body := bufio.NewReader(r.Body)
-	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
-		return nil
-	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{body, r.Body}
-	return decode(w, r, out)
+	return requests().DecodeAny(w, r, out)
 }
 
 // answer writes a value as JSON.
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
-}
+func answer(w http.ResponseWriter, status int, v any) { body.Answer(w, status, v) }
 
 // done answers that there is nothing to say.
 func done(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }

@@ -102,9 +102,9 @@ func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h htt
 		fail(w, err)
 		return a, false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := requests().Read(w, r)
 	if err != nil {
-		fail(w, badBody(err))
+		fail(w, err)
 		return a, false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))

@@ -1,15 +1,12 @@
 package http
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/body"
 )
 
 // maxBody bounds a JSON request, in bytes.
@@ -17,61 +14,28 @@ const maxBody = 4 << 20
 
 // Media types of answers.
 const (
-	typeJSON    = "application/json"
+	typeJSON    = body.Type
 	typeProblem = "application/problem+json"
 	typeLines   = "application/x-ndjson"
 	typeEvents  = "text/event-stream"
 	typeBytes   = "application/octet-stream"
 )
 
+// requests is how bodies are taken here.
+func requests() body.Form { return body.Form{Max: maxBody, Member: "field"} }
+
 // decode reads a request's one JSON value into out, strictly.
 func decode(w http.ResponseWriter, r *http.Request, out any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(out)
-	if err == nil {
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return api.Errorf(api.KindInvalid, "the request holds more than one JSON value")
-		}
-		return nil
-	}
-	return badBody(err)
-}
-
-// badBody says why a body cannot be read.
-func badBody(err error) error {
-	var tooLarge *http.MaxBytesError
-	var badType *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &tooLarge):
-		return api.Errorf(api.KindInvalid, "the request has more than %d bytes", maxBody)
-	case errors.As(err, &badType):
-		return api.Errorf(api.KindInvalid, "field %q cannot be %s", badType.Field, badType.Value)
-	case errors.Is(err, io.EOF):
-		return api.Errorf(api.KindInvalid, "the request is empty; a JSON object is expected")
-	}
-	return api.Errorf(api.KindInvalid, "the request is not as expected: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return requests().Decode(w, r, out)
 }
 
 // decodeAny is decode of a request that may have no body at all.
 func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
-	body := bufio.NewReader(r.Body)
-	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
-		return nil
-	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{body, r.Body}
-	return decode(w, r, out)
+	return requests().DecodeAny(w, r, out)
 }
 
 // answer writes a value as JSON.
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", typeJSON)
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody is left to tell
-}
+func answer(w http.ResponseWriter, status int, v any) { body.Answer(w, status, v) }
 
 // fail writes an error, with the status of its kind.
 func fail(w http.ResponseWriter, err error) { reject(w, 0, err) }

@@ -1,0 +1,100 @@
+package body
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// thing is what the tests ask for.
+type thing struct {
+	Name  string `json:"name"`
+	Inner struct {
+		N int `json:"n"`
+	} `json:"inner"`
+}
+
+var form = Form{Max: 64, Member: "option"}
+
+func request(body string) *http.Request {
+	return httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+}
+
+func TestDecode(t *testing.T) {
+	for _, tt := range []struct{ body, want string }{
+		{`{"name":"a","inner":{"n":1}}`, ""},
+		{" {} \n", ""},
+		{"", "the request is empty; a JSON object is expected"},
+		{"{", "the request is not as expected: unexpected EOF"},
+		{"[]", "the request is array; a JSON object is expected"},
+		{`{"name":1}`, `option "name" cannot be number`},
+		{`{"inner":{"n":"x"}}`, `option "inner.n" cannot be string`},
+		{`{"nmae":"a"}`, `unknown option "nmae"`},
+		{`{"` + strings.Repeat("x", 70) + `":1}`, "the request has more than 64 bytes"},
+		{`{"name":"` + strings.Repeat("x", 70) + `"}`, "the request has more than 64 bytes"},
+		{`{}{}`, "the request holds more than one JSON value"},
+		{`{}x`, "the request holds more than one JSON value"},
+		{"{'name':1}", "the request is not as expected: invalid character '\\'' looking for beginning of object key string"},
+	} {
+		var v thing
+		err := form.Decode(httptest.NewRecorder(), request(tt.body), &v)
+		switch {
+		case tt.want == "":
+			if err != nil {
+				t.Errorf("%s: %v", tt.body, err)
+			}
+		case api.KindOf(err) != api.KindInvalid || err.Error() != tt.want:
+			t.Errorf("%s: %v; want %s", tt.body, err, tt.want)
+		}
+	}
+}
+
+func TestDecodeAny(t *testing.T) {
+	v := thing{Name: "before"}
+	if err := form.DecodeAny(httptest.NewRecorder(), request(""), &v); err != nil || v.Name != "before" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := form.DecodeAny(httptest.NewRecorder(), request(`{"name":"a"}`), &v); err != nil || v.Name != "a" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := form.DecodeAny(httptest.NewRecorder(), request(" "), &v); api.KindOf(err) != api.KindInvalid {
+		t.Errorf("a blank: %v", err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	if b, err := form.Read(httptest.NewRecorder(), request(" x ")); err != nil || string(b) != " x " {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := form.Read(httptest.NewRecorder(), request(strings.Repeat("x", 65))); api.KindOf(err) != api.KindInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	w := httptest.NewRecorder()
+	Answer(w, http.StatusCreated, thing{Name: "a"})
+	if w.Code != http.StatusCreated || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != `{"name":"a","inner":{"n":0}}`+"\n" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+// FuzzDecode reads hostile bodies: what is refused is refused with a bounded word.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{"name":"a"}`, `{"inner":{"n":1e99}}`, "", "{", "[[[[", `{"\u0000":1}`, "\xff", `{}{}`, `{"name":null}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var v thing
+		err := form.DecodeAny(httptest.NewRecorder(), request(s), &v)
+		if err != nil && (api.KindOf(err) != api.KindInvalid || len(err.Error()) > 600) {
+			t.Errorf("%v", err)
+		}
+		if err == nil && int64(len(s)) > form.Max {
+			t.Errorf("%d bytes were taken", len(s))
+		}
+	})
+}
