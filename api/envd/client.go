@@ -263,7 +263,7 @@ func readError(resp *http.Response) *Error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	e := parseError(body, codeOfStatus(resp.StatusCode))
 	if e.Message == "" {
-		e.Message = "the guest answered " + resp.Status
+		e.Message = "the guest answered " + clip(resp.Status)
 	}
 	return e
 }

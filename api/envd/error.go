@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
+	"unicode"
 
 	"hortus.dev/api"
 )
@@ -132,12 +134,18 @@ func parseError(data []byte, fallback string) *Error {
 	return out
 }
 
-// clip bounds a text that came from the other side.
+// clip bounds a text that came from the other side, and takes from it what steers a
+// terminal or a log: it ends up in records and before people.
 func clip(s string) string {
 	if len(s) > maxErrorText {
-		return s[:maxErrorText]
+		s = s[:maxErrorText]
 	}
-	return s
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '?'
+		}
+		return r
+	}, s)
 }
 
 // codeOfStatus is the code for an answer whose body says none: that of a proxy,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,8 +116,12 @@ func answerer(data []byte) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// Whatever a guest answers, the client ends with events or an error, bounded.
+// Whatever a guest answers, the client ends with events or an error, bounded, and with
+// nothing in its text that steers a terminal.
 func FuzzClientAnswers(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 50\r\n\r\n{\"code\":\"a\\u001b\",\"message\":\"\\u001b[2J\\u009b\\u0000\"}  "))
+	f.Add([]byte("HTTP/1.1 \x1b[2J\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: \x1b[2J\r\nContent-Length: 0\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 0\r\n\r\n"))
 	b, _ := AppendFrame(nil, Proto, &ProcessResponse{Event: &ProcessEvent{Start: &StartEvent{PID: 9}}})
 	b = AppendEnd(b, nil)
@@ -128,16 +133,28 @@ func FuzzClientAnswers(f *testing.F) {
 		c := NewClient(ClientConfig{Dial: answerer(data), MaxFrame: 1 << 12, Timeout: 5 * time.Second})
 		defer c.Close()
 		ctx := context.Background()
-		if s, err := c.Start(ctx, &StartRequest{}, StartOptions{}); err == nil {
+		harmless := func(err error) {
+			steers := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+			if err != nil && (len(err.Error()) > 16<<10 || strings.ContainsFunc(err.Error(), steers)) {
+				t.Errorf("%q", err.Error())
+			}
+		}
+		s, err := c.Start(ctx, &StartRequest{}, StartOptions{})
+		harmless(err)
+		if err == nil {
 			for range 10_000 {
 				if _, err := s.Next(); err != nil {
+					harmless(err)
 					break
 				}
 			}
 			s.Close()
 		}
-		c.List(ctx)
-		if r, _, err := c.ReadFile(ctx, "", "x"); err == nil {
+		_, err = c.List(ctx)
+		harmless(err)
+		r, _, err := c.ReadFile(ctx, "", "x")
+		harmless(err)
+		if err == nil {
 			io.CopyN(io.Discard, r, 1<<20)
 			r.Close()
 		}

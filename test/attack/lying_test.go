@@ -139,7 +139,7 @@ func (w *world) lie(t *testing.T, name string, believed bool) {
 			t.Errorf("the record holds %d bytes of the guest's words", len(x.Exit.Cause))
 		}
 		if strings.Contains(x.Exit.Cause, "\x1b") {
-			t.Logf("the record holds control characters of the guest's: %.60q", x.Exit.Cause)
+			t.Errorf("the record holds control characters of the guest's: %.60q", x.Exit.Cause)
 		}
 	}
 	if len(rows) == 0 {
