@@ -94,7 +94,7 @@ func probes() []probe {
 		{name: "name_to_handle_at and open_by_handle_at", run: openByHandle, control: "root"},
 
 		// Other processes.
-		{name: "ptrace traceme", run: func() error { return sys(unix.SYS_PTRACE, unix.PTRACE_TRACEME) }, control: "any"},
+		{name: "ptrace traceme", run: traceMe, control: "any"},
 		{name: "ptrace attach to PID 1", run: func() error { return unix.PtraceSeize(1) }, control: "none", why: "the host's PID 1 is not to be traced by a test"},
 		{name: "process_vm_readv of PID 1", run: func() error {
 			local := []unix.Iovec{{Base: &scratch[0], Len: 8}}
