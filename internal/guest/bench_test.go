@@ -80,6 +80,68 @@ func BenchmarkExec(b *testing.B) {
 	b.ReportMetric(guest/run, "x-run")
 }
 
+// BenchmarkRested times the same after a rest of 25 ms before each, when the processor
+// has forgotten all of it: through the guest, natively with captured output, and by a
+// shell that waits at a pipe to be told to, which is about the least that anything that
+// is asked to start a program can do.
+func BenchmarkRested(b *testing.B) {
+	g := startGuest(b, guestOptions{binary: buildGuest(b)})
+	off := false
+	req := &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: "/bin/true"}, Stdin: &off}
+	shell := exec.Command("/bin/sh", "-c", "while read x; do /bin/true; echo; done")
+	in, err := shell.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer shell.Wait()
+	defer in.Close()
+	line := []byte("\n")
+	ways := []func() error{
+		func() error {
+			s, err := g.client.Start(context.Background(), req, envd.StartOptions{})
+			if err != nil {
+				return err
+			}
+			var r result
+			collect(s, &r)
+			return r.err
+		},
+		func() error {
+			_, err := exec.Command("/bin/true").Output()
+			return err
+		},
+		func() error {
+			if _, err := in.Write(line); err != nil {
+				return err
+			}
+			_, err := out.Read(line)
+			return err
+		},
+	}
+	times := make([][]time.Duration, len(ways))
+	for b.Loop() {
+		for i, way := range ways {
+			<-time.NewTimer(25 * time.Millisecond).C
+			begin := time.Now()
+			if err := way(); err != nil {
+				b.Fatal(err)
+			}
+			times[i] = append(times[i], time.Since(begin))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for i, name := range []string{"guest-ms", "capture-ms", "told-shell-ms"} {
+		b.ReportMetric(p50(times[i]), name)
+	}
+}
+
 // BenchmarkStdout moves 256 MB from a command's output to the client.
 func BenchmarkStdout(b *testing.B) {
 	g := startGuest(b, guestOptions{binary: buildGuest(b)})
