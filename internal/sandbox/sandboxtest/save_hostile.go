@@ -158,22 +158,36 @@ func saveHostileCases() []Case {
 			b.sh(t, "head -c 4000000 /dev/urandom >file; cksum <file >sum").want(t, 0, "")
 			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(120*time.Second))
 			defer cancel()
-			if _, err := b.Machine.(sandbox.Saver).Save(ctx, small, sandbox.SaveOptions{}); api.KindOf(err) != api.KindExhausted {
-				t.Errorf("%v", err)
+			for _, hold := range []bool{false, true} { // what failed holds nothing
+				dir := filepath.Join(small, "image")
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.Machine.(sandbox.Saver).Save(ctx, dir, sandbox.SaveOptions{Hold: hold}); api.KindOf(err) != api.KindExhausted {
+					t.Errorf("hold %t: %v", hold, err)
+				}
+				b.sh(t, "cksum <file | cmp - sum && echo lives").want(t, 0, "lives\n")
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
 			}
-			b.sh(t, "cksum <file | cmp - sum && echo lives").want(t, 0, "lives\n")
 			s.restore(t, s.save(t, b, sandbox.SaveOptions{})).sh(t, "cksum <file | cmp - sum && echo lives").want(t, 0, "lives\n")
 		}},
 		{Name: "save/canceled", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)
 			b.sh(t, "head -c 8000000 /dev/urandom >file").want(t, 0, "")
-			for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond} {
+			saver := b.Machine.(sandbox.Saver)
+			for i, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 0, time.Millisecond, 5 * time.Millisecond} {
+				hold := i >= 3
 				ctx, cancel := context.WithTimeout(t.Context(), after)
-				_, err := b.Machine.(sandbox.Saver).Save(ctx, t.TempDir(), sandbox.SaveOptions{})
+				_, err := saver.Save(ctx, t.TempDir(), sandbox.SaveOptions{Hold: hold})
 				cancel()
+				if err == nil && hold {
+					err = saver.Release(t.Context())
+				}
 				if err != nil && api.KindOf(err) != api.KindTimeout {
-					t.Errorf("after %s: %v", after, err)
+					t.Errorf("after %s, hold %t: %v", after, hold, err)
 				}
 				b.sh(t, "echo lives").want(t, 0, "lives\n")
 			}
