@@ -18,6 +18,9 @@ const maxAnswer = 64 << 10
 // maxError bounds the text of a failure that is passed on.
 const maxError = 1 << 10
 
+// errLate says that a call was made, and not answered in time.
+var errLate = errors.New("no answer in time")
+
 // call makes one call on a control socket: a JSON object with the descriptors
 // beside its first byte, answered by another object.
 func call(path string, c Call, fds []int, within time.Duration) error {
@@ -72,7 +75,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
-			return 0, errors.New("no answer in time")
+			return 0, errLate
 		case err != nil:
 			return 0, err
 		case n == 0:

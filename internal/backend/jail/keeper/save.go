@@ -103,7 +103,7 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 	stands := false
 	if err == nil && q.Hold != nil {
 		err = call(k.cfg.Plan.Control, q.Hold.Stand, nil, quietTimeout)
-		stands = err == nil
+		stands = err == nil || errors.Is(err, errLate) // or will
 	}
 	if err == nil {
 		err = call(k.cfg.Plan.Control, *q.Save, fds, saveTimeout)
