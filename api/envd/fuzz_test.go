@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -119,7 +120,9 @@ func answerer(data []byte) func(context.Context) (net.Conn, error) {
 // Whatever a guest answers, the client ends with events or an error, bounded, and with
 // nothing in its text that steers a terminal.
 func FuzzClientAnswers(f *testing.F) {
-	f.Add([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 50\r\n\r\n{\"code\":\"a\\u001b\",\"message\":\"\\u001b[2J\\u009b\\u0000\"}  "))
+	for _, body := range []string{`{"code":"a\u001b","message":"\u001b[2J\u009b\u0000"}`, "\x1b[2J\x9b no JSON"} {
+		f.Add(fmt.Appendf(nil, "HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	}
 	f.Add([]byte("HTTP/1.1 \x1b[2J\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: \x1b[2J\r\nContent-Length: 0\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 0\r\n\r\n"))
