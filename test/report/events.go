@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// event is one line of test2json (go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Elapsed float64 // seconds
+	Output  string
+}
+
+// id names a test, or a package where Test is empty.
+type id struct{ Package, Test string }
+
+// top reports whether it is a test function and not a subtest.
+func (i id) top() bool { return i.Test != "" && !strings.Contains(i.Test, "/") }
+
+func (i id) String() string {
+	pkg := strings.TrimPrefix(i.Package, "hortus.dev/")
+	if i.Test == "" {
+		return pkg
+	}
+	return pkg + " " + i.Test
+}
+
+// outcome is what is known of a test or a package over all of its runs.
+type outcome struct {
+	id
+	took   time.Duration // of its longest run
+	failed int           // runs
+	passed bool          // in its last run
+	// skipped says that its last run was skipped, and why gives the reason.
+	skipped bool
+	why     string
+	// marked says that the testing package itself printed the end of its last run: a
+	// test that ends the process with code 0 is a pass for go test.
+	marked bool
+	// said is the output of the run that goes on, and failure that of the first failed
+	// run; both are truncated.
+	said, failure string
+}
+
+// maxOutput bounds what is kept of the output of one run of a test, in bytes.
+const maxOutput = 8 << 10
+
+// run is one run of tests.
+type run struct {
+	order []*outcome // in the order of their first event
+	by    map[id]*outcome
+}
+
+// read reads the events of one run, with those of the tests that were repeated.
+func read(r io.Reader) (*run, error) {
+	all := &run{by: map[id]*outcome{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("line %d is not an event of go test -json: %w", n, err)
+		}
+		if e.Package != "" {
+			all.add(e)
+		}
+	}
+	return all, lines.Err()
+}
+
+func (r *run) add(e event) {
+	key := id{e.Package, e.Test}
+	o := r.by[key]
+	if o == nil {
+		o = &outcome{id: key}
+		r.by[key], r.order = o, append(r.order, o)
+	}
+	switch e.Action {
+	case "run", "start":
+		o.said, o.marked = "", false
+	case "output":
+		line := strings.TrimSpace(e.Output)
+		for _, end := range []string{"--- PASS: ", "--- FAIL: ", "--- SKIP: "} {
+			o.marked = o.marked || strings.HasPrefix(line, end+e.Test+" ")
+		}
+		if len(o.said) < maxOutput {
+			o.said += e.Output
+		}
+	case "pass", "fail", "skip":
+		o.took = max(o.took, time.Duration(e.Elapsed*float64(time.Second)))
+		o.passed, o.skipped = e.Action == "pass", e.Action == "skip"
+		switch e.Action {
+		case "fail":
+			if o.failed++; o.failed == 1 {
+				o.failure = o.said
+			}
+		case "skip":
+			o.why = reason(o.said)
+		}
+	}
+}
+
+// reason gives what a skipped test said, without the lines and positions that the
+// testing package adds.
+func reason(said string) string {
+	var words []string
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
+			continue
+		}
+		if at, rest, ok := strings.Cut(line+" ", ": "); ok && strings.Contains(at, ".go:") {
+			line = strings.TrimSpace(rest)
+		}
+		if line != "" {
+			words = append(words, line)
+		}
+	}
+	return strings.Join(words, " ")
+}

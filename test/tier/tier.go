@@ -1,0 +1,54 @@
+package tier
+
+import (
+	"os"
+	"testing"
+)
+
+// Variable is the environment variable that selects other tests than T1's.
+const Variable = "HORTUS_TEST_TIER"
+
+// The values of [Variable].
+const (
+	soak = "soak" // T1 and T2
+	user = "user" // the tests of T1 that depend on the user
+)
+
+// Soak skips a test of T2 unless HORTUS_TEST_TIER is "soak".
+func Soak(t testing.TB) {
+	t.Helper()
+	if !Soaking() {
+		t.Skipf("soak test: %s=%s runs it, as in make soak", Variable, soak)
+	}
+}
+
+// Soaking reports whether T2 runs.
+func Soaking() bool { return selected() == soak }
+
+// Count is how often a test does something: few times in T1, often in T2.
+func Count(few, often int) int {
+	if Soaking() {
+		return often
+	}
+	return few
+}
+
+// AnyUser marks a test with the same result for every user. It is skipped if
+// HORTUS_TEST_TIER is "user", as in CI's second run, which is not root's.
+func AnyUser(t testing.TB) {
+	t.Helper()
+	if selected() == user {
+		t.Skipf("does not depend on the user: skipped with %s=%s, root runs it", Variable, user)
+	}
+}
+
+// selected is the tier that the environment selects. It panics on an unknown value: a
+// misspelt one would skip tests unnoticed.
+func selected() string {
+	switch v := os.Getenv(Variable); v {
+	case "", soak, user:
+		return v
+	default:
+		panic(Variable + " is " + v + `; want "soak", "user" or nothing`)
+	}
+}
