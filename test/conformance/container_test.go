@@ -69,7 +69,7 @@ type tested interface {
 }
 
 // suite runs the contract against guests that are started, and against guests that
-// were booted ahead and are claimed.
+// were booted ahead and are claimed: of these, the cases that depend on it.
 func (b *bench) suite(t *testing.T, backend tested, f sandboxtest.Fixture) {
 	for _, way := range []struct {
 		name    string
@@ -78,6 +78,7 @@ func (b *bench) suite(t *testing.T, backend tested, f sandboxtest.Fixture) {
 		t.Run(way.name, func(t *testing.T) {
 			sandboxtest.Run(t, func(*testing.T) sandboxtest.Fixture {
 				f := f
+				f.Claimed = way.name == "claimed"
 				f.Backend, f.Layers, f.Store, f.Workspaces = way.backend, []layer.Digest{b.tree}, b.layers, b.workspaces
 				f.Leftovers = func(id api.SandboxID) []string { return leftovers(b.run, id) }
 				return f

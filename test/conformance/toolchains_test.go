@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // toolchain is a real program in one language or tool. Its script compiles,
@@ -16,6 +17,8 @@ type toolchain struct {
 	// enough.
 	needs  []string
 	script string
+	// quick says that it takes about a second: T1 runs it, T2 the others too.
+	quick bool
 	// warm, where it is set, is run once before a tracer is attached: it fills
 	// caches whose making is long under one and calls nothing that the script
 	// does not call too.
@@ -31,7 +34,7 @@ func file(name, text string) string {
 
 // toolchains are those that a sandbox promises to run.
 var toolchains = []toolchain{
-	{name: "python", needs: []string{"python3"}, script: file("p.py", pythonProgram) + "python3 p.py"},
+	{name: "python", quick: true, needs: []string{"python3"}, script: file("p.py", pythonProgram) + "python3 p.py"},
 	{name: "pip", needs: []string{"python3", "pip3"}, script: file("wheel.py", `import zipfile
 with zipfile.ZipFile("primes_kit-1.0-py3-none-any.whl", "w") as z:
     z.writestr("primes_kit.py", "def count(): return sum(all(n % d for d in range(2, int(n ** .5) + 1)) for n in range(2, 10000))\n")
@@ -39,7 +42,7 @@ with zipfile.ZipFile("primes_kit-1.0-py3-none-any.whl", "w") as z:
     z.writestr("primes_kit-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
     z.writestr("primes_kit-1.0.dist-info/RECORD", "primes_kit.py,,\nprimes_kit-1.0.dist-info/METADATA,,\nprimes_kit-1.0.dist-info/WHEEL,,\nprimes_kit-1.0.dist-info/RECORD,,\n")`) +
 		"python3 wheel.py && pip3 install -q --no-index --disable-pip-version-check --target site ./primes_kit-1.0-py3-none-any.whl && PYTHONPATH=site python3 -c 'import primes_kit; print(primes_kit.count())'"},
-	{name: "node", needs: []string{"node"}, script: file("p.js", nodeProgram) + "node p.js"},
+	{name: "node", quick: true, needs: []string{"node"}, script: file("p.js", nodeProgram) + "node p.js"},
 	{name: "npm", needs: []string{"node", "npm"}, script: "mkdir kit app && " + file("kit/package.json", `{"name": "kit", "version": "1.0.0", "main": "i.js"}`) +
 		file("kit/i.js", "let c = 0; for (let n = 2; n < 10000; n++) { let p = true; for (let d = 2; d * d <= n; d++) if (n % d === 0) p = false; if (p) c++; } module.exports = c;") +
 		"cd app && " + file("package.json", `{"name": "app", "version": "1.0.0", "scripts": {"start": "node -p \"require('kit')\""}}`) +
@@ -50,17 +53,17 @@ with zipfile.ZipFile("primes_kit-1.0-py3-none-any.whl", "w") as z:
 	{name: "rust", needs: []string{"rustc"}, script: file("main.rs", rustProgram) + "rustc -O main.rs && ./main"},
 	{name: "cargo", needs: []string{"rustc", "cargo"}, script: "cargo new -q --vcs none app && cd app && cat > src/main.rs <<'END'\n" + rustProgram + "\nEND\ncargo run -q --offline"},
 	{name: "java", needs: []string{"java", "javac"}, script: file("Primes.java", javaProgram) + "javac Primes.java && java Primes"},
-	{name: "gcc", needs: []string{"gcc"}, script: file("p.c", cProgram) + "gcc -O2 -Wall -pthread -o p p.c && ./p"},
+	{name: "gcc", quick: true, needs: []string{"gcc"}, script: file("p.c", cProgram) + "gcc -O2 -Wall -pthread -o p p.c && ./p"},
 	{name: "g++", needs: []string{"g++"}, script: file("p.cc", cppProgram) + "g++ -std=c++17 -O1 -pthread -o p p.cc && ./p"},
 	{name: "make", needs: []string{"make", "gcc"}, script: file("p.c", cProgram) + file("Makefile", "run: p\n\t@./p\np: p.o\n\t@$(CC) -pthread -o $@ $^") + "make -s -j2 run"},
-	{name: "git", needs: []string{"git"}, script: `git init -q -b main r && cd r && git config user.name u && git config user.email u@localhost
+	{name: "git", quick: true, needs: []string{"git"}, script: `git init -q -b main r && cd r && git config user.name u && git config user.email u@localhost
 for n in $(seq 2 9999); do echo $n; done > numbers && git add . && git commit -qm numbers
 git checkout -qb primes && awk '{p=1; for (d=2; d*d<=$1; d++) if ($1%d==0) {p=0; break}; if (p) print}' numbers > n && mv n numbers && git commit -qam primes
 git checkout -q main && git merge -q --no-edit primes && git gc -q && cd .. && git clone -q r s && cd s && git log --oneline | wc -l >&2 && git grep -c . numbers | cut -d: -f2`},
 	{name: "browser", needs: []string{"chromium-headless-shell|chromium|chromium-browser|google-chrome"}, script: file("p.html", page) +
 		`b=$(command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 "$b" --headless --no-sandbox --disable-gpu --user-data-dir=/tmp/profile --screenshot=/tmp/s.png --dump-dom "file://$PWD/p.html" && [ -s /tmp/s.png ]`},
-	{name: "shell", needs: []string{"bash", "tar", "find", "sort"}, script: `seq 2 9999 | awk '{p=1; for (d=2; d*d<=$1; d++) if ($1%d==0) {p=0; break}; if (p) print}' | sort -n | tee list | (cat > /dev/null)
+	{name: "shell", quick: true, needs: []string{"bash", "tar", "find", "sort"}, script: `seq 2 9999 | awk '{p=1; for (d=2; d*d<=$1; d++) if ($1%d==0) {p=0; break}; if (p) print}' | sort -n | tee list | (cat > /dev/null)
 mkdir -p a/b && cp -a list a/b/ && ln -s b a/l && mkfifo a/f && tar czf a.tgz a && rm -r a && tar xzf a.tgz && touch -d yesterday a/b/list && chmod 600 a/b/list
 find a -type f -newermt 2000-01-01 -exec sh -c 'wc -l < "$1"' _ {} \; && sleep 0 & wait; df . >&2; ps >&2; timeout 5 true; (flock 9; date >&2) 9>lock; exec 3<>/dev/tcp/127.0.0.1/1 || true`},
 }
@@ -91,12 +94,12 @@ func (c toolchain) run(t *testing.T, m managed, box api.Sandbox) {
 // TestToolchains compiles and runs a real program of each toolchain in a sandbox
 // of its own.
 func TestToolchains(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compilers and a browser take their time; -short leaves them out")
-	}
 	m := newManaged(t)
 	for _, c := range toolchains {
 		t.Run(c.name, func(t *testing.T) {
+			if !c.quick {
+				tier.Soak(t)
+			}
 			box := m.room(t)
 			if missing := c.missing(t, m, box); len(missing) > 0 {
 				t.Skipf("not installed where the host template shows it: %s", strings.Join(missing, ", "))

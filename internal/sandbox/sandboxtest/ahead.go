@@ -37,7 +37,7 @@ func (s *Suite) prepare(t *testing.T) (*Box, sandbox.Prepared) {
 func aheadCases() []Case {
 	start := []api.Capability{api.CapStart}
 	return []Case{
-		{Name: "ahead/claim", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "ahead/claim", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b, m := s.prepare(t)
 			r, err := b.try(t, "", envd.StartOptions{WarmUp: true}, "sh", "-c", "echo warm $GIVEN")
 			if err != nil {
@@ -114,7 +114,7 @@ func aheadCases() []Case {
 				t.Errorf("%v", err)
 			}
 		}},
-		{Name: "ahead/canceled-prepare-leaves-nothing", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "ahead/canceled-prepare-leaves-nothing", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			p, ok := s.Backend.(sandbox.Preparer)
 			if !ok {
 				t.Skipf("%s boots no guest ahead", s.Backend.Name())

@@ -33,7 +33,7 @@ func commandCases() []Case {
 				t.Errorf("stdout %q, stderr %q", r.Stdout, r.Stderr)
 			}
 		}},
-		{Name: "command/environment", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "command/environment", Claimed: true, PerUser: true, Alone: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			t.Setenv("SANDBOXTEST_SECRET", "of the caller")
 			b := s.start(t, nil)
 			r := b.sh(t, "env")
@@ -74,7 +74,7 @@ func commandCases() []Case {
 				t.Errorf("%d bytes came through a limit of 100000", n)
 			}
 		}},
-		{Name: "command/survives-its-client", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "command/survives-its-client", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			no := false
 			id := string(api.NewExecID())
@@ -170,7 +170,7 @@ func commandCases() []Case {
 				t.Errorf("%d bytes came back, not the %d that went in", len(got), len(want))
 			}
 		}},
-		{Name: "command/files", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "command/files", Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
 			defer cancel()

@@ -20,7 +20,7 @@ import (
 // kernelCases tell a kernel of the sandbox's own from the host's.
 func kernelCases() []Case {
 	return []Case{
-		{Name: "kernel/whose-processes", Needs: []api.Capability{api.CapStart, api.CapPrivateFiles}, Check: func(t *testing.T, s *Suite) {
+		{Name: "kernel/whose-processes", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapPrivateFiles}, Check: func(t *testing.T, s *Suite) {
 			// What no kernel can hide from its own table of processes.
 			mark := "hortus-mark-" + rand.Text()
 			b := s.start(t, nil)
@@ -75,7 +75,7 @@ print(known)`)
 				r.want(t, 0, "[]\n")
 			}
 		}},
-		{Name: "kernel/memory-ends-with-its-cause", Needs: []api.Capability{api.CapStart, api.CapLimitMemory}, Check: func(t *testing.T, s *Suite) {
+		{Name: "kernel/memory-ends-with-its-cause", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapLimitMemory}, Check: func(t *testing.T, s *Suite) {
 			a, _ := s.Report.Has(api.CapLimitMemory)
 			for _, c := range []struct {
 				name, user, script string

@@ -65,7 +65,7 @@ func reportCases() []Case {
 func lifeCases() []Case {
 	start := []api.Capability{api.CapStart}
 	return []Case{
-		{Name: "life/start-and-kill", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/start-and-kill", Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			b.sh(t, "echo hello").want(t, 0, "hello\n")
 			if b.Machine.Link() != b.Machine.Link() {
@@ -86,7 +86,7 @@ func lifeCases() []Case {
 				t.Error("the link opens after a kill")
 			}
 		}},
-		{Name: "life/kill-takes-every-descendant", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/kill-takes-every-descendant", Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			// Double fork into a session of its own, deaf to every signal that
 			// can be ignored.
@@ -98,7 +98,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 				t.Errorf("killed %d; want the guest and its descendants", proof.Killed)
 			}
 		}},
-		{Name: "life/kill-at-once", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/kill-at-once", Claimed: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			var wg sync.WaitGroup
 			for range 4 {
@@ -107,7 +107,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 			wg.Wait()
 			s.kill(t, b)
 		}},
-		{Name: "life/canceled-start-leaves-nothing", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/canceled-start-leaves-nothing", Claimed: true, PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			for i := range 20 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
 				spec := s.spec()
@@ -154,7 +154,7 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 				t.Errorf("reclaim of nothing: %+v, %v", proof, err)
 			}
 		}},
-		{Name: "life/pause", Needs: []api.Capability{api.CapStart, api.CapPause}, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/pause", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapPause}, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			b.sh(t, `(while :; do echo x >> /tmp/ticks; sleep 0.01; done) >/dev/null 2>&1 &`)
 			count := func() string { return strings.TrimSpace(b.sh(t, "wc -l < /tmp/ticks").Stdout) }
@@ -185,14 +185,14 @@ until [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A1 -x sle
 			n := count()
 			eventually(t, "the counter goes on", func() bool { return count() != n })
 		}},
-		{Name: "life/kill-while-paused", Needs: []api.Capability{api.CapStart, api.CapPause}, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/kill-while-paused", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapPause}, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			if err := b.Machine.Pause(t.Context()); err != nil {
 				t.Fatalf("pause: %v", err)
 			}
 			s.kill(t, b)
 		}},
-		{Name: "life/stats", Needs: start, Check: func(t *testing.T, s *Suite) {
+		{Name: "life/stats", PerUser: true, Needs: start, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			b.sh(t, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
 			st, err := b.Machine.Stats(t.Context())

@@ -158,7 +158,7 @@ cat /etc/services/x; ls -A /etc/services /etc/hidden.d; ls -d /etc/group 2>/dev/
 
 func saveCases() []Case {
 	return []Case{
-		{Name: "save/what-was-written-is-there", Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "save/what-was-written-is-there", Claimed: true, PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)
 			b.sh(t, written).want(t, 0, "")
@@ -181,7 +181,7 @@ func saveCases() []Case {
 			}
 			c.sh(t, "echo $SANDBOXTEST; hostname; id -u").want(t, 0, "restored\nsandbox\n1000\n")
 		}},
-		{Name: "save/hidden-directories-stay-hidden", Needs: []api.Capability{api.CapStart, api.CapRootIdentity, api.CapPrivateFiles}, Check: func(t *testing.T, s *Suite) {
+		{Name: "save/hidden-directories-stay-hidden", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapRootIdentity, api.CapPrivateFiles}, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)
 			// A directory of the layers that has something in it is removed and made
@@ -235,7 +235,7 @@ until [ -p answer ]; do sleep 0.05; done`).want(t, 0, "")
 			}
 			b.sh(t, "echo >ask; cat answer").want(t, 0, "42\n")
 		}},
-		{Name: "save/one-instant", Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "save/one-instant", PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			if _, ok := s.Report.Has(api.CapCheckpoint); ok {
 				t.Skip("what writes goes on in what is restored")
@@ -263,7 +263,7 @@ print("one instant" if n == sorted(n, reverse=True) and n[0] - n[-1] <= 1 else n
 				s.kill(t, c)
 			}
 		}},
-		{Name: "save/hold", Needs: start1, Check: saveHold},
+		{Name: "save/hold", PerUser: true, Alone: true, Needs: start1, Check: saveHold},
 		{Name: "save/files-only", Needs: start1, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)

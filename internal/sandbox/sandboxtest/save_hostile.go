@@ -94,7 +94,7 @@ func refusedTree(err error) bool {
 
 func saveHostileCases() []Case {
 	return []Case{
-		{Name: "save/hostile-tree", Needs: []api.Capability{api.CapStart, api.CapIsolated}, Check: func(t *testing.T, s *Suite) {
+		{Name: "save/hostile-tree", PerUser: true, Needs: []api.Capability{api.CapStart, api.CapIsolated}, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			const mark = "the host's own words, which nobody inside may have"
 			secret := filepath.Join(t.TempDir(), "secret")
@@ -239,7 +239,7 @@ func saveHostileCases() []Case {
 				t.Errorf("left over: %q", left)
 			}
 		}},
-		{Name: "save/killed-before-its-claim", Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "save/killed-before-its-claim", PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			s.restorer(t)
 			b := s.start(t, nil)
 			c, m, _, err := s.tryRestore(t, s.save(t, b, sandbox.SaveOptions{}))

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/workspace"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // Fixture is a backend under test.
@@ -28,11 +29,23 @@ type Fixture struct {
 	Leftovers func(id api.SandboxID) []string
 	// OwnKernel says that sandboxes have a kernel that is not the host's.
 	OwnKernel bool
+	// Claimed says that the backend's every start claims a guest that was booted ahead,
+	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
+	Claimed bool
 }
 
 // Case is one check.
 type Case struct {
 	Name string
+	// Claimed says that the result depends on how the guest came to be: booted for this
+	// sandbox, or booted ahead and claimed. The case runs both ways.
+	Claimed bool
+	// PerUser says that the result depends on the user of the backend: root, or an
+	// ordinary user. See tier.AnyUser for the other cases.
+	PerUser bool
+	// Alone says that the case does not run beside other cases, because it compares
+	// processor time with the time that passes, or changes this process.
+	Alone bool
 	// Needs lists the capabilities without which the case makes no sense.
 	Needs []api.Capability
 	Check func(t *testing.T, s *Suite)
@@ -52,7 +65,16 @@ func Run(t *testing.T, new func(t *testing.T) Fixture) {
 		t.Fatal("sandboxtest: the fixture cannot tell what is left over")
 	}
 	for _, c := range Cases() {
+		if f.Claimed && !c.Claimed && !tier.Soaking() {
+			continue
+		}
 		t.Run(c.Name, func(t *testing.T) {
+			if !c.PerUser {
+				tier.AnyUser(t)
+			}
+			if !c.Alone {
+				t.Parallel()
+			}
 			for _, need := range c.Needs {
 				if a, ok := s.Report.Has(need); !ok {
 					t.Skipf("%s lacks %s on this host: %s", f.Backend.Name(), need, a.Reason)

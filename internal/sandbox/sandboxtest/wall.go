@@ -17,7 +17,7 @@ func startOptions() envd.StartOptions { return envd.StartOptions{} }
 func wallCases() []Case {
 	needs := func(c ...api.Capability) []api.Capability { return append([]api.Capability{api.CapStart}, c...) }
 	return []Case{
-		{Name: "wall/user-identity", Needs: needs(api.CapUserIdentity, api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/user-identity", Claimed: true, PerUser: true, Needs: needs(api.CapUserIdentity, api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			b.run(t, "user", "sh", "-c", "id -u; id -un; echo $HOME; pwd").want(t, 0, "1000\nuser\n/home/user\n/workspace\n")
 			r := b.run(t, "user", "sh", "-c", "grep -E '^(Cap|NoNewPrivs)' /proc/self/status")
@@ -29,12 +29,12 @@ func wallCases() []Case {
 				}
 			}
 		}},
-		{Name: "wall/root-identity", Needs: needs(api.CapRootIdentity, api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/root-identity", Claimed: true, PerUser: true, Needs: needs(api.CapRootIdentity, api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			b.run(t, "root", "id", "-u").want(t, 0, "0\n")
 			b.run(t, "root", "sh", "-c", "touch /root/x && chown 1000:1000 /root/x && stat -c %u /root/x").want(t, 0, "1000\n")
 		}},
-		{Name: "wall/missing-identity-is-refused", Needs: start1, Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/missing-identity-is-refused", PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			for c, name := range map[api.Capability]string{api.CapUserIdentity: "user", api.CapRootIdentity: "root"} {
 				if _, ok := s.Report.Has(c); ok {
@@ -48,7 +48,7 @@ func wallCases() []Case {
 				t.Error("a command ran as a user that does not exist")
 			}
 		}},
-		{Name: "wall/guest-out-of-reach", Needs: needs(api.CapIsolated), Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/guest-out-of-reach", PerUser: true, Needs: needs(api.CapIsolated), Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
 			for _, user := range s.users() {
 				r := b.run(t, user, "sh", "-c", `
@@ -66,7 +66,7 @@ exit 0`)
 				b.run(t, user, "echo", "alive").want(t, 0, "alive\n")
 			}
 		}},
-		{Name: "wall/host-files-are-out-of-sight", Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/host-files-are-out-of-sight", PerUser: true, Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
 			dir := t.TempDir()
 			if err := os.Chmod(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ exit 0`)
 				b.run(t, user, "sh", "-c", fmt.Sprintf("cat %q 2>/dev/null; cat /proc/1/root%s /etc/shadow /proc/*/root%s 2>/dev/null; true", secret, secret, secret)).want(t, 0, "")
 			}
 		}},
-		{Name: "wall/sandboxes-do-not-see-each-other", Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/sandboxes-do-not-see-each-other", PerUser: true, Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
 			a, b := s.start(t, nil), s.start(t, nil)
 			a.sh(t, "echo secret > /tmp/mine; echo secret > /workspace/mine; echo secret > /dev/shm/mine; sleep 1000 >/dev/null 2>&1 &")
 			b.sh(t, "ls /tmp /workspace /dev/shm").want(t, 0, "/dev/shm:\n\n/tmp:\n\n/workspace:\n")
@@ -88,7 +88,7 @@ exit 0`)
 				t.Errorf("another sandbox's process is seen: %q", r.Stdout)
 			}
 		}},
-		{Name: "wall/no-network", Needs: needs(api.CapNoNetwork), Check: func(t *testing.T, s *Suite) {
+		{Name: "wall/no-network", PerUser: true, Needs: needs(api.CapNoNetwork), Check: func(t *testing.T, s *Suite) {
 			// A listener of the host's on every address is what must stay out
 			// of reach; the control is that the host itself reaches it.
 			ln, err := net.Listen("tcp", "0.0.0.0:0")

@@ -127,7 +127,7 @@ func (s *Suite) in(t *testing.T, w *sandbox.Workspace) *Box {
 func workspaceCases() []Case {
 	needs := []api.Capability{api.CapStart, api.CapWorkspace}
 	return []Case{
-		{Name: "workspace/refused-where-it-is-missing", Needs: needs[:1], Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/refused-where-it-is-missing", PerUser: true, Needs: needs[:1], Check: func(t *testing.T, s *Suite) {
 			if _, ok := s.Report.Has(api.CapWorkspace); ok {
 				t.Skip("this backend has it")
 			}
@@ -141,7 +141,7 @@ func workspaceCases() []Case {
 				t.Errorf("%v; want kind unsupported, naming the capability", err)
 			}
 		}},
-		{Name: "workspace/everything-can-be-changed", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/everything-can-be-changed", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			w, d := s.workspace(t)
 			before := s.fingerprint(t, d)
 			b := s.in(t, w)
@@ -162,7 +162,7 @@ func workspaceCases() []Case {
 				t.Error("the layer was changed")
 			}
 		}},
-		{Name: "workspace/outlives-its-sandbox", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/outlives-its-sandbox", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			w, _ := s.workspace(t)
 			a := s.in(t, w)
 			a.sh(t, "echo kept > new; rm README; rm -r old; head -c 30000000 /dev/urandom > large; sha256sum large > sum; echo gone > /tmp/x").want(t, 0, "")
@@ -170,7 +170,7 @@ func workspaceCases() []Case {
 			b := s.in(t, w)
 			b.sh(t, "cat new; ls -d README old /tmp/x 2>/dev/null; sha256sum -c sum").want(t, 0, "kept\nlarge: OK\n")
 		}},
-		{Name: "workspace/one-writer", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/one-writer", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			w, _ := s.workspace(t)
 			a := s.in(t, w)
 			spec := s.spec()
@@ -194,7 +194,7 @@ func workspaceCases() []Case {
 			s.kill(t, a)
 			s.in(t, w)
 		}},
-		{Name: "workspace/wrong-layers", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/wrong-layers", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			w, _ := s.workspace(t)
 			for name, c := range map[string]struct {
 				w    sandbox.Workspace
@@ -218,7 +218,7 @@ func workspaceCases() []Case {
 				}
 			}
 		}},
-		{Name: "workspace/a-gate-sees-base-and-changes-alone", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/a-gate-sees-base-and-changes-alone", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			w, d := s.workspace(t)
 			a := s.in(t, w)
 			a.sh(t, `set -e
@@ -285,7 +285,7 @@ exec
 			}
 			s.in(t, gate).sh(t, "head -1 README; ls source").want(t, 0, "read me\ndeep\nmain.c\n")
 		}},
-		{Name: "workspace/root-inside", Needs: append(needs, api.CapRootIdentity), Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/root-inside", PerUser: true, Needs: append(needs, api.CapRootIdentity), Check: func(t *testing.T, s *Suite) {
 			w, _ := s.workspace(t)
 			a := s.in(t, w)
 			a.run(t, "root", "sh", "-c", "echo r > of-root; chmod 600 of-root; cp /bin/true suid; chmod 4755 suid; echo >> README; chown 1000:1000 README; chown 7:8 keep").want(t, 0, "")
@@ -299,7 +299,7 @@ exec
 			}
 			s.in(t, w).sh(t, "stat -c '%u %g' of-root keep README").want(t, 0, "0 0\n7 8\n1000 1000\n")
 		}},
-		{Name: "workspace/is-bounded", Needs: needs, Check: func(t *testing.T, s *Suite) {
+		{Name: "workspace/is-bounded", PerUser: true, Needs: needs, Check: func(t *testing.T, s *Suite) {
 			// Each stops by itself at some time, so that a test that fails leaves room
 			// for others.
 			for name, script := range map[string]string{
