@@ -44,19 +44,23 @@ func runBomb(name string) int {
 	case "sockets":
 		err = fillBomb(socketEnds)
 	case "disk":
-		err = everywhere(fillDisk)
+		err = everywhere(arg, fillDisk)
 	case "inodes":
-		err = everywhere(fillInodes)
+		err = everywhere(arg, fillInodes)
 	case "descriptors":
 		err = descriptors()
 	case "zombies":
 		err = zombies(arg)
 	case "signals":
-		err = signals(arg)
+		rounds, way, _ := strings.Cut(arg, " ")
+		n, _ := strconv.Atoi(rounds)
+		err = signals(n, way)
 	case "timers":
 		err = timers()
 	case "deep":
-		err = deepTree(arg)
+		depth, dir, _ := strings.Cut(arg, " ")
+		n, _ := strconv.Atoi(depth)
+		err = deepTree(n, dir)
 	}
 	if err != nil {
 		fmt.Println("stopped:", err)
@@ -197,14 +201,14 @@ func fillBomb(open func() (int, error)) error {
 }
 
 // everywhere runs fill in each directory that can be written to and is in no
-// other such of the same file system.
-func everywhere(fill func(dir string) error) error {
+// other such of the same file system. It leaves out the directory without, if it is set.
+func everywhere(without string, fill func(dir string) error) error {
 	filled := map[string]uint64{} // by the file system
 	return filepath.WalkDir("/", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		if p == "/proc" {
+		if p == "/proc" || p == without {
 			return fs.SkipDir
 		}
 		var st unix.Stat_t
@@ -273,7 +277,7 @@ func descriptors() error {
 // zombies makes children that nobody waits for: its own, or orphans.
 func zombies(kind string) error {
 	refused := 0
-	for range 1_000 {
+	for range 400 {
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		if errno != 0 {
 			refused++
@@ -292,13 +296,13 @@ func zombies(kind string) error {
 			_, _ = unix.Wait4(int(pid), nil, 0, nil)
 		}
 	}
-	fmt.Println("made 1000, refused", refused)
+	fmt.Println("made 400, refused", refused)
 	return nil
 }
 
-// signals sends PID 1 every signal in one way, or in every way that does not
-// need a signal's number.
-func signals(way string) error {
+// signals sends PID 1 every signal in one way, so many times; or one signal, if a
+// number follows the way.
+func signals(rounds int, way string) error {
 	pidfd, err := unix.Open("/proc/1", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		pidfd = -1
@@ -328,7 +332,7 @@ func signals(way string) error {
 	if send == nil {
 		return errors.New("there is no such way")
 	}
-	for range 50 {
+	for range rounds {
 		for sig := 1; sig <= 64; sig++ {
 			if one != "" && one != fmt.Sprint(sig) {
 				continue
@@ -370,12 +374,12 @@ func timers() error {
 	return kept(1_000_000)
 }
 
-// deepTree makes a directory in a directory, ten thousand times.
-func deepTree(dir string) error {
+// deepTree makes a directory in a directory, depth times.
+func deepTree(depth int, dir string) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
-	for n := range 10_000 {
+	for n := range depth {
 		if err := unix.Mkdir("d", 0o755); err != nil {
 			return fmt.Errorf("at depth %d: %w", n, err)
 		}
@@ -383,6 +387,6 @@ func deepTree(dir string) error {
 			return err
 		}
 	}
-	fmt.Println("made 10000")
+	fmt.Println("made", depth)
 	return nil
 }

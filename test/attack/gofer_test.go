@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/test/tier"
 )
 
 // identityOf is what a file of the host's is: its bytes, mode, owner and links.
@@ -104,7 +106,10 @@ cat /proc/mounts /proc/self/mountinfo /proc/self/mountstats /proc/self/maps /pro
 
 // TestProcessesOfTheKernel looks from inside for the host's processes that a kernel of
 // the sandbox's own is made of, and sends signals to every number.
-func TestProcessesOfTheKernel(t *testing.T) { onEach(t, processesOfTheKernel) }
+func TestProcessesOfTheKernel(t *testing.T) {
+	tier.AnyUser(t)
+	onEach(t, processesOfTheKernel)
+}
 
 func processesOfTheKernel(t *testing.T, w *world) {
 	box := w.create(t, nil)

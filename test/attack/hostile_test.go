@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"
 )
 
@@ -196,6 +197,7 @@ func dynamic(t *testing.T) bool {
 // some that lie in their answers: what harms the host through a container's guest
 // does not through this one's.
 func TestHostileGuest(t *testing.T) {
+	tier.AnyUser(t)
 	calm := newWorldOf(t, "gvisor", "")
 	honest := calm.create(t, nil)
 	w := newWorldOf(t, "gvisor", hostilePrograms(t))
@@ -239,10 +241,12 @@ func TestHostileGuest(t *testing.T) {
 
 // TestHostileBirth is of guests that say something else than that they are ready.
 func TestHostileBirth(t *testing.T) {
+	tier.AnyUser(t)
 	w := newWorldOf(t, "gvisor", hostilePrograms(t))
 	bounded(t, 64<<20)
 	for _, lie := range []string{"garbage", "huge", "not ready", "descriptors", "quiet without end", "exit", "silence"} {
 		t.Run(lie, func(t *testing.T) {
+			t.Parallel()
 			// What says nothing that counts is waited for until this.
 			ctx, cancel := context.WithTimeout(t.Context(), wait.Of(10*time.Second))
 			defer cancel()
@@ -279,12 +283,14 @@ func TestHostileBirth(t *testing.T) {
 
 // TestHostileSave asks guests to be quiet that are not.
 func TestHostileSave(t *testing.T) {
+	tier.AnyUser(t)
 	w := newWorldOf(t, "gvisor", hostilePrograms(t))
 	for _, c := range []struct {
 		lie string
 		ok  bool // a guest that says nothing wrong may be saved
 	}{{"never quiet", false}, {"quiet with an error", false}, {"quiet in megabytes", false}, {"quiet without end", true}, {"holds every stream", true}} {
 		t.Run(c.lie, func(t *testing.T) {
+			t.Parallel()
 			id := api.NewSandboxID()
 			m, err := w.backend.Start(within(t), w.spec(t, id, map[string]string{lieVariable: c.lie}))
 			if err != nil {

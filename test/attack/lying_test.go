@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/test/tier"
 )
 
 // lies are told by a guest after an honest birth. believed says that the record
@@ -99,6 +100,7 @@ func bounded(t *testing.T, most int64) {
 }
 
 func TestLyingGuest(t *testing.T) {
+	tier.AnyUser(t)
 	w := newWorld(t)
 	honest := w.create(t, nil)
 	w.alive(t, honest.ID)
@@ -287,6 +289,7 @@ func (w *world) doorOfLiar(t *testing.T, id api.SandboxID, name string) {
 
 // TestLiesAtBirth is of guests that never come to life as agreed.
 func TestLiesAtBirth(t *testing.T) {
+	tier.AnyUser(t)
 	w := newWorld(t)
 	honest := w.create(t, nil)
 	bounded(t, 64<<20)

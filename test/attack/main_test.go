@@ -69,7 +69,7 @@ func runTests(m *testing.M) int {
 	layersDir = filepath.Join(dir, "layers")
 	// Most of the liars' time is spent in waiting for them.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/test/tier"
 )
 
 // oddNames are names of files that somebody might choose to do harm.
@@ -63,7 +64,10 @@ func runNames(args []string) int {
 	return 0
 }
 
-func TestNamesOfFiles(t *testing.T) { onEach(t, namesOfFiles) }
+func TestNamesOfFiles(t *testing.T) {
+	tier.AnyUser(t)
+	onEach(t, namesOfFiles)
+}
 
 func namesOfFiles(t *testing.T, w *world) {
 	box := w.create(t, nil)
@@ -145,7 +149,10 @@ func apiError(err error) error {
 	return err
 }
 
-func TestNamesInCommands(t *testing.T) { onEach(t, namesInCommands) }
+func TestNamesInCommands(t *testing.T) {
+	tier.AnyUser(t)
+	onEach(t, namesInCommands)
+}
 
 func namesInCommands(t *testing.T, w *world) {
 	labels := map[string]string{"": "empty", "new\nline": "\x1b[2J", "long": strings.Repeat("l", 10_000), "日本語": "\u202e"}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // bombs are run in a sandbox of their own while another must go on working.
@@ -24,6 +27,7 @@ var bombs = []struct {
 	bomb   string // this program's
 	users  bool   // as every identity, not only as user
 	ends   bool   // it ends by itself on every kernel
+	rounds bool   // it takes the number of its rounds
 	want   func(w *world, r result) string
 }{
 	{name: "fork bomb of a shell", limits: api.Limits{Processes: 64}, shell: `bomb() { bomb | bomb & }; bomb; while :; do sleep 1; done`, users: true},
@@ -42,14 +46,14 @@ var bombs = []struct {
 	{name: "inodes", limits: api.Limits{DiskBytes: 48 << 20}, bomb: "inodes", users: true, want: onHostKernel(everyPlaceFull)},
 	{name: "descriptors", bomb: "descriptors", ends: true, want: says("opened ")},
 	{name: "zombies", limits: api.Limits{Processes: 200}, bomb: "zombies own", want: onHostKernel(says("stopped:"))},
-	{name: "orphans", limits: api.Limits{Processes: 200}, bomb: "zombies orphans", ends: true, want: says("made 1000")},
-	{name: "signals to the guest by kill", bomb: "signals kill", users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by tkill", bomb: "signals tkill", users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by tgkill", bomb: "signals tgkill", users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by threads", bomb: "signals threads", users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by queue", bomb: "signals queue", users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by pidfd", bomb: "signals pidfd", users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by owner", bomb: "signals owner", users: true, ends: true, want: says("sent")},
+	{name: "orphans", limits: api.Limits{Processes: 200}, bomb: "zombies orphans", ends: true, want: says("made 400")},
+	{name: "signals to the guest by kill", bomb: "signals kill", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by tkill", bomb: "signals tkill", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by tgkill", bomb: "signals tgkill", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by threads", bomb: "signals threads", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by queue", bomb: "signals queue", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by pidfd", bomb: "signals pidfd", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by owner", bomb: "signals owner", rounds: true, users: true, ends: true, want: says("sent")},
 	{name: "timers", bomb: "timers", want: onHostKernel(says("stopped:"))},
 }
 
@@ -123,7 +127,7 @@ func bombard(t *testing.T, w *world) {
 				box := w.create(t, func(r *api.CreateSandbox) { r.Limits = b.limits })
 				args := []string{"sh", "-c", b.shell}
 				if b.bomb != "" {
-					args = []string{w.program(t, box.ID), roleBomb, b.bomb}
+					args = []string{w.program(t, box.ID), roleBomb, w.bomb(b.bomb, b.rounds)}
 				}
 				// The timeout ends what does not end by itself; what is to come to an end
 				// of its own has more time.
@@ -170,6 +174,20 @@ func bombard(t *testing.T, w *world) {
 	}
 }
 
+// bomb gives the argument of a bomb.
+func (w *world) bomb(name string, rounds bool) string {
+	what, arg, _ := strings.Cut(name, " ")
+	if rounds {
+		return fmt.Sprintf("%s %d %s", what, tier.Count(3, 50), arg)
+	}
+	// A kernel of the sandbox's own takes seconds to walk through the toolchains of the
+	// host, all of them on the read-only mounts that TestLayersStay writes to.
+	if (what == "disk" || what == "inodes") && w.isolation == "gvisor" && !tier.Soaking() {
+		return what + " /usr"
+	}
+	return name
+}
+
 // TestDaemonizedProcess is of one that left its session, its parent and its
 // terminal, and hears no signal that can be ignored.
 func TestDaemonizedProcess(t *testing.T) {
@@ -201,15 +219,17 @@ func countProcesses(mark string) (n int) {
 
 // TestOutput floods the host with output in every way of not keeping up.
 func TestOutput(t *testing.T) {
+	tier.AnyUser(t)
 	w := newWorld(t)
 	calm := w.create(t, nil)
-	start := func(t *testing.T, n string) (api.SandboxID, interface {
+	whole := int64(tier.Count(1, 10)) << 30 // many times what any buffer holds
+	start := func(t *testing.T, n int64) (api.SandboxID, interface {
 		Next() (*envd.ProcessEvent, error)
 		Exec() api.Exec
 		Close() error
 	}) {
 		box := w.create(t, func(r *api.CreateSandbox) { r.Limits = api.Limits{CPUs: 0} })
-		s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"head", "-c", n, "/dev/zero"}})
+		s, err := w.StartExec(within(t), box.ID, api.ExecRequest{Args: []string{"head", "-c", strconv.FormatInt(n, 10), "/dev/zero"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +237,7 @@ func TestOutput(t *testing.T) {
 	}
 	t.Run("a reader of it all", func(t *testing.T) {
 		bounded(t, 64<<20)
-		_, s := start(t, "10G")
+		_, s := start(t, whole)
 		var n int64
 		for {
 			ev, err := s.Next()
@@ -231,13 +251,13 @@ func TestOutput(t *testing.T) {
 				n += int64(len(ev.Data.Stdout))
 			}
 		}
-		if x := s.Exec(); n != 10<<30 || x.OutputBytes != n || x.Exit.Code != 0 {
+		if x := s.Exec(); n != whole || x.OutputBytes != n || x.Exit.Code != 0 {
 			t.Errorf("read %d bytes, recorded %+v", n, x)
 		}
 	})
 	t.Run("a reader that never reads", func(t *testing.T) {
 		bounded(t, 64<<20)
-		id, s := start(t, "10G")
+		id, s := start(t, whole)
 		w.alive(t, calm.ID)
 		w.alive(t, id) // its own sandbox goes on too
 		if x := s.Exec(); x.State != api.ExecRunning {
@@ -259,7 +279,7 @@ func TestOutput(t *testing.T) {
 		c := envd.NewClient(envd.ClientConfig{Dial: w.dialDoor, Prefix: "/v1/sandboxes/" + string(box.ID) + "/envd"})
 		defer c.Close()
 		no := false
-		ps, err := c.Start(within(t), &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "head", Args: []string{"-c", "2G", "/dev/zero"}}}, envd.StartOptions{})
+		ps, err := c.Start(within(t), &envd.StartRequest{Stdin: &no, Process: &envd.ProcessConfig{Cmd: "head", Args: []string{"-c", "500M", "/dev/zero"}}}, envd.StartOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,13 +302,20 @@ func TestOutput(t *testing.T) {
 }
 
 // TestDeepTree is of a tree that is deeper than any path is long.
-func TestDeepTree(t *testing.T) { onEach(t, deepTrees) }
+func TestDeepTree(t *testing.T) {
+	tier.AnyUser(t)
+	onEach(t, deepTrees)
+}
 
 func deepTrees(t *testing.T, w *world) {
+	if w.isolation == "gvisor" {
+		tier.Soak(t) // the guest is the same, and its kernel's files are slow
+	}
 	box := w.create(t, nil)
+	depth := tier.Count(3_000, 10_000) // of two bytes each; a path has 4096 at most
 	prog := w.program(t, box.ID)
-	r := w.exec(t, box.ID, "user", prog, roleBomb, "deep /workspace")
-	if r.stdout != "made 10000\n" {
+	r := w.exec(t, box.ID, "user", prog, roleBomb, fmt.Sprintf("deep %d /workspace", depth))
+	if r.stdout != fmt.Sprintf("made %d\n", depth) {
 		t.Fatalf("%+v", r)
 	}
 	bounded(t, 64<<20)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // surfaceTable reads the second table of the kernel's surface in the
@@ -40,6 +42,7 @@ func surfaceTable(t *testing.T) map[string][]string {
 // TestSurface compares what a program inside finds with what the documentation
 // says is left.
 func TestSurface(t *testing.T) {
+	tier.AnyUser(t)
 	rows := surfaceTable(t)
 	row := func(kind string) []string {
 		t.Helper()

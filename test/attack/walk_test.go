@@ -41,11 +41,16 @@ type walker struct {
 	files   int
 }
 
-// runWalk walks the whole tree and prints what must not be there. Its arguments
-// are the markers to look for.
-func runWalk(markers []string) int {
+// wholeTree, as the first argument of runWalk, has it leave nothing out.
+const wholeTree = "/"
+
+// runWalk walks the tree and prints what must not be there. Its first argument is a
+// directory below /usr, where nothing else is walked then, or wholeTree; the others are
+// the markers to look for.
+func runWalk(args []string) int {
 	w := &walker{out: json.NewEncoder(os.Stdout)}
-	for _, m := range markers {
+	usr := args[0]
+	for _, m := range args[1:] {
 		w.markers = append(w.markers, []byte(m))
 	}
 	_ = filepath.WalkDir("/", func(p string, d fs.DirEntry, err error) error {
@@ -55,6 +60,9 @@ func runWalk(markers []string) int {
 		if p == "/proc" {
 			return fs.SkipDir // looked at below
 		}
+		if d.IsDir() && strings.HasPrefix(p, "/usr/") && usr != wholeTree && !onTheWay(p, usr) {
+			return fs.SkipDir
+		}
 		w.look(p)
 		return nil
 	})
@@ -63,6 +71,11 @@ func runWalk(markers []string) int {
 		return 1
 	}
 	return 0
+}
+
+// onTheWay reports whether one directory is the other, above it or below it.
+func onTheWay(p, dir string) bool {
+	return strings.HasPrefix(dir+"/", p+"/") || strings.HasPrefix(p+"/", dir+"/")
 }
 
 func (w *walker) found(what, path string) { _ = w.out.Encode(finding{what, path}) }
