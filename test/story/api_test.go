@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // example is a command of a document, and what it prints: nil where that is not shown.
@@ -45,6 +47,7 @@ func examplesOf(doc string) (all []example) {
 
 // TestAPIDocument runs the examples of docs/api.md, one after the other in one shell.
 func TestAPIDocument(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skipf("the examples need curl: %v", err)
@@ -58,6 +61,7 @@ func TestAPIDocument(t *testing.T) {
 		t.Fatalf("only %d examples", len(all))
 	}
 	g := newGarden(t)
+	g.light()
 	g.env = append(g.env, "HORTUS_IDLE=5m")
 	g.must("doctor") // begins the daemon
 	const mark = "----- example %d"

@@ -10,10 +10,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/test/tier"
 )
 
 // TestStrangersDataDirectory prepares a data directory for a victim.
 func TestStrangersDataDirectory(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("making a directory for somebody else needs root")
@@ -65,6 +68,7 @@ func TestStrangersDataDirectory(t *testing.T) {
 
 // TestLyingSocket has something else answer at the daemon's socket.
 func TestLyingSocket(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	for name, serve := range map[string]func(net.Conn){
 		"closes": func(net.Conn) {},
@@ -99,6 +103,9 @@ func TestLyingSocket(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "silence" {
+				tier.Soak(t) // half a minute of it
+			}
 			t.Parallel()
 			g := newGarden(t)
 			if err := os.MkdirAll(g.dir, 0o700); err != nil {

@@ -14,16 +14,19 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
-// TestHundredMegabytes passes 100 MB of random bytes through a command in a
-// sandbox, from stdin to stdout.
-func TestHundredMegabytes(t *testing.T) {
+// TestMegabytes passes many megabytes of random bytes through a command in a sandbox,
+// from stdin to stdout.
+func TestMegabytes(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
-	const size = 100 << 20
+	g.light()
+	size := counter(tier.Count(20, 100)) << 20
 	in, out := sha256.New(), sha256.New()
-	random := io.LimitReader(rand.NewChaCha8([32]byte{1}), size)
+	random := io.LimitReader(rand.NewChaCha8([32]byte{1}), int64(size))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := g.command(ctx, "sandbox", "run", "--", "cat")
@@ -119,8 +122,10 @@ func (s *started) signal(n syscall.Signal) {
 
 // TestSignalsReachTheCommand sends this process's signals on to what runs inside.
 func TestSignalsReachTheCommand(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	for _, c := range []struct {
 		signal syscall.Signal
 		trap   string
@@ -155,8 +160,10 @@ func TestSignalsReachTheCommand(t *testing.T) {
 // TestHangup wants a SIGHUP passed on once, and not at all by a hortus that was
 // started with nohup.
 func TestHangup(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	const count = `import os, signal, time
 n = 0
 def hangup(*_):
@@ -189,8 +196,10 @@ while True:
 
 // TestInterrupt presses Ctrl-C in every phase of a task.
 func TestInterrupt(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	const forever = `{"language": "python", "files": [{"path": "main.py", "content": "import os, time\nprint('running', flush=True)\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(600)\n"}],
 		"run": "python3 main.py", "output": "text"%s}`
 	for _, c := range []struct{ name, extra, phase string }{
@@ -290,8 +299,10 @@ func (g *garden) inPhase(phase string) (id api.TaskID) {
 
 // TestTwoRunsOneKilled kills one of two commands that share a daemon.
 func TestTwoRunsOneKilled(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	const slow = "Run this Python: import time; time.sleep(1.5); print('unharmed')"
 	a, b := g.start("run", slow), g.start("run", slow)
 	a.says("[coder]")
@@ -342,8 +353,10 @@ func TestKilledCommandTakesItsSandboxAlong(t *testing.T) {
 // TestInterruptedSandboxRun presses Ctrl-C: the sandbox is killed, whatever its
 // command thinks of signals.
 func TestInterruptedSandboxRun(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	s := g.start("sandbox", "run", "--", "sh", "-c", "trap '' INT TERM; echo ready; setsid sleep 600 & wait")
 	s.says("ready")
 	s.signal(syscall.SIGINT)
@@ -355,8 +368,10 @@ func TestInterruptedSandboxRun(t *testing.T) {
 
 // TestCancelFromAnotherTerminal stops a task that another command follows.
 func TestCancelFromAnotherTerminal(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	s := g.start("run", "Run this Python: import time; time.sleep(600)")
 	id := g.inPhase("run")
 	r := g.run("task", "cancel", string(id))

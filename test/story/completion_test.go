@@ -12,13 +12,17 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"hortus.dev/test/tier"
 )
 
 // TestCompletionInBash completes by bash's own machinery, as a script and at a
 // terminal.
 func TestCompletionInBash(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	id := strings.TrimSpace(g.must("--quiet", "sandbox", "create"))
 	script := filepath.Join(filepath.Dir(g.dir), "completion.bash")
 	if err := os.WriteFile(script, []byte(g.must("completion", "bash")), 0o600); err != nil {
@@ -101,8 +105,10 @@ func TestCompletionInBash(t *testing.T) {
 
 // TestCompletionInOtherShells: fish completes, and zsh reads the script.
 func TestCompletionInOtherShells(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	base := filepath.Dir(g.dir)
 	g.must("task", "ls")
 	for shell, try := range map[string][]string{

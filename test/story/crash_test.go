@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
-// killCount is how often a test kills a daemon: so often, less with -short, and as often
-// as HORTUS_TEST_KILLS says.
-func killCount(t *testing.T, n, short int) int {
+// killCount is how often a test kills a daemon: few times in T1, often in T2, or as
+// often as HORTUS_TEST_KILLS says.
+func killCount(t *testing.T, few, often int) int {
 	t.Helper()
 	if said := os.Getenv("HORTUS_TEST_KILLS"); said != "" {
 		n, err := strconv.Atoi(said)
@@ -27,10 +28,7 @@ func killCount(t *testing.T, n, short int) int {
 		}
 		return n
 	}
-	if testing.Short() {
-		return short
-	}
-	return n
+	return tier.Count(few, often)
 }
 
 // TestDaemonKilled kills the daemon at random instants while tasks run and
@@ -46,7 +44,7 @@ func TestDaemonKilled(t *testing.T) {
 	fell := map[string]int{}
 	var longest time.Duration
 	seenTasks, seenBoxes := map[api.TaskID]bool{}, map[api.SandboxID]bool{}
-	n := killCount(t, 15, 6)
+	n := killCount(t, 2, 15)
 	for i := range n {
 		commands := []*started{
 			g.start("run", "--quiet", "Run this Python: import time; print(math.sqrt(2)); time.sleep(0.2)"),
@@ -262,8 +260,10 @@ func (g *garden) log() string {
 // find something: with a sandbox alive there is a run directory, a process and,
 // where the host has any, a control group.
 func TestLooksWhereThingsAre(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	box := decode[api.Sandbox](t, g.must("sandbox", "create", "--json"))
 	if pid := daemonOf(g.dir); pid == 0 || len(descendants(pid)) == 0 {
 		t.Errorf("no process below the daemon %d", pid)

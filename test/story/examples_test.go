@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // examples are what each example prints.
@@ -21,6 +23,7 @@ var examples = map[string]string{
 
 // TestExamples runs every example with the real binary.
 func TestExamples(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	dir, err := filepath.Abs("../../examples")
 	if err != nil {
@@ -42,6 +45,7 @@ func TestExamples(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			g := newGarden(t)
+			g.light()
 			if name != "sdk" {
 				if r := g.outside("sh", filepath.Join(dir, name)); r.code != 0 || r.stdout != examples[name] {
 					t.Errorf("want\n%s\ngot %s", examples[name], r)

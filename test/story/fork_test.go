@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // holder is a program with a hundred megabytes, a counter, an open file and a listening
@@ -45,6 +46,7 @@ print(s.recv(1000).decode())
 // from one state and part: values, the file, its offset, the memory. Each child is
 // somebody else.
 func TestForkOfAProgram(t *testing.T) {
+	tier.AnyUser(t)
 	g := newGarden(t)
 	g.canSaveMemory()
 	dir := t.TempDir()

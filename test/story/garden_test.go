@@ -19,6 +19,7 @@ import (
 
 	"hortus.dev/client"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // patience bounds everything that a story waits for.
@@ -101,6 +102,14 @@ func open(base string) {
 // shareKernel has sandboxes on this machine's kernel, so that their processes are
 // seen from here.
 func (g *garden) shareKernel() { g.env = append(g.env, "HORTUS_ISOLATION=container") }
+
+// light makes what is not the story's matter cheap in T1: sandboxes on this machine's
+// kernel, and none booted ahead. T2 has the defaults.
+func (g *garden) light() {
+	if !tier.Soaking() {
+		g.env = append(g.env, "HORTUS_ISOLATION=container", "HORTUS_POOL=0")
+	}
+}
 
 // command is a hortus that is ready to start.
 func (g *garden) command(ctx context.Context, args ...string) *exec.Cmd {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // ordinary says how to become an ordinary user: nothing for one who is.
@@ -68,6 +69,7 @@ const prepareFailed = 99
 // and one message with the cause and the fix, before a model is asked, and doctor
 // says the same.
 func TestHostsThatCannot(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	const (
 		forbid = `echo 0 >/proc/sys/user/max_user_namespaces || exit 99`
@@ -92,15 +94,19 @@ echo 1 >/mnt/proc/sys/kernel/apparmor_restrict_unprivileged_userns || exit 99`
 		prepare    string
 		drop       string
 		cause, fix string
+		soak       bool
 	}{
-		{"namespaces forbidden", user, forbid, drop, "user namespaces are switched off", "user.max_user_namespaces"},
-		{"namespaces forbidden to root in a container", root, forbid, "", "user namespaces are switched off", "user.max_user_namespaces"},
-		{"container without privileges", append(slices.Clone(user), "-m", "-p", "-f"), mask, drop, "mount /proc: operation not permitted", "systempaths=unconfined"},
-		{"container without privileges, as its root", append(slices.Clone(root), "-m", "-p", "-f"), mask, "", "mount /proc: operation not permitted", "systempaths=unconfined"},
-		{"AppArmor", append(slices.Clone(user), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns"},
-		{"AppArmor, as root of a container", append(slices.Clone(root), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns"},
+		{"namespaces forbidden", user, forbid, drop, "user namespaces are switched off", "user.max_user_namespaces", false},
+		{"namespaces forbidden to root in a container", root, forbid, "", "user namespaces are switched off", "user.max_user_namespaces", true},
+		{"container without privileges", append(slices.Clone(user), "-m", "-p", "-f"), mask, drop, "mount /proc: operation not permitted", "systempaths=unconfined", false},
+		{"container without privileges, as its root", append(slices.Clone(root), "-m", "-p", "-f"), mask, "", "mount /proc: operation not permitted", "systempaths=unconfined", true},
+		{"AppArmor", append(slices.Clone(user), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns", false},
+		{"AppArmor, as root of a container", append(slices.Clone(root), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.soak {
+				tier.Soak(t)
+			}
 			g := newEmptyGarden(t)
 			become := ordinary(t, g)
 			run := func(command string) result {
@@ -136,6 +142,7 @@ echo 1 >/mnt/proc/sys/kernel/apparmor_restrict_unprivileged_userns || exit 99`
 
 // TestRootInARootlessContainer is root, with a single id of the host's.
 func TestRootInARootlessContainer(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newEmptyGarden(t)
 	r := g.outside(append(ordinary(t, g), "unshare", "-Ur", "sh", "-c",
@@ -151,11 +158,13 @@ func TestRootInARootlessContainer(t *testing.T) {
 // TestNoPython hides every python3 of this machine, in a mount namespace of its
 // own where /usr is a copy on write.
 func TestNoPython(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("hiding a program of this machine needs root")
 	}
 	g := newEmptyGarden(t)
+	g.light()
 	found := decode[api.Doctor](t, g.must("doctor", "--json"))
 	hide := []string{}
 	for _, tool := range found.Template.Tools {
@@ -212,9 +221,11 @@ rm -f /usr/bin/python3* /usr/local/bin/python3* || exit 99
 
 // TestDataDirectories: long, closed, somebody else's, of a newer Hortus.
 func TestDataDirectories(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	t.Run("long", func(t *testing.T) {
 		g := newEmptyGarden(t)
+		g.light()
 		g.dir = filepath.Join(filepath.Dir(g.dir), strings.Repeat("long-", 30), "d")
 		if len(g.dir) < 150 {
 			t.Fatal(len(g.dir))
@@ -229,6 +240,7 @@ func TestDataDirectories(t *testing.T) {
 	})
 	t.Run("cannot be made", func(t *testing.T) {
 		g := newEmptyGarden(t)
+		g.light()
 		file := filepath.Join(filepath.Dir(g.dir), "file")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -240,6 +252,7 @@ func TestDataDirectories(t *testing.T) {
 	})
 	t.Run("not writable", func(t *testing.T) {
 		g := newEmptyGarden(t)
+		g.light()
 		become := ordinary(t, g)
 		closed := filepath.Join(filepath.Dir(g.dir), "closed")
 		if err := os.Mkdir(closed, 0o555); err != nil {
@@ -252,6 +265,7 @@ func TestDataDirectories(t *testing.T) {
 	})
 	t.Run("somebody else's", func(t *testing.T) {
 		g := newEmptyGarden(t)
+		g.light()
 		become := ordinary(t, g)
 		for _, dir := range []string{"/", "/etc", "/proc"} {
 			st, err := os.Stat(dir)
@@ -267,6 +281,7 @@ func TestDataDirectories(t *testing.T) {
 	t.Run("squatted", func(t *testing.T) {
 		// Whatever lies at the socket's place is a dead daemon's, and is replaced.
 		g := newEmptyGarden(t)
+		g.light()
 		if err := os.MkdirAll(g.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -305,6 +320,7 @@ func TestDataDirectories(t *testing.T) {
 	})
 	t.Run("of a newer version", func(t *testing.T) {
 		g := newEmptyGarden(t)
+		g.light()
 		g.must("task", "ls")
 		g.end()
 		// Goose keeps the version in a table; the sandbox's own python3 writes a
@@ -328,8 +344,10 @@ db.commit()`
 
 // TestDaemonLeavesWhenIdle waits for the end of a daemon that nobody needs.
 func TestDaemonLeavesWhenIdle(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newEmptyGarden(t)
+	g.light()
 	g.must("run", "--quiet", "print the first 5 primes")
 	if daemonOf(g.dir) == 0 {
 		t.Error("the daemon left at once: two commands in a row would each start one")

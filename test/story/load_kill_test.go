@@ -18,6 +18,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/test/tier"
 )
 
 // TestLoadWithKills is TestLoad with a daemon that is killed in the middle, again and
@@ -25,9 +26,11 @@ import (
 // the first time. In the end every sandbox and every command is there as often as it was
 // asked for, and what was acknowledged is whole.
 func TestLoadWithKills(t *testing.T) {
+	tier.AnyUser(t)
 	want := loadOf(t)
-	kills := killCount(t, 4, 2)
+	kills := killCount(t, 1, 4)
 	g := newGarden(t)
+	g.light()
 	isolation := loadIsolation()
 	g.env = append(g.env, "HORTUS_ISOLATION="+isolation, "HORTUS_IDLE=10m", "HORTUS_MAX_SANDBOXES="+strconv.Itoa(want.most))
 	g.must("sandbox", "run", "--", "true")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // load is how many sandboxes TestLoad makes, of how many clients at once, on a host
@@ -76,8 +77,10 @@ func footprintOf(t *testing.T, pid int) (f footprint) {
 // TestLoad: sandboxes come and go, of many clients at once and on a host that cannot
 // hold them all. Nothing fails, and nothing is left.
 func TestLoad(t *testing.T) {
+	tier.AnyUser(t)
 	want := loadOf(t)
 	g := newGarden(t)
+	g.light()
 	isolation := loadIsolation()
 	g.env = append(g.env, "HORTUS_ISOLATION="+isolation, "HORTUS_IDLE=10m", "HORTUS_MAX_SANDBOXES="+strconv.Itoa(want.most))
 	g.must("sandbox", "run", "--", "true")

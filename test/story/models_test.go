@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/test/modelserver"
+	"hortus.dev/test/tier"
 )
 
 // modelKey is the key that the scripted models want.
@@ -62,6 +63,7 @@ usage: 1500 700 120
 // A model that stumbles in every way and first writes a wrong program: all of it
 // is survived, and shown.
 func TestModelStumbles(t *testing.T) {
+	tier.AnyUser(t)
 	for _, tt := range []struct{ model, wire, env string }{
 		{"anthropic", "messages", ""},
 		{"openai:gpt-6.1-sol", "chat", ""},
@@ -69,6 +71,7 @@ func TestModelStumbles(t *testing.T) {
 	} {
 		t.Run(tt.wire, func(t *testing.T) {
 			g := newGarden(t)
+			g.light()
 			withModels(t, g, `
 -- cut off --
 wire: `+tt.wire+`
@@ -188,9 +191,11 @@ func noKeyIn(t *testing.T, dir string) {
 // An answer without end is cut, said, and asked for again; what the daemon needs
 // for it is bounded.
 func TestModelEndless(t *testing.T) {
+	tier.AnyUser(t)
 	for _, model := range []string{"anthropic", "openai"} {
 		t.Run(model, func(t *testing.T) {
 			g := newGarden(t)
+			g.light()
 			withModels(t, g, `
 -- endless --
 answer: output
@@ -235,7 +240,9 @@ func peakMemory(t *testing.T, pid int) int64 {
 // A key that is missing or refused ends with the next step; one that is set later
 // is used, although a daemon was there before it.
 func TestModelKeys(t *testing.T) {
+	tier.AnyUser(t)
 	g := newGarden(t)
+	g.light()
 	r := g.run("run", "--model", "anthropic", "what is six times seven?")
 	if r.code != 1 || !strings.Contains(r.stderr, "there is no key") || !strings.Contains(r.stderr, "  next: Set ANTHROPIC_API_KEY") {
 		t.Errorf("no key: %s", r)
@@ -282,7 +289,9 @@ func TestModelKeys(t *testing.T) {
 
 // A model that the server does not have, and a server that is not there.
 func TestModelNotThere(t *testing.T) {
+	tier.AnyUser(t)
 	g := newGarden(t)
+	g.light()
 	withModels(t, g, "model: gpt-there\n-- plan --"+planStep+"-- program --"+codeStep)
 	withKeys(g, modelKey)
 	r := g.run("run", "--model", "openai:gpt-gone", "what is six times seven?")

@@ -26,7 +26,7 @@ func TestServerKilledPausingFiles(t *testing.T) {
 	defer w.end()
 	w.serve()
 	fell := map[api.SandboxState]int{}
-	n := killCount(t, 6, 3)
+	n := killCount(t, 2, 6)
 	for i := range n {
 		w.create(key)
 		id := string(w.box)

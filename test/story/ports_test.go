@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // pageServer is a program that somebody looks at while it runs in a sandbox.
@@ -29,7 +31,9 @@ s.serve_forever()
 // TestForward leads a port of this machine to one inside a sandbox, and nowhere once
 // that is over.
 func TestForward(t *testing.T) {
+	tier.AnyUser(t)
 	g := newGarden(t)
+	g.light()
 	box := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m"))
 	if r := g.run("sandbox", "exec", box, "--", "sh", "-c", "command -v python3"); r.code != 0 {
 		t.Skip("sandboxes here have no python3")

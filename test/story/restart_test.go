@@ -36,7 +36,7 @@ func TestDaemonKilledAdopts(t *testing.T) {
 }
 
 func killedAdopts(t *testing.T, g *garden) {
-	kills := killCount(t, 3, 2)
+	kills := killCount(t, 1, 3)
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // TestScripts tells the stories of testdata. Besides testscript's own commands
@@ -32,6 +33,10 @@ import (
 //	served                                  wait until that has ended
 //	gone                                    stop the daemon; nothing may be left
 //	needs BACKEND CAPABILITY                skip where this host and build lack it
+//	anyuser                                 see tier.AnyUser
+//	light                                   see garden.light
+//
+// and the conditions root and soak (see tier.Soak).
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
@@ -52,6 +57,8 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "root":
 				return os.Geteuid() == 0, nil
+			case "soak":
+				return tier.Soaking(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -64,11 +71,24 @@ func TestScripts(t *testing.T) {
 			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},
-			"needs": needs,
-			"serve": serve, "served": served,
+			"light":   light,
+			"needs":   needs,
+			"anyuser": func(ts *testscript.TestScript, _ bool, _ []string) { tier.AnyUser(ts.Value("garden").(*garden).t) },
+			"serve":   serve, "served": served,
 			"gone": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value("garden").(*garden).end() },
 		},
 	})
+}
+
+// light changes the garden's environment before its first command.
+func light(ts *testscript.TestScript, _ bool, _ []string) {
+	g := ts.Value("garden").(*garden)
+	before := len(g.env)
+	g.light()
+	for _, v := range g.env[before:] {
+		name, value, _ := strings.Cut(v, "=")
+		ts.Setenv(name, value)
+	}
 }
 
 // needs skips the story where a backend lacks a capability, with the reason.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // can skips a story where a backend lacks what it needs.
@@ -41,6 +42,7 @@ func (g *garden) canSaveMemory() {
 // TestOutputOverSaves: what a command writes as fast as it can arrives whole and
 // once, whatever is saved meanwhile.
 func TestOutputOverSaves(t *testing.T) {
+	tier.AnyUser(t)
 	g := newGarden(t)
 	g.canSaveMemory()
 	id := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "gvisor", "--ttl", "10m"))
@@ -76,13 +78,14 @@ func TestOutputOverSaves(t *testing.T) {
 // goes on, also where a pause had begun that nobody completed: no sandbox is lost.
 // Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestDaemonKilledWhileSaving(t *testing.T) {
+	tier.AnyUser(t)
 	g := newGarden(t)
 	g.canSaveMemory()
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
 	fell := map[string]int{}
-	n := killCount(t, 10, 5)
+	n := killCount(t, 2, 10)
 	base := "" // a snapshot that is ready, to start from
 	for i := range n {
 		id := g.remembers(i)

@@ -14,20 +14,16 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
-
-// cancels is how often TestTaskCanceled cancels.
-const cancels = 50
 
 // TestTaskCanceled cancels tasks at random instants, by Ctrl-C and by command,
 // while their agents start processes that want to live on: each ends with a true
 // receipt, no process, one finish event, and a workspace that was kept whole.
 func TestTaskCanceled(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
-	n := cancels
-	if testing.Short() {
-		n = 6
-	}
+	n := tier.Count(4, 50)
 	g := newGarden(t)
 	g.shareKernel()
 	var steps []step
@@ -163,6 +159,7 @@ func canceledWell(t *testing.T, g *garden, dir string, id api.TaskID) {
 // TestTaskDaemonKilled kills the daemon while an agent works: the next daemon ends
 // the task as lost, and what the agent had written is a commit.
 func TestTaskDaemonKilled(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.shareKernel()

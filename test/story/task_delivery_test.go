@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/test/forgeserver"
+	"hortus.dev/test/tier"
 )
 
 // wrongSum is a repository whose test fails, and mendSum how an agent mends it, with
@@ -57,10 +58,12 @@ func deliver(t testing.TB, g *garden, id api.TaskID, args ...string) (api.Task, 
 // Verified work arrives at each forge: cloned with a token, pushed, offered with its
 // evidence; once, whatever is repeated or lost.
 func TestTaskDelivers(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	for _, kind := range []string{forgeserver.GitHub, forgeserver.GitLab, forgeserver.Gitea} {
 		t.Run(kind, func(t *testing.T) {
 			g := newGarden(t)
+			g.light()
 			withModels(t, g, scenario(t, mendSum(shell("env; cat /proc/*/environ | tr '\\0' '\\n'; cat .git/config"), addTest())...))
 			withKeys(g, modelKey)
 			g.env = append(g.env, "HORTUS_LOG_LEVEL=debug")
@@ -166,8 +169,10 @@ func TestTaskDelivers(t *testing.T) {
 // What keeps a delivery from happening is said with what to do next; the work stays
 // verified, and is delivered once the reason is gone.
 func TestTaskDeliversLater(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	withModels(t, g, scenario(t, mendSum()...))
 	withKeys(g, modelKey)
 	dir := makeRepo(t, g, wrongSum)
@@ -324,8 +329,10 @@ func TestTaskDeliversLater(t *testing.T) {
 
 // The branch policy is the operator's: it says why, and nothing is pushed.
 func TestTaskDeliveryPolicy(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	withModels(t, g, scenario(t, mendSum(
 		step{tool: "create", input: map[string]any{"path": ".github/workflows/ci.yml", "content": "on: push\njobs: {}\n"}},
 		step{tool: "create", input: map[string]any{"path": "long.txt", "content": strings.Repeat("a line\n", 40)}})...))
@@ -375,8 +382,10 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 
 // What is not verified is not delivered, whoever asks.
 func TestTaskDeliversNothingUnverified(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	withModels(t, g, scenario(t, step{tool: "str_replace", input: map[string]any{"path": "sum.sh", "old": "$1 - $2", "new": "$1 * $2"}}, finishes()))
 	withKeys(g, modelKey)
 	h := newHub(t, g, forgeserver.GitHub, makeRepo(t, g, wrongSum))

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // taskExamples are what each example of a task on a repository prints: the change,
@@ -18,6 +20,7 @@ var taskExamples = map[string]struct{ needs, output string }{
 // TestExampleTasks has the built-in model repair the example's repositories. Each
 // is in a sandbox of its own, and without a network.
 func TestExampleTasks(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	script, err := filepath.Abs("../../examples/tasks/run.sh")
 	if err != nil {
@@ -25,7 +28,11 @@ func TestExampleTasks(t *testing.T) {
 	}
 	for name, want := range taskExamples {
 		t.Run(name, func(t *testing.T) {
+			if name != "python" {
+				tier.Soak(t) // minutes, for a compiler without a cache
+			}
 			g := newGarden(t)
+			g.light()
 			if _, err := exec.LookPath(want.needs); err != nil {
 				t.Skipf("there is no %s on this machine", want.needs)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // small is a repository whose test fails.
@@ -107,11 +108,13 @@ func counted(n int) (out []step) {
 // TestTaskHostileModels lets models do everything but their work: each ends within
 // its budgets and for the right reason, and the host is as it was.
 func TestTaskHostileModels(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	for _, h := range hostile {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			g := newGarden(t)
+			g.light()
 			lenient(t, g, scenario(t, h.steps...))
 			withKeys(g, modelKey)
 			dir := makeRepo(t, g, small)
@@ -143,9 +146,11 @@ func TestTaskHostileModels(t *testing.T) {
 // TestTaskAsksForSecrets has an agent look for what it should not find. The host's
 // environment, home and git configuration hold a secret each.
 func TestTaskAsksForSecrets(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	const secret = "hunter2-c0ffee"
 	g := newGarden(t)
+	g.light()
 	home := filepath.Dir(g.dir)
 	for name, text := range map[string]string{
 		".ssh/id_ed25519": secret, ".netrc": "machine x password " + secret, ".git-credentials": "https://u:" + secret + "@example.org\n",

@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/test/modelserver"
+	"hortus.dev/test/tier"
 )
 
 // makeRepo makes a git repository below the story's home.
@@ -182,6 +183,9 @@ func TestTaskFixes(t *testing.T) {
 	for _, f := range fixes {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
+			if f.program == "go" {
+				tier.Soak(t) // a compiler without a cache
+			}
 			if _, err := exec.LookPath(f.program); err != nil {
 				t.Skip(f.program + " is not installed")
 			}
@@ -234,9 +238,11 @@ func TestTaskFixes(t *testing.T) {
 
 // A wrong first fix goes back with what failed.
 func TestTaskRepairs(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	f := fixes[0]
 	g := newGarden(t)
+	g.light()
 	withModels(t, g, scenario(t,
 		step{tool: "str_replace", input: map[string]any{"path": f.look, "old": "        self.cents += cents\n", "new": "        self.cents = cents\n"}},
 		finishes(),
@@ -257,11 +263,13 @@ func TestTaskRepairs(t *testing.T) {
 
 // New behaviour, with a test of its own.
 func TestTaskNewEndpoint(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
 	g := newGarden(t)
+	g.light()
 	files := map[string]string{
 		"package.json":     `{"name":"app","scripts":{"test":"node --test"}}` + "\n",
 		"app.js":           "const http = require('node:http');\n\nconst routes = {\n  '/': () => 'home',\n};\n\nexports.app = () => http.createServer((req, res) => {\n  const route = routes[req.url];\n  res.statusCode = route ? 200 : 404;\n  res.end(route ? route() : 'not found');\n});\n",
@@ -285,6 +293,7 @@ func TestTaskNewEndpoint(t *testing.T) {
 
 // New tests are worth what they notice: the gate plants a defect.
 func TestTaskNewTests(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	files := map[string]string{
 		"leap.py":      "def leap(year):\n    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)\n",
@@ -294,6 +303,7 @@ func TestTaskNewTests(t *testing.T) {
 	weak := "import unittest\nfrom leap import leap\n\n\nclass MoreTest(unittest.TestCase):\n    def test_leap(self):\n        self.assertTrue(leap(2024))\n"
 	strong := weak + "\n    def test_century(self):\n        self.assertFalse(leap(1900))\n"
 	g := newGarden(t)
+	g.light()
 	withModels(t, g, scenario(t,
 		step{tool: "create", input: map[string]any{"path": "test_more.py", "content": weak}},
 		finishes(),

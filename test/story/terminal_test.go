@@ -12,6 +12,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/test/tier"
 )
 
 // transcript collects what was written; it can be read meanwhile.
@@ -184,8 +186,10 @@ func (s *screen) converse(before unix.Termios) {
 
 // TestTerminalRun is a person's shell in a fresh sandbox.
 func TestTerminalRun(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	s := g.onTerminal(nil, "sandbox", "run", "--", "bash", "--norc", "-i")
 	// The settings are the same before the command touches them and after.
 	s.converse(fresh(t))
@@ -193,8 +197,10 @@ func TestTerminalRun(t *testing.T) {
 
 // TestTerminalShell is a shell in a sandbox that stays.
 func TestTerminalShell(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	box := strings.TrimSpace(g.must("sandbox", "create"))
 	s := g.onTerminal(nil, "sandbox", "shell", box)
 	s.converse(fresh(t))
@@ -203,8 +209,10 @@ func TestTerminalShell(t *testing.T) {
 
 // TestTerminalIsGivenBackAfterDeath has the sandbox die beneath the command.
 func TestTerminalIsGivenBackAfterDeath(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	box := strings.TrimSpace(g.must("sandbox", "create"))
 	s := g.onTerminal(nil, "sandbox", "shell", box)
 	s.types("echo read''y\r")
@@ -237,8 +245,10 @@ func fresh(t testing.TB) unix.Termios {
 // TestProgressOnATerminal wants colours there, none with NO_COLOR or on a dumb
 // terminal, and never an escape that a program chose.
 func TestProgressOnATerminal(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
+	g.light()
 	const evil = `Run this Python: import sys; sys.stderr.write("\x1b]0;owned\x07\x1b[2J\n"); raise ValueError("\x1b[31mred\x9b\u202e")`
 	for _, c := range []struct {
 		name   string
@@ -273,6 +283,7 @@ func TestProgressOnATerminal(t *testing.T) {
 // first the command hears of it is lost on it, as it may be on a shell that is on
 // its way to its prompt.
 func TestGoneTerminal(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	for name, command := range map[string][]string{
 		"shell": {"bash", "--norc", "-i"},

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"hortus.dev/test/tier"
 )
 
 // TestUninstall: everything that Hortus made goes, sandboxes included; what is
@@ -97,8 +99,10 @@ func TestUninstall(t *testing.T) {
 
 // TestUninstallAsks: at a terminal a person decides.
 func TestUninstallAsks(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newEmptyGarden(t)
+	g.light()
 	become := ordinary(t, g)
 	if r := g.outside(append(slices.Clone(become), "hortus", "task", "ls")...); r.code != 0 {
 		t.Fatal(r)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // anotherBuild is the binary under test as another build: with another identifier.
@@ -118,6 +119,7 @@ func execOf(g *garden, id, text string) (api.Exec, error) {
 // manager does, leaves its sandboxes running; by SIGINT, as a person at a terminal does,
 // it ends them.
 func TestServiceRestarted(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.shareKernel()

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,57 @@ func Cannot(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// Hortus builds hortus as the Makefile does, with the small guest and gVisor embedded,
+// and copies it to a path. Where gVisor cannot be had, hortus is built without and
+// gvisor says why. The build is kept in the user's cache: each test binary of a run has
+// the one that the first of them built.
+func Hortus(path string) (gvisor, err error) {
+	module, err := root()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	cache = filepath.Join(cache, "hortus-tests")
+	programs, gvisor := built()
+	unlock, here, err := lockBuild(cache, module)
+	if err != nil {
+		return gvisor, err
+	}
+	defer unlock()
+	guest := filepath.Join(here, "hortus-guest")
+	if err := compile(module, guest, "./cmd/hortus-guest"); err != nil {
+		return gvisor, err
+	}
+	tags, embedded := "embedguest", map[string]string{"hortus-guest": guest}
+	if gvisor == nil {
+		tags, embedded = tags+",embedrunsc", map[string]string{"hortus-guest": filepath.Join(programs, Guest), Runsc: filepath.Join(programs, Runsc)}
+	}
+	// The overlay puts them where the compiler looks for them: the source tree is not
+	// written to.
+	replace := map[string]string{}
+	for name, from := range embedded {
+		replace[filepath.Join(module, "internal/embedded/guest", name)] = from
+	}
+	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err != nil {
+		return gvisor, err
+	}
+	overlay, out := filepath.Join(here, "overlay.json"), filepath.Join(here, "hortus")
+	if err := os.WriteFile(overlay, b, 0o600); err != nil {
+		return gvisor, err
+	}
+	if err := compile(module, out, "./cmd/hortus", "-tags", tags, "-overlay", overlay); err != nil {
+		return gvisor, err
+	}
+	if b, err = os.ReadFile(out); err == nil {
+		err = os.WriteFile(path, b, 0o755)
+	}
+	return gvisor, err
+}
+
 // built finds or makes the programs, once for a process.
 var built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(Variable); dir != "" {
@@ -75,19 +127,11 @@ func build(cache, runsc string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The toolchain makes nothing again at a path whose program is up to date.
-	here := filepath.Join(cache, fmt.Sprintf("build-%.8x", sha256.Sum256([]byte(module))))
-	if err := os.MkdirAll(here, 0o755); err != nil {
-		return "", err
-	}
-	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	unlock, here, err := lockBuild(cache, module)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", err
-	}
+	defer unlock()
 	guest := filepath.Join(here, "hortus-guest")
 	if err := compile(module, guest, "./cmd/hortus-guest"); err != nil {
 		return "", err
@@ -103,6 +147,25 @@ func build(cache, runsc string) (string, error) {
 		prune(cache, dir)
 	}
 	return dir, err
+}
+
+// lockBuild makes the directory where a module's programs are built, and keeps other
+// processes out of it until unlock. The toolchain makes nothing again at a path whose
+// program is up to date.
+func lockBuild(cache, module string) (unlock func(), dir string, err error) {
+	dir = filepath.Join(cache, fmt.Sprintf("build-%.8x", sha256.Sum256([]byte(module))))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		lock.Close()
+		return nil, "", err
+	}
+	return func() { lock.Close() }, dir, nil
 }
 
 // root is the directory of the module that the test is in.
@@ -123,8 +186,9 @@ func root() (string, error) {
 	}
 }
 
-func compile(dir, out, pkg string) error {
-	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+func compile(dir, out, pkg string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, flags...)
+	c := exec.Command("go", append(args, pkg)...)
 	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 	if said, err := c.CombinedOutput(); err != nil {
 		last := strings.TrimSpace(string(said))
