@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 // TestExampleTasks repairs what examples/tasks shows to new users, and only there.
@@ -16,6 +18,9 @@ func TestExampleTasks(t *testing.T) {
 		{"go", "go test ./...", "lru/lru.go", "+\t\toldest := c.order.Back()"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "go" {
+				tier.Soak(t) // a compiler for each try
+			}
 			needLanguage(t, c.name)
 			dir := t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join("../../../examples/tasks", c.name))); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/internal/model/offline/mend"
+	"hortus.dev/test/tier"
 )
 
 // TestRankOfTheRightEdit measures, with one run of the gate for each mistake, how
@@ -22,8 +23,11 @@ func TestRankOfTheRightEdit(t *testing.T) {
 		language string
 		quick    int
 		floor    int
-	}{{"python", 16, 50}, {"javascript", 12, 50}, {"go", 5, 20}} {
+	}{{"python", tier.Count(6, 16), 50}, {"javascript", tier.Count(5, 12), 50}, {"go", 5, 20}} {
 		t.Run(c.language, func(t *testing.T) {
+			if c.language == "go" {
+				tier.Soak(t) // a compiler for each mutant
+			}
 			needLanguage(t, c.language)
 			n := c.quick
 			if v, err := strconv.Atoi(os.Getenv("HORTUS_MUTANTS")); err == nil {

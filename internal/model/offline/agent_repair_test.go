@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/internal/model/offline/mend"
+	"hortus.dev/test/tier"
 )
 
 // repository is one of the test's own, in testdata/repos.
@@ -114,6 +115,7 @@ func TestRepairOfMutants(t *testing.T) {
 		floor    int // percent of a large sample
 	}{{"python", 2, 45}, {"javascript", 2, 40}, {"go", 1, 20}} {
 		t.Run(c.language, func(t *testing.T) {
+			tier.Soak(t) // TestExampleTasks repairs two repositories in T1
 			needLanguage(t, c.language)
 			n, full := c.quick, false
 			if s := os.Getenv("HORTUS_MUTANTS"); s != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/tier"
 )
 
 // mutators break a program in one place, as people and models do. Each gives the
@@ -101,7 +102,7 @@ func TestMutations(t *testing.T) {
 	byName := map[string]*tally{}
 	total := tally{}
 	var missed []string
-	stride := 10
+	stride, least := tier.Count(40, 10), tier.Count(10, 50)
 	if os.Getenv("HORTUS_MUTATIONS") == "all" {
 		stride = 1
 	}
@@ -163,7 +164,7 @@ func TestMutations(t *testing.T) {
 			t.Log("missed: " + s)
 		}
 	}
-	if total.broken < 50 || total.repaired*100 < total.broken*80 {
+	if total.broken < least || total.repaired*100 < total.broken*80 {
 		t.Errorf("repaired %d of %d; want at least 80 %%", total.repaired, total.broken)
 	}
 }
