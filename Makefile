@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X hortus.dev/internal/version.release=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: build release test test-vm race lint fuzz bench clean
+.PHONY: build release check test soak test-vm race lint fuzz bench clean
 
 # build makes bin/hortus with the small guest and gVisor embedded. gVisor is a module
 # of its own: its first build takes a minute or two.
@@ -20,9 +20,22 @@ release:
 	$(GO) run ./cmd/hortus-release -version $(VERSION) -out dist
 	@cat dist/SHA256SUMS
 
+# check runs the tests of pure packages, T0: no sandbox, no daemon, no interpreter.
+check:
+	$(GO) test $$($(GO) list ./... | grep -v -E '$(REAL)')
+REAL = /test/|/internal/(agent|backend|bench|daemon|git|guest|image|model/offline|sandbox|task/repo|upkeep)(/|$$)|/client$$
+
+# test runs T1: everything that this machine can test in minutes.
 test:
 	$(GO) test ./...
 	$(GO) -C cmd/hortus-runsc test ./...
+
+# soak runs T2: kill storms, load, every toolchain, large transfers, the release twice,
+# the emulated machine. It takes more than an hour.
+soak: build
+	HORTUS_TEST_TIER=soak $(GO) test -count=1 -timeout 2h ./...
+	bash .ci/release
+	$(GO) run ./test/vm
 
 # test-vm boots a stock Debian kernel under QEMU's software emulation and runs the
 # suites there on cgroup v2, as root and as an ordinary user: docs/testing.md.
