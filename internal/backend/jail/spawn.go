@@ -109,6 +109,7 @@ func (b *Backend) spawn(g *cgroup.Group, le *lease) (_ *child, err error) {
 	if le != nil {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: le.base, Size: rangeSize}}
 		o.UIDs, o.GIDs, o.Root = ids, ids, true
+		o.Owner = le.base
 	} else {
 		id := userUID
 		if b.cfg.Kernel != nil {

@@ -11,7 +11,9 @@
 //
 // It takes an [Order] a packet over the socket that it was started with, forks on a
 // thread of its own that ends afterwards, and answers on a socket that came with the
-// order, with a descriptor of the new process. It collects what it forked when that
+// order, with a descriptor of the new process. For the clone the thread takes the user id
+// to which the kernel is to charge the new user namespace: see [Order]. The process's own
+// soft limits bound what is charged. It collects what it forked when that
 // ends, and says on the same socket how.
 //
 // # Life

@@ -26,6 +26,9 @@ type Order struct {
 	// both, which needs ranges of ids and lets it set groups.
 	UIDs, GIDs []syscall.SysProcIDMap
 	Root       bool
+	// Owner is the user id to which the kernel charges its user namespace and what is
+	// used there of every per-user quota; 0 is the forker's own. It needs CAP_SETUID.
+	Owner int
 	// Ambient are capabilities that it keeps when it is executed.
 	Ambient []uintptr
 	// Clocks gives it a time namespace, Keyring a session keyring of its own, and

@@ -24,6 +24,9 @@ func Serve(clocks func() error) int {
 		return 1
 	}
 	unix.CloseOnExec(socketFD)
+	if err := boundQuotas(); err != nil {
+		return 1
+	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 1
@@ -203,13 +206,15 @@ func (f *forking) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
 	}
 	null := uintptr(f.null)
 	o.Seat.FD = group
-	err = o.Seat.Take(func(int) (err error) {
-		pid, err = syscall.ForkExec("/proc/self/exe", o.Args, &syscall.ProcAttr{
-			Dir: "/", Env: o.Env, Sys: attr,
-			// In the order of birth: the standard three, then the control socket.
-			Files: []uintptr{null, null, null, uintptr(fds[fdControl])},
+	err = o.Seat.Take(func(int) error {
+		return as(o.Owner, func() (err error) {
+			pid, err = syscall.ForkExec("/proc/self/exe", o.Args, &syscall.ProcAttr{
+				Dir: "/", Env: o.Env, Sys: attr,
+				// In the order of birth: the standard three, then the control socket.
+				Files: []uintptr{null, null, null, uintptr(fds[fdControl])},
+			})
+			return os.NewSyscallError("fork", err)
 		})
-		return os.NewSyscallError("fork", err)
 	})
 	return pid, err
 }
