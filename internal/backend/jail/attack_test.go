@@ -14,6 +14,8 @@ func childMain(kind string) int {
 	switch kind {
 	case "syscalls":
 		return trySyscalls()
+	case "terminals":
+		return countTerminals()
 	case "starter":
 		return starterMain()
 	case "leaver":

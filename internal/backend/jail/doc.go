@@ -19,6 +19,8 @@
 //     capabilities as listed in spawn.go: none for user, seven file and id
 //     capabilities for root inside, two more for the guest, which neither of them
 //     can become or signal.
+//   - Quotas of its own where the kernel keeps some for each user: as root the user
+//     namespace belongs to the sandbox's first id, otherwise a sandbox gets a share.
 //   - Control groups, versions 1 and 2 (package cgroup), where the host has any
 //     that this process may use.
 //

@@ -39,7 +39,7 @@ func explainSpawn(err error) (reason, fix string) {
 func explainStage(s *stageError) (reason, fix string) {
 	reason = s.Error()
 	switch {
-	case s.Stage == "mount /proc" && s.Errno == unix.EPERM:
+	case s.Stage == "mount /proc" && s.Errno == unix.EPERM, s.Stage == initns.QuotaStep && s.Errno == unix.EROFS:
 		fix = "Parts of /proc are covered here, as in a container without privileges; let it see a whole /proc (docker run --security-opt systempaths=unconfined)."
 	case strings.HasPrefix(s.Stage, initns.WorkspaceStep):
 		fix = workspaceFix

@@ -36,7 +36,8 @@ var (
 	// stageCaps are what the stage needs where it is not root inside. The file
 	// capabilities are for the overlay, which works with those of its mounter.
 	stageCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
-		unix.CAP_SYS_TIME, // for the clocks of its namespace
+		unix.CAP_SYS_TIME,     // for the clocks of its namespace
+		unix.CAP_SYS_RESOURCE, // for the quotas of its namespace
 		unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD}
 )
 

@@ -334,7 +334,7 @@ func (b *Backend) keeperPlan(spec sandbox.Spec, image []*os.File, add func(int) 
 
 // baseSpec is what does not depend on the sandbox.
 func (b *Backend) baseSpec() *initns.Spec {
-	is := &initns.Spec{RunDir: -1, Guest: -1, Dev: -1, Saved: -1, UID: userUID, GID: userUID, Hidepid: true, Filter: b.filter}
+	is := &initns.Spec{RunDir: -1, Guest: -1, Dev: -1, Saved: -1, UID: userUID, GID: userUID, Hidepid: true, Filter: b.filter, Quotas: b.quotas()}
 	own := func(path string, mode uint32, id int) {
 		is.Dirs = append(is.Dirs, initns.Dir{Path: path, Mode: mode, UID: id, GID: id})
 	}

@@ -116,7 +116,7 @@ func mountDev(s *Spec, fd func(int) int, root string) error {
 		return err
 	}
 	pts, err := fsMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, []param{
-		{"source", "devpts"}, {"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "256"},
+		{"source", "devpts"}, {"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", strconv.Itoa(Terminals)},
 	})
 	if err != nil {
 		return at("mount /dev/pts", err)

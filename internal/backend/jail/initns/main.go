@@ -86,6 +86,9 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 			return false, nil, err
 		}
 	}
+	if err := spec.Quotas.set(); err != nil {
+		return false, nil, err
+	}
 	disk, err := buildRoot(spec, fd)
 	if err != nil {
 		return false, nil, err
@@ -96,7 +99,7 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	if err := loopback(); err != nil {
 		return false, nil, err
 	}
-	if err := bounds(); err != nil {
+	if err := bounds(spec); err != nil {
 		return false, nil, err
 	}
 	if err := nullStdio(); err != nil {

@@ -30,8 +30,11 @@ var limits = []struct {
 	// No core dumps: one byte holds none, and is the value at which the kernel
 	// does not run the host's handler either, which it does at nought.
 	{unix.RLIMIT_CORE, 1, 1},
-	// The soft one is what programs see; old ones walk up to it.
-	{unix.RLIMIT_NOFILE, 16 << 10, 1 << 20},
+	// Old programs walk up to the soft one. The hard one bounds what one process takes
+	// of the host's table of open files and of kernel memory that no control group
+	// counts: a call of poll may wait on as many descriptors. The guest removes trees
+	// that are 10,000 levels deep with a descriptor for each.
+	{unix.RLIMIT_NOFILE, 16 << 10, 16 << 10},
 	{unix.RLIMIT_MSGQUEUE, 819200, 819200},
 	{unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
 	{unix.RLIMIT_NICE, 0, 0},
@@ -39,9 +42,16 @@ var limits = []struct {
 	{unix.RLIMIT_SIGPENDING, 4096, 4096},
 }
 
+// kernelFiles is the number of open files for each program of a sandbox's own kernel: it
+// has all files of the sandbox open.
+const kernelFiles = 128 << 10
+
 // bounds sets resource limits, a session of its own and an empty keyring.
-func bounds() error {
+func bounds(s *Spec) error {
 	for _, l := range limits {
+		if s.Keeper != nil && l.resource == unix.RLIMIT_NOFILE {
+			l.max = kernelFiles
+		}
 		var have unix.Rlimit
 		if err := unix.Getrlimit(l.resource, &have); err != nil {
 			return at("read resource limits", err)

@@ -55,6 +55,8 @@ type Spec struct {
 	GID      int    `json:"gid"`
 	Caps     uint64 `json:"caps"`
 	Bounding uint64 `json:"bounding"`
+	// Quotas bound what the kernel counts for each user.
+	Quotas Quotas `json:"quotas"`
 	// Switch says that the stage has to change to UID and GID.
 	Switch bool `json:"switch"`
 	// Clocks says to make a time namespace for the guest; otherwise the stage
