@@ -48,6 +48,11 @@ func (h *Host) Create(id string, l Limits) (*Group, error) {
 	return g, nil
 }
 
+// socketMemory is the limit of what lies in the buffers of TCP and UDP sockets, in bytes.
+// Version 1 counts it apart from all other memory, and without a limit not at all;
+// version 2 counts it in memory.max.
+func socketMemory(memory int64) int64 { return max(memory/8, 1<<20) }
+
 // limit writes what is asked for where there is a controller; whether there is
 // one was decided before, from Has.
 func (g *Group) limit(l Limits) error {
@@ -69,6 +74,9 @@ func (g *Group) limit(l Limits) error {
 				return err
 			}
 			if err := writeIf(dir+"/memory.memsw.limit_in_bytes", string(n)); err != nil {
+				return err
+			}
+			if err := writeIf(dir+"/memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(socketMemory(l.MemoryBytes), 10)); err != nil {
 				return err
 			}
 		}
