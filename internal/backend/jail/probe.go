@@ -50,6 +50,12 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 		r.Abilities = append(r.Abilities, a)
 	}
 	follow(api.CapIsolated, "namespaces, an allow list of system calls, no capabilities, read-only layers"+b.moreWalls())
+	if start.OK && b.cfg.Kernel == nil { // a kernel of the sandbox's own has tables of its own
+		if reason, fix := readTables().low(); reason != "" {
+			a := &r.Abilities[len(r.Abilities)-1]
+			a.Reason, a.Fix = a.Reason+"; low limits of the host: "+reason, fix
+		}
+	}
 	if b.root {
 		follow(api.CapRootIdentity, "mapped to an unprivileged id of the host's")
 	} else {
