@@ -126,7 +126,7 @@ func New(cfg Config) (*Backend, error) {
 		b.null.Close()
 		return nil, api.Errorf(api.KindInternal, "%s backend: the guest's executable: %w", cfg.Name, err)
 	}
-	b.forker = forker.New(forker.Config{Program: b.guest, Argv0: initns.Argv0, Null: b.null})
+	b.forker = forker.New(forker.Config{Program: b.guest, Argv0: initns.Argv0, Null: b.null, Shared: os.Geteuid() != 0})
 	return b, nil
 }
 

@@ -13,8 +13,10 @@
 // thread of its own that ends afterwards, and answers on a socket that came with the
 // order, with a descriptor of the new process. For the clone the thread takes the user id
 // to which the kernel is to charge the new user namespace: see [Order]. The process's own
-// soft limits bound what is charged. It collects what it forked when that
-// ends, and says on the same socket how.
+// soft limits bound what is charged. As an ordinary user it runs in a user namespace of
+// its own, whose bounds hold for all namespaces that it creates: see [Config].
+//
+// It collects what it forked when that ends, and says on the socket of its order how.
 //
 // # Life
 //

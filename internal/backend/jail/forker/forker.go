@@ -23,6 +23,9 @@ type Config struct {
 	Argv0   string
 	// Null is open on the null device.
 	Null *os.File
+	// Shared bounds what all user namespaces that it creates take together of the inotify
+	// quotas of an ordinary user: half.
+	Shared bool
 }
 
 // Forker is the daemon's end of a forker. Its methods may be called by several
@@ -60,8 +63,12 @@ func (f *Forker) start() (*running, error) {
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("the forker's socket: %w", err)
 	}
-	proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", f.cfg.Program.Fd()), []string{f.cfg.Argv0, Mode}, &os.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: &syscall.SysProcAttr{Setsid: true},
+	args, attr := []string{f.cfg.Argv0, Mode}, &syscall.SysProcAttr{Setsid: true}
+	if f.cfg.Shared {
+		args, attr = append(args, sharedArg), sharedAttr()
+	}
+	proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", f.cfg.Program.Fd()), args, &os.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Sys: attr,
 		Files: []*os.File{f.cfg.Null, f.cfg.Null, f.cfg.Null, theirs},
 	})
 	if err != nil {

@@ -27,6 +27,9 @@ func Serve(clocks func() error) int {
 	if err := boundQuotas(); err != nil {
 		return 1
 	}
+	if len(os.Args) > 2 && os.Args[2] == sharedArg && boundShared() != nil {
+		return 1
+	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 1
