@@ -43,6 +43,10 @@ func runBomb(name string) int {
 		err = fillBomb(pipeEnds)
 	case "sockets":
 		err = fillBomb(socketEnds)
+	case "tcp":
+		err = tcpBomb()
+	case "udp":
+		err = udpBomb()
 	case "disk":
 		err = everywhere(arg, fillDisk)
 	case "inodes":

@@ -22,6 +22,7 @@ const (
 	roleBomb  = "hortus-bomb"  // something that eats resources
 	roleWalk  = "hortus-walk"  // a look at every file
 	roleName  = "hortus-names" // makes and checks files with odd names
+	roleQuota = "hortus-quota" // takes what the kernel counts for each user
 )
 
 // layersDir keeps the host template for all tests of one run: it is the same for
@@ -54,6 +55,8 @@ func TestMain(m *testing.M) {
 			os.Exit(runWalk(os.Args[2:]))
 		case roleName:
 			os.Exit(runNames(os.Args[2:]))
+		case roleQuota:
+			os.Exit(runQuota(os.Args[2:]))
 		}
 	}
 	os.Exit(runTests(m))
