@@ -1,12 +1,16 @@
 package daemon
 
 import (
+	"context"
+	"encoding/base64"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/envd"
 )
 
 // TestBrowserPages sends what a browser sends for a page of another origin, one whose
@@ -82,6 +86,60 @@ func TestKeyEndsAtTheFront(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestKeysReachNoProgram sends keys and tokens that a daemon made through its own front
+// to a program in a sandbox.
+func TestKeysReachNoProgram(t *testing.T) {
+	w := newTown(t)
+	row := w.s.guards.tokens
+	var got *http.Request
+	program := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r }))
+	defer program.Close()
+	plane := envd.New(envd.Config{Sandboxes: portOnly{id: w.bobs.box, addr: program.Listener.Addr().String()}, Tokens: row})
+	f := &front{rest: patience, authenticate: w.s.guards.porter.Authenticate, doors: []doorway{{takes: envd.Claims, door: plane, open: true}}}
+	front := httptest.NewServer(f)
+	defer front.Close()
+	for _, secret := range []string{w.bob.Secret, w.operator.Secret, row.Envd(string(w.bobs.box)), row.Traffic(string(w.bobs.box))} {
+		for _, value := range []string{secret, "Bearer " + secret, "Basic " + base64.StdEncoding.EncodeToString([]byte(secret+":")), "Bearer its-own"} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/a?k="+secret, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = "3000-" + string(w.bobs.box) + ".x"
+			req.Header.Set("Authorization", value)
+			got = nil
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			want := ""
+			if value == "Bearer its-own" {
+				want = value
+			}
+			if got == nil || got.Header.Get("Authorization") != want || got.RequestURI != "/a" {
+				t.Errorf("%q: status %d, the program was sent %+v", value, resp.StatusCode, got)
+			}
+		}
+	}
+}
+
+// portOnly is a running sandbox with one program that listens.
+type portOnly struct {
+	envd.Sandboxes
+	id   api.SandboxID
+	addr string
+}
+
+// Get implements envd.Sandboxes.
+func (p portOnly) Get(context.Context, api.SandboxID) (api.Sandbox, error) {
+	return api.Sandbox{ID: p.id, State: api.SandboxRunning}, nil
+}
+
+// Dial implements envd.Sandboxes.
+func (p portOnly) Dial(context.Context, api.SandboxID, int) (net.Conn, error) {
+	return net.Dial("tcp", p.addr)
 }
 
 // TestCrooked sends what package net/http hands on and a door must not see.

@@ -43,6 +43,8 @@ type Tokens interface {
 	// Envd is the token of a sandbox's commands and files.
 	Envd(id string) string
 	CheckEnvd(id, got string) bool
+	// Traffic is the token of a sandbox's ports.
+	Traffic(id string) string
 	CheckTraffic(id, got string) bool
 }
 

@@ -162,6 +162,7 @@ func (f *fakes) Dial(_ context.Context, id api.SandboxID, port int) (net.Conn, e
 
 // The tokens are told apart by their beginning.
 func (f *fakes) Envd(id string) string            { return "envd" + id }
+func (f *fakes) Traffic(id string) string         { return "traffic" + id }
 func (f *fakes) CheckEnvd(id, got string) bool    { return got == "envd"+id }
 func (f *fakes) CheckTraffic(id, got string) bool { return got == "traffic"+id }
 

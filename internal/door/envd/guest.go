@@ -67,6 +67,8 @@ func (d *Door) files(w http.ResponseWriter, r *http.Request, id api.SandboxID, s
 		refuse(w, http.StatusUnauthorized, expiredSignature)
 		return
 	}
+	// A browser must not tell the address to what the file's page leads to.
+	w.Header().Set("Referrer-Policy", "no-referrer")
 	d.pass(w, r, id)
 }
 

@@ -1,6 +1,7 @@
 package envd_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -141,7 +142,17 @@ func TestUserOfRequest(t *testing.T) {
 	if got := (ask{path: "/metrics", header: headers(id, "Authorization", "Basic dXNlcjo=")}).to(t, addr); got.status != 204 {
 		t.Errorf("user: %+v", got)
 	}
-	for _, a := range []string{"Bearer e2b_0123", "Basic !", "Basic dXNlcg=="} {
+	// A password beside the user is none of the guest's business.
+	f.guest = answers(func(r *http.Request, _ string) {
+		if got := r.Header.Get("Authorization"); got != "Basic dXNlcjo=" {
+			t.Errorf("the guest got %q", got)
+		}
+	}, ok204)
+	if got := (ask{path: "/metrics", header: headers(id, "Authorization", "Basic dXNlcjplMmJfMDEyMw==")}).to(t, addr); got.status != 204 {
+		t.Errorf("a user and a password: %+v", got)
+	}
+	asUser := "Basic " + base64.StdEncoding.EncodeToString([]byte("e2b_0123456789012345678901234567890123456789:"))
+	for _, a := range []string{"Bearer e2b_0123", asUser, "Basic !", "Basic dXNlcg=="} {
 		if got := (ask{path: "/metrics", header: headers(id, "Authorization", a)}).to(t, addr); got.status != 401 || strings.Contains(got.body, "0123") {
 			t.Errorf("%s: %+v", a, got)
 		}

@@ -22,7 +22,8 @@ const (
 	headerTraffic = "E2b-Traffic-Access-Token"
 )
 
-// secretHeaders are a client's, and not for what listens on a port.
+// secretHeaders are the client's and the daemon's, and never reach a port. Secrets
+// under other names are found by what they are: guestproxy.Credentials.
 var secretHeaders = []string{headerToken, headerTraffic, "X-Api-Key", headerSandbox, headerPort}
 
 // siteHeaders say something about a whole site to a browser. An address that a
@@ -41,6 +42,10 @@ func (d *Door) servePort(w http.ResponseWriter, r *http.Request, t target) {
 		problem{Sandbox: t.id, Message: "The traffic access token is missing or invalid", Code: http.StatusForbidden}.write(w)
 		return
 	}
+	if d.credentials(t.id).In(r.URL.EscapedPath()) {
+		refuse(w, http.StatusBadRequest, "the path holds an API key or a token, which is not for a program of a sandbox; send it as a header")
+		return
+	}
 	if !d.awake(w, r, t.id) {
 		return
 	}
@@ -48,6 +53,11 @@ func (d *Door) servePort(w http.ResponseWriter, r *http.Request, t target) {
 	defer watch.Stop()
 	defer guestproxy.BothWays(w, r)()
 	d.ports.ServeHTTP(w, r.WithContext(watch.In(context.WithValue(r.Context(), targetKey{}, t))))
+}
+
+// credentials are the secrets that no program of a sandbox may see.
+func (d *Door) credentials(id api.SandboxID) guestproxy.Credentials {
+	return guestproxy.Credentials{Tokens: []string{d.cfg.Tokens.Envd(string(id)), d.cfg.Tokens.Traffic(string(id))}}
 }
 
 type targetKey struct{}
@@ -89,6 +99,7 @@ func (d *Door) newPorts() *httputil.ReverseProxy {
 			for _, name := range secretHeaders {
 				pr.Out.Header.Del(name)
 			}
+			d.credentials(t.id).Strip(pr.Out)
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			t := targetIn(resp.Request.Context())

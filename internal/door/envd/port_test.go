@@ -2,6 +2,7 @@ package envd_test
 
 import (
 	"bufio"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,6 +52,64 @@ func TestPort(t *testing.T) {
 	a = ask{path: "/", header: headers(id, "E2b-Sandbox-Port", "3000")}.to(t, addr)
 	if a.status != 201 || a.header.Get("Strict-Transport-Security") != "" {
 		t.Errorf("by header: %+v", a)
+	}
+}
+
+// TestPortSeesNoCredentials sends each secret of the daemon's in every place that a
+// client may put one. What the program's own users send gets through beside it.
+func TestPortSeesNoCredentials(t *testing.T) {
+	f, id := newFakes()
+	var text string
+	f.port = func(_ int, c netConn) {
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s %s\n", r.Method, r.RequestURI)
+		r.Header.Write(&b)
+		r.Trailer.Write(&b)
+		text = b.String()
+		io.WriteString(c, ok204)
+	}
+	addr := serve(t, f)
+	const key = "e2b_0123456789abcdef0123456789abcdef01234567"
+	const signature = "v1_0123456789abcdefghijABCDEFGHIJ0123456789abc"
+	b64 := base64.StdEncoding.EncodeToString
+	for _, secret := range []string{key, "envd" + string(id), "traffic" + string(id)} {
+		for _, line := range []string{
+			"Authorization: Bearer " + secret, "Authorization: bEARER " + secret, "Authorization: Token " + secret,
+			"Authorization: Basic " + b64([]byte(secret+":")), "Authorization: Basic " + b64([]byte("user:"+secret)),
+			"Proxy-Authorization: Bearer " + secret, "X-API-Key: " + secret, "X-Access-Token: " + secret, "E2b-Traffic-Access-Token: " + secret,
+			"X-Goog-Api-Key: " + secret, "Cookie: mine=1; k=" + secret, "Sec-WebSocket-Protocol: chat, bearer." + b64([]byte(secret+"  ")),
+			"Referer: http://h/?k=" + secret, "Referer: http://h/files?path=a&signature=" + signature,
+			"Trailer: X-Late\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Late: " + secret,
+		} {
+			text = ""
+			got := raw(t, addr, "POST /a?own=1&k="+secret+"&signature="+signature+"&own=2 HTTP/1.1\r\nHost: 3000-"+string(id)+".x\r\nX-Own: its-own\r\nConnection: close\r\n"+line+"\r\n\r\n")
+			if !strings.HasPrefix(got, "HTTP/1.1 204 ") || !strings.Contains(text, "POST /a?own=1&own=2\n") || !strings.Contains(text, "X-Own: its-own") {
+				t.Errorf("%s: %q; the port saw %q", line, got, text)
+			}
+			for _, never := range []string{secret, signature, b64([]byte(secret + ":")), b64([]byte("user:" + secret)), b64([]byte(secret + "  "))} {
+				if strings.Contains(text, never) {
+					t.Errorf("%s: the port saw %q", line, text)
+				}
+			}
+		}
+		if got := raw(t, addr, "GET /"+secret+" HTTP/1.1\r\nHost: 3000-"+string(id)+".x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") || strings.Contains(got, secret) {
+			t.Errorf("in the path: %q", got)
+		}
+	}
+	// The controls: a program's own credentials.
+	for _, line := range []string{
+		"Authorization: Bearer its-own", "Authorization: Basic " + b64([]byte("user:password")), "Authorization: Digest username=\"u\"",
+		"Cookie: e2b_session=1; token=x", "Sec-Websocket-Protocol: chat, token.abc", "Referer: http://h/?signature=its-own",
+	} {
+		raw(t, addr, "GET / HTTP/1.1\r\nHost: 3000-"+string(id)+".x\r\nConnection: close\r\n"+line+"\r\n\r\n")
+		if !strings.Contains(text, line) {
+			t.Errorf("%s did not get through: %q", line, text)
+		}
 	}
 }
 

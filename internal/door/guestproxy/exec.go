@@ -105,6 +105,9 @@ func User(r *http.Request) (string, error) {
 	if !ok || err != nil || !found {
 		return "", api.Errorf(api.KindInvalid, "the Authorization header names no user")
 	}
+	if (Credentials{}).In(user) {
+		return "", api.Errorf(api.KindInvalid, "the Authorization header names an API key as the user").WithHint("send the key in X-API-KEY")
+	}
 	return user, nil
 }
 

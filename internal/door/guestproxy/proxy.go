@@ -2,6 +2,7 @@ package guestproxy
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"log"
 	"maps"
@@ -97,6 +98,8 @@ func New(cfg Config) *Proxy {
 			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", string(sandboxOf(pr.In.Context()))
 			pr.Out.Host = "guest"
 			keep(pr.Out.Header, p.request)
+			userOnly(pr.Out.Header, pr.In)
+			Credentials{}.Strip(pr.Out)
 		},
 		ModifyResponse: p.check,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -130,6 +133,10 @@ func (p *Proxy) check(resp *http.Response) error {
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	if r.Header.Get("Upgrade") != "" {
 		p.cfg.Fail(w, r, id, api.Errorf(api.KindInvalid, "the guest's wire has no upgrades"))
+		return
+	}
+	if _, err := User(r); err != nil {
+		p.cfg.Fail(w, r, id, err)
 		return
 	}
 	watch := NewWatch(http.NewResponseController(w), p.cfg.Grace)
@@ -172,6 +179,16 @@ func keep(h http.Header, allowed map[string]bool) {
 		if name := textproto.CanonicalMIMEHeaderKey(k); !allowed[name] && !strings.HasPrefix(name, "X-Metadata-") {
 			delete(h, k)
 		}
+	}
+}
+
+// userOnly leaves of an Authorization header the name of the user, which is all that a
+// guest needs: a password in it may be an API key.
+func userOnly(h http.Header, in *http.Request) {
+	user, err := User(in)
+	h.Del("Authorization")
+	if err == nil && user != "" {
+		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":")))
 	}
 }
 
