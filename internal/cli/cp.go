@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -20,6 +20,7 @@ type sandboxCpCmd struct {
 	From string `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdin."`
 	To   string `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdout."`
 	User string `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
+	Max  size   `name:"max-size" default:"16GiB" placeholder:"SIZE" help:"Maximum size of all files copied out of a sandbox, holes included (default 16GiB)."`
 }
 
 // place is one side of a copy. ID is empty for a local path.
@@ -50,7 +51,6 @@ func parsePlace(s string) (place, error) {
 
 // Bounds of one copy out of a sandbox, which may be lying about what it holds.
 const (
-	maxCopyBytes   = 64 << 30
 	maxCopyEntries = 1_000_000
 	maxCopyDepth   = 128
 )
@@ -60,10 +60,36 @@ type copier struct {
 	app     *app
 	box     *client.Sandbox
 	user    string
+	max     int64 // of bytes copied out
 	bytes   int64
 	entries int
-	skipped []string
+	skipped notes    // what a copy leaves out on purpose: links and special files
+	failed  notes    // what should have been copied and was not
 	execs   []string // files in the sandbox that are to be executable
+}
+
+// maxNotes bounds how many entries of one kind are listed.
+const maxNotes = 100
+
+// notes lists entries with a reason.
+type notes struct {
+	n     int
+	lines []string
+}
+
+func (l *notes) add(name, why string) {
+	if l.n++; l.n <= maxNotes {
+		l.lines = append(l.lines, clean(name)+": "+why)
+	}
+}
+
+func (l *notes) show(a *app, what string) {
+	for _, line := range l.lines {
+		a.note("%s: %s", what, line)
+	}
+	if l.n > maxNotes {
+		a.note("%s: %d more", what, l.n-maxNotes)
+	}
 }
 
 // Run copies files into or out of a sandbox.
@@ -87,157 +113,35 @@ func (c *sandboxCpCmd) Run(ctx runContext, a *app) error {
 		return err
 	}
 	defer s.Close()
-	cp := &copier{app: a, box: s, user: c.User}
+	cp := &copier{app: a, box: s, user: c.User, max: int64(c.Max)}
 	if from.id == "" {
 		err = cp.in(ctx, from.path, to.path)
 	} else {
 		err = cp.out(ctx, from.path, to.path)
 	}
-	for _, name := range cp.skipped {
-		a.note("skipped: %s", name)
-	}
+	cp.skipped.show(a, "skipped")
+	cp.failed.show(a, "not copied")
 	if err != nil {
 		return resumable(ctx, s, err)
 	}
 	if a.opt.JSON {
-		return a.json(map[string]int64{"files": int64(cp.entries), "bytes": cp.bytes, "skipped": int64(len(cp.skipped))})
+		err = a.json(map[string]int64{"files": int64(cp.entries), "bytes": cp.bytes, "skipped": int64(cp.skipped.n), "failed": int64(cp.failed.n)})
 	}
-	return nil
+	if err == nil && cp.failed.n > 0 {
+		return api.Errorf(api.KindDenied, "entries that were not copied: %d", cp.failed.n).
+			WithHint("the lines above give the reasons; rename them in the sandbox, or copy an archive: hortus sandbox exec %s -- tar -cSf - PATH", s.ID())
+	}
+	return err
 }
 
 // count bounds what is copied.
 func (c *copier) count(n int64) error {
 	c.bytes += n
 	c.entries++
-	if c.bytes > maxCopyBytes || c.entries > maxCopyEntries {
-		return api.Errorf(api.KindExhausted, "the copy is larger than %s or %d files", showSize(maxCopyBytes), maxCopyEntries)
+	if c.entries > maxCopyEntries {
+		return api.Errorf(api.KindExhausted, "the copy has more than %d files and directories", maxCopyEntries)
 	}
 	return nil
-}
-
-func (c *copier) skip(name, why string) {
-	if len(c.skipped) < 100 {
-		c.skipped = append(c.skipped, name+": "+why)
-	}
-}
-
-// out copies from the sandbox to here.
-func (c *copier) out(ctx context.Context, from, to string) error {
-	if to == "-" {
-		r, _, err := c.box.ReadFile(ctx, c.user, from)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		_, err = io.Copy(c.app.env.Stdout, r)
-		return err
-	}
-	info, err := c.box.Stat(ctx, c.user, from)
-	if err != nil {
-		return err
-	}
-	name := path.Base(path.Clean(from))
-	dir, leaf := filepath.Split(filepath.Clean(to))
-	if st, err := os.Stat(to); err == nil && st.IsDir() {
-		dir, leaf = to, name
-	} else if strings.HasSuffix(to, "/") {
-		return api.Errorf(api.KindNotFound, "there is no directory %s", to)
-	}
-	if dir == "" {
-		dir = "."
-	}
-	if !insideName(leaf) {
-		return api.Errorf(api.KindInvalid, "%.100q cannot be a file's name here", leaf).WithHint("name the destination: hortus sandbox cp %s:%s ./NAME", c.box.ID(), from)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return api.Errorf(api.KindInvalid, "copy to %s: %w", to, err)
-	}
-	defer root.Close()
-	switch info.Type {
-	case envd.FileTypeDirectory:
-		return c.outDir(ctx, from, root, leaf, 0)
-	case envd.FileTypeFile:
-		return c.outFile(ctx, from, info, root, leaf)
-	}
-	return api.Errorf(api.KindInvalid, "%s:%s is neither a file nor a directory", c.box.ID(), from)
-}
-
-func (c *copier) outDir(ctx context.Context, from string, root *os.Root, to string, depth int) error {
-	if depth > maxCopyDepth {
-		return api.Errorf(api.KindExhausted, "the directories are nested deeper than %d", maxCopyDepth)
-	}
-	if err := root.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	if err := c.count(0); err != nil {
-		return err
-	}
-	list, err := c.box.ListDir(ctx, c.user, from, 1)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if e == nil {
-			continue
-		}
-		// Names are the sandbox's; one that is not plainly a name in this
-		// directory is nothing that a file system holds.
-		if !insideName(e.Name) || strings.ContainsAny(e.Name, `/\`) {
-			c.skip(fmt.Sprintf("%.100q", e.Name), "not a name that can be kept here")
-			continue
-		}
-		src, dst := path.Join(from, e.Name), to+"/"+e.Name
-		switch {
-		case e.SymlinkTarget != nil:
-			// The guest describes what a link leads to; here it stays a link.
-			c.skip(src, "a link")
-		case e.Type == envd.FileTypeDirectory:
-			err = c.outDir(ctx, src, root, dst, depth+1)
-		case e.Type == envd.FileTypeFile:
-			err = c.outFile(ctx, src, e, root, dst)
-		default:
-			c.skip(src, "a special file")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *copier) outFile(ctx context.Context, from string, info *envd.EntryInfo, root *os.Root, to string) error {
-	r, _, err := c.box.ReadFile(ctx, c.user, from)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	mode := os.FileMode(0o644)
-	if info.Mode&0o100 != 0 {
-		mode = 0o755
-	}
-	counted := &countReader{r: io.LimitReader(r, maxCopyBytes-c.bytes+1)}
-	if err := writeInside(root, to, mode, counted); err != nil {
-		return fmt.Errorf("copy %s to %s: %w", clean(from), clean(to), err)
-	}
-	return c.count(counted.n)
-}
-
-type countReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// insideName says whether a name from elsewhere is one that lies inside a
-// directory and can be shown.
-func insideName(name string) bool {
-	return len(name) <= 4096 && name != "." && filepath.IsLocal(name) && !strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f })
 }
 
 // in copies from here into the sandbox.
@@ -284,10 +188,16 @@ func (c *copier) inDir(ctx context.Context, from, to string) error {
 		}
 		dst := path.Join(to, filepath.ToSlash(rel))
 		switch {
+		case !utf8.ValidString(rel):
+			c.failed.add(p, "the name is not valid UTF-8")
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		case d.IsDir():
 			return c.box.MakeDir(ctx, c.user, dst)
 		case !d.Type().IsRegular():
-			c.skip(p, "a link or a special file")
+			c.skipped.add(p, "a link or a special file")
 			return nil
 		}
 		st, err := d.Info()

@@ -248,19 +248,21 @@ func (o *outDir) write(t api.Task) error {
 	if last.Result != nil {
 		files = append(files[:len(files):len(files)], last.Result.OutputFiles...)
 	}
+	// A file that cannot be written does not keep the others from it.
+	var failed []error
 	for _, f := range files {
 		mode := os.FileMode(0o644)
 		if f.Executable {
 			mode = 0o755
 		}
 		if err := writeInside(o.root, f.Path, mode, strings.NewReader(f.Content)); err != nil {
-			return api.Errorf(api.KindDenied, "--out %s: %w", o.name, err)
+			failed = append(failed, api.Errorf(api.KindDenied, "--out %s: %w", o.name, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
-var errEscapes = errors.New("the name leads out of the directory")
+var errEscapes = errors.New("the name leads out of the directory, or has control characters")
 
 // writeInside writes a file below a directory that nothing leads out of. The
 // name and the content come from a sandbox.
@@ -281,6 +283,5 @@ func writeInside(root *os.Root, name string, mode os.FileMode, r io.Reader) erro
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Close())
+	return errors.Join(writeSparse(f, r), f.Close())
 }
