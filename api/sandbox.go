@@ -131,15 +131,18 @@ type Sandbox struct {
 	State     SandboxState `json:"state"`
 	Isolation string       `json:"isolation"`
 	// IsolationWhy says why that backend was chosen.
-	IsolationWhy string            `json:"isolationWhy,omitempty"`
-	Template     string            `json:"template"`
-	Limits       Limits            `json:"limits"`
-	Unenforced   []Unenforced      `json:"unenforced,omitempty"`
-	Identities   []string          `json:"identities,omitempty"`
-	Egress       string            `json:"egress"` // "none" until a policy says otherwise
-	Env          map[string]string `json:"env,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	Task         TaskID            `json:"task,omitempty"`
+	IsolationWhy string       `json:"isolationWhy,omitempty"`
+	Template     string       `json:"template"`
+	Limits       Limits       `json:"limits"`
+	Unenforced   []Unenforced `json:"unenforced,omitempty"`
+	Identities   []string     `json:"identities,omitempty"`
+	Egress       string       `json:"egress"` // "none" until a policy says otherwise
+	// EnvNames are the names of its environment variables, sorted. Env has their values
+	// too, which the daemon never gives out.
+	EnvNames []string          `json:"envNames,omitempty"`
+	Env      map[string]string `json:"-"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Task     TaskID            `json:"task,omitempty"`
 	// Parent is the sandbox that it was forked from.
 	Parent SandboxID `json:"parent,omitempty"`
 	// Snapshot is what it started from, if that was a snapshot; while it is paused

@@ -88,7 +88,14 @@ func (s *Service) Provision(ctx context.Context, req api.ProvisionRequest) (api.
 	if f.err != nil {
 		return api.Sandbox{}, false, f.err
 	}
-	return f.box, f.made && first, differs(f.box.Provision, req)
+	return f.box, f.made && first, differs(madeBy(f.box), req)
+}
+
+// madeBy is the request that a sandbox was made by. Variables are the sandbox's.
+func madeBy(b api.Sandbox) *api.ProvisionRequest {
+	req := *b.Provision
+	req.EnvVars = b.Env
+	return &req
 }
 
 // board joins the making of a task's sandbox, or begins it.

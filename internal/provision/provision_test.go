@@ -32,7 +32,7 @@ func (b *boxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox,
 	if b.fails != nil {
 		return api.Sandbox{}, b.fails
 	}
-	s := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Account: req.Account, Provision: req.Provision, Template: req.Template}
+	s := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Account: req.Account, Provision: req.Provision, Env: req.Env, Template: req.Template}
 	b.all = slices.Insert(b.all, 0, s)
 	return s, nil
 }

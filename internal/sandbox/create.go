@@ -152,7 +152,7 @@ func (m *Manager) row(id api.SandboxID, req api.CreateSandbox, w *wish, state ap
 		ID: id, State: state,
 		Isolation: w.backend.Name(), IsolationWhy: w.why, Template: req.Template,
 		Limits: w.limits, Unenforced: w.missing, Identities: identities(w.report),
-		Egress: "none", Env: req.Env, Labels: req.Labels, Task: req.Task,
+		Egress: "none", Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
 		Owner: m.cfg.Owner, Build: m.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(w.ttl),
 	}
 	if _, ok := w.report.Has(api.CapNoNetwork); !ok {
@@ -162,7 +162,11 @@ func (m *Manager) row(id api.SandboxID, req api.CreateSandbox, w *wish, state ap
 	if w.snapshot != nil {
 		row.Snapshot = w.snapshot.ID
 	}
-	row.Provision = req.Provision
+	if req.Provision != nil {
+		p := *req.Provision
+		p.EnvVars = nil // they are the sandbox's, and answers do not tell them
+		row.Provision = &p
+	}
 	row.Account, row.Key = req.Account, req.Key
 	return row
 }

@@ -37,6 +37,9 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		return none, err
 	}
 	parent := l.snapshot()
+	if err := envReadable(parent); err != nil {
+		return none, err
+	}
 	env := maps.Clone(parent.Env)
 	if env == nil {
 		env = map[string]string{}
@@ -82,7 +85,8 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 			defer func() { <-turns }()
 			row := parent
 			row.ID, row.State, row.Parent, row.Snapshot = ids[i], api.SandboxStarting, id, ""
-			row.IsolationWhy, row.Env, row.Labels = fmt.Sprintf("forked from %s", id), env, req.Labels
+			row.IsolationWhy, row.Labels = fmt.Sprintf("forked from %s", id), req.Labels
+			row.Env, row.EnvNames = env, envNames(env)
 			row.Owner, row.CreatedAt, row.Reason = m.cfg.Owner, m.now().UTC(), ""
 			row.Build, row.Held, row.MemoryKills = m.cfg.Build, false, 0
 			row.ExpiresAt = row.CreatedAt.Add(ttl)

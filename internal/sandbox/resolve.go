@@ -3,6 +3,8 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -220,6 +222,26 @@ func checkTTL(ms int64) (time.Duration, error) {
 		return 0, api.Errorf(api.KindInvalid, "time to live of %s is above the most, %s", ttl, api.MaxTTL)
 	}
 	return ttl, nil
+}
+
+// envNames are the names of variables, for answers, which do not tell values.
+func envNames(env map[string]string) []string {
+	if len(env) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(env))
+}
+
+// envReadable refuses to start something from a row whose variables have lost their
+// values: rows keep them encrypted.
+func envReadable(row api.Sandbox) error {
+	for _, name := range row.EnvNames {
+		if _, ok := row.Env[name]; !ok {
+			return api.Errorf(api.KindConflict, "the environment values of sandbox %s cannot be decrypted", row.ID).
+				WithHint("restore hortus.db-key in the data directory, or make a new sandbox")
+		}
+	}
+	return nil
 }
 
 // checkEnv refuses variables that no process could be given.

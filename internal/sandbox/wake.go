@@ -96,6 +96,9 @@ func (m *Manager) wakeFrom(ctx context.Context, row api.Sandbox, s api.Snapshot,
 	if err := m.restorable(ctx, b, s); err != nil {
 		return nil, err
 	}
+	if err := envReadable(row); err != nil {
+		return nil, err
+	}
 	if s.Kind == api.SnapshotFiles {
 		// A daemon that died in the pause may not have recorded their end.
 		if err := m.closeExecs(ctx, row.ID, api.CauseKilled); err != nil {

@@ -35,6 +35,8 @@ type DB struct {
 	write *sql.DB // one connection; transactions take the write lock at their begin
 	read  *sql.DB // read-only connections
 	ahead *ahead  // nil without Config.Ahead
+	// sealer encrypts what must not stand in a row in clear.
+	sealer *sealer
 
 	// Statements on the path of every event, command and sandbox; parsing one
 	// costs as much as running it.
@@ -95,6 +97,9 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}
+	if db.sealer, err = openSealer(path); err != nil {
+		return nil, err
+	}
 	if db.write, err = pool(dsn(path, readWrite), 1); err != nil {
 		return nil, err
 	}
@@ -115,6 +120,9 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		if db.ahead, err = openAhead(ctx, db, path, log); err != nil {
 			return nil, err
 		}
+	}
+	if err := db.sealOld(ctx, log); err != nil {
+		return nil, err
 	}
 	return db, nil
 }

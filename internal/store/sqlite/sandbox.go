@@ -17,11 +17,15 @@ func checkSandbox(s api.Sandbox) error {
 		string(api.SandboxStarting), string(api.SandboxRunning), string(api.SandboxPaused), string(api.SandboxEnded), string(api.SandboxLost))
 }
 
-func sandboxArgs(s api.Sandbox) ([]any, error) {
+func (db *DB) sandboxArgs(s api.Sandbox) ([]any, error) {
 	if err := checkSandbox(s); err != nil {
 		return nil, err
 	}
-	doc, err := rowjson.Marshal(s)
+	row, err := db.sealer.sealed(s)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := rowjson.Marshal(row)
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "sandbox %s: %w", s.ID, err)
 	}
@@ -41,7 +45,7 @@ const (
 
 // InsertSandbox stores a new sandbox. Its owner, if any, must be stored already.
 func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
-	args, err := sandboxArgs(s)
+	args, err := db.sandboxArgs(s)
 	if err != nil {
 		return err
 	}
@@ -58,7 +62,7 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 // UpdateSandbox replaces a sandbox's row. A new owner raises the lease epoch and
 // takes over the sandbox's execs. A final state cannot change: KindConflict.
 func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
-	args, err := sandboxArgs(s)
+	args, err := db.sandboxArgs(s)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (db *DB) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error
 	if err := db.ahead.settle(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
-	return get(ctx, db.read, "sandbox", string(id), scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox WHERE id = ?`)
+	return get(ctx, db.read, "sandbox", string(id), db.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox WHERE id = ?`)
 }
 
 // Sandboxes lists sandboxes, newest first.
@@ -115,7 +119,7 @@ func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandb
 	w.not("owner", string(f.NotOwner))
 	w.is("task", string(f.Task))
 	q, args := w.selectSQL(sandboxColumns, "sandbox", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "sandboxes", scanSandbox, q, args...)
+	return list(ctx, db.read, "sandboxes", db.scanSandbox, q, args...)
 }
 
 // provisionedSQL finds the newest sandbox of a caller's own task: ?3 says whether those
@@ -131,7 +135,7 @@ func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended boo
 	if err := db.ahead.settle(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
-	s, err := scanSandbox(db.read.QueryRowContext(ctx, provisionedSQL, task, null(account), ended))
+	s, err := db.scanSandbox(db.read.QueryRowContext(ctx, provisionedSQL, task, null(account), ended))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, notFound("provisioned sandbox", task)
 	}
@@ -141,16 +145,18 @@ func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended boo
 	return s, nil
 }
 
-func scanSandbox(r scanner) (s api.Sandbox, err error) {
+func (db *DB) scanSandbox(r scanner) (s api.Sandbox, err error) {
 	var id, state, doc string
 	var owner, task sql.NullString
 	var created, expires, ended sql.NullInt64
 	if err := r.Scan(&id, &owner, &state, &task, &created, &expires, &ended, &doc); err != nil {
 		return s, err
 	}
-	if err := rowjson.Unmarshal([]byte(doc), &s); err != nil {
+	var row sandboxDoc
+	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
 		return s, api.Errorf(api.KindInternal, "the row of sandbox %s is damaged: %w", id, err)
 	}
+	s = db.sealer.opened(row, api.SandboxID(id))
 	s.ID, s.State = api.SandboxID(id), api.SandboxState(state)
 	s.Owner, s.Task = api.OwnerID(owner.String), api.TaskID(task.String)
 	s.CreatedAt, s.ExpiresAt, s.EndedAt = instant(created), instant(expires), instant(ended)

@@ -14,7 +14,8 @@ func testProvisioned(t *testing.T, s Store) {
 		return newSandbox(t, s, func(b *api.Sandbox) {
 			b.Account, b.State, b.CreatedAt = account, state, began.Add(at)
 			if task != "" {
-				b.Provision = &api.ProvisionRequest{TaskID: task, ImageID: "host", TTLSeconds: 7, EnvVars: map[string]string{"A": "\xff"}}
+				b.Provision = &api.ProvisionRequest{TaskID: task, ImageID: "host", TTLSeconds: 7}
+				b.Env = map[string]string{"A": "\xff"}
 			}
 		})
 	}
@@ -38,7 +39,7 @@ func testProvisioned(t *testing.T, s Store) {
 		got, err := s.ProvisionedOf(ctx, test.account, test.task, test.ended)
 		if test.want == "" {
 			wantKind(t, err, api.KindNotFound)
-		} else if err != nil || got.ID != test.want || got.Provision == nil || got.Provision.EnvVars["A"] != "\xff" {
+		} else if err != nil || got.ID != test.want || got.Provision == nil || !test.ended && got.Env["A"] != "\xff" {
 			t.Errorf("%q of %q, ended %v: %+v, %v; want %s (of %s, %s)", test.task, test.account, test.ended, got, err, test.want, first.ID, gone.ID)
 		}
 	}

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +56,7 @@ func testRoundTrip(t *testing.T, s Store) {
 
 	var b api.Sandbox
 	fill(&b)
+	b.EnvNames, b.Provision.EnvVars = slices.Sorted(maps.Keys(b.Env)), nil
 	b.State, b.Owner = api.SandboxRunning, owner
 	must(t, s.InsertSandbox(ctx, b))
 	gotSandbox, err := s.Sandbox(ctx, b.ID)
