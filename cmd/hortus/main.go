@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -15,8 +16,17 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/privilege"
 	"hortus.dev/internal/version"
 )
+
+// dropPrivileges is for what becomes a daemon. One that keeps more than it needs works
+// all the same.
+func dropPrivileges() {
+	if err := privilege.Drop(); err != nil {
+		fmt.Fprintf(os.Stderr, "hortus: the daemon keeps its privileges: %v\n", err)
+	}
+}
 
 func main() {
 	switch name := filepath.Base(os.Args[0]); {
@@ -25,11 +35,13 @@ func main() {
 	case name == birth.Argv0:
 		os.Exit(guest.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
+		dropPrivileges()
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
 		Inspect: daemon.Inspect, Remove: daemon.Remove,
 		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
+			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))
 		}}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
