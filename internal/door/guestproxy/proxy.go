@@ -99,7 +99,7 @@ func New(cfg Config) *Proxy {
 			pr.Out.Host = "guest"
 			keep(pr.Out.Header, p.request)
 			userOnly(pr.Out.Header, pr.In)
-			Credentials{}.Strip(pr.Out)
+			Credentials{}.StripHeader(pr.Out.Header)
 		},
 		ModifyResponse: p.check,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
