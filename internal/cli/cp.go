@@ -139,7 +139,7 @@ func (c *copier) count(n int64) error {
 	c.bytes += n
 	c.entries++
 	if c.entries > maxCopyEntries {
-		return api.Errorf(api.KindExhausted, "the copy has more than %d files and directories", maxCopyEntries)
+		return fmt.Errorf("%w of %d", errTooMany, maxCopyEntries)
 	}
 	return nil
 }

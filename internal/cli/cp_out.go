@@ -139,6 +139,9 @@ func (c *copier) tooLarge(n int64) error {
 	}
 }
 
+// errTooMany ends a copy: what comes after it is as much too many.
+var errTooMany = errors.New("the copy has more files and directories than the limit")
+
 var errTooLarge = errors.New("the copy would exceed --max-size")
 
 // ofEntry reports whether an error is one entry's own, so that the copy can go on.
@@ -149,10 +152,16 @@ func ofEntry(err error) bool {
 		}
 	}
 	var own *api.Error
-	if !errors.As(err, &own) {
+	if errors.Is(err, errTooMany) || !errors.As(err, &own) {
 		return false // the connection, or this machine's disk
 	}
-	return own.Kind == api.KindNotFound || own.Kind == api.KindDenied || own.Kind == api.KindInvalid
+	switch own.Kind {
+	case api.KindNotFound, api.KindDenied, api.KindInvalid:
+		return true
+	case api.KindExhausted: // a directory with too many entries, or too deep
+		return true
+	}
+	return false
 }
 
 // why words an entry's error. The guest's wire is UTF-8: it replaces what is not.

@@ -27,6 +27,7 @@ with open("h-sparse", "w") as f:
 open("i-unreadable", "w").write("text")
 os.chmod("i-unreadable", 0)
 os.symlink("/etc/passwd", "j-link")
+os.makedirs("k-deep/" + "d/" * 140)
 `
 
 // TestCopyOutOfATrap: one entry that cannot be copied does not keep the others from
@@ -38,10 +39,10 @@ func TestCopyOutOfATrap(t *testing.T) {
 	g.must("sandbox", "exec", id, "--", "python3", "-c", trap)
 	dir := t.TempDir()
 	r := g.run("sandbox", "cp", id+":/workspace/d", dir)
-	if r.code != 1 || !strings.Contains(r.stderr, "not copied: 7") {
+	if r.code != 1 || !strings.Contains(r.stderr, "not copied: 8") {
 		t.Errorf("%s", r)
 	}
-	for _, want := range []string{"not valid UTF-8", `b\u009b2Jc1: the name has control`, `c\x1b[2Jc0: the name has control`, `d\u202etxt.exe: the name has control`, `f\u009bdir: the name has control`, "g-huge: the file has 60 GiB", "i-unreadable", "j-link: a link"} {
+	for _, want := range []string{"not valid UTF-8", `b\u009b2Jc1: the name has control`, `c\x1b[2Jc0: the name has control`, `d\u202etxt.exe: the name has control`, `f\u009bdir: the name has control`, "g-huge: the file has 60 GiB", "i-unreadable", "j-link: a link", "nested deeper"} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("stderr does not say %q: %s", want, r)
 		}
@@ -57,7 +58,7 @@ func TestCopyOutOfATrap(t *testing.T) {
 	for _, e := range list {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "a-first e-\u00e4\u200f h-sparse z-last" {
+	if got := strings.Join(names, " "); got != "a-first e-\u00e4\u200f h-sparse k-deep z-last" {
 		t.Errorf("copied: %q", got)
 	}
 	var st syscall.Stat_t
