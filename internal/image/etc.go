@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,7 +71,8 @@ func (b *builder) etc() error {
 			return err
 		}
 	}
-	profile := fmt.Sprintf("# PATH is set for login shells too.\nexport PATH=%q\nif [ -n \"$BASH\" ] && [ -r /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi\n", b.path())
+	profile := fmt.Sprintf("# PATH is set for login shells too. Root's has no directory of the user's.\nif [ \"${EUID:-$(id -u)}\" = 0 ]; then export PATH=%q; else export PATH=%q; fi\nif [ -n \"$BASH\" ] && [ -r /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi\n",
+		strings.TrimPrefix(b.path(), userBin+":"), b.path())
 	if err := os.WriteFile(filepath.Join(b.root, "etc/profile"), []byte(profile), 0o644); err != nil {
 		return err
 	}

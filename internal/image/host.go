@@ -207,9 +207,13 @@ func (b *builder) system() error {
 	return nil
 }
 
+// userBin is where user's own programs lie. No other directory of the PATH is user's to
+// write.
+const userBin = "/home/user/.local/bin"
+
 // path is the PATH inside.
 func (b *builder) path() string {
-	dirs := []string{"/home/user/.local/bin"}
+	dirs := []string{userBin}
 	for _, c := range b.chains {
 		dirs = append(dirs, "/opt/"+c.name+"/bin")
 	}

@@ -129,6 +129,68 @@ func TestPrepareHides(t *testing.T) {
 	}
 }
 
+// TestMountsBelowUsr mounts something of the same file system below /usr. An overlay
+// shows what lies below a mount point, so a directory needs a mount of its own and a
+// file is hidden. The control is the same tree before.
+func TestMountsBelowUsr(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	root, home := fakeHost(t)
+	prepare := func() layer.Tree {
+		t.Helper()
+		tree, err := newHost(t, root, home).Prepare(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	source := func(tree layer.Tree, target string) string {
+		for _, m := range tree.Mounts {
+			if m.Target == target {
+				return m.Lowers[len(m.Lowers)-1]
+			}
+		}
+		return ""
+	}
+	hidden := func(tree layer.Tree, name string) bool {
+		_, err := os.Lstat(filepath.Join(tree.Mounts[0].Lowers[0], name))
+		return err == nil
+	}
+	dir, file := filepath.Join(root, "usr/lib/below"), filepath.Join(root, "usr/bin/python3")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if before := prepare(); source(before, "/usr/lib/below") != "" || hidden(before, "bin/python3") {
+		t.Fatalf("control: without a mount: %v", before.Mounts)
+	}
+	other := t.TempDir()
+	if err := os.Chmod(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	over := filepath.Join(other, "python3")
+	if err := os.WriteFile(over, []byte("#!"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{other: dir, over: file} {
+		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(to, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	after := prepare()
+	if got := source(after, "/usr/lib/below"); got != dir {
+		t.Errorf("the mount below /usr is shown from %q", got)
+	}
+	if !hidden(after, "bin/python3") {
+		t.Error("what lies below a file that is a mount point is shown")
+	}
+}
+
 // TestRustup takes the toolchain that rustup would run, and nothing that its
 // settings lead out of its directory.
 func TestRustup(t *testing.T) {

@@ -1,11 +1,11 @@
 package image
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -27,11 +27,11 @@ func (b *builder) mount(target, source string) error {
 
 func (b *builder) add(target, source string) error {
 	m := &masker{b: b, source: source, dir: filepath.Join(b.dir, fmt.Sprintf("mask%d", len(b.mounts)))}
-	fi, err := os.Stat(source)
+	top, err := look(source, 0)
 	if err != nil {
 		return err
 	}
-	m.dev = fi.Sys().(*syscall.Stat_t).Dev
+	m.top = top
 	if err := os.Mkdir(m.dir, 0o755); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ type masker struct {
 	b         *builder
 	source    string
 	dir       string // where the whiteouts go
-	dev       uint64
+	top       entry
 	seen      int
 	hidden    int
 	submounts []string
@@ -83,23 +83,27 @@ func (m *masker) walk(rel string) error {
 		if e.Type()&fs.ModeSymlink != 0 {
 			continue // it shows a name only; what it points at is judged where it lies
 		}
-		var st unix.Stat_t
-		if err := unix.Lstat(filepath.Join(m.source, p), &st); err != nil {
-			if err == unix.ENOENT {
-				continue // removed since
-			}
-			return &fs.PathError{Op: "lstat", Path: filepath.Join(m.source, p), Err: err}
+		got, err := look(filepath.Join(m.source, p), unix.AT_SYMLINK_NOFOLLOW)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
 		}
-		if mustHide(st.Mode) {
+		if err != nil {
+			return err
+		}
+		// An overlay shows what lies below a mount point. A directory gets a mount of its
+		// own, over it; of a file nobody judged what lies there.
+		mounted := !got.sameMount(m.top)
+		directory := got.mode&unix.S_IFMT == unix.S_IFDIR
+		if mustHide(got.mode) || mounted && !directory {
 			if err := m.hide(p); err != nil {
 				return err
 			}
 			continue
 		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		if !directory {
 			continue
 		}
-		if uint64(st.Dev) != m.dev {
+		if mounted {
 			m.submounts = append(m.submounts, p)
 			continue
 		}
@@ -108,6 +112,29 @@ func (m *masker) walk(rel string) error {
 		}
 	}
 	return nil
+}
+
+// entry is what the mask wants to know of a file.
+type entry struct {
+	mode         uint32
+	major, minor uint32
+	mount        uint64 // 0 where the kernel does not say it, before Linux 5.8
+}
+
+func (e entry) sameMount(o entry) bool {
+	return e.major == o.major && e.minor == o.minor && e.mount == o.mount
+}
+
+func look(path string, flags int) (entry, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_MNT_ID, &st); err != nil {
+		return entry{}, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	e := entry{mode: uint32(st.Mode), major: st.Dev_major, minor: st.Dev_minor}
+	if st.Mask&unix.STATX_MNT_ID != 0 {
+		e.mount = st.Mnt_id
+	}
+	return e, nil
 }
 
 // mustHide judges a file by its mode.
