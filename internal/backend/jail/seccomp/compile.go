@@ -47,12 +47,20 @@ const (
 // rule allows one call when every test of one of its alternatives holds; with no
 // alternatives, always. otherwise is the errno of a call that no alternative
 // allows. pretend holds alternatives that are looked at before: the caller is told
-// that what it asks for is done, and nothing is.
+// that what it asks for is done, and nothing is. refused holds alternatives that are
+// looked at after anyOf, each with an errno of its own.
 type rule struct {
 	name      string
 	pretend   [][]test
 	anyOf     [][]test
+	refused   []refusal
 	otherwise unix.Errno
+}
+
+// refusal answers a call with an errno when every test holds.
+type refusal struct {
+	tests []test
+	errno unix.Errno
 }
 
 // Policy is a compiled policy's source.
@@ -143,7 +151,7 @@ func (p *Policy) segments(info *arch.Info) ([]segment, error) {
 		if !ok {
 			continue
 		}
-		if len(r.anyOf)+len(r.pretend) == 0 {
+		if len(r.anyOf)+len(r.pretend)+len(r.refused) == 0 {
 			answers[nr] = allow
 			continue
 		}
@@ -193,6 +201,9 @@ func compileRule(r rule) []bpf.Instruction {
 	}
 	for _, tests := range r.anyOf {
 		out = append(out, alternative(tests, retAllow)...)
+	}
+	for _, f := range r.refused {
+		out = append(out, alternative(f.tests, retErrno|uint32(f.errno))...)
 	}
 	if len(r.anyOf) == 0 {
 		return append(out, bpf.RetConstant{Val: retAllow})

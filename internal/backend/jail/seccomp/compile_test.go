@@ -77,8 +77,12 @@ const (
 	enosys = retErrno | uint32(unix.ENOSYS)
 	done   = retErrno // of nothing: the call is answered as done
 	noAF   = retErrno | uint32(unix.EAFNOSUPPORT)
+	noProt = retErrno | uint32(unix.EPROTONOSUPPORT)
 	high   = uint64(1) << 32 // a bit that the kernel does not look at
 )
+
+// smcProtocol is SMC's number among the protocols of IPv4, which package unix lacks.
+const smcProtocol = 256
 
 func TestVerdicts(t *testing.T) {
 	m := newMachine(t, Options{GuestUID: 65533, GuestGID: 65533})
@@ -114,6 +118,22 @@ func TestVerdicts(t *testing.T) {
 		{"socket", []uint64{unix.AF_VSOCK | high, unix.SOCK_STREAM, 0}, noAF},
 		{"socket", []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET, 0}, noAF},
 		{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW, 0}, noAF},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, unix.IPPROTO_TCP}, retAllow},
+		{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, unix.IPPROTO_UDP}, retAllow},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_DGRAM, 0}, retAllow},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, noProt},
+		{"socket", []uint64{unix.AF_INET6, unix.SOCK_STREAM | high, unix.IPPROTO_SCTP}, noProt},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM, smcProtocol}, noProt},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_SEQPACKET, 0}, noProt}, // SCTP by its type
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_DCCP, 0}, noProt},
+		{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE}, noProt},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}, noProt},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_TCP}, noProt},
+		{"socket", []uint64{unix.AF_INET, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP}, eperm},
+		{"socket", []uint64{unix.AF_SMC, unix.SOCK_STREAM, 0}, noAF},
+		{"setsockopt", []uint64{3, unix.SOL_TCP, unix.TCP_ULP}, retErrno | uint32(unix.ENOPROTOOPT)},
+		{"setsockopt", []uint64{3, unix.SOL_TCP, unix.TCP_NODELAY}, retAllow},
+		{"setsockopt", []uint64{3, unix.SOL_SOCKET, unix.TCP_ULP}, retAllow},
 		{"ioctl", []uint64{0, unix.TCGETS}, retAllow},
 		{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
 		{"ioctl", []uint64{0, unix.TIOCSTI | high}, eperm},

@@ -103,17 +103,35 @@ func narrowed(o Options) []rule {
 // tiocLinux is the console's multiplexed request.
 const tiocLinux = 0x541c
 
-// sockets allows unix, IPv4, IPv6 and the routing part of netlink.
+// sockets allows unix, the routing part of netlink, and of IPv4 and IPv6 TCP and UDP.
+// The other protocols over IP (MPTCP, SCTP, DCCP, UDP-Lite, SMC, ICMP) are code of the
+// kernel's that no program needs over loopback. Their number is an argument, or follows
+// from the type where it is 0.
 func sockets() []rule {
-	families := [][]test{
-		{is(0, unix.AF_UNIX)}, {is(0, unix.AF_INET)}, {is(0, unix.AF_INET6)},
-		{is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE)},
+	kind := func(v uint32) test { return test{arg: 1, mask: typeOfSocket, op: equal, val: v} }
+	families := [][]test{{is(0, unix.AF_UNIX)}, {is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE)}}
+	var refused []refusal
+	for _, family := range []uint32{unix.AF_INET, unix.AF_INET6} {
+		for _, protocol := range []uint32{0, unix.IPPROTO_TCP} {
+			families = append(families, []test{is(0, family), kind(unix.SOCK_STREAM), is(2, protocol)})
+		}
+		for _, protocol := range []uint32{0, unix.IPPROTO_UDP} {
+			families = append(families, []test{is(0, family), kind(unix.SOCK_DGRAM), is(2, protocol)})
+		}
+		refused = append(refused,
+			refusal{[]test{is(0, family), kind(unix.SOCK_RAW)}, unix.EPERM}, // as without the capability
+			refusal{[]test{is(0, family)}, unix.EPROTONOSUPPORT})
 	}
 	return []rule{
-		{name: "socket", anyOf: families, otherwise: unix.EAFNOSUPPORT},
+		{name: "socket", anyOf: families, refused: refused, otherwise: unix.EAFNOSUPPORT},
 		{name: "socketpair", anyOf: [][]test{{is(0, unix.AF_UNIX)}}, otherwise: unix.EAFNOSUPPORT},
+		// A TCP socket becomes one of another protocol's (SMC, TLS in the kernel).
+		{name: "setsockopt", refused: []refusal{{[]test{is(1, unix.IPPROTO_TCP), is(2, unix.TCP_ULP)}, unix.ENOPROTOOPT}}},
 	}
 }
+
+// typeOfSocket are the bits of a socket's type that are no flags.
+const typeOfSocket = 0xf
 
 // modes allows what mknod may make: files, pipes and sockets.
 func modes(arg int) [][]test {
