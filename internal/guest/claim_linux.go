@@ -14,7 +14,7 @@ func (s *Server) claim(c *birth.Claim) {
 	if c != nil {
 		s.cfg.Env = c.Env
 		for _, id := range s.ids {
-			id.setEnv(s.cfg.Path, c.Env)
+			id.setEnv(c.Env)
 		}
 	}
 	close(s.claimed)

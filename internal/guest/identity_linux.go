@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"maps"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -17,6 +19,7 @@ type identity struct {
 	env    []string          // of every command, when the request adds nothing
 	envMap map[string]string // the same, to add to
 	base   string            // where relative paths start
+	path   string            // PATH of its commands
 	// plain is the same for requests without hortus.v1: their paths start at home,
 	// as E2B's clients expect.
 	plain *identity
@@ -24,9 +27,9 @@ type identity struct {
 
 // setEnv gives the identity the variables of its commands: those that E2B's clients
 // expect, for everybody alike, and what the sandbox was given.
-func (id *identity) setEnv(path string, env map[string]string) {
+func (id *identity) setEnv(env map[string]string) {
 	id.envMap = map[string]string{
-		"PATH": path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
+		"PATH": id.path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
 	}
 	maps.Copy(id.envMap, env)
 	id.env = envList(id.envMap)
@@ -55,7 +58,10 @@ func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
 		if id.base == "" {
 			id.base = bi.Home
 		}
-		id.setEnv(cfg.Path, cfg.Env)
+		if id.path = cfg.Path; bi.UID == 0 {
+			id.path = rootPath(cfg)
+		}
+		id.setEnv(cfg.Env)
 		if ids[bi.Name] != nil {
 			return nil, nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
 		}
@@ -65,6 +71,23 @@ func newIdentities(cfg *birth.Config) (map[string]*identity, *identity, error) {
 		}
 	}
 	return ids, first, nil
+}
+
+// rootPath is the PATH without what others than root can write: directories below the
+// workspace and below the homes of the other identities, and relative ones.
+func rootPath(cfg *birth.Config) string {
+	theirs := []string{cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
+	for _, bi := range cfg.Identities {
+		if bi.UID != 0 {
+			theirs = append(theirs, bi.Home)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(cfg.Path, ":"), func(dir string) bool {
+		clean := filepath.Clean(dir)
+		return !filepath.IsAbs(dir) || slices.ContainsFunc(theirs, func(top string) bool {
+			return top != "" && (clean == top || strings.HasPrefix(clean, top+"/"))
+		})
+	}), ":")
 }
 
 // identityOf finds who a request acts as.

@@ -45,7 +45,7 @@ func (s *Server) become(self *birth.Self) error {
 	}
 	s.cfg.Sandbox, s.cfg.Hostname, s.cfg.Env = self.Sandbox, self.Hostname, self.Env
 	for _, id := range s.ids {
-		id.setEnv(s.cfg.Path, self.Env)
+		id.setEnv(self.Env)
 	}
 	return nil
 }
