@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) >= 3 {
 		switch os.Args[1] {
 		case roleProbe:
-			os.Exit(runProbe(os.Args[2]))
+			os.Exit(runProbe(os.Args[2], os.Args[3:]))
 		case roleBomb:
 			os.Exit(runBomb(os.Args[2]))
 		case roleWalk:

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"errors"
 	"os"
 	"unsafe"
 
@@ -84,6 +85,22 @@ func callProbes() []probe {
 			return sys(listmount, buf, buf+32, 4, 0)
 		}, control: "any"},
 		{name: "memfd_secret", run: func() error { return fdCall(unix.SYS_MEMFD_SECRET, 0) }, control: "any"},
+		{name: "mptcp socket", run: func() error { return fdErr(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)) }, control: "any"},
+		{name: "udplite socket", run: func() error { return fdErr(unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE)) }, control: "any"},
+		{name: "sctp socket", run: func() error { return fdErr(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)) }, control: "any"},
+		{name: "smc socket", run: func() error { return fdErr(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 256)) }, control: "any"},
+		{name: "tcp socket with another protocol above it", run: func() error {
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			err = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_ULP, "hortus")
+			if errors.Is(err, unix.ENOENT) {
+				return nil // the kernel looked for one of that name
+			}
+			return err
+		}, control: "any"},
 		{name: "futex_wake of the new kind", run: func() error {
 			const futexWake, private32 = 454, 0x82
 			return sys(futexWake, buf, 1, 1, private32)

@@ -249,8 +249,7 @@ func writeFile(path string) error {
 	return os.WriteFile(path, b, 0)
 }
 
-// openMessages opens the kernel's messages; one that is covered by /dev/null is
-// closed to it.
+// openMessages opens the kernel's messages; one that is covered is closed to it.
 func openMessages() error {
 	f, err := os.Open("/proc/kmsg")
 	if err != nil {
@@ -270,11 +269,12 @@ func openForWriting(path string) error {
 	return covered(f)
 }
 
-// covered is an error when a device lies where a file of the kernel's was.
+// covered is an error when something else lies where a file of the kernel's was.
 func covered(f *os.File) error {
-	fi, err := f.Stat()
-	if err == nil && fi.Mode()&os.ModeDevice != 0 {
-		err = errors.New("covered by a device")
+	var st unix.Statfs_t
+	err := unix.Fstatfs(int(f.Fd()), &st)
+	if err == nil && st.Type != unix.PROC_SUPER_MAGIC {
+		err = errors.New("covered by something else")
 	}
 	return err
 }
@@ -325,8 +325,14 @@ func listed(path string) error {
 }
 
 // runProbe is the program that a probe is: it runs one by name and says how that
-// went in one line.
-func runProbe(name string) int {
+// went in one line. Some take arguments.
+func runProbe(name string, args []string) int {
+	switch name {
+	case "watch":
+		return runWatch(args)
+	case "lock", "hold locks":
+		return runLock(args, name != "lock")
+	}
 	if name == "surface" {
 		return runSurface()
 	}

@@ -21,6 +21,15 @@ var families = []string{"unspec", "unix", "inet", "ax25", "ipx", "appletalk", "n
 var netlinks = []string{"route", "unused", "usersock", "firewall", "sock_diag", "nflog", "xfrm", "selinux", "iscsi", "audit", "fib_lookup",
 	"connector", "netfilter", "ip6_fw", "dnrtmsg", "kobject_uevent", "generic", "dm", "scsitransport", "ecryptfs", "rdma", "crypto", "smc"}
 
+// protocols are those over IPv4 and IPv6 that need no right.
+var protocols = []struct {
+	name   string
+	number int
+}{
+	{"icmp", unix.IPPROTO_ICMP}, {"tcp", unix.IPPROTO_TCP}, {"udp", unix.IPPROTO_UDP}, {"dccp", unix.IPPROTO_DCCP}, {"icmp6", unix.IPPROTO_ICMPV6},
+	{"l2tp", unix.IPPROTO_L2TP}, {"sctp", unix.IPPROTO_SCTP}, {"udplite", unix.IPPROTO_UDPLITE}, {"smc", 256}, {"mptcp", unix.IPPROTO_MPTCP},
+}
+
 // runSurface prints what is left of the kernel from inside, a fact a line: its
 // kind and its name.
 func runSurface() int {
@@ -33,6 +42,15 @@ func runSurface() int {
 			sayf("socket", "%s", name)
 			if kind == unix.SOCK_RAW && n != unix.AF_UNIX { // which takes it for another word for datagrams
 				sayf("socket", "raw %s", name)
+			}
+		}
+	}
+	for _, p := range protocols {
+		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+			for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET, unix.SOCK_DCCP} {
+				if fdErr(unix.Socket(family, kind, p.number)) == nil {
+					sayf("protocol", "%s", p.name)
+				}
 			}
 		}
 	}

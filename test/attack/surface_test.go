@@ -53,7 +53,7 @@ func TestSurface(t *testing.T) {
 		return names
 	}
 	lists := map[string][]string{
-		"socket": row("socket families"), "device": row("devices"), "own": row("a process's own files of /proc, to write"),
+		"socket": row("socket families"), "protocol": row("protocols of inet and inet6"), "device": row("devices"), "own": row("a process's own files of /proc, to write"),
 		"machine": row("files of /proc about the machine, to write"), "tells": row("files of /proc about the machine, to read"),
 		"sys": row("/sys, control groups, debug and security file systems"),
 	}
@@ -86,7 +86,7 @@ func TestSurface(t *testing.T) {
 		}
 		// A look that sees nothing proves nothing, and the table must not claim
 		// what is not there. The files of /proc depend on the kernel.
-		for _, kind := range []string{"socket", "device"} {
+		for _, kind := range []string{"socket", "protocol", "device"} {
 			for _, name := range lists[kind] {
 				if name != "pts/ptmx" && !found[kind+" "+name] {
 					t.Errorf("%s: docs/security.md says that %s %s is there; it is not", user, kind, name)

@@ -69,7 +69,6 @@ type Backend struct {
 
 	mu     sync.Mutex
 	trees  map[layer.Digest]*prepared
-	dev    int // detached mount of /dev, or -1
 	report *api.BackendReport
 
 	machines sync.WaitGroup
@@ -99,7 +98,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, api.Errorf(api.KindInternal, "%s backend: %w", cfg.Name, err)
 	}
 	b := &Backend{cfg: cfg, dir: dir, root: os.Geteuid() == 0 && rangesMapped("/proc/self/uid_map"), log: cfg.Logger,
-		trees: map[layer.Digest]*prepared{}, dev: -1}
+		trees: map[layer.Digest]*prepared{}}
 	b.clocks = b.haveClocks()
 	opts := seccomp.Options{GuestUID: -1, GuestGID: -1}
 	if b.root {
@@ -148,10 +147,6 @@ func (b *Backend) Close() error {
 		p.close()
 	}
 	b.trees = map[layer.Digest]*prepared{}
-	if b.dev >= 0 {
-		unix.Close(b.dev)
-		b.dev = -1
-	}
 	if b.ids != nil {
 		b.ids.close()
 	}

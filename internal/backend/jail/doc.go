@@ -11,7 +11,9 @@
 //     identity, user.
 //   - A root of its own: read-only layers below an overlay whose upper layer is a
 //     sized tmpfs, no path of the host, no /sys, a /dev of six nodes, a /proc that
-//     shows a user's own processes and hides what tells of the machine.
+//     shows a user's own processes and hides what tells of the machine. Every file
+//     system in it is the sandbox's own, so that inotify, locks and leases reach
+//     nobody else; an ordinary user's /dev has the host's nodes.
 //   - No interface but lo. The one way in is a listening unix socket that was made
 //     inside its network namespace and lies in a directory of the host's that
 //     nobody but the daemon can enter.

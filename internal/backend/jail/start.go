@@ -268,16 +268,12 @@ func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prep
 		is.Roots = append(is.Roots, l)
 	}
 	for _, p := range trees {
-		for j, t := range p.tree.Mounts {
-			mt := initns.Mount{Target: t.Target, FD: -1, Lowers: t.Lowers}
-			if p.mounts[j] >= 0 {
-				fd, err := duplicate(p.mounts[j], t.Lowers)
-				if err != nil {
-					return nil, fds, err
-				}
-				mt = initns.Mount{Target: t.Target, FD: add(fd)}
+		for _, t := range p.tree.Mounts {
+			lowers, err := b.lowers(t.Lowers, add)
+			if err != nil {
+				return nil, fds, api.Errorf(api.KindUnisolated, "mount the layers of %s: %w", t.Target, err)
 			}
-			is.Mounts = append(is.Mounts, mt)
+			is.Mounts = append(is.Mounts, initns.Mount{Target: t.Target, Lowers: lowers})
 		}
 	}
 	if is.Workspace, err = m.ws.initWorkspace(pid, userns, add); err != nil {

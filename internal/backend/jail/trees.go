@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,24 +12,14 @@ import (
 	"hortus.dev/internal/layer"
 )
 
-// prepared is a tree with what can be mounted of it ahead of time.
+// prepared is a tree that is in use.
 type prepared struct {
 	tree layer.Tree
-	// mounts are detached, read-only mounts, in the order of the tree's; -1
-	// where they cannot be made ahead.
-	mounts []int
 	// lease keeps the tree from being removed.
 	lease *layer.Lease
 }
 
-func (p *prepared) close() {
-	p.lease.Release()
-	for _, fd := range p.mounts {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
-}
+func (p *prepared) close() { p.lease.Release() }
 
 // resolve finds the layers of a Spec.
 func (b *Backend) resolve(digests []layer.Digest) ([]*prepared, error) {
@@ -47,11 +36,7 @@ func (b *Backend) resolve(digests []layer.Digest) ([]*prepared, error) {
 			if err != nil {
 				return nil, err
 			}
-			if p, err = b.prepare(tree); err != nil {
-				lease.Release()
-				return nil, err
-			}
-			p.lease = lease
+			p = &prepared{tree: tree, lease: lease}
 			b.trees[d] = p
 		}
 		out[i] = p
@@ -59,34 +44,25 @@ func (b *Backend) resolve(digests []layer.Digest) ([]*prepared, error) {
 	return out, nil
 }
 
-// prepare mounts, detached, what every sandbox of the tree shares. As root the
-// shared part is one file system for all, whose caches are warm; it is read-only,
-// and ids of the host's are not mapped in it, so that what is not readable by
-// everybody stays unreadable. Without root each sandbox mounts its own.
-func (b *Backend) prepare(tree layer.Tree) (*prepared, error) {
-	p := &prepared{tree: tree}
-	for _, m := range tree.Mounts {
-		fd := -1
-		if b.root {
-			var err error
-			if fd, err = initns.ReadOnly(m.Lowers, false); err != nil {
-				p.close()
-				return nil, api.Errorf(api.KindUnisolated, "mount the layers of %s: %w", m.Target, err)
-			}
+// lowers names the layers of a read-only tree to the stage, which mounts an overlay of
+// this one sandbox's over them. add takes a descriptor. As root the layers are detached
+// mounts, since the stage's user may not enter the directories above them; the ids of
+// the host's files are not mapped in them, so that what is not readable by everybody
+// stays unreadable.
+func (b *Backend) lowers(dirs []string, add func(int) int) ([]initns.Lower, error) {
+	out := make([]initns.Lower, len(dirs))
+	for i, dir := range dirs {
+		out[i] = initns.Lower{FD: -1, Path: dir}
+		if !b.root {
+			continue
 		}
-		p.mounts = append(p.mounts, fd)
+		m, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return nil, fmt.Errorf("clone the mount of %s: %w", dir, err)
+		}
+		out[i] = initns.Lower{FD: add(m)}
 	}
-	return p, nil
-}
-
-// duplicate makes another detached mount of a prepared one. Kernels before 6.15
-// copy attached mounts only; there it is mounted again.
-func duplicate(fd int, lowers []string) (int, error) {
-	m, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if errors.Is(err, unix.EINVAL) {
-		return initns.ReadOnly(lowers, false)
-	}
-	return m, err
+	return out, nil
 }
 
 // mapped makes a detached mount of a directory on which the ids of a user
@@ -109,26 +85,17 @@ func mapped(dir string, userns int) (int, error) {
 	return m, nil
 }
 
-// devices makes the /dev that all sandboxes share, as root: read-only, so that
-// nothing can be told through it.
+// devices makes the /dev of one sandbox, as root; -1 where the stage has to make it of
+// the host's nodes.
 func (b *Backend) devices() (int, error) {
 	if !b.root {
 		return -1, nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.dev < 0 {
-		fd, err := initns.Dev()
-		if err != nil {
-			return -1, api.Errorf(api.KindUnisolated, "prepare /dev: %w", err)
-		}
-		b.dev = fd
+	fd, err := initns.Dev()
+	if err != nil {
+		return -1, api.Errorf(api.KindUnisolated, "prepare /dev: %w", err)
 	}
-	m, err := unix.OpenTree(b.dev, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if errors.Is(err, unix.EINVAL) {
-		return initns.Dev()
-	}
-	return m, err
+	return fd, nil
 }
 
 // environment merges what the trees' tools need, the upper ones winning, and

@@ -8,20 +8,17 @@ import (
 
 // keeperRoot prepares what a keeper sees beside the sandbox's root: the programs of
 // the kernel that it starts, and room for what they keep.
-func keeperRoot(s *Spec, fd func(int) int) error {
+func keeperRoot(s *Spec, below *lowers) error {
 	for _, d := range []string{keeper.ToolsDir, keeper.StateDir, "/proc", "/dev", "/tmp"} {
 		if err := unix.Mkdir(stage+d, 0o755); err != nil {
 			return at("make "+d, err)
 		}
 	}
-	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-	m := fd(s.Keeper.Tools)
-	var err error
-	if m >= 0 {
-		err = unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attr})
-	} else {
-		m, err = again(s.Keeper.ToolsPath, attr)
+	tools, err := below.place([]Lower{{FD: s.Keeper.Tools, Path: s.Keeper.ToolsPath}})
+	if err != nil {
+		return at("mount the kernel's programs", err)
 	}
+	m, err := readOnly(tools)
 	if err == nil {
 		err = attach(m, stage+keeper.ToolsDir)
 	}

@@ -53,39 +53,6 @@ func explain(fs int, what string, err error) error {
 	return &failure{fmt.Sprintf("%s: %v (%s)", what, err, strings.TrimSpace(string(buf[:n]))), errno}
 }
 
-// ReadOnly makes a detached, read-only mount of directories, the top one first.
-// userns says that the caller is privileged in a user namespace only.
-func ReadOnly(lowers []string, userns bool) (int, error) {
-	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-	if len(lowers) == 1 {
-		m, err := unix.OpenTree(unix.AT_FDCWD, lowers[0], unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-		if err != nil {
-			return -1, err
-		}
-		if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attr}); err != nil {
-			unix.Close(m)
-			return -1, err
-		}
-		return m, nil
-	}
-	// By descriptor: the mount table inside shows what is written here, and the
-	// host's paths are none of the sandbox's business.
-	names := make([]string, len(lowers))
-	for i, l := range lowers {
-		fd, err := unix.Open(l, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return -1, err
-		}
-		defer unix.Close(fd)
-		names[i] = fmt.Sprintf("/proc/self/fd/%d", fd)
-	}
-	params := []param{{"source", "hortus"}, {"lowerdir", strings.Join(names, ":")}}
-	if userns {
-		params = append(params, param{"userxattr", ""})
-	}
-	return fsMount("overlay", attr, params)
-}
-
 // attach puts a detached mount somewhere and lets go of its descriptor.
 func attach(m int, target string) error {
 	if m < 0 {

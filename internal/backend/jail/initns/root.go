@@ -28,20 +28,10 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	lowers := make([]string, len(s.Roots))
-	for i, l := range s.Roots {
-		lowers[i] = l.Path
-		if l.FD < 0 {
-			continue
-		}
-		lowers[i] = stage + "/lower/" + strconv.Itoa(i)
-		err := unix.Mkdir(lowers[i], 0o755)
-		if err == nil {
-			err = attach(fd(l.FD), lowers[i])
-		}
-		if err != nil {
-			return -1, at("attach the root layer", err)
-		}
+	below := &lowers{fd: fd}
+	roots, err := below.place(s.Roots)
+	if err != nil {
+		return -1, at("attach the root layer", err)
 	}
 	files, err := openSaved(s, fd)
 	if err != nil {
@@ -58,7 +48,7 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	}
 	const root = stage + "/root"
 	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
-		{"source", "hortus"}, {"lowerdir", strings.Join(lowers, ":")}, {"upperdir", stage + "/upper"}, {"workdir", stage + "/work"}, {"userxattr", ""},
+		{"source", "hortus"}, {"lowerdir", strings.Join(roots, ":")}, {"upperdir", stage + "/upper"}, {"workdir", stage + "/work"}, {"userxattr", ""},
 	})
 	if err != nil {
 		return -1, at("mount the root overlay", err)
@@ -73,11 +63,11 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 		return -1, at("mount the root overlay", err)
 	}
 	for _, t := range s.Mounts {
-		if err := mountTree(t, fd, root); err != nil {
+		if err := mountTree(t, below, root); err != nil {
 			return -1, err
 		}
 	}
-	if err := mountWorkspace(s, fd, root, files); err != nil {
+	if err := mountWorkspace(s, below, root, files); err != nil {
 		return -1, err
 	}
 	if err := files.end(); err != nil {
@@ -86,7 +76,11 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	into := root
 	if s.Keeper != nil {
 		into = stage
-		if err := keeperRoot(s, fd); err != nil {
+		if err := keeperRoot(s, below); err != nil {
+			return -1, err
+		}
+		// The keeper's root is the stage. Nothing of the host's own is seen there.
+		if err := below.detach(); err != nil {
 			return -1, err
 		}
 	}
@@ -154,11 +148,11 @@ func pin(s *Spec) error {
 		}
 	}
 	for i := range s.Mounts {
-		if s.Mounts[i].FD >= 0 {
-			continue
-		}
 		for j := range s.Mounts[i].Lowers {
-			if err := open(&s.Mounts[i].Lowers[j]); err != nil {
+			if s.Mounts[i].Lowers[j].FD >= 0 {
+				continue
+			}
+			if err := open(&s.Mounts[i].Lowers[j].Path); err != nil {
 				return err
 			}
 		}
@@ -178,7 +172,7 @@ func mountDisk(s *Spec) (int, error) {
 	if err := unix.MoveMount(m, "", unix.AT_FDCWD, stage, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return -1, at("mount the disk", err)
 	}
-	for _, d := range []string{"upper", "work", "lower", "root"} {
+	for _, d := range []string{"upper", "work", "lower", "root", "empty"} {
 		if err := unix.Mkdir(stage+"/"+d, 0o755); err != nil {
 			return -1, at("prepare the disk", err)
 		}
@@ -216,17 +210,4 @@ func fillUpper(s *Spec) error {
 		}
 	}
 	return nil
-}
-
-// mountTree shows one read-only tree.
-func mountTree(t Mount, fd func(int) int, root string) error {
-	name := "mount " + t.Target
-	m := fd(t.FD)
-	if t.FD < 0 {
-		var err error
-		if m, err = ReadOnly(t.Lowers, true); err != nil {
-			return at(name, err)
-		}
-	}
-	return at(name, attachIn(m, root, t.Target))
 }

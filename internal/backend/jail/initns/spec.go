@@ -15,7 +15,7 @@ const Argv0 = "hortus-init"
 // MaxSpec bounds a Spec packet, in bytes; MaxFDs the descriptors with it.
 const (
 	MaxSpec = 128 << 10
-	MaxFDs  = 64
+	MaxFDs  = 128
 )
 
 // Built is what the stage says when everything is in place. One descriptor comes
@@ -74,7 +74,7 @@ type Spec struct {
 	Keeper *keeper.Plan `json:"keeper,omitempty"`
 }
 
-// Lower is a layer of the root: a detached mount, or a path when FD is -1.
+// Lower is a lower layer of an overlay: a detached mount, or a path when FD is -1.
 type Lower struct {
 	FD   int    `json:"fd"`
 	Path string `json:"path,omitempty"`
@@ -98,12 +98,10 @@ type Workspace struct {
 	Try bool `json:"try,omitempty"`
 }
 
-// Mount is a read-only tree.
+// Mount is a read-only tree: an overlay of its own over Lowers, the top one first.
 type Mount struct {
-	Target string `json:"target"`
-	// FD is a detached mount, or -1 and then Lowers are stacked.
-	FD     int      `json:"fd"`
-	Lowers []string `json:"lowers,omitempty"`
+	Target string  `json:"target"`
+	Lowers []Lower `json:"lowers"`
 }
 
 // Dir is a directory of the upper layer.

@@ -2,7 +2,6 @@ package initns
 
 import (
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +24,7 @@ const (
 
 // mountWorkspace mounts the second overlay: read-only layers below a durable upper
 // layer, or below one on the sandbox's own disk.
-func mountWorkspace(s *Spec, fd func(int) int, root string, files *saved) error {
+func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 	w := s.Workspace
 	if w == nil {
 		return nil
@@ -34,37 +33,24 @@ func mountWorkspace(s *Spec, fd func(int) int, root string, files *saved) error 
 	if err := unix.Mkdir(base, 0o700); err != nil {
 		return at(WorkspaceStep, err)
 	}
-	// place gives the path of a directory of the host's: a detached mount is put
-	// somewhere first.
-	place := func(l Lower, name string) (string, error) {
-		if l.FD < 0 {
-			return l.Path, nil
-		}
-		p := base + "/" + name
-		if err := unix.Mkdir(p, 0o700); err != nil {
-			return "", err
-		}
-		return p, attach(fd(l.FD), p)
-	}
-	lowers := make([]string, len(w.Lowers))
-	for i, l := range w.Lowers {
-		var err error
-		if lowers[i], err = place(l, strconv.Itoa(i)); err != nil {
-			return at(WorkspaceStep+": attach a layer", err)
-		}
+	paths, err := below.place(w.Lowers)
+	if err != nil {
+		return at(WorkspaceStep+": attach a layer", err)
 	}
 	if s.Keeper != nil && w.Disk == nil {
 		// What is written over it is kept by the sandbox's own kernel.
-		m, err := ReadOnly(lowers, true)
+		m, err := readOnly(paths)
 		if err == nil {
 			err = attach(m, root+path.Clean(w.Target))
 		}
 		return at(WorkspaceStep, err)
 	}
 	disk := base + "/" + ownDir
-	var err error
 	if w.Disk != nil {
-		disk, err = place(*w.Disk, "disk")
+		var placed []string
+		if placed, err = below.place([]Lower{*w.Disk}); err == nil {
+			disk = placed[0]
+		}
 	} else {
 		err = ownUpper(s, disk)
 	}
@@ -77,7 +63,7 @@ func mountWorkspace(s *Spec, fd func(int) int, root string, files *saved) error 
 		}
 	}
 	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
-		{"source", "hortus"}, {"lowerdir", strings.Join(lowers, ":")},
+		{"source", "hortus"}, {"lowerdir", strings.Join(paths, ":")},
 		{"upperdir", disk + "/" + w.Upper}, {"workdir", disk + "/" + w.Work}, {"userxattr", ""},
 	})
 	if err != nil {

@@ -1,0 +1,119 @@
+package initns
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// hidden are the files of /proc that act on the whole machine, or tell about it or
+// about its other users what no program needs: secrets of its administrator (cmdline),
+// what others do at this moment (interrupts, locks, vmstat), how its memory lies, which
+// devices and modules it has. hiddenDirs are directories of that kind. What programs
+// size themselves by stays: cpuinfo, meminfo, stat, loadavg, uptime.
+var (
+	hidden = []string{"allocinfo", "bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "consoles", "crypto", "devices",
+		"diskstats", "dma", "execdomains", "fb", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
+		"kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "locks", "mdstat", "misc", "modules", "mtrr", "pagetypeinfo",
+		"partitions", "sched_debug", "schedstat", "slabinfo", "softirqs", "swaps", "sysrq-trigger", "timer_list", "timer_stats",
+		"vmallocinfo", "vmstat", "zoneinfo",
+		// Counters of what everybody has open.
+		"sys/fs/aio-nr", "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state", "sys/kernel/pty/nr"}
+	hiddenDirs = []string{"acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi", "sys/fs/quota"}
+)
+
+// covers is what lies over parts of /proc: an empty file, an empty directory, and the
+// id of this boot. They are this sandbox's own.
+const (
+	covers     = stage + "/covers"
+	coverFile  = covers + "/file"
+	coverDir   = covers + "/dir"
+	coverBoot  = covers + "/boot_id"
+	bootIDFile = "sys/kernel/random/boot_id"
+)
+
+// mountProc mounts a process file system that shows a user's own processes.
+func mountProc(s *Spec, root string) error {
+	params := []param{{"source", "proc"}}
+	if s.Hidepid {
+		// The guest's group sees every process; nobody else is in it.
+		params = append(params, param{"hidepid", "2"}, param{"gid", strconv.Itoa(s.GID)})
+	}
+	m, err := fsMount("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, params)
+	if err != nil {
+		return at("mount /proc", err)
+	}
+	proc := root + "/proc"
+	if err := attachIn(m, root, "/proc"); err != nil {
+		return at("mount /proc", err)
+	}
+	if s.Keeper != nil {
+		// The sandbox has a /proc of its own kernel's. This one is for the programs
+		// of that kernel, which mount one for themselves: they may only while a whole
+		// one is in sight.
+		return nil
+	}
+	if err := makeCovers(); err != nil {
+		return at("make covers for /proc", err)
+	}
+	n, err := again(proc+"/sys", unix.MOUNT_ATTR_RDONLY)
+	if err == nil {
+		err = attach(n, proc+"/sys")
+	}
+	if err != nil {
+		return at("protect /proc/sys", err)
+	}
+	for _, name := range hidden {
+		if err := cover(coverFile, proc+"/"+name); err != nil {
+			return at("hide /proc/"+name, err)
+		}
+	}
+	for _, name := range hiddenDirs {
+		if err := cover(coverDir, proc+"/"+name); err != nil {
+			return at("hide /proc/"+name, err)
+		}
+	}
+	return at("set the boot id", cover(coverBoot, proc+"/"+bootIDFile))
+}
+
+// makeCovers makes the covers and a read-only mount of them, at their own place: the
+// mounts that are made of it are read-only too.
+func makeCovers() error {
+	if err := unix.Mkdir(covers, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mkdir(coverDir, 0o555); err != nil {
+		return err
+	}
+	for path, data := range map[string]string{coverFile: "", coverBoot: newBootID() + "\n"} {
+		if err := os.WriteFile(path, []byte(data), 0o444); err != nil {
+			return err
+		}
+	}
+	m, err := again(covers, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	return attach(m, covers)
+}
+
+// cover mounts a cover over an entry of /proc, if this kernel has the entry.
+func cover(source, target string) error {
+	err := unix.Mount(source, target, "", unix.MS_BIND, "")
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// newBootID makes a random UUID, in the form that the kernel writes.
+func newBootID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
