@@ -2,9 +2,12 @@ package jail_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
@@ -45,6 +48,15 @@ func TestHostTreesAreNotMapped(t *testing.T) {
 	m, _ := e.start(t, func(s *sandbox.Spec) { s.Layers = []layer.Digest{digest} })
 	if got := sh(t, m, "user", "cat /opt/shown/secret; stat -c %u /opt/shown/secret; stat -c %u /etc/passwd"); got != "of the host65534\n0" {
 		t.Errorf("while it is open: %q", got)
+	}
+	// A single directory is an overlay of the sandbox's own too, not the host's file
+	// system, whose inodes the host uses (decision 0047).
+	var st unix.Stat_t
+	if err := unix.Stat(shown, &st); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, m, "user", "stat -c %d /opt/shown"); got == fmt.Sprint(st.Dev) {
+		t.Errorf("inside is the host's own file system, device %s", got)
 	}
 	if err := os.Chmod(secret, 0o600); err != nil {
 		t.Fatal(err)
