@@ -2,6 +2,7 @@ package jail_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func TestHostTreesAreNotMapped(t *testing.T) {
 	if err := os.Chmod(shown, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	secret := filepath.Join(shown, "secret")
+	mask, secret := t.TempDir(), filepath.Join(shown, "secret")
 	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -35,18 +36,19 @@ func TestHostTreesAreNotMapped(t *testing.T) {
 	if _, err := e.layers.Put(context.Background(), digest, func(ctx context.Context, dir string) (layer.Tree, error) {
 		tree, err := buildTree(ctx, dir)
 		if err == nil {
-			err = os.MkdirAll(filepath.Join(tree.Root, "opt/shown"), 0o755)
+			err = errors.Join(os.MkdirAll(filepath.Join(tree.Root, "opt/shown"), 0o755), os.Mkdir(filepath.Join(tree.Root, "opt/masked"), 0o755))
 		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(tree.Root, "etc/private"), []byte("of the skeleton"), 0o600)
 		}
-		tree.Mounts = append(tree.Mounts, layer.Mount{Target: "/opt/shown", Lowers: []string{shown}})
+		tree.Mounts = append(tree.Mounts, layer.Mount{Target: "/opt/shown", Lowers: []string{shown}},
+			layer.Mount{Target: "/opt/masked", Lowers: []string{mask, shown}})
 		return tree, err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	m, _ := e.start(t, func(s *sandbox.Spec) { s.Layers = []layer.Digest{digest} })
-	if got := sh(t, m, "user", "cat /opt/shown/secret; stat -c %u /opt/shown/secret; stat -c %u /etc/passwd"); got != "of the host65534\n0" {
+	if got := sh(t, m, "user", "cat /opt/shown/secret; cat /opt/masked/secret >/dev/null; stat -c %u /opt/shown/secret; stat -c %u /etc/passwd"); got != "of the host65534\n0" {
 		t.Errorf("while it is open: %q", got)
 	}
 	// A single directory is an overlay of the sandbox's own too, not the host's file
@@ -62,11 +64,13 @@ func TestHostTreesAreNotMapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"user", "root"} {
-		if rep := ask(t, m, request{User: user, Args: []string{"/bin/cat", "/opt/shown/secret"}}); rep.Code == 0 {
-			t.Errorf("%s reads %q though the host closed it", user, rep.Out)
-		}
-		if rep := ask(t, m, request{User: user, Args: []string{"/bin/chmod", "644", "/opt/shown/secret"}}); rep.Code == 0 {
-			t.Errorf("%s opened it again", user)
+		for _, path := range []string{"/opt/shown/secret", "/opt/masked/secret"} {
+			if rep := ask(t, m, request{User: user, Args: []string{"/bin/cat", path}}); rep.Code == 0 {
+				t.Errorf("%s reads %q from %s though the host closed it", user, rep.Out, path)
+			}
+			if rep := ask(t, m, request{User: user, Args: []string{"/bin/chmod", "644", path}}); rep.Code == 0 {
+				t.Errorf("%s opened %s again", user, path)
+			}
 		}
 	}
 	if got := sh(t, m, "root", "cat /etc/private"); got != "of the skeleton" {
