@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -123,11 +124,25 @@ func (e *Error) Error() string {
 // Unwrap gives the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf builds an [Error] of one kind. A %w verb keeps its operand as cause.
+// MaxMessage bounds an error's message, in bytes. Messages quote requests and output,
+// are stored with rows and sent to clients.
+const MaxMessage = 16 << 10
+
+// clipMessage truncates a message to MaxMessage.
+func clipMessage(s string) string {
+	if len(s) <= MaxMessage {
+		return s
+	}
+	const mark = "... (truncated)"
+	return strings.ToValidUTF8(s[:MaxMessage-len(mark)], "") + mark
+}
+
+// Errorf builds an [Error] of one kind. A %w verb keeps its operand as cause. A message
+// longer than MaxMessage is truncated.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	wrapped := fmt.Errorf(format, args...)
 	// The whole text is the message; the cause is kept for errors.Is only.
-	return &Error{Kind: kind, Message: wrapped.Error(), Err: hidden{errors.Unwrap(wrapped)}.orNil()}
+	return &Error{Kind: kind, Message: clipMessage(wrapped.Error()), Err: hidden{errors.Unwrap(wrapped)}.orNil()}
 }
 
 // WithHint returns a copy of e with its next step set.
@@ -183,7 +198,7 @@ func AsError(err error) *Error {
 	if errors.As(err, &e) && e.Error() == err.Error() {
 		return e
 	}
-	return &Error{Kind: KindOf(err), Message: err.Error(), Hint: HintOf(err), RetryAfterMS: RetryAfterOf(err).Milliseconds(), Err: hidden{err}.orNil()}
+	return &Error{Kind: KindOf(err), Message: clipMessage(err.Error()), Hint: HintOf(err), RetryAfterMS: RetryAfterOf(err).Milliseconds(), Err: hidden{err}.orNil()}
 }
 
 // hidden keeps a cause in the chain without printing it a second time.

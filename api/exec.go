@@ -40,9 +40,12 @@ type PTYSize struct {
 
 // Exec is the stored record of one command.
 type Exec struct {
-	ID        ExecID    `json:"id"`
-	Sandbox   SandboxID `json:"sandbox"`
+	ID      ExecID    `json:"id"`
+	Sandbox SandboxID `json:"sandbox"`
+	// Args is the command as it was asked for, or the first MaxRecordedArgs bytes of it:
+	// ArgsBytes is then the size of all arguments.
 	Args      []string  `json:"args"`
+	ArgsBytes int64     `json:"argsBytes,omitempty"`
 	Dir       string    `json:"dir,omitempty"`
 	User      string    `json:"user"`
 	PID       int       `json:"pid,omitempty"` // inside the sandbox

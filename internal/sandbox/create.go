@@ -320,7 +320,7 @@ func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox, needs ...
 	if w.ttl, err = checkTTL(req.TTLMS); err != nil {
 		return w, err
 	}
-	if err = checkEnv(req.Env); err != nil {
+	if err = req.CheckBounds(); err != nil {
 		return w, err
 	}
 	if req.Template == "" {

@@ -36,10 +36,11 @@ func (m *Manager) StartExec(ctx context.Context, id api.SandboxID, req api.ExecR
 	if req.User == "" {
 		req.User = l.row.Identities[0]
 	}
+	args, argsBytes := api.RecordedArgs(req.Args)
 	x := &running{
 		live: l, timeout: time.Duration(req.TimeoutMS) * time.Millisecond, stored: make(chan struct{}),
 		row: api.Exec{
-			ID: api.NewExecID(), Sandbox: id, Args: req.Args, Dir: req.Dir, User: req.User,
+			ID: api.NewExecID(), Sandbox: id, Args: args, ArgsBytes: argsBytes, Dir: req.Dir, User: req.User,
 			State: api.ExecRunning, StartedAt: m.now().UTC(), Exit: api.Exit{Code: -1}, TimeoutMS: req.TimeoutMS,
 		},
 	}
@@ -140,18 +141,12 @@ func checkExec(req api.ExecRequest) error {
 	if len(req.Args) == 0 || req.Args[0] == "" {
 		return api.Errorf(api.KindInvalid, "no command was given")
 	}
-	total := 0
 	for _, a := range req.Args {
-		total += len(a) + 1
 		for i := range len(a) {
 			if a[i] == 0 {
 				return api.Errorf(api.KindInvalid, "an argument holds a NUL byte, which no command can be given")
 			}
 		}
-	}
-	if total > 1<<20 {
-		return api.Errorf(api.KindInvalid, "the arguments have %d bytes; the most is %d", total, 1<<20).
-			WithHint("write them to a file in the sandbox and pass its name")
 	}
 	if req.TimeoutMS < 0 || req.TimeoutMS > api.MaxTTL.Milliseconds() {
 		return api.Errorf(api.KindInvalid, "timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
@@ -162,7 +157,7 @@ func checkExec(req api.ExecRequest) error {
 	if req.PTY != nil && (req.PTY.Cols == 0 || req.PTY.Rows == 0) {
 		return api.Errorf(api.KindInvalid, "a terminal of %dx%d has no room", req.PTY.Cols, req.PTY.Rows)
 	}
-	return checkEnv(req.Env)
+	return req.CheckBounds()
 }
 
 // AttachExec streams the output of a command from a byte offset on: what the

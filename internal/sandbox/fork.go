@@ -32,6 +32,9 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 	if err != nil {
 		return none, err
 	}
+	if err := api.CheckLabels(req.Labels); err != nil {
+		return none, err
+	}
 	l, err := m.savable(ctx, id)
 	if err != nil {
 		return none, err
@@ -45,7 +48,7 @@ func (m *Manager) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbo
 		env = map[string]string{}
 	}
 	maps.Copy(env, req.Env)
-	if err := checkEnv(env); err != nil {
+	if err := api.CheckEnv(env); err != nil {
 		return none, err
 	}
 	dir, remove, err := store.Scratch(m.need(ctx, l))

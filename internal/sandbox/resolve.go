@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"hortus.dev/api"
 )
@@ -240,24 +239,6 @@ func envReadable(row api.Sandbox) error {
 			return api.Errorf(api.KindConflict, "the environment values of sandbox %s cannot be decrypted", row.ID).
 				WithHint("restore hortus.db-key in the data directory, or make a new sandbox")
 		}
-	}
-	return nil
-}
-
-// checkEnv refuses variables that no process could be given.
-func checkEnv(env map[string]string) error {
-	total := 0
-	for k, v := range env {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			return api.Errorf(api.KindInvalid, "environment variable %s is malformed", fmt.Sprintf("%.40q", k))
-		}
-		if !utf8.ValidString(k) || !utf8.ValidString(v) {
-			return api.Errorf(api.KindInvalid, "environment variable %s is not UTF-8", fmt.Sprintf("%.40q", k))
-		}
-		total += len(k) + len(v) + 2
-	}
-	if total > 64<<10 {
-		return api.Errorf(api.KindInvalid, "the environment has %d bytes; the most is %d", total, 64<<10)
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if len(req.Run) > maxTemplateRuns {
 		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a template of %d commands; the most is %d", len(req.Run), maxTemplateRuns)
 	}
+	if err := api.CheckName("template to start from", req.From); err != nil {
+		return api.Snapshot{}, err
+	}
 	each := time.Duration(req.TimeoutMS) * time.Millisecond
 	if each == 0 {
 		each = templateTimeout

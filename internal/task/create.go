@@ -21,6 +21,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	invalid := func(format string, args ...any) (api.CreateTask, error) {
 		return req, api.Errorf(api.KindInvalid, format, args...)
 	}
+	if err := req.CheckBounds(); err != nil {
+		return req, err
+	}
 	given := 0
 	for _, set := range []bool{req.Request != "", req.Artifact != nil, req.Replay != nil} {
 		if set {

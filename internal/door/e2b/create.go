@@ -36,14 +36,6 @@ const (
 	legacyTimeout  = 15
 )
 
-// Bounds on a sandbox's metadata: pairs, and bytes of a key, a value and of all.
-const (
-	maxPairs     = 64
-	maxPairKey   = 256
-	maxPairValue = 4 << 10
-	maxMetadata  = 64 << 10
-)
-
 // create makes a sandbox. The first generation of the path is legacy.
 func (d *door) create(legacy bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -170,16 +162,10 @@ func milliseconds(seconds *int64, byDefault int64) (int64, error) {
 	return n * 1000, nil
 }
 
+// checkMetadata names the option in what is wrong with metadata.
 func checkMetadata(m map[string]string) error {
-	all := 0
-	for k, v := range m {
-		all += len(k) + len(v)
-		if k == "" || len(k) > maxPairKey || len(v) > maxPairValue {
-			return api.Errorf(api.KindInvalid, `option "metadata": %.40q has no key, or more than %d bytes in it, or more than %d in its value`, k, maxPairKey, maxPairValue)
-		}
-	}
-	if len(m) > maxPairs || all > maxMetadata {
-		return api.Errorf(api.KindInvalid, `option "metadata": more than %d pairs, or %d bytes in all`, maxPairs, maxMetadata)
+	if err := api.CheckLabels(m); err != nil {
+		return api.Errorf(api.KindInvalid, `option "metadata": %w`, err).WithHint("%s", api.HintOf(err))
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func FuzzMetadata(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, raw, value string) {
-		if got, err := parseMetadata(raw); err == nil && (len(got) > maxPairs || len(raw) > maxQuery) {
+		if got, err := parseMetadata(raw); err == nil && (len(got) > api.MaxLabels || len(raw) > maxQuery) {
 			t.Errorf("%d pairs of %d bytes", len(got), len(raw))
 		} else if err != nil && api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%v", err)
@@ -68,7 +68,7 @@ func FuzzCreate(f *testing.F) {
 			}
 			return
 		}
-		if req.TTLMS <= 0 || req.TTLMS > api.MaxTTL.Milliseconds() || len(req.Labels) > maxPairs || req.Template == "" || strings.ContainsAny(req.Template, "/.:") {
+		if req.TTLMS <= 0 || req.TTLMS > api.MaxTTL.Milliseconds() || len(req.Labels) > api.MaxLabels || req.Template == "" || strings.ContainsAny(req.Template, "/.:") {
 			t.Errorf("%+v", req)
 		}
 	})

@@ -40,7 +40,7 @@ func parseMetadata(raw string) ([]pair, error) {
 			if err != nil {
 				return bad(err.Error())
 			}
-			if out = append(out, pair{key, value}); len(out) > maxPairs {
+			if out = append(out, pair{key, value}); len(out) > api.MaxLabels {
 				return bad("it has too many")
 			}
 		}
