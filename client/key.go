@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"hortus.dev/api"
 )
@@ -16,12 +15,7 @@ func (c *Client) CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedK
 
 // Keys lists API keys, the newest first: those that work, or all that ever did.
 func (c *Client) Keys(ctx context.Context, all bool) ([]api.Key, error) {
-	q := url.Values{}
-	if all {
-		q.Set("all", "1")
-	}
-	var out []api.Key
-	return out, c.query(ctx, http.MethodGet, "/v1/keys", q, nil, &out)
+	return collect[api.Key](ctx, c, "/v1/keys", whether(all), 0)
 }
 
 // RevokeKey ends an API key, by its id or a unique beginning of that.

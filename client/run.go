@@ -5,7 +5,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"hortus.dev/api"
@@ -29,12 +28,7 @@ func (c *Client) Run(ctx context.Context, id api.TaskID) (api.Task, error) {
 
 // Runs lists the newest runs; limit 0 leaves the number to the daemon.
 func (c *Client) Runs(ctx context.Context, limit int) ([]api.Task, error) {
-	q := url.Values{}
-	if limit > 0 {
-		q.Set("limit", strconv.Itoa(limit))
-	}
-	var out []api.Task
-	return out, c.query(ctx, http.MethodGet, "/v1/runs", q, nil, &out)
+	return first[api.Task](ctx, c, "/v1/runs", limit)
 }
 
 // CancelRun stops a run and returns it when it is done, with its receipt.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"hortus.dev/api"
@@ -51,12 +50,7 @@ func (c *Client) handle(id api.SandboxID) *Sandbox {
 // Sandboxes lists sandboxes, the newest first: those that live, or all that ever
 // did.
 func (c *Client) Sandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	q := url.Values{}
-	if all {
-		q.Set("all", "1")
-	}
-	var out []api.Sandbox
-	return out, c.query(ctx, http.MethodGet, "/v1/sandboxes", q, nil, &out)
+	return collect[api.Sandbox](ctx, c, "/v1/sandboxes", whether(all), 0)
 }
 
 // ID is the sandbox's identifier.
@@ -115,8 +109,7 @@ func (s *Sandbox) Stats(ctx context.Context) (api.Stats, error) {
 
 // Execs lists the sandbox's commands, the newest first.
 func (s *Sandbox) Execs(ctx context.Context) ([]api.Exec, error) {
-	var out []api.Exec
-	return out, s.client.call(ctx, http.MethodGet, s.path("/execs"), nil, &out)
+	return collect[api.Exec](ctx, s.client, s.path("/execs"), nil, 0)
 }
 
 // Hold ties the sandbox's life to this process: when the connection that Hold

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"hortus.dev/api"
@@ -40,12 +39,7 @@ func (s *Sandbox) PauseToDisk(ctx context.Context) (api.Sandbox, error) {
 // Snapshots lists snapshots, templates among them, the newest first: those that are
 // there, or all that ever were.
 func (c *Client) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
-	q := url.Values{}
-	if all {
-		q.Set("all", "true")
-	}
-	var out []api.Snapshot
-	return out, c.query(ctx, http.MethodGet, "/v1/snapshots", q, nil, &out)
+	return collect[api.Snapshot](ctx, c, "/v1/snapshots", whether(all), 0)
 }
 
 // Snapshot gives a snapshot by its identifier, a unique beginning of that, or the

@@ -35,12 +35,7 @@ func (c *Client) Task(ctx context.Context, id string) (api.Task, error) {
 
 // Tasks lists the newest tasks; limit 0 leaves the number to the daemon.
 func (c *Client) Tasks(ctx context.Context, limit int) ([]api.Task, error) {
-	q := url.Values{}
-	if limit > 0 {
-		q.Set("limit", strconv.Itoa(limit))
-	}
-	var out []api.Task
-	return out, c.query(ctx, http.MethodGet, "/v1/tasks", q, nil, &out)
+	return first[api.Task](ctx, c, "/v1/tasks", limit)
 }
 
 // TaskStats says what the tasks since an instant came to; the zero time means all

@@ -27,7 +27,10 @@ type Manager interface {
 	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
-	Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+	// Exec gives one command of a sandbox; KindNotFound for one of another.
+	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
+	// RefreshExecs sets in rows of a sandbox's commands what is newer than what was stored.
+	RefreshExecs(id api.SandboxID, rows []api.Exec)
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*sandbox.ExecStream, error)
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*sandbox.ExecStream, error)
 	Held(ctx context.Context, id api.SandboxID) error
@@ -36,19 +39,24 @@ type Manager interface {
 
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
 	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
-	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }
 
-// Rows finds and lists what belongs to one account, which is never "".
+// Rows finds and lists what belongs to one account. Account "" is everybody in pages,
+// and must not be given to the others.
 type Rows interface {
-	// SandboxesOf and SnapshotsOf give the newest first; final ones too when all is
-	// set.
-	SandboxesOf(ctx context.Context, account string, all bool) ([]api.Sandbox, error)
-	SnapshotsOf(ctx context.Context, account string, all bool) ([]api.Snapshot, error)
+	// SandboxesOf gives those that live, the newest first.
+	SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error)
+	// Pages are the newest first; final rows too when all is set. next is where the next
+	// page begins, "" after the last.
+	SandboxPage(ctx context.Context, account string, all bool, p api.PageRequest) (rows []api.Sandbox, next string, err error)
+	SnapshotPage(ctx context.Context, account string, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
+	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
+	// TemplatePage lists the operator's templates that are ready.
+	TemplatePage(ctx context.Context, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	// ProvisionedOf gives the newest sandbox of a task of the account's own, here also
 	// that of account "", the operator's; one that has ended only where ended is set.
 	ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error)
@@ -173,16 +181,25 @@ func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	return s.get(ctx, p, id)
 }
 
-// List gives the caller's sandboxes.
-func (s *Sandboxes) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+// List gives the caller's sandboxes that live.
+func (s *Sandboxes) List(ctx context.Context) ([]api.Sandbox, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if p.Role == api.RoleAdmin {
-		return s.m.List(ctx, all)
+		return s.m.List(ctx, false)
 	}
-	return s.rows.SandboxesOf(ctx, p.Account, all)
+	return s.rows.SandboxesOf(ctx, p.Account)
+}
+
+// Page gives one page of the caller's sandboxes: those that live, or all.
+func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([]api.Sandbox, string, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.rows.SandboxPage(ctx, whose(p), all, page)
 }
 
 // Find gives the one of the caller's sandboxes that a prefix stands for.
@@ -296,12 +313,28 @@ func (s *Sandboxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, ap
 	return s.m.Kill(ctx, id)
 }
 
-// Execs lists a sandbox's commands.
-func (s *Sandboxes) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
+// ExecPage gives one page of a sandbox's commands.
+func (s *Sandboxes) ExecPage(ctx context.Context, id api.SandboxID, page api.PageRequest) ([]api.Exec, string, error) {
 	if _, err := s.may(ctx, id); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return s.m.Execs(ctx, id)
+	// An admin may ask for what is not there.
+	if _, err := s.m.Get(ctx, id); err != nil {
+		return nil, "", err
+	}
+	rows, next, err := s.rows.ExecPage(ctx, id, page)
+	if err == nil {
+		s.m.RefreshExecs(id, rows)
+	}
+	return rows, next, err
+}
+
+// Exec gives one of a sandbox's commands.
+func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
+	if _, err := s.may(ctx, id); err != nil {
+		return api.Exec{}, err
+	}
+	return s.m.Exec(ctx, id, exec)
 }
 
 // StartExec runs a command.

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -49,31 +50,43 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 	return out, err
 }
 
-// Snapshots lists what the caller may see of what was saved: its own, the newest
-// first, then templates of the operator's.
-func (s *Sandboxes) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+// operators begins the cursors of the second part of a user's list of snapshots.
+const operators = "o."
+
+// SnapshotPage gives one page of what the caller may see of what was saved: its own,
+// the newest first, then templates of the operator's.
+func (s *Sandboxes) SnapshotPage(ctx context.Context, all bool, page api.PageRequest) ([]api.Snapshot, string, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if p.Role == api.RoleAdmin {
-		return s.m.Snapshots(ctx, all)
+		return s.rows.SnapshotPage(ctx, "", all, page)
 	}
-	own, err := s.rows.SnapshotsOf(ctx, p.Account, all)
-	if err != nil {
-		return nil, err
-	}
-	// The operator's templates are among those that are there.
-	there, err := s.m.Snapshots(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range there {
-		if o.Account == "" && shown(p, o) {
-			own = append(own, o)
+	if rest, ok := strings.CutPrefix(page.Cursor, operators); ok {
+		page.Cursor = rest
+		rows, next, err := s.rows.TemplatePage(ctx, page)
+		if next != "" {
+			next = operators + next
 		}
+		return rows, next, err
 	}
-	return own, nil
+	rows, next, err := s.rows.SnapshotPage(ctx, p.Account, all, page)
+	if err != nil || next != "" {
+		return rows, next, err
+	}
+	most, err := page.Rows()
+	if err != nil {
+		return nil, "", err
+	}
+	if len(rows) == most {
+		return rows, operators, nil
+	}
+	more, next, err := s.rows.TemplatePage(ctx, api.PageRequest{Limit: most - len(rows)})
+	if next != "" {
+		next = operators + next
+	}
+	return append(rows, more...), next, err
 }
 
 func (s *Sandboxes) getSnapshot(ctx context.Context, id api.SnapshotID) (api.Principal, api.Snapshot, error) {
@@ -106,15 +119,19 @@ func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.
 	if p.Role == api.RoleAdmin {
 		return s.m.FindSnapshot(ctx, nameOrPrefix)
 	}
-	there, err := s.Snapshots(ctx, false)
-	if err != nil {
-		return "", err
-	}
-	for _, own := range []bool{true, false} {
-		for _, o := range there {
-			if nameOrPrefix != "" && o.Name == nameOrPrefix && o.State == api.SnapshotReady && (o.Account != "") == own {
+	for page := (api.PageRequest{Limit: api.MaxPage}); nameOrPrefix != ""; {
+		// Its own come first, and hide the operator's.
+		rows, next, err := s.SnapshotPage(ctx, false, page)
+		if err != nil {
+			return "", err
+		}
+		for _, o := range rows {
+			if o.Name == nameOrPrefix && o.State == api.SnapshotReady {
 				return o.ID, nil
 			}
+		}
+		if page.Cursor = next; next == "" {
+			break
 		}
 	}
 	return s.rows.FindSnapshotOf(ctx, p.Account, nameOrPrefix)

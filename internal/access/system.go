@@ -38,7 +38,7 @@ func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
 	if err != nil || p.Role == api.RoleAdmin {
 		return info, err
 	}
-	own, err := s.sandboxes.List(ctx, false)
+	own, err := s.sandboxes.List(ctx)
 	if err != nil {
 		return api.DaemonInfo{}, err
 	}
@@ -113,7 +113,7 @@ func (s *System) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 // KeyRing makes and ends keys.
 type KeyRing interface {
 	Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error)
-	List(ctx context.Context, all bool) ([]api.Key, error)
+	Page(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
 	Find(ctx context.Context, prefix string) (api.KeyID, error)
 	Revoke(ctx context.Context, id api.KeyID) (api.Key, error)
 }
@@ -134,12 +134,12 @@ func (k *KeyDesk) CreateKey(ctx context.Context, req api.CreateKey) (api.Created
 	return k.k.Create(ctx, req)
 }
 
-// Keys lists keys.
-func (k *KeyDesk) Keys(ctx context.Context, all bool) ([]api.Key, error) {
+// KeyPage gives one page of the keys.
+func (k *KeyDesk) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	if err := admin(ctx, keysWhat); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return k.k.List(ctx, all)
+	return k.k.Page(ctx, all, p)
 }
 
 // FindKey finds a key by a beginning of its id.

@@ -14,7 +14,8 @@ import (
 type Engine interface {
 	Create(ctx context.Context, req api.CreateTask) (api.Task, error)
 	Get(ctx context.Context, id api.TaskID) (api.Task, error)
-	List(ctx context.Context, account string, limit int) ([]api.Task, error)
+	// Page gives the newest first, without tasks on repositories if programs is set.
+	Page(ctx context.Context, account string, programs bool, p api.PageRequest) (rows []api.Task, next string, err error)
 	Find(ctx context.Context, account, prefix string) (api.TaskID, error)
 	Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error)
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
@@ -124,13 +125,14 @@ func (t *Tasks) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
 	return t.get(ctx, p, id)
 }
 
-// List gives the newest of the caller's tasks.
-func (t *Tasks) List(ctx context.Context, limit int) ([]api.Task, error) {
+// Page gives one page of the caller's tasks, without those on repositories if programs
+// is set.
+func (t *Tasks) Page(ctx context.Context, programs bool, page api.PageRequest) ([]api.Task, string, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return t.e.List(ctx, whose(p), limit)
+	return t.e.Page(ctx, whose(p), programs, page)
 }
 
 // Find gives the one of the caller's tasks that a prefix stands for.

@@ -57,36 +57,6 @@ func (s *System) httpDoor() *doorhttp.Door {
 	})
 }
 
-// The lists of one account.
-
-// SandboxesOf implements access.Rows.
-func (r rows) SandboxesOf(ctx context.Context, account string, all bool) ([]api.Sandbox, error) {
-	f := store.SandboxFilter{Account: account, States: liveStates}
-	if all {
-		f = store.SandboxFilter{Account: account, Limit: listMost}
-	}
-	return r.Sandboxes(ctx, f)
-}
-
-// SnapshotsOf implements access.Rows.
-func (r rows) SnapshotsOf(ctx context.Context, account string, all bool) ([]api.Snapshot, error) {
-	f := store.SnapshotFilter{Account: account, States: []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}}
-	if all {
-		f = store.SnapshotFilter{Account: account, Limit: listMost}
-	}
-	return r.Snapshots(ctx, f)
-}
-
-// ListKeys implements key.Rows.
-func (r rows) ListKeys(ctx context.Context, all bool) ([]api.Key, error) {
-	return r.Keys(ctx, store.KeyFilter{Working: !all})
-}
-
-// List implements access.Engine.
-func (e engine) List(ctx context.Context, account string, limit int) ([]api.Task, error) {
-	return e.s.db.Tasks(ctx, store.TaskFilter{Account: account, Limit: limit, WithAttempts: true})
-}
-
 // Stats implements access.Engine.
 func (e engine) Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
 	y := tally.New(since)

@@ -18,8 +18,9 @@ type Rows interface {
 	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
 	// KeyByHash finds a key, revoked or not; KindNotFound for none.
 	KeyByHash(ctx context.Context, hash string) (api.Key, error)
-	// ListKeys gives the newest first: those that work, or all.
-	ListKeys(ctx context.Context, all bool) ([]api.Key, error)
+	// KeyPage gives the newest first: those that work, or all. next is where the next
+	// page begins, "" after the last.
+	KeyPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
 	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
 }
 
@@ -63,7 +64,7 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 // First makes a key if there never was one; made says whether. Where all keys were
 // revoked none is made: somebody wanted that.
 func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, made bool, err error) {
-	all, err := k.cfg.Rows.ListKeys(ctx, true)
+	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{Limit: 1})
 	if err != nil || len(all) > 0 {
 		return api.CreatedKey{}, false, err
 	}
@@ -95,9 +96,9 @@ func unknown() error {
 		WithHint("a key is e2b_ and 40 hexadecimal digits; whoever runs the server makes one with: hortus key create --account NAME")
 }
 
-// List gives the keys that work, or all that ever were, the newest first.
-func (k *Keys) List(ctx context.Context, all bool) ([]api.Key, error) {
-	return k.cfg.Rows.ListKeys(ctx, all)
+// Page gives one page of the keys that work, or of all that ever were, the newest first.
+func (k *Keys) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
+	return k.cfg.Rows.KeyPage(ctx, all, p)
 }
 
 // Find gives the key that a unique beginning of an id stands for.

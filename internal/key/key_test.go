@@ -19,8 +19,13 @@ import (
 // rows are those of the real store.
 type rows struct{ *sqlite.DB }
 
-func (r rows) ListKeys(ctx context.Context, all bool) ([]api.Key, error) {
-	return r.Keys(ctx, store.KeyFilter{Working: !all})
+func (r rows) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
+	most, err := p.Rows()
+	if err != nil {
+		return nil, "", err
+	}
+	keys, next, err := r.DB.KeyPage(ctx, store.KeyFilter{Working: !all, Limit: most})
+	return keys, next.Token(), err
 }
 
 func open(t testing.TB) (*Keys, string) {
@@ -74,11 +79,11 @@ func TestLifeOfAKey(t *testing.T) {
 	if _, err := k.Verify(t.Context(), made.Secret); api.KindOf(err) != api.KindUnauthenticated {
 		t.Errorf("a revoked key: %v", err)
 	}
-	working, err := k.List(t.Context(), false)
+	working, _, err := k.Page(t.Context(), false, api.PageRequest{})
 	if err != nil || len(working) != 1 {
 		t.Errorf("working %+v, %v", working, err)
 	}
-	all, err := k.List(t.Context(), true)
+	all, _, err := k.Page(t.Context(), true, api.PageRequest{})
 	if err != nil || len(all) != 2 {
 		t.Errorf("all %+v, %v", all, err)
 	}
@@ -190,7 +195,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if all, err := k.List(t.Context(), true); err != nil || len(all) != 0 {
+	if all, _, err := k.Page(t.Context(), true, api.PageRequest{}); err != nil || len(all) != 0 {
 		t.Errorf("left behind: %+v, %v", all, err)
 	}
 }

@@ -172,17 +172,40 @@ func (m *Manager) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, erro
 		return nil, err
 	}
 	rows, err := m.cfg.Rows.ListExecs(ctx, id)
-	if l, ok := m.lookup(id); ok && err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for i, row := range rows {
-			// What runs has written more than was stored of it.
-			if x := l.execs[row.ID]; x != nil && row.State == api.ExecRunning {
-				rows[i].OutputBytes = x.record().OutputBytes
-			}
-		}
+	if err == nil {
+		m.RefreshExecs(id, rows)
 	}
 	return rows, err
+}
+
+// Exec gives one command of a sandbox; KindNotFound for one of another.
+func (m *Manager) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
+	row, err := m.cfg.Rows.Exec(ctx, exec)
+	if api.KindOf(err) == api.KindNotFound || err == nil && row.Sandbox != id {
+		return api.Exec{}, api.Errorf(api.KindNotFound, "sandbox %s has no command %.64q", id, exec)
+	}
+	if err != nil {
+		return api.Exec{}, err
+	}
+	rows := []api.Exec{row}
+	m.RefreshExecs(id, rows)
+	return rows[0], nil
+}
+
+// RefreshExecs sets in rows of a sandbox's commands what is newer than what was stored:
+// commands that run have written more.
+func (m *Manager) RefreshExecs(id api.SandboxID, rows []api.Exec) {
+	l, ok := m.lookup(id)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, row := range rows {
+		if x := l.execs[row.ID]; x != nil && row.State == api.ExecRunning {
+			rows[i].OutputBytes = x.record().OutputBytes
+		}
+	}
 }
 
 func (m *Manager) lookup(id api.SandboxID) (*live, bool) {

@@ -28,6 +28,8 @@ type SandboxFilter struct {
 	// "", cannot be asked for.
 	Account string
 	Limit   int // the most rows; 0 means all
+	// After is where the page begins; the lists that are no pages leave it unused.
+	After Cursor
 }
 
 // WorkspaceFilter selects workspaces. A zero field does not filter.
@@ -46,6 +48,10 @@ type SnapshotFilter struct {
 	Name    string
 	Account string // as in SandboxFilter
 	Limit   int    // the most rows; 0 means all
+	// After is where the page begins; the lists that are no pages leave it unused.
+	After Cursor
+	// Templates leaves out all but the operator's snapshots with a name.
+	Templates bool
 }
 
 // KeyFilter selects API keys. A zero field does not filter.
@@ -54,6 +60,8 @@ type KeyFilter struct {
 	// Working leaves out the keys that were revoked.
 	Working bool
 	Limit   int // the most rows; 0 means all
+	// After is where the page begins; the lists that are no pages leave it unused.
+	After Cursor
 }
 
 // ExecFilter selects commands. A zero field does not filter.
@@ -61,6 +69,8 @@ type ExecFilter struct {
 	Sandbox api.SandboxID
 	States  []api.ExecState
 	Limit   int // the most rows; 0 means all
+	// After is where the page begins; the lists that are no pages leave it unused.
+	After Cursor
 }
 
 // TaskFilter selects tasks. A zero field does not filter.
@@ -76,4 +86,8 @@ type TaskFilter struct {
 	Limit   int // the most rows; 0 means all
 	// WithAttempts reads each task's attempts too.
 	WithAttempts bool
+	// After is where the page begins; the lists that are no pages leave it unused.
+	After Cursor
+	// Programs leaves out tasks on repositories.
+	Programs bool
 }

@@ -86,6 +86,16 @@ func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.
 	return s, nil
 }
 
+func (d doorSandboxes) Page(ctx context.Context, all bool, _ api.PageRequest) ([]api.Sandbox, string, error) {
+	rows, err := d.Manager.List(ctx, all)
+	return rows, "", err
+}
+
+func (d doorSandboxes) ExecPage(ctx context.Context, id api.SandboxID, _ api.PageRequest) ([]api.Exec, string, error) {
+	rows, err := d.Manager.Execs(ctx, id)
+	return rows, "", err
+}
+
 // noSnapshots is what nobody here asks for.
 type noSnapshots struct{ unasked }
 

@@ -17,8 +17,9 @@ type Sandboxes interface {
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	// List gives those that have not ended, or all, the newest first.
-	List(ctx context.Context, all bool) ([]api.Sandbox, error)
+	// Page lists those that have not ended, or all, the newest first. next is where the
+	// next page begins, "" after the last.
+	Page(ctx context.Context, all bool, p api.PageRequest) (rows []api.Sandbox, next string, err error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 	// SetTTL moves the deadline to ttl from now, Extend only to what is later.
 	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
@@ -29,9 +30,9 @@ type Sandboxes interface {
 	// PauseToDisk keeps memory and files, PauseFiles what was written alone.
 	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	// Execs lists commands, the newest first, Samples what was used, the oldest
+	// ExecPage lists commands, the newest first, Samples what was used, the oldest
 	// first.
-	Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
 	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
 }
 
@@ -40,8 +41,9 @@ type Snapshots interface {
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
 	// Fork gives what there is also when some of the children failed.
 	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
-	// Snapshots gives those that are there, or all that ever were, the newest first.
-	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	// SnapshotPage lists those that are there, or all that ever were: the account's own,
+	// the newest first, then what is for everybody.
+	SnapshotPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 }

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"slices"
@@ -199,7 +200,7 @@ func (d *door) logs(w http.ResponseWriter, r *http.Request) {
 		if word := q.Get("direction"); word != "" && word != "forward" && !backward {
 			return api.Errorf(api.KindInvalid, `parameter "direction": %.20q is neither "forward" nor "backward"`, word)
 		}
-		execs, err := d.Sandboxes.Execs(r.Context(), s.ID)
+		execs, err := d.execs(r, s.ID)
 		if err != nil {
 			return err
 		}
@@ -232,7 +233,7 @@ func (d *door) oldLogs(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		execs, err := d.Sandboxes.Execs(r.Context(), s.ID)
+		execs, err := d.execs(r, s.ID)
 		if err != nil {
 			return err
 		}
@@ -249,4 +250,21 @@ func (d *door) oldLogs(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": append([]logEntry{}, all...)})
 		return nil
 	})
+}
+
+// execs gives a sandbox's newest commands, as many as a log can show.
+func (d *door) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
+	var out []api.Exec
+	page := func(ctx context.Context, p api.PageRequest) ([]api.Exec, string, error) {
+		return d.Sandboxes.ExecPage(ctx, id, p)
+	}
+	for x, err := range every(r.Context(), page) {
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, x); len(out) == maxLogs {
+			break
+		}
+	}
+	return out, nil
 }

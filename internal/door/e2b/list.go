@@ -3,6 +3,7 @@ package e2b
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/body"
 )
 
 // nextHeader carries where the next page begins; it is not there on the last one.
@@ -64,21 +66,41 @@ func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
 		f, err = d.filter(q)
 	}
 	f.states = []string{string(api.SandboxRunning)}
-	var all []api.Sandbox
-	if err == nil {
-		all, err = d.Sandboxes.List(r.Context(), false)
-	}
 	if err != nil {
 		d.fail(w, r, err)
 		return
 	}
-	out := []listed{}
-	for _, s := range all {
-		if f.takes(s) {
-			out = append(out, d.listedOf(s))
+	// The wire has no pages here. Rows are written as they are read, a page at a time.
+	begun := false
+	for s, err := range every(r.Context(), d.live) {
+		if err != nil && !begun {
+			d.fail(w, r, err)
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // an answer that is cut off is not taken for a whole one
+		}
+		if !f.takes(s) {
+			continue
+		}
+		b, err := json.Marshal(d.listedOf(s))
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		sep := ","
+		if !begun {
+			begun, sep = true, "["
+			w.Header().Set("Content-Type", body.Type)
+		}
+		if _, err := w.Write(append([]byte(sep), b...)); err != nil {
+			return
 		}
 	}
-	answer(w, http.StatusOK, out)
+	if !begun {
+		answer(w, http.StatusOK, []listed{})
+		return
+	}
+	_, _ = w.Write([]byte("]\n"))
 }
 
 // list gives a page of what runs and what is paused.
@@ -92,29 +114,29 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		p, err = readPage(q)
 	}
-	var all []api.Sandbox
-	if err == nil {
-		all, err = d.Sandboxes.List(r.Context(), false)
-	}
 	if err != nil {
 		d.fail(w, r, err)
 		return
 	}
 	running := 0
-	var rows []api.Sandbox
-	for _, s := range all {
+	rows := window[api.Sandbox]{page: p, at: func(s api.Sandbox) mark { return mark{s.CreatedAt, string(s.ID)} }}
+	for s, err := range every(r.Context(), d.live) {
+		if err != nil {
+			d.fail(w, r, err)
+			return
+		}
 		if f.takes(s) {
-			rows = append(rows, s)
+			rows.add(s)
 			if s.State == api.SandboxRunning {
 				running++
 			}
 		}
 	}
-	rows, next := cut(p, rows, func(s api.Sandbox) mark { return mark{s.CreatedAt, string(s.ID)} })
+	kept, next := rows.cut()
 	w.Header().Set("X-Total-Running", strconv.Itoa(running))
 	setNext(w, next)
-	out := make([]listed, len(rows))
-	for i, s := range rows {
+	out := make([]listed, len(kept))
+	for i, s := range kept {
 		out[i] = d.listedOf(s)
 	}
 	answer(w, http.StatusOK, out)
@@ -185,30 +207,4 @@ func parseMark(token string) (mark, bool) {
 		return mark{}, false
 	}
 	return mark{time.UnixMicro(micros).UTC(), id}, true
-}
-
-// cut orders a list and gives the page that is asked for, and the token of the one
-// after it. What comes or goes between two pages moves nothing else between them.
-func cut[T any](p page, all []T, at func(T) mark) ([]T, string) {
-	where := func(v T) mark {
-		m := at(v)
-		m.at = time.UnixMicro(m.at.UnixMicro()) // as precise as a token
-		return m
-	}
-	sign := -1
-	if p.rising {
-		sign = 1
-	}
-	slices.SortFunc(all, func(a, b T) int { return sign * where(a).compare(where(b)) })
-	if p.after != nil {
-		begin := slices.IndexFunc(all, func(v T) bool { return sign*where(v).compare(*p.after) > 0 })
-		if begin < 0 {
-			begin = len(all)
-		}
-		all = all[begin:]
-	}
-	if len(all) <= p.limit {
-		return all, ""
-	}
-	return all[:p.limit], where(all[p.limit-1]).token()
 }

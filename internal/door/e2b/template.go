@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -51,17 +52,22 @@ func (d *door) outside(name string) string {
 // saved lists the snapshots that sandboxes can start from, the newest first; of each
 // name the newest.
 func (d *door) saved(r *http.Request) ([]api.Snapshot, error) {
-	all, err := d.Snapshots.Snapshots(r.Context(), false)
 	seen := map[string]bool{}
 	var out []api.Snapshot
-	for _, s := range all {
+	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
+		return d.Snapshots.SnapshotPage(ctx, false, p)
+	}
+	for s, err := range every(r.Context(), page) {
+		if err != nil {
+			return nil, err
+		}
 		if s.State != api.SnapshotReady || s.Paused || s.Name != "" && seen[s.Name] {
 			continue
 		}
 		seen[s.Name] = true
 		out = append(out, s)
 	}
-	return out, err
+	return out, nil
 }
 
 // find gives the snapshot that a name of the wire stands for.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,9 +90,31 @@ func (a accounts) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error
 	return s, err
 }
 
-func (a accounts) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+// The lists come in pages of two, so that every test walks them.
+
+func (a accounts) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
 	list, err := a.Manager.List(ctx, all)
-	return slices.DeleteFunc(list, func(s api.Sandbox) bool { return !api.PrincipalOf(ctx).May(s.Account) }), err
+	list = slices.DeleteFunc(list, func(s api.Sandbox) bool { return !api.PrincipalOf(ctx).May(s.Account) })
+	return twoOf(list, p, err)
+}
+
+func (a accounts) ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) ([]api.Exec, string, error) {
+	list, err := a.Manager.Execs(ctx, id)
+	return twoOf(list, p, err)
+}
+
+func (a accounts) SnapshotPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
+	list, err := a.Manager.Snapshots(ctx, all)
+	return twoOf(list, p, err)
+}
+
+// twoOf gives the two rows of a list that its cursor counts to.
+func twoOf[T any](list []T, p api.PageRequest, err error) ([]T, string, error) {
+	at, _ := strconv.Atoi(p.Cursor)
+	if at = min(at, len(list)); at+2 >= len(list) {
+		return list[at:], "", err
+	}
+	return list[at : at+2], strconv.Itoa(at + 2), err
 }
 
 type tokens struct{}
@@ -126,7 +149,7 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 	}
 	log := event.NewLog(event.Config{Store: db})
 	m := sandbox.New(sandbox.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
-	cfg := e2b.Config{Sandboxes: accounts{m}, Snapshots: m, Keys: accounts{m}, Tokens: tokens{}, Isolation: "process"}
+	cfg := e2b.Config{Sandboxes: accounts{m}, Snapshots: accounts{m}, Keys: accounts{m}, Tokens: tokens{}, Isolation: "process"}
 	if change != nil {
 		change(&cfg)
 	}

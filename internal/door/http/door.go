@@ -17,14 +17,18 @@ import (
 type Sandboxes interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	List(ctx context.Context, all bool) ([]api.Sandbox, error)
+	// Page lists those that live, or all, the newest first. next is where the next page
+	// begins, "" after the last.
+	Page(ctx context.Context, all bool, p api.PageRequest) (rows []api.Sandbox, next string, err error)
 	Find(ctx context.Context, prefix string) (api.SandboxID, error)
 	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
-	Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
+	// Exec gives one command of a sandbox.
+	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
 	// Held notes that a sandbox is to live as long as a connection.
 	Held(ctx context.Context, id api.SandboxID) error
 	// StartExec runs a command and streams it; the command is recorded and
@@ -44,7 +48,8 @@ type ExecStream = guestproxy.ExecStream
 type Tasks interface {
 	Create(ctx context.Context, req api.CreateTask) (api.Task, error)
 	Get(ctx context.Context, id api.TaskID) (api.Task, error)
-	List(ctx context.Context, limit int) ([]api.Task, error)
+	// Page leaves out tasks on repositories if programs is set.
+	Page(ctx context.Context, programs bool, p api.PageRequest) (rows []api.Task, next string, err error)
 	Find(ctx context.Context, prefix string) (api.TaskID, error)
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)

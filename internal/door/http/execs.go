@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,15 +98,7 @@ func (d *Door) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http
 
 // exec finds a command of a sandbox.
 func (d *Door) exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
-	all, err := d.Sandboxes.Execs(ctx, id)
-	if err != nil {
-		return api.Exec{}, err
-	}
-	i := slices.IndexFunc(all, func(x api.Exec) bool { return x.ID == exec })
-	if i < 0 {
-		return api.Exec{}, api.Errorf(api.KindNotFound, "sandbox %s has no command %.64q", id, exec)
-	}
-	return all[i], nil
+	return d.Sandboxes.Exec(ctx, id, exec)
 }
 
 // execGuest is a client of the guest whose calls mean one command, by its id: process

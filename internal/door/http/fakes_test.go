@@ -74,8 +74,8 @@ func (f *fakes) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	}
 	return f.box(), nil
 }
-func (f *fakes) List(context.Context, bool) ([]api.Sandbox, error) {
-	return []api.Sandbox{f.box()}, nil
+func (f *fakes) Page(context.Context, bool, api.PageRequest) ([]api.Sandbox, string, error) {
+	return []api.Sandbox{f.box()}, "", nil
 }
 func (f *fakes) Find(_ context.Context, prefix string) (api.SandboxID, error) {
 	if !strings.HasPrefix(string(f.id), prefix) {
@@ -91,7 +91,12 @@ func (f *fakes) Pause(context.Context, api.SandboxID) (api.Sandbox, error) {
 }
 func (f *fakes) Resume(context.Context, api.SandboxID) (api.Sandbox, error) { return f.box(), nil }
 func (f *fakes) Stats(context.Context, api.SandboxID) (api.Stats, error)    { return api.Stats{}, nil }
-func (f *fakes) Execs(context.Context, api.SandboxID) ([]api.Exec, error)   { return nil, nil }
+func (f *fakes) ExecPage(context.Context, api.SandboxID, api.PageRequest) ([]api.Exec, string, error) {
+	return nil, "", nil
+}
+func (f *fakes) Exec(_ context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
+	return api.Exec{}, api.Errorf(api.KindNotFound, "sandbox %s has no command %s", id, exec)
+}
 func (f *fakes) Held(context.Context, api.SandboxID) error                  { return nil }
 func (f *fakes) Kill(context.Context, api.SandboxID) (api.Sandbox, api.Proof, error) {
 	f.mu.Lock()
@@ -177,7 +182,9 @@ func (t tasks) Create(_ context.Context, req api.CreateTask) (api.Task, error) {
 	return api.Task{ID: t.task, Create: req}, nil
 }
 func (t tasks) Get(context.Context, api.TaskID) (api.Task, error) { return api.Task{ID: t.task}, nil }
-func (t tasks) List(context.Context, int) ([]api.Task, error)     { return nil, nil }
+func (t tasks) Page(context.Context, bool, api.PageRequest) ([]api.Task, string, error) {
+	return nil, "", nil
+}
 func (t tasks) Find(_ context.Context, p string) (api.TaskID, error) {
 	if !strings.HasPrefix(string(t.task)[1:], p) {
 		return "", api.Errorf(api.KindNotFound, "there is no task %q", p)

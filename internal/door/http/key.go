@@ -11,7 +11,7 @@ import (
 type Keys interface {
 	CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error)
 	// Keys lists those that work, the newest first, or all that ever were.
-	Keys(ctx context.Context, all bool) ([]api.Key, error)
+	KeyPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
 	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
 	// RevokeKey is idempotent.
 	RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error)
@@ -37,21 +37,11 @@ func (d *Door) keyRoutes() []Route {
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,
-		Doc:    "The API keys that work, the newest first, without the keys themselves.",
-		Params: []Param{{Name: "all", Doc: "Those that were revoked too.", Type: false}},
-		Out:    []api.Key{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			all, err := flag(r, "all")
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Keys.Keys(r.Context(), all)
-			if v == nil {
-				v = []api.Key{}
-			}
-			reply(w, v, err)
-		},
+		Doc: "The API keys that work, the newest first, without the keys themselves.",
+		Out: []api.Key{}, Paged: true, Params: []Param{{Name: "all", Doc: "Those that were revoked too.", Type: false}},
+		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
+			return d.Keys.KeyPage(ctx, all, p)
+		}),
 	}, {
 		Method: "DELETE", Pattern: "/v1/keys/{id}", Name: "revokeKey", Role: api.RoleAdmin,
 		Doc: "End an API key, by its id or a unique beginning of that. It is not known from the next request on.",

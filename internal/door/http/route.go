@@ -42,6 +42,9 @@ type Route struct {
 	// Events, where it is not nil, is what each event holds of the answer to a
 	// client that accepts text/event-stream.
 	Events any
+	// Paged says that the answer is one page of a list: the route has the parameters of
+	// pages, and the header of an answer says where the next one begins.
+	Paged bool
 	// Creates says that a request makes something: with an Idempotency-Key, once.
 	Creates bool
 	Handler http.HandlerFunc

@@ -22,16 +22,8 @@ func (d *Door) runRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
 		Doc: "The newest runs.",
-		Out: []api.Task{}, Params: []Param{limitParam},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			limit, err := limitOf(r)
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.runs(r.Context(), limit)
-			reply(w, v, err)
-		},
+		Out: []api.Task{}, Paged: true,
+		Handler: page(d.taskPage(true)),
 	}, {
 		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
 		Doc:     "One run with its attempts.",
@@ -97,22 +89,10 @@ func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
 	d.events(w, r, runEvents(t.ID))
 }
 
-// runs lists the newest runs. Tasks on repositories lie between them.
-func (d *Door) runs(ctx context.Context, limit int) ([]api.Task, error) {
-	for ask := limit; ; ask = min(2*ask, listMost) {
-		all, err := d.Tasks.List(ctx, ask)
-		if err != nil {
-			return nil, err
-		}
-		out := []api.Task{}
-		for _, t := range all {
-			if t.Create.Repo == nil && len(out) < limit {
-				out = append(out, t)
-			}
-		}
-		if len(out) == limit || len(all) < ask || ask == listMost {
-			return out, nil
-		}
+// taskPage lists tasks, or runs alone: those without a repository.
+func (d *Door) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
+	return func(ctx context.Context, _ *http.Request, p api.PageRequest) ([]api.Task, string, error) {
+		return d.Tasks.Page(ctx, programs, p)
 	}
 }
 

@@ -37,19 +37,10 @@ func (d *Door) sandboxRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "The sandboxes that live, or all that ever did, the newest first.",
-		Out: []api.Sandbox{}, Params: []Param{{Name: "all", Doc: "Those that have ended too.", Type: false}},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			all, err := flag(r, "all")
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Sandboxes.List(r.Context(), all)
-			if v == nil {
-				v = []api.Sandbox{}
-			}
-			reply(w, v, err)
-		},
+		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam},
+		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
+			return d.Sandboxes.Page(ctx, all, p)
+		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
 		Doc:     "One sandbox, by its identifier or a unique beginning of it.",
@@ -106,13 +97,13 @@ func (d *Door) sandboxRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
 		Doc: "The sandbox's commands, the newest first.",
-		Out: []api.Exec{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) {
-			v, err := d.Sandboxes.Execs(ctx, id)
-			if v == nil {
-				v = []api.Exec{}
+		Out: []api.Exec{}, Paged: true,
+		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]api.Exec, string, error) {
+			id, err := d.sandboxID(r)
+			if err != nil {
+				return nil, "", err
 			}
-			return v, err
+			return d.Sandboxes.ExecPage(ctx, id, p)
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/envd/process.Process/Start", Name: "envdStart", Role: api.RoleUser,

@@ -17,7 +17,9 @@ type Snapshots interface {
 	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	// Snapshots lists, the newest first, those that are there, or all that ever
 	// were.
-	Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	// SnapshotPage lists those that are there, or all, the newest first; to a user its
+	// own, then the operator's templates.
+	SnapshotPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Snapshot, next string, err error)
 	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	// FindSnapshot takes the name of a template, or a unique beginning of an id.
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
@@ -62,19 +64,10 @@ func (d *Door) snapshotRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
 		Doc: "The snapshots that are there, or all that ever were, the newest first.",
-		Out: []api.Snapshot{}, Params: []Param{{Name: "all", Doc: "Those that were removed too.", Type: false}},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			all, err := flag(r, "all")
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Snapshots.Snapshots(r.Context(), all)
-			if v == nil {
-				v = []api.Snapshot{}
-			}
-			reply(w, v, err)
-		},
+		Out: []api.Snapshot{}, Paged: true, Params: []Param{allParam},
+		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
+			return d.Snapshots.SnapshotPage(ctx, all, p)
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
 		Doc: "One snapshot, by its identifier, a unique beginning of it, or the name of a template.",
@@ -186,17 +179,22 @@ func nameable(s string) bool {
 // templates lists what sandboxes can start from by name: the host's, which is
 // always there, and snapshots with a name, of each name the newest.
 func (d *Door) templates(w http.ResponseWriter, r *http.Request) {
-	list, err := d.Snapshots.Snapshots(r.Context(), false)
-	if err != nil {
-		fail(w, err)
-		return
-	}
 	out := []api.Template{{Name: api.HostTemplate}}
 	seen := map[string]bool{}
-	for _, s := range list {
-		if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
-			seen[s.Name] = true
-			out = append(out, api.Template{Name: s.Name, Snapshot: &s})
+	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
+		list, next, err := d.Snapshots.SnapshotPage(r.Context(), false, p)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		for _, s := range list {
+			if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
+				seen[s.Name] = true
+				out = append(out, api.Template{Name: s.Name, Snapshot: &s})
+			}
+		}
+		if p.Cursor = next; next == "" {
+			break
 		}
 	}
 	answer(w, http.StatusOK, out)

@@ -64,9 +64,9 @@ func (s *saves) PauseToDisk(_ context.Context, id api.SandboxID) (api.Sandbox, e
 	s.ask("to disk")
 	return api.Sandbox{ID: id, State: api.SandboxPaused}, nil
 }
-func (s *saves) Snapshots(_ context.Context, all bool) ([]api.Snapshot, error) {
+func (s *saves) SnapshotPage(_ context.Context, all bool, _ api.PageRequest) ([]api.Snapshot, string, error) {
 	s.ask(all)
-	return s.list, nil
+	return s.list, "", nil
 }
 func (s *saves) GetSnapshot(_ context.Context, id api.SnapshotID) (api.Snapshot, error) {
 	i := slices.IndexFunc(s.list, func(x api.Snapshot) bool { return x.ID == id })

@@ -3,6 +3,7 @@ package http
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -111,6 +112,11 @@ func operation(s *schemas, rt Route, path, name string) node {
 // success is the answer of a request that did not fail.
 func success(s *schemas, rt Route) node {
 	out := node{"description": http.StatusText(statusOf(rt.Status))}
+	if rt.Paged {
+		out["headers"] = node{headerNext: node{
+			"schema": node{"type": "string"}, "description": "Where the next page begins, as the parameter cursor. The last page has none.",
+		}}
+	}
 	if rt.Out == nil && rt.OutType == "" {
 		return out
 	}
@@ -136,7 +142,11 @@ func parameters(s *schemas, rt Route, path string) []any {
 		out = append(out, node{"name": name, "in": "path", "required": true, "schema": node{"type": "string"}})
 		rest = tail
 	}
-	for _, p := range rt.Params {
+	params := rt.Params
+	if rt.Paged {
+		params = slices.Concat(params, pageParams)
+	}
+	for _, p := range params {
 		in := "query"
 		if p.Header {
 			in = "header"

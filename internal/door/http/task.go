@@ -9,12 +9,6 @@ import (
 	"hortus.dev/api"
 )
 
-// listDefault and listMost bound a list of tasks.
-const (
-	listDefault = 50
-	listMost    = 1000
-)
-
 func (d *Door) taskRoutes() []Route {
 	const one = "/v1/tasks/{id}"
 	return []Route{{
@@ -33,19 +27,8 @@ func (d *Door) taskRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/tasks", Name: "tasks", Role: api.RoleUser,
 		Doc: "The newest tasks.",
-		Out: []api.Task{}, Params: []Param{limitParam},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			limit, err := limitOf(r)
-			if err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Tasks.List(r.Context(), limit)
-			if v == nil {
-				v = []api.Task{}
-			}
-			reply(w, v, err)
-		},
+		Out: []api.Task{}, Paged: true,
+		Handler: page(d.taskPage(false)),
 	}, {
 		Method: "GET", Pattern: "/v1/stats", Name: "taskStats", Role: api.RoleUser,
 		Doc: "What the tasks since an instant came to.",
@@ -114,21 +97,6 @@ func (d *Door) output(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 	w.Header().Set("Content-Type", typeBytes)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.Copy(w, out) // a client that has gone is told nothing
-}
-
-var limitParam = Param{Name: "limit", Doc: "How many at most, 1 to 1000; 50 where it is left out.", Type: 0}
-
-// limitOf reads how many are wanted.
-func limitOf(r *http.Request) (int, error) {
-	s := r.URL.Query().Get("limit")
-	if s == "" {
-		return listDefault, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > listMost {
-		return 0, api.Errorf(api.KindInvalid, "limit %.20q is not a number between 1 and %d", s, listMost)
-	}
-	return n, nil
 }
 
 // onTask serves a call on one task.

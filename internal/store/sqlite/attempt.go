@@ -36,9 +36,10 @@ func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) er
 }
 
 func attempts(ctx context.Context, r runner, task api.TaskID) ([]api.Attempt, error) {
-	return list(ctx, r, "attempts of task "+string(task), scanAttempt,
-		`SELECT n, sandbox, started_at, ended_at, stdout_path, stderr_path, doc FROM attempt WHERE task = ? ORDER BY n`, string(task))
+	return list(ctx, r, "attempts of task "+string(task), scanAttempt, attemptsSQL, string(task))
 }
+
+const attemptsSQL = `SELECT n, sandbox, started_at, ended_at, stdout_path, stderr_path, doc FROM attempt WHERE task = ? ORDER BY n`
 
 func scanAttempt(r scanner) (a api.Attempt, err error) {
 	var n int

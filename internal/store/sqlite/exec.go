@@ -96,11 +96,15 @@ func (db *DB) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error)
 	if err := db.ahead.settle(ctx); err != nil {
 		return nil, err
 	}
-	var w where
-	w.is("sandbox", string(f.Sandbox))
-	in(&w, "state", f.States)
+	w := execWhere(f)
 	q, args := w.selectSQL(execColumns, "exec", "started_at DESC, seq DESC", f.Limit)
 	return list(ctx, db.read, "execs", scanExec, q, args...)
+}
+
+func execWhere(f store.ExecFilter) (w where) {
+	w.is("sandbox", string(f.Sandbox))
+	in(&w, "state", f.States)
+	return w
 }
 
 func scanExec(r scanner) (e api.Exec, err error) {

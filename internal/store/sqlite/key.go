@@ -68,13 +68,17 @@ func (db *DB) Keys(ctx context.Context, f store.KeyFilter) ([]api.Key, error) {
 	if err := checkLimit("keys", f.Limit); err != nil {
 		return nil, err
 	}
-	var w where
+	w := keyWhere(f)
+	q, args := w.selectSQL(keyColumns, "api_key", "created_at DESC, seq DESC", f.Limit)
+	return list(ctx, db.read, "keys", scanKey, q, args...)
+}
+
+func keyWhere(f store.KeyFilter) (w where) {
 	w.is("account", f.Account)
 	if f.Working {
 		w.conds = append(w.conds, "revoked_at IS NULL")
 	}
-	q, args := w.selectSQL(keyColumns, "api_key", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "keys", scanKey, q, args...)
+	return w
 }
 
 func scanKey(r scanner) (k api.Key, err error) {

@@ -112,14 +112,18 @@ func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandb
 	if err := db.ahead.settle(ctx); err != nil {
 		return nil, err
 	}
-	var w where
+	w := sandboxWhere(f)
+	q, args := w.selectSQL(sandboxColumns, "sandbox", "created_at DESC, seq DESC", f.Limit)
+	return list(ctx, db.read, "sandboxes", db.scanSandbox, q, args...)
+}
+
+func sandboxWhere(f store.SandboxFilter) (w where) {
 	in(&w, "state", f.States)
 	w.is("account", f.Account)
 	w.is("owner", string(f.Owner))
 	w.not("owner", string(f.NotOwner))
 	w.is("task", string(f.Task))
-	q, args := w.selectSQL(sandboxColumns, "sandbox", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "sandboxes", db.scanSandbox, q, args...)
+	return w
 }
 
 // provisionedSQL finds the newest sandbox of a caller's own task: ?3 says whether those

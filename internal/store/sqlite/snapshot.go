@@ -73,14 +73,21 @@ func (db *DB) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snap
 	if err := checkLimit("snapshots", f.Limit); err != nil {
 		return nil, err
 	}
-	var w where
+	w := snapshotWhere(f)
+	q, args := w.selectSQL(snapshotColumns, "snapshot", "created_at DESC, seq DESC", f.Limit)
+	return list(ctx, db.read, "snapshots", scanSnapshot, q, args...)
+}
+
+func snapshotWhere(f store.SnapshotFilter) (w where) {
 	in(&w, "state", f.States)
 	w.is("account", f.Account)
 	w.is("owner", string(f.Owner))
 	w.is("sandbox", string(f.Sandbox))
 	w.is("name", f.Name)
-	q, args := w.selectSQL(snapshotColumns, "snapshot", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "snapshots", scanSnapshot, q, args...)
+	if f.Templates {
+		w.conds = append(w.conds, "account IS NULL AND name IS NOT NULL")
+	}
+	return w
 }
 
 func scanSnapshot(r scanner) (s api.Snapshot, err error) {

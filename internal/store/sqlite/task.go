@@ -124,6 +124,9 @@ func taskWhere(f store.TaskFilter) (w where) {
 		w.conds = append(w.conds, "created_at >= ?")
 		w.args = append(w.args, micros(f.Since))
 	}
+	if f.Programs {
+		w.conds = append(w.conds, "json_extract(doc, '$.create.repo') IS NULL")
+	}
 	return w
 }
 

@@ -20,6 +20,7 @@ type Store interface {
 	UpdateSandbox(ctx context.Context, s api.Sandbox) error
 	Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error)
+	SandboxPage(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, store.Cursor, error)
 	FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error)
 	ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error)
 
@@ -27,11 +28,13 @@ type Store interface {
 	UpdateExec(ctx context.Context, e api.Exec) error
 	Exec(ctx context.Context, id api.ExecID) (api.Exec, error)
 	Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error)
+	ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, store.Cursor, error)
 
 	InsertTask(ctx context.Context, t api.Task) error
 	UpdateTask(ctx context.Context, t api.Task) error
 	Task(ctx context.Context, id api.TaskID) (api.Task, error)
 	Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
+	TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, store.Cursor, error)
 	WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error
 	FindTask(ctx context.Context, prefix string) (api.TaskID, error)
 	PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error
@@ -45,6 +48,7 @@ type Store interface {
 	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
 	Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error)
+	SnapshotPage(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, store.Cursor, error)
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 
 	BeginOnce(ctx context.Context, o store.Once, most int) (store.Once, bool, error)
@@ -60,6 +64,7 @@ type Store interface {
 	Key(ctx context.Context, id api.KeyID) (api.Key, error)
 	KeyByHash(ctx context.Context, hash string) (api.Key, error)
 	Keys(ctx context.Context, f store.KeyFilter) ([]api.Key, error)
+	KeyPage(ctx context.Context, f store.KeyFilter) ([]api.Key, store.Cursor, error)
 	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
 
 	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
@@ -88,6 +93,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"ExecFilter", testExecFilter},
 		{"TaskFilter", testTaskFilter},
 		{"WalkTasks", testWalkTasks},
+		{"Pages", testPages},
+		{"PageBytes", testPageBytes},
 		{"Attempts", testAttempts},
 		{"Find", testFind},
 		{"FindAgainstModel", testFindAgainstModel},

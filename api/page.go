@@ -1,0 +1,27 @@
+package api
+
+// PageRequest asks for one page of a list, which is the newest first.
+type PageRequest struct {
+	// Limit is the maximum number of rows, 1 to MaxPage; 0 means DefaultPage. A page of
+	// large rows can be shorter.
+	Limit int
+	// Cursor is what the page before gave; "" for the first page.
+	Cursor string
+}
+
+// Bounds of a page, in rows.
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// Rows gives the maximum number of rows. KindInvalid if Limit is out of bounds.
+func (p PageRequest) Rows() (int, error) {
+	switch {
+	case p.Limit == 0:
+		return DefaultPage, nil
+	case p.Limit < 0 || p.Limit > MaxPage:
+		return 0, Errorf(KindInvalid, "a page of %d rows; it has 1 to %d", p.Limit, MaxPage)
+	}
+	return p.Limit, nil
+}

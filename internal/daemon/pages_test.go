@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/store"
+)
+
+// allocated gives the bytes that a call allocates.
+func allocated(call func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestListsComeInPages lists five thousand rows of 4 KiB each. No answer is large, and
+// the daemon holds no more of them at a time than one page.
+func TestListsComeInPages(t *testing.T) {
+	w := newTown(t)
+	const many = 5000
+	labels := map[string]string{"a": strings.Repeat("v", api.MaxLabelValue)}
+	began := time.Now().UTC().Add(-time.Hour)
+	for i := range many {
+		row := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxEnded, Account: "alice", CreatedAt: began.Add(time.Duration(i) * time.Millisecond), EndedAt: began, Labels: labels}
+		if err := w.s.db.InsertSandbox(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := func(query string) (rows []api.Sandbox, next string, size int) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/sandboxes?all=true"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-API-KEY", w.alice.Secret)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var raw json.RawMessage
+		if err := json.NewDecoder(resp.Body).Decode(&raw); err != nil || json.Unmarshal(raw, &rows) != nil {
+			t.Fatalf("%s: %s, %v", query, resp.Status, err)
+		}
+		return rows, resp.Header.Get("X-Next-Cursor"), len(raw)
+	}
+	if rows, next, _ := page(""); len(rows) != api.DefaultPage || next == "" {
+		t.Errorf("by default %d rows, next %q", len(rows), next)
+	}
+	seen := map[api.SandboxID]bool{}
+	pages := 0
+	for query := "&limit=1000"; query != ""; {
+		rows, next, size := page(query)
+		if size > store.MaxPageBytes+1<<20 {
+			t.Errorf("a page of %d bytes", size)
+		}
+		for _, s := range rows {
+			seen[s.ID] = true
+		}
+		pages++
+		if query = ""; next != "" {
+			query = "&limit=1000&cursor=" + next
+		}
+	}
+	if len(seen) != many+1 || pages < 6 {
+		t.Errorf("%d rows in %d pages", len(seen), pages)
+	}
+	// What a request costs does not grow with what is stored. The control reads all rows.
+	db := w.s.db
+	one := allocated(func() {
+		if _, _, err := db.SandboxPage(t.Context(), store.SandboxFilter{Account: "alice", Limit: api.MaxPage}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	all := allocated(func() {
+		if _, err := db.Sandboxes(t.Context(), store.SandboxFilter{Account: "alice"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if one > 32<<20 || all < 2*one {
+		t.Errorf("a page allocates %d bytes, the whole list %d", one, all)
+	}
+	for _, query := range []string{"&limit=0", "&limit=1001", "&limit=x", "&cursor=x", "&cursor=" + strings.Repeat("a", 500)} {
+		if status, answer := w.call("GET", "/v1/sandboxes?all=true"+query, "", "X-API-KEY", w.alice.Secret); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %.200s", query, status, answer)
+		}
+	}
+	// The SDK walks the pages.
+	c, err := client.Remote(w.url, w.alice.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if list, err := c.Sandboxes(t.Context(), true); err != nil || len(list) != many+1 {
+		t.Errorf("the SDK: %d rows, %v", len(list), err)
+	}
+	n := 0
+	for _, err := range c.EverySandbox(t.Context(), true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 150 {
+			break
+		}
+	}
+	if n != 150 {
+		t.Errorf("%d rows of the first 150", n)
+	}
+}

@@ -1,0 +1,97 @@
+package e2b
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// every yields the rows of a list, page by page.
+func every[T any](ctx context.Context, page func(context.Context, api.PageRequest) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for p := (api.PageRequest{}); ; {
+			rows, next, err := page(ctx, p)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, v := range rows {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if p.Cursor = next; next == "" {
+				return
+			}
+		}
+	}
+}
+
+// live lists the sandboxes that have not ended.
+func (d *door) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
+	return d.Sandboxes.Page(ctx, false, p)
+}
+
+// window keeps the rows of one page of a list whose rows are added in any order: it
+// holds about two pages at a time.
+type window[T any] struct {
+	page page
+	at   func(T) mark
+	rows []T
+}
+
+// where is the place of a row, as precise as a token.
+func (w *window[T]) where(v T) mark {
+	m := w.at(v)
+	m.at = time.UnixMicro(m.at.UnixMicro())
+	return m
+}
+
+func (w *window[T]) compare(a, b mark) int {
+	if w.page.rising {
+		return a.compare(b)
+	}
+	return b.compare(a)
+}
+
+// add takes a row in unless it is not behind the page's beginning.
+func (w *window[T]) add(v T) {
+	if w.page.after != nil && w.compare(w.where(v), *w.page.after) <= 0 {
+		return
+	}
+	if w.rows = append(w.rows, v); len(w.rows) > 2*(w.page.limit+1) {
+		w.sort()
+	}
+}
+
+// sort orders the rows and forgets those behind the page, but for one.
+func (w *window[T]) sort() {
+	slices.SortFunc(w.rows, func(a, b T) int { return w.compare(w.where(a), w.where(b)) })
+	if most := w.page.limit + 1; len(w.rows) > most {
+		clear(w.rows[most:])
+		w.rows = w.rows[:most]
+	}
+}
+
+// cut gives the page, and the token of the one after it, "" where there is none. What
+// comes or goes between two pages moves nothing else between them.
+func (w *window[T]) cut() ([]T, string) {
+	w.sort()
+	if len(w.rows) <= w.page.limit {
+		return w.rows, ""
+	}
+	return w.rows[:w.page.limit], w.where(w.rows[w.page.limit-1]).token()
+}
+
+// cut gives the page that is asked for of a list, and the token of the one after it.
+func cut[T any](p page, all []T, at func(T) mark) ([]T, string) {
+	w := window[T]{page: p, at: at}
+	for _, v := range all {
+		w.add(v)
+	}
+	return w.cut()
+}

@@ -1,0 +1,64 @@
+package http
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"hortus.dev/api"
+)
+
+// headerNext holds where the next page of a list begins. The last page has none.
+const headerNext = "X-Next-Cursor"
+
+// pageParams are those of every list.
+var pageParams = []Param{
+	{Name: "limit", Doc: "Maximum number of rows, 1 to 1000 (default 100). A page of large rows can be shorter.", Type: 0},
+	{Name: "cursor", Doc: "Where the page begins: the header X-Next-Cursor of the page before. The first page has none.", Type: ""},
+}
+
+var allParam = Param{Name: "all", Doc: "Those that have ended too.", Type: false}
+
+// pageRequest reads which page is wanted.
+func pageRequest(r *http.Request) (p api.PageRequest, err error) {
+	q := r.URL.Query()
+	p.Cursor = q.Get("cursor")
+	raw := q.Get("limit")
+	if raw == "" {
+		return p, nil
+	}
+	if p.Limit, err = strconv.Atoi(raw); err != nil || p.Limit < 1 || p.Limit > api.MaxPage {
+		return p, api.Errorf(api.KindInvalid, "limit %.20q is not a number between 1 and %d", raw, api.MaxPage)
+	}
+	return p, nil
+}
+
+// page serves one page of a list.
+func page[T any](list func(ctx context.Context, r *http.Request, p api.PageRequest) ([]T, string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := pageRequest(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		rows, next, err := list(r.Context(), r, p)
+		if next != "" {
+			w.Header().Set(headerNext, next)
+		}
+		if rows == nil {
+			rows = []T{}
+		}
+		reply(w, rows, err)
+	}
+}
+
+// pageAll is page of a list that has what ended too if it is asked for.
+func pageAll[T any](list func(ctx context.Context, all bool, p api.PageRequest) ([]T, string, error)) http.HandlerFunc {
+	return page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]T, string, error) {
+		all, err := flag(r, "all")
+		if err != nil {
+			return nil, "", err
+		}
+		return list(ctx, all, p)
+	})
+}
