@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/config"
+	"hortus.dev/internal/retention"
 )
 
 // setup is what a daemon is set to when it starts.
@@ -21,9 +22,10 @@ type setup struct {
 	level   slog.Level
 	forges  []config.Forge
 	policy  config.Policy
-	room    Room          // as in Config
-	drain   time.Duration // as in Config
-	npm     string        // as in Config
+	room    Room             // as in Config
+	keep    retention.Bounds // as in Config
+	drain   time.Duration    // as in Config
+	npm     string           // as in Config
 	// listen and insecure are for a daemon that serves over TCP.
 	listen   string
 	insecure bool
@@ -35,7 +37,7 @@ func (s setup) config(logger *slog.Logger, level *slog.LevelVar) Config {
 	return Config{
 		DataDir: s.dataDir, Idle: s.idle, Pool: s.pool, Runsc: s.runsc,
 		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
-		Forges: s.forges, Policy: s.policy, Room: s.room, Drain: s.drain, NPM: s.npm, Usual: s.usual,
+		Forges: s.forges, Policy: s.policy, Room: s.room, Keep: s.keep, Drain: s.drain, NPM: s.npm, Usual: s.usual,
 	}
 }
 
@@ -76,6 +78,9 @@ func settings(file string, flags map[string]*string) (setup, error) {
 		out.pool = -1 // the same
 	}
 	if out.room, err = roomOf(conf); err != nil {
+		return setup{}, err
+	}
+	if out.keep, err = keepOf(conf); err != nil {
 		return setup{}, err
 	}
 	if out.usual.Limits, err = limitsOf(conf); err != nil {

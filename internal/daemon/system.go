@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/git"
 	"hortus.dev/internal/image"
 	"hortus.dev/internal/layer"
+	"hortus.dev/internal/retention"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/snapshot"
 	"hortus.dev/internal/store"
@@ -59,6 +60,8 @@ type Config struct {
 	Policy config.Policy
 	// Room bounds what sandboxes may be promised; zero fields take the defaults.
 	Room Room
+	// Keep bounds the rows that are kept of what has ended; zero fields take the defaults.
+	Keep retention.Bounds
 	// Drain is how long streams of commands go on when a signal ends the daemon; 0
 	// ends them at once, below 0 all are waited for.
 	Drain time.Duration
@@ -232,6 +235,7 @@ func Open(ctx context.Context, cfg Config) (s *System, err error) {
 	if err := s.recover(ctx); err != nil {
 		return s, err
 	}
+	s.openRetention()
 	s.keepWarm()
 	return s, nil
 }

@@ -97,7 +97,7 @@ func (f *fakes) ExecPage(context.Context, api.SandboxID, api.PageRequest) ([]api
 func (f *fakes) Exec(_ context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
 	return api.Exec{}, api.Errorf(api.KindNotFound, "sandbox %s has no command %s", id, exec)
 }
-func (f *fakes) Held(context.Context, api.SandboxID) error                  { return nil }
+func (f *fakes) Held(context.Context, api.SandboxID) error { return nil }
 func (f *fakes) Kill(context.Context, api.SandboxID) (api.Sandbox, api.Proof, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

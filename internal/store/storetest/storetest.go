@@ -51,6 +51,8 @@ type Store interface {
 	SnapshotPage(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, store.Cursor, error)
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 
+	Prune(ctx context.Context, keep store.Retention) (store.Pruned, error)
+
 	BeginOnce(ctx context.Context, o store.Once, most int) (store.Once, bool, error)
 	EndOnce(ctx context.Context, o store.Once) error
 	ForgetOnce(ctx context.Context, account, key string) error
@@ -95,6 +97,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"WalkTasks", testWalkTasks},
 		{"Pages", testPages},
 		{"PageBytes", testPageBytes},
+		{"Prune", testPrune},
+		{"PruneMany", testPruneMany},
 		{"Attempts", testAttempts},
 		{"Find", testFind},
 		{"FindAgainstModel", testFindAgainstModel},

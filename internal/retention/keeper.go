@@ -1,0 +1,117 @@
+package retention
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hortus.dev/internal/store"
+)
+
+// Bounds say what is kept of what has ended, for each account. Zero fields take the
+// defaults.
+type Bounds struct {
+	// Rows is the maximum number of sandboxes, and of snapshots, Execs that of commands.
+	Rows, Execs int
+	// Bytes bounds the rows of each of these kinds, as they are stored.
+	Bytes int64
+	// Age is how long after its end a row is kept; below 0 no row is removed for its age.
+	Age time.Duration
+}
+
+// The defaults. Records of commands are small and many: there are ten for each sandbox.
+const (
+	DefaultRows  = 10_000
+	DefaultExecs = 10 * DefaultRows
+	DefaultBytes = 64 << 20
+	DefaultAge   = 30 * 24 * time.Hour
+)
+
+// DefaultEvery is the time between two rounds. At a thousand creates a second an account
+// is at most 600,000 rows over its bound.
+const DefaultEvery = 10 * time.Minute
+
+// Config is what a keeper needs. Prune is required.
+type Config struct {
+	// Prune removes what is out of bounds.
+	Prune  func(ctx context.Context, keep store.Retention) (store.Pruned, error)
+	Bounds Bounds
+	Every  time.Duration
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Keeper prunes at intervals. Make one with New, and close it.
+type Keeper struct {
+	cfg    Config
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// New makes a keeper and starts it.
+func New(cfg Config) *Keeper {
+	b := &cfg.Bounds
+	if b.Rows == 0 {
+		b.Rows = DefaultRows
+	}
+	if b.Execs == 0 {
+		b.Execs = 10 * b.Rows
+	}
+	if b.Bytes == 0 {
+		b.Bytes = DefaultBytes
+	}
+	if b.Age == 0 {
+		b.Age = DefaultAge
+	}
+	if cfg.Every == 0 {
+		cfg.Every = DefaultEvery
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	k := &Keeper{cfg: cfg, cancel: cancel}
+	k.wg.Go(func() { k.run(ctx) })
+	return k
+}
+
+// Close ends the keeper and waits for it.
+func (k *Keeper) Close(context.Context) error {
+	k.cancel()
+	k.wg.Wait()
+	return nil
+}
+
+func (k *Keeper) run(ctx context.Context) {
+	// Not at once: a daemon that starts has better things to do.
+	next := time.NewTimer(k.cfg.Every / 10)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		done, err := k.prune(ctx)
+		if err != nil && ctx.Err() == nil {
+			k.cfg.Logger.Error("records of what has ended could not be removed", "error", err)
+		}
+		if !done.Zero() {
+			k.cfg.Logger.Info("removed old records", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "events", done.Events)
+		}
+		next.Reset(k.cfg.Every)
+	}
+}
+
+func (k *Keeper) prune(ctx context.Context) (store.Pruned, error) {
+	b := k.cfg.Bounds
+	keep := store.Retention{Rows: b.Rows, Execs: b.Execs, Bytes: b.Bytes}
+	if b.Age > 0 {
+		keep.Before = k.cfg.Now().Add(-b.Age)
+	}
+	return k.cfg.Prune(ctx, keep)
+}

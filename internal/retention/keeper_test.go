@@ -1,0 +1,81 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
+)
+
+// TestKeeper has a real store pruned until it is within bounds, and goes on after an
+// error.
+func TestKeeper(t *testing.T) {
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: t.TempDir() + "/hortus.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	add := func(account string, ended time.Duration) api.SandboxID {
+		b := api.Sandbox{ID: api.NewSandboxID(), Account: account, State: api.SandboxEnded, CreatedAt: now.Add(-1000 * time.Hour), EndedAt: now.Add(-ended)}
+		if err := db.InsertSandbox(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return b.ID
+	}
+	for range 30 {
+		add("flood", time.Minute)
+	}
+	recent, old := add("other", time.Hour), add("other", 800*time.Hour)
+	failed := false
+	rounds := make(chan store.Pruned)
+	k := New(Config{
+		Bounds: Bounds{Rows: 7}, Every: 20 * time.Millisecond, Now: func() time.Time { return now },
+		Prune: func(ctx context.Context, keep store.Retention) (store.Pruned, error) {
+			if !failed {
+				failed = true
+				return store.Pruned{}, errors.New("the disk is full")
+			}
+			done, err := db.Prune(ctx, keep)
+			select {
+			case rounds <- done:
+			case <-ctx.Done():
+			}
+			return done, err
+		},
+	})
+	select {
+	case done := <-rounds:
+		if done.Sandboxes != 24 {
+			t.Errorf("removed %+v", done)
+		}
+	case <-time.After(patience.Of(30 * time.Second)):
+		t.Fatal("nothing was pruned")
+	}
+	if err := k.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	left, err := db.Sandboxes(t.Context(), store.SandboxFilter{})
+	if err != nil || len(left) != 8 {
+		t.Errorf("%d left, %v", len(left), err)
+	}
+	if _, err := db.Sandbox(t.Context(), recent); err != nil {
+		t.Errorf("a recent one of another account: %v", err)
+	}
+	if _, err := db.Sandbox(t.Context(), old); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("an old one: %v", err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	k := New(Config{Prune: func(context.Context, store.Retention) (store.Pruned, error) { return store.Pruned{}, nil }})
+	defer k.Close(t.Context())
+	if want := (Bounds{DefaultRows, DefaultExecs, DefaultBytes, DefaultAge}); k.cfg.Bounds != want {
+		t.Errorf("by default %+v", k.cfg.Bounds)
+	}
+}

@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// pruneBatch is how many rows are removed in one transaction: others wait for it.
+// pruneFound is how many are looked for at a time.
+const (
+	pruneBatch = 200
+	pruneFound = 10_000
+)
+
+// Statements that find what is out of bounds: ?1 rows, ?2 bytes, ?3 the oldest end,
+// ?4 a maximum number of results. Rows without an account are the operator's.
+const (
+	prunedSandboxesSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at) AS ended, row_number() OVER w AS n, sum(octet_length(doc)) OVER w AS size
+		FROM sandbox WHERE state IN ('ended', 'lost')
+		WINDOW w AS (PARTITION BY account ORDER BY coalesce(ended_at, created_at) DESC, seq DESC))
+		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
+	prunedSnapshotsSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at) AS ended, row_number() OVER w AS n, sum(octet_length(doc)) OVER w AS size
+		FROM snapshot WHERE state IN ('broken', 'removed')
+		WINDOW w AS (PARTITION BY account ORDER BY coalesce(ended_at, created_at) DESC, seq DESC))
+		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
+	prunedExecsSQL = `SELECT id FROM (SELECT exec.id AS id, coalesce(exec.ended_at, exec.started_at) AS ended, row_number() OVER w AS n, sum(octet_length(exec.doc)) OVER w AS size
+		FROM exec JOIN sandbox ON sandbox.id = exec.sandbox WHERE exec.state IN ('exited', 'unknown')
+		WINDOW w AS (PARTITION BY sandbox.account ORDER BY coalesce(exec.ended_at, exec.started_at) DESC, exec.seq DESC))
+		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
+)
+
+// Prune removes what has ended and is out of bounds: sandboxes with their commands and
+// events, commands, and snapshots. It works in short transactions; after an error what
+// was removed before stays removed.
+func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Pruned, err error) {
+	if keep.Rows < 1 || keep.Execs < 1 || keep.Bytes < 1 {
+		return done, api.Errorf(api.KindInvalid, "retention of %d rows, %d commands and %d bytes: all must be positive", keep.Rows, keep.Execs, keep.Bytes)
+	}
+	if err := db.ahead.settle(ctx); err != nil {
+		return done, err
+	}
+	for _, kind := range []struct {
+		what, find string
+		rows       int
+		remove     []removal
+	}{
+		{"sandboxes", prunedSandboxesSQL, keep.Rows, []removal{
+			{`DELETE FROM exec WHERE sandbox = ?1 AND EXISTS (SELECT 1 FROM sandbox WHERE id = ?1 AND state IN ('ended', 'lost'))`, &done.Execs},
+			{`DELETE FROM event WHERE stream_kind = 'sandbox' AND stream_id = ?1 AND EXISTS (SELECT 1 FROM sandbox WHERE id = ?1 AND state IN ('ended', 'lost'))`, &done.Events},
+			{`DELETE FROM sandbox WHERE id = ?1 AND state IN ('ended', 'lost')`, &done.Sandboxes},
+		}},
+		{"execs", prunedExecsSQL, keep.Execs, []removal{{`DELETE FROM exec WHERE id = ?1 AND state IN ('exited', 'unknown')`, &done.Execs}}},
+		{"snapshots", prunedSnapshotsSQL, keep.Rows, []removal{{`DELETE FROM snapshot WHERE id = ?1 AND state IN ('broken', 'removed')`, &done.Snapshots}}},
+	} {
+		for {
+			n, err := db.pruneOnce(ctx, kind.what, kind.find, kind.rows, keep, kind.remove)
+			if err != nil {
+				return done, err
+			}
+			if n < pruneFound {
+				break
+			}
+		}
+	}
+	return done, nil
+}
+
+// removal is a statement that removes rows by an id, and where they are counted.
+type removal struct {
+	query string
+	count *int
+}
+
+// pruneOnce removes at most pruneFound rows, and gives how many it found.
+func (db *DB) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
+	var oldest int64
+	if !keep.Before.IsZero() {
+		oldest = keep.Before.UnixMicro()
+	}
+	ids, err := list(ctx, db.read, "old "+what, func(r scanner) (id string, err error) { return id, r.Scan(&id) }, find, rows, keep.Bytes, oldest, pruneFound)
+	if err != nil {
+		return 0, err
+	}
+	for batch := range slices.Chunk(ids, pruneBatch) {
+		if err := db.removeRows(ctx, what, batch, removals); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}
+
+// removeRows removes what some ids name in one transaction.
+func (db *DB) removeRows(ctx context.Context, what string, ids []string, removals []removal) error {
+	return db.inTx(ctx, "the retention of "+what, func(tx *sql.Tx) error {
+		for _, id := range ids {
+			for _, r := range removals {
+				res, err := tx.ExecContext(ctx, r.query, id)
+				if err != nil {
+					return failed(ctx, err, "remove old %s", what)
+				}
+				n, _ := res.RowsAffected()
+				*r.count += int(n)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,103 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+func testPrune(t *testing.T, s Store) {
+	ctx := t.Context()
+	minute := func(i int) time.Time { return began.Add(time.Duration(i) * time.Minute) }
+	ended := map[string][]api.SandboxID{}
+	var live []api.SandboxID
+	var commands []api.ExecID
+	for i := range 10 {
+		for _, account := range []string{"", "a"} {
+			b := newSandbox(t, s, func(b *api.Sandbox) {
+				b.Account, b.CreatedAt, b.EndedAt, b.State = account, began, minute(i), api.SandboxEnded
+				if i == 3 {
+					b.State, b.EndedAt = api.SandboxLost, time.Time{} // its end is its beginning
+				}
+			})
+			ended[account] = append(ended[account], b.ID)
+			newExec(t, s, func(e *api.Exec) { e.Sandbox, e.State, e.EndedAt = b.ID, api.ExecExited, minute(i) })
+			_, err := s.AppendEvent(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(b.ID)}, api.EventSandboxState, began, nil)
+			must(t, err)
+		}
+		b := newSandbox(t, s, func(b *api.Sandbox) { b.Account, b.CreatedAt = "a", began.Add(-time.Hour) })
+		live = append(live, b.ID)
+		commands = append(commands, newExec(t, s, func(e *api.Exec) { e.Sandbox, e.StartedAt = b.ID, began.Add(-time.Hour) }).ID)
+		newSnapshot(t, s, func(n *api.Snapshot) { n.State, n.EndedAt = api.SnapshotRemoved, minute(i) })
+		newSnapshot(t, s, func(n *api.Snapshot) { n.CreatedAt = began.Add(-time.Hour) })
+	}
+	count := func(account string) int {
+		all, err := s.Sandboxes(ctx, store.SandboxFilter{Account: account, States: []api.SandboxState{api.SandboxEnded, api.SandboxLost}})
+		must(t, err)
+		return len(all)
+	}
+	const much = 1 << 40
+	for i, c := range []struct {
+		keep store.Retention
+		want store.Pruned
+		left int // ended sandboxes of account a
+	}{
+		{store.Retention{Rows: 10, Execs: 10, Bytes: much}, store.Pruned{}, 10},
+		{store.Retention{Rows: 8, Execs: 100, Bytes: much}, store.Pruned{Sandboxes: 4, Execs: 4, Events: 4, Snapshots: 2}, 8},
+		{store.Retention{Rows: 100, Execs: 6, Bytes: much}, store.Pruned{Execs: 4}, 8},
+		{store.Retention{Rows: 100, Execs: 100, Bytes: much, Before: minute(5)}, store.Pruned{Sandboxes: 6, Execs: 2, Events: 6, Snapshots: 3}, 5},
+		{store.Retention{Rows: 100, Execs: 100, Bytes: 1}, store.Pruned{Sandboxes: 10, Execs: 10, Events: 10, Snapshots: 5}, 0},
+	} {
+		got, err := s.Prune(ctx, c.keep)
+		if must(t, err); got != c.want || count("a") != c.left {
+			t.Errorf("%d: removed %+v, %d left; want %+v, %d", i, got, count("a"), c.want, c.left)
+		}
+		if i == 1 {
+			// The first ones to end went: the one that was lost counts from its beginning.
+			for j, id := range ended["a"] {
+				_, err := s.Sandbox(ctx, id)
+				if gone := api.KindOf(err) == api.KindNotFound; gone != (j == 0 || j == 3) {
+					t.Errorf("the sandbox that ended in minute %d: %v", j, err)
+				}
+			}
+			page, err := s.ReadEvents(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(ended["a"][0])}, 0, 10)
+			if must(t, err); len(page) != 0 {
+				t.Errorf("%d events of a sandbox that was removed", len(page))
+			}
+		}
+	}
+	// What has not ended stays, however old and large.
+	for i, id := range live {
+		_, err := s.Sandbox(ctx, id)
+		must(t, err)
+		_, err = s.Exec(ctx, commands[i])
+		must(t, err)
+	}
+	ready, err := s.Snapshots(ctx, store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotReady}})
+	if must(t, err); len(ready) != 10 {
+		t.Errorf("%d ready snapshots", len(ready))
+	}
+	for _, keep := range []store.Retention{{}, {Rows: 1, Execs: 1}, {Rows: -1, Execs: 1, Bytes: 1}} {
+		_, err := s.Prune(ctx, keep)
+		wantKind(t, err, api.KindInvalid)
+	}
+}
+
+// More rows than one transaction removes, and a bound in bytes that leaves some.
+func testPruneMany(t *testing.T, s Store) {
+	for i := range 450 {
+		newSandbox(t, s, func(b *api.Sandbox) {
+			b.State, b.Account, b.EndedAt, b.Reason = api.SandboxEnded, fmt.Sprint("account-", i%2), began, strings.Repeat("x", 10<<10)
+		})
+	}
+	got, err := s.Prune(t.Context(), store.Retention{Rows: 1000, Execs: 1000, Bytes: 110 << 10})
+	must(t, err)
+	all, err := s.Sandboxes(t.Context(), store.SandboxFilter{Account: "account-1"})
+	if must(t, err); len(all) != 10 || got.Sandboxes != 430 {
+		t.Errorf("removed %+v, %d left", got, len(all))
+	}
+}
