@@ -28,7 +28,7 @@ const (
 )
 
 // Ceilings bound what all sandboxes of a key may use together, and what one may
-// ask for. Zero is no bound of the key's own.
+// ask for. Zero is no bound of the key's own; in a CreateKey it is the default.
 type Ceilings struct {
 	// Sandboxes that live at a time.
 	Sandboxes int `json:"sandboxes,omitempty"`
@@ -62,8 +62,19 @@ type CreateKey struct {
 	Account string `json:"account"`
 	// Role is RoleUser when it is empty.
 	Role Role `json:"role,omitempty"`
-	// Ceilings are for a RoleUser alone.
+	// Ceilings are for a RoleUser alone. A zero field takes the default of
+	// DefaultCeilings; NoCeiling in a field asks for none.
 	Ceilings Ceilings `json:"ceilings,omitzero"`
+}
+
+// NoCeiling is the value of a ceiling that is not wanted, in a request.
+const NoCeiling = -1
+
+// DefaultCeilings are those of a user's key whose request names none: a hundred
+// sandboxes of the default size.
+func DefaultCeilings() Ceilings {
+	l := DefaultLimits()
+	return Ceilings{Sandboxes: 100, MemoryBytes: 100 * l.MemoryBytes, CPUs: 100 * l.CPUs, TTLMS: MaxTTL.Milliseconds()}
 }
 
 // CreatedKey is a key that was just made. Secret is the key itself, "e2b_" and 40

@@ -19,10 +19,11 @@ type keyCreateCmd struct {
 	Account      string   `default:"default" placeholder:"NAME" help:"Who owns what is made with it. For others it does not exist."`
 	Role         string   `default:"user" enum:"user,admin" placeholder:"ROLE" help:"user, or admin for one who may do everything, to what is anybody's."`
 	Name         string   `placeholder:"TEXT" help:"What it is for."`
-	MaxSandboxes int      `name:"max-sandboxes" placeholder:"N" help:"How many of its sandboxes may live at a time."`
-	MaxMemory    size     `name:"max-memory" placeholder:"8G" help:"Memory of all of them together."`
-	MaxCPUs      *float64 `name:"max-cpus" placeholder:"N" help:"Processors of all of them together."`
-	MaxTTL       duration `name:"max-ttl" placeholder:"1h" help:"The longest life that it may ask for."`
+	MaxSandboxes int      `name:"max-sandboxes" placeholder:"N" help:"Maximum number of its sandboxes that live at a time (default 100)."`
+	MaxMemory    size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all of them together (default 100 GiB)."`
+	MaxCPUs      *float64 `name:"max-cpus" placeholder:"N" help:"Maximum processors of all of them together (default 100)."`
+	MaxTTL       duration `name:"max-ttl" placeholder:"1h" help:"Maximum time to live that it may ask for (default 24h)."`
+	NoCeilings   bool     `name:"no-ceilings" help:"Set no ceilings but those that are given, instead of the defaults."`
 }
 
 // Run makes a key.
@@ -34,6 +35,9 @@ func (c *keyCreateCmd) Run(ctx runContext, a *app) error {
 		if req.Ceilings.CPUs = *c.MaxCPUs; !(*c.MaxCPUs > 0) {
 			return api.Errorf(api.KindInvalid, "--max-cpus: %v is not a number of processors", *c.MaxCPUs)
 		}
+	}
+	if c.NoCeilings && req.Role != api.RoleAdmin { // who has none anyway
+		req.Ceilings = withoutDefaults(req.Ceilings)
 	}
 	cl, err := a.client(ctx)
 	if err != nil {
@@ -49,6 +53,23 @@ func (c *keyCreateCmd) Run(ctx runContext, a *app) error {
 	a.note("key %s of account %s, role %s; it cannot be shown again", made.ID, made.Account, made.Role)
 	_, err = fmt.Fprintln(a.env.Stdout, clean(made.Secret))
 	return err
+}
+
+// withoutDefaults asks for no ceiling where none is given.
+func withoutDefaults(c api.Ceilings) api.Ceilings {
+	if c.Sandboxes == 0 {
+		c.Sandboxes = api.NoCeiling
+	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = api.NoCeiling
+	}
+	if c.CPUs == 0 {
+		c.CPUs = api.NoCeiling
+	}
+	if c.TTLMS == 0 {
+		c.TTLMS = api.NoCeiling
+	}
+	return c
 }
 
 type keyLsCmd struct {

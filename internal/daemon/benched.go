@@ -45,7 +45,8 @@ func (s *System) benchDoors(ctx context.Context) (doors []bench.Door, end func()
 		const why = "this daemon has no TCP listener; that of hortus serve has one"
 		return append(doors, bench.Door{Name: "TCP", Missing: why}, bench.Door{Name: "npm e2b", Missing: why}), func() {}, nil
 	}
-	k, err := s.guards.keys.Create(ctx, api.CreateKey{Name: "bench", Account: FirstAccount, Role: api.RoleUser})
+	k, err := s.guards.keys.Create(ctx, api.CreateKey{Name: "bench", Account: FirstAccount, Role: api.RoleUser,
+		Ceilings: api.Ceilings{Sandboxes: api.NoCeiling, MemoryBytes: api.NoCeiling, CPUs: api.NoCeiling, TTLMS: api.NoCeiling}})
 	if err != nil {
 		return nil, nil, err
 	}

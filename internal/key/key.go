@@ -50,6 +50,9 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 	if err := check(req); err != nil {
 		return api.CreatedKey{}, err
 	}
+	if req.Role == api.RoleUser {
+		req.Ceilings = orDefault(req.Ceilings)
+	}
 	secret := mint()
 	out := api.CreatedKey{Secret: secret, Key: api.Key{
 		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
@@ -137,14 +140,36 @@ func check(req api.CreateKey) error {
 	switch {
 	case req.Role == api.RoleAdmin && c != (api.Ceilings{}):
 		return api.Errorf(api.KindInvalid, "an admin's key has no ceilings").WithHint("make a key for a user: role %q", api.RoleUser)
-	case c.Sandboxes < 0 || c.Sandboxes > 1<<30:
+	case c.Sandboxes < api.NoCeiling || c.Sandboxes > 1<<30:
 		return api.Errorf(api.KindInvalid, "a ceiling of %d sandboxes makes no sense", c.Sandboxes)
-	case c.MemoryBytes < 0 || c.MemoryBytes > maxCeiling:
+	case c.MemoryBytes < 0 && c.MemoryBytes != api.NoCeiling || c.MemoryBytes > maxCeiling:
 		return api.Errorf(api.KindInvalid, "a ceiling of %d bytes of memory makes no sense", c.MemoryBytes)
-	case math.IsNaN(c.CPUs) || c.CPUs < 0 || c.CPUs > 1<<20:
+	case math.IsNaN(c.CPUs) || c.CPUs < 0 && c.CPUs != api.NoCeiling || c.CPUs > 1<<20:
 		return api.Errorf(api.KindInvalid, "a ceiling of %v processors makes no sense", c.CPUs)
-	case c.TTLMS < 0 || c.TTLMS > api.MaxTTL.Milliseconds():
+	case c.TTLMS < api.NoCeiling || c.TTLMS > api.MaxTTL.Milliseconds():
 		return api.Errorf(api.KindInvalid, "a longest life of %d ms is not between 0 and %d", c.TTLMS, api.MaxTTL.Milliseconds())
 	}
 	return nil
+}
+
+// orDefault gives the ceilings of a key that are asked for so: what is not named is the
+// default, what is not wanted is zero.
+func orDefault(c api.Ceilings) api.Ceilings {
+	d := api.DefaultCeilings()
+	return api.Ceilings{
+		Sandboxes:   ceiling(c.Sandboxes, d.Sandboxes),
+		MemoryBytes: ceiling(c.MemoryBytes, d.MemoryBytes),
+		CPUs:        ceiling(c.CPUs, d.CPUs),
+		TTLMS:       ceiling(c.TTLMS, d.TTLMS),
+	}
+}
+
+func ceiling[N int | int64 | float64](asked, byDefault N) N {
+	switch asked {
+	case 0:
+		return byDefault
+	case api.NoCeiling:
+		return 0
+	}
+	return asked
 }

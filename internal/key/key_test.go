@@ -89,6 +89,33 @@ func TestLifeOfAKey(t *testing.T) {
 	}
 }
 
+// A user's key whose request names no ceilings has the defaults; each can be another one
+// or none. An admin's has none.
+func TestDefaultCeilings(t *testing.T) {
+	k, _ := open(t)
+	d := api.DefaultCeilings()
+	if d.Sandboxes < 1 || d.MemoryBytes < 1 || !(d.CPUs > 0) || d.TTLMS < 1 {
+		t.Errorf("a default is none: %+v", d)
+	}
+	none := api.Ceilings{Sandboxes: api.NoCeiling, MemoryBytes: api.NoCeiling, CPUs: api.NoCeiling, TTLMS: api.NoCeiling}
+	for name, c := range map[string]struct {
+		req  api.CreateKey
+		want api.Ceilings
+	}{
+		"nothing": {api.CreateKey{}, d},
+		"one":     {api.CreateKey{Ceilings: api.Ceilings{Sandboxes: 3}}, api.Ceilings{Sandboxes: 3, MemoryBytes: d.MemoryBytes, CPUs: d.CPUs, TTLMS: d.TTLMS}},
+		"none":    {api.CreateKey{Ceilings: none}, api.Ceilings{}},
+		"no cpus": {api.CreateKey{Ceilings: api.Ceilings{CPUs: api.NoCeiling}}, api.Ceilings{Sandboxes: d.Sandboxes, MemoryBytes: d.MemoryBytes, TTLMS: d.TTLMS}},
+		"admin":   {api.CreateKey{Role: api.RoleAdmin}, api.Ceilings{}},
+	} {
+		made := create(t, k, c.req)
+		got, err := k.Verify(t.Context(), made.Secret)
+		if err != nil || made.Ceilings != c.want || got.Ceilings != c.want {
+			t.Errorf("%s: %+v, verified %+v, %v", name, made.Ceilings, got.Ceilings, err)
+		}
+	}
+}
+
 // TestNothingLearned presents what is no key. All of it is refused in the same
 // words.
 func TestNothingLearned(t *testing.T) {
@@ -184,8 +211,8 @@ func TestRefused(t *testing.T) {
 		"long name":       {Account: "a", Name: strings.Repeat("n", 101)},
 		"escape in name":  {Account: "a", Name: "\x1b[31m"},
 		"not UTF-8":       {Account: "a", Name: "\xff"},
-		"negative":        {Account: "a", Ceilings: api.Ceilings{Sandboxes: -1}},
-		"negative memory": {Account: "a", Ceilings: api.Ceilings{MemoryBytes: -1}},
+		"negative":        {Account: "a", Ceilings: api.Ceilings{Sandboxes: -2}},
+		"negative memory": {Account: "a", Ceilings: api.Ceilings{MemoryBytes: -2}},
 		"NaN":             {Account: "a", Ceilings: api.Ceilings{CPUs: math.NaN()}},
 		"infinite":        {Account: "a", Ceilings: api.Ceilings{CPUs: math.Inf(1)}},
 		"long life":       {Account: "a", Ceilings: api.Ceilings{TTLMS: (25 * time.Hour).Milliseconds()}},
