@@ -14,19 +14,26 @@ type Keys interface {
 }
 
 // Porter says who knocks.
-type Porter struct{ keys Keys }
+type Porter struct {
+	keys  Keys
+	rates *Rates
+}
 
-// NewPorter asks keys.
-func NewPorter(keys Keys) *Porter { return &Porter{keys} }
+// NewPorter asks keys, and bounds how often each may ask.
+func NewPorter(keys Keys, rates *Rates) *Porter { return &Porter{keys, rates} }
 
 // Authenticate gives who presents a key. It asks for each request: a key that is
-// revoked is not known from then on.
+// revoked is not known from then on. KindExhausted says that the key asks too often.
 func (p *Porter) Authenticate(ctx context.Context, presented string) (api.Principal, error) {
 	k, err := p.keys.Verify(ctx, presented)
 	if err != nil {
 		return api.Principal{}, err
 	}
-	return api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings}, nil
+	who := api.Principal{Account: k.Account, Key: k.ID, Role: k.Role, Ceilings: k.Ceilings}
+	if err := p.rates.request(who); err != nil {
+		return api.Principal{}, err
+	}
+	return who, nil
 }
 
 // caller gives who asks; KindUnauthenticated for nobody, and for a principal that

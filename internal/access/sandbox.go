@@ -70,19 +70,26 @@ type Sandboxes struct {
 	rows     Rows
 	tasks    func(ctx context.Context, id api.TaskID) (api.Task, error)
 	ceilings *ceilings
+	rates    *Rates
 }
 
-// SandboxesConfig is what sandboxes are guarded with. All fields are required.
+// SandboxesConfig is what sandboxes are guarded with. Rates are the defaults where they
+// are left out; all other fields are required.
 type SandboxesConfig struct {
 	Manager Manager
 	Rows    Rows
 	// Task reads a task, whoever's it is.
 	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
+	// Rates bounds how often a key creates something.
+	Rates *Rates
 }
 
 // NewSandboxes guards a manager.
 func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
-	return &Sandboxes{m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*share{}}}
+	if cfg.Rates == nil {
+		cfg.Rates = NewRates(RatesConfig{})
+	}
+	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*share{}}}
 }
 
 // may says whether the caller may see and use a sandbox.
@@ -157,6 +164,9 @@ func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.San
 // Create makes a sandbox of the caller's account.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	p, err := s.own(ctx, &req)
+	if err == nil {
+		err = s.rates.create(p, 1)
+	}
 	if err != nil {
 		return api.Sandbox{}, err
 	}

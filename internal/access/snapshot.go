@@ -16,7 +16,11 @@ func shown(p api.Principal, s api.Snapshot) bool {
 
 // Snapshot saves a sandbox. What is saved belongs to the sandbox's account.
 func (s *Sandboxes) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
-	if _, err := s.may(ctx, id); err != nil {
+	p, err := s.may(ctx, id)
+	if err == nil {
+		err = s.rates.create(p, 1)
+	}
+	if err != nil {
 		return api.Snapshot{}, err
 	}
 	return s.m.Snapshot(ctx, id, req)
@@ -35,6 +39,9 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 	// What is no number of children is the manager's to refuse.
 	n := min(max(req.Count, 1), api.MaxForks)
 	out := api.ForkResult{Parent: id}
+	if err := s.rates.create(p, n); err != nil {
+		return out, err
+	}
 	err = s.ceilings.hold(ctx, p, n, func() (api.Limits, error) {
 		row, err := s.m.Get(ctx, id)
 		return row.Limits, err
@@ -157,6 +164,9 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 		return api.Snapshot{}, err
 	}
 	if err := unwalled(p, req.Isolation); err != nil {
+		return api.Snapshot{}, err
+	}
+	if err := s.rates.create(p, 1); err != nil {
 		return api.Snapshot{}, err
 	}
 	req.Account, req.Key = p.Account, p.Key

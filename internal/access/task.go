@@ -28,10 +28,13 @@ type Engine interface {
 }
 
 // Tasks guards the engine.
-type Tasks struct{ e Engine }
+type Tasks struct {
+	e     Engine
+	rates *Rates
+}
 
-// NewTasks guards an engine.
-func NewTasks(e Engine) *Tasks { return &Tasks{e} }
+// NewTasks guards an engine, and bounds how often a key creates tasks.
+func NewTasks(e Engine, rates *Rates) *Tasks { return &Tasks{e, rates} }
 
 // Create makes a task of the caller's account. What works for it later is the
 // caller's too: the context's principal goes with it.
@@ -41,6 +44,9 @@ func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error
 		return api.Task{}, err
 	}
 	if err := t.check(ctx, p, req); err != nil {
+		return api.Task{}, err
+	}
+	if err := t.rates.create(p, 1); err != nil {
 		return api.Task{}, err
 	}
 	req.Sandbox.Account, req.Sandbox.Key = p.Account, p.Key

@@ -58,6 +58,8 @@ func Settings() []Setting {
 		{Key: "daemon.patience", Env: "HORTUS_PATIENCE", Default: "10m", Kind: Duration, Max: int64(24 * time.Hour), Help: "how long a sandbox waits for room on the host at most"},
 		{Key: "daemon.keep-rows", Env: "HORTUS_KEEP_ROWS", Default: "10000", Kind: Count, Min: 1, Max: 1 << 30, Help: "maximum number of ended sandboxes whose records are kept, for each account; ten times as many commands"},
 		{Key: "daemon.keep-ended", Env: "HORTUS_KEEP_ENDED", Default: "30d", Kind: Stay, Help: "how long records of ended sandboxes and their commands are kept, or never to keep them until there are too many"},
+		{Key: "daemon.request-rate", Env: "HORTUS_REQUEST_RATE", Default: "1000", Kind: Number, Max: 1e9, Help: "requests a second of one user's API key"},
+		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "sandboxes, snapshots, templates and tasks a second that one user's API key creates"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor's executable, instead of the embedded one"},
 		{Key: "daemon.bench-npm", Env: "HORTUS_BENCH_NPM", Kind: Path, Help: "directory with an installed npm package e2b, for hortus bench --only api"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/access"
 	"hortus.dev/internal/door/e2b"
 	"hortus.dev/internal/door/envd"
 	doorhttp "hortus.dev/internal/door/http"
@@ -33,7 +34,7 @@ type doorway struct {
 // doorways lists the doors of the TCP listener, in the order in which they are asked.
 func (s *System) doorways(v1 http.Handler) []doorway {
 	g := s.guards
-	plane := envd.New(envd.Config{Sandboxes: planeSandboxes{s.sandboxes}, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.orDefault().Grace})
+	plane := envd.New(envd.Config{Sandboxes: planeSandboxes{s.sandboxes, g.rates}, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.orDefault().Grace})
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.porter, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
@@ -48,10 +49,20 @@ func (s *System) doorways(v1 http.Handler) []doorway {
 
 // planeSandboxes gives the data plane the manager in its words. The data plane lets
 // nobody through who does not show a sandbox's own token.
-type planeSandboxes struct{ *sandbox.Manager }
+type planeSandboxes struct {
+	*sandbox.Manager
+	rates *access.Rates
+}
 
 // StartExec implements envd.Sandboxes.
 func (p planeSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (envd.ExecStream, error) {
+	row, err := p.Manager.Get(ctx, id)
+	if err == nil {
+		err = p.rates.Command(row.Key)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s, err := p.Manager.StartExec(ctx, id, req)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 type guards struct {
 	keys   *key.Keys
 	porter *access.Porter
+	rates  *access.Rates
 	// tokens are those of sandboxes' data planes.
 	tokens *token.Minter
 
@@ -36,9 +37,10 @@ func (s *System) openGuards() (err error) {
 		return err
 	}
 	g.keys = key.New(key.Config{Rows: rows{s.db}})
-	g.porter = access.NewPorter(g.keys)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: rows{s.db}, Task: s.db.Task})
-	g.tasks = access.NewTasks(engine{s})
+	g.rates = access.NewRates(s.cfg.Rates)
+	g.porter = access.NewPorter(g.keys, g.rates)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: rows{s.db}, Task: s.db.Task, Rates: g.rates})
+	g.tasks = access.NewTasks(engine{s}, g.rates)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(s, g.sandboxes)

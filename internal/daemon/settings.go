@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/access"
 	"hortus.dev/internal/config"
 	"hortus.dev/internal/retention"
 )
@@ -22,10 +23,11 @@ type setup struct {
 	level   slog.Level
 	forges  []config.Forge
 	policy  config.Policy
-	room    Room             // as in Config
-	keep    retention.Bounds // as in Config
-	drain   time.Duration    // as in Config
-	npm     string           // as in Config
+	room    Room               // as in Config
+	keep    retention.Bounds   // as in Config
+	rates   access.RatesConfig // as in Config
+	drain   time.Duration      // as in Config
+	npm     string             // as in Config
 	// listen and insecure are for a daemon that serves over TCP.
 	listen   string
 	insecure bool
@@ -37,7 +39,7 @@ func (s setup) config(logger *slog.Logger, level *slog.LevelVar) Config {
 	return Config{
 		DataDir: s.dataDir, Idle: s.idle, Pool: s.pool, Runsc: s.runsc,
 		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
-		Forges: s.forges, Policy: s.policy, Room: s.room, Keep: s.keep, Drain: s.drain, NPM: s.npm, Usual: s.usual,
+		Forges: s.forges, Policy: s.policy, Room: s.room, Keep: s.keep, Rates: s.rates, Drain: s.drain, NPM: s.npm, Usual: s.usual,
 	}
 }
 
@@ -81,6 +83,9 @@ func settings(file string, flags map[string]*string) (setup, error) {
 		return setup{}, err
 	}
 	if out.keep, err = keepOf(conf); err != nil {
+		return setup{}, err
+	}
+	if out.rates, err = ratesOf(conf); err != nil {
 		return setup{}, err
 	}
 	if out.usual.Limits, err = limitsOf(conf); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/access"
 	"hortus.dev/internal/admission"
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/gvisor"
@@ -62,6 +63,8 @@ type Config struct {
 	Room Room
 	// Keep bounds the rows that are kept of what has ended; zero fields take the defaults.
 	Keep retention.Bounds
+	// Rates bounds how often each user's key may ask; zero fields take the defaults.
+	Rates access.RatesConfig
 	// Drain is how long streams of commands go on when a signal ends the daemon; 0
 	// ends them at once, below 0 all are waited for.
 	Drain time.Duration

@@ -33,7 +33,13 @@ type things struct {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	s, err := Open(t.Context(), Config{DataDir: t.TempDir(), Pool: -1})
+	return newTownOf(t, Config{})
+}
+
+func newTownOf(t *testing.T, cfg Config) *town {
+	t.Helper()
+	cfg.DataDir, cfg.Pool = t.TempDir(), -1
+	s, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
