@@ -66,6 +66,9 @@ func (e engine) Stats(ctx context.Context, account string, since time.Time) (api
 		y.Add(t)
 		return nil
 	})
+	if err == nil {
+		err = e.s.db.WalkTallies(ctx, account, since, y.AddSums)
+	}
 	return y.Stats(), err
 }
 

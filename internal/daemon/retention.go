@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"strconv"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/config"
 	"hortus.dev/internal/retention"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/tally"
 )
 
 // keepOf reads the bounds of what is kept from what is set.
@@ -19,8 +22,23 @@ func keepOf(conf *config.Config) (b retention.Bounds, err error) {
 	return b, err
 }
 
+// taskShare is how many times the bytes of other rows tasks may have: they hold
+// programs and output.
+const taskShare = 16
+
+// Prune removes the rows that a retention does not keep. Tasks stay in the statistics.
+func (r rows) Prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
+	done, err := r.DB.Prune(ctx, keep)
+	if err != nil {
+		return done, err
+	}
+	keep.Bytes *= taskShare
+	tasks, err := r.PruneTasks(ctx, keep, tally.Fold)
+	return done.Plus(tasks), err
+}
+
 // openRetention starts to remove records of what has ended.
 func (s *System) openRetention() {
-	k := retention.New(retention.Config{Prune: s.db.Prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := retention.New(retention.Config{Prune: rows{s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
 }

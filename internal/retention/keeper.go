@@ -101,7 +101,7 @@ func (k *Keeper) run(ctx context.Context) {
 			k.cfg.Logger.Error("records of what has ended could not be removed", "error", err)
 		}
 		if !done.Zero() {
-			k.cfg.Logger.Info("removed old records", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "events", done.Events)
+			k.cfg.Logger.Info("removed old records", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "tasks", done.Tasks, "events", done.Events)
 		}
 		next.Reset(k.cfg.Every)
 	}

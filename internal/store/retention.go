@@ -15,7 +15,12 @@ type Retention struct {
 }
 
 // Pruned counts the rows that a retention removed.
-type Pruned struct{ Sandboxes, Execs, Snapshots, Events int }
+type Pruned struct{ Sandboxes, Execs, Snapshots, Events, Tasks int }
+
+// Plus adds what was removed besides.
+func (p Pruned) Plus(q Pruned) Pruned {
+	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Events + q.Events, p.Tasks + q.Tasks}
+}
 
 // Zero says whether nothing was removed.
 func (p Pruned) Zero() bool { return p == Pruned{} }

@@ -84,10 +84,7 @@ func (y *Tally) Add(t api.Task) {
 		}
 	}
 	for w := range lacked {
-		if _, known := y.missing[w]; !known && len(y.missing) >= maxNames {
-			continue
-		}
-		y.missing[w]++
+		y.lack(w, 1)
 	}
 }
 
@@ -148,6 +145,18 @@ func (y *Tally) call(c api.RoleCalls) {
 	if phase := phaseOf[c.Role]; phase != "" {
 		y.spent(phase, c.Calls, c.MS)
 	}
+	y.used(api.ModelUse{Model: c.Model, Calls: c.Calls, Errors: c.Errors, MS: c.MS, Usage: c.Usage})
+}
+
+// lack counts tasks that wanted something. Names are bounded in number.
+func (y *Tally) lack(w wanted, tasks int) {
+	if _, known := y.missing[w]; known || len(y.missing) < maxNames {
+		y.missing[w] += tasks
+	}
+}
+
+// used counts what was asked of a model.
+func (y *Tally) used(c api.ModelUse) {
 	name := clip(c.Model)
 	m := y.models[name]
 	if m == nil {

@@ -75,37 +75,46 @@ type removal struct {
 	count *int
 }
 
-// pruneOnce removes at most pruneFound rows, and gives how many it found.
-func (db *DB) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
+// run removes the rows of one id.
+func (r removal) run(ctx context.Context, tx *sql.Tx, id string) error {
+	res, err := tx.ExecContext(ctx, r.query, id)
+	if err != nil {
+		return failed(ctx, err, "remove old rows")
+	}
+	n, err := res.RowsAffected()
+	*r.count += int(n)
+	return err
+}
+
+// outOfBounds finds at most pruneFound rows that a retention removes.
+func (db *DB) outOfBounds(ctx context.Context, what, find string, rows int, keep store.Retention) ([]string, error) {
 	var oldest int64
 	if !keep.Before.IsZero() {
 		oldest = keep.Before.UnixMicro()
 	}
-	ids, err := list(ctx, db.read, "old "+what, func(r scanner) (id string, err error) { return id, r.Scan(&id) }, find, rows, keep.Bytes, oldest, pruneFound)
+	return list(ctx, db.read, "old "+what, func(r scanner) (id string, err error) { return id, r.Scan(&id) }, find, rows, keep.Bytes, oldest, pruneFound)
+}
+
+// pruneOnce removes at most pruneFound rows, and gives how many it found.
+func (db *DB) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
+	ids, err := db.outOfBounds(ctx, what, find, rows, keep)
 	if err != nil {
 		return 0, err
 	}
 	for batch := range slices.Chunk(ids, pruneBatch) {
-		if err := db.removeRows(ctx, what, batch, removals); err != nil {
+		err := db.inTx(ctx, "the retention of "+what, func(tx *sql.Tx) error {
+			for _, id := range batch {
+				for _, r := range removals {
+					if err := r.run(ctx, tx, id); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return 0, err
 		}
 	}
 	return len(ids), nil
-}
-
-// removeRows removes what some ids name in one transaction.
-func (db *DB) removeRows(ctx context.Context, what string, ids []string, removals []removal) error {
-	return db.inTx(ctx, "the retention of "+what, func(tx *sql.Tx) error {
-		for _, id := range ids {
-			for _, r := range removals {
-				res, err := tx.ExecContext(ctx, r.query, id)
-				if err != nil {
-					return failed(ctx, err, "remove old %s", what)
-				}
-				n, _ := res.RowsAffected()
-				*r.count += int(n)
-			}
-		}
-		return nil
-	})
 }

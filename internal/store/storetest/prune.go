@@ -101,3 +101,63 @@ func testPruneMany(t *testing.T, s Store) {
 		t.Errorf("removed %+v, %d left", got, len(all))
 	}
 }
+
+func testPruneTasks(t *testing.T, s Store) {
+	ctx := t.Context()
+	var ids []api.TaskID
+	for i := range 50 {
+		k := newTask(t, s, func(k *api.Task) {
+			k.State, k.CreatedAt, k.EndedAt = api.TaskDone, began.Add(time.Duration(i)*time.Hour), began.Add(time.Duration(i+1)*time.Hour)
+			k.Account = []string{"", "a"}[i%2]
+		})
+		must(t, s.PutAttempt(ctx, k.ID, api.Attempt{N: 1, StartedAt: began}))
+		_, err := s.AppendEvent(ctx, api.Stream{Kind: api.StreamTask, ID: string(k.ID)}, api.EventTaskStarted, began, []byte(`{}`))
+		must(t, err)
+		ids = append(ids, k.ID)
+	}
+	running := newTask(t, s, func(k *api.Task) { k.CreatedAt = began.Add(-time.Hour) })
+	newWorkspace(t, s, func(w *api.Workspace) { w.Task = ids[0] }) // its result is there still
+	fold := func(sums []byte, k api.Task) ([]byte, error) {
+		if len(k.Attempts) != 1 {
+			t.Errorf("task %s has %d attempts", k.ID, len(k.Attempts))
+		}
+		return append(sums, '.'), nil
+	}
+	counted := func(account string, since time.Time) (n int) {
+		must(t, s.WalkTallies(ctx, account, since, func(sums []byte) error { n += len(sums); return nil }))
+		return n
+	}
+	const much = 1 << 40
+	done, err := s.PruneTasks(ctx, store.Retention{Rows: 5, Bytes: much}, fold)
+	if must(t, err); done != (store.Pruned{Tasks: 39, Events: 39}) {
+		t.Errorf("removed %+v", done)
+	}
+	for i, id := range ids {
+		_, err := s.Task(ctx, id)
+		if gone := api.KindOf(err) == api.KindNotFound; gone != (i > 0 && i < 40) {
+			t.Errorf("task %d: %v", i, err)
+		}
+	}
+	_, err = s.Task(ctx, running.ID)
+	must(t, err)
+	if all, a := counted("", time.Time{}), counted("a", time.Time{}); all != 39 || a != 20 {
+		t.Errorf("%d are counted, %d of an account", all, a)
+	}
+	if later := counted("", began.Add(24*time.Hour)); later == 0 || later == 39 {
+		t.Errorf("%d are counted since the second day", later)
+	}
+	// What cannot be counted is not removed.
+	_, err = s.PruneTasks(ctx, store.Retention{Rows: 1, Bytes: much}, func([]byte, api.Task) ([]byte, error) {
+		return nil, api.Errorf(api.KindInternal, "no")
+	})
+	wantKind(t, err, api.KindInternal)
+	if tasks, err := s.Tasks(ctx, store.TaskFilter{}); err != nil || len(tasks) != 12 || counted("", time.Time{}) != 39 {
+		t.Errorf("after a failure there are %d tasks, %v", len(tasks), err)
+	}
+	done, err = s.PruneTasks(ctx, store.Retention{Rows: 100, Bytes: much, Before: began.Add(1000 * time.Hour)}, fold)
+	if must(t, err); done.Tasks != 10 || counted("", time.Time{}) != 49 {
+		t.Errorf("removed %+v", done)
+	}
+	_, err = s.PruneTasks(ctx, store.Retention{}, fold)
+	wantKind(t, err, api.KindInvalid)
+}

@@ -52,6 +52,8 @@ type Store interface {
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 
 	Prune(ctx context.Context, keep store.Retention) (store.Pruned, error)
+	PruneTasks(ctx context.Context, keep store.Retention, fold func([]byte, api.Task) ([]byte, error)) (store.Pruned, error)
+	WalkTallies(ctx context.Context, account string, since time.Time, use func([]byte) error) error
 
 	BeginOnce(ctx context.Context, o store.Once, most int) (store.Once, bool, error)
 	EndOnce(ctx context.Context, o store.Once) error
@@ -99,6 +101,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"PageBytes", testPageBytes},
 		{"Prune", testPrune},
 		{"PruneMany", testPruneMany},
+		{"PruneTasks", testPruneTasks},
 		{"Attempts", testAttempts},
 		{"Find", testFind},
 		{"FindAgainstModel", testFindAgainstModel},

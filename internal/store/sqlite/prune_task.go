@@ -1,0 +1,121 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// taskBatch is how many tasks are removed in one transaction: each may hold megabytes.
+const taskBatch = 20
+
+// prunedTasksSQL is as the statements for other rows; what counts are the bytes of the
+// task, its attempts and its events. A task whose workspace is there still is wanted.
+const prunedTasksSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at) AS ended, row_number() OVER w AS n, sum(octet_length(doc)
+			+ coalesce((SELECT sum(octet_length(doc)) FROM attempt WHERE attempt.task = task.id), 0)
+			+ coalesce((SELECT sum(octet_length(data)) FROM event WHERE stream_kind = 'task' AND stream_id = task.id), 0)) OVER w AS size
+		FROM task WHERE state = 'done' AND NOT EXISTS (SELECT 1 FROM workspace WHERE workspace.task = task.id AND workspace.state <> 'removed')
+		WINDOW w AS (PARTITION BY account ORDER BY coalesce(ended_at, created_at) DESC, seq DESC))
+		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
+
+// PruneTasks removes tasks that are done and out of bounds, with their attempts and
+// events. Of each, fold adds what it came to to the sums of its account and day, nil at
+// first, in the transaction that removes it.
+func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
+	if keep.Rows < 1 || keep.Bytes < 1 {
+		return done, api.Errorf(api.KindInvalid, "retention of %d tasks and %d bytes: both must be positive", keep.Rows, keep.Bytes)
+	}
+	for {
+		ids, err := db.outOfBounds(ctx, "tasks", prunedTasksSQL, keep.Rows, keep)
+		if err != nil {
+			return done, err
+		}
+		for batch := range slices.Chunk(ids, taskBatch) {
+			err := db.inTx(ctx, "the retention of tasks", func(tx *sql.Tx) error {
+				for _, id := range batch {
+					if err := foldTask(ctx, tx, id, fold, &done); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return done, err
+			}
+		}
+		if len(ids) < pruneFound {
+			return done, nil
+		}
+	}
+}
+
+// foldTask removes one task and adds it to its account's sums.
+func foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
+	t, err := get(ctx, tx, "task", id, scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
+	if api.KindOf(err) == api.KindNotFound {
+		return nil // removed since
+	}
+	if err != nil {
+		return err
+	}
+	if t.Attempts, err = attempts(ctx, tx, t.ID); err != nil {
+		return err
+	}
+	var sums []byte
+	day := dayOf(t.CreatedAt)
+	err = tx.QueryRowContext(ctx, `SELECT sums FROM task_tally WHERE account = ? AND day = ?`, t.Account, day).Scan(&sums)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return failed(ctx, err, "read the sums of old tasks")
+	}
+	if sums, err = fold(sums, t); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO task_tally (account, day, sums) VALUES (?1, ?2, ?3) ON CONFLICT (account, day) DO UPDATE SET sums = ?3`, t.Account, day, sums)
+	if err != nil {
+		return failed(ctx, err, "store the sums of old tasks")
+	}
+	var n int
+	for _, r := range []removal{
+		{`DELETE FROM attempt WHERE task = ?`, &n},
+		{`DELETE FROM event WHERE stream_kind = 'task' AND stream_id = ?`, &done.Events},
+		{`DELETE FROM task WHERE id = ?`, &done.Tasks},
+	} {
+		if err := r.run(ctx, tx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WalkTallies calls use with the sums of the tasks of an account that were removed, of
+// every account for "": those of days that end after since.
+func (db *DB) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
+	first := int64(math.MinInt64)
+	if !since.IsZero() {
+		first = dayOf(since)
+	}
+	all, err := list(ctx, db.read, "sums of old tasks", func(r scanner) (b []byte, err error) { return b, r.Scan(&b) },
+		`SELECT sums FROM task_tally WHERE (?1 = '' OR account = ?1) AND day >= ?2 ORDER BY day`, account, first)
+	if err != nil {
+		return err
+	}
+	for _, sums := range all {
+		if err := use(sums); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dayOf is the day of an instant, in days since 1970 in UTC.
+func dayOf(t time.Time) int64 {
+	const day = 24 * 60 * 60
+	s := t.Unix()
+	return (s - ((s%day)+day)%day) / day
+}
