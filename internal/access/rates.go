@@ -27,7 +27,8 @@ type RatesConfig struct {
 
 // Rates bounds how often each user's key may ask, by token buckets: twice the rate of
 // requests at once, five times that of creates. Who speaks over the daemon's own socket
-// has no key, and an admin's key is the operator's: neither is bounded.
+// has no key, and an admin's key is the operator's: neither is bounded,
+// but for [Rates.Command].
 type Rates struct {
 	cfg RatesConfig
 
@@ -87,7 +88,8 @@ func (r *Rates) create(p api.Principal, n int) error {
 }
 
 // Command takes one command in a sandbox of a key, "" for the operator's own, that is
-// started without showing the key.
+// started without showing the key. Whose key it is is not known here, so that an
+// admin's is bounded too.
 func (r *Rates) Command(key api.KeyID) error {
 	if key == "" {
 		return nil
