@@ -86,6 +86,7 @@ func TestListsComeInPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Logf("a page allocates %d KiB, the whole list %d KiB", one>>10, all>>10)
 	if one > 32<<20 || all < 2*one {
 		t.Errorf("a page allocates %d bytes, the whole list %d", one, all)
 	}
