@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/patience"
 )
 
 // socket is that of the daemon which the examples speak to.
@@ -60,7 +61,7 @@ func withDaemon(run func() int) int {
 	case err = <-served:
 	}
 	stop()
-	closing, cancel := context.WithTimeout(context.Background(), time.Minute)
+	closing, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 	defer cancel()
 	if err = errors.Join(err, s.Close(closing)); err != nil {
 		fmt.Fprintln(os.Stderr, "the daemon:", err)

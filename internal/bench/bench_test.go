@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
 )
 
 // TestMain lets the test binary be the guest too.
@@ -80,7 +81,7 @@ func newManager(t *testing.T) *sandbox.Manager {
 	log := event.NewLog(event.Config{Store: db})
 	m := sandbox.New(sandbox.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

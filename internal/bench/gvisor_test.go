@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/snapshot"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
 )
 
 // newGvisor makes a bench over real sandboxes that can be saved, with a pool.
@@ -67,7 +68,7 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host(tree.Digest), Rows: rows{db}, Log: log, Snapshots: snapshots, Pool: 1,
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	wait "hortus.dev/test/patience"
 )
 
 // TestMain lets the test binary be everything that hortus is.
@@ -38,7 +39,7 @@ func connect(t *testing.T, dir string) *client.Client {
 		t.Fatalf("connect: %v (%s)\n%s", err, api.HintOf(err), b)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Of(60*time.Second))
 		defer cancel()
 		_ = c.Stop(ctx, true) // it may have left by itself
 		c.Close()
@@ -60,7 +61,7 @@ func connect(t *testing.T, dir string) *client.Client {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(wait.Of(60 * time.Second))
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	wait "hortus.dev/test/patience"
 )
 
 // patience bounds the wait for what comes soon where nothing is broken.
-const patience = time.Minute
+var patience = wait.Of(time.Minute)
 
 // listening is a daemon behind a TCP listener of its own.
 func listening(t *testing.T, b Bounds) (*System, string) {

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
+	wait "hortus.dev/test/patience"
 )
 
 // toolbox is a set of tools over a real sandbox.
@@ -23,7 +24,7 @@ type toolbox struct {
 
 func newToolbox(t *testing.T) *toolbox {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Of(5*time.Minute))
 	defer cancel()
 	s, err := Open(ctx, Config{DataDir: t.TempDir(), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Pool: -1})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	wait "hortus.dev/test/patience"
 )
 
 func TestNotify(t *testing.T) {
@@ -25,7 +27,7 @@ func TestNotify(t *testing.T) {
 	for _, env = range []string{"", "relative", "/no/such/socket", name} {
 		tellManager(getenv, slog.New(slog.DiscardHandler), "READY=1")
 	}
-	if err := ln.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := ln.SetReadDeadline(time.Now().Add(wait.Of(60 * time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 64)

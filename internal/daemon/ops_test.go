@@ -21,6 +21,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
+	wait "hortus.dev/test/patience"
 )
 
 // socket is a plain client of a daemon's socket.
@@ -214,7 +215,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Of(time.Minute))
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	wait "hortus.dev/test/patience"
 )
 
 // manager is what a service manager is to the daemon: a socket.
@@ -63,7 +64,7 @@ func (m manager) hears(t *testing.T, wants ...string) {
 				t.Errorf("the service manager is told %q, without %q", got, want)
 			}
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Of(60 * time.Second)):
 		t.Fatalf("the service manager is told nothing; want %q", wants)
 	}
 }
@@ -231,7 +232,7 @@ func TestTellsManager(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait.Of(time.Minute))
 			defer cancel()
 			defer func() {
 				if err := s.Close(ctx); err != nil {

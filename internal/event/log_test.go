@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
 )
 
 var (
@@ -51,7 +52,7 @@ func wantNext(t *testing.T, got <-chan int64, from, to int64) {
 			if !ok || seq != want {
 				t.Fatalf("got number %d (more to come: %v), want %d", seq, ok, want)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience.Of(60 * time.Second)):
 			t.Fatalf("number %d never came", want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/test/patience"
 )
 
 // Clients that are broken in some way cost their own connection, nothing else.
@@ -33,7 +34,7 @@ func TestBrokenClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(patience.Of(60 * time.Second)))
 		io.WriteString(conn, tc.sent)
 		conn.(*net.UnixConn).CloseWrite()
 		got, _ := io.ReadAll(conn)

@@ -18,6 +18,7 @@ import (
 
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/patience"
 	"hortus.dev/test/tools"
 )
 
@@ -209,7 +210,7 @@ func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
 	if edit != nil {
 		edit(&g.cfg)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	if err := g.host.Configure(ctx, g.cfg); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/patience"
 )
 
 // The test binary is the guest when it is started under the guest's name, so
@@ -111,7 +112,7 @@ func startGuest(t testing.TB, opt guestOptions) *guestProc {
 		g.cmd.Process.Kill()
 		g.cmd.Wait()
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(60*time.Second))
 	defer cancel()
 	g.host = host
 	if err := host.Configure(ctx, cfg); err != nil {
@@ -179,7 +180,7 @@ func collect(s *envd.ProcessStream, r *result) {
 
 func (g *guestProc) run(t testing.TB, req *envd.StartRequest, opt envd.StartOptions) *result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(60*time.Second))
 	defer cancel()
 	r := new(result)
 	s, err := g.client.Start(ctx, req, opt)
@@ -203,7 +204,7 @@ func (g *guestProc) mustRun(t testing.TB, script string) *result {
 // until polls a condition.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience.Of(60 * time.Second)); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if cond() {
 			return
 		}

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"hortus.dev/api/envd"
+	"hortus.dev/test/patience"
 )
 
 // openPort asks the guest for a stream to a port. The guest of these tests shares
 // their network.
 func (g *guestProc) openPort(t testing.TB, port int) (net.Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 	defer cancel()
 	c, err := g.dial(ctx)
 	if err != nil {

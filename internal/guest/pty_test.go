@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"hortus.dev/api/envd"
+	"hortus.dev/test/patience"
 )
 
 func TestTerminal(t *testing.T) {
 	g := startGuest(t, guestOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
 	s, err := g.client.Start(ctx, &envd.StartRequest{
 		Process: &envd.ProcessConfig{Cmd: "/bin/sh", Args: []string{"-c", "stty size; tty; read x; stty size; echo got $x; exit 4"}},
@@ -67,7 +68,7 @@ func TestTerminal(t *testing.T) {
 
 func TestSignalsBySelector(t *testing.T) {
 	g := startGuest(t, guestOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
 	s, err := g.client.Start(ctx, shell("trap 'echo usr1; exit 5' USR1; echo ready; while :; do sleep 0.05; done"), envd.StartOptions{})
 	if err != nil {
@@ -93,7 +94,7 @@ func TestSignalsBySelector(t *testing.T) {
 
 func TestKeepalive(t *testing.T) {
 	g := startGuest(t, guestOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
 	s, err := g.client.Start(ctx, shell("sleep 60"), envd.StartOptions{Keepalive: time.Second})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/patience"
 )
 
 // startStdio starts a guest whose control socket is its standard input and output,
@@ -52,7 +53,7 @@ func startStdio(t testing.TB, edit func(*birth.Config)) *guestProc {
 		g.cmd.Process.Kill()
 		g.cmd.Wait()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	if err := host.Configure(ctx, cfg); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func (g *guestProc) mustGo(t testing.TB) {
 
 func (g *guestProc) mustQuiet(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	if err := g.host.Quiet(ctx); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 
 	"hortus.dev/api/envd"
+	"hortus.dev/test/patience"
 )
 
 // wireCodec lets the stock Connect client carry this package's messages; that
@@ -224,7 +225,7 @@ func TestStockClientWatch(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	w := wireCodecs[1]
 	root := g.cfg.Workspace
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
 	s, err := stock[envd.WatchRequest, envd.WatchDirResponse](g, w, envd.FSWatchDir).CallServerStream(ctx, connect.NewRequest(&envd.WatchRequest{Path: root, Recursive: true, IncludeEntry: true}))
 	if err != nil || !s.Receive() || s.Msg().Start == nil {

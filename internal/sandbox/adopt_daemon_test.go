@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/workspace"
+	"hortus.dev/test/patience"
 )
 
 const (
@@ -97,7 +98,7 @@ func openDaemon(t *testing.T, dir string, change func(*sandbox.Config)) *daemon 
 	}
 	d.Manager = sandbox.New(cfg)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := d.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

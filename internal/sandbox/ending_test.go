@@ -12,6 +12,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/event"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 // heldRows holds the ends of commands up: each is told on held, and stored when
@@ -53,7 +54,7 @@ func managed(t *testing.T, w *world, r sandbox.Rows, b sandbox.Backend) *sandbox
 		Owner: w.owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: r, Log: event.NewLog(event.Config{Store: w.db}),
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
 )
 
 func TestMain(m *testing.M) {
@@ -89,7 +90,7 @@ func open(t *testing.T, dir string, owner api.OwnerID, ahead bool) *world {
 		Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log,
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := w.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -143,7 +144,7 @@ func (w *world) run(t *testing.T, id api.SandboxID, script string, change func(*
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(patience.Of(60 * time.Second))
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/admission"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 // room is a real gate in the manager's words.
@@ -43,7 +44,7 @@ func bounded(t *testing.T, n int) (*world, *admission.Gate) {
 		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows{w.db}, Log: w.log, Admission: room{g},
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -23,6 +23,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/tether"
+	"hortus.dev/test/patience"
 )
 
 // saving is the process backend with saves, as far as ordinary processes go. An
@@ -81,7 +82,7 @@ func (b *saving) endParked(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.parked {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		if _, err := m.Machine.Kill(ctx); err != nil {
 			t.Errorf("end the machine of %s that was kept aside: %v", m.id, err)
 		}
@@ -397,7 +398,7 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 // stop is a daemon that ends in order.
 func (w *savingWorld) stop(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 	defer cancel()
 	if err := w.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/model/offline"
 	"hortus.dev/internal/model/replay"
 	"hortus.dev/internal/task"
+	"hortus.dev/test/patience"
 )
 
 // memory is a store and an event log in memory.
@@ -106,7 +107,7 @@ func (m *memory) of(id api.TaskID) []api.Event {
 // until waits for the n-th event of a task, or the end of the task.
 func (m *memory) until(t *testing.T, id api.TaskID, n int) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience.Of(60 * time.Second))
 	for {
 		m.mu.Lock()
 		es, grew := m.events[string(id)], m.grew

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	wait "hortus.dev/test/patience"
 )
 
 // patience bounds every wait for a sandbox. It is no measure: what takes that
 // long does not end.
-const patience = 5 * time.Minute
+var patience = wait.Of(5 * time.Minute)
 
 // managed is the container backend with the host template, behind the manager as
 // the daemon wires it, without a pool.

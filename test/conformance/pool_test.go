@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	wait "hortus.dev/test/patience"
 )
 
 // pooled is a manager with a pool over the real backend and store.
@@ -108,7 +109,7 @@ func newPooled(t *testing.T, size int) *pooled {
 // full waits until the pool is full.
 func (p *pooled) full(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Of(60*time.Second))
 	defer cancel()
 	if err := p.AwaitWarm(ctx); err != nil {
 		ready, want := p.Warm()
@@ -303,7 +304,7 @@ func TestPoolBurst(t *testing.T) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(wait.Of(60 * time.Second))
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/patience"
 )
 
 // real programs that fail, run by the interpreters of this machine.
@@ -87,7 +88,7 @@ func TestCategoriesOfRealFailures(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.src+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 			defer cancel()
 			cmd := exec.CommandContext(ctx, "bash", "-c", prog+" "+c.file)
 			cmd.Dir = dir

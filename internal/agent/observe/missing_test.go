@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/patience"
 )
 
 // What real interpreters say is missing.
@@ -42,7 +43,7 @@ func TestMissingOfRealFailures(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.src+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 			defer cancel()
 			cmd := exec.CommandContext(ctx, c.prog, c.file)
 			cmd.Dir = dir

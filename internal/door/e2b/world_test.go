@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/test/patience"
 )
 
 // TestMain lets the test binary be the guest too.
@@ -156,7 +157,7 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 	w := &world{Manager: m, srv: httptest.NewServer(e2b.New(cfg))}
 	t.Cleanup(func() {
 		w.srv.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
+	"hortus.dev/test/patience"
 )
 
 func TestControlCalls(t *testing.T) {
@@ -199,7 +200,7 @@ func TestHoldKillsWhenTheClientIsGone(t *testing.T) {
 	release()
 	select {
 	case <-f.killed:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Of(60 * time.Second)):
 		t.Fatal("not killed after the connection ended")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/patience"
 )
 
 // saves plays the manager's snapshots and keeps what it was asked.
@@ -268,7 +269,7 @@ func TestTemplateEndsWithItsClient(t *testing.T) {
 	}
 	select {
 	case <-f.saves.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience.Of(60 * time.Second)):
 		t.Fatal("the template is still being made")
 	}
 }

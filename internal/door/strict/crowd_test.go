@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"hortus.dev/internal/door/strict"
+	wait "hortus.dev/test/patience"
 )
 
 // patience bounds the wait for what comes at once where nothing is broken.
-const patience = time.Minute
+var patience = wait.Of(time.Minute)
 
 // served is what a request is answered.
 const served = "served\n"

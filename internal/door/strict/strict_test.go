@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/internal/door/strict"
+	wait "hortus.dev/test/patience"
 )
 
 // world is a server whose handler notes each request.
@@ -60,7 +61,7 @@ func serve(t *testing.T, guarded bool) *world {
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Of(60*time.Second))
 		defer cancel()
 		if srv.Shutdown(ctx) != nil {
 			srv.Close()

@@ -9,6 +9,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/patience"
 )
 
 // prepare boots a guest ahead, and skips the case where the backend cannot.
@@ -20,7 +21,7 @@ func (s *Suite) prepare(t *testing.T) (*Box, sandbox.Prepared) {
 	}
 	spec := s.spec()
 	spec.Env = nil
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()
 	m, err := p.Prepare(ctx, spec)
 	if err != nil {
