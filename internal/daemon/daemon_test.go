@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/reaper"
 )
 
 // TestMain lets the test binary be everything that hortus is.
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	case "hortus":
 		os.Exit(Main(os.Args[3:])) // hortus daemon run ...
 	}
-	os.Exit(m.Run())
+	os.Exit(reaper.Run(m.Run))
 }
 
 // connect gives a client of a fresh data directory's daemon, which is stopped

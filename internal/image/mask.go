@@ -121,8 +121,14 @@ type entry struct {
 	mount        uint64 // 0 where the kernel does not say it, before Linux 5.8
 }
 
+// sameMount reports whether two entries lie on one mount. Before Linux 5.8 only a
+// directory of another file system is seen to be mounted: where a tree is an overlay
+// itself, its files have other device numbers than its directories.
 func (e entry) sameMount(o entry) bool {
-	return e.major == o.major && e.minor == o.minor && e.mount == o.mount
+	if e.mount != 0 && o.mount != 0 {
+		return e.mount == o.mount
+	}
+	return e.mode&unix.S_IFMT != unix.S_IFDIR || e.major == o.major && e.minor == o.minor
 }
 
 func look(path string, flags int) (entry, error) {

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/reaper"
 )
 
 // The arguments by which this program knows what it is to be inside a sandbox.
@@ -59,7 +60,7 @@ func TestMain(m *testing.M) {
 			os.Exit(runQuota(os.Args[2:]))
 		}
 	}
-	os.Exit(runTests(m))
+	os.Exit(reaper.Run(func() int { return runTests(m) }))
 }
 
 func runTests(m *testing.M) int {

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/sandboxtest"
 	"hortus.dev/internal/workspace"
+	"hortus.dev/test/reaper"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	case birth.Argv0:
 		os.Exit(guest.Main())
 	}
-	os.Exit(m.Run())
+	os.Exit(reaper.Run(m.Run))
 }
 
 // bench is what a backend is tested on: the host template, and stores of its own.

@@ -17,13 +17,14 @@ import (
 	"hortus.dev/api"
 	under "hortus.dev/test/binary"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/reaper"
 	"hortus.dev/test/tools"
 )
 
 // binary is the hortus under test.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(reaper.Run(func() int { return run(m) })) }
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "hortus-e2b")

@@ -1,4 +1,4 @@
-// Command report reads what "go test -json" printed and prints what a person asks of a
+// Package main reads what "go test -json" printed and prints what a person asks of a
 // test run: the slowest packages and tests, the flaky tests, and the skipped ones.
 //
 //	report -skips .ci/skips.txt run1.json run2.json

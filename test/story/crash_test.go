@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/reaper"
 	"hortus.dev/test/tier"
 )
 
@@ -231,7 +232,7 @@ func (g *garden) warm() (ids []string) {
 	if err != nil {
 		return nil
 	}
-	forked := descendants(daemonOf(g.dir))
+	forked := reaper.Descendants(daemonOf(g.dir))
 	for _, record := range records {
 		b, err := os.ReadFile(record)
 		if err != nil {
@@ -239,7 +240,7 @@ func (g *garden) warm() (ids []string) {
 		}
 		id := filepath.Base(filepath.Dir(record))
 		pid, _, _ := strings.Cut(string(b), " ")
-		child := slices.ContainsFunc(forked, func(p process) bool { return strconv.Itoa(p.pid) == pid })
+		child := slices.ContainsFunc(forked, func(p reaper.Process) bool { return strconv.Itoa(p.PID) == pid })
 		if _, err := g.client().Sandbox(context.Background(), id); child && api.KindOf(err) == api.KindNotFound {
 			ids = append(ids, id)
 		}
@@ -265,7 +266,7 @@ func TestLooksWhereThingsAre(t *testing.T) {
 	g := newGarden(t)
 	g.light()
 	box := decode[api.Sandbox](t, g.must("sandbox", "create", "--json"))
-	if pid := daemonOf(g.dir); pid == 0 || len(descendants(pid)) == 0 {
+	if pid := daemonOf(g.dir); pid == 0 || len(reaper.Descendants(pid)) == 0 {
 		t.Errorf("no process below the daemon %d", pid)
 	}
 	left := strings.Join(g.leftovers(), "\n")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/test/reaper"
 	"hortus.dev/test/tier"
 )
 
@@ -78,8 +79,8 @@ func TestTaskCanceled(t *testing.T) {
 		t.Errorf("too few were canceled under way: %v", ends)
 	}
 	until(t, "no process is left", func() string {
-		for _, p := range descendants(daemonOf(g.dir)) {
-			if slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, "sleep 0.05") }) {
+		for _, p := range reaper.Descendants(daemonOf(g.dir)) {
+			if slices.ContainsFunc(p.Args, func(a string) bool { return strings.Contains(a, "sleep 0.05") }) {
 				return p.String()
 			}
 		}
@@ -177,8 +178,8 @@ func TestTaskDaemonKilled(t *testing.T) {
 			return "no task"
 		}
 		id = tasks[0].ID
-		for _, p := range descendants(daemonOf(g.dir)) {
-			if slices.Contains(p.args, "1000") {
+		for _, p := range reaper.Descendants(daemonOf(g.dir)) {
+			if slices.Contains(p.Args, "1000") {
 				return ""
 			}
 		}

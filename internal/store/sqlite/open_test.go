@@ -121,7 +121,7 @@ func TestFileModes(t *testing.T) {
 	if _, err := db.AppendEvent(t.Context(), api.Stream{Kind: "task", ID: "t"}, "x", time.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db-shm", "hortus.db-wal")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal")
 	for _, name := range files(t, path) {
 		info, err := os.Stat(filepath.Join(filepath.Dir(path), name))
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -144,7 +144,7 @@ func TestStrangePath(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
 		openTest(t, path)
-		if got := files(t, path); !slices.Contains(got, name) || len(got) != 3 {
+		if got := files(t, path); !slices.Contains(got, name) || len(got) != 4 {
 			t.Errorf("%q made files %q", name, got)
 		}
 	}
@@ -214,7 +214,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 		t.Error("the refused database was changed")
 	}
 	// A read-only connection cannot remove the empty log that it had to make.
-	wantFiles(t, path, "hortus.db", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v7")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v7")
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the refused database has a log: %v (%v)", info, err)
 	}
@@ -231,7 +231,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 
 func TestBackupBeforeMigration(t *testing.T) {
 	path, id := filled(t)
-	wantFiles(t, path, "hortus.db") // none for the first schema of a new file
+	wantFiles(t, path, "hortus.db", "hortus.db-key") // none for the first schema of a new file
 	taken := path + ".bak-v7"
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestBackupBeforeMigration(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db.bak-v7", "hortus.db.bak-v7.2")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v7", "hortus.db.bak-v7.2")
 	if data, _ := os.ReadFile(taken); string(data) != "precious" {
 		t.Errorf("an existing backup was replaced by %q", data)
 	}

@@ -1,0 +1,78 @@
+package reaper
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Process is what /proc says of one.
+type Process struct {
+	PID, Parent int
+	State       byte // as in /proc/PID/stat; 'Z' has ended
+	Args        []string
+}
+
+func (p Process) String() string {
+	return fmt.Sprintf("%d (child of %d, %c) %q", p.PID, p.Parent, p.State, p.Args)
+}
+
+// Processes lists every process that can be seen, without those that end meanwhile.
+func Processes() []Process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var out []Process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := readProcess(pid); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func readProcess(pid int) (Process, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Process{}, false
+	}
+	i := bytes.LastIndexByte(b, ')')
+	f := strings.Fields(string(b[i+1:]))
+	if i < 0 || len(f) < 2 {
+		return Process{}, false
+	}
+	p := Process{PID: pid, State: f[0][0]}
+	p.Parent, _ = strconv.Atoi(f[1])
+	if b, err = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(b) > 0 {
+		p.Args = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	}
+	return p, true
+}
+
+// Descendants lists the living processes below one.
+func Descendants(root int) []Process {
+	all := Processes()
+	below := map[int]bool{root: true}
+	for grew := true; grew; {
+		grew = false
+		for _, p := range all {
+			if below[p.Parent] && !below[p.PID] {
+				below[p.PID], grew = true, true
+			}
+		}
+	}
+	var out []Process
+	for _, p := range all {
+		if p.PID != root && below[p.PID] && p.State != 'Z' {
+			out = append(out, p)
+		}
+	}
+	return out
+}
