@@ -19,15 +19,15 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
+	"hortus.dev/test/tools"
 )
 
 // newGvisor makes a bench over real sandboxes that can be saved, with a pool.
 func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 	t.Helper()
-	tools := os.Getenv("HORTUS_TOOLS")
-	if tools == "" {
-		t.Skip("HORTUS_TOOLS names no directory with the programs of gVisor's sandboxes")
-	}
+	tier.Soak(t) // half a minute
+	programs := tools.Dir(t)
 	dir := t.TempDir()
 	layers, err := layer.Open(filepath.Join(dir, "layers"))
 	if err != nil {
@@ -37,8 +37,8 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := gvisor.New(gvisor.Config{Tools: tools, Version: "test", GuestDigest: "test", Jail: jail.Config{
-		Guest: filepath.Join(tools, "guest", gvisor.GuestName), Dir: filepath.Join(dir, "run"), Layers: layers, LeaseDir: filepath.Join(dir, "uids"),
+	b, err := gvisor.New(gvisor.Config{Tools: programs, Version: "test", GuestDigest: "test", Jail: jail.Config{
+		Guest: filepath.Join(programs, tools.Guest), Dir: filepath.Join(dir, "run"), Layers: layers, LeaseDir: filepath.Join(dir, "uids"),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 		}
 	})
 	if a, ok := b.Probe(t.Context()).Has(api.CapStart); !ok {
-		t.Skipf("this host cannot run gvisor: %s; %s", a.Reason, a.Fix)
+		tools.Cannot(t, "this host cannot run gvisor: %s; %s", a.Reason, a.Fix)
 	}
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
 	if err != nil {
@@ -76,7 +76,7 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 		log.Close()
 		db.Close()
 	})
-	return &bench.Bench{Sandboxes: m, Runsc: filepath.Join(tools, gvisor.RunscName), Sizes: []int{10}}, func() []api.Snapshot {
+	return &bench.Bench{Sandboxes: m, Runsc: filepath.Join(programs, gvisor.RunscName), Sizes: []int{10}}, func() []api.Snapshot {
 		all, err := m.Snapshots(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)

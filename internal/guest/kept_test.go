@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"testing"
 	"time"
 
 	"hortus.dev/api/envd"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // counted is what seq writes.
@@ -102,9 +102,7 @@ func TestKeepsForAHostThatDied(t *testing.T) {
 // TestKeepsForNobodyForLong: with its host there again, a command waits for a client
 // for a while only. Without a host it waits.
 func TestKeepsForNobodyForLong(t *testing.T) {
-	if os.Getenv("HORTUS_TEST_KILLS") == "" {
-		t.Skip("it waits ten seconds, as a guest does: HORTUS_TEST_KILLS=1 runs it")
-	}
+	tier.Soak(t) // it waits ten seconds, as a guest does
 	g := startStdio(t, nil)
 	g.mustGo(t)
 	s, err := g.client.Start(t.Context(), shell("seq 1 600000; touch over"), envd.StartOptions{ExecID: "seq", Keep: true})

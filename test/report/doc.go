@@ -1,7 +1,7 @@
 // Package main reads what "go test -json" printed and prints what a person asks of a
 // test run: the slowest packages and tests, the flaky tests, and the skipped ones.
 //
-//	report -skips .ci/skips.txt run1.json run2.json
+//	report -skips .ci/skips-root.txt root.json
 //
 // A test that failed and passed in a later run of the same file is flaky: it is printed
 // with what its first failure said. A skipped test is listed with its reason. With
