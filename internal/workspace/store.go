@@ -225,7 +225,7 @@ func (s *Store) make(w api.Workspace) error {
 	if err != nil {
 		return err
 	}
-	defer held.Close()
+	defer unlock(held)
 	if err := lock(held); err != nil {
 		return err
 	}

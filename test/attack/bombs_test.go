@@ -268,13 +268,13 @@ func descriptors() error {
 		return err
 	}
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: lim.Max, Max: lim.Max})
-	for n := range 400_000 {
+	for n := range 40_000 {
 		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 			fmt.Println("opened", n)
 			return err
 		}
 	}
-	fmt.Println("opened 400000")
+	fmt.Println("opened 40000")
 	return nil
 }
 
