@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +22,11 @@ import (
 	"hortus.dev/test/tools"
 )
 
-// binary is the hortus under test.
-var binary string
+// binary is the hortus under test, shared a directory that goes with the last test.
+var binary, shared string
+
+// seeded makes the seed once.
+var seeded = sync.OnceValues(func() (under.Seed, error) { return under.NewSeed(binary, shared) })
 
 func TestMain(m *testing.M) { os.Exit(reaper.Run(func() int { return run(m) })) }
 
@@ -30,6 +34,7 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "hortus-e2b")
 	if err == nil {
 		defer os.RemoveAll(dir)
+		shared = dir
 		binary, err = under.In(dir)
 	}
 	if err != nil {
@@ -50,10 +55,17 @@ type server struct {
 func serve(t *testing.T, isolation string, settings ...string) server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "he2b") // short: sockets lie below it
+	var seed under.Seed
+	if err == nil {
+		seed, err = seeded()
+	}
+	if err == nil {
+		err = seed.Plant(filepath.Join(dir, "d"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8",
+	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + shared, "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8",
 		"HORTUS_DATA_DIR=" + filepath.Join(dir, "d"), "HORTUS_CONFIG=" + os.DevNull, "HORTUS_ISOLATION=" + isolation}, settings...)
 	hortus := func(args ...string) ([]byte, error) {
 		cmd := exec.Command(binary, args...)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hortus.dev/client"
+	under "hortus.dev/test/binary"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 )
@@ -34,37 +35,23 @@ type garden struct {
 	server *server
 }
 
-// newGarden makes a data directory that holds what any sandbox of this machine is made
-// of, which takes a second to look together. When the story is over the daemon is stopped
-// and nothing may be left.
+// newGarden makes a data directory that holds what any daemon of this machine makes
+// first. When the story is over the daemon is stopped and nothing may be left.
 func newGarden(t testing.TB) *garden {
 	t.Helper()
 	g := newEmptyGarden(t)
-	layers, err := hostLayers()
+	seed, err := seeded()
 	if err == nil {
-		err = os.Mkdir(g.dir, 0o700)
-	}
-	if err == nil {
-		err = exec.Command("cp", "-a", layers, g.dir).Run()
+		err = seed.Plant(g.dir)
 	}
 	if err != nil {
-		t.Fatalf("the template of this machine: %v", err)
+		t.Fatal(err)
 	}
 	return g
 }
 
-// hostLayers builds this machine's template once and gives its place.
-var hostLayers = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(shared, "seed")
-	for _, args := range [][]string{{"doctor"}, {"daemon", "stop"}} {
-		cmd := exec.Command(binary, args...)
-		cmd.Env = append(os.Environ(), "HORTUS_DATA_DIR="+dir, "HORTUS_CONFIG="+os.DevNull, "HOME="+shared)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("hortus %q: %w: %s", args, err, out)
-		}
-	}
-	return filepath.Join(dir, "layers"), nil
-})
+// seeded makes the seed once.
+var seeded = sync.OnceValues(func() (under.Seed, error) { return under.NewSeed(binary, shared) })
 
 // newEmptyGarden makes one where no daemon has ever been: there is no data directory.
 func newEmptyGarden(t testing.TB) *garden {

@@ -1,0 +1,44 @@
+package binary
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Seed is what a daemon makes before it does anything else, and what is the same for
+// every data directory of a machine: its template and the programs that gVisor's
+// sandboxes run. Making it takes a second of processor time and writes 40 MB.
+type Seed struct{ dir string }
+
+// NewSeed has a daemon of a binary make it, in a new directory below dir.
+func NewSeed(binary, dir string) (Seed, error) {
+	s := Seed{filepath.Join(dir, "seed")}
+	for _, args := range [][]string{{"doctor"}, {"daemon", "stop"}} {
+		cmd := exec.Command(binary, args...)
+		cmd.Env = append(os.Environ(), "HORTUS_DATA_DIR="+s.dir, "HORTUS_CONFIG="+os.DevNull, "HOME="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return s, fmt.Errorf("hortus %q: %w: %s", args, err, out)
+		}
+	}
+	return s, nil
+}
+
+// Plant makes a data directory that begins with the seed. Its files are links: nothing
+// ever writes to them, it only removes them.
+func (s Seed) Plant(data string) error {
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return err
+	}
+	for _, part := range []string{"layers", "bin"} {
+		from := filepath.Join(s.dir, part)
+		if _, err := os.Stat(from); os.IsNotExist(err) {
+			continue // a binary without gVisor unpacks nothing
+		}
+		if out, err := exec.Command("cp", "-al", from, data).CombinedOutput(); err != nil {
+			return fmt.Errorf("plant %s: %w: %s", part, err, out)
+		}
+	}
+	return nil
+}
