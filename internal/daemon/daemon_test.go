@@ -27,13 +27,19 @@ func TestMain(m *testing.M) {
 	case "hortus":
 		os.Exit(Main(os.Args[3:])) // hortus daemon run ...
 	}
-	os.Exit(reaper.Run(m.Run))
+	os.Exit(reaper.Run(func() int {
+		defer func() { os.RemoveAll(seeds.dir) }()
+		return m.Run()
+	}))
 }
 
 // connect gives a client of a fresh data directory's daemon, which is stopped
 // with the test.
 func connect(t *testing.T, dir string) *client.Client {
 	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "layers")); os.IsNotExist(err) {
+		withTemplate(t, dir, os.Getenv("HOME"), os.Getenv("PATH"))
+	}
 	c, err := Connect(t.Context(), ConnectOptions{DataDir: dir})
 	if err != nil {
 		b, _ := os.ReadFile(filepath.Join(dir, "daemon.log"))

@@ -21,7 +21,9 @@ var patience = wait.Of(time.Minute)
 // listening is a daemon behind a TCP listener of its own.
 func listening(t *testing.T, b Bounds) (*System, string) {
 	t.Helper()
-	s, err := Open(t.Context(), Config{DataDir: t.TempDir(), Pool: -1, Front: Front{Listen: "127.0.0.1:0", Bounds: b}})
+	dir := t.TempDir()
+	withTemplate(t, dir, "", "")
+	s, err := Open(t.Context(), Config{DataDir: dir, Pool: -1, Front: Front{Listen: "127.0.0.1:0", Bounds: b}})
 	if err != nil {
 		t.Fatal(err)
 	}

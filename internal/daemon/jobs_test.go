@@ -26,7 +26,9 @@ func newToolbox(t *testing.T) *toolbox {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Of(5*time.Minute))
 	defer cancel()
-	s, err := Open(ctx, Config{DataDir: t.TempDir(), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Pool: -1})
+	cfg := Config{DataDir: t.TempDir(), Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Pool: -1}
+	withTemplate(t, cfg.DataDir, cfg.Home, cfg.Path)
+	s, err := Open(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
