@@ -69,6 +69,7 @@ print "done\n"' `
 
 // Neither a user nor root comes out of the cell, nor at the guest.
 func TestKernelAttacks(t *testing.T) {
+	t.Parallel()
 	g := newGVisor(t).start(t, "run")
 	g.birth(t, nil)
 	numbers := "272 165"
@@ -104,6 +105,7 @@ func TestKernelAttacks(t *testing.T) {
 
 // A fork bomb stops at the bound; the guest goes on, and kills it.
 func TestKernelForkBomb(t *testing.T) {
+	t.Parallel()
 	g := newGVisor(t).start(t, "run")
 	g.birth(t, nil)
 	bomb := g.begin(t, "bomb", `echo first; exec perl -e 'while (1) { fork; select(undef, undef, undef, 0.05) }'`, envd.StartOptions{Timeout: 12 * time.Second})

@@ -107,6 +107,7 @@ func lines(n, more int) (want []string) {
 }
 
 func TestKernelBirth(t *testing.T) {
+	t.Parallel()
 	g := newGVisor(t).start(t, "run")
 	g.birth(t, nil)
 	for script, want := range map[string]string{
@@ -199,6 +200,7 @@ func TestKernelFiles(t *testing.T) {
 }
 
 func TestKernelQuiet(t *testing.T) {
+	t.Parallel()
 	g := newGVisor(t).start(t, "run")
 	g.birth(t, nil)
 	stream := g.begin(t, "count", counting, envd.StartOptions{})
@@ -224,6 +226,7 @@ func TestKernelQuiet(t *testing.T) {
 // output; what was saved goes on from there as another sandbox, and so does what it
 // was saved from.
 func TestKernelSave(t *testing.T) {
+	t.Parallel()
 	v := newGVisor(t)
 	g := v.start(t, "run")
 	g.birth(t, nil)
@@ -292,6 +295,7 @@ func TestKernelSave(t *testing.T) {
 // A guest that was saved before it was anybody's becomes somebody's, with a terminal
 // and a watch that it had.
 func TestKernelSaveWaiting(t *testing.T) {
+	t.Parallel()
 	v := newGVisor(t)
 	g := v.start(t, "run")
 	g.configure(t, func(c *birth.Config) { c.Waits = true })
@@ -357,6 +361,7 @@ func TestKernelSaveTerminal(t *testing.T) {
 
 // The largest command ends when memory runs out; the others, and the guest, go on.
 func TestKernelMemory(t *testing.T) {
+	t.Parallel()
 	g := newGVisor(t).start(t, "run")
 	g.birth(t, func(c *birth.Config) { c.Memory = 256 << 20 })
 	g.begin(t, "count", counting, envd.StartOptions{})

@@ -165,6 +165,7 @@ func TestReattachByOffset(t *testing.T) {
 }
 
 func TestTimeoutKillsTheTree(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t, guestOptions{})
 	r := g.run(t, shell("sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait"), envd.StartOptions{Timeout: 2 * time.Second})
 	if r.err != nil || r.end == nil || r.end.Cause != api.CauseTimeout || r.end.ExitCode != 137 {

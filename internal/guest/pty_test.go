@@ -93,6 +93,7 @@ func TestSignalsBySelector(t *testing.T) {
 }
 
 func TestKeepalive(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t, guestOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))
 	defer cancel()

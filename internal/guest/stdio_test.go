@@ -346,6 +346,7 @@ func TestQuietLosesNothing(t *testing.T) {
 // The time that a guest is quiet is not the commands'. The control: a guest that is
 // not quiet kills in the same time.
 func TestQuietStopsLifetimes(t *testing.T) {
+	t.Parallel()
 	const lifetime = time.Second
 	quiet, control := startStdio(t, nil), startStdio(t, nil)
 	quiet.mustGo(t)

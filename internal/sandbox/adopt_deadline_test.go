@@ -29,6 +29,7 @@ func kernelClock(t *testing.T, more time.Duration) func() (time.Duration, string
 // whatever the wall clock is set to: before its daemon is killed, while none is there,
 // and afterwards. The rows are those that the daemon stored which is killed.
 func TestAdoptDeadline(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, what string
 		jump       time.Duration // what the next daemon's clock is off by

@@ -16,6 +16,7 @@ import (
 // them, with all that they wrote and how they really ended, and what they were given
 // has come once.
 func TestAdoptCommands(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	made := killDaemon(t, dir, "commands")
 	id := api.SandboxID(made["box"])
@@ -123,6 +124,7 @@ func (d *daemon) sh(t *testing.T, id api.SandboxID, text string) string {
 // TestAdoptPaused: what stands still goes on standing, and its commands are read on
 // from when it goes on.
 func TestAdoptPaused(t *testing.T) {
+	t.Parallel()
 	for _, r := range openDaemon(t, t.TempDir(), nil).Reports(t.Context()) {
 		if a, ok := r.Has(api.CapPause); r.Backend == "container" && !ok {
 			t.Skipf("this host pauses no container: %s", a.Reason)

@@ -143,6 +143,7 @@ func TestExtend(t *testing.T) {
 // TestPauseAtDeadline: a sandbox that is to be paused at its deadline is, goes on, and
 // is paused again.
 func TestPauseAtDeadline(t *testing.T) {
+	t.Parallel()
 	for _, on := range []api.Expiry{api.ExpiryPause, api.ExpiryPauseFiles} {
 		t.Run(string(on), func(t *testing.T) {
 			dir := t.TempDir()
@@ -182,6 +183,7 @@ func TestPauseAtDeadline(t *testing.T) {
 // TestPauseAtDeadlineFails: a sandbox that cannot be paused is not kept for ever. It is
 // tried again, and then it is killed and says why.
 func TestPauseAtDeadlineFails(t *testing.T) {
+	t.Parallel()
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	var mu sync.Mutex
 	tries, lasting := 0, false

@@ -107,6 +107,7 @@ func TestStreamsOverSaves(t *testing.T) {
 
 // TestCutLosesNothing: a command whose stream was cut waits for who reads it.
 func TestCutLosesNothing(t *testing.T) {
+	t.Parallel()
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
 	st, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"sh", "-c",

@@ -19,6 +19,7 @@ const slack = 64 << 20
 // the daemon's memory does not grow with either.
 func TestLarge(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	mib := tier.Count(256, 1024)
 	size := int64(mib) << 20
 	s := serve(t, "container", fmt.Sprintf("HORTUS_DISK=%dM", mib+mib/4), "HORTUS_MEMORY=3G")

@@ -48,6 +48,7 @@ func (l line) cell() string {
 // TestSDKs runs every feature with every SDK on every isolation, and holds
 // docs/e2b.md to what came of it.
 func TestSDKs(t *testing.T) {
+	t.Parallel()
 	modules := installed(t)
 	node, err := exec.LookPath("node")
 	if err != nil {

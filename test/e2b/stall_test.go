@@ -72,6 +72,7 @@ func (b sandbox) start(t *testing.T, args ...string) (net.Conn, *http.Response) 
 // cost the server little memory and nobody else his answers. What they had not read when
 // the sandbox ends is cut off, visibly.
 func TestStalledClients(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			s := serve(t, isolation)

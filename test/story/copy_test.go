@@ -33,6 +33,7 @@ os.makedirs("k-deep/" + "d/" * 140)
 // TestCopyOutOfATrap: one entry that cannot be copied does not keep the others from
 // it, is named, and makes the command fail; holes stay holes.
 func TestCopyOutOfATrap(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	g.shareKernel()
 	id := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m"))

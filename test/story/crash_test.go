@@ -37,6 +37,7 @@ func killCount(t *testing.T, few, often int) int {
 // every sandbox is final and honest or the new daemon's, a task's never the latter, and
 // nothing else may be left. What goes on is TestDaemonKilledAdopts's matter.
 func TestDaemonKilled(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	g.shareKernel() // TestDaemonKilledWhileSaving is of sandboxes with their own
 	seed := uint64(time.Now().UnixNano())

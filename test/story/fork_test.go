@@ -47,6 +47,7 @@ print(s.recv(1000).decode())
 // somebody else.
 func TestForkOfAProgram(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.canSaveMemory()
 	dir := t.TempDir()

@@ -28,6 +28,7 @@ import (
 // it a client has.
 func TestKilledAtEveryByteOfAFrame(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.shareKernel()
 	key := strings.TrimSpace(g.must("key", "create", "--account", "anybody", "--quiet"))

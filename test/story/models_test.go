@@ -64,6 +64,7 @@ usage: 1500 700 120
 // is survived, and shown.
 func TestModelStumbles(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	for _, tt := range []struct{ model, wire, env string }{
 		{"anthropic", "messages", ""},
 		{"openai:gpt-6.1-sol", "chat", ""},
@@ -192,6 +193,7 @@ func noKeyIn(t *testing.T, dir string) {
 // for it is bounded.
 func TestModelEndless(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	for _, model := range []string{"anthropic", "openai"} {
 		t.Run(model, func(t *testing.T) {
 			g := newGarden(t)
@@ -241,6 +243,7 @@ func peakMemory(t *testing.T, pid int) int64 {
 // is used, although a daemon was there before it.
 func TestModelKeys(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.light()
 	r := g.run("run", "--model", "anthropic", "what is six times seven?")
@@ -290,6 +293,7 @@ func TestModelKeys(t *testing.T) {
 // A model that the server does not have, and a server that is not there.
 func TestModelNotThere(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.light()
 	withModels(t, g, "model: gpt-there\n-- plan --"+planStep+"-- program --"+codeStep)

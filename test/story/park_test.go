@@ -15,6 +15,7 @@ import (
 // paused to disk without its memory. It goes on as it was, processes included, or has
 // its files: no sandbox is lost. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestServerKilledPausingFiles(t *testing.T) {
+	t.Parallel()
 	g := newGarden(t)
 	g.can("container", api.CapStart, api.CapPause)
 	g.shareKernel()

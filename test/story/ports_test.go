@@ -32,6 +32,7 @@ s.serve_forever()
 // that is over.
 func TestForward(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.light()
 	box := strings.TrimSpace(g.must("sandbox", "create", "--ttl", "10m"))

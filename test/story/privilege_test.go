@@ -47,6 +47,7 @@ var tries = map[string]string{
 // starts without a sandbox have no capability that is never used, and cannot use one.
 // Sandboxes run all the same.
 func TestPrivileges(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("an ordinary user's daemon has no privileges to drop")
 	}

@@ -23,6 +23,7 @@ import (
 // very moment. The next daemon has every sandbox and every command: no line is lost or
 // comes twice, exit codes are real, and nothing is there that nobody asked for.
 func TestDaemonKilledAdopts(t *testing.T) {
+	t.Parallel()
 	for _, isolation := range []string{"container", "gvisor"} {
 		t.Run(isolation, func(t *testing.T) {
 			g := newGarden(t)

@@ -43,6 +43,7 @@ func (g *garden) canSaveMemory() {
 // once, whatever is saved meanwhile.
 func TestOutputOverSaves(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.canSaveMemory()
 	id := strings.TrimSpace(g.must("sandbox", "create", "--isolation", "gvisor", "--ttl", "10m"))
@@ -79,6 +80,7 @@ func TestOutputOverSaves(t *testing.T) {
 // Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestDaemonKilledWhileSaving(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	g := newGarden(t)
 	g.canSaveMemory()
 	seed := uint64(time.Now().UnixNano())
