@@ -82,6 +82,10 @@ type Task struct {
 	State   TaskState  `json:"state"`
 	Outcome Outcome    `json:"outcome,omitempty"`
 	Create  CreateTask `json:"create"`
+	// EnvNames are the names of the environment variables of its sandboxes, sorted. Env
+	// has their values, which no answer, no event and no log shows; Create has neither.
+	EnvNames []string          `json:"envNames,omitempty"`
+	Env      map[string]string `json:"-"`
 	// Model is that of the Coder. Where not all roles have the same one, Models
 	// names them all.
 	Model    string         `json:"model"`
@@ -105,6 +109,13 @@ type Task struct {
 	Repo *RepoResult `json:"repo,omitempty"`
 	// Receipt says what a canceled task had finished and what it skipped.
 	Receipt *Receipt `json:"receipt,omitempty"`
+}
+
+// Sandbox is what each attempt runs in, with its environment.
+func (t Task) Sandbox() CreateSandbox {
+	box := t.Create.Sandbox
+	box.Task, box.Env = t.ID, t.Env
+	return box
 }
 
 // Receipt lists what a canceled task did and did not do.

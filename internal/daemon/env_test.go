@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,6 +39,30 @@ func TestEnvironmentIsNotTold(t *testing.T) {
 	}
 	if row, err := w.s.db.Sandbox(t.Context(), box.ID); err != nil || row.Env["TOKEN"] != secret {
 		t.Errorf("the control: the daemon itself reads %q, %v", row.Env, err)
+	}
+	// A task's, too: in answers, in its events, and where a replay finds it again.
+	status, answer = w.call("POST", "/v1/tasks", `{"artifact":{"language":"python","run":"echo ${#TOKEN}","files":[{"path":"main.py","content":""}]},
+		"sandbox":{"isolation":"process","env":{"TOKEN":"`+secret+`"}}}`, key...)
+	var task api.Task
+	if err := json.Unmarshal([]byte(answer), &task); err != nil || status >= 300 {
+		t.Fatalf("%d %s, %v", status, answer, err)
+	}
+	tasks := "/v1/tasks/" + string(task.ID)
+	eventually(t, "the task is done", func() bool {
+		_, answer = w.call("GET", tasks, "", key...)
+		return strings.Contains(answer, `"state":"done"`)
+	})
+	if !strings.Contains(answer, `"stdout":"26\n"`) || !strings.Contains(answer, `"envNames":["TOKEN"]`) {
+		t.Errorf("the control: the program sees the value, the answer names it: %s", answer)
+	}
+	status, answer = w.call("POST", "/v1/tasks", `{"replay":{"task":"`+string(task.ID)+`","attempt":1}}`, key...)
+	if status >= 300 || strings.Contains(answer, secret) || !strings.Contains(answer, `"envNames":["TOKEN"]`) {
+		t.Errorf("replay: %d %s", status, answer)
+	}
+	for _, path := range []string{"/v1/tasks", tasks, tasks + "/events", "/v1/runs"} {
+		if status, answer := w.call("GET", path, "", key...); status != 200 || strings.Contains(answer, secret) {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
 	}
 	err = filepath.WalkDir(w.s.dir.path(""), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

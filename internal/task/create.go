@@ -106,7 +106,8 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	}
 	req.Attempts = 1
 	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
-	box := old.Create.Sandbox
+	box := old.Sandbox()
+	box.Task = ""
 	if req.Sandbox.Isolation != "" {
 		box.Isolation = req.Sandbox.Isolation
 	}

@@ -3,6 +3,8 @@ package task
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,7 +113,9 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	t := api.Task{
 		ID: api.NewTaskID(), State: api.TaskPending, Create: req,
 		Account: account, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
+		EnvNames: slices.Sorted(maps.Keys(req.Sandbox.Env)), Env: req.Sandbox.Env,
 	}
+	t.Create.Sandbox.Env = nil
 	var ms models
 	if req.Request != "" {
 		find := e.models

@@ -41,10 +41,8 @@ type bounds struct{ install, run time.Duration }
 func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, program *api.CodeArtifact, log *emitter) (rep agent.Report) {
 	c := t.Create
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
-	box := c.Sandbox
-	box.Task = t.ID
 	exec := agent.NewExecutor(agent.ExecutorConfig{
-		Sandboxes: e.cfg.Sandboxes, Sandbox: box, InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
+		Sandboxes: e.cfg.Sandboxes, Sandbox: t.Sandbox(), InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
 	})
 	defer func() {
 		if v := recover(); v != nil {

@@ -119,7 +119,7 @@ func (db *DB) TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, sto
 	}
 	defer tx.Rollback()
 	mark := func(t api.Task) (time.Time, string) { return t.CreatedAt, string(t.ID) }
-	rows, next, err := listing[api.Task]{"tasks", taskColumns, "task", "created_at", f.Limit, f.After, scanTask, mark}.read(ctx, tx, taskWhere(f))
+	rows, next, err := listing[api.Task]{"tasks", taskColumns, "task", "created_at", f.Limit, f.After, db.scanTask, mark}.read(ctx, tx, taskWhere(f))
 	if err != nil || !f.WithAttempts {
 		return rows, next, err
 	}

@@ -39,7 +39,7 @@ func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(su
 		for batch := range slices.Chunk(ids, taskBatch) {
 			err := db.inTx(ctx, "the retention of tasks", func(tx *sql.Tx) error {
 				for _, id := range batch {
-					if err := foldTask(ctx, tx, id, fold, &done); err != nil {
+					if err := db.foldTask(ctx, tx, id, fold, &done); err != nil {
 						return err
 					}
 				}
@@ -56,8 +56,8 @@ func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(su
 }
 
 // foldTask removes one task and adds it to its account's sums.
-func foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
-	t, err := get(ctx, tx, "task", id, scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
+func (db *DB) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
+	t, err := get(ctx, tx, "task", id, db.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
 	if api.KindOf(err) == api.KindNotFound {
 		return nil // removed since
 	}

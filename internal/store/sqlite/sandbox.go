@@ -21,7 +21,7 @@ func (db *DB) sandboxArgs(s api.Sandbox) ([]any, error) {
 	if err := checkSandbox(s); err != nil {
 		return nil, err
 	}
-	row, err := db.sealer.sealed(s)
+	row, err := db.sealer.sandbox(s)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (db *DB) scanSandbox(r scanner) (s api.Sandbox, err error) {
 	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
 		return s, api.Errorf(api.KindInternal, "the row of sandbox %s is damaged: %w", id, err)
 	}
-	s = db.sealer.opened(row, api.SandboxID(id))
+	s = db.sealer.openSandbox(row, api.SandboxID(id))
 	s.ID, s.State = api.SandboxID(id), api.SandboxState(state)
 	s.Owner, s.Task = api.OwnerID(owner.String), api.TaskID(task.String)
 	s.CreatedAt, s.ExpiresAt, s.EndedAt = instant(created), instant(expires), instant(ended)

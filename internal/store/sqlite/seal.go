@@ -1,14 +1,11 @@
 package sqlite
 
 import (
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -54,7 +51,7 @@ func readSealKey(file string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !st.Mode().IsRegular() || st.Mode().Perm()&0o077 != 0 || st.Size() != sealKeyLen:
-		return nil, errors.New("it is not a plain file of 32 bytes that its owner alone can read; restore it, or remove it: environment values of sandboxes are then lost")
+		return nil, errors.New("it is not a plain file of 32 bytes that its owner alone can read; restore it, or remove it: environment values of sandboxes and tasks are then lost")
 	}
 	return os.ReadFile(file)
 }
@@ -82,6 +79,35 @@ func createSealKey(file string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
+// env seals the values of a row's environment variables; the kind and id are the row's.
+func (s *sealer) env(kind, id string, env map[string]string) ([]byte, error) {
+	if len(env) == 0 {
+		return nil, nil
+	}
+	plain, err := rowjson.Marshal(env)
+	if err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(plain)+s.aead.Overhead())
+	rand.Read(nonce)
+	return s.aead.Seal(nonce, nonce, plain, envOf(kind, id)), nil
+}
+
+// openEnv gives the values again. Those that the key does not open stay away; whoever
+// needs them sees from the names that they are missing.
+func (s *sealer) openEnv(kind, id string, sealed []byte) (env map[string]string) {
+	n := s.aead.NonceSize()
+	if len(sealed) <= n {
+		return nil
+	}
+	if plain, err := s.aead.Open(nil, sealed[:n], sealed[n:], envOf(kind, id)); err == nil {
+		_ = rowjson.Unmarshal(plain, &env)
+	}
+	return env
+}
+
+func envOf(kind, id string) []byte { return []byte(kind + ".env:" + id) }
+
 // sandboxDoc is a sandbox as its row has it. Values of environment variables are in it
 // sealed, and only as long as something may need them: a sandbox that goes on from
 // saved files, or a fork.
@@ -92,20 +118,13 @@ type sandboxDoc struct {
 	ClearEnv map[string]string `json:"env,omitempty"`
 }
 
-// sealed gives a sandbox's row.
-func (s *sealer) sealed(b api.Sandbox) (doc sandboxDoc, err error) {
+// sandbox gives a sandbox's row.
+func (s *sealer) sandbox(b api.Sandbox) (doc sandboxDoc, err error) {
 	doc.Sandbox = withoutValues(b)
-	if len(b.Env) == 0 || b.State.Final() {
-		return doc, nil
+	if !b.State.Final() {
+		doc.SealedEnv, err = s.env("sandbox", string(b.ID), b.Env)
 	}
-	plain, err := rowjson.Marshal(b.Env)
-	if err != nil {
-		return doc, err
-	}
-	nonce := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(plain)+s.aead.Overhead())
-	rand.Read(nonce)
-	doc.SealedEnv = s.aead.Seal(nonce, nonce, plain, []byte("sandbox.env:"+b.ID))
-	return doc, nil
+	return doc, err
 }
 
 // withoutValues names a sandbox's variables.
@@ -121,62 +140,45 @@ func withoutValues(b api.Sandbox) api.Sandbox {
 	return b
 }
 
-// opened gives the sandbox of a row. Values that the key does not open stay away; whoever
-// needs them sees from the names that they are missing.
-func (s *sealer) opened(doc sandboxDoc, id api.SandboxID) api.Sandbox {
+// openSandbox gives the sandbox of a row.
+func (s *sealer) openSandbox(doc sandboxDoc, id api.SandboxID) api.Sandbox {
 	b := doc.Sandbox
 	b.Env = doc.ClearEnv
-	if n := s.aead.NonceSize(); len(doc.SealedEnv) > n {
-		plain, err := s.aead.Open(nil, doc.SealedEnv[:n], doc.SealedEnv[n:], []byte("sandbox.env:"+id))
-		if err == nil {
-			_ = rowjson.Unmarshal(plain, &b.Env)
-		}
+	if env := s.openEnv("sandbox", string(id), doc.SealedEnv); env != nil {
+		b.Env = env
 	}
 	return withoutValues(b)
 }
 
-// sealedVersion is the user_version of a database without values in clear.
-const sealedVersion = 1
+// taskDoc is a task as its row has it. Its sealed values stay as long as the row does,
+// since a replay runs with them.
+type taskDoc struct {
+	api.Task
+	SealedEnv []byte `json:"sealedEnv,omitempty"`
+}
 
-// sealOld seals the values of rows that an older build wrote in clear, once.
-func (db *DB) sealOld(ctx context.Context, log *slog.Logger) error {
-	var version int
-	if err := db.read.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version >= sealedVersion {
-		return err
+// task gives a task's row.
+func (s *sealer) task(t api.Task) (doc taskDoc, err error) {
+	doc.Task = taskWithoutValues(t)
+	doc.SealedEnv, err = s.env("task", string(t.ID), t.Env)
+	return doc, err
+}
+
+// taskWithoutValues moves the values to where nothing shows them. Builds before sealing
+// left them in the request.
+func taskWithoutValues(t api.Task) api.Task {
+	if len(t.Create.Sandbox.Env) > 0 {
+		t.Env, t.Create.Sandbox.Env = t.Create.Sandbox.Env, nil
 	}
-	rows, err := list(ctx, db.read, "sandboxes", db.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox
-		WHERE json_type(doc, '$.env') IS NOT NULL OR json_type(doc, '$.provision.envVars') IS NOT NULL`)
-	if err != nil {
-		return err
+	if len(t.EnvNames) == 0 {
+		t.EnvNames = slices.Sorted(maps.Keys(t.Env))
 	}
-	err = db.inTx(ctx, "old environment values", func(tx *sql.Tx) error {
-		for _, b := range rows {
-			doc, err := db.sealer.sealed(b)
-			if err != nil {
-				return err
-			}
-			text, err := rowjson.Marshal(doc)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, `UPDATE sandbox SET doc = ?2 WHERE id = ?1`, string(b.ID), string(text)); err != nil {
-				return failed(ctx, err, "seal the environment of sandbox %s", b.ID)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(rows) > 0 {
-		log.Info("environment values of sandboxes were sealed", "rows", len(rows))
-		// What was replaced is still on free pages of the file.
-		if _, err := db.write.ExecContext(ctx, `VACUUM`); err != nil {
-			return failed(ctx, err, "remove environment values from the database's free pages")
-		}
-	}
-	if _, err := db.write.ExecContext(ctx, `PRAGMA user_version = 1`); err != nil {
-		return failed(ctx, err, "mark the database")
-	}
-	return nil
+	return t
+}
+
+// openTask gives the task of a row.
+func (s *sealer) openTask(doc taskDoc, id api.TaskID) api.Task {
+	t := doc.Task
+	t.Env = s.openEnv("task", string(id), doc.SealedEnv)
+	return taskWithoutValues(t)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,40 @@ func TestEnvIsSealed(t *testing.T) {
 	}
 }
 
+func taskWithSecret() api.Task {
+	now := time.Now().UTC()
+	return api.Task{ID: api.NewTaskID(), State: api.TaskDone, CreatedAt: now, EndedAt: now, Env: map[string]string{"TOKEN": secretValue}}
+}
+
+// TestTaskEnvIsSealed: the values of a task's variables are for its own row, in no file,
+// and stay for a replay when it is done.
+func TestTaskEnvIsSealed(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(t.Context(), Config{Path: filepath.Join(dir, "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	a, b := taskWithSecret(), taskWithSecret()
+	for _, task := range []api.Task{a, b} {
+		if err := db.InsertTask(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := clearFiles(t, dir); found != nil {
+		t.Errorf("the value is in clear in %q", found)
+	}
+	if got, err := db.Task(t.Context(), a.ID); err != nil || got.Env["TOKEN"] != secretValue || strings.Join(got.EnvNames, " ") != "TOKEN" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := db.write.ExecContext(t.Context(), `UPDATE task SET doc = (SELECT doc FROM task WHERE id = ?) WHERE id = ?`, a.ID, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := db.Task(t.Context(), b.ID); err != nil || len(got.Env) != 0 || len(got.EnvNames) != 1 {
+		t.Errorf("a moved value: %+v, %v", got, err)
+	}
+}
+
 // TestOldEnvIsSealed opens a database that a build before sealing wrote.
 func TestOldEnvIsSealed(t *testing.T) {
 	dir := t.TempDir()
@@ -119,7 +154,17 @@ func TestOldEnvIsSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	task := taskWithSecret()
+	if err := db.InsertTask(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	told := json.RawMessage(`{"create":{"request":"x","sandbox":{"env":{"TOKEN":"` + secretValue + `"}}}}`)
+	stream := api.Stream{Kind: api.StreamTask, ID: string(task.ID)}
+	if _, err := db.AppendEvent(t.Context(), stream, api.EventTaskCreated, time.Now(), told); err != nil {
+		t.Fatal(err)
+	}
 	for _, q := range []string{
+		`UPDATE task SET doc = json_set(json_remove(doc, '$.sealedEnv', '$.envNames'), '$.create', json('{"sandbox":{"env":{"TOKEN":"` + secretValue + `"}}}'))`,
 		`UPDATE sandbox SET doc = json_set(json_remove(doc, '$.sealedEnv', '$.envNames'), '$.env', json('{"TOKEN":"` + secretValue + `"}'), '$.provision', json('{"taskId":"a","envVars":{"TOKEN":"` + secretValue + `"}}'))`,
 		`PRAGMA user_version = 0`,
 	} {
@@ -141,6 +186,12 @@ func TestOldEnvIsSealed(t *testing.T) {
 	}
 	if got, err := db.Sandbox(t.Context(), ended.ID); err != nil || len(got.Env) != 0 || len(got.EnvNames) != 1 {
 		t.Errorf("ended: %+v, %v", got, err)
+	}
+	if got, err := db.Task(t.Context(), task.ID); err != nil || got.Env["TOKEN"] != secretValue || len(got.EnvNames) != 1 || got.Create.Sandbox.Env != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := db.ReadEvents(t.Context(), stream, 0, 10); err != nil || len(got) != 1 || !strings.Contains(string(got[0].Data), `"request":"x"`) {
+		t.Errorf("%+v, %v", got, err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)

@@ -11,14 +11,18 @@ import (
 
 const taskColumns = `id, owner, state, created_at, ended_at, doc`
 
-func taskArgs(t api.Task) ([]any, error) {
+func (db *DB) taskArgs(t api.Task) ([]any, error) {
 	err := complete("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
 		string(api.TaskPending), string(api.TaskRunning), string(api.TaskDone))
 	if err != nil {
 		return nil, err
 	}
 	t.Attempts = nil // rows of their own
-	doc, err := rowjson.Marshal(t)
+	row, err := db.sealer.task(t)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := rowjson.Marshal(row)
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "task %s: %w", t.ID, err)
 	}
@@ -28,7 +32,7 @@ func taskArgs(t api.Task) ([]any, error) {
 // InsertTask stores a new task without its attempts, which PutAttempt stores.
 // Its owner, if any, must be stored already.
 func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
-	args, err := taskArgs(t)
+	args, err := db.taskArgs(t)
 	if err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
 // owner. A new owner raises the lease epoch. A task that is done stays done:
 // KindConflict.
 func (db *DB) UpdateTask(ctx context.Context, t api.Task) error {
-	args, err := taskArgs(t)
+	args, err := db.taskArgs(t)
 	if err != nil {
 		return err
 	}
@@ -77,7 +81,7 @@ func (db *DB) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 		return api.Task{}, failed(ctx, err, "read task %.64q", id)
 	}
 	defer tx.Rollback()
-	t, err := get(ctx, tx, "task", string(id), scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
+	t, err := get(ctx, tx, "task", string(id), db.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -96,14 +100,14 @@ func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
 	w := taskWhere(f)
 	q, args := w.selectSQL(taskColumns, "task", "created_at DESC, seq DESC", f.Limit)
 	if !f.WithAttempts {
-		return list(ctx, db.read, "tasks", scanTask, q, args...)
+		return list(ctx, db.read, "tasks", db.scanTask, q, args...)
 	}
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, failed(ctx, err, "list tasks")
 	}
 	defer tx.Rollback()
-	all, err := list(ctx, tx, "tasks", scanTask, q, args...)
+	all, err := list(ctx, tx, "tasks", db.scanTask, q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -130,16 +134,18 @@ func taskWhere(f store.TaskFilter) (w where) {
 	return w
 }
 
-func scanTask(r scanner) (t api.Task, err error) {
+func (db *DB) scanTask(r scanner) (t api.Task, err error) {
+	var row taskDoc
 	var id, state, doc string
 	var owner sql.NullString
 	var created, ended sql.NullInt64
 	if err := r.Scan(&id, &owner, &state, &created, &ended, &doc); err != nil {
 		return t, err
 	}
-	if err := rowjson.Unmarshal([]byte(doc), &t); err != nil {
+	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
 		return t, api.Errorf(api.KindInternal, "the row of task %s is damaged: %w", id, err)
 	}
+	t = db.sealer.openTask(row, api.TaskID(id))
 	t.ID, t.State, t.Owner = api.TaskID(id), api.TaskState(state), api.OwnerID(owner.String)
 	t.CreatedAt, t.EndedAt = instant(created), instant(ended)
 	return t, nil

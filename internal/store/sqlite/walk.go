@@ -32,7 +32,7 @@ func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Ta
 		w.conds = append(w.conds, "(created_at, seq) < (?, ?)")
 		w.args = append(w.args, created, seq)
 		q, args := w.selectSQL(taskColumns+", seq", "task", "created_at DESC, seq DESC", n)
-		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return scanTask(also{r, &seq}) }, q, args...)
+		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return db.scanTask(also{r, &seq}) }, q, args...)
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,7 @@ func testRoundTrip(t *testing.T, s Store) {
 	var task api.Task
 	fill(&task)
 	task.State, task.Owner, task.Attempts = api.TaskRunning, owner, nil
+	task.EnvNames, task.Create.Sandbox.Env = slices.Sorted(maps.Keys(task.Env)), nil
 	must(t, s.InsertTask(ctx, task))
 	var a api.Attempt
 	fill(&a)

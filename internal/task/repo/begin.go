@@ -101,8 +101,7 @@ func (w *work) brief(ctx context.Context) (string, error) {
 
 // sandbox is what the agent and the gates run in.
 func (w *work) sandbox() api.CreateSandbox {
-	box := w.job.Task.Create.Sandbox
-	box.Task = w.job.Task.ID
+	box := w.job.Task.Sandbox()
 	if box.TTLMS == 0 {
 		ttl := api.DefaultTTL
 		if w.req.Budget.WallMS > 0 {
