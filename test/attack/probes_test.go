@@ -336,6 +336,9 @@ func runProbe(name string, args []string) int {
 	if name == "surface" {
 		return runSurface()
 	}
+	if n, ok := strings.CutPrefix(name, "poll "); ok {
+		return runPoll(n)
+	}
 	if how, ok := strings.CutPrefix(name, "core by "); ok {
 		return coreTry(how)
 	}

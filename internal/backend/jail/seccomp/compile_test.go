@@ -73,6 +73,7 @@ func (m *machine) named(name string, args ...uint64) uint32 {
 }
 
 const (
+	einval = retErrno | uint32(unix.EINVAL)
 	eperm  = retErrno | uint32(unix.EPERM)
 	enosys = retErrno | uint32(unix.ENOSYS)
 	done   = retErrno // of nothing: the call is answered as done
@@ -110,6 +111,8 @@ func TestVerdicts(t *testing.T) {
 		{"open_by_handle_at", nil, eperm}, {"name_to_handle_at", nil, eperm}, {"fanotify_init", nil, eperm},
 		{"settimeofday", nil, eperm}, {"clock_settime", nil, eperm}, {"swapon", nil, eperm}, {"quotactl", nil, eperm}, {"syslog", nil, eperm},
 		{"acct", nil, eperm}, {"sethostname", nil, eperm}, {"setdomainname", nil, eperm}, {"iopl", nil, eperm}, {"vhangup", nil, eperm},
+		{"ppoll", []uint64{0, 4095}, retAllow}, {"ppoll", []uint64{0, 4096}, einval}, {"ppoll", []uint64{0, 4095 | high}, retAllow},
+		{"pselect6", []uint64{1024}, retAllow}, {"pselect6", []uint64{65536}, einval},
 		{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, retAllow},
 		{"socket", []uint64{unix.AF_INET6, unix.SOCK_STREAM, 0}, retAllow},
 		{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, retAllow},

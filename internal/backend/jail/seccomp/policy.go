@@ -86,6 +86,16 @@ func narrowed(o Options) []rule {
 		}},
 		rule{name: "setrlimit", pretend: [][]test{{is(0, unix.RLIMIT_CORE)}}},
 	)
+	// A thread that waits in one of these holds 64 bytes of the kernel's for each file that
+	// it names, however often it names one, which no control group counts.
+	few := test{mask: ^uint32(mostPolled), op: equal, val: 0}
+	for _, c := range []struct {
+		name string
+		arg  int
+	}{{"poll", 1}, {"ppoll", 1}, {"select", 0}, {"pselect6", 0}} {
+		few.arg = c.arg
+		out = append(out, rule{name: c.name, anyOf: [][]test{{few}}, otherwise: unix.EINVAL})
+	}
 	// With a pid of its own, or 0; the guest is 1.
 	for _, name := range []string{"kill", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr",
 		"rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"} {
@@ -99,6 +109,11 @@ func narrowed(o Options) []rule {
 	}})
 	return append(out, identities(o)...)
 }
+
+// mostPolled is how many files poll and select take: four times what a set of select's
+// holds. Programs that wait for more use epoll, which is counted. One less than a power
+// of two, as a mask.
+const mostPolled = 4095
 
 // tiocLinux is the console's multiplexed request.
 const tiocLinux = 0x541c
