@@ -17,6 +17,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/test/tier"
 )
 
 func TestCommandGivesOutputAndExitCode(t *testing.T) {
@@ -78,6 +79,7 @@ func TestStartRefusals(t *testing.T) {
 
 // A hundred megabytes in through StreamInput and out again, unchanged.
 func TestBulkThroughStdin(t *testing.T) {
+	tier.AnyUser(t)
 	g := startGuest(t, guestOptions{})
 	total := 100 << 20
 	if testing.Short() {
@@ -165,6 +167,7 @@ func TestReattachByOffset(t *testing.T) {
 }
 
 func TestTimeoutKillsTheTree(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := startGuest(t, guestOptions{})
 	r := g.run(t, shell("sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait"), envd.StartOptions{Timeout: 2 * time.Second})

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api/envd"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 func TestTerminal(t *testing.T) {
@@ -93,6 +94,7 @@ func TestSignalsBySelector(t *testing.T) {
 }
 
 func TestKeepalive(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := startGuest(t, guestOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(60*time.Second))

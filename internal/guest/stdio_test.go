@@ -20,6 +20,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // startStdio starts a guest whose control socket is its standard input and output,
@@ -346,6 +347,7 @@ func TestQuietLosesNothing(t *testing.T) {
 // The time that a guest is quiet is not the commands'. The control: a guest that is
 // not quiet kills in the same time.
 func TestQuietStopsLifetimes(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	const lifetime = time.Second
 	quiet, control := startStdio(t, nil), startStdio(t, nil)

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/tier"
 )
 
 // kernelClock is the clock that nobody sets, as the daemon has it, and more.
@@ -29,6 +30,7 @@ func kernelClock(t *testing.T, more time.Duration) func() (time.Duration, string
 // whatever the wall clock is set to: before its daemon is killed, while none is there,
 // and afterwards. The rows are those that the daemon stored which is killed.
 func TestAdoptDeadline(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name, what string

@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/tier"
 )
 
 // wallClock is a clock that people set.
@@ -143,6 +144,7 @@ func TestExtend(t *testing.T) {
 // TestPauseAtDeadline: a sandbox that is to be paused at its deadline is, goes on, and
 // is paused again.
 func TestPauseAtDeadline(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	for _, on := range []api.Expiry{api.ExpiryPause, api.ExpiryPauseFiles} {
 		t.Run(string(on), func(t *testing.T) {
@@ -183,6 +185,7 @@ func TestPauseAtDeadline(t *testing.T) {
 // TestPauseAtDeadlineFails: a sandbox that cannot be paused is not kept for ever. It is
 // tried again, and then it is killed and says why.
 func TestPauseAtDeadlineFails(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	var mu sync.Mutex

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/tier"
 )
 
 // count reads a stream of lines that are numbers from 0 on, each once, to the end
@@ -107,6 +108,7 @@ func TestStreamsOverSaves(t *testing.T) {
 
 // TestCutLosesNothing: a command whose stream was cut waits for who reads it.
 func TestCutLosesNothing(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})
@@ -137,6 +139,7 @@ func TestCutLosesNothing(t *testing.T) {
 // that nobody sees; the record ends right all the same. The guest is of a version that
 // does not wait for its host.
 func TestGapIsTold(t *testing.T) {
+	tier.AnyUser(t)
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	w.b.oldGuests = true
 	s := w.create(t, api.CreateSandbox{})

@@ -15,12 +15,14 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/test/tier"
 )
 
 // TestKernelEnds ends sandboxes' own kernels from outside, in the ways that a fault of
 // theirs would: the cause tells a kernel that broke from one that was killed, and
 // nothing is left.
 func TestKernelEnds(t *testing.T) {
+	tier.AnyUser(t)
 	bench := newBench(t)
 	b := newGvisor(t, bench)
 	for _, c := range []struct {

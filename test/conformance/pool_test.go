@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	wait "hortus.dev/test/patience"
+	"hortus.dev/test/tier"
 )
 
 // pooled is a manager with a pool over the real backend and store.
@@ -164,6 +165,7 @@ func (p *pooled) sh(t *testing.T, id api.SandboxID, script string) string {
 }
 
 func TestPoolServesEachGuestOnce(t *testing.T) {
+	tier.AnyUser(t)
 	p := newPooled(t, 2)
 	if err := p.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
 		t.Fatal(err)
@@ -207,6 +209,7 @@ func TestPoolServesEachGuestOnce(t *testing.T) {
 // What was asked for once is kept warm, with its limits; what nobody asks for any
 // more is not.
 func TestPoolLearnsKinds(t *testing.T) {
+	tier.AnyUser(t)
 	p := newPooled(t, 1)
 	small := api.CreateSandbox{Limits: api.Limits{Processes: 70}}
 	first := p.create(t, small)
@@ -237,6 +240,7 @@ func TestPoolLearnsKinds(t *testing.T) {
 
 // A guest that dies in the pool is nobody's loss.
 func TestPoolSurvivesDeaths(t *testing.T) {
+	tier.AnyUser(t)
 	p := newPooled(t, 2)
 	if err := p.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
 		t.Fatal(err)
@@ -271,6 +275,7 @@ func TestPoolSurvivesDeaths(t *testing.T) {
 
 // Many at once are all served, from the pool or not.
 func TestPoolBurst(t *testing.T) {
+	tier.AnyUser(t)
 	p := newPooled(t, 3)
 	if err := p.KeepWarm(t.Context(), api.CreateSandbox{}); err != nil {
 		t.Fatal(err)

@@ -1,10 +1,15 @@
 package conformance
 
-import "testing"
+import (
+	"testing"
+
+	"hortus.dev/test/tier"
+)
 
 // TestTimersOfCommands looks at how late the kernel may let a command's timers be:
 // the guest's own may be later, which no command may inherit.
 func TestTimersOfCommands(t *testing.T) {
+	tier.AnyUser(t)
 	m := newManaged(t)
 	box := m.room(t)
 	for _, user := range box.Identities {

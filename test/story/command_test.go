@@ -323,6 +323,7 @@ func TestTwoRunsOneKilled(t *testing.T) {
 // TestKilledCommandTakesItsSandboxAlong kills `sandbox run` while its command runs,
 // and at moments when the sandbox is only being made.
 func TestKilledCommandTakesItsSandboxAlong(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	command := []string{"sandbox", "run", "--", "sh", "-c", "trap '' TERM HUP; echo ready; setsid sleep 600 & wait"}

@@ -48,6 +48,7 @@ func anotherBuild(t *testing.T) string {
 // TestUpgrade: a command of another build finds a daemon that holds a sandbox. It takes
 // the sandbox over, with what runs in it, under the guest that it was started with.
 func TestUpgrade(t *testing.T) {
+	tier.AnyUser(t)
 	t.Parallel()
 	other := anotherBuild(t)
 	g := newGarden(t)

@@ -19,6 +19,7 @@ import (
 //
 // HORTUS_MUTANTS is how many for each language, HORTUS_MUTANT_SEED where they begin.
 func TestRankOfTheRightEdit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		language string
 		quick    int

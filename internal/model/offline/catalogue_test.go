@@ -125,6 +125,7 @@ var matching = []struct{ sentence, program, output string }{
 }
 
 func TestMatching(t *testing.T) {
+	t.Parallel()
 	m := newModel(t)
 	runs := map[string]int{} // of each program
 	for _, c := range matching {

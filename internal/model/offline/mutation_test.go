@@ -95,6 +95,7 @@ func misspell(src string, k int) string {
 // output is that of the program before it was broken. It takes every tenth
 // program of the table; HORTUS_MUTATIONS=all takes all.
 func TestMutations(t *testing.T) {
+	t.Parallel()
 	m := newModel(t)
 	needInterpreter(t, api.Python)
 	needInterpreter(t, api.JavaScript)

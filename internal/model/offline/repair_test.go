@@ -120,6 +120,7 @@ func TestRepairOfGivenPrograms(t *testing.T) {
 
 // The catalogue's honest first versions that fail and are repaired.
 func TestRepairOfCataloguePrograms(t *testing.T) {
+	t.Parallel()
 	m := newModel(t)
 	for _, c := range []struct {
 		sentence, output string
