@@ -29,7 +29,7 @@ func identityOf(t *testing.T, path string) string {
 // TestLayersStay changes what comes from a layer, in every way, as whoever may do
 // most inside. What opens the layers for a kernel of the sandbox's own is a process of
 // the host's.
-func TestLayersStay(t *testing.T) { onEach(t, layersStay) }
+func TestLayersStay(t *testing.T) { onEachAtOnce(t, layersStay) }
 
 func layersStay(t *testing.T, w *world) {
 	const victim = "/usr/bin/env"

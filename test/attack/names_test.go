@@ -66,7 +66,7 @@ func runNames(args []string) int {
 
 func TestNamesOfFiles(t *testing.T) {
 	tier.AnyUser(t)
-	onEach(t, namesOfFiles)
+	onEachAtOnce(t, namesOfFiles)
 }
 
 func namesOfFiles(t *testing.T, w *world) {
@@ -221,7 +221,7 @@ func namesInCommands(t *testing.T, w *world) {
 
 // TestLinks plants links that lead out, in circles, and elsewhere when looked at
 // again.
-func TestLinks(t *testing.T) { onEach(t, links) }
+func TestLinks(t *testing.T) { onEachAtOnce(t, links) }
 
 func links(t *testing.T, w *world) {
 	dir := t.TempDir()

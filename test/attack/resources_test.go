@@ -125,7 +125,7 @@ func everyPlaceFull(_ *world, r result) string {
 	return ""
 }
 
-func TestBombs(t *testing.T) { onEach(t, bombard) }
+func TestBombs(t *testing.T) { onEachAtOnce(t, bombard) }
 
 func bombard(t *testing.T, w *world) {
 	calm := w.create(t, nil)

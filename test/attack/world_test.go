@@ -126,12 +126,21 @@ type backend interface {
 var isolations = []string{"container", "gvisor"}
 
 // onEach makes an attack on every backend that isolates.
-func onEach(t *testing.T, attack func(t *testing.T, w *world)) {
+func onEach(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, false) }
+
+// onEachAtOnce is onEach with the backends side by side, for attacks that wait a lot and
+// measure nothing of the host's or of this process.
+func onEachAtOnce(t *testing.T, attack func(t *testing.T, w *world)) { each(t, attack, true) }
+
+func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 	for _, isolation := range isolations {
 		t.Run(isolation, func(t *testing.T) {
 			if isolation == "gvisor" {
 				// Such attacks end at a kernel which holds the same for every user.
 				tier.AnyUser(t)
+			}
+			if atOnce {
+				t.Parallel()
 			}
 			attack(t, newWorldOf(t, isolation, ""))
 		})
