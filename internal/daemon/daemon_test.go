@@ -94,6 +94,7 @@ func isolated(t *testing.T, c *client.Client) {
 }
 
 func TestSentenceToVerifiedProgram(t *testing.T) {
+	t.Parallel()
 	c := connect(t, t.TempDir())
 	isolated(t, c)
 	task, err := c.CreateTask(t.Context(), api.CreateTask{Request: "Write a Python script that computes the mean and median of a list of numbers"})
@@ -138,6 +139,7 @@ func TestReady(t *testing.T) {
 // TestNextAfterStop begins a command while the daemon before it is leaving: it
 // must get one that stays.
 func TestNextAfterStop(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
 	for range 10 {
 		c := connect(t, dir)

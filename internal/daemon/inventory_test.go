@@ -13,6 +13,7 @@ import (
 // TestDoctorAsks holds that the doctor's versions come from the programs, without
 // a sandbox that anybody sees, and are asked for once.
 func TestDoctorAsks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := connect(t, dir)
 	isolated(t, c)

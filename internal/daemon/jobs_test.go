@@ -95,6 +95,7 @@ func (b *toolbox) want(name string, in input, failed bool, parts ...string) loop
 }
 
 func TestToolsInASandbox(t *testing.T) {
+	t.Parallel()
 	b := newToolbox(t)
 	b.want("create", input{"path": "calc.py", "content": "#!/usr/bin/env python3\ndef add(a, b):\n    return a - b\n\nprint(add(1, 2))\n"}, false, "created calc.py (+5 -0)")
 	b.want("shell", input{"command": "pwd; ./calc.py; stat -c %a calc.py"}, false, "/workspace\n-1\n755\n[exit code 0]")
@@ -131,6 +132,7 @@ func TestToolsInASandbox(t *testing.T) {
 }
 
 func TestJobsInASandbox(t *testing.T) {
+	t.Parallel()
 	b := newToolbox(t)
 	b.want("shell", input{"command": "mkfifo gate; echo up; read x < gate; echo $x; exit 3", "background": true}, false, "job j1 started")
 	b.want("shell", input{"command": "until [ -p gate ]; do sleep 0.1; done; echo down > gate"}, false)

@@ -210,6 +210,7 @@ func TestOneTrace(t *testing.T) {
 // TestDrain: a daemon that is told to end takes nothing new, lets a stream come to
 // its end, and goes then.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	s, err := Open(t.Context(), Config{DataDir: shortDir(t), Idle: -1, Pool: -1, Drain: -1})
 	if err != nil {
 		t.Fatal(err)

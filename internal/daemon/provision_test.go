@@ -208,6 +208,7 @@ func testExecute(t *testing.T, c *client.Client, _ string) {
 // TestProvisionedOutlivesItsDaemon kills the daemon: the task's sandbox, with what was
 // left in it, is the next daemon's.
 func TestProvisionedOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := connect(t, dir)
 	isolated(t, c)

@@ -225,6 +225,7 @@ func TestReadyWithoutPool(t *testing.T) {
 // TestTellsManager: the whole daemon tells its service manager when it is ready, which
 // /readyz says then too, and when it stops. One that is late says so first.
 func TestTellsManager(t *testing.T) {
+	t.Parallel()
 	for name, within := range map[string]time.Duration{"in time": 0, "late": 1} {
 		t.Run(name, func(t *testing.T) {
 			m := listenAsManager(t)

@@ -20,6 +20,7 @@ import (
 
 // TestHTTP asks one daemon for everything that is new to those who have no SDK.
 func TestHTTP(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := connect(t, dir)
 	for _, test := range []struct {
@@ -266,6 +267,7 @@ const unwalledLoop = "Write a Python script that counts to a billion"
 
 // TestIdempotencyAcrossRestart asks again after the daemon has been replaced.
 func TestIdempotencyAcrossRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := connect(t, dir)
 	ctx := client.WithIdempotencyKey(t.Context(), "k")

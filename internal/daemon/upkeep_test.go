@@ -32,6 +32,7 @@ func collectAll(t *testing.T, c *client.Client) api.Collected {
 // TestCollectSparesTheLiving: a sandbox and a task that live go on through a
 // collection; what they leave goes afterwards.
 func TestCollectSparesTheLiving(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := connect(t, dir)
 	isolated(t, c)

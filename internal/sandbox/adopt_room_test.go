@@ -16,6 +16,7 @@ import (
 // TestAdoptedTakeRoom: what an earlier daemon left running counts against every limit
 // from the first create on, and who waits for it is let in when it ends.
 func TestAdoptedTakeRoom(t *testing.T) {
+	t.Parallel()
 	const gib = 1 << 30
 	roomy := admission.Host{MemoryTotal: 1000 * gib, MemoryAvailable: 900 * gib, DiskTotal: 1000 * gib, DiskFree: 900 * gib, CPUs: 1000}
 	for _, c := range []struct {

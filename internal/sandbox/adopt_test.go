@@ -156,6 +156,7 @@ func TestAdoptPaused(t *testing.T) {
 
 // TestNotAdopted: what cannot go on, or must not, is ended, and its row says why.
 func TestNotAdopted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ what, why string }{
 		{"task", "the task that it worked for"}, {"held", "the connection that held it"}, {"process", "cannot be taken over"},
 	} {
@@ -212,6 +213,7 @@ func TestAdoptLost(t *testing.T) {
 // TestLeave: a daemon that is told to leave its sandboxes running hands them over with
 // their commands; what cannot be handed over it ends.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := openDaemon(t, dir, nil)
 	box := must(d.Create(t.Context(), keptSandbox()))(t)

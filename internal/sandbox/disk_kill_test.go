@@ -174,6 +174,7 @@ func settled(t *testing.T, dir string, lines []string) (paused bool) {
 // TestKillAtEachRow kills a daemon before each row that it writes while a sandbox
 // is paused to disk and resumed, twice.
 func TestKillAtEachRow(t *testing.T) {
+	t.Parallel()
 	points := map[bool]int{}
 	for write := 2; ; write++ { // before the first there is nothing
 		whole := false
@@ -194,6 +195,7 @@ func TestKillAtEachRow(t *testing.T) {
 
 // TestKillAnywhere kills a daemon at instants that nobody chose.
 func TestKillAnywhere(t *testing.T) {
+	t.Parallel()
 	rounds := 12
 	if testing.Short() {
 		rounds = 3

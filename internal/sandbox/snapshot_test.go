@@ -140,6 +140,7 @@ func TestCutLosesNothing(t *testing.T) {
 // does not wait for its host.
 func TestGapIsTold(t *testing.T) {
 	tier.AnyUser(t)
+	t.Parallel()
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	w.b.oldGuests = true
 	s := w.create(t, api.CreateSandbox{})
