@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/reaper"
 )
 
 // socket is that of the daemon which the examples speak to.
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	case birth.Argv0:
 		os.Exit(guest.Main())
 	}
-	os.Exit(withDaemon(m.Run))
+	os.Exit(reaper.Run(func() int { return withDaemon(m.Run) }))
 }
 
 func withDaemon(run func() int) int {

@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/reaper"
 )
 
 // TestMain lets the test binary be the guest too.
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(guest.Main())
 	}
-	os.Exit(m.Run())
+	os.Exit(reaper.Run(m.Run))
 }
 
 type rows struct{ *sqlite.DB }

@@ -182,7 +182,7 @@ func TestCutStream(t *testing.T) {
 	if _, err := s.Next(); err != nil {
 		t.Fatal(err)
 	}
-	g.cmd.Process.Kill()
+	g.kill()
 	if _, err := s.Next(); api.KindOf(err) != api.KindUnavailable {
 		t.Fatalf("after the guest's death: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/test/patience"
+	under "hortus.dev/test/reaper"
 )
 
 // The test binary is the guest when it is started under the guest's name, so
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == stageName {
 		os.Exit(runStage())
 	}
-	os.Exit(m.Run())
+	os.Exit(under.Run(m.Run))
 }
 
 // guestProc is a running guest.
@@ -109,7 +110,7 @@ func startGuest(t testing.TB, opt guestOptions) *guestProc {
 	lf.Close()
 	cf.Close()
 	t.Cleanup(func() {
-		g.cmd.Process.Kill()
+		g.kill()
 		g.cmd.Wait()
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(60*time.Second))
@@ -133,6 +134,15 @@ func startGuest(t testing.TB, opt guestOptions) *guestProc {
 	g.client = envd.NewClient(envd.ClientConfig{Dial: g.dial})
 	t.Cleanup(func() { g.client.Close() })
 	return g
+}
+
+// kill ends the guest with its commands, which a backend would end.
+func (g *guestProc) kill() {
+	commands := under.Descendants(g.cmd.Process.Pid)
+	g.cmd.Process.Kill()
+	for _, p := range commands {
+		_ = syscall.Kill(p.PID, syscall.SIGKILL)
+	}
 }
 
 func (g *guestProc) dial(ctx context.Context) (net.Conn, error) {

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
+	"hortus.dev/test/reaper"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	case jail.InitArgv0:
 		os.Exit(jail.InitMain())
 	}
-	os.Exit(m.Run())
+	os.Exit(reaper.Run(m.Run))
 }
 
 // rows gives the manager its lists over the real store.

@@ -10,7 +10,7 @@
 // The binary then starts itself again as a child, in which the tests run, and becomes the
 // parent of everything in the child that loses its own. When the child has ended, what is
 // left has 20 seconds to end by itself. Then it is killed, and the run fails with a list
-// of it.
+// of it. A run that fuzzes has no reaper.
 //
 // The package must not know any test.
 package reaper

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,9 +25,9 @@ var grace = patience.Of(20 * time.Second)
 
 // Run runs the tests below a reaper and gives the exit code: that of the tests, or 1 if
 // they left a process behind. It is called twice, in the reaper and in its child, and
-// calls run in the child.
+// calls run in the child, and in a test binary that a test starts.
 func Run(run func() int) int {
-	if os.Getenv(variable) == strconv.Itoa(os.Getppid()) {
+	if os.Getenv(variable) != "" || slices.ContainsFunc(os.Args, fuzzes) {
 		return run()
 	}
 	code, err := reap()
@@ -35,6 +37,10 @@ func Run(run func() int) int {
 	}
 	return code
 }
+
+// fuzzes says whether an argument asks for fuzzing, whose workers have descriptors of
+// their parent's.
+func fuzzes(arg string) bool { return strings.HasPrefix(arg, "-test.fuzz") }
 
 // reap starts this test binary again as a child, adopts what its tests leave without a
 // parent, and ends what outlives them. It must not use package os's waiting, since it

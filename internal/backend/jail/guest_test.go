@@ -17,6 +17,7 @@ import (
 
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/test/reaper"
 )
 
 // TestMain is also the stage before the guest, the guest, and the programs that
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv("HORTUS_TEST_CHILD"); kind != "" {
 		os.Exit(childMain(kind))
 	}
-	os.Exit(runTests(m))
+	os.Exit(reaper.Run(func() int { return runTests(m) }))
 }
 
 // scratch is a directory that all tests share.

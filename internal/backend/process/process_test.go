@@ -14,13 +14,14 @@ import (
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/sandboxtest"
+	"hortus.dev/test/reaper"
 )
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(guest.Main())
 	}
-	os.Exit(m.Run())
+	os.Exit(reaper.Run(m.Run))
 }
 
 func newBackend(t *testing.T, dir string) *process.Backend {
