@@ -136,12 +136,21 @@ func startGuest(t testing.TB, opt guestOptions) *guestProc {
 	return g
 }
 
-// kill ends the guest with its commands, which a backend would end.
+// kill ends the guest with its commands, which a backend would end. They are stopped
+// first, so that none starts another meanwhile.
 func (g *guestProc) kill() {
-	commands := under.Descendants(g.cmd.Process.Pid)
+	commands := map[int]bool{}
+	for grew := true; grew; {
+		grew = false
+		for _, p := range under.Descendants(g.cmd.Process.Pid) {
+			if !commands[p.PID] && syscall.Kill(p.PID, syscall.SIGSTOP) == nil {
+				commands[p.PID], grew = true, true
+			}
+		}
+	}
 	g.cmd.Process.Kill()
-	for _, p := range commands {
-		_ = syscall.Kill(p.PID, syscall.SIGKILL)
+	for pid := range commands {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

@@ -47,6 +47,11 @@ type outcome struct {
 	// said is the output of the run that goes on, and failure that of the first failed
 	// run; both are truncated.
 	said, failure string
+	// inner counts the failed tests of a package's run that goes on, and outer has what
+	// the package said in a run that failed although no test of it did: of a process
+	// that its tests left, for one.
+	inner int
+	outer string
 }
 
 // maxOutput bounds what is kept of the output of one run of a test, in bytes.
@@ -84,7 +89,7 @@ func (r *run) add(e event) {
 	}
 	switch e.Action {
 	case "run", "start":
-		o.said, o.marked = "", false
+		o.said, o.marked, o.inner = "", false, 0
 	case "output":
 		line := strings.TrimSpace(e.Output)
 		for _, end := range []string{"--- PASS: ", "--- FAIL: ", "--- SKIP: "} {
@@ -100,6 +105,11 @@ func (r *run) add(e event) {
 		case "fail":
 			if o.failed++; o.failed == 1 {
 				o.failure = o.said
+			}
+			if pkg := r.by[id{Package: e.Package}]; e.Test != "" && pkg != nil {
+				pkg.inner++
+			} else if o.inner == 0 {
+				o.outer = o.said
 			}
 		case "skip":
 			o.why = reason(o.said)

@@ -101,6 +101,9 @@ func (r *run) print(w io.Writer, known []expected, check bool, most int) error {
 	if passed == 0 {
 		errs = append(errs, errors.New("no test passed"))
 	}
+	for _, o := range r.those(func(o *outcome) bool { return o.Test == "" && o.outer != "" }) {
+		errs = append(errs, fmt.Errorf("%s failed, and none of its tests did:\n%s", o.id, indent(o.outer)))
+	}
 	for _, o := range silent {
 		errs = append(errs, fmt.Errorf("%s did not end by itself", o.id))
 	}

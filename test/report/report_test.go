@@ -85,6 +85,7 @@ func TestReport(t *testing.T) {
 // run without tests, as errors.
 func TestReportOfABrokenRun(t *testing.T) {
 	for name, c := range map[string]struct{ source, want string }{
+		"code 1":  {"package x\nimport (\"os\"; \"testing\")\nfunc TestMain(m *testing.M) { m.Run(); println(\"left behind\"); os.Exit(1) }\nfunc TestFine(t *testing.T) {}\n", "x failed, and none of its tests did:\n    PASS\n    left behind"},
 		"no test": {"package x\n", "no test passed"},
 		"exit":    {"package x\nimport (\"syscall\"; \"testing\")\nfunc TestFine(t *testing.T) {}\nfunc TestExit(t *testing.T) { syscall.Exit(0) }\n", "TestExit did not end by itself"},
 	} {
