@@ -106,6 +106,12 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	}
 	req.Attempts = 1
 	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
+	for _, name := range old.EnvNames {
+		if _, ok := old.Env[name]; !ok {
+			return req, api.Errorf(api.KindConflict, "the environment values of task %s cannot be decrypted", old.ID).
+				WithHint("restore hortus.db-key in the data directory, or create the task anew with its environment")
+		}
+	}
 	box := old.Sandbox()
 	box.Task = ""
 	if req.Sandbox.Isolation != "" {

@@ -137,6 +137,26 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
+// TestReplayWithoutItsEnvironment: a replay whose variables have lost their values is
+// refused; it would run another program.
+func TestReplayWithoutItsEnvironment(t *testing.T) {
+	e, mem, _ := newEngine(t)
+	first := done(t, e, api.CreateTask{Request: "Run this Python: print(1)", Sandbox: api.CreateSandbox{Env: map[string]string{"A": "b"}}})
+	replay := api.CreateTask{Replay: &api.Replay{Task: first.ID, Attempt: 1}}
+	done(t, e, replay) // the control
+	lost, err := mem.Task(t.Context(), first.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.Env = nil
+	mem.mu.Lock()
+	mem.tasks[first.ID] = lost
+	mem.mu.Unlock()
+	if _, err := e.Create(t.Context(), replay); api.KindOf(err) != api.KindConflict || !strings.Contains(api.HintOf(err), "hortus.db-key") {
+		t.Errorf("%v (%s)", err, api.HintOf(err))
+	}
+}
+
 func TestReplayIsExact(t *testing.T) {
 	e, _, boxes := newEngine(t)
 	limits := api.Limits{MemoryBytes: 64 << 20}
