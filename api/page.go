@@ -1,5 +1,10 @@
 package api
 
+import (
+	"context"
+	"iter"
+)
+
 // PageRequest asks for one page of a list, which is the newest first.
 type PageRequest struct {
 	// Limit is the maximum number of rows, 1 to MaxPage; 0 means DefaultPage. A page of
@@ -24,4 +29,27 @@ func (p PageRequest) Rows() (int, error) {
 		return 0, Errorf(KindInvalid, "a page of %d rows; it has 1 to %d", p.Limit, MaxPage)
 	}
 	return p.Limit, nil
+}
+
+// Pages yields the rows of a list, page by page: page reads one, and gives the cursor of
+// the next, "" after the last. An error ends the sequence.
+func Pages[T any](ctx context.Context, page func(context.Context, PageRequest) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for p := (PageRequest{}); ; {
+			rows, next, err := page(ctx, p)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, v := range rows {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if p.Cursor = next; next == "" {
+				return
+			}
+		}
+	}
 }

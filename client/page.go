@@ -41,24 +41,9 @@ func readPage[T any](ctx context.Context, c *Client, path string, q url.Values, 
 
 // walk yields the rows of a list, page by page.
 func walk[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for p := (api.PageRequest{}); ; {
-			rows, next, err := readPage[T](ctx, c, path, q, p)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, v := range rows {
-				if !yield(v, nil) {
-					return
-				}
-			}
-			if p.Cursor = next; next == "" {
-				return
-			}
-		}
-	}
+	return api.Pages(ctx, func(ctx context.Context, p api.PageRequest) ([]T, string, error) {
+		return readPage[T](ctx, c, path, q, p)
+	})
 }
 
 // collect gives the first rows of a list; most 0 means all.

@@ -258,7 +258,7 @@ func (d *door) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Exec, string, error) {
 		return d.Sandboxes.ExecPage(ctx, id, p)
 	}
-	for x, err := range every(r.Context(), page) {
+	for x, err := range api.Pages(r.Context(), page) {
 		if err != nil {
 			return nil, err
 		}

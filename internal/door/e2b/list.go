@@ -72,7 +72,7 @@ func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
 	}
 	// The wire has no pages here. Rows are written as they are read, a page at a time.
 	begun := false
-	for s, err := range every(r.Context(), d.live) {
+	for s, err := range api.Pages(r.Context(), d.live) {
 		if err != nil && !begun {
 			d.fail(w, r, err)
 			return
@@ -120,7 +120,7 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) {
 	}
 	running := 0
 	rows := window[api.Sandbox]{page: p, at: func(s api.Sandbox) mark { return mark{s.CreatedAt, string(s.ID)} }}
-	for s, err := range every(r.Context(), d.live) {
+	for s, err := range api.Pages(r.Context(), d.live) {
 		if err != nil {
 			d.fail(w, r, err)
 			return

@@ -57,7 +57,7 @@ func (d *door) saved(r *http.Request) ([]api.Snapshot, error) {
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
 		return d.Snapshots.SnapshotPage(ctx, false, p)
 	}
-	for s, err := range every(r.Context(), page) {
+	for s, err := range api.Pages(r.Context(), page) {
 		if err != nil {
 			return nil, err
 		}

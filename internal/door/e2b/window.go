@@ -2,34 +2,11 @@ package e2b
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"time"
 
 	"hortus.dev/api"
 )
-
-// every yields the rows of a list, page by page.
-func every[T any](ctx context.Context, page func(context.Context, api.PageRequest) ([]T, string, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for p := (api.PageRequest{}); ; {
-			rows, next, err := page(ctx, p)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, v := range rows {
-				if !yield(v, nil) {
-					return
-				}
-			}
-			if p.Cursor = next; next == "" {
-				return
-			}
-		}
-	}
-}
 
 // live lists the sandboxes that have not ended.
 func (d *door) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
