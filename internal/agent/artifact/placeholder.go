@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 // Comments that say that the code is not there. They are looked for in comments
 // alone: a program may print or store any of these words.
-var placeholderComment = regexp.MustCompile(`(?i)` + strings.Join([]string{
+var placeholderComment = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`\b(todo|fixme|xxx)\b\W{0,3}(please )?(implement|fill|complete|finish|write|add)\b`,
 	`\b(todo|fixme)\b.*\b(implementation|your code|logic here)\b`,
 	`\brest of (the |your |this )?(\w+ )?(implementation|code|program|function|class|logic|file|script)\b`,
@@ -27,13 +28,13 @@ var placeholderComment = regexp.MustCompile(`(?i)` + strings.Join([]string{
 }, "|"))
 
 var (
-	passComment   = regexp.MustCompile(`(?i)^\s*(pass|return|return None|return null;?)\s*(#|//)\s*(implement|placeholder|todo)`)
-	raiseNotImpl  = regexp.MustCompile(`^\s*raise\s+NotImplementedError\b`)
-	throwNotImpl  = regexp.MustCompile(`(?i)\bthrow\s+(new\s+)?\w*Error\s*\(\s*['"` + "`" + `](not( yet)? implemented|to be implemented|unimplemented|implement me|todo)\b`)
-	pyDef         = regexp.MustCompile(`^(\s*)(async\s+)?def\s+\w+`)
-	pyDefEllipsis = regexp.MustCompile(`^\s*(async\s+)?def\s+\w+.*:\s*\.\.\.\s*$`)
-	pyClass       = regexp.MustCompile(`^(\s*)class\s+(\w+)\s*(?:\(([^)]*)\))?\s*:`)
-	jsClass       = regexp.MustCompile(`\bclass\s+(\w+)`)
+	passComment   = lazyregexp.New(`(?i)^\s*(pass|return|return None|return null;?)\s*(#|//)\s*(implement|placeholder|todo)`)
+	raiseNotImpl  = lazyregexp.New(`^\s*raise\s+NotImplementedError\b`)
+	throwNotImpl  = lazyregexp.New(`(?i)\bthrow\s+(new\s+)?\w*Error\s*\(\s*['"` + "`" + `](not( yet)? implemented|to be implemented|unimplemented|implement me|todo)\b`)
+	pyDef         = lazyregexp.New(`^(\s*)(async\s+)?def\s+\w+`)
+	pyDefEllipsis = lazyregexp.New(`^\s*(async\s+)?def\s+\w+.*:\s*\.\.\.\s*$`)
+	pyClass       = lazyregexp.New(`^(\s*)class\s+(\w+)\s*(?:\(([^)]*)\))?\s*:`)
+	jsClass       = lazyregexp.New(`\bclass\s+(\w+)`)
 )
 
 // Placeholder finds code that only pretends to be there. It returns a sentence

@@ -1,10 +1,10 @@
 package observe
 
 import (
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 // Categorize classes a failure from how it ended and from what it said. stderr
@@ -43,12 +43,12 @@ func Categorize(phase api.Phase, exit api.Exit, stderr string) api.Category {
 }
 
 var (
-	notFound = regexp.MustCompile(`(?m)(command not found|: not found|No such file or directory)\s*$`)
+	notFound = lazyregexp.New(`(?m)(command not found|: not found|No such file or directory)\s*$`)
 	// pyLast is the line that ends a traceback.
-	pyLast = regexp.MustCompile(`(?m)^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Expired|NotFound))\b(?::\s?(.*))?$`)
+	pyLast = lazyregexp.New(`(?m)^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Expired|NotFound))\b(?::\s?(.*))?$`)
 	// jsError is the line that names an uncaught error of Node.
-	jsError = regexp.MustCompile(`(?m)^(?:Uncaught )?(?:node:\S+:\d+\s+)?((?:[A-Z]\w*)?Error)(?: \[(\w+)\])?: (.*)$`)
-	jsCode  = regexp.MustCompile(`\bcode: '([A-Z_]+)'`)
+	jsError = lazyregexp.New(`(?m)^(?:Uncaught )?(?:node:\S+:\d+\s+)?((?:[A-Z]\w*)?Error)(?: \[(\w+)\])?: (.*)$`)
+	jsCode  = lazyregexp.New(`\bcode: '([A-Z_]+)'`)
 )
 
 // textual patterns come before the names of errors, because they say more.

@@ -1,22 +1,22 @@
 package observe
 
 import (
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 // maxName bounds the name of a package or command, in bytes.
 const maxName = 80
 
 var (
-	pyModule = regexp.MustCompile(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?`)
-	jsModule = regexp.MustCompile(`Cannot find (?:module|package) '([^'\s]+)'`)
-	command  = regexp.MustCompile(`(?m)^(?:\S+: )?(?:line \d+: |\d+: )?([\w.+-]+): (?:command )?not found\s*$`)
+	pyModule = lazyregexp.New(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?`)
+	jsModule = lazyregexp.New(`Cannot find (?:module|package) '([^'\s]+)'`)
+	command  = lazyregexp.New(`(?m)^(?:\S+: )?(?:line \d+: |\d+: )?([\w.+-]+): (?:command )?not found\s*$`)
 	// plainName is what a package or a command may be called; anything else is
 	// no name but something that a program printed.
-	plainName = regexp.MustCompile(`^@?[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)?$`)
+	plainName = lazyregexp.New(`^@?[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)?$`)
 )
 
 // Missing names what a failure of the category missing_import or
@@ -58,7 +58,7 @@ func jsPackage(path string) string {
 
 // last is the first group of the last match: an interpreter names at the end
 // what ended the program.
-func last(re *regexp.Regexp, text string) string {
+func last(re *lazyregexp.Regexp, text string) string {
 	all := re.FindAllStringSubmatch(text, -1)
 	if all == nil {
 		return ""

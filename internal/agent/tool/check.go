@@ -10,11 +10,12 @@ import (
 	"go/token"
 	"io"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // Bounds of the checks.
@@ -144,7 +145,7 @@ func checkJSON(_, text string) (*problem, string) {
 	return &problem{line, len(upTo) - strings.LastIndexByte(upTo, '\n'), err.Error()}, ""
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
+var yamlLine = lazyregexp.New(`^yaml: (?:line (\d+): )?(.*)`)
 
 func checkYAML(_, text string) (found *problem, skipped string) {
 	defer func() {

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"regexp"
 	"strconv"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 const pythonCheck = `
@@ -70,8 +71,8 @@ say(first);
 `
 
 var (
-	nodeWhere = regexp.MustCompile(`(?m)^F:(\d+)$`)
-	nodeWhat  = regexp.MustCompile(`(?m)^(SyntaxError: .*)$`)
+	nodeWhere = lazyregexp.New(`(?m)^F:(\d+)$`)
+	nodeWhat  = lazyregexp.New(`(?m)^(SyntaxError: .*)$`)
 )
 
 // checkNode parses in the sandbox with node: JavaScript as a script and as a

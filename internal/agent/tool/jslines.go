@@ -1,16 +1,17 @@
 package tool
 
 import (
-	"regexp"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // What declares something at the beginning of a line, in JavaScript and
 // TypeScript. RE2 takes linear time.
 var (
-	jsDeclares = regexp.MustCompile(`^\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?(function\s*\*?\s*[\w$]*|class(?:\s+[\w$]+)?|interface\s+[\w$]+|(?:const\s+)?enum\s+[\w$]+|namespace\s+[\w$.]+|type\s+[\w$]+(?:<[^=]*>)?\s*=)`)
-	jsAssigns  = regexp.MustCompile(`^\s*(?:export\s+)?(?:const|let|var)\s+([\w$]+)\s*(?::[^=]+)?=\s*(?:async\s*)?(?:function\b|class\b|\([^()]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)`)
-	jsMethod   = regexp.MustCompile(`^\s*(?:(?:public|private|protected|static|readonly|override|abstract|async|get|set)\s+)*\*?\s*(#?[\w$]+)\s*(?:<[^<>()]*>)?\([^;]*$`)
+	jsDeclares = lazyregexp.New(`^\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?(function\s*\*?\s*[\w$]*|class(?:\s+[\w$]+)?|interface\s+[\w$]+|(?:const\s+)?enum\s+[\w$]+|namespace\s+[\w$.]+|type\s+[\w$]+(?:<[^=]*>)?\s*=)`)
+	jsAssigns  = lazyregexp.New(`^\s*(?:export\s+)?(?:const|let|var)\s+([\w$]+)\s*(?::[^=]+)?=\s*(?:async\s*)?(?:function\b|class\b|\([^()]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)`)
+	jsMethod   = lazyregexp.New(`^\s*(?:(?:public|private|protected|static|readonly|override|abstract|async|get|set)\s+)*\*?\s*(#?[\w$]+)\s*(?:<[^<>()]*>)?\([^;]*$`)
 )
 
 // jsWords look like methods and are not.

@@ -3,10 +3,10 @@ package offline
 import (
 	"encoding/json"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 	"hortus.dev/internal/model"
 )
 
@@ -190,9 +190,9 @@ func requestOf(text string) string {
 }
 
 var (
-	reRepair = regexp.MustCompile(`(?i)\b(fix|fixe[sd]|fixing|repair|debug|solve|resolve|correct|mend|heal)\b|\bmake\b.*\b(pass|work|green|compile|build)\b|\b(get|turn)\b.*\bgreen\b|\b(failing|broken|fails?|failure|bug|regression|red)\b`)
-	reBuilds = regexp.MustCompile(`(?i)\b(implement|add|write|create|introduce|support|migrate|port|upgrade|refactor|redesign|rewrite|translate|document|optimi[sz]e|speed up|convert|remove|delete|extend|integrate|deploy|review|explain|describe)\b`)
-	reRename = regexp.MustCompile("(?i)^\\s*(?:please\\s+)?rename\\s+(?:the\\s+)?(?:function\\s+|method\\s+|class\\s+|variable\\s+|constant\\s+|type\\s+)?[`'\"]?([A-Za-z_$][\\w$]*)[`'\"]?(?:\\(\\))?\\s+(?:to|into|as)\\s+[`'\"]?([A-Za-z_$][\\w$]*)[`'\"]?(?:\\(\\))?(?:\\s+everywhere)?\\s*[.!]?\\s*$")
+	reRepair = lazyregexp.New(`(?i)\b(fix|fixe[sd]|fixing|repair|debug|solve|resolve|correct|mend|heal)\b|\bmake\b.*\b(pass|work|green|compile|build)\b|\b(get|turn)\b.*\bgreen\b|\b(failing|broken|fails?|failure|bug|regression|red)\b`)
+	reBuilds = lazyregexp.New(`(?i)\b(implement|add|write|create|introduce|support|migrate|port|upgrade|refactor|redesign|rewrite|translate|document|optimi[sz]e|speed up|convert|remove|delete|extend|integrate|deploy|review|explain|describe)\b`)
+	reRename = lazyregexp.New("(?i)^\\s*(?:please\\s+)?rename\\s+(?:the\\s+)?(?:function\\s+|method\\s+|class\\s+|variable\\s+|constant\\s+|type\\s+)?[`'\"]?([A-Za-z_$][\\w$]*)[`'\"]?(?:\\(\\))?\\s+(?:to|into|as)\\s+[`'\"]?([A-Za-z_$][\\w$]*)[`'\"]?(?:\\(\\))?(?:\\s+everywhere)?\\s*[.!]?\\s*$")
 )
 
 // beyond says why a request cannot be taken on, or nil.

@@ -2,9 +2,9 @@ package offline
 
 import (
 	_ "embed"
-	"regexp"
 	"strings"
 
+	"hortus.dev/internal/lazyregexp"
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline/mend"
 )
@@ -75,10 +75,10 @@ type trial struct {
 }
 
 var (
-	reOutcome = regexp.MustCompile(`(?m)^(?:edit (\d+)|(baseline)): exit (\d+), failing (\d+), ran (-?\d+)$`)
-	reTried   = regexp.MustCompile(`(?m)^tried (\d+), next (\d+)$`)
-	reExit    = regexp.MustCompile(`(?m)^\[exit code (-?\d+)\]`)
-	reKilled  = regexp.MustCompile(`(?m)^\[killed: ([^\]\n]*)\]`)
+	reOutcome = lazyregexp.New(`(?m)^(?:edit (\d+)|(baseline)): exit (\d+), failing (\d+), ran (-?\d+)$`)
+	reTried   = lazyregexp.New(`(?m)^tried (\d+), next (\d+)$`)
+	reExit    = lazyregexp.New(`(?m)^\[exit code (-?\d+)\]`)
+	reKilled  = lazyregexp.New(`(?m)^\[killed: ([^\]\n]*)\]`)
 )
 
 func readTrial(text string) trial {
@@ -132,9 +132,9 @@ func readRun(text string) run {
 func (r run) passed() bool { return r.exit == 0 && r.killed == "" }
 
 var (
-	reNodeTest   = regexp.MustCompile(`^node --test(?:\s+[\w./-]*)?$`)
-	reGoTest     = regexp.MustCompile(`^go test (?:-\w+(?:=\S+)? )*\./\.\.\.$`)
-	reFailedUnit = regexp.MustCompile(`(?m)^FAIL\t([\w./-]+)\s`)
+	reNodeTest   = lazyregexp.New(`^node --test(?:\s+[\w./-]*)?$`)
+	reGoTest     = lazyregexp.New(`^go test (?:-\w+(?:=\S+)? )*\./\.\.\.$`)
+	reFailedUnit = lazyregexp.New(`(?m)^FAIL\t([\w./-]+)\s`)
 )
 
 // quickGate is a command that fails where the gate does and does less: the test

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 // failure is a DebugRequest with its error found in it.
@@ -90,10 +91,10 @@ func (f *failure) describe() (cause, question string) {
 }
 
 var (
-	rePyFrame = regexp.MustCompile(`(?m)^\s*File "([^"]+)", line (\d+)`)
-	rePyError = regexp.MustCompile(`(?m)^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))\b(?:: ?(.*))?$`)
-	reJSFrame = regexp.MustCompile(`(?m)(?:^|\(|file://|at )((?:/[^\s():]+/)?[\w.-]+\.[cm]?js):(\d+)`)
-	reJSError = regexp.MustCompile(`(?m)^(?:Uncaught )?((?:[A-Z]\w*)?Error(?: \[\w+\])?: .*)$`)
+	rePyFrame = lazyregexp.New(`(?m)^\s*File "([^"]+)", line (\d+)`)
+	rePyError = lazyregexp.New(`(?m)^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))\b(?:: ?(.*))?$`)
+	reJSFrame = lazyregexp.New(`(?m)(?:^|\(|file://|at )((?:/[^\s():]+/)?[\w.-]+\.[cm]?js):(\d+)`)
+	reJSError = lazyregexp.New(`(?m)^(?:Uncaught )?((?:[A-Z]\w*)?Error(?: \[\w+\])?: .*)$`)
 )
 
 // newFailure finds the last frame in a file of the artifact, and the error.
@@ -156,7 +157,7 @@ func (f *failure) withLine(i int, line string) api.CodeArtifact {
 }
 
 // find matches the error against a pattern.
-func (f *failure) find(re *regexp.Regexp) []string { return re.FindStringSubmatch(f.error) }
+func (f *failure) find(re *lazyregexp.Regexp) []string { return re.FindStringSubmatch(f.error) }
 
 func one(cause string, a api.CodeArtifact) ([]fix, string, string) {
 	return []fix{{cause, a}}, "", ""
@@ -168,6 +169,6 @@ func same(a, b api.CodeArtifact) bool {
 }
 
 // wordIn makes a pattern of a name as a whole word.
-func wordIn(name string) *regexp.Regexp {
-	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+func wordIn(name string) *lazyregexp.Regexp {
+	return lazyregexp.New(`\b` + regexp.QuoteMeta(name) + `\b`)
 }

@@ -1,20 +1,20 @@
 package offline
 
 import (
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 var (
-	reFence  = regexp.MustCompile("(?s)```[ \t]*([A-Za-z0-9.+-]*)[ \t]*\r?\n(.*?)\r?\n?```")
-	reTick   = regexp.MustCompile("(?s)`([^`]+)`")
-	reRun    = regexp.MustCompile(`(?is)^\s*(?:please\s+|can you\s+|could you\s+)?(?:run|execute|fix|debug|repair|try|test|check)(?:\s+and\s+(?:run|execute|fix|debug|repair))?\b[^:\n]{0,80}?\b(?:code|script|program|snippet|python3?|javascript|js|node|nodejs|node\.js|py|this|following|it)\b[^:\n]{0,60}?:\s*(.+)$`)
-	reAsks   = regexp.MustCompile(`(?i)\b(run|execute|fix|debug|repair|try|test)\b`)
-	reOther  = regexp.MustCompile(`(?i)\b(rust|golang|java|c\+\+|c#|ruby|perl|php|bash|shell|typescript|kotlin|swift|haskell|lua|sql)\b`)
-	reLooks  = regexp.MustCompile(`[=();:{}\[\]"']|^\s*(?:import|print|from|def|for|while|if)\b`)
-	reJSOnly = regexp.MustCompile(`\bconsole\.|\bconst\s|\blet\s|\bfunction\b|=>|\brequire\(|\bvar\s|\bprocess\.`)
+	reFence  = lazyregexp.New("(?s)```[ \t]*([A-Za-z0-9.+-]*)[ \t]*\r?\n(.*?)\r?\n?```")
+	reTick   = lazyregexp.New("(?s)`([^`]+)`")
+	reRun    = lazyregexp.New(`(?is)^\s*(?:please\s+|can you\s+|could you\s+)?(?:run|execute|fix|debug|repair|try|test|check)(?:\s+and\s+(?:run|execute|fix|debug|repair))?\b[^:\n]{0,80}?\b(?:code|script|program|snippet|python3?|javascript|js|node|nodejs|node\.js|py|this|following|it)\b[^:\n]{0,60}?:\s*(.+)$`)
+	reAsks   = lazyregexp.New(`(?i)\b(run|execute|fix|debug|repair|try|test)\b`)
+	reOther  = lazyregexp.New(`(?i)\b(rust|golang|java|c\+\+|c#|ruby|perl|php|bash|shell|typescript|kotlin|swift|haskell|lua|sql)\b`)
+	reLooks  = lazyregexp.New(`[=();:{}\[\]"']|^\s*(?:import|print|from|def|for|while|if)\b`)
+	reJSOnly = lazyregexp.New(`\bconsole\.|\bconst\s|\blet\s|\bfunction\b|=>|\brequire\(|\bvar\s|\bprocess\.`)
 )
 
 // givenProgram reads a sentence that carries its own program: in a fenced block,

@@ -2,17 +2,17 @@ package offline
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 	"hortus.dev/internal/model/offline/mend"
 )
 
 var (
-	rePytestMark = regexp.MustCompile(`(?m)^E {3,}`)
-	reTapError   = regexp.MustCompile(`(?m)^\s+error: ['"](.*)['"]\s*$|^\s+name: '(\w*Error)'`)
-	reSpecError  = regexp.MustCompile(`(?m)^\s+(?:\[cause\]: )?(\w*Error(?: \[\w+\])?: .*)$`)
+	rePytestMark = lazyregexp.New(`(?m)^E {3,}`)
+	reTapError   = lazyregexp.New(`(?m)^\s+error: ['"](.*)['"]\s*$|^\s+name: '(\w*Error)'`)
+	reSpecError  = lazyregexp.New(`(?m)^\s+(?:\[cause\]: )?(\w*Error(?: \[\w+\])?: .*)$`)
 )
 
 // errorLines writes the errors of a gate's output as the interpreters themselves
@@ -119,7 +119,7 @@ func region(a, b []api.File, why string) (mend.Edit, bool) {
 	return found, ok
 }
 
-var reFromImport = regexp.MustCompile(`(?m)^from ([\w.]+) import (\w+)`)
+var reFromImport = lazyregexp.New(`(?m)^from ([\w.]+) import (\w+)`)
 
 // wrongModule is for a known name that is imported from a module that has it not.
 func wrongModule(f *failure) ([]fix, string, string) {

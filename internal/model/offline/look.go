@@ -2,10 +2,10 @@ package offline
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"hortus.dev/internal/lazyregexp"
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline/mend"
 )
@@ -33,7 +33,7 @@ type entry struct {
 	lines, bytes int
 }
 
-var reEntry = regexp.MustCompile(`^(\d+) (\d+) (.+)$`)
+var reEntry = lazyregexp.New(`^(\d+) (\d+) (.+)$`)
 
 func readTree(text string) tree {
 	var t tree
@@ -140,7 +140,7 @@ func views(files []entry) []model.Call {
 	return calls
 }
 
-var reViewLine = regexp.MustCompile(`^\s*(\d+)\t(.*)$`)
+var reViewLine = lazyregexp.New(`^\s*(\d+)\t(.*)$`)
 
 // readViews puts files together from what the views showed. A file with a gap is
 // left out.

@@ -1,12 +1,13 @@
 package offline
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
-var reIdent = regexp.MustCompile(`[A-Za-z_$][\w$]*`)
+var reIdent = lazyregexp.New(`[A-Za-z_$][\w$]*`)
 
 // distance is the number of letters to insert, delete, replace or swap to make b
 // of a; it stops counting above 3.

@@ -2,10 +2,10 @@ package offline
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 // reading is a sentence taken apart: everything that carries meaning is in one of
@@ -37,21 +37,21 @@ type number struct {
 func (n number) big() (*big.Int, bool) { return new(big.Int).SetString(n.text, 10) }
 
 var (
-	reQuoted     = regexp.MustCompile("(?s)\"([^\"]*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(\\[,:])['‘]([^'’\\n]*)['’](?:$|[\\s,.;:!?)\\]])")
-	reURL        = regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s"'<>]+[^\s"'<>.,;:!?)]`)
-	reDate       = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}\b`)
-	reLang       = regexp.MustCompile(`(?i)\b(?:(python|py)(?:\s?[23](?:\.\d+)*)?|(javascript|java script|js|nodejs|node(?:\s\d+)?|ecmascript|es6))\b`)
-	reFile       = regexp.MustCompile(`(?i)(?:\./)?\b[\w-]+(?:/[\w-]+)*\.(?:csv|txt|json|md|log|tsv|xml|html|ya?ml|pdf|xlsx?|png|jpe?g|db|sqlite|zip|gz|py|js|dat|ini|toml|parquet)\b`)
-	reRoman      = regexp.MustCompile(`\b[MDCLXVI]{2,15}\b`)
-	reNumber     = regexp.MustCompile(`(?i)(^|[^\w.])(-?\d+(?:[ ,_]\d{3})*(?:\.\d+)?(?:e\d{1,2})?)(-?(?:st|nd|rd|th))?\b(?:\s*(thousand|million|billion))?`)
-	reJSON       = regexp.MustCompile(`(?i)\b(?:(?:print|output|display|show|return|write|format)\w*\s+(?:it|them|this|the results?|the output|the answer)?\s*)?(?:as|in|into)\s+(?:valid\s+|an?\s+)?json(?:\s+(?:object|array|list|format|output|document))?\b`)
-	reWord       = regexp.MustCompile(`^(?:[\pL][\pL\d]*|[+*/%^=<>&|~]+)`)
-	rePossessive = regexp.MustCompile(`(\pL)'s\b`)
-	rePower      = regexp.MustCompile(`(\d)\s*(?:\^|\*\*)\s*(-?\d)`)
-	reLetterN    = regexp.MustCompile(`\bn\s*=\s*`)
-	reRomanWord  = regexp.MustCompile(`(?i)\broman\b`)
-	reNodeJS     = regexp.MustCompile(`(?i)\bnode\.js\b`)
-	reToken      = regexp.MustCompile(`^\x00(\d+)\x00`)
+	reQuoted     = lazyregexp.New("(?s)\"([^\"]*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(\\[,:])['‘]([^'’\\n]*)['’](?:$|[\\s,.;:!?)\\]])")
+	reURL        = lazyregexp.New(`\b[a-z][a-z0-9+.-]*://[^\s"'<>]+[^\s"'<>.,;:!?)]`)
+	reDate       = lazyregexp.New(`\b\d{4}-\d{2}-\d{2}\b`)
+	reLang       = lazyregexp.New(`(?i)\b(?:(python|py)(?:\s?[23](?:\.\d+)*)?|(javascript|java script|js|nodejs|node(?:\s\d+)?|ecmascript|es6))\b`)
+	reFile       = lazyregexp.New(`(?i)(?:\./)?\b[\w-]+(?:/[\w-]+)*\.(?:csv|txt|json|md|log|tsv|xml|html|ya?ml|pdf|xlsx?|png|jpe?g|db|sqlite|zip|gz|py|js|dat|ini|toml|parquet)\b`)
+	reRoman      = lazyregexp.New(`\b[MDCLXVI]{2,15}\b`)
+	reNumber     = lazyregexp.New(`(?i)(^|[^\w.])(-?\d+(?:[ ,_]\d{3})*(?:\.\d+)?(?:e\d{1,2})?)(-?(?:st|nd|rd|th))?\b(?:\s*(thousand|million|billion))?`)
+	reJSON       = lazyregexp.New(`(?i)\b(?:(?:print|output|display|show|return|write|format)\w*\s+(?:it|them|this|the results?|the output|the answer)?\s*)?(?:as|in|into)\s+(?:valid\s+|an?\s+)?json(?:\s+(?:object|array|list|format|output|document))?\b`)
+	reWord       = lazyregexp.New(`^(?:[\pL][\pL\d]*|[+*/%^=<>&|~]+)`)
+	rePossessive = lazyregexp.New(`(\pL)'s\b`)
+	rePower      = lazyregexp.New(`(\d)\s*(?:\^|\*\*)\s*(-?\d)`)
+	reLetterN    = lazyregexp.New(`\bn\s*=\s*`)
+	reRomanWord  = lazyregexp.New(`(?i)\broman\b`)
+	reNodeJS     = lazyregexp.New(`(?i)\bnode\.js\b`)
+	reToken      = lazyregexp.New(`^\x00(\d+)\x00`)
 )
 
 // read takes a sentence apart.
@@ -90,7 +90,7 @@ func read(sentence string) *reading {
 }
 
 // replace calls f for each match, with its groups, and puts in what f returns.
-func replace(re *regexp.Regexp, s string, f func(m []string) string) string {
+func replace(re *lazyregexp.Regexp, s string, f func(m []string) string) string {
 	var out strings.Builder
 	last := 0
 	for _, at := range re.FindAllStringSubmatchIndex(s, -1) {

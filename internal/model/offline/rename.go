@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"hortus.dev/internal/lazyregexp"
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline/mend"
 )
@@ -16,7 +17,7 @@ const (
 	maxUses = 400
 )
 
-var reUse = regexp.MustCompile(`^(?:\./)?(.+?):(\d+):(.*)$`)
+var reUse = lazyregexp.New(`^(?:\./)?(.+?):(\d+):(.*)$`)
 
 // rename replaces a name by another wherever it stands as a word.
 func (a *agent) rename(from, to string) {

@@ -2,10 +2,10 @@ package offline
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"hortus.dev/internal/lazyregexp"
 	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline/mend"
 )
@@ -77,8 +77,8 @@ func (r *repairer) gate() model.Call {
 }
 
 var (
-	reNoCommand = regexp.MustCompile(`(?m)^.*(?:: (?:command )?not found|No such file or directory: '(?:python3?|node|go|npm|pytest)').*$`)
-	reNoModule  = regexp.MustCompile(`No module named '?(pytest|[\w.]+)'?|Cannot find (?:module|package) '([^'./][^']*)'|no required module provides package ([\w./-]+)|dial tcp: lookup (\S+)`)
+	reNoCommand = lazyregexp.New(`(?m)^.*(?:: (?:command )?not found|No such file or directory: '(?:python3?|node|go|npm|pytest)').*$`)
+	reNoModule  = lazyregexp.New(`No module named '?(pytest|[\w.]+)'?|Cannot find (?:module|package) '([^'./][^']*)'|no required module provides package ([\w./-]+)|dial tcp: lookup (\S+)`)
 )
 
 // hopeless says what no edit of a source can mend.

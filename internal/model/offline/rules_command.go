@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 var (
-	reCommand  = regexp.MustCompile(`(?m)([\w.-]+): (?:command )?not found\s*$`)
-	reCantOpen = regexp.MustCompile(`can't open file '([^']+)'`)
-	reCantFind = regexp.MustCompile(`Cannot find module '(/[^']+)'`)
-	reMissing  = regexp.MustCompile(`(?:No such file or directory: '([^']+)'|ENOENT: no such file or directory, \w+ '([^']+)')`)
-	reWrites   = regexp.MustCompile(`open\(.*['"][wax]b?\+?['"]|writeFile|appendFile|createWriteStream|write_text|write_bytes|to_csv`)
+	reCommand  = lazyregexp.New(`(?m)([\w.-]+): (?:command )?not found\s*$`)
+	reCantOpen = lazyregexp.New(`can't open file '([^']+)'`)
+	reCantFind = lazyregexp.New(`Cannot find module '(/[^']+)'`)
+	reMissing  = lazyregexp.New(`(?:No such file or directory: '([^']+)'|ENOENT: no such file or directory, \w+ '([^']+)')`)
+	reWrites   = lazyregexp.New(`open\(.*['"][wax]b?\+?['"]|writeFile|appendFile|createWriteStream|write_text|write_bytes|to_csv`)
 )
 
 // commandRules are for commands and files, in any language.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 func pythonRules() []rule {
@@ -29,13 +30,13 @@ var pyFrom = map[string]string{
 const pyBuiltins = "abs all any bool bytes chr dict divmod enumerate filter float format frozenset getattr hash hex input int isinstance iter len list map max min next object oct open ord pow print range repr reversed round set setattr sorted str sum super tuple type zip ValueError TypeError KeyError IndexError Exception True False None return import lambda while yield"
 
 var (
-	rePyName      = regexp.MustCompile(`^NameError: name '(\w+)' is not defined`)
-	reDidYouMean  = regexp.MustCompile(`Did you mean: '([\w.]+)'`)
-	rePyModule    = regexp.MustCompile(`^ModuleNotFoundError: No module named '([\w.]+)'`)
-	rePyAttribute = regexp.MustCompile(`^AttributeError: (?:module '([\w.]+)'|(?:type object )?'([\w.]+)'(?: object)?) has no attribute '(\w+)'`)
-	rePyImport    = regexp.MustCompile(`^ImportError: cannot import name '(\w+)' from '([\w.]+)'`)
-	reUnbound     = regexp.MustCompile(`^UnboundLocalError: (?:cannot access )?local variable '(\w+)'`)
-	rePyDefLine   = regexp.MustCompile(`^(\s*)(?:async\s+)?def\s+(\w+)\s*\(([^)]*)\)`)
+	rePyName      = lazyregexp.New(`^NameError: name '(\w+)' is not defined`)
+	reDidYouMean  = lazyregexp.New(`Did you mean: '([\w.]+)'`)
+	rePyModule    = lazyregexp.New(`^ModuleNotFoundError: No module named '([\w.]+)'`)
+	rePyAttribute = lazyregexp.New(`^AttributeError: (?:module '([\w.]+)'|(?:type object )?'([\w.]+)'(?: object)?) has no attribute '(\w+)'`)
+	rePyImport    = lazyregexp.New(`^ImportError: cannot import name '(\w+)' from '([\w.]+)'`)
+	reUnbound     = lazyregexp.New(`^UnboundLocalError: (?:cannot access )?local variable '(\w+)'`)
+	rePyDefLine   = lazyregexp.New(`^(\s*)(?:async\s+)?def\s+(\w+)\s*\(([^)]*)\)`)
 )
 
 // addPythonImport puts an import behind the docstring, the comments and the

@@ -5,17 +5,18 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 var (
-	reStrPlus  = regexp.MustCompile(`^TypeError: (?:can only concatenate str|must be str, not|unsupported operand type\(s\) for \+: '\w+' and 'str')`)
-	reOperand  = regexp.MustCompile(`\+\s*([A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])?|\d+(?:\.\d+)?)`)
-	reFirst    = regexp.MustCompile(`([(=,]\s*)([A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])?|\d+)(\s*\+\s*f?["'])`)
-	reListIn   = regexp.MustCompile(`\b(sum|max|min|any|all|len|set|sorted|tuple)\(\[`)
-	reListOf   = regexp.MustCompile(`\blist\((range\([^()]*\))\)`)
-	reRangeLen = regexp.MustCompile(`range\(((?:\w+,\s*)?len\(\w+\))\s*\+\s*1\)`)
-	reSleep    = regexp.MustCompile(`\bsleep\(\s*([\d_.]+)`)
-	reForever  = regexp.MustCompile(`(?m)^\s*(?:while\s+(?:True|1)\s*:|while\s*\(\s*(?:true|1)\s*\))`)
+	reStrPlus  = lazyregexp.New(`^TypeError: (?:can only concatenate str|must be str, not|unsupported operand type\(s\) for \+: '\w+' and 'str')`)
+	reOperand  = lazyregexp.New(`\+\s*([A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])?|\d+(?:\.\d+)?)`)
+	reFirst    = lazyregexp.New(`([(=,]\s*)([A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])?|\d+)(\s*\+\s*f?["'])`)
+	reListIn   = lazyregexp.New(`\b(sum|max|min|any|all|len|set|sorted|tuple)\(\[`)
+	reListOf   = lazyregexp.New(`\blist\((range\([^()]*\))\)`)
+	reRangeLen = lazyregexp.New(`range\(((?:\w+,\s*)?len\(\w+\))\s*\+\s*1\)`)
+	reSleep    = lazyregexp.New(`\bsleep\(\s*([\d_.]+)`)
+	reForever  = lazyregexp.New(`(?m)^\s*(?:while\s+(?:True|1)\s*:|while\s*\(\s*(?:true|1)\s*\))`)
 )
 
 // pyConcat turns numbers into text where they are added to text.
@@ -114,7 +115,7 @@ func pyEncoding(f *failure) ([]fix, string, string) {
 	if f.line < 0 || !strings.HasPrefix(f.error, "UnicodeEncodeError") && !strings.HasPrefix(f.error, "UnicodeDecodeError: 'ascii'") {
 		return nil, "", ""
 	}
-	re := regexp.MustCompile(`\bopen\(([^()]*)\)`)
+	re := lazyregexp.New(`\bopen\(([^()]*)\)`)
 	src := replace(re, f.source(), func(m []string) string {
 		if strings.Contains(m[1], "encoding") || strings.Contains(m[1], `b"`) {
 			return m[0]

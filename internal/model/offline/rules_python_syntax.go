@@ -1,17 +1,18 @@
 package offline
 
 import (
-	"regexp"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 var (
-	reHeader    = regexp.MustCompile(`^\s*(?:async\s+)?(?:def|class|if|elif|else|for|while|try|except|finally|with|match|case)\b`)
-	rePy2Print  = regexp.MustCompile(`^(\s*)print\s+([^(=\s].*?|\(.*\)\s*[%,+].*)$`)
-	reElseIf    = regexp.MustCompile(`^(\s*)else\s+if\b`)
-	reAssignIf  = regexp.MustCompile(`([^=!<>:+\-*/%])=([^=])`)
-	reNever     = regexp.MustCompile(`'([(\[{])' was never closed`)
-	reUnmatched = regexp.MustCompile(`unmatched '([)\]}])'`)
+	reHeader    = lazyregexp.New(`^\s*(?:async\s+)?(?:def|class|if|elif|else|for|while|try|except|finally|with|match|case)\b`)
+	rePy2Print  = lazyregexp.New(`^(\s*)print\s+([^(=\s].*?|\(.*\)\s*[%,+].*)$`)
+	reElseIf    = lazyregexp.New(`^(\s*)else\s+if\b`)
+	reAssignIf  = lazyregexp.New(`([^=!<>:+\-*/%])=([^=])`)
+	reNever     = lazyregexp.New(`'([(\[{])' was never closed`)
+	reUnmatched = lazyregexp.New(`unmatched '([)\]}])'`)
 )
 
 // pySyntax corrects what the parser of Python complains about, on the line that

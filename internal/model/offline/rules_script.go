@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 func scriptRules() []rule {
@@ -25,13 +26,13 @@ var jsFrom = map[string]string{
 }
 
 var (
-	reJSName    = regexp.MustCompile(`ReferenceError: ([\w$]+) is not defined`)
-	reJSModule  = regexp.MustCompile(`Cannot find (?:module|package) '([^'/][^']*|\.{1,2}/[^']*)'`)
-	reJSMethod  = regexp.MustCompile(`TypeError: (?:[\w$.()\[\] ]*\.)?([\w$]+) is not a (?:function|constructor)`)
-	reImport    = regexp.MustCompile(`(?m)^\s*import\s`)
-	reRequire   = regexp.MustCompile(`(?m)^(\s*)(?:const|let|var)\s+([\w$]+|\{[^}]*\})\s*=\s*require\((['"][^'"]+['"])\);?`)
-	reJSFunc    = regexp.MustCompile(`(?m)^(\s*)function\s+([\w$]+)\s*\(\s*([\w$]+)\s*\)\s*\{`)
-	rePastLen   = regexp.MustCompile(`<=\s*([\w$.]+\.length)\b`)
+	reJSName    = lazyregexp.New(`ReferenceError: ([\w$]+) is not defined`)
+	reJSModule  = lazyregexp.New(`Cannot find (?:module|package) '([^'/][^']*|\.{1,2}/[^']*)'`)
+	reJSMethod  = lazyregexp.New(`TypeError: (?:[\w$.()\[\] ]*\.)?([\w$]+) is not a (?:function|constructor)`)
+	reImport    = lazyregexp.New(`(?m)^\s*import\s`)
+	reRequire   = lazyregexp.New(`(?m)^(\s*)(?:const|let|var)\s+([\w$]+|\{[^}]*\})\s*=\s*require\((['"][^'"]+['"])\);?`)
+	reJSFunc    = lazyregexp.New(`(?m)^(\s*)function\s+([\w$]+)\s*\(\s*([\w$]+)\s*\)\s*\{`)
+	rePastLen   = lazyregexp.New(`<=\s*([\w$.]+\.length)\b`)
 	reConstDecl = `\bconst(\s+)`
 )
 

@@ -1,9 +1,10 @@
 package offline
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -52,13 +53,13 @@ var phraseTable = func() []phrase {
 		{`times tables?`, "multiplication table"},
 		{`\bwhat's\b`, "what is"},
 	} {
-		t = append(t, phrase{regexp.MustCompile(`(?i)\b(?:` + p[0] + `)`), p[1]})
+		t = append(t, phrase{lazyregexp.New(`(?i)\b(?:` + p[0] + `)`), p[1]})
 	}
 	return t
 }()
 
 type phrase struct {
-	re *regexp.Regexp
+	re *lazyregexp.Regexp
 	to string
 }
 

@@ -4,14 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // What differs between two runs of the same: identifiers of sandboxes, tasks and
 // commands, and addresses, as interpreters print them of their objects.
 var (
-	identifier = regexp.MustCompile(`\b[itxo][0-9a-z]{19}\b`)
-	address    = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`)
+	identifier = lazyregexp.New(`\b[itxo][0-9a-z]{19}\b`)
+	address    = lazyregexp.New(`\b0x[0-9a-fA-F]{6,16}\b`)
 )
 
 func settle(s string) string {

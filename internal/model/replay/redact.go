@@ -2,9 +2,10 @@ package replay
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // Mark stands where a secret was.
@@ -50,21 +51,21 @@ func NewRedactor(secrets []string) *Redactor {
 // pattern finds secrets by their look. Group 1, where there is one, is what is
 // taken out, and the rest stays.
 type pattern struct {
-	re *regexp.Regexp
+	re *lazyregexp.Regexp
 	// is decides about a find that looks right; after is the byte that follows.
 	is func(value string, after byte) bool
 }
 
 var patterns = []pattern{
-	{re: regexp.MustCompile(`(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?-----END [A-Z ]{0,40}PRIVATE KEY-----`)},
-	{re: regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,}`), is: mixed},
-	{re: regexp.MustCompile(`\b(?:gh[opsru]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_-]{16,}`), is: mixed},
-	{re: regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
-	{re: regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{30,}`)},
-	{re: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
-	{re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{12,})`), is: mixed},
-	{re: regexp.MustCompile(`://[^/\s:@"'\\]{1,256}:([^@/\s"'\\]{1,256})@`), is: func(v string, _ byte) bool { return v != Mark }},
-	{re: regexp.MustCompile(`(?i)(?:api[ _-]?key|access[ _-]?key|private[ _-]?key|token|secret|passw(?:or)?d|credentials?|authorization)[\w-]{0,40}` +
+	{re: lazyregexp.New(`(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?-----END [A-Z ]{0,40}PRIVATE KEY-----`)},
+	{re: lazyregexp.New(`\bsk-[A-Za-z0-9_-]{16,}`), is: mixed},
+	{re: lazyregexp.New(`\b(?:gh[opsru]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_-]{16,}`), is: mixed},
+	{re: lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
+	{re: lazyregexp.New(`\bAIza[0-9A-Za-z_-]{30,}`)},
+	{re: lazyregexp.New(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
+	{re: lazyregexp.New(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{12,})`), is: mixed},
+	{re: lazyregexp.New(`://[^/\s:@"'\\]{1,256}:([^@/\s"'\\]{1,256})@`), is: func(v string, _ byte) bool { return v != Mark }},
+	{re: lazyregexp.New(`(?i)(?:api[ _-]?key|access[ _-]?key|private[ _-]?key|token|secret|passw(?:or)?d|credentials?|authorization)[\w-]{0,40}` +
 		`[\s:=>"'\\]{1,8}(?:is[\s"'\\:]{1,4})?([A-Za-z0-9_.+/=~!$%^&*-]{16,})`), is: keyLike},
 }
 

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/lazyregexp"
 )
 
 // MaxFile is how much of a file Detect wants to read, in bytes.
@@ -89,9 +89,9 @@ func npm(t Tree) Command {
 }
 
 // simple is a script that needs nothing of npm's.
-var simple = regexp.MustCompile(`^node( --?[a-z-]+(=[\w./-]+)?)*( [\w./*-]+)*$`)
+var simple = lazyregexp.New(`^node( --?[a-z-]+(=[\w./-]+)?)*( [\w./*-]+)*$`)
 
-var testTarget = regexp.MustCompile(`(?m)^(test|check)[ \t]*:([^=]|$)`)
+var testTarget = lazyregexp.New(`(?m)^(test|check)[ \t]*:([^=]|$)`)
 
 func makefile(t Tree) Command {
 	for _, name := range []string{"GNUmakefile", "Makefile", "makefile"} {
@@ -158,9 +158,9 @@ func python(t Tree) Command {
 }
 
 // plain is a name that needs no quotes in a shell.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+var plain = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-var nodeTest = regexp.MustCompile(`(\.|-|_)test\.(js|mjs|cjs)$|(^|/)test-[^/]*\.(js|mjs|cjs)$|(^|/)test\.(js|mjs|cjs)$|(^|/)test/[^/]+\.(js|mjs|cjs)$`)
+var nodeTest = lazyregexp.New(`(\.|-|_)test\.(js|mjs|cjs)$|(^|/)test-[^/]*\.(js|mjs|cjs)$|(^|/)test\.(js|mjs|cjs)$|(^|/)test/[^/]+\.(js|mjs|cjs)$`)
 
 func node(t Tree) Command {
 	p := t.first(nodeTest.MatchString, func(b []byte) bool { return bytes.Contains(b, []byte("node:test")) })

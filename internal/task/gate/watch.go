@@ -2,21 +2,22 @@ package gate
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // testDirs hold tests and what they read.
 var testDirs = []string{"test", "tests", "__tests__", "__mocks__", "__snapshots__", "testdata", "spec", "specs", "e2e", "fixtures"}
 
 // testNames are single files that are tests, in lower case.
-var testNames = []*regexp.Regexp{
-	regexp.MustCompile(`^test_.*\.py$`), regexp.MustCompile(`_test\.py$`), regexp.MustCompile(`^(tests?|check)\.(py|sh|bash|rb|pl|[cm]?[jt]s|php|lua)$`),
-	regexp.MustCompile(`_test\.go$`),
-	regexp.MustCompile(`[._-](test|spec)\.[cm]?[jt]sx?$`), regexp.MustCompile(`^test[.-].*\.?[cm]?[jt]sx?$`),
-	regexp.MustCompile(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
-	regexp.MustCompile(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`),
+var testNames = []*lazyregexp.Regexp{
+	lazyregexp.New(`^test_.*\.py$`), lazyregexp.New(`_test\.py$`), lazyregexp.New(`^(tests?|check)\.(py|sh|bash|rb|pl|[cm]?[jt]s|php|lua)$`),
+	lazyregexp.New(`_test\.go$`),
+	lazyregexp.New(`[._-](test|spec)\.[cm]?[jt]sx?$`), lazyregexp.New(`^test[.-].*\.?[cm]?[jt]sx?$`),
+	lazyregexp.New(`(test|tests|spec)\.(java|kt|scala|cs|swift|php)$`),
+	lazyregexp.New(`_(test|spec)\.(rb|exs?|rs|c|cc|cpp|dart)$`),
 }
 
 // rulers decide what a test run does, in lower case. Some are ordinary names of
@@ -40,7 +41,7 @@ func IsTest(p string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(testNames, func(re *regexp.Regexp) bool { return re.MatchString(base) })
+	return slices.ContainsFunc(testNames, func(re *lazyregexp.Regexp) bool { return re.MatchString(base) })
 }
 
 // Rules says whether a file has a say in how tests are run.

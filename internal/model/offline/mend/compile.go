@@ -6,24 +6,26 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 var (
-	reCompile   = regexp.MustCompile(`(?m)^(?:vet: )?((?:[\w@.+-]*/)*[\w@.+-]+\.go):(\d+):(?:\d+:)? (.*)$`)
-	reUnusedImp = regexp.MustCompile(`^"([^"]+)" imported(?: as \w+)? and not used`)
-	reUnusedVar = regexp.MustCompile(`^declared and not used: (\w+)`)
-	reUndefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)`)
-	reNoMember  = regexp.MustCompile(`^(\S+) undefined \(type \S+ has no field or method (\w+)(?:, but does have (?:field|method) (\w+))?`)
-	reCannotUse = regexp.MustCompile(`^cannot use (.+?) \((?:.*?)(?:of type|constant) .*\) as (\S+) value in`)
-	reMismatch  = regexp.MustCompile(`^invalid operation: (.+) \(mismatched types (\S+) and (\S+)\)`)
-	reMissing   = regexp.MustCompile(`^missing return`)
-	reNoExport  = regexp.MustCompile(`TypeError: (?:\(0 , )?(?:[\w$]+\.)*([\w$]+)\)? is not a (?:function|constructor)|does not provide an export named '([\w$]+)'`)
-	reAbsent    = regexp.MustCompile(`ReferenceError: ([\w$]+) is not defined`)
-	reNameError = regexp.MustCompile(`NameError: name '(\w+)' is not defined`)
-	reNoImport  = regexp.MustCompile(`ImportError: cannot import name '(\w+)' from '([\w.]+)'|AttributeError: module '([\w.]+)' has no attribute '(\w+)'`)
-	reKeyword   = regexp.MustCompile(`got an unexpected keyword argument '(\w+)'`)
-	reUndefGo   = regexp.MustCompile(`(?m): undefined: (\w+)$|undefined \(type \S+ has no field or method (\w+)`)
-	reNoAttr    = regexp.MustCompile(`AttributeError: '\w+' object has no attribute '(\w+)'|TypeError: (?:[\w$\[\]]+\.)*([\w$]+) is not a function`)
+	reCompile   = lazyregexp.New(`(?m)^(?:vet: )?((?:[\w@.+-]*/)*[\w@.+-]+\.go):(\d+):(?:\d+:)? (.*)$`)
+	reUnusedImp = lazyregexp.New(`^"([^"]+)" imported(?: as \w+)? and not used`)
+	reUnusedVar = lazyregexp.New(`^declared and not used: (\w+)`)
+	reUndefined = lazyregexp.New(`^undefined: (?:(\w+)\.)?(\w+)`)
+	reNoMember  = lazyregexp.New(`^(\S+) undefined \(type \S+ has no field or method (\w+)(?:, but does have (?:field|method) (\w+))?`)
+	reCannotUse = lazyregexp.New(`^cannot use (.+?) \((?:.*?)(?:of type|constant) .*\) as (\S+) value in`)
+	reMismatch  = lazyregexp.New(`^invalid operation: (.+) \(mismatched types (\S+) and (\S+)\)`)
+	reMissing   = lazyregexp.New(`^missing return`)
+	reNoExport  = lazyregexp.New(`TypeError: (?:\(0 , )?(?:[\w$]+\.)*([\w$]+)\)? is not a (?:function|constructor)|does not provide an export named '([\w$]+)'`)
+	reAbsent    = lazyregexp.New(`ReferenceError: ([\w$]+) is not defined`)
+	reNameError = lazyregexp.New(`NameError: name '(\w+)' is not defined`)
+	reNoImport  = lazyregexp.New(`ImportError: cannot import name '(\w+)' from '([\w.]+)'|AttributeError: module '([\w.]+)' has no attribute '(\w+)'`)
+	reKeyword   = lazyregexp.New(`got an unexpected keyword argument '(\w+)'`)
+	reUndefGo   = lazyregexp.New(`(?m): undefined: (\w+)$|undefined \(type \S+ has no field or method (\w+)`)
+	reNoAttr    = lazyregexp.New(`AttributeError: '\w+' object has no attribute '(\w+)'|TypeError: (?:[\w$\[\]]+\.)*([\w$]+) is not a function`)
 )
 
 // compile collects the edits that an error's own words ask for.
@@ -123,7 +125,7 @@ func (c *collector) undefined(pkg, name string) {
 	}
 }
 
-var rePackage = regexp.MustCompile(`(?m)^(?:# |FAIL\t|ok  \t)([\w.-]+(?:/[\w.-]+)*)`)
+var rePackage = lazyregexp.New(`(?m)^(?:# |FAIL\t|ok  \t)([\w.-]+(?:/[\w.-]+)*)`)
 
 // ownPackages are the module's packages of a name. What the go command prints
 // tells the module's path.

@@ -2,10 +2,11 @@ package mend
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // harvest is what the failure and the tests hold that may be what a constant
@@ -17,10 +18,10 @@ type harvest struct {
 }
 
 var (
-	reQuotedText = regexp.MustCompile(`'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"`)
-	reDiffLine   = regexp.MustCompile(`(?m)^\s*(?:E\s+)?([-+]) (.*)$`)
-	reNumbers    = regexp.MustCompile(`-?\b\d+(?:\.\d+)?\b`)
-	reAsserts    = regexp.MustCompile(`(?m)^.*(?:Error|expected|actual|got|want|!=|!==|===|Expected).*$`)
+	reQuotedText = lazyregexp.New(`'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"`)
+	reDiffLine   = lazyregexp.New(`(?m)^\s*(?:E\s+)?([-+]) (.*)$`)
+	reNumbers    = lazyregexp.New(`-?\b\d+(?:\.\d+)?\b`)
+	reAsserts    = lazyregexp.New(`(?m)^.*(?:Error|expected|actual|got|want|!=|!==|===|Expected).*$`)
 )
 
 // maxHarvest bounds each list.

@@ -1,18 +1,19 @@
 package mend
 
 import (
-	"regexp"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 var (
-	reSortPlain  = regexp.MustCompile(`\.sort\(\)`)
-	rePlainCall  = regexp.MustCompile(`^(\s*(?:(?:const|let|var)\s+)?(?:[\w$.\[\]]+\s*=\s*|return\s+)?)([\w$.]+\()`)
-	reMutableDef = regexp.MustCompile(`^(\s*)(?:async\s+)?def\s+\w+\(.*?\b(\w+)(?:\s*:\s*[\w\[\], .]+?)?\s*=\s*(\[\]|\{\}|set\(\))`)
-	reAlias      = regexp.MustCompile(`^(\s*(?:return\s+|(?:const|let|var)\s+\w+\s*=\s*|[\w.]+\s*=\s*))((?:self|this)\.\w+|\w+)(;?)$`)
-	reParseInt   = regexp.MustCompile(`\bparseInt\(([^(),]+)\)`)
-	reDef        = regexp.MustCompile(`^(\s*(?:async\s+)?def\s+\w+\()([^)]*)\)`)
-	reDivision   = regexp.MustCompile(`([\w$.]+(?:\([^()]*\))?|\([^()]*\))\s*/\s*([\w$.]+|\([^()]*\))`)
+	reSortPlain  = lazyregexp.New(`\.sort\(\)`)
+	rePlainCall  = lazyregexp.New(`^(\s*(?:(?:const|let|var)\s+)?(?:[\w$.\[\]]+\s*=\s*|return\s+)?)([\w$.]+\()`)
+	reMutableDef = lazyregexp.New(`^(\s*)(?:async\s+)?def\s+\w+\(.*?\b(\w+)(?:\s*:\s*[\w\[\], .]+?)?\s*=\s*(\[\]|\{\}|set\(\))`)
+	reAlias      = lazyregexp.New(`^(\s*(?:return\s+|(?:const|let|var)\s+\w+\s*=\s*|[\w.]+\s*=\s*))((?:self|this)\.\w+|\w+)(;?)$`)
+	reParseInt   = lazyregexp.New(`\bparseInt\(([^(),]+)\)`)
+	reDef        = lazyregexp.New(`^(\s*(?:async\s+)?def\s+\w+\()([^)]*)\)`)
+	reDivision   = lazyregexp.New(`([\w$.]+(?:\([^()]*\))?|\([^()]*\))\s*/\s*([\w$.]+|\([^()]*\))`)
 )
 
 // idioms are mistakes that each language invites.
@@ -21,12 +22,12 @@ func (c *collector) idioms() {
 	switch c.lang() {
 	case JavaScript:
 		c.replace(1.4, reSortPlain, ".sort((a, b) => a - b)")
-		c.replace(2.4, regexp.MustCompile(`\(a, b\) => a - b`), "(a, b) => b - a")
-		c.replace(2.4, regexp.MustCompile(`\(a, b\) => b - a`), "(a, b) => a - b")
+		c.replace(2.4, lazyregexp.New(`\(a, b\) => a - b`), "(a, b) => b - a")
+		c.replace(2.4, lazyregexp.New(`\(a, b\) => b - a`), "(a, b) => a - b")
 		c.replace(2.4, reParseInt, "parseInt($1, 10)")
 		c.replace(2.6, reDivision, "Math.floor($0)")
-		c.replace(3.6, regexp.MustCompile(`\.length\b`), ".length - 1")
-		c.replace(3, regexp.MustCompile(`\breplace\(`), "replaceAll(")
+		c.replace(3.6, lazyregexp.New(`\.length\b`), ".length - 1")
+		c.replace(3, lazyregexp.New(`\breplace\(`), "replaceAll(")
 		if m := reAlias.FindStringSubmatch(l.raw); m != nil {
 			c.lines(3.4, 1, "give a copy", m[1]+"[..."+m[2]+"]"+m[3])
 			c.lines(3.6, 1, "give a copy", m[1]+"{ ..."+m[2]+" }"+m[3])
@@ -67,7 +68,7 @@ func (c *collector) idioms() {
 	}
 }
 
-func (c *collector) replace(cost float64, re *regexp.Regexp, with string) {
+func (c *collector) replace(cost float64, re *lazyregexp.Regexp, with string) {
 	if at := re.FindStringSubmatchIndex(c.l.raw); at != nil {
 		var out []byte
 		out = re.ExpandString(out, strings.ReplaceAll(with, "$0", "${0}"), c.l.raw, at)

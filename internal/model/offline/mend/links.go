@@ -5,9 +5,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
-var reExportList = regexp.MustCompile(`^(\s*(?:module\.)?exports\s*=\s*\{|\s*export\s*\{)(.*)`)
+var reExportList = lazyregexp.New(`^(\s*(?:module\.)?exports\s*=\s*\{|\s*export\s*\{)(.*)`)
 
 // maxAbsent bounds how many names without a meaning are looked after, maxSpelt how
 // many uses of one.
@@ -21,7 +23,7 @@ const (
 func (c *collector) links() {
 	out := c.p.output
 	var absent []string
-	for _, re := range []*regexp.Regexp{reNoExport, reAbsent, reNameError, reUnboundName, reNoAttr, reKeyword, reUndefGo} {
+	for _, re := range []*lazyregexp.Regexp{reNoExport, reAbsent, reNameError, reUnboundName, reNoAttr, reKeyword, reUndefGo} {
 		for _, m := range re.FindAllStringSubmatch(out, 12) {
 			absent = append(absent, m[1:]...)
 		}
@@ -41,7 +43,7 @@ func (c *collector) links() {
 	}
 }
 
-var reUnboundName = regexp.MustCompile(`UnboundLocalError: (?:cannot access )?local variable '(\w+)'|Cannot access '(\w+)' before initialization`)
+var reUnboundName = lazyregexp.New(`UnboundLocalError: (?:cannot access )?local variable '(\w+)'|Cannot access '(\w+)' before initialization`)
 
 // defined gives a name that is used without a meaning to what is defined nearby
 // under another name: a variable, a parameter, something that is imported.

@@ -3,10 +3,11 @@ package mend
 import (
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // File is a source by its path, relative to the repository's root.
@@ -29,14 +30,14 @@ type Frame struct {
 }
 
 var (
-	reFramePython = regexp.MustCompile(`(?m)^\s*File "([^"]+)", line (\d+)`)
-	rePytest      = regexp.MustCompile(`(?m)^([\w./-]+\.py):(\d+): `)
-	reFrameScript = regexp.MustCompile(`((?:[\w@.+-]*/)*[\w@.+-]+\.[cm]?js):(\d+)(?::\d+)?`)
-	reFrameGo     = regexp.MustCompile(`(?m)((?:[\w@.+-]*/)*[\w@.+-]+\.go):(\d+)(?::\d+)?`)
+	reFramePython = lazyregexp.New(`(?m)^\s*File "([^"]+)", line (\d+)`)
+	rePytest      = lazyregexp.New(`(?m)^([\w./-]+\.py):(\d+): `)
+	reFrameScript = lazyregexp.New(`((?:[\w@.+-]*/)*[\w@.+-]+\.[cm]?js):(\d+)(?::\d+)?`)
+	reFrameGo     = lazyregexp.New(`(?m)((?:[\w@.+-]*/)*[\w@.+-]+\.go):(\d+)(?::\d+)?`)
 
-	reFailedPython = regexp.MustCompile(`(?m)^(?:FAIL|ERROR): (\w+)|^FAILED \S+?::(?:\w+::)?(\w+)|^_{3,} (?:\w+\.)?(\w+)(?:\[.*\])? _{3,}`)
-	reFailedScript = regexp.MustCompile(`(?m)^\s*(?:not ok \d+ - (.*?)|✖ (.*?)(?: \([\d.]+ms\))?)(?: #.*)?$`)
-	reFailedGo     = regexp.MustCompile(`(?m)^\s*--- FAIL: (\w+)`)
+	reFailedPython = lazyregexp.New(`(?m)^(?:FAIL|ERROR): (\w+)|^FAILED \S+?::(?:\w+::)?(\w+)|^_{3,} (?:\w+\.)?(\w+)(?:\[.*\])? _{3,}`)
+	reFailedScript = lazyregexp.New(`(?m)^\s*(?:not ok \d+ - (.*?)|✖ (.*?)(?: \([\d.]+ms\))?)(?: #.*)?$`)
+	reFailedGo     = lazyregexp.New(`(?m)^\s*--- FAIL: (\w+)`)
 )
 
 // maxFrames bounds how much of a failure is read.
@@ -84,7 +85,7 @@ func resolve(p, root string, known func(string) bool) string {
 // failedTests are the names of the tests that failed.
 func failedTests(output string) map[string]bool {
 	names := map[string]bool{}
-	for _, re := range []*regexp.Regexp{reFailedPython, reFailedScript, reFailedGo} {
+	for _, re := range []*lazyregexp.Regexp{reFailedPython, reFailedScript, reFailedGo} {
 		for _, m := range re.FindAllStringSubmatch(output, -1) {
 			for _, g := range m[1:] {
 				if g = strings.TrimSpace(g); g != "" {

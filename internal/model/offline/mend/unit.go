@@ -1,9 +1,10 @@
 package mend
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"hortus.dev/internal/lazyregexp"
 )
 
 // unit is a function, a method, a test, or a statement outside of all of these.
@@ -41,14 +42,14 @@ func parse(path, content string) *source {
 }
 
 var (
-	reTestFile = regexp.MustCompile(`(?i)(^|/)(tests?|__tests__|spec|testdata|fixtures)/|(^|/)(test_[^/]*|[^/]*_test|conftest|tests?)\.py$|[._-](test|spec)\.[cm]?js$|(^|/)test(-[^/]*)?\.[cm]?js$|_test\.go$`)
-	reTestName = regexp.MustCompile("^\\s*(?:await\\s+)?(?:test|it|t\\.test)(?:\\.\\w+)?\\(\\s*(?:'((?:[^'\\\\]|\\\\.)*)'|\"((?:[^\"\\\\]|\\\\.)*)\"|`([^`]*)`)")
-	reFunction = regexp.MustCompile(`^\s*(?:export\s+)?(?:default\s+)?(?:async\s+)?function\s*\*?\s*([\w$]+)`)
-	reArrow    = regexp.MustCompile(`^\s*(?:export\s+)?(?:const|let|var)\s+([\w$]+)\s*=\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*=>|[\w$]+\s*=>)`)
-	reMethod   = regexp.MustCompile(`^\s+(?:(?:static|async|get|set)\s+|\*\s*)*([#\w$]+)\s*\([^;]*\)\s*\{`)
-	reProperty = regexp.MustCompile(`^\s*(?:(?:module\.)?exports\.|\w+\.prototype\.)?([\w$]+)\s*[:=]\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*=>|[\w$]+\s*=>)`)
-	reJSClass  = regexp.MustCompile(`^\s*(?:export\s+)?(?:default\s+)?class\s+([\w$]+)`)
-	reGoFunc   = regexp.MustCompile(`^func\s+(?:\(\s*\w*\s*\*?(\w+)[^)]*\)\s*)?(\w+)`)
+	reTestFile = lazyregexp.New(`(?i)(^|/)(tests?|__tests__|spec|testdata|fixtures)/|(^|/)(test_[^/]*|[^/]*_test|conftest|tests?)\.py$|[._-](test|spec)\.[cm]?js$|(^|/)test(-[^/]*)?\.[cm]?js$|_test\.go$`)
+	reTestName = lazyregexp.New("^\\s*(?:await\\s+)?(?:test|it|t\\.test)(?:\\.\\w+)?\\(\\s*(?:'((?:[^'\\\\]|\\\\.)*)'|\"((?:[^\"\\\\]|\\\\.)*)\"|`([^`]*)`)")
+	reFunction = lazyregexp.New(`^\s*(?:export\s+)?(?:default\s+)?(?:async\s+)?function\s*\*?\s*([\w$]+)`)
+	reArrow    = lazyregexp.New(`^\s*(?:export\s+)?(?:const|let|var)\s+([\w$]+)\s*=\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*=>|[\w$]+\s*=>)`)
+	reMethod   = lazyregexp.New(`^\s+(?:(?:static|async|get|set)\s+|\*\s*)*([#\w$]+)\s*\([^;]*\)\s*\{`)
+	reProperty = lazyregexp.New(`^\s*(?:(?:module\.)?exports\.|\w+\.prototype\.)?([\w$]+)\s*[:=]\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*=>|[\w$]+\s*=>)`)
+	reJSClass  = lazyregexp.New(`^\s*(?:export\s+)?(?:default\s+)?class\s+([\w$]+)`)
+	reGoFunc   = lazyregexp.New(`^func\s+(?:\(\s*\w*\s*\*?(\w+)[^)]*\)\s*)?(\w+)`)
 )
 
 // IsTest says whether a file looks like a test or what tests are run with.
@@ -155,7 +156,7 @@ func scriptFunction(raw string) string {
 	if m := reTestName.FindStringSubmatch(raw); m != nil {
 		return m[1] + m[2] + m[3]
 	}
-	for _, re := range []*regexp.Regexp{reFunction, reArrow, reProperty, reMethod} {
+	for _, re := range []*lazyregexp.Regexp{reFunction, reArrow, reProperty, reMethod} {
 		if m := re.FindStringSubmatch(raw); m != nil && !keywords[m[1]] {
 			return m[1]
 		}
