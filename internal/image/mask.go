@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -27,17 +28,22 @@ func (b *builder) mount(target, source string) error {
 
 func (b *builder) add(target, source string) error {
 	m := &masker{b: b, source: source, dir: filepath.Join(b.dir, fmt.Sprintf("mask%d", len(b.mounts)))}
-	top, err := look(source, 0)
+	dir, err := os.Open(source)
 	if err != nil {
 		return err
 	}
-	m.top = top
+	if m.top, err = look(dir, "", unix.AT_EMPTY_PATH); err != nil {
+		dir.Close()
+		return err
+	}
 	if err := os.Mkdir(m.dir, 0o755); err != nil {
+		dir.Close()
 		return err
 	}
-	if err := m.walk("."); err != nil {
+	if err := m.walk(dir, ""); err != nil {
 		return err
 	}
+	slices.Sort(m.submounts)
 	lowers := []string{m.dir, source}
 	if m.hidden == 0 {
 		// Nothing to hide: the directory alone is the cheaper mount.
@@ -67,11 +73,14 @@ type masker struct {
 	submounts []string
 }
 
-func (m *masker) walk(rel string) error {
+// walk judges what lies in a directory, and closes it. Names are looked up from the
+// directory itself: from the top, each of 100,000 files would cost its whole path.
+func (m *masker) walk(dir *os.File, rel string) error {
+	defer dir.Close()
 	if err := m.b.ctx.Err(); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(filepath.Join(m.source, rel))
+	entries, err := dir.ReadDir(-1)
 	if err != nil {
 		return err
 	}
@@ -79,11 +88,10 @@ func (m *masker) walk(rel string) error {
 		return fmt.Errorf("%s holds more than %d files", m.source, maxFiles)
 	}
 	for _, e := range entries {
-		p := filepath.Join(rel, e.Name())
 		if e.Type()&fs.ModeSymlink != 0 {
 			continue // it shows a name only; what it points at is judged where it lies
 		}
-		got, err := look(filepath.Join(m.source, p), unix.AT_SYMLINK_NOFOLLOW)
+		got, err := look(dir, e.Name(), unix.AT_SYMLINK_NOFOLLOW)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed since
 		}
@@ -94,24 +102,33 @@ func (m *masker) walk(rel string) error {
 		// own, over it; of a file nobody judged what lies there.
 		mounted := !got.sameMount(m.top)
 		directory := got.mode&unix.S_IFMT == unix.S_IFDIR
-		if mustHide(got.mode) || mounted && !directory {
-			if err := m.hide(p); err != nil {
-				return err
-			}
-			continue
-		}
-		if !directory {
-			continue
-		}
-		if mounted {
+		switch p := filepath.Join(rel, e.Name()); {
+		case mustHide(got.mode) || mounted && !directory:
+			err = m.hide(p)
+		case !directory:
+		case mounted:
 			m.submounts = append(m.submounts, p)
-			continue
+		default:
+			err = m.below(dir, p)
 		}
-		if err := m.walk(p); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// below walks a directory in dir.
+func (m *masker) below(dir *os.File, rel string) error {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(dir.Fd()), filepath.Base(rel), flags, 0)
+	if err == unix.ENOENT {
+		return nil // removed since
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: filepath.Join(m.source, rel), Err: err}
+	}
+	return m.walk(os.NewFile(uintptr(fd), filepath.Join(m.source, rel)), rel)
 }
 
 // entry is what the mask wants to know of a file.
@@ -131,10 +148,11 @@ func (e entry) sameMount(o entry) bool {
 	return e.mode&unix.S_IFMT != unix.S_IFDIR || e.major == o.major && e.minor == o.minor
 }
 
-func look(path string, flags int) (entry, error) {
+// look gives what a name in a directory is, or with AT_EMPTY_PATH the directory itself.
+func look(dir *os.File, name string, flags int) (entry, error) {
 	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_MNT_ID, &st); err != nil {
-		return entry{}, &fs.PathError{Op: "statx", Path: path, Err: err}
+	if err := unix.Statx(int(dir.Fd()), name, flags, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_MNT_ID, &st); err != nil {
+		return entry{}, &fs.PathError{Op: "statx", Path: filepath.Join(dir.Name(), name), Err: err}
 	}
 	e := entry{mode: uint32(st.Mode), major: st.Dev_major, minor: st.Dev_minor}
 	if st.Mask&unix.STATX_MNT_ID != 0 {
