@@ -2,7 +2,6 @@ package guest
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -116,6 +114,7 @@ type spawner struct {
 	// sees a command's end without being told by the reaper.
 	pidFDs bool
 	cell   *cell                  // nil where the guest shares its kernel
+	links  *netlink               // nil where the commands' netlink sockets are not counted
 	kept   map[string]chan func() // by identity; what is sent runs on its thread
 }
 
@@ -123,28 +122,35 @@ type spawner struct {
 // that is an init are kept from it by Landlock too, where there is any.
 func newSpawner(cfg *birth.Config, ids map[string]*identity) (*spawner, error) {
 	rules, swtch := ruleset(-1), cfg.Switch
+	sp := &spawner{cfg: cfg, swtch: swtch, kept: make(map[string]chan func())}
+	var err error
 	if cfg.PID1 {
-		var err error
 		if rules, err = newRuleset(); err != nil {
 			return nil, err
 		}
 		defer rules.close()
 	}
-	sp := &spawner{cfg: cfg, swtch: swtch, kept: make(map[string]chan func())}
-	var err error
+	if cfg.PID1 && !cfg.OwnKernel {
+		if sp.links, err = newNetlink(); err != nil {
+			return nil, err
+		}
+	}
 	if sp.cell, err = newCell(cfg); err != nil {
 		return nil, &stageError{"cell", err}
 	}
 	sp.pidFDs = havePidFDs()
 	for name, id := range ids {
-		if len(id.Caps) == 0 && (swtch || rules < 0) {
+		if len(id.Caps) == 0 && (swtch || rules < 0 && sp.links == nil) {
 			continue
 		}
 		ch := make(chan func())
 		ready := make(chan error)
 		go func() {
 			runtime.LockOSThread() // for good
-			err := giveUp(swtch, cfg.OwnKernel, id.Caps)
+			err := sp.giveUp(id.Caps)
+			if err == nil && !swtch {
+				err = sp.links.filter()
+			}
 			if err == nil {
 				err = rules.restrict()
 			}
@@ -175,52 +181,6 @@ func havePidFDs() bool {
 	return err == nil || err == unix.ESRCH
 }
 
-// giveUp makes the calling thread fit to fork from: what it forks can get no
-// capability but those listed, also not by executing something as uid 0.
-//
-// A kernel of the guest's own may know no secure bits, as gVisor does. They are a
-// second lock there: what uid 0 executes has the union of the bounding set, which is
-// empty, and the inheritable one.
-func giveUp(swtch, own bool, keep []uintptr) error {
-	if err := keepInheritable(keep); err != nil || !swtch {
-		return err
-	}
-	if err := emptyBounding(); err != nil {
-		return err
-	}
-	if own {
-		return nil
-	}
-	const noRoot, locked = 1 << 0, 1 << 1 // SECBIT_NOROOT and its lock
-	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|locked, 0, 0, 0); err != nil {
-		return fmt.Errorf("secure bits: %w", err)
-	}
-	return nil
-}
-
-// spareThreads is how many threads are made fit to fork from ahead.
-const spareThreads = 4
-
-// prepareThreads makes threads fit to fork from that wait for work: what a thread gives
-// up takes it some fifty system calls, which a first command would have to wait for.
-func (sp *spawner) prepareThreads() error {
-	var errs [spareThreads]error
-	var all, together sync.WaitGroup
-	together.Add(spareThreads)
-	for i := range errs {
-		all.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			errs[i] = giveUp(sp.swtch, sp.cfg.OwnKernel, nil)
-			// Each holds its thread until every one has another.
-			together.Done()
-			together.Wait()
-		})
-	}
-	all.Wait()
-	return errors.Join(errs[:]...)
-}
-
 // spawn starts a command and gives its pid.
 func (sp *spawner) spawn(c *command) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: c.files, Sys: &syscall.SysProcAttr{AmbientCaps: c.id.Caps}}
@@ -243,7 +203,7 @@ func (sp *spawner) spawn(c *command) (pid int, err error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := giveUp(sp.swtch, sp.cfg.OwnKernel, nil); err != nil {
+	if err := sp.giveUp(nil); err != nil {
 		return 0, api.Errorf(api.KindInternal, "give up capabilities: %w", err)
 	}
 	return sp.forkExec(c, attr)

@@ -336,6 +336,14 @@ func runProbe(name string, args []string) int {
 	if name == "surface" {
 		return runSurface()
 	}
+	if n, ok := strings.CutPrefix(name, "netlink "); ok {
+		count, err := strconv.Atoi(n)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return runNetlink(count)
+	}
 	if n, ok := strings.CutPrefix(name, "poll "); ok {
 		return runPoll(n)
 	}
