@@ -8,14 +8,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"hortus.dev/test/tier"
 )
 
 // TestNetlinkIsBounded: the kernel keeps what netlink sockets were answered and nobody
 // read, which no control group counts, so a sandbox has few of them open.
 func TestNetlinkIsBounded(t *testing.T) {
-	tier.AnyUser(t)
 	w := newWorldOf(t, "container", "")
 	box := w.create(t, nil)
 	prog := w.program(t, box.ID)
