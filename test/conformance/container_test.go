@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,7 +29,21 @@ func TestMain(m *testing.M) {
 	case birth.Argv0:
 		os.Exit(guest.Main())
 	}
-	os.Exit(reaper.Run(m.Run))
+	os.Exit(reaper.Run(func() int { return runTests(m) }))
+}
+
+// layersDir holds the host template, the same for all tests.
+var layersDir string
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "hortus-conformance-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	layersDir = filepath.Join(dir, "layers")
+	return m.Run()
 }
 
 // bench is what a backend is tested on: the host template, and stores of its own.
@@ -44,7 +59,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{dir: t.TempDir()}
 	b.run = filepath.Join(b.dir, "run")
 	var err error
-	if b.layers, err = layer.Open(filepath.Join(b.dir, "layers")); err != nil {
+	if b.layers, err = layer.Open(layersDir); err != nil {
 		t.Fatal(err)
 	}
 	tree, err := image.NewHost(image.Config{Store: b.layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")}).Prepare(t.Context())

@@ -51,7 +51,7 @@ func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, erro
 func newPooled(t *testing.T, size int) *pooled {
 	t.Helper()
 	dir := t.TempDir()
-	layers, err := layer.Open(filepath.Join(dir, "layers"))
+	layers, err := layer.Open(layersDir)
 	if err != nil {
 		t.Fatal(err)
 	}
