@@ -3,6 +3,7 @@ package guest
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -11,10 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netlinkSockets is how many netlink sockets all commands together may have open at a
-// time. The kernel keeps the answers that nobody reads, up to twice net.core.rmem_max
-// for each socket, and no control group counts them.
-const netlinkSockets = 64
+// All commands together may have so many netlink sockets open at a time as hold
+// netlinkBytes, but some in any case, and no more than anybody needs. The kernel keeps
+// the answers that nobody reads, up to twice net.core.rmem_max for each socket, and no
+// control group counts them.
+const (
+	netlinkBytes = 64 << 20
+	netlinkLeast = 16
+	netlinkMost  = 64
+)
 
 // netlink opens the commands' netlink sockets for them, so that it can count the open
 // ones. The kernel asks it: a thread on which commands are forked has a system call
@@ -30,6 +36,7 @@ const netlinkSockets = 64
 type netlink struct {
 	asked chan ask
 	open  int // the epoll set
+	most  int // how many sockets may be in it
 }
 
 // ask is a call of a command that waits for its answer.
@@ -46,7 +53,11 @@ func newNetlink() (*netlink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
 	}
-	n := &netlink{asked: make(chan ask), open: open}
+	buffer, err := largestBuffer()
+	if err != nil {
+		return nil, fmt.Errorf("netlink: %w", err)
+	}
+	n := &netlink{asked: make(chan ask), open: open, most: min(max(netlinkBytes/buffer, netlinkLeast), netlinkMost)}
 	locked := make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // for good
@@ -58,6 +69,20 @@ func newNetlink() (*netlink, error) {
 	}()
 	<-locked
 	return n, nil
+}
+
+// largestBuffer gives how many bytes a socket here can keep, at most. It is the host's to
+// say, in a file that is not shown in every network namespace.
+func largestBuffer() (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, math.MaxInt32/2); err != nil {
+		return 0, err
+	}
+	return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 }
 
 // filter binds the calling thread, and what is forked from it, for good. It needs
@@ -147,7 +172,7 @@ func (n *netlink) answer(a ask) {
 
 // socket makes a netlink socket that is counted.
 func (n *netlink) socket(kind, protocol int) (int, error) {
-	if n.count() >= netlinkSockets {
+	if n.count() >= n.most {
 		return -1, unix.ENFILE
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, kind|unix.SOCK_CLOEXEC, protocol)
@@ -166,7 +191,7 @@ func (n *netlink) socket(kind, protocol int) (int, error) {
 func (n *netlink) count() int {
 	list, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(n.open))
 	if err != nil {
-		return netlinkSockets
+		return n.most
 	}
 	return bytes.Count(list, []byte("tfd:"))
 }

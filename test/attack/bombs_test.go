@@ -47,6 +47,10 @@ func runBomb(name string) int {
 		err = tcpBomb()
 	case "udp":
 		err = udpBomb()
+	case "netlink":
+		err = netlinkBomb()
+	case "tables":
+		err = tablesBomb()
 	case "disk":
 		err = everywhere(arg, fillDisk)
 	case "inodes":

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file is the bombs that fill the buffers of sockets, which control groups of version
-// 1 do not count as other memory.
+// This file is the bombs that fill the kernel's own memory: buffers of sockets, which
+// control groups of version 1 do not count as other memory, answers, and page tables.
 
 // queued gives what the kernel holds for a socket, in bytes: received, sent and queued.
 func queued(fd int) int {
@@ -109,4 +109,40 @@ func udpBomb() error {
 		}
 		return []int{fd}, nil
 	})
+}
+
+// netlinkBomb asks for the interfaces and reads no answer.
+func netlinkBomb() error {
+	// RTM_GETLINK for the first interface: a header and an ifinfomsg.
+	ask := []byte{32, 0, 0, 0, unix.RTM_GETLINK, 0, unix.NLM_F_REQUEST, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	return socketBomb(func() ([]int, error) {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)
+		if err != nil {
+			return nil, err
+		}
+		large(fd)
+		for range 600 {
+			_ = unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) // a full one answers no more
+		}
+		return []int{fd}, nil
+	})
+}
+
+// tablesBomb reads one page in every two megabytes of memory that nothing is in: the
+// page is the kernel's one page of zeros, its table is new each time.
+func tablesBomb() error {
+	const reach, table = 2 << 20, 4 << 10
+	b, err := unix.Mmap(-1, 0, bombBytes/table*reach, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err == nil {
+		err = unix.Madvise(b, unix.MADV_NOHUGEPAGE)
+	}
+	if err != nil {
+		return err
+	}
+	var sum byte
+	for i := 0; i < len(b); i += reach {
+		sum += b[i]
+	}
+	return kept(bombBytes + int(sum))
 }

@@ -39,25 +39,27 @@ var bombs = []struct {
 	{name: "System V memory", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "sysv", want: noneKeptIfCounted},
 	{name: "files in /tmp", limits: api.Limits{MemoryBytes: 96 << 20, DiskBytes: 300 << 20}, bomb: "file /tmp", want: noneKept},
 	{name: "files in /dev/shm", kernel: true, limits: api.Limits{MemoryBytes: 96 << 20, DiskBytes: 300 << 20}, bomb: "file /dev/shm", want: noneKept},
-	{name: "pipes", kernel: true, limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "pipes", want: noneKeptIfCounted},
+	{name: "pipes", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "pipes", want: noneKeptIfCounted},
 	{name: "sockets", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "sockets", want: noneKeptIfCounted},
 	{name: "TCP connections", kernel: true, limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "tcp", want: noneKeptIfCounted},
 	{name: "UDP datagrams", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "udp", want: noneKeptIfCounted},
+	{name: "answers of netlink", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "netlink", want: noneKept},
+	{name: "page tables", limits: api.Limits{MemoryBytes: 96 << 20}, bomb: "tables", want: noneKeptIfCounted},
 	{name: "disk", kernel: true, limits: api.Limits{DiskBytes: 48 << 20}, bomb: "disk", users: true, want: everyPlaceFull},
 	// Files without content are memory of a kernel of the sandbox's own, which its limit
 	// of memory bounds.
 	{name: "inodes", limits: api.Limits{DiskBytes: 48 << 20}, bomb: "inodes", users: true, want: onHostKernel(everyPlaceFull)},
-	{name: "descriptors", kernel: true, bomb: "descriptors", ends: true, want: onHostKernel(fewOpened)},
+	{name: "descriptors", bomb: "descriptors", ends: true, want: onHostKernel(fewOpened)},
 	{name: "zombies", limits: api.Limits{Processes: 200}, bomb: "zombies own", want: onHostKernel(says("stopped:"))},
 	{name: "orphans", kernel: true, limits: api.Limits{Processes: 200}, bomb: "zombies orphans", ends: true, want: says("made 400")},
 	{name: "signals to the guest by kill", kernel: true, bomb: "signals kill", rounds: true, users: true, ends: true, want: says("sent")},
 	{name: "signals to the guest by tkill", bomb: "signals tkill", rounds: true, users: true, ends: true, want: says("sent")},
 	{name: "signals to the guest by tgkill", bomb: "signals tgkill", rounds: true, users: true, ends: true, want: says("sent")},
 	{name: "signals to the guest by threads", bomb: "signals threads", rounds: true, users: true, ends: true, want: says("sent")},
-	{name: "signals to the guest by queue", kernel: true, bomb: "signals queue", rounds: true, users: true, ends: true, want: says("sent")},
+	{name: "signals to the guest by queue", bomb: "signals queue", rounds: true, users: true, ends: true, want: says("sent")},
 	{name: "signals to the guest by pidfd", bomb: "signals pidfd", rounds: true, users: true, ends: true, want: says("sent")},
 	{name: "signals to the guest by owner", bomb: "signals owner", rounds: true, users: true, ends: true, want: says("sent")},
-	{name: "timers", kernel: true, bomb: "timers", want: onHostKernel(says("stopped:"))},
+	{name: "timers", bomb: "timers", want: onHostKernel(says("stopped:"))},
 }
 
 func says(text string) func(*world, result) string {
