@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"hortus.dev/test/tier"
 )
 
 var (
@@ -46,7 +48,7 @@ func (l line) cell() string {
 }
 
 // TestSDKs runs every feature with every SDK on every isolation, and holds
-// docs/e2b.md to what came of it.
+// docs/e2b.md to what came of it. T1 has each SDK on one isolation, another for each.
 func TestSDKs(t *testing.T) {
 	t.Parallel()
 	modules := installed(t)
@@ -58,10 +60,14 @@ func TestSDKs(t *testing.T) {
 	got := map[string]map[string]string{} // by column, then by feature
 	// Side by side: most of the time they wait for deadlines and samples.
 	t.Run("on", func(t *testing.T) {
-		for _, isolation := range isolations {
+		for n, isolation := range isolations {
 			t.Run(isolation, func(t *testing.T) {
 				t.Parallel()
 				s := serve(t, isolation)
+				sdks := sdks
+				if !tier.Soaking() && !*update {
+					sdks = sdks[n : n+1]
+				}
 				lines := make([][]line, len(sdks))
 				var runs sync.WaitGroup
 				for i, sdk := range sdks {
