@@ -38,7 +38,7 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 		t.Fatal(err)
 	}
 	b, err := gvisor.New(gvisor.Config{Tools: programs, Version: "test", GuestDigest: "test", Jail: jail.Config{
-		Guest: filepath.Join(programs, tools.Guest), Dir: filepath.Join(dir, "run"), Layers: layers, LeaseDir: filepath.Join(dir, "uids"),
+		Guest: filepath.Join(programs, tools.Guest), Dir: filepath.Join(dir, "run"), Layers: layers,
 	}})
 	if err != nil {
 		t.Fatal(err)

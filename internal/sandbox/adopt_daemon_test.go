@@ -70,7 +70,7 @@ func openDaemon(t *testing.T, dir string, change func(*sandbox.Config)) *daemon 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := container.New(container.Config{Dir: filepath.Join(dir, "run"), LeaseDir: filepath.Join(dir, "uids"), Layers: layers, Workspaces: workspaces})
+	b, err := container.New(container.Config{Dir: filepath.Join(dir, "run"), Layers: layers, Workspaces: workspaces})
 	if err != nil {
 		t.Fatal(err)
 	}

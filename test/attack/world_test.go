@@ -151,7 +151,7 @@ func each(t *testing.T, attack func(t *testing.T, w *world), atOnce bool) {
 // the honest ones.
 func (w *world) open(t *testing.T, programs string) (backend, error) {
 	t.Helper()
-	cfg := jail.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces, LeaseDir: filepath.Join(w.dir, "uids")}
+	cfg := jail.Config{Dir: w.run, Layers: w.layers, Workspaces: w.workspaces}
 	if w.isolation == "container" {
 		return container.New(cfg)
 	}

@@ -75,7 +75,7 @@ func newBench(t *testing.T) *bench {
 
 // jail is a backend's part of the bench.
 func (b *bench) jail() jail.Config {
-	return jail.Config{Dir: b.run, Layers: b.layers, Workspaces: b.workspaces, LeaseDir: filepath.Join(b.dir, "uids")}
+	return jail.Config{Dir: b.run, Layers: b.layers, Workspaces: b.workspaces}
 }
 
 // tested is a backend that boots guests ahead too.

@@ -34,7 +34,7 @@ func TestGuestIsBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := container.New(container.Config{Dir: filepath.Join(dir, "run"), Layers: layers, LeaseDir: filepath.Join(dir, "uids")})
+	b, err := container.New(container.Config{Dir: filepath.Join(dir, "run"), Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		t.Fatal(err)
 	}
 	run := filepath.Join(dir, "run")
-	b, err := container.New(container.Config{Dir: run, Layers: layers, LeaseDir: filepath.Join(dir, "uids")})
+	b, err := container.New(container.Config{Dir: run, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func leaverMain() int {
 	if err != nil {
 		return fail(err)
 	}
-	cfg := jail.Config{Name: "container", Dir: os.Getenv("STARTER_RUN"), LeaseDir: os.Getenv("STARTER_UIDS"), Layers: store}
+	cfg := jail.Config{Name: "container", Dir: os.Getenv("STARTER_RUN"), Layers: store}
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Layers: specLayers(), Limits: limits(), Hostname: "left"}
 	if dir := os.Getenv("STARTER_WORKSPACES"); dir != "" {
 		if cfg.Workspaces, err = workspace.Open(context.Background(), workspace.Config{Dir: dir, Layers: store}); err != nil {
@@ -66,7 +66,7 @@ func leaverMain() int {
 func (e *env) left(t *testing.T, environ ...string) api.SandboxID {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "HORTUS_TEST_CHILD=leaver", "STARTER_LAYERS="+e.layers.Dir(), "STARTER_RUN="+e.dir, "STARTER_UIDS="+e.leases)
+	cmd.Env = append(os.Environ(), "HORTUS_TEST_CHILD=leaver", "STARTER_LAYERS="+e.layers.Dir(), "STARTER_RUN="+e.dir)
 	cmd.Env = append(cmd.Env, environ...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -235,7 +235,7 @@ func TestAdoptWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := jail.New(jail.Config{Name: "container", Dir: e.dir, Layers: e.layers, LeaseDir: e.leases, Workspaces: s, DiskFloor: 1})
+	next, err := jail.New(jail.Config{Name: "container", Dir: e.dir, Layers: e.layers, Workspaces: s, DiskFloor: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +380,7 @@ func TestAdoptUnderLeases(t *testing.T) {
 		t.Skip("an ordinary user's sandboxes have one id")
 	}
 	ids := []api.SandboxID{e.left(t), e.left(t), e.left(t)}
-	other, err := jail.New(jail.Config{Name: "container", Dir: filepath.Join(t.TempDir(), "run"), Layers: e.layers, LeaseDir: e.leases})
+	other, err := jail.New(jail.Config{Name: "container", Dir: filepath.Join(t.TempDir(), "run"), Layers: e.layers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,9 +37,6 @@ type Config struct {
 	// Guest is the path of the executable that is both the guest and the stage
 	// before it; empty means this program. It is read once.
 	Guest string
-	// LeaseDir holds the locks of the uid ranges, for all daemons of this host;
-	// empty means /run/hortus/uids. Only root uses it.
-	LeaseDir string
 	// Workspaces keeps what a Spec's Workspace names; nil takes the capability
 	// away.
 	Workspaces *workspace.Store
@@ -103,10 +100,7 @@ func New(cfg Config) (*Backend, error) {
 	opts := seccomp.Options{GuestUID: -1, GuestGID: -1}
 	if b.root {
 		opts = seccomp.Options{GuestUID: guestUID, GuestGID: guestUID}
-		if cfg.LeaseDir == "" {
-			cfg.LeaseDir = "/run/hortus/uids"
-		}
-		b.ids = newLeases(cfg.LeaseDir)
+		b.ids = newLeases(leaseDir)
 	}
 	policy, err := seccomp.Default(opts)
 	if err == nil {

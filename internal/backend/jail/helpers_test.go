@@ -23,8 +23,8 @@ const testDigest = layer.Digest("host-000000000000000000000000000000000000000000
 // env is a backend over a small tree of this host's /usr.
 type env struct {
 	*jail.Backend
-	dir, leases string
-	layers      *layer.Store
+	dir    string
+	layers *layer.Store
 }
 
 func newEnv(t testing.TB) *env {
@@ -39,7 +39,7 @@ func newEnv(t testing.TB) *env {
 	if _, err := store.Put(context.Background(), testDigest, buildTree); err != nil {
 		t.Fatal(err)
 	}
-	e := &env{dir: filepath.Join(dir, "run"), leases: filepath.Join(dir, "uids"), layers: store}
+	e := &env{dir: filepath.Join(dir, "run"), layers: store}
 	e.Backend = e.backend(t)
 	t.Cleanup(func() {
 		if err := e.Backend.Close(); err != nil {
@@ -51,7 +51,7 @@ func newEnv(t testing.TB) *env {
 
 func (e *env) backend(t testing.TB) *jail.Backend {
 	t.Helper()
-	b, err := jail.New(jail.Config{Name: "container", Dir: e.dir, Layers: e.layers, LeaseDir: e.leases})
+	b, err := jail.New(jail.Config{Name: "container", Dir: e.dir, Layers: e.layers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func newHostEnv(t testing.TB) (*env, layer.Tree) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	e := &env{dir: filepath.Join(dir, "run"), leases: filepath.Join(dir, "uids"), layers: store}
+	e := &env{dir: filepath.Join(dir, "run"), layers: store}
 	e.Backend = e.backend(t)
 	t.Cleanup(func() { e.Backend.Close() })
 	return e, tree

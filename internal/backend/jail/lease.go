@@ -23,6 +23,10 @@ const (
 	rangeCount = 8192
 )
 
+// leaseDir holds the locks of the uid ranges. It is one for all daemons of a host: two
+// sandboxes with the same ids would share the quotas that the kernel keeps for each id.
+const leaseDir = "/run/hortus/uids"
+
 // leases hands out uid ranges that no other sandbox of this host has. A range is
 // a file with a lock, which ends with the process that holds it, and a record of
 // the sandbox's first process, which may outlive that process.

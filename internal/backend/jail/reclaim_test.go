@@ -26,7 +26,7 @@ func starterMain() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	b, err := jail.New(jail.Config{Name: "container", Dir: os.Getenv("STARTER_RUN"), LeaseDir: os.Getenv("STARTER_UIDS"), Layers: store})
+	b, err := jail.New(jail.Config{Name: "container", Dir: os.Getenv("STARTER_RUN"), Layers: store})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -69,7 +69,7 @@ func TestReclaimAfterKill(t *testing.T) {
 	var reclaimed, early, processes int
 	for i := range rounds {
 		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), "HORTUS_TEST_CHILD=starter", "STARTER_LAYERS="+e.layers.Dir(), "STARTER_RUN="+e.dir, "STARTER_UIDS="+e.leases)
+		cmd.Env = append(os.Environ(), "HORTUS_TEST_CHILD=starter", "STARTER_LAYERS="+e.layers.Dir(), "STARTER_RUN="+e.dir)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {

@@ -37,7 +37,7 @@ func withWorkspaces(t *testing.T, e *env, floor int64) (*jail.Backend, *sandbox.
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := jail.New(jail.Config{Name: "container", Dir: filepath.Join(t.TempDir(), "run"), Layers: e.layers, LeaseDir: e.leases, Workspaces: s, DiskFloor: floor})
+	b, err := jail.New(jail.Config{Name: "container", Dir: filepath.Join(t.TempDir(), "run"), Layers: e.layers, Workspaces: s, DiskFloor: floor})
 	if err != nil {
 		t.Fatal(err)
 	}
