@@ -55,11 +55,11 @@ func TestStalledAtTheEnd(t *testing.T) {
 				return
 			}
 			defer r.Body.Close()
-			asked <- struct{}{}
 			if _, err := io.WriteString(c, head); err != nil {
 				t.Error(err)
 				return
 			}
+			asked <- struct{}{} // after the head, which the end of the sandbox would cut
 			for {
 				if _, err := c.Write(make([]byte, 32<<10)); err != nil {
 					return
