@@ -134,14 +134,3 @@ func setLimits(cfg *birth.Config) error {
 	}
 	return nil
 }
-
-// limitChild takes the guest's reserve from a command that shares its uid. The
-// inherited limit already bounds it; this keeps the guest able to work.
-func limitChild(cfg *birth.Config, pid int) {
-	if cfg.Switch || cfg.OwnKernel || cfg.Processes <= 0 {
-		return
-	}
-	n := uint64(cfg.Processes)
-	lim := unix.Rlimit{Cur: n, Max: n}
-	unix.Prlimit(pid, unix.RLIMIT_NPROC, &lim, nil) // it may have ended already
-}

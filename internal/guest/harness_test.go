@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == insideName {
 		os.Exit(insideMain())
 	}
+	if os.Args[0] == reserveName {
+		os.Exit(runReserve())
+	}
 	if os.Args[0] == stageName {
 		os.Exit(runStage())
 	}
