@@ -120,7 +120,7 @@ func TestRepoProgress(t *testing.T) {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
 	got := strings.ReplaceAll(stderr, `\x1b]0;evil\x07\u202e`, "EVIL")
-	if _, rest, ok := strings.Cut(got, "verified in "); ok {
+	if _, rest, ok := strings.Cut(got, "its tests; in "); ok {
 		took, _, _ := strings.Cut(rest, ",")
 		got = strings.Replace(got, "; in "+took, "; in TIME", 1)
 	}
