@@ -24,9 +24,9 @@ func (g Gate) Evidence() string {
 	}
 	switch {
 	case t.MissingCount > 0:
-		parts = append(parts, fmt.Sprintf("%d of the %d that passed before did not: %s", t.MissingCount, t.Before, strings.Join(t.Missing[:min(len(t.Missing), 3)], ", ")))
+		parts = append(parts, fmt.Sprintf("%d of the %d that ran before did not: %s", t.MissingCount, t.Before, strings.Join(t.Missing[:min(len(t.Missing), 3)], ", ")))
 	case t.Before > 0:
-		parts = append(parts, fmt.Sprintf("among them all %d that passed before", t.Before))
+		parts = append(parts, fmt.Sprintf("among them all %d that ran before", t.Before))
 	}
 	return strings.Join(parts, ", ")
 }

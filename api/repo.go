@@ -180,8 +180,8 @@ type TestReport struct {
 	Passed  int    `json:"passed"`
 	Failed  int    `json:"failed,omitempty"`
 	Skipped int    `json:"skipped,omitempty"`
-	// Before is how many tests passed before the work. MissingCount of them did not
-	// pass now; Missing names the first MaxMissingTests.
+	// Before is how many tests passed or failed before the work. MissingCount of them
+	// did not pass now; Missing names the first MaxMissingTests.
 	Before       int      `json:"before,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missingCount,omitempty"`

@@ -25,7 +25,7 @@ type need int
 const (
 	noTests  need = iota // nothing
 	anyTests             // that its runner ran to its end, unchanged, and no test failed
-	allTests             // also that each test that passed before the work passes
+	allTests             // also that each test that ran before the work passes
 )
 
 // arm puts what reports the tests into a gate's sandbox.
@@ -74,8 +74,8 @@ func (w *work) weigh(ctx context.Context, g *api.Gate, box Computer, run *report
 		f = r.Against(w.tests)
 	}
 	t := &api.TestReport{
-		Runner: r.Runner, Passed: r.Count(report.Passed), Failed: r.Count(report.Failed), Skipped: r.Count(report.Skipped, report.Expected),
-		Before: w.tests.Count(report.Passed), MissingCount: len(f.Missing), Missing: f.Missing[:min(len(f.Missing), api.MaxMissingTests)],
+		Runner: r.Runner, Passed: r.Count(report.Passed), Failed: r.Count(report.Failed, report.Broken), Skipped: r.Count(report.Skipped, report.Expected),
+		Before: w.tests.Count(report.Passed, report.Failed), MissingCount: len(f.Missing), Missing: f.Missing[:min(len(f.Missing), api.MaxMissingTests)],
 	}
 	g.Tests = t
 	if !g.Passed || need == noTests {
@@ -83,7 +83,7 @@ func (w *work) weigh(ctx context.Context, g *api.Gate, box Computer, run *report
 	}
 	t.Why = f.Why
 	if t.Why == "" && need == allTests && len(f.Missing) > 0 {
-		t.Why = fmt.Sprintf("%d of %d tests that passed before the work did not pass: %s", len(f.Missing), t.Before, strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
+		t.Why = fmt.Sprintf("%d of the %d tests that ran before the work did not pass: %s", len(f.Missing), t.Before, strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
 	}
 	g.Passed = t.Why == ""
 	return nil

@@ -222,6 +222,9 @@ func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = b.path(req.Dir)
 	cmd.Env = append(os.Environ(), "HOME="+b.l.root)
+	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+		cmd.Env = append(cmd.Env, "GOCACHE="+filepath.Join(cache, "go-build")) // or package testing is compiled each time
+	}
 	for k, v := range req.Env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

@@ -115,7 +115,6 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 	file := func(name string, content []byte) string {
 		at := path.Join(dir, name)
 		content = bytes.ReplaceAll(content, []byte("KEY"), []byte(hex.EncodeToString(key)))
-		content = bytes.ReplaceAll(content, []byte("REPORT"), []byte(path.Join(dir, "report")))
 		r.Files = append(r.Files, File{at, content})
 		return at
 	}

@@ -196,13 +196,15 @@ func TestForgeries(t *testing.T) {
 					if code != 0 {
 						t.Fatalf("exit code %d: it forges nothing\n%s", code, out)
 					}
-					found := r.Against(before)
-					said := found.Why
-					if len(found.Missing) > 0 {
-						said += "; missing: " + strings.Join(found.Missing, ", ")
-					}
-					if !strings.Contains(said, f.want) {
-						t.Errorf("found %q, want %q in it\n%+v\n%s", said, f.want, r, out)
+					for _, base := range []report.Report{before, wrong} {
+						found := r.Against(base)
+						said := found.Why
+						if len(found.Missing) > 0 {
+							said += "; missing: " + strings.Join(found.Missing, ", ")
+						}
+						if !strings.Contains(said, f.want) {
+							t.Errorf("found %q, want %q in it\n%+v\n%s", said, f.want, r, out)
+						}
 					}
 				})
 			}

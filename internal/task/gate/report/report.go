@@ -18,16 +18,20 @@ const (
 // Outcome says how a test ended.
 type Outcome string
 
-// Outcomes. Expected is a failure that the test announces.
+// Outcomes. Expected is a failure that the test announces. Broken is what holds tests and
+// did not come to them: a file that cannot be imported, a package that does not compile.
 const (
 	Passed   Outcome = "passed"
 	Failed   Outcome = "failed"
 	Skipped  Outcome = "skipped"
 	Expected Outcome = "expected"
+	Broken   Outcome = "broken"
 )
 
 // rank orders the outcomes of tests that have the same name: the worst one holds.
-func rank(o Outcome) int { return slices.Index([]Outcome{Passed, Expected, Skipped, Failed}, o) }
+func rank(o Outcome) int {
+	return slices.Index([]Outcome{Passed, Expected, Skipped, Broken, Failed}, o)
+}
 
 // Report is what a runner says of its tests.
 type Report struct {
@@ -95,10 +99,10 @@ func (r Report) Count(outcomes ...Outcome) (n int) {
 	return n
 }
 
-// names gives the tests that ended in a way, sorted.
-func (r Report) names(o Outcome) (out []string) {
+// names gives the tests that ended in one of these ways, sorted.
+func (r Report) names(outcomes ...Outcome) (out []string) {
 	for name, has := range r.Tests {
-		if has == o {
+		if slices.Contains(outcomes, has) {
 			out = append(out, name)
 		}
 	}
@@ -111,7 +115,7 @@ type Finding struct {
 	// Why says, in a sentence, why the gate must not count as passed; empty when
 	// nothing speaks against it.
 	Why string
-	// Missing are tests that passed before and do not now.
+	// Missing are tests that passed or failed before and do not pass now.
 	Missing []string
 }
 
@@ -119,7 +123,7 @@ type Finding struct {
 // the same command before the work. What the runner already said then is no finding.
 func (r Report) Against(before Report) Finding {
 	f := Finding{}
-	for _, name := range before.names(Passed) {
+	for _, name := range before.names(Passed, Failed) {
 		if r.Tests[name] != Passed {
 			f.Missing = append(f.Missing, name)
 		}
@@ -138,8 +142,8 @@ func (r Report) Against(before Report) Finding {
 		f.Why = r.Runner + " ended early"
 	case len(r.Lost) > 0:
 		f.Why = "tests that began did not end: " + list(r.Lost)
-	case r.Count(Failed) > 0:
-		f.Why = "tests failed although the exit code is 0: " + list(r.names(Failed))
+	case r.Count(Failed, Broken) > 0:
+		f.Why = "tests failed although the exit code is 0: " + list(r.names(Failed, Broken))
 	}
 	return f
 }

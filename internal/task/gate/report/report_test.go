@@ -123,7 +123,7 @@ plain text
 			}
 			seen.Write(run.End())
 			r := run.Report(nil)
-			if seen.String() != tt.seen || r.Count(Passed) != tt.passed || r.Count(Failed) != tt.failed || r.Ended != tt.ended || strings.Join(r.Lost, " ") != tt.lost {
+			if seen.String() != tt.seen || r.Count(Passed) != tt.passed || r.Count(Failed, Broken) != tt.failed || r.Ended != tt.ended || strings.Join(r.Lost, " ") != tt.lost {
 				t.Errorf("%s, by %d: %+v, shown %q", name, size, r, seen.String())
 			}
 		}

@@ -47,7 +47,8 @@ export default async function* (source) {
         else open.delete(identity(e));
         const own = e.nesting === 0 && e.name === e.file; // a file without tests
         const name = own ? [] : [...parents.slice(0, e.nesting), e.name];
-        yield line({ test: [place(e), ...name].join(' > '), how: outcome(type, e) });
+        const how = own && type === 'test:fail' ? 'broken' : outcome(type, e);
+        yield line({ test: [place(e), ...name].join(' > '), how });
         break;
       }
       case 'test:stdout': case 'test:stderr': case 'test:diagnostic': case 'test:plan': case 'test:dequeue': case 'test:complete':

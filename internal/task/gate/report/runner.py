@@ -1,12 +1,12 @@
 # Runs unittest or pytest as "python3 -m" does, and reports each test as it ends.
 #
-# The host writes this file outside of the repository and fills in the two values of the
-# last line. Everything that the report needs is imported before the repository can be.
+# The host writes this file outside of the repository and fills in the key, in its last
+# line. Everything that the report needs is imported before the repository can be.
 import os
 import sys
 
 
-def run(key, report):
+def run(key):
     import builtins
     import hashlib
     import json
@@ -15,10 +15,11 @@ def run(key, report):
     import types
 
     leave, write, sha256, dumps, getpid = os._exit, os.write, hashlib.sha256, json.dumps, os.getpid
-    if os.path.dirname(__file__) in sys.path:
-        sys.path.remove(os.path.dirname(__file__))
+    here = os.path.dirname(os.path.abspath(__file__))
+    if here in sys.path:
+        sys.path.remove(here)
     os.unlink(__file__)
-    out = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    out = os.open(os.path.join(here, "report"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     top = os.getcwd()
     owner = getpid()
     count = 0
@@ -259,10 +260,12 @@ def run_unittest(shell):
             super().addFailure(test, err)
 
         def addError(self, test, err):
-            if isinstance(test, unittest.TestCase):
+            if type(test).__name__ == "_FailedTest":
+                self._hortus = "broken"  # a module that cannot be imported
+            elif isinstance(test, unittest.TestCase):
                 self._hortus = "failed"
             else:
-                say(test=test.id(), how="failed")  # setUpClass, setUpModule
+                say(test=test.id(), how="broken")  # setUpClass, setUpModule
             super().addError(test, err)
 
         def addSkip(self, test, reason):
@@ -331,7 +334,7 @@ def run_pytest(shell):
 
         def pytest_collectreport(self, report):
             if report.failed:
-                say(test=report.nodeid, how="failed")
+                say(test=report.nodeid, how="broken")
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid, location):
@@ -360,4 +363,4 @@ def run_pytest(shell):
     end(code, changed)
 
 
-run(bytes.fromhex("KEY"), "REPORT")
+run(bytes.fromhex("KEY"))

@@ -52,7 +52,11 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 		}
 		delete(g.open, name)
 	case "fail":
-		g.r.add(name, Failed)
+		if e.Test != "" {
+			g.r.add(name, Failed)
+		} else {
+			g.r.add(name, Broken)
+		}
 		delete(g.open, name)
 	case "skip":
 		if e.Test != "" {
@@ -60,7 +64,7 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 		}
 		delete(g.open, name)
 	case "build-fail":
-		g.r.add(e.ImportPath, Failed)
+		g.r.add(e.ImportPath, Broken)
 	}
 	return nil
 }
