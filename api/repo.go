@@ -125,6 +125,8 @@ type RepoResult struct {
 	Rounds []Round `json:"rounds,omitempty"`
 	// Files are the changes of Head against Commit.
 	Files []FileChange `json:"files,omitempty"`
+	// Cautions are lines of the change that a person should look at.
+	Cautions []Caution `json:"cautions,omitempty"`
 	// Refused are changes that were not taken, each with the reason.
 	Refused []RefusedChange `json:"refused,omitempty"`
 	// Ignored counts new files that the repository's own rules ignore.
@@ -156,15 +158,46 @@ type Round struct {
 // Gate is one run of the command that decides.
 type Gate struct {
 	Command string `json:"command"`
-	// Passed says that the command ended with 0 by itself.
+	// Passed says that the command ended with 0 by itself, and that nothing in the
+	// report of its tests speaks against it.
 	Passed bool `json:"passed"`
 	Exit   Exit `json:"exit"`
+	// Tests is what the runner of the tests reported; nil when the command gives no
+	// report that is known, so that its exit code alone decides.
+	Tests *TestReport `json:"tests,omitempty"`
 	// Output is its beginning and its end; OutputBytes is all of it.
 	Output      string    `json:"output,omitempty"`
 	OutputBytes int64     `json:"outputBytes,omitempty"`
 	MS          int64     `json:"ms"`
 	Sandbox     SandboxID `json:"sandbox,omitempty"`
 	Isolation   string    `json:"isolation,omitempty"`
+}
+
+// TestReport is what ran a gate's tests, and what it said of them, as the host read it.
+type TestReport struct {
+	// Runner ran the tests, such as "unittest" or "go test".
+	Runner  string `json:"runner"`
+	Passed  int    `json:"passed"`
+	Failed  int    `json:"failed,omitempty"`
+	Skipped int    `json:"skipped,omitempty"`
+	// Before is how many tests passed or failed before the work. MissingCount of them
+	// did not pass now; Missing names the first MaxMissingTests.
+	Before       int      `json:"before,omitempty"`
+	Missing      []string `json:"missing,omitempty"`
+	MissingCount int      `json:"missingCount,omitempty"`
+	// Why is the reason for which the gate did not pass although its exit code is 0.
+	Why string `json:"why,omitempty"`
+}
+
+// MaxMissingTests is how many tests a TestReport names.
+const MaxMissingTests = 20
+
+// Caution is a line that a change adds outside of its tests and that could make a gate
+// say what it should not. It decides nothing: a person should look at it.
+type Caution struct {
+	Path string `json:"path"`
+	Line int    `json:"line"` // from 1
+	Uses string `json:"uses"`
 }
 
 // The gates of a round, by the names under which their whole output is read.

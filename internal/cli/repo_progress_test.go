@@ -105,7 +105,7 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] WARNING: the work was cut short: this is what there was
 [task 4f2a] [delivery] pushed hortus/4f2a to https://host/o/r
 [task 4f2a] [delivery] merge request opened for main: https://host/o/r/-/merge_requests/7EVIL
-[task 4f2a] verified in TIME, 2 rounds, 5 steps, the agent finished, isolation container
+[task 4f2a] verified: exit code only, the command gives no report of its tests; in TIME, 2 rounds, 5 steps, the agent finished, isolation container
 [task 4f2a] openai:m: 5 calls, 1000 tokens in (900 cached), 50 out, $0.0123
   next: hortus task diff t4f2a000000000000000
         hortus task apply t4f2a000000000000000
@@ -120,9 +120,9 @@ func TestRepoProgress(t *testing.T) {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
 	got := strings.ReplaceAll(stderr, `\x1b]0;evil\x07\u202e`, "EVIL")
-	if _, rest, ok := strings.Cut(got, "verified in "); ok {
+	if _, rest, ok := strings.Cut(got, "its tests; in "); ok {
 		took, _, _ := strings.Cut(rest, ",")
-		got = strings.Replace(got, "verified in "+took, "verified in TIME", 1)
+		got = strings.Replace(got, "; in "+took, "; in TIME", 1)
 	}
 	if got != golden {
 		g, w := strings.Split(got, "\n"), strings.Split(golden, "\n")

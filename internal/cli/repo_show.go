@@ -41,6 +41,9 @@ func showRepo(w io.Writer, t api.Task) {
 		}
 		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "files"}[i == 0], fileLine(f))
 	}
+	for _, c := range r.Cautions {
+		fmt.Fprintf(w, "CAUTION\tthe change uses %s\n", clean(c.String()))
+	}
 	for _, warning := range repoWarnings(*r) {
 		fmt.Fprintf(w, "WARNING\t%s\n", clean(warning))
 	}
@@ -93,6 +96,9 @@ func showGate(w io.Writer, head string, g *api.Gate) {
 		label, head = "before", ""
 	}
 	isolation := tail(", ", g.Isolation)
+	if g.Passed && g.Tests == nil {
+		isolation += ", " + g.Evidence()
+	}
 	fmt.Fprintf(w, "%s\t%sgate %s in %s%s\n", label, head, clean(gateLine(*g)), showDuration(time.Duration(g.MS)*time.Millisecond), clean(isolation))
 	if g.Passed || strings.TrimSpace(g.Output) == "" {
 		return

@@ -82,7 +82,15 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 		if r.Head == "" {
 			what = "verified, and nothing was changed"
 		}
-		p.line("", 0, 0, green, what+ended)
+		colour := green
+		if g := deciding(*r); g != nil {
+			what += ": " + shorten(g.Evidence(), 300)
+		}
+		if len(r.Cautions) > 0 {
+			what += "; WITH A CAUTION: the change uses " + cautions(r.Cautions)
+			colour = yellow
+		}
+		p.line("", 0, 0, colour, what+";"+ended)
 	case api.OutcomeNeedsHuman:
 		p.line("", 0, 0, red, "not verified"+ended)
 		if g := lastGate(*r); g != nil && !g.Passed {
@@ -117,6 +125,33 @@ func lastGate(r api.RepoResult) *api.Gate {
 		}
 	}
 	return nil
+}
+
+// deciding is the gate whose tests speak for a result: with the tests as they were, where
+// the change touches some.
+func deciding(r api.RepoResult) *api.Gate {
+	for i := len(r.Rounds) - 1; i >= 0; i-- {
+		if x := r.Rounds[i]; x.Original != nil && x.Original.Passed {
+			return x.Original
+		} else if x.Gate != nil {
+			return x.Gate
+		}
+	}
+	return nil
+}
+
+// cautions lists the first few.
+func cautions(all []api.Caution) string {
+	const most = 3
+	var out []string
+	for _, c := range all[:min(len(all), most)] {
+		out = append(out, clean(c.String()))
+	}
+	s := strings.Join(out, ", ")
+	if len(all) > most {
+		s += fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return s
 }
 
 // roundsLine says how much work it was, why it ended, and what decided.

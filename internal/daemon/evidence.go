@@ -27,7 +27,10 @@ func evidence(p repo.Proposal) forge.Evidence {
 		last := r.Rounds[n-1]
 		if g := last.Gate; g != nil {
 			e.Gate = &forge.Gate{Command: g.Command, ExitCode: g.Exit.Code, Unknown: g.Exit.Cause, Output: g.Output, Where: g.Isolation,
-				Duration: time.Duration(g.MS) * time.Millisecond}
+				Duration: time.Duration(g.MS) * time.Millisecond, Tests: g.Evidence()}
+			if o := last.Original; o != nil && o.Passed {
+				e.Gate.Tests = "with the tests as they were, " + o.Evidence()
+			}
 		}
 		if last.Original != nil {
 			e.Look = append(e.Look, "The tests, or files that rule over them, were changed. The gate passes with the original ones too.")
@@ -41,6 +44,9 @@ func evidence(p repo.Proposal) forge.Evidence {
 		if b := r.Before; b != nil && b.Passed {
 			e.Look = append(e.Look, "The gate passed before the change as well, so it does not show what the change does.")
 		}
+	}
+	for _, c := range r.Cautions {
+		e.Look = append(e.Look, "The change uses "+c.String()+", with which a program can make its tests pass.")
 	}
 	if n := len(r.Refused); n > 0 {
 		e.Look = append(e.Look, fmt.Sprintf("%d files of the agent's were refused and are not part of this.", n))

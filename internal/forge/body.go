@@ -52,6 +52,8 @@ type Gate struct {
 	Duration time.Duration
 	// Output is what it printed; the end of it is shown.
 	Output string
+	// Tests says which tests ran, or that the exit code alone decided.
+	Tests string
 	// Where names the isolation that it ran in: "gvisor".
 	Where string
 }
@@ -174,6 +176,9 @@ func bodyGate(b *strings.Builder, g *Gate) {
 		fmt.Fprintf(b, "%s. **It failed with exit code %d** after %s.\n\n", where, g.ExitCode, took)
 	default:
 		fmt.Fprintf(b, "%s. It ended with **exit code 0** after %s.\n\n", where, took)
+		if g.Tests != "" {
+			fmt.Fprintf(b, "Tests: %s.\n\n", inline(g.Tests, showScript))
+		}
 	}
 	script, cut := head(g.Command, showScript)
 	b.WriteString(block(script, command))

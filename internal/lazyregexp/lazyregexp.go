@@ -15,6 +15,8 @@ func New(text string) *Regexp {
 	return &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
 }
 
+func (r *Regexp) Match(b []byte) bool { return r.compiled().Match(b) }
+
 func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
 
 func (r *Regexp) FindString(s string) string { return r.compiled().FindString(s) }

@@ -118,7 +118,7 @@ func (r *run) add(e event) {
 }
 
 // reason gives what a skipped test said, without the lines and positions that the
-// testing package adds.
+// testing package adds, and without a script's log.
 func reason(said string) string {
 	var words []string
 	for line := range strings.Lines(said) {
@@ -128,6 +128,9 @@ func reason(said string) string {
 		}
 		if at, rest, ok := strings.Cut(line+" ", ": "); ok && strings.Contains(at, ".go:") {
 			line = strings.TrimSpace(rest)
+		}
+		if line == "WORK=$WORK" {
+			break // a script's log begins so
 		}
 		if line != "" {
 			words = append(words, line)

@@ -44,7 +44,7 @@ func TestFlaky(t *testing.T) {
 	})
 }
 
-func TestSkipped(t *testing.T) { t.Skip("no such device") }
+func TestSkipped(t *testing.T) { t.Log("no such device"); t.Skip("WORK=$WORK\nPATH=/bin\n> device") }
 func TestSoak(t *testing.T) { t.Skip("soak test: later") }
 func TestSilent(t *testing.T) { t.Skip() }
 func TestFine(t *testing.T) {}
@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Errorf("with every skip expected: %v\n%s", err, out)
 	}
-	for _, want := range []string{"slowest packages:", "slowest tests:", "flaky: x TestFlaky/sub failed in 1", "x_test.go:9: the first run fails", "   1  no such device", "3 passed, 2 flaky, 3 skipped"} {
+	for _, want := range []string{"slowest packages:", "slowest tests:", "flaky: x TestFlaky/sub failed in 1", "x_test.go:9: the first run fails", "   1  no such device\n", "3 passed, 2 flaky, 3 skipped"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}

@@ -145,7 +145,7 @@ func GateFailed(gate api.Gate, round, of int, original bool) string {
 	if original {
 		out.WriteString(" with the original tests")
 	}
-	fmt.Fprintf(&out, " (round %d of %d): %s.\n", round, of, ending(gate.Exit))
+	fmt.Fprintf(&out, " (round %d of %d): %s.\n", round, of, gateEnding(gate))
 	if original {
 		out.WriteString("Every test file was put back to how it was before your work. Changes of tests that were there do not count: mend the code. Tests that you added may stay where they agree with the old ones.\n")
 	}
@@ -162,6 +162,14 @@ func GateFailed(gate api.Gate, round, of int, original bool) string {
 	}
 	out.WriteString("Find out why, mend it, run the gate command yourself, and call finish again.")
 	return out.String()
+}
+
+// gateEnding says why a gate did not pass.
+func gateEnding(g api.Gate) string {
+	if g.Tests != nil && g.Tests.Why != "" {
+		return ending(g.Exit) + ", but " + short(g.Tests.Why)
+	}
+	return ending(g.Exit)
 }
 
 // ending says how a command ended.

@@ -44,7 +44,7 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	}
 	w.collected = n
 	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
-	w.res.Files, w.res.Head = nil, ""
+	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
 	if res.Empty {
 		return "nothing was changed", w.save(ctx)
 	}
@@ -64,6 +64,9 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 				Test: gate.Watched(w.res.Verify, s.Path) || s.OldPath != "" && gate.Watched(w.res.Verify, s.OldPath),
 			})
 		}
+	}
+	if w.res.Cautions, err = w.cautions(ctx, res.Hash); err != nil {
+		return "", err
 	}
 	w.res.Head = res.Hash
 	if n > 0 && n <= len(w.res.Rounds) {

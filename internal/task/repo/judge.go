@@ -64,7 +64,13 @@ func (w *work) judge(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	g, err := w.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: w.res.Verify}, gateName(n, "gate"), changes)
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c git.Change) bool { return gate.Watched(w.res.Verify, c.Path) })
+	touched := len(rest) < len(changes)
+	need := allTests
+	if touched {
+		need = anyTests // those that were there before decide in the next gate
+	}
+	g, err := w.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: w.res.Verify}, gateName(n, "gate"), changes, need)
 	if err != nil {
 		return err
 	}
@@ -72,9 +78,8 @@ func (w *work) judge(ctx context.Context, n int) error {
 	if err := w.save(ctx); err != nil || !g.Passed {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c git.Change) bool { return gate.Watched(w.res.Verify, c.Path) })
-	if len(rest) < len(changes) {
-		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with every test as it was: " + w.res.Verify}, gateName(n, "original"), rest)
+	if touched {
+		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with every test as it was: " + w.res.Verify}, gateName(n, "original"), rest, allTests)
 		if err != nil {
 			return err
 		}
@@ -93,7 +98,7 @@ func (w *work) judge(ctx context.Context, n int) error {
 	if changes, err = w.changed(ctx, broken); err != nil {
 		return err
 	}
-	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a planted defect: " + w.res.Verify}, gateName(n, "mutant"), changes)
+	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a planted defect: " + w.res.Verify}, gateName(n, "mutant"), changes, noTests)
 	if err != nil {
 		return err
 	}
@@ -116,7 +121,7 @@ func (w *work) passed(r *api.Round) bool {
 }
 
 // over runs the gate on the base with some changes.
-func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change) (api.Gate, error) {
+func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change, need need) (api.Gate, error) {
 	layers := []Layer{w.layer}
 	if len(changes) > 0 {
 		top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
@@ -126,13 +131,13 @@ func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, chang
 		defer release()
 		layers = append(layers, top)
 	}
-	return w.gate(ctx, e, file, layers...)
+	return w.gate(ctx, e, file, need, layers...)
 }
 
 // gate runs the command that decides in a clean sandbox over layers.
-func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, layers ...Layer) (api.Gate, error) {
+func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, need need, layers ...Layer) (api.Gate, error) {
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
-	g, err := w.decide(ctx, file, layers)
+	g, err := w.decide(ctx, file, need, layers)
 	e.Done, e.MS = true, g.MS
 	if err != nil {
 		e.Error = err.Error()
@@ -145,7 +150,7 @@ func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, layer
 	return g, err
 }
 
-func (w *work) decide(ctx context.Context, file string, layers []Layer) (g api.Gate, err error) {
+func (w *work) decide(ctx context.Context, file string, need need, layers []Layer) (g api.Gate, err error) {
 	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
 	box, err := w.cfg.Computers.Clean(ctx, w.sandbox(), layers...)
 	if err != nil {
@@ -168,14 +173,24 @@ func (w *work) decide(ctx context.Context, file string, layers []Layer) (g api.G
 	}
 	defer whole.Close()
 	out := &observe.Capture{Whole: whole}
+	run, err := w.arm(ctx, box)
+	if err != nil {
+		return g, err
+	}
 	start := w.cfg.Now()
 	ex, err := box.Run(ctx, api.ExecRequest{
-		Args: []string{"sh", "-c", w.res.Verify}, Dir: Workspace, Env: gateEnv,
+		Args: []string{"sh", "-c", run.Command}, Dir: Workspace, Env: gateEnv,
 		TimeoutMS: w.gateTimeout().Milliseconds(), Tag: "gate",
-	}, func(_ string, p []byte) error {
+	}, func(stream string, p []byte) error {
+		if stream == "stdout" {
+			p = run.Stdout(p)
+		}
 		_, err := out.Write(p)
 		return err
 	})
+	if _, werr := out.Write(run.End()); err == nil {
+		err = werr
+	}
 	g.MS = w.cfg.Now().Sub(start).Milliseconds()
 	g.Exit, g.Output, g.OutputBytes = ex.Exit, out.Text(), out.Total()
 	switch {
@@ -187,7 +202,7 @@ func (w *work) decide(ctx context.Context, file string, layers []Layer) (g api.G
 		return g, api.Errorf(api.KindUnavailable, "the end of the gate in sandbox %s was not seen", ex.Sandbox)
 	}
 	g.Passed = ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""
-	return g, nil
+	return g, w.weigh(ctx, &g, box, run, file, need)
 }
 
 func (w *work) gateTimeout() time.Duration {

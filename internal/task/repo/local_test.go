@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,9 +215,16 @@ func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(req.TimeoutMS)*time.Millisecond)
 		defer cancel()
 	}
-	cmd := exec.CommandContext(ctx, req.Args[0], req.Args[1:]...)
+	args := slices.Clone(req.Args)
+	for i := range args { // the box's own /tmp
+		args[i] = strings.ReplaceAll(args[i], "/tmp/", b.path("/tmp")+"/")
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = b.path(req.Dir)
 	cmd.Env = append(os.Environ(), "HOME="+b.l.root)
+	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+		cmd.Env = append(cmd.Env, "GOCACHE="+filepath.Join(cache, "go-build")) // or package testing is compiled each time
+	}
 	for k, v := range req.Env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/task/gate/report"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
@@ -190,7 +191,15 @@ func (w *work) again(r *api.Round, n, most int) string {
 
 // before runs the gate on what there was.
 func (w *work) before(ctx context.Context) error {
-	g, err := w.gate(ctx, api.RepoStepEvent{Step: "gate", Detail: "as it was: " + w.res.Verify}, "before", w.layer)
+	w.plan = report.For(w.res.Verify)
+	e := api.RepoStepEvent{Step: "gate", Detail: "as it was: " + w.res.Verify}
+	g, err := w.gate(ctx, e, "before", noTests, w.layer)
+	if err == nil && w.plan.Runner != "" && !w.tests.Began && g.Exit.Cause == "" {
+		// The command is not what it looks like, or its runner is too old: it is run as
+		// it stands, and its exit code alone decides.
+		w.plan = report.Plain(w.res.Verify)
+		g, err = w.gate(ctx, e, "before", noTests, w.layer)
+	}
 	if err != nil {
 		return err
 	}
@@ -219,8 +228,11 @@ func bounded(s string, most int) string {
 }
 
 func exitText(g api.Gate) string {
-	if g.Exit.Cause != "" {
+	switch {
+	case g.Exit.Cause != "":
 		return g.Exit.Cause
+	case g.Tests != nil && g.Tests.Why != "":
+		return g.Tests.Why
 	}
 	return fmt.Sprintf("exit code %d after %s", g.Exit.Code, (time.Duration(g.MS) * time.Millisecond).Round(time.Millisecond))
 }

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/forge/policy"
 	"hortus.dev/internal/git"
 	"hortus.dev/internal/model"
+	"hortus.dev/internal/task/gate/report"
 )
 
 // Layer names an immutable file tree.
@@ -145,6 +146,10 @@ type work struct {
 	base git.Commit
 	// layer is the checkout of base.
 	layer Layer
+	// plan is how the gate's command reports its tests, and tests what it reported
+	// before the work.
+	plan  report.Plan
+	tests report.Report
 	// release lets go of the layers.
 	release []func()
 	loop    *loop.Loop

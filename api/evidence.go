@@ -1,0 +1,47 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Evidence says in a few words what a gate that passed or failed is known by: the tests
+// that ran, or its exit code alone.
+func (g Gate) Evidence() string {
+	t := g.Tests
+	if t == nil {
+		return "exit code only, the command gives no report of its tests"
+	}
+	if t.Why != "" {
+		return t.Why
+	}
+	parts := []string{fmt.Sprintf("%s passed (%s)", counted(t.Passed, "test"), t.Runner)}
+	if t.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
+	}
+	if t.Skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%d skipped", t.Skipped))
+	}
+	switch {
+	case t.MissingCount > 0:
+		parts = append(parts, fmt.Sprintf("%d of the %d that ran before did not: %s", t.MissingCount, t.Before, strings.Join(t.Missing[:min(len(t.Missing), 3)], ", ")))
+	case t.Before > 0:
+		parts = append(parts, fmt.Sprintf("among them all %d that ran before", t.Before))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// String is what a person reads of a caution.
+func (c Caution) String() string {
+	if c.Path == "" {
+		return c.Uses
+	}
+	return fmt.Sprintf("%s (%s:%d)", c.Uses, c.Path, c.Line)
+}

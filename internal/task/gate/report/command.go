@@ -1,0 +1,201 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/hex"
+	"path"
+	"strings"
+
+	"hortus.dev/internal/lazyregexp"
+)
+
+// The programs that run and report tests inside of the sandbox.
+var (
+	//go:embed runner.py
+	pythonRunner []byte
+	//go:embed reporter.mjs
+	nodeReporter []byte
+	//go:embed guard.cjs
+	nodeGuard []byte
+)
+
+// Plan is how a command is run so that it reports its tests.
+type Plan struct {
+	// Runner is what the command runs its tests with, as a person calls it.
+	Runner string
+	kind   kind
+	// before and after are what stands around the runner in the command.
+	before, after string
+}
+
+type kind int
+
+const (
+	plain kind = iota // whatever it prints: the Test Anything Protocol, perhaps
+	unittest
+	pytest
+	pytestCommand
+	node
+	golang
+	rust
+)
+
+// A simple command: perhaps in a directory, with variables, and nothing of a shell that
+// runs a second one or looks at the first one's end.
+const (
+	lead = `^((?:cd [\w./-]+ && )?(?:[A-Za-z_]\w*=[\w./:,@%+-]* )*`
+	rest = `((?: [^;&|<>()$` + "`" + `\\\n#]*)?)$`
+)
+
+var commands = []struct {
+	kind   kind
+	runner string
+	re     *lazyregexp.Regexp
+}{
+	{unittest, "unittest", lazyregexp.New(lead + `python3?(?: -[bBdEOqsSuvI]+)*) -m unittest` + rest)},
+	{pytest, "pytest", lazyregexp.New(lead + `python3?(?: -[bBdEOqsSuvI]+)*) -m pytest` + rest)},
+	{pytestCommand, "pytest", lazyregexp.New(lead + `)pytest` + rest)},
+	{node, "node --test", lazyregexp.New(lead + `)node --test` + rest)},
+	{golang, "go test", lazyregexp.New(lead + `)go test` + rest)},
+	{rust, "cargo test", lazyregexp.New(lead + `)cargo test` + rest)},
+}
+
+// For says how a gate's command reports its tests. A command that is not known gives a
+// plan with the runner "", which reports only what the command prints.
+func For(command string) Plan {
+	command = strings.TrimSpace(command)
+	for _, c := range commands {
+		m := c.re.FindStringSubmatch(command)
+		if m == nil {
+			continue
+		}
+		after := m[2]
+		switch {
+		case c.kind == golang && strings.Contains(after, "-json"), c.kind == node && strings.Contains(after, "--test-reporter"):
+			continue // its own form of output is asked for
+		case c.kind == rust:
+			after = strings.ReplaceAll(strings.ReplaceAll(after, " --quiet", ""), " -q", "") // which hides names
+		}
+		return Plan{Runner: c.runner, kind: c.kind, before: m[1], after: after}
+	}
+	return Plain(command)
+}
+
+// Plain gives a plan that runs a command as it stands.
+func Plain(command string) Plan { return Plan{kind: plain, before: command} }
+
+// File is written into the sandbox before the command runs.
+type File struct {
+	Path    string
+	Content []byte
+}
+
+// Run is one run of a command. It is for one goroutine.
+type Run struct {
+	// Command is what to run.
+	Command string
+	// Files are written before.
+	Files []File
+	// Path is where the runner writes its report; empty when stdout tells it.
+	Path string
+
+	runner  string
+	key     []byte
+	reader  reader
+	partial []byte
+	cut     bool // the line that partial began is being dropped
+}
+
+// Arm gives one run. key is random and for this run alone; dir is a directory outside of
+// the repository, of the same kind, that need not exist.
+func (p Plan) Arm(key []byte, dir string) *Run {
+	r := &Run{runner: p.Runner, key: key}
+	// file adds a program, with what it has to know.
+	file := func(name string, content []byte) string {
+		at := path.Join(dir, name)
+		content = bytes.ReplaceAll(content, []byte("KEY"), []byte(hex.EncodeToString(key)))
+		r.Files = append(r.Files, File{at, content})
+		return at
+	}
+	python := map[kind]string{unittest: " unittest", pytest: " pytest", pytestCommand: " pytest --as-command"}
+	switch p.kind {
+	case unittest, pytest, pytestCommand:
+		r.Path = path.Join(dir, "report")
+		before := p.before + " "
+		if p.kind == pytestCommand {
+			before = p.before + "python3 "
+		}
+		r.Command = before + file("runner.py", pythonRunner) + python[p.kind] + p.after
+	case node:
+		r.Path = path.Join(dir, "report")
+		guard, reporter := file("guard.cjs", nodeGuard), file("reporter.mjs", nodeReporter)
+		r.Command = p.before + `NODE_OPTIONS="--require=` + guard + `" node --test --test-reporter=spec --test-reporter-destination=stdout --test-reporter=` +
+			reporter + " --test-reporter-destination=" + r.Path + p.after
+	case golang:
+		r.Command = p.before + "go test -json" + p.after
+		r.reader = &goTest{r: Report{Runner: p.Runner}, open: map[string]bool{}}
+	case rust:
+		r.Command = p.before + "cargo test" + p.after
+		r.reader = &cargo{r: Report{Runner: p.Runner}}
+	default:
+		r.Command = p.before
+		r.reader = &tap{r: Report{Runner: "TAP"}, plan: -1}
+	}
+	return r
+}
+
+// maxLine bounds a line of output that is looked at. A longer one is passed on unread.
+const maxLine = 64 << 10
+
+// Stdout takes what the command prints to stdout, and gives what a person sees of it.
+func (r *Run) Stdout(p []byte) (text []byte) {
+	if r.reader == nil {
+		return p
+	}
+	for len(p) > 0 {
+		line, rest, whole := bytes.Cut(p, []byte{'\n'})
+		p = rest
+		switch {
+		case r.cut:
+			text = append(text, line...)
+			if whole {
+				text = append(text, '\n')
+			}
+			r.cut = !whole
+		case len(r.partial)+len(line) > maxLine:
+			text = append(append(text, r.partial...), line...)
+			if whole {
+				text = append(text, '\n')
+			}
+			r.partial, r.cut = r.partial[:0], !whole
+		case !whole:
+			r.partial = append(r.partial, line...)
+		default:
+			text = append(text, r.reader.line(append(r.partial, line...), true)...)
+			r.partial = r.partial[:0]
+		}
+	}
+	return text
+}
+
+// End gives what is left of the output.
+func (r *Run) End() []byte {
+	if len(r.partial) == 0 {
+		return nil
+	}
+	left := r.partial
+	r.partial = nil
+	return bytes.TrimSuffix(r.reader.line(left, false), []byte{'\n'})
+}
+
+// Report gives the report: content is what stands at Path, where there is one.
+func (r *Run) Report(content []byte) Report {
+	if r.reader != nil {
+		return r.reader.report()
+	}
+	if len(content) > MaxBytes {
+		content = content[:MaxBytes]
+	}
+	return readSealed(r.runner, r.key, content)
+}

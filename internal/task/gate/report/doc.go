@@ -1,0 +1,21 @@
+// Package report reads which tests a gate's command ran, and how each of them ended.
+//
+// An exit code can be given by the code under test: it may end the process, or change
+// what its tests compare with. So a command that [For] knows is run by a runner whose
+// report the host reads:
+//
+//	p := report.For("python3 -m unittest discover")
+//	run := p.Arm(key, "/tmp/gate-x")
+//	// write run.Files, run run.Command, pass its stdout through run.Stdout
+//	r := run.Report(content of run.Path)
+//
+// [Report.Against] compares it with the report of the same command before the work.
+//
+// Reports come from a sandbox in which hostile code ran. Each record of a runner of ours
+// carries a sum that shows which runner made it, and where in the report; sizes and counts
+// are bounded. A program that shares a process with the assertions and knows the runner can
+// still read its key from memory: docs/tasks.md says what is left.
+//
+// Everything here is a function of names and bounded contents. The package must not know
+// sandboxes, git or what a gate's result is used for.
+package report

@@ -1,0 +1,158 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds of what is taken from a report.
+const (
+	MaxBytes = 32 << 20 // of a report, or of one line of output
+	maxTests = 200_000
+	maxName  = 1 << 10 // bytes of a test's name
+	maxNotes = 100     // tests lost, changes of the runner
+)
+
+// Outcome says how a test ended.
+type Outcome string
+
+// Outcomes. Expected is a failure that the test announces. Broken is what holds tests and
+// did not come to them: a file that cannot be imported, a package that does not compile.
+const (
+	Passed   Outcome = "passed"
+	Failed   Outcome = "failed"
+	Skipped  Outcome = "skipped"
+	Expected Outcome = "expected"
+	Broken   Outcome = "broken"
+)
+
+// rank orders the outcomes of tests that have the same name: the worst one holds.
+func rank(o Outcome) int {
+	return slices.Index([]Outcome{Passed, Expected, Skipped, Broken, Failed}, o)
+}
+
+// Report is what a runner says of its tests.
+type Report struct {
+	// Runner is what ran them, such as "unittest".
+	Runner string
+	// Began says that the runner wrote anything at all.
+	Began bool
+	// Ended says that it came to its end by itself.
+	Ended bool
+	// Tests are the outcomes by name.
+	Tests map[string]Outcome
+	// Lost are tests that began and did not end.
+	Lost []string
+	// Tampered is what the code under test changed of the runner.
+	Tampered []string
+	// Broken says why the report itself cannot be believed.
+	Broken string
+}
+
+// add notes a test.
+func (r *Report) add(name string, o Outcome) {
+	if rank(o) < 0 {
+		r.breaks("test %.80q ended as %.20q", name, o)
+		return
+	}
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[:maxName], "")
+	}
+	was, ok := r.Tests[name]
+	switch {
+	case !ok && len(r.Tests) >= maxTests:
+		r.breaks("it has more than %d tests", maxTests)
+		return
+	case ok && rank(was) >= rank(o):
+		return
+	}
+	if r.Tests == nil {
+		r.Tests = map[string]Outcome{}
+	}
+	r.Tests[name] = o
+}
+
+// breaks keeps the first reason.
+func (r *Report) breaks(format string, args ...any) {
+	if r.Broken == "" {
+		r.Broken = fmt.Sprintf(format, args...)
+	}
+}
+
+// note adds a name to a bounded list.
+func note(list []string, name string) []string {
+	if len(list) >= maxNotes || slices.Contains(list, name) {
+		return list
+	}
+	return append(list, strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
+}
+
+// Count gives how many tests ended in one of these ways.
+func (r Report) Count(outcomes ...Outcome) (n int) {
+	for _, o := range r.Tests {
+		if slices.Contains(outcomes, o) {
+			n++
+		}
+	}
+	return n
+}
+
+// names gives the tests that ended in one of these ways, sorted.
+func (r Report) names(outcomes ...Outcome) (out []string) {
+	for name, has := range r.Tests {
+		if slices.Contains(outcomes, has) {
+			out = append(out, name)
+		}
+	}
+	slices.SortFunc(out, cmp.Compare[string])
+	return out
+}
+
+// Finding is what a report says beyond the exit code.
+type Finding struct {
+	// Why says, in a sentence, why the gate must not count as passed; empty when
+	// nothing speaks against it.
+	Why string
+	// Missing are tests that passed or failed before and do not pass now.
+	Missing []string
+}
+
+// Against holds the report of a command that ended with exit code 0 against the one of
+// the same command before the work. What the runner already said then is no finding.
+func (r Report) Against(before Report) Finding {
+	f := Finding{}
+	for _, name := range before.names(Passed, Failed) {
+		if r.Tests[name] != Passed {
+			f.Missing = append(f.Missing, name)
+		}
+	}
+	tampered := slices.DeleteFunc(slices.Clone(r.Tampered), func(s string) bool { return slices.Contains(before.Tampered, s) })
+	switch {
+	case r.Broken != "":
+		f.Why = "the report of " + r.Runner + " is not what its runner wrote: " + r.Broken
+	case !r.Began:
+		f.Why = r.Runner + " gave no report of its tests"
+	case len(tampered) > 0:
+		f.Why = "the code under test changed what judges it: " + list(tampered)
+	case !r.Ended && len(r.Lost) > 0:
+		f.Why = r.Runner + " ended early, in " + list(r.Lost)
+	case !r.Ended:
+		f.Why = r.Runner + " ended early"
+	case len(r.Lost) > 0:
+		f.Why = "tests that began did not end: " + list(r.Lost)
+	case r.Count(Failed, Broken) > 0:
+		f.Why = "tests failed although the exit code is 0: " + list(r.names(Failed, Broken))
+	}
+	return f
+}
+
+// list shows the first few names.
+func list(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"hortus.dev/internal/lazyregexp"
+)
+
+// A reader takes a command's stdout line by line, gives the text that a person sees in its
+// place, and makes a report of it.
+type reader interface {
+	line(text []byte, whole bool) []byte
+	report() Report
+}
+
+// goTest reads the events of "go test -json". They are written by the go command, which
+// reads its test binaries' output through pipes.
+type goTest struct {
+	r Report
+	// open are tests and packages that began, and whether they printed how they ended:
+	// the go command takes an exit code of 0 for the passing of what runs.
+	open map[string]bool
+}
+
+func (g *goTest) line(text []byte, whole bool) []byte {
+	var e struct{ Action, Package, ImportPath, Test, Output string }
+	if !whole || len(text) == 0 || text[0] != '{' || json.Unmarshal(text, &e) != nil || e.Action == "" {
+		return append(text, '\n')
+	}
+	g.r.Began = true
+	name := strings.TrimSuffix(e.Package+"."+e.Test, ".")
+	switch e.Action {
+	case "build-output":
+		return []byte(e.Output)
+	case "output":
+		if _, ok := g.open[name]; ok && goPassed(e.Test, e.Output) {
+			g.open[name] = true
+		}
+		return []byte(e.Output)
+	case "start", "run":
+		if len(g.open) < maxTests {
+			g.open[name] = false
+		}
+	case "pass":
+		if !g.open[name] {
+			g.r.Lost = note(g.r.Lost, name)
+		} else if e.Test != "" {
+			g.r.add(name, Passed)
+		}
+		delete(g.open, name)
+	case "fail":
+		if e.Test != "" {
+			g.r.add(name, Failed)
+		} else {
+			g.r.add(name, Broken)
+		}
+		delete(g.open, name)
+	case "skip":
+		if e.Test != "" {
+			g.r.add(name, Skipped)
+		}
+		delete(g.open, name)
+	case "build-fail":
+		g.r.add(e.ImportPath, Broken)
+	}
+	return nil
+}
+
+// goPassed says whether a line is what package testing prints when a test, or all tests of
+// a package, passed.
+func goPassed(test, output string) bool {
+	if test == "" {
+		return output == "PASS\n"
+	}
+	return strings.HasPrefix(strings.TrimLeft(output, " "), "--- PASS: "+test+" (")
+}
+
+func (g *goTest) report() Report {
+	g.r.Ended = g.r.Began // the go command's own exit code says whether it came to its end
+	for name := range g.open {
+		g.r.Lost = note(g.r.Lost, name)
+	}
+	return g.r
+}
+
+// cargo reads the lines that Rust's test programs print.
+type cargo struct {
+	r       Report
+	crate   string
+	running int // programs that began and did not end
+}
+
+var (
+	cargoCrate  = lazyregexp.New(`^\s+(?:Running|Doc-tests) (?:unittests )?(\S+)`)
+	cargoBegins = lazyregexp.New(`^running \d+ tests?$`)
+	cargoTest   = lazyregexp.New(`^test (.+) \.\.\. (ok|FAILED|ignored)(?:,.*)?$`)
+	cargoEnds   = lazyregexp.New(`^test result: (?:ok|FAILED)\. \d+ passed`)
+)
+
+func (c *cargo) line(text []byte, _ bool) []byte {
+	switch {
+	case cargoBegins.Match(text):
+		c.running++
+		c.r.Began = true
+	case cargoEnds.Match(text):
+		c.running--
+	default:
+		if m := cargoCrate.FindSubmatch(text); m != nil {
+			c.crate = string(m[1])
+		} else if m := cargoTest.FindSubmatch(text); m != nil {
+			c.r.add(c.crate+" "+string(m[1]), map[string]Outcome{"ok": Passed, "FAILED": Failed, "ignored": Skipped}[string(m[2])])
+		}
+	}
+	return append(text, '\n')
+}
+
+func (c *cargo) report() Report {
+	c.r.Ended = c.r.Began && c.running == 0
+	return c.r
+}
+
+// tap reads the Test Anything Protocol, at its top level.
+type tap struct {
+	r    Report
+	seen int
+	plan int // -1: none was seen
+}
+
+var (
+	tapTest = lazyregexp.New(`^(not )?ok\b(?: (\d+))?(?: -)? ?([^#]*)(?:# *(?i:(skip|todo)))?`)
+	tapPlan = lazyregexp.New(`^1\.\.(\d+)`)
+)
+
+func (t *tap) line(text []byte, _ bool) []byte {
+	if m := tapPlan.FindSubmatch(text); m != nil {
+		if n, err := strconv.Atoi(string(m[1])); err == nil {
+			t.plan = n
+		}
+	} else if m := tapTest.FindSubmatch(text); m != nil {
+		t.r.Began = true
+		t.seen++
+		name := strings.TrimSpace(string(m[3]))
+		if name == "" {
+			name = strconv.Itoa(t.seen)
+		}
+		o := Passed
+		switch directive := strings.ToLower(string(m[4])); {
+		case directive == "skip":
+			o = Skipped
+		case directive == "todo":
+			o = Expected
+		case len(m[1]) > 0:
+			o = Failed
+		}
+		t.r.add(name, o)
+	} else if bytes.HasPrefix(text, []byte("Bail out!")) {
+		t.r.add("Bail out!", Failed)
+	}
+	return append(text, '\n')
+}
+
+func (t *tap) report() Report {
+	t.r.Ended = t.plan >= 0 && t.plan == t.seen
+	t.r.Began = t.r.Began && t.plan >= 0
+	return t.r
+}
