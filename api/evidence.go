@@ -17,18 +17,27 @@ func (g Gate) Evidence() string {
 	}
 	parts := []string{fmt.Sprintf("%s passed (%s)", counted(t.Passed, "test"), t.Runner)}
 	if t.Failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
+		parts = append(parts, fmt.Sprintf("%d failed: %s", t.Failed, firstOf(t.FailedTests)))
 	}
 	if t.Skipped > 0 {
 		parts = append(parts, fmt.Sprintf("%d skipped", t.Skipped))
 	}
 	switch {
-	case t.MissingCount > 0:
-		parts = append(parts, fmt.Sprintf("%d of the %d that ran before did not: %s", t.MissingCount, t.Before, strings.Join(t.Missing[:min(len(t.Missing), 3)], ", ")))
-	case t.Before > 0:
+	case t.MissingCount > 0 && g.Exit.Code == 0:
+		parts = append(parts, fmt.Sprintf("%d of the %d that ran before did not: %s", t.MissingCount, t.Before, firstOf(t.Missing)))
+	case t.Before > 0 && t.MissingCount == 0:
 		parts = append(parts, fmt.Sprintf("among them all %d that ran before", t.Before))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// firstOf lists the first few names.
+func firstOf(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + ", ..."
 }
 
 func counted(n int, what string) string {

@@ -180,8 +180,10 @@ type TestReport struct {
 	Passed  int    `json:"passed"`
 	Failed  int    `json:"failed,omitempty"`
 	Skipped int    `json:"skipped,omitempty"`
+	// FailedTests names the first MaxNamedTests that failed.
+	FailedTests []string `json:"failedTests,omitempty"`
 	// Before is how many tests passed or failed before the work. MissingCount of them
-	// did not pass now; Missing names the first MaxMissingTests.
+	// did not pass now; Missing names the first MaxNamedTests.
 	Before       int      `json:"before,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missingCount,omitempty"`
@@ -189,8 +191,8 @@ type TestReport struct {
 	Why string `json:"why,omitempty"`
 }
 
-// MaxMissingTests is how many tests a TestReport names.
-const MaxMissingTests = 20
+// MaxNamedTests is how many tests a TestReport names in each list.
+const MaxNamedTests = 20
 
 // Caution is a line that a change adds outside of its tests and that could make a gate
 // say what it should not. It decides nothing: a person should look at it.

@@ -178,11 +178,13 @@ func (p *progress) gate(s api.RepoStepEvent, took string) {
 func gateLine(g api.Gate) string {
 	switch {
 	case g.Passed && g.Tests != nil:
-		return "passed: " + shorten(g.Command, 120) + " (" + shorten(g.Evidence(), 300) + ")"
+		return "passed: " + shorten(g.Command, 120) + "; " + shorten(g.Evidence(), 300)
 	case g.Passed:
 		return "passed: " + shorten(g.Command, 120)
 	case g.Tests != nil && g.Tests.Why != "":
 		return "failed (" + exitLine(g.Exit) + ", but " + shorten(g.Tests.Why, 300) + "): " + shorten(g.Command, 120)
+	case g.Tests != nil:
+		return "failed (" + exitLine(g.Exit) + "): " + shorten(g.Command, 120) + "; " + shorten(g.Evidence(), 300)
 	}
 	return "failed (" + exitLine(g.Exit) + "): " + shorten(g.Command, 120)
 }

@@ -75,8 +75,10 @@ func (w *work) weigh(ctx context.Context, g *api.Gate, box Computer, run *report
 	}
 	t := &api.TestReport{
 		Runner: r.Runner, Passed: r.Count(report.Passed), Failed: r.Count(report.Failed, report.Broken), Skipped: r.Count(report.Skipped, report.Expected),
-		Before: w.tests.Count(report.Passed, report.Failed), MissingCount: len(f.Missing), Missing: f.Missing[:min(len(f.Missing), api.MaxMissingTests)],
+		Before: w.tests.Count(report.Passed, report.Failed), MissingCount: len(f.Missing), Missing: f.Missing[:min(len(f.Missing), api.MaxNamedTests)],
 	}
+	failed := r.Names(report.Failed, report.Broken)
+	t.FailedTests = failed[:min(len(failed), api.MaxNamedTests)]
 	g.Tests = t
 	if !g.Passed || need == noTests {
 		return nil

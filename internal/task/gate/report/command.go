@@ -134,7 +134,7 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 			reporter + " --test-reporter-destination=" + r.Path + p.after
 	case golang:
 		r.Command = p.before + "go test -json" + p.after
-		r.reader = &goTest{r: Report{Runner: p.Runner}, open: map[string]bool{}}
+		r.reader = &goTest{r: Report{Runner: p.Runner}, open: map[string]bool{}, held: map[string][]byte{}}
 	case rust:
 		r.Command = p.before + "cargo test" + p.after
 		r.reader = &cargo{r: Report{Runner: p.Runner}}

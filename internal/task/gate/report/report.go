@@ -99,8 +99,8 @@ func (r Report) Count(outcomes ...Outcome) (n int) {
 	return n
 }
 
-// names gives the tests that ended in one of these ways, sorted.
-func (r Report) names(outcomes ...Outcome) (out []string) {
+// Names gives the tests that ended in one of these ways, sorted.
+func (r Report) Names(outcomes ...Outcome) (out []string) {
 	for name, has := range r.Tests {
 		if slices.Contains(outcomes, has) {
 			out = append(out, name)
@@ -123,7 +123,7 @@ type Finding struct {
 // the same command before the work. What the runner already said then is no finding.
 func (r Report) Against(before Report) Finding {
 	f := Finding{}
-	for _, name := range before.names(Passed, Failed) {
+	for _, name := range before.Names(Passed, Failed) {
 		if r.Tests[name] != Passed {
 			f.Missing = append(f.Missing, name)
 		}
@@ -143,7 +143,7 @@ func (r Report) Against(before Report) Finding {
 	case len(r.Lost) > 0:
 		f.Why = "tests that began did not end: " + list(r.Lost)
 	case r.Count(Failed, Broken) > 0:
-		f.Why = "tests failed although the exit code is 0: " + list(r.names(Failed, Broken))
+		f.Why = "tests failed although the exit code is 0: " + list(r.Names(Failed, Broken))
 	}
 	return f
 }

@@ -97,7 +97,22 @@ func TestStdout(t *testing.T) {
 {"Action":"output","Package":"p","Output":"PASS\n"}
 {"Action":"pass","Package":"p"}
 plain text
-`, "--- PASS: TestA (0.00s)\nPASS\nplain text\n", 1, 0, true, ""},
+`, "plain text\n", 1, 0, true, ""},
+		"go, tests that print": {"go test ./...", `{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"noise\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestA (0.00s)\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    x_test.go:3: no\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"--- FAIL: TestB (0.00s)\n"}
+{"Action":"fail","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestC"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"panic: C\n"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"fail","Package":"p"}
+`, "    x_test.go:3: no\n--- FAIL: TestB (0.00s)\nFAIL\npanic: C\n", 1, 2, true, "p.TestC"},
 		"go, a test that ended its process": {"go test ./...", `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p","Test":"TestA"}

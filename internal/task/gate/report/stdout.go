@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +25,14 @@ type goTest struct {
 	// open are tests and packages that began, and whether they printed how they ended:
 	// the go command takes an exit code of 0 for the passing of what runs.
 	open map[string]bool
+	// held is what tests printed that have not ended. A person sees it where they fail,
+	// as without -json.
+	held map[string][]byte
+	size int
 }
+
+// maxHeld bounds what is held of tests that have not ended. What comes then is shown.
+const maxHeld = 4 << 20
 
 func (g *goTest) line(text []byte, whole bool) []byte {
 	var e struct{ Action, Package, ImportPath, Test, Output string }
@@ -38,8 +47,15 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 	case "output":
 		if _, ok := g.open[name]; ok && goPassed(e.Test, e.Output) {
 			g.open[name] = true
+			return nil
 		}
-		return []byte(e.Output)
+		if e.Test == "" || g.size+len(e.Output) > maxHeld {
+			return []byte(e.Output)
+		}
+		if !strings.HasPrefix(e.Output, "=== ") {
+			g.held[name] = append(g.held[name], e.Output...)
+			g.size += len(e.Output)
+		}
 	case "start", "run":
 		if len(g.open) < maxTests {
 			g.open[name] = false
@@ -51,22 +67,39 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 			g.r.add(name, Passed)
 		}
 		delete(g.open, name)
+		g.release(name)
 	case "fail":
+		delete(g.open, name)
 		if e.Test != "" {
 			g.r.add(name, Failed)
-		} else {
-			g.r.add(name, Broken)
+			return g.release(name)
 		}
-		delete(g.open, name)
+		g.r.add(name, Broken)
+		var text []byte
+		for _, test := range slices.Sorted(maps.Keys(g.held)) { // those that a panic ended
+			if strings.HasPrefix(test, e.Package+".") {
+				text = append(text, g.release(test)...)
+			}
+		}
+		return text
 	case "skip":
 		if e.Test != "" {
 			g.r.add(name, Skipped)
 		}
 		delete(g.open, name)
+		g.release(name)
 	case "build-fail":
 		g.r.add(e.ImportPath, Broken)
 	}
 	return nil
+}
+
+// release gives what a test printed, and forgets it.
+func (g *goTest) release(name string) []byte {
+	text := g.held[name]
+	delete(g.held, name)
+	g.size -= len(text)
+	return text
 }
 
 // goPassed says whether a line is what package testing prints when a test, or all tests of
