@@ -33,7 +33,7 @@ class MeanTest(unittest.TestCase):
     def test_two(self):
         self.assertEqual(mean([1, 2]), 1.5)
 `}, "def mean(xs):\n    return sum(xs) / len(xs)\n"},
-	"pytest": {"python3 -m pytest -q", "calc.py", []string{"python3", "pytest"}, map[string]string{"calc.py": pythonWrong, "test_calc.py": `from calc import mean
+	"pytest": {"PATH=/usr/bin:/bin python3 -m pytest -q", "calc.py", []string{"python3", "pytest"}, map[string]string{"calc.py": pythonWrong, "test_calc.py": `from calc import mean
 
 def test_three():
     assert mean([1, 2, 3]) == 2
@@ -119,8 +119,8 @@ func TestForgedGates(t *testing.T) {
 			t.Parallel()
 			for _, program := range s.needs {
 				if program == "pytest" {
-					if err := exec.Command("python3", "-c", "import pytest").Run(); err != nil {
-						t.Skip("python3 has no pytest here")
+					if err := exec.Command("/usr/bin/python3", "-c", "import pytest").Run(); err != nil {
+						t.Skip("the system's Python has no pytest")
 					}
 				} else if _, err := exec.LookPath(program); err != nil {
 					t.Skipf("%s is not installed", program)

@@ -319,10 +319,13 @@ def run_pytest(shell):
 
     how = {}
 
-    class Report:
-        def pytest_configure(self, config):
-            shell["own"].extend(shell["watch"](("_pytest", "pytest", "pluggy")))
+    for plugin in getattr(sys.modules["_pytest.config"], "default_plugins", ()):
+        __import__("_pytest." + plugin)
+    # pytest itself replaces this one for a while.
+    legacy = "_pytest.config.Config._getini_unknown_type"
+    shell["own"].extend(m for m in shell["watch"](("_pytest", "pytest", "pluggy")) if m[0] != legacy)
 
+    class Report:
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
             for item in session.items:
