@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -50,20 +51,21 @@ func (w *work) weigh(ctx context.Context, g *api.Gate, box Computer, run *report
 	if run.Path != "" {
 		var err error
 		content, err = box.ReadFile(ctx, run.Path, report.MaxBytes)
-		switch api.KindOf(err) {
-		case api.KindNotFound, api.KindInvalid, api.KindExhausted:
-			content = nil // the code under test had it; a report that is not there says so
-		default:
-			if err != nil {
-				return err
-			}
+		// What the code under test did to it shows as a report that is not there. A gate
+		// that failed may have taken its sandbox with it.
+		theirs := slices.Contains([]api.Kind{api.KindNotFound, api.KindInvalid, api.KindExhausted}, api.KindOf(err))
+		if err != nil && !theirs && g.Passed {
+			return err
 		}
 	}
 	r := run.Report(content)
 	if file == "before" {
 		w.tests = r
+		if w.plan.Runner == "" && !r.Ended {
+			w.tests = report.Report{} // lines that only look like a report
+		}
 	}
-	if w.plan.Runner == "" && !r.Began && !w.tests.Began {
+	if w.plan.Runner == "" && !w.tests.Began {
 		return nil // its exit code alone
 	}
 	if err := keepTests(filepath.Join(w.job.Dir, file+".tests"), r); err != nil {

@@ -34,6 +34,8 @@ type local struct {
 	layers map[repo.Layer]stack
 	spaces map[api.WorkspaceID]stack
 	gates  int
+	// lost, where set, is what a computer answers that ended with its command.
+	lost atomic.Pointer[api.Error]
 }
 
 // stack is a folder and the changes above it.
@@ -258,6 +260,9 @@ func (b *box) Start(context.Context, api.ExecRequest) (tool.Job, error) {
 }
 
 func (b *box) ReadFile(_ context.Context, p string, max int64) ([]byte, error) {
+	if err := b.l.lost.Load(); err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(b.path(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Errorf(api.KindNotFound, "no file %s", p)

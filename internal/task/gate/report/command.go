@@ -140,7 +140,7 @@ func (p Plan) Arm(key []byte, dir string) *Run {
 		r.reader = &cargo{r: Report{Runner: p.Runner}}
 	default:
 		r.Command = p.before
-		r.reader = &tap{r: Report{Runner: "TAP"}, plan: -1}
+		r.reader = &tap{r: Report{Runner: "TAP"}}
 	}
 	return r
 }

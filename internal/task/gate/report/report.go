@@ -11,8 +11,9 @@ import (
 const (
 	MaxBytes = 32 << 20 // of a report, or of one line of output
 	maxTests = 200_000
-	maxName  = 1 << 10 // bytes of a test's name
-	maxNotes = 100     // tests lost, changes of the runner
+	maxNames = 16 << 20 // bytes of the names of all tests
+	maxName  = 1 << 10  // bytes of a test's name
+	maxNotes = 100      // tests lost, changes of the runner
 )
 
 // Outcome says how a test ended.
@@ -49,6 +50,8 @@ type Report struct {
 	Tampered []string
 	// Broken says why the report itself cannot be believed.
 	Broken string
+
+	size int // bytes of the names in Tests
 }
 
 // add notes a test.
@@ -57,13 +60,11 @@ func (r *Report) add(name string, o Outcome) {
 		r.breaks("test %.80q ended as %.20q", name, o)
 		return
 	}
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "")
-	}
+	name = short(name)
 	was, ok := r.Tests[name]
 	switch {
-	case !ok && len(r.Tests) >= maxTests:
-		r.breaks("it has more than %d tests", maxTests)
+	case !ok && (len(r.Tests) >= maxTests || r.size+len(name) > maxNames):
+		r.breaks("it has more than %d tests, or %d MiB of their names", maxTests, maxNames>>20)
 		return
 	case ok && rank(was) >= rank(o):
 		return
@@ -71,7 +72,18 @@ func (r *Report) add(name string, o Outcome) {
 	if r.Tests == nil {
 		r.Tests = map[string]Outcome{}
 	}
+	if !ok {
+		r.size += len(name)
+	}
 	r.Tests[name] = o
+}
+
+// short cuts the name of a test.
+func short(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "")
 }
 
 // breaks keeps the first reason.
@@ -86,7 +98,7 @@ func note(list []string, name string) []string {
 	if len(list) >= maxNotes || slices.Contains(list, name) {
 		return list
 	}
-	return append(list, strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
+	return append(list, short(name))
 }
 
 // Count gives how many tests ended in one of these ways.

@@ -125,6 +125,7 @@ plain text
 			"     Running unittests src/lib.rs (target/debug/deps/x-1)\n\nrunning 2 tests\ntest a ... ok\ntest b ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed\n", 1, 1, true, ""},
 		"cargo, cut": {"cargo test", "running 2 tests\ntest a ... ok\n", "running 2 tests\ntest a ... ok\n", 1, 0, false, ""},
 		"TAP":        {"make test", "TAP version 13\nok 1 - a\nnot ok 2 - b\nok 3 # skip no\n1..3", "TAP version 13\nok 1 - a\nnot ok 2 - b\nok 3 # skip no\n1..3", 1, 1, true, ""},
+		"TAP, twice": {"make test", "1..1\nok 1 - a\n1..1\nok 1 - b\n", "1..1\nok 1 - a\n1..1\nok 1 - b\n", 2, 0, true, ""},
 		"TAP, cut":   {"make test", "1..3\nok 1 - a\n", "1..3\nok 1 - a\n", 1, 0, false, ""},
 		"text":       {"make test", "all is well\nok\n", "all is well\nok\n", 1, 0, false, ""},
 	} {
@@ -157,6 +158,27 @@ func TestBounds(t *testing.T) {
 	}
 	if n := len(run.Report(nil).Lost); n != maxNotes {
 		t.Errorf("%d names are kept, want %d", n, maxNotes)
+	}
+}
+
+// TestHostileNames: what a hostile program writes to stdout in the place of go test takes
+// bounded memory, whatever it calls its tests.
+func TestHostileNames(t *testing.T) {
+	g := &goTest{open: map[string]bool{}, held: map[string][]byte{}}
+	long := strings.Repeat("x", maxLine/2)
+	for i := range 4 * maxOpen {
+		for _, e := range []string{
+			`{"Action":"run","Package":"p%d","Test":"%s"}`, `{"Action":"output","Package":"q%d","Test":"%s","Output":"o"}`, `{"Action":"fail","Package":"r%d","Test":"%s"}`,
+		} {
+			g.line(fmt.Appendf(nil, e, i, long[:min(len(long), 2*maxName)]), true)
+		}
+	}
+	names := 0
+	for name := range g.open {
+		names += len(name)
+	}
+	if r := g.report(); names > maxOpen*maxName || len(g.held) > maxOpen || g.size > maxHeld || r.size > maxNames || r.Broken == "" {
+		t.Errorf("%d bytes of names of %d open tests, %d held with %d bytes, %d bytes of names, broken %q", names, len(g.open), len(g.held), g.size, r.size, r.Broken)
 	}
 }
 

@@ -31,8 +31,12 @@ type goTest struct {
 	size int
 }
 
-// maxHeld bounds what is held of tests that have not ended. What comes then is shown.
-const maxHeld = 4 << 20
+// Bounds of the tests that have not ended, and of what is held of them. What comes then is
+// shown at once.
+const (
+	maxOpen = 10_000
+	maxHeld = 4 << 20
+)
 
 func (g *goTest) line(text []byte, whole bool) []byte {
 	var e struct{ Action, Package, ImportPath, Test, Output string }
@@ -40,16 +44,17 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 		return append(text, '\n')
 	}
 	g.r.Began = true
-	name := strings.TrimSuffix(e.Package+"."+e.Test, ".")
+	name := short(strings.TrimSuffix(e.Package+"."+e.Test, "."))
+	_, running := g.open[name]
 	switch e.Action {
 	case "build-output":
 		return []byte(e.Output)
 	case "output":
-		if _, ok := g.open[name]; ok && goPassed(e.Test, e.Output) {
+		if running && goPassed(e.Test, e.Output) {
 			g.open[name] = true
 			return nil
 		}
-		if e.Test == "" || g.size+len(e.Output) > maxHeld {
+		if e.Test == "" || !running || g.size+len(e.Output) > maxHeld {
 			return []byte(e.Output)
 		}
 		if !strings.HasPrefix(e.Output, "=== ") {
@@ -57,7 +62,7 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 			g.size += len(e.Output)
 		}
 	case "start", "run":
-		if len(g.open) < maxTests {
+		if !running && len(g.open) < maxOpen {
 			g.open[name] = false
 		}
 	case "pass":
@@ -159,7 +164,7 @@ func (c *cargo) report() Report {
 type tap struct {
 	r    Report
 	seen int
-	plan int // -1: none was seen
+	plan int // of all documents together
 }
 
 var (
@@ -170,7 +175,7 @@ var (
 func (t *tap) line(text []byte, _ bool) []byte {
 	if m := tapPlan.FindSubmatch(text); m != nil {
 		if n, err := strconv.Atoi(string(m[1])); err == nil {
-			t.plan = n
+			t.plan += n // programs may print one after another
 		}
 	} else if m := tapTest.FindSubmatch(text); m != nil {
 		t.r.Began = true
@@ -196,7 +201,7 @@ func (t *tap) line(text []byte, _ bool) []byte {
 }
 
 func (t *tap) report() Report {
-	t.r.Ended = t.plan >= 0 && t.plan == t.seen
-	t.r.Began = t.r.Began && t.plan >= 0
+	t.r.Ended = t.plan == t.seen
+	t.r.Began = t.r.Began && t.plan > 0
 	return t.r
 }
