@@ -241,7 +241,7 @@ func TestReadme(t *testing.T) {
 			line = strings.ReplaceAll(line, "4f2a", task)
 		}
 		if strings.HasPrefix(line, "hortus serve") {
-			g.serveReadme(line)
+			g.serveUntilEnd()
 			continue
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -258,11 +258,10 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// serveReadme runs a line that goes on until it is told to end, which it is when the
-// test is over. What follows in README works beside it.
-func (g *garden) serveReadme(line string) {
+// serveUntilEnd runs `hortus serve` until the test is over, and gives its address.
+func (g *garden) serveUntilEnd() (url string) {
 	g.t.Helper()
-	cmd := exec.Command("bash", "-c", "exec "+line)
+	cmd := exec.Command(binary, "serve")
 	var said buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = g.env, &said, &said
 	if err := cmd.Start(); err != nil {
@@ -277,13 +276,16 @@ func (g *garden) serveReadme(line string) {
 		stuck := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 		defer stuck.Stop()
 		if err := cmd.Wait(); err != nil {
-			g.t.Errorf("%s: %v\n%s", line, err, said.String())
+			g.t.Errorf("hortus serve: %v\n%s", err, said.String())
 		}
 	})
-	until(g.t, line+" prints a first key", func() string {
+	until(g.t, "hortus serve prints a first key", func() string {
 		if out := said.String(); !strings.Contains(out, "export E2B_API_KEY=e2b_") {
 			return "it said " + out
 		}
 		return ""
 	})
+	_, url, _ = strings.Cut(said.String(), "export E2B_API_URL=")
+	url, _, _ = strings.Cut(url, "\n")
+	return url
 }

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"hortus.dev/test/document"
+)
+
+// TestDocumentedCommands holds every command of hortus in README and the documents
+// against the command line's grammar: its command, its flags and their values.
+// test/story runs those that a machine can run by itself.
+func TestDocumentedCommands(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "packaging/*.md"} {
+		list, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, list...)
+	}
+	known := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range slices.Concat(document.Commands(string(text)), document.Spans(string(text))) {
+			calls, err := document.Calls(c.Text)
+			if err != nil {
+				calls = [][]string{strings.Fields(c.Text)} // hortus key rm <ID>
+			}
+			for _, call := range calls {
+				if filepath.Base(call[0]) != "hortus" {
+					continue
+				}
+				known++
+				if complaint := complaintAbout(t, call[1:]); complaint != "" {
+					t.Errorf("%s:%d: %s\n%s", filepath.Base(file), c.Line, strings.Join(call, " "), complaint)
+				}
+			}
+		}
+	}
+	if known < 150 {
+		t.Errorf("only %d commands were found", known)
+	}
+}
+
+func TestDocumentedCommandsControl(t *testing.T) {
+	for _, line := range []string{
+		"nosuch", "sandbox nosuch", "task diff ID --rounds x", "key create --role king",
+		"sandbox create --ttl 5 minutes",
+	} {
+		if complaintAbout(t, strings.Fields(line)) == "" {
+			t.Errorf("hortus %s passes", line)
+		}
+	}
+}
+
+// complaintAbout parses a command line without running it. What is missing is no
+// complaint: a text may name a command or a flag by its name alone.
+func complaintAbout(t *testing.T, args []string) (complaint string) {
+	t.Helper()
+	shown := func(int) { panic(helpShown{}) }
+	parser, err := kong.New(&grammar{}, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if r := recover(); r != nil && r != (helpShown{}) {
+			panic(r)
+		}
+	}()
+	if len(args) > 1 && args[0] == "daemon" && args[1] == "run" {
+		return "" // cmd/hortus reads it: the process that other commands start
+	}
+	// COMMAND stands for any command.
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "COMMAND" || a == "..." })
+	_, err = parser.Parse(args)
+	switch {
+	case err == nil, strings.HasPrefix(err.Error(), "expected "), strings.Contains(err.Error(), `got "EOL"`):
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,182 @@
+package story
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"hortus.dev/test/document"
+	"hortus.dev/test/tier"
+)
+
+// shownOnly are the commands of documents that TestDocuments does not run, by how they
+// begin, with the reason.
+var shownOnly = []struct{ file, begins, reason string }{
+	{"README.md", "go run ./cmd/hortus run", "continuous integration runs it"},
+	{"README.md", "go test ./...", "this is a part of it"},
+	{"CONTRIBUTING.md", "", "commands of this project's own tests"},
+	{"docs/testing.md", "", "commands of this project's own tests"},
+	{"docs/performance.md", "", "minutes of measurement; internal/bench tests the command"},
+	{"docs/cli.md", "hortus task --repo https://HOST", "needs a forge: TestTaskDelivers"},
+	{"docs/cli.md", "HORTUS_API_KEY=e2b_... hortus --host", "another machine's daemon: operator_serve"},
+	{"docs/cli.md", "hortus context add", "another machine's daemon: internal/cli TestContext*"},
+	{"docs/cli.md", "hortus context use", "the same"},
+	{"docs/delivery.md", "", "needs a forge: TestTaskDelivers"},
+	{"docs/e2b.md", "", "sets variables, or runs test/e2b"},
+	{"docs/models.md", "", "asks a hosted model: models_test asks a scripted server"},
+	{"docs/operations-cgroups.md", "", "changes the machine's own systemd"},
+	{"docs/operations.md", "tar ", "a release archive: .ci/release"},
+	{"docs/operations.md", "install ", "writes to /usr/local/bin"},
+	{"docs/operations.md", "mkdir ", "for a machine that is reached with ssh"},
+	{"docs/operations.md", "ssh ", "needs another machine"},
+	{"docs/operations.md", "hortus --data-dir ~/hortus", "needs another machine"},
+	{"docs/operations.md", "hortus daemon unit --install", "changes the machine's own systemd"},
+	{"docs/operations.md", "systemctl ", "changes the machine's own systemd"},
+	{"docs/operations.md", "hortus serve", "goes on until Ctrl-C: this test stands on it"},
+	{"docs/operations.md", "export ", "is what a command prints"},
+	{"docs/operations.md", "hortus key rm k3f9", "an identifier of an example"},
+	{"docs/operations.md", "OTEL_EXPORTER_OTLP_ENDPOINT=", "a daemon in the foreground: internal/telemetry"},
+	{"docs/operations.md", "hortus uninstall", "ends the daemon of this test: TestUninstall"},
+	{"docs/replay.md", "hortus run --model planner=SMALL", "names of no model"},
+	{"docs/replay.md", "hortus run --model SMALL", "names of no model"},
+	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
+	{"docs/forks.md", "hortus template create numbers", "needs numpy"},
+	{"docs/forks.md", "hortus sandbox run --template numbers", "needs numpy"},
+	{"examples/README.md", "", "TestExamples runs them"},
+}
+
+// prepared is what a reader has at hand where a document begins, made by a shell.
+const prepared = `
+cp -R "$EXAMPLES/tasks/python" garden && cd garden && git init -q && git add -A &&
+git -c user.name=Ada -c user.email=ada@example.org commit -qm "Begin" || exit 1
+`
+
+// TestDocuments runs the commands of README and the documents: those of one document
+// after the other in one shell, in a directory that is a repository with a failing test.
+// What stands below a command with a prompt is what it must print.
+func TestDocuments(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skipf("the examples need curl: %v", err)
+	}
+	g := newGarden(t)
+	g.light()
+	g.env = append(g.env, "HORTUS_LISTEN=127.0.0.1:0")
+	url := g.serveUntilEnd()
+	used := make([]bool, len(shownOnly))
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, file := range append(files, "../../README.md", "../../CONTRIBUTING.md", "../../examples/README.md") {
+		name, err := filepath.Rel("../..", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// README's address may be somebody's.
+		commands := document.Commands(strings.ReplaceAll(string(text), "http://127.0.0.1:7070", url))
+		if name == "README.md" {
+			// TestReadme runs its section "Try it".
+			commands = slices.DeleteFunc(commands, func(c document.Command) bool { return inTryIt(string(text), c.Line) })
+		}
+		commands = slices.DeleteFunc(commands, func(c document.Command) bool {
+			for i, s := range shownOnly {
+				if s.file == name && strings.HasPrefix(c.Text, s.begins) {
+					used[i] = true
+					return true
+				}
+			}
+			return false
+		})
+		ran += len(commands)
+		if len(commands) > 0 {
+			t.Run(name, func(t *testing.T) { g.document(t, commands) })
+		}
+	}
+	for i, s := range shownOnly {
+		if !used[i] {
+			t.Errorf("%s shows no command %q any more", s.file, s.begins)
+		}
+	}
+	if ran < 45 {
+		t.Errorf("only %d commands ran", ran)
+	}
+}
+
+// exits finds the exit code that a comment of a command names.
+var exitComment = regexp.MustCompile(`# exit (\d+)`)
+
+// document runs the commands in one shell.
+func (g *garden) document(t *testing.T, commands []document.Command) {
+	t.Helper()
+	const mark = "----- command %d ended with"
+	script := prepared
+	for i, c := range commands {
+		script += fmt.Sprintf("%s\necho '\n"+mark+"' $?\n", c.Text, i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(slices.Clone(g.env), "EXAMPLES="+examples)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && ctx.Err() != nil {
+		t.Errorf("%v after %s\n%s", err, patience, &stderr)
+	}
+	rest := stdout.String()
+	for i, c := range commands {
+		printed, after, ok := strings.Cut(rest, fmt.Sprintf("\n"+mark+" ", i))
+		if !ok {
+			t.Fatalf("line %d: %s\ndid not end: %s\n%s", c.Line, c.Text, rest, &stderr)
+		}
+		code, after, _ := strings.Cut(after, "\n")
+		rest = after
+		want := "0"
+		if m := exitComment.FindStringSubmatch(c.Text); m != nil {
+			want = m[1]
+		}
+		if code != want {
+			t.Errorf("line %d: %s\nexit code %s, want %s\n%s%s", c.Line, c.Text, code, want, printed, &stderr)
+		}
+		if !c.Prompt {
+			continue
+		}
+		lines := regexp.QuoteMeta(strings.Join(c.Prints, "\n"))
+		lines = "^" + strings.ReplaceAll(lines, `\.\.\.`, `[\s\S]*`) + "$"
+		if printed = strings.TrimSpace(printed); !regexp.MustCompile(lines).MatchString(printed) {
+			t.Errorf("line %d: %s\nprinted\n%s\nwant\n%s\n%s", c.Line, c.Text, printed, strings.Join(c.Prints, "\n"), &stderr)
+		}
+	}
+}
+
+// inTryIt says whether a line of README is in its section "Try it".
+func inTryIt(readme string, line int) bool {
+	section := ""
+	for i, l := range strings.Split(readme, "\n") {
+		if strings.HasPrefix(l, "## ") {
+			section = l
+		}
+		if i+1 == line {
+			return section == "## Try it"
+		}
+	}
+	return false
+}
