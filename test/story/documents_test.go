@@ -180,3 +180,49 @@ func inTryIt(readme string, line int) bool {
 	}
 	return false
 }
+
+// TestTroubleshooting wants each message of docs/troubleshooting.md, in the first column
+// of its tables, to be one that the source has. Those of the kernel and of shells are not.
+func TestTroubleshooting(t *testing.T) {
+	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, dir := range []string{"../../internal", "../../api"} {
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			source.Write(b)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign := []string{"No space left on device", "Read-only file system", "Network is unreachable", "hortus doctor"}
+	messages := 0
+	for line := range strings.Lines(string(text)) {
+		cell, ok := strings.CutPrefix(line, "| ")
+		if !ok {
+			continue
+		}
+		cell, _, _ = strings.Cut(cell, " | ")
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+			for part := range strings.SplitSeq(m[1], "...") {
+				if part = strings.TrimSpace(part); slices.Contains(foreign, part) {
+					continue
+				}
+				messages++
+				if !strings.Contains(source.String(), part) {
+					t.Errorf("no part of Hortus says %q", part)
+				}
+			}
+		}
+	}
+	if messages < 8 {
+		t.Errorf("only %d messages", messages)
+	}
+}
