@@ -2,6 +2,8 @@ package api
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -53,4 +55,26 @@ func (c Caution) String() string {
 		return c.Uses
 	}
 	return fmt.Sprintf("%s (%s:%d)", c.Uses, c.Path, c.Line)
+}
+
+// Untested says that no test of the gate touches the change, as far as Hortus has seen:
+// the gate passes without it too. A change of documents alone is never untested.
+func (r RepoResult) Untested() bool {
+	if r.Before == nil || !r.Before.Passed || len(r.Rounds) == 0 {
+		return false
+	}
+	code := func(f FileChange) bool { return !f.Test && !IsDocument(f.Path) }
+	if !slices.ContainsFunc(r.Files, code) {
+		return false
+	}
+	last := r.Rounds[len(r.Rounds)-1]
+	if last.Gate == nil || !last.Gate.Passed {
+		return false
+	}
+	return last.Without == nil || last.Without.Passed
+}
+
+// IsDocument says whether a file of that name is prose, which no test could touch.
+func IsDocument(name string) bool {
+	return slices.Contains([]string{".md", ".txt", ".rst", ".adoc"}, strings.ToLower(path.Ext(name)))
 }

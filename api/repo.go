@@ -152,6 +152,9 @@ type Round struct {
 	Original *Gate `json:"original,omitempty"`
 	// Mutant is the gate on a broken repository: it must fail.
 	Mutant *Gate `json:"mutant,omitempty"`
+	// Without is the gate with the changed tests alone, where it passed before the work:
+	// it fails if those tests test the change. It decides nothing.
+	Without *Gate `json:"without,omitempty"`
 	MS     int64 `json:"ms"`
 }
 
@@ -209,6 +212,7 @@ const (
 	GateResult   = "gate"
 	GateOriginal = "original"
 	GateMutant   = "mutant"
+	GateWithout  = "without"
 )
 
 // FileChange is one changed file.
@@ -267,7 +271,8 @@ type PolicyRefusal struct {
 }
 
 // RepoStepEvent says that a step of the work begins or ended: "fetch",
-// "checkout", "sandbox", "agent", "collect", "gate", "original tests", "mutant",
+// "checkout", "sandbox", "agent", "collect", "gate", "original tests",
+// "tests alone", "mutant",
 // "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {
 	Step   string `json:"step"`

@@ -47,12 +47,12 @@ func (c *Client) TaskTranscript(ctx context.Context, id api.TaskID) (io.ReadClos
 }
 
 // TaskGate opens everything that a gate printed; which is api.GateBefore (with
-// round 0), api.GateResult, api.GateOriginal or api.GateMutant.
+// round 0), api.GateResult, api.GateOriginal, api.GateWithout or api.GateMutant.
 func (c *Client) TaskGate(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
 	switch which {
-	case api.GateBefore, api.GateResult, api.GateOriginal, api.GateMutant:
+	case api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
-		return nil, api.Errorf(api.KindInvalid, "%.20q is no gate: before, gate, original or mutant", which)
+		return nil, api.Errorf(api.KindInvalid, "%.20q is no gate: before, gate, original, without or mutant", which)
 	}
 	return c.stored(ctx, id, "gates/"+strconv.Itoa(round)+"/"+which, nil)
 }

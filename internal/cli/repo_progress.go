@@ -157,6 +157,10 @@ func (p *progress) gate(s api.RepoStepEvent, took string) {
 	switch {
 	case s.Step == "mutant" && g.Passed:
 		said, colour = "passed on the broken repository: the tests do not notice"+took, red
+	case s.Step == "tests alone" && g.Passed:
+		said, colour = "pass without the rest of the change too: they do not test it"+took, yellow
+	case s.Step == "tests alone":
+		said = "fail without the rest of the change, as they should: " + exitLine(g.Exit) + took
 	case s.Step == "mutant":
 		said = "failed on the broken repository, as it must: " + exitLine(g.Exit) + took
 	case s.Round == 0 && !g.Passed:

@@ -32,6 +32,7 @@ func showRepo(w io.Writer, t api.Task) {
 			clean(tail(": ", x.Why)), showDuration(time.Duration(x.MS)*time.Millisecond))
 		showGate(w, "", x.Gate)
 		showGate(w, "original tests: ", x.Original)
+		showGate(w, "changed tests alone: ", x.Without)
 		showGate(w, "mutant: ", x.Mutant)
 	}
 	for i, f := range r.Files {
@@ -40,6 +41,9 @@ func showRepo(w io.Writer, t api.Task) {
 			break
 		}
 		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "files"}[i == 0], fileLine(f))
+	}
+	if r.Untested() {
+		fmt.Fprintf(w, "CAUTION\tno test touches the change: the gate passes without it too\n")
 	}
 	for _, c := range r.Cautions {
 		fmt.Fprintf(w, "CAUTION\tthe change uses %s\n", clean(c.String()))

@@ -86,8 +86,8 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 		if g := deciding(*r); g != nil {
 			what += ": " + shorten(g.Evidence(), 300)
 		}
-		if len(r.Cautions) > 0 {
-			what += "; WITH A CAUTION: the change uses " + cautions(r.Cautions)
+		if with := cautionsOf(*r); with != "" {
+			what += "; WITH A CAUTION: " + with
 			colour = yellow
 		}
 		p.line("", 0, 0, colour, what+";"+ended)
@@ -138,6 +138,18 @@ func deciding(r api.RepoResult) *api.Gate {
 		}
 	}
 	return nil
+}
+
+// cautionsOf is what a person should know of a verified result.
+func cautionsOf(r api.RepoResult) string {
+	var all []string
+	if r.Untested() {
+		all = append(all, "no test touches the change, the gate passes without it too")
+	}
+	if len(r.Cautions) > 0 {
+		all = append(all, "the change uses "+cautions(r.Cautions))
+	}
+	return strings.Join(all, "; ")
 }
 
 // cautions lists the first few.

@@ -223,7 +223,7 @@ type taskLogsCmd struct {
 	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt, or round; the last one when left out."`
 	Stderr  bool   `help:"The error output instead of the output."`
-	Gate    string `enum:"before,gate,original,mutant," default:"" placeholder:"WHICH" help:"Which gate of a task on a repository: before (the work began), gate (of the round, the default), original (with the tests as they were), or mutant."`
+	Gate    string `enum:"before,gate,original,without,mutant," default:"" placeholder:"WHICH" help:"Which gate of a task on a repository: before (the work began), gate (of the round, the default), original (with the tests as they were), without (the changed tests alone), or mutant."`
 }
 
 // Run prints an attempt's output, byte for byte.

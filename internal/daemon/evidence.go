@@ -41,8 +41,8 @@ func evidence(p repo.Proposal) forge.Evidence {
 		if n > 1 {
 			e.Look = append(e.Look, fmt.Sprintf("It took %d rounds: the gate failed on the way.", n))
 		}
-		if b := r.Before; b != nil && b.Passed {
-			e.Look = append(e.Look, "The gate passed before the change as well, so it does not show what the change does.")
+		if r.Untested() {
+			e.Look = append(e.Look, "No test touches the change: the gate passes without it too.")
 		}
 	}
 	for _, c := range r.Cautions {

@@ -26,7 +26,7 @@ type RepoTasks interface {
 	// lines.
 	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
 	// GateOutput gives everything that a gate printed. which is one of
-	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal] and
+	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal], [api.GateWithout] and
 	// [api.GateMutant].
 	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
 }
@@ -97,9 +97,9 @@ func (d *Door) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 	switch which {
 	case api.GateBefore:
 		least = 0
-	case api.GateResult, api.GateOriginal, api.GateMutant:
+	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
-		fail(w, api.Errorf(api.KindInvalid, "there is no gate %.20q: it is before, gate, original or mutant", which))
+		fail(w, api.Errorf(api.KindInvalid, "there is no gate %.20q: it is before, gate, original, without or mutant", which))
 		return
 	}
 	n, err := roundOf(r.PathValue("round"), least)

@@ -88,6 +88,9 @@ func (w *work) judge(ctx context.Context, n int) error {
 			return err
 		}
 	}
+	if err := w.without(ctx, n, changes, rest); err != nil {
+		return err
+	}
 	if w.req.Mutant == "" {
 		return nil
 	}
@@ -103,6 +106,22 @@ func (w *work) judge(ctx context.Context, n int) error {
 		return err
 	}
 	r.Mutant = &tried
+	return w.save(ctx)
+}
+
+// without runs the gate with the changed tests alone, where only that can tell whether
+// any test touches the change.
+func (w *work) without(ctx context.Context, n int, changes, rest []git.Change) error {
+	tests := slices.DeleteFunc(slices.Clone(changes), func(c git.Change) bool { return !gate.Watched(w.res.Verify, c.Path) })
+	code := slices.ContainsFunc(rest, func(c git.Change) bool { return !api.IsDocument(c.Path) })
+	if len(tests) == 0 || !code || w.res.Before == nil || !w.res.Before.Passed {
+		return nil
+	}
+	g, err := w.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "without the rest of the change: " + w.res.Verify}, gateName(n, api.GateWithout), tests, noTests)
+	if err != nil {
+		return err
+	}
+	w.res.Rounds[n-1].Without = &g
 	return w.save(ctx)
 }
 
@@ -219,14 +238,14 @@ const Workspace = "/workspace"
 func gateName(n int, which string) string { return fmt.Sprintf("round-%d-%s", n, which) }
 
 // GateOutput opens the whole output of one gate below a task's folder: of round 0
-// "before", of the others "gate", "original" or "mutant".
+// "before", of the others "gate", "original", "without" or "mutant".
 func GateOutput(dir string, round int, which string) (io.ReadCloser, error) {
 	file := gateName(round, which)
 	switch {
 	case round == 0 && which == "before":
 		file = "before"
-	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{"gate", "original", "mutant"}, which):
-		return nil, api.Errorf(api.KindInvalid, "no gate %.20q of round %d: round 0 has before, the others gate, original and mutant", which, round)
+	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout}, which):
+		return nil, api.Errorf(api.KindInvalid, "no gate %.20q of round %d: round 0 has before, the others gate, original, without and mutant", which, round)
 	}
 	f, err := os.Open(filepath.Join(dir, file+".out"))
 	if errors.Is(err, os.ErrNotExist) {
