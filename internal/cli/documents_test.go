@@ -89,3 +89,47 @@ func complaintAbout(t *testing.T, args []string) (complaint string) {
 	}
 	return err.Error()
 }
+
+// TestEveryCommandIsDocumented wants each command in the table of docs/cli.md, where
+// `sandbox ls`, `show` stands for sandbox ls and sandbox show.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(text), "\n## Commands\n")
+	table, _, ok2 := strings.Cut(table, "\n\n`sandbox run` behaves")
+	if !ok || !ok2 {
+		t.Fatal("docs/cli.md has no table of commands")
+	}
+	documented := map[string]bool{}
+	for line := range strings.Lines(table) {
+		cell, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			continue
+		}
+		cell, _, _ = strings.Cut(cell, "` | ")
+		group := ""
+		for i, name := range strings.Split(cell, "`, `") {
+			words := strings.Fields(name)
+			documented[words[0]] = true
+			if i == 0 && len(words) > 1 && words[1] == strings.ToLower(words[1]) {
+				group = words[0] + " "
+				documented[group+words[1]] = true
+			}
+			documented[group+words[0]] = true
+			if len(words) > 1 && words[0]+" " == group {
+				documented[group+words[1]] = true
+			}
+		}
+	}
+	parser, err := kong.New(&grammar{}, kong.Name("hortus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		if name := strings.TrimPrefix(leaf.FullPath(), "hortus "); !documented[name] && name != "task start" {
+			t.Errorf("docs/cli.md has no command %q", name)
+		}
+	}
+}
