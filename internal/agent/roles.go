@@ -23,16 +23,7 @@ func NewPlanner(m model.Model, emit Emitter) *Planner {
 
 // Plan makes the plan. A model that cannot do what was asked gives KindDeclined.
 func (p *Planner) Plan(ctx context.Context, req api.PlanRequest) (api.ExecutionPlan, api.Usage, error) {
-	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error {
-		if err := artifact.ValidatePlan(*plan); err != nil {
-			return err
-		}
-		// A plan that repeats the request would carry it past the Planner.
-		if s := strings.TrimSpace(req.Sentence); len(s) > 20 && strings.Contains(plan.Task, s) && plan.Parameters["code"] == "" {
-			return api.Errorf(api.KindInvalid, "task repeats the request word by word; say in your own words what the program must do")
-		}
-		return nil
-	})
+	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error { return artifact.ValidatePlan(*plan) })
 }
 
 // Coder writes the program from the plan.

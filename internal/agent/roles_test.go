@@ -93,7 +93,7 @@ func TestPlannerFeedsMalformedAnswersBack(t *testing.T) {
 		{"unknown language three times", []string{`{"language":"cobol"}`, `{"language":"cobol"}`, `{"language":"cobol"}`, goodPlan}, 3, api.KindInvalid},
 		{"two values", []string{goodPlan + goodPlan, goodPlan}, 2, ""},
 		{"a path that leaves", []string{`{"language":"python","shell":"bash","task":"x","output":"file","files":["../x"]}`, goodPlan}, 2, ""},
-		{"the request itself", []string{`{"language":"python","shell":"bash","task":"please print the number seven","output":"text"}`, goodPlan}, 2, ""},
+		{"the request itself", []string{`{"language":"python","shell":"bash","task":"please print the number seven","output":"text","parameters":{"n":"7"}}`}, 1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, ev := &scripted{answers: c.answers}, &events{}
