@@ -6,6 +6,16 @@ type Language string
 const (
 	Python     Language = "python"
 	JavaScript Language = "javascript"
+	TypeScript Language = "typescript"
+	Go         Language = "go"
+	Rust       Language = "rust"
+	Java       Language = "java"
+	C          Language = "c"
+	CPlusPlus  Language = "c++"
+	Bash       Language = "bash"
+	Ruby       Language = "ruby"
+	PHP        Language = "php"
+	Perl       Language = "perl"
 )
 
 // OutputKind says what a verified program must have produced.
@@ -42,6 +52,10 @@ type ExecutionPlan struct {
 	// Files are the paths, relative to the workspace, that the program must
 	// leave behind when Output is OutputFile.
 	Files []string `json:"files,omitempty"`
+	// Compile and Run are the usual shell commands for a program of one file in that
+	// language. The Planner's model leaves them out; Hortus fills them in.
+	Compile string `json:"compile,omitempty"`
+	Run     string `json:"run,omitempty"`
 }
 
 // CodeArtifact is a program: what the Coder and the Debugger make and the
@@ -51,6 +65,9 @@ type CodeArtifact struct {
 	Files    []File   `json:"files"`
 	// Install is a shell command that prepares the sandbox; may be empty.
 	Install string `json:"install,omitempty"`
+	// Compile is a shell command that makes a program of the files; may be empty. It
+	// has the time of the installation.
+	Compile string `json:"compile,omitempty"`
 	// Run is the shell command that runs the program.
 	Run   string `json:"run"`
 	Shell string `json:"shell,omitempty"`
@@ -79,6 +96,7 @@ type Phase string
 const (
 	PhaseCheck   Phase = "check" // refused before it ran
 	PhaseInstall Phase = "install"
+	PhaseCompile Phase = "compile"
 	PhaseRun     Phase = "run"
 	PhaseVerify  Phase = "verify" // ran, but not what the plan wanted
 )
@@ -129,6 +147,7 @@ type ExecutionResult struct {
 	// CreateMS is the time until the sandbox was there, in milliseconds.
 	CreateMS    int64     `json:"createMs,omitempty"`
 	InstallMS   int64     `json:"installMs,omitempty"`
+	CompileMS   int64     `json:"compileMs,omitempty"`
 	RunMS       int64     `json:"runMs,omitempty"`
 	Sandbox     SandboxID `json:"sandbox,omitempty"`
 	Isolation   string    `json:"isolation,omitempty"`

@@ -155,7 +155,7 @@ type Round struct {
 	// Without is the gate with the changed tests alone, where it passed before the work:
 	// it fails if those tests test the change. It decides nothing.
 	Without *Gate `json:"without,omitempty"`
-	MS     int64 `json:"ms"`
+	MS      int64 `json:"ms"`
 }
 
 // Gate is one run of the command that decides.

@@ -116,6 +116,21 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			return res, err
 		}
 	}
+	if p.Artifact.Compile != "" {
+		// A compiler says why it failed on stdout or stderr.
+		chatter := &observe.Capture{Whole: p.Stderr}
+		res.Phase = api.PhaseCompile
+		ex, ms, err := e.command(ctx, box, p, api.PhaseCompile, p.Artifact.Compile, install, chatter, chatter)
+		res.CompileMS, res.Exit = ms, ex.Exit
+		if err != nil || ex.Exit.Code != 0 || ex.Exit.Cause != "" {
+			fill(&res, &observe.Capture{}, chatter)
+			if err == nil {
+				res.Category = observe.Categorize(api.PhaseCompile, ex.Exit, res.Stderr)
+				res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
+			}
+			return res, err
+		}
+	}
 	res.Phase = api.PhaseRun
 	ex, ms, err := e.command(ctx, box, p, api.PhaseRun, p.Artifact.Run, run, out, errs)
 	res.RunMS, res.Exit = ms, ex.Exit

@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/artifact"
+	"hortus.dev/internal/language"
 	"hortus.dev/internal/model"
 )
 
@@ -23,7 +24,11 @@ func NewPlanner(m model.Model, emit Emitter) *Planner {
 
 // Plan makes the plan. A model that cannot do what was asked gives KindDeclined.
 func (p *Planner) Plan(ctx context.Context, req api.PlanRequest) (api.ExecutionPlan, api.Usage, error) {
-	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error { return artifact.ValidatePlan(*plan) })
+	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error {
+		l, _ := language.Of(plan.Language)
+		plan.Compile, plan.Run = l.Compile, l.Run
+		return artifact.ValidatePlan(*plan)
+	})
 }
 
 // Coder writes the program from the plan.
@@ -105,6 +110,9 @@ func complete(a *api.CodeArtifact, plan api.ExecutionPlan) {
 	}
 	if a.Shell == "" {
 		a.Shell = plan.Shell
+	}
+	if strings.TrimSpace(a.Run) == "" && len(a.Files) == 1 {
+		a.Compile, a.Run = plan.Compile, plan.Run
 	}
 	if a.Output == "" {
 		a.Output = plan.Output

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/language"
 )
 
 // schemaOf gives the JSON Schema of an api type: objects with their required
@@ -23,7 +24,7 @@ func schemaOf(v any) json.RawMessage {
 func enum(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[api.Language]():
-		return []string{string(api.Python), string(api.JavaScript)}
+		return language.Names()
 	case reflect.TypeFor[api.OutputKind]():
 		return []string{string(api.OutputText), string(api.OutputJSON), string(api.OutputFile), string(api.OutputNone)}
 	case reflect.TypeFor[api.Category]():

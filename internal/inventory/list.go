@@ -23,7 +23,9 @@ var tools = []tool{
 	{"rustc", "rustc --version", "rustc"},
 	{"java", "java -version", "default-jdk-headless"},
 	{"ruby", "ruby --version", "ruby"},
+	{"javac", "", "default-jdk-headless"},
 	{"perl", "perl -e 'print $^V'", "perl"},
+	{"php", "php --version", "php-cli"},
 	{"curl", "curl --version", "curl"},
 	{"jq", "jq --version", "jq"},
 	// These two take longer to start than what they say is worth: Python and

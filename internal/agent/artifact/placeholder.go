@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/language"
 	"hortus.dev/internal/lazyregexp"
 )
 
@@ -28,9 +29,12 @@ var placeholderComment = lazyregexp.New(`(?i)` + strings.Join([]string{
 }, "|"))
 
 var (
-	passComment   = lazyregexp.New(`(?i)^\s*(pass|return|return None|return null;?)\s*(#|//)\s*(implement|placeholder|todo)`)
-	raiseNotImpl  = lazyregexp.New(`^\s*raise\s+NotImplementedError\b`)
-	throwNotImpl  = lazyregexp.New(`(?i)\bthrow\s+(new\s+)?\w*Error\s*\(\s*['"` + "`" + `](not( yet)? implemented|to be implemented|unimplemented|implement me|todo)\b`)
+	passComment  = lazyregexp.New(`(?i)^\s*(pass|return|return None|return null;?)\s*(#|//)\s*(implement|placeholder|todo)`)
+	raiseNotImpl = lazyregexp.New(`^\s*raise\s+NotImplementedError\b`)
+	throwNotImpl = lazyregexp.New(`(?i)\bthrow\s+(new\s+)?\w*Error\s*\(\s*['"` + "`" + `](not( yet)? implemented|to be implemented|unimplemented|implement me|todo)\b`)
+	// missingCode is what Rust, Go, Java, C++ and others have for code that is not there.
+	missingCode = lazyregexp.New(`(?i)^\s*((todo|unimplemented)!\(|panic\("(not implemented|todo|implement me)|throw new (UnsupportedOperationException\(|std::logic_error\("not implemented))`)
+
 	pyDef         = lazyregexp.New(`^(\s*)(async\s+)?def\s+\w+`)
 	pyDefEllipsis = lazyregexp.New(`^\s*(async\s+)?def\s+\w+.*:\s*\.\.\.\s*$`)
 	pyClass       = lazyregexp.New(`^(\s*)class\s+(\w+)\s*(?:\(([^)]*)\))?\s*:`)
@@ -48,8 +52,13 @@ func Placeholder(a api.CodeArtifact) string {
 			line = pythonPlaceholder(f.Content)
 		case ".js", ".mjs", ".cjs", ".ts":
 			line = scriptPlaceholder(f.Content)
-		case ".sh":
-			line = commentPlaceholder(f.Content, "#")
+		default:
+			if l, ok := language.OfFile(f.Path); ok {
+				line = commentPlaceholder(f.Content, l.Comment)
+			}
+			if n := firstMatch(missingCode, f.Content); n > 0 && (line == 0 || n < line) {
+				line = n
+			}
 		}
 		if line > 0 {
 			text := strings.TrimSpace(strings.Split(f.Content, "\n")[line-1])
@@ -57,6 +66,16 @@ func Placeholder(a api.CodeArtifact) string {
 		}
 	}
 	return ""
+}
+
+// firstMatch gives the number of the first line that matches, or 0.
+func firstMatch(re *lazyregexp.Regexp, src string) int {
+	for i, l := range strings.Split(src, "\n") {
+		if re.MatchString(l) {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 func pythonPlaceholder(src string) int {

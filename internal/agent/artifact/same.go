@@ -17,7 +17,7 @@ func Key(a api.CodeArtifact) string {
 	n := a
 	n.Note = ""
 	n.Run = strings.TrimSpace(a.Run)
-	n.Install = strings.TrimSpace(a.Install)
+	n.Install, n.Compile = strings.TrimSpace(a.Install), strings.TrimSpace(a.Compile)
 	if n.Shell == "" {
 		n.Shell = "bash"
 	}

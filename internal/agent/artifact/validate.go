@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/language"
 )
 
 // Bounds of an artifact and of a plan.
@@ -24,9 +25,8 @@ const (
 // Validate checks every bound of an artifact. The error is of KindInvalid and
 // names the field, in words that a model can act on.
 func Validate(a api.CodeArtifact) error {
-	if !knownLanguage(a.Language) {
-		return api.Errorf(api.KindInvalid, "language %q is not known", clip(string(a.Language))).
-			WithHint("Use %q or %q.", api.Python, api.JavaScript)
+	if err := known(a.Language); err != nil {
+		return err
 	}
 	if len(a.Files) == 0 {
 		return api.Errorf(api.KindInvalid, "files is empty; the artifact needs at least one file")
@@ -60,7 +60,7 @@ func Validate(a api.CodeArtifact) error {
 	if strings.TrimSpace(a.Run) == "" {
 		return api.Errorf(api.KindInvalid, "run is empty; say which command runs the program")
 	}
-	for _, c := range []struct{ name, text string }{{"run", a.Run}, {"install", a.Install}} {
+	for _, c := range []struct{ name, text string }{{"run", a.Run}, {"compile", a.Compile}, {"install", a.Install}} {
 		if err := text(c.name, c.text, MaxCommand); err != nil {
 			return err
 		}
@@ -99,9 +99,8 @@ func Within(a api.CodeArtifact, install, run time.Duration) error {
 
 // ValidatePlan checks every bound of a plan.
 func ValidatePlan(p api.ExecutionPlan) error {
-	if !knownLanguage(p.Language) {
-		return api.Errorf(api.KindInvalid, "language %q is not known", clip(string(p.Language))).
-			WithHint("Use %q or %q.", api.Python, api.JavaScript)
+	if err := known(p.Language); err != nil {
+		return err
 	}
 	if strings.TrimSpace(p.Task) == "" {
 		return api.Errorf(api.KindInvalid, "task is empty; say what the program must do")
@@ -117,6 +116,11 @@ func ValidatePlan(p api.ExecutionPlan) error {
 	}
 	for _, d := range p.Dependencies {
 		if err := text("dependencies", d, 256); err != nil {
+			return err
+		}
+	}
+	for _, c := range []struct{ name, text string }{{"compile", p.Compile}, {"run", p.Run}} {
+		if err := text(c.name, c.text, MaxCommand); err != nil {
 			return err
 		}
 	}
@@ -173,7 +177,13 @@ func Path(p string) error {
 	return nil
 }
 
-func knownLanguage(l api.Language) bool { return l == api.Python || l == api.JavaScript }
+func known(l api.Language) error {
+	if _, ok := language.Of(l); !ok {
+		return api.Errorf(api.KindInvalid, "language %q is not known", clip(string(l))).
+			WithHint("Use one of %s.", strings.Join(language.Names(), ", "))
+	}
+	return nil
+}
 
 func shell(s string, emptyOK bool) error {
 	if s == "bash" || s == "sh" || s == "" && emptyOK {

@@ -24,6 +24,9 @@ func Categorize(phase api.Phase, exit api.Exit, stderr string) api.Category {
 		return api.CategoryCommand
 	}
 	c := fromText(stderr)
+	if phase == api.PhaseCompile && c == api.CategoryUnknown {
+		return api.CategorySyntax
+	}
 	if phase == api.PhaseInstall && c != api.CategoryNetwork && c != api.CategoryDisk && c != api.CategoryMemory {
 		return api.CategoryInstall
 	}
@@ -90,6 +93,9 @@ func fromText(stderr string) api.Category {
 	}
 	if m := jsCode.FindStringSubmatch(stderr); m != nil {
 		return errno(m[1])
+	}
+	if c := compiled(stderr); c != api.CategoryUnknown {
+		return c
 	}
 	switch {
 	case strings.Contains(stderr, "can't open file"), strings.Contains(stderr, "No such file or directory"):

@@ -13,7 +13,19 @@ const maxName = 80
 var (
 	pyModule = lazyregexp.New(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?`)
 	jsModule = lazyregexp.New(`Cannot find (?:module|package) '([^'\s]+)'`)
-	command  = lazyregexp.New(`(?m)^(?:\S+: )?(?:line \d+: |\d+: )?([\w.+-]+): (?:command )?not found\s*$`)
+	// imports say what the other languages lack.
+	imports = map[api.Language]*lazyregexp.Regexp{
+		api.Go:        lazyregexp.New(`(?:no required module provides package|package) ([\w./-]+?)(?:;|:| is not in std)`),
+		api.Rust:      lazyregexp.New("(?:can't find crate for|unresolved import) `([\\w]+)"),
+		api.Java:      lazyregexp.New(`error: package ([\w.]+) does not exist`),
+		api.C:         lazyregexp.New(`fatal error: ([\w./+-]+): No such file`),
+		api.CPlusPlus: lazyregexp.New(`fatal error: ([\w./+-]+): No such file`),
+		api.Ruby:      lazyregexp.New(`cannot load such file -- ([\w./-]+)`),
+		api.Perl:      lazyregexp.New(`Can't locate (\S+)\.pm in @INC`),
+		api.Bash:      command,
+		api.PHP:       lazyregexp.New(`Class "([\w\\\\]+)" not found`),
+	}
+	command = lazyregexp.New(`(?m)^(?:\S+: )?(?:line \d+: |\d+: )?([\w.+-]+): (?:command )?not found\s*$`)
 	// plainName is what a package or a command may be called; anything else is
 	// no name but something that a program printed.
 	plainName = lazyregexp.New(`^@?[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)?$`)
@@ -26,9 +38,12 @@ func Missing(lang api.Language, category api.Category, stderr string) string {
 	name := ""
 	switch category {
 	case api.CategoryImport:
-		if lang == api.JavaScript {
+		switch re := imports[lang]; {
+		case lang == api.JavaScript, lang == api.TypeScript:
 			name = jsPackage(last(jsModule, stderr))
-		} else {
+		case re != nil:
+			name = last(re, stderr)
+		default:
 			name, _, _ = strings.Cut(last(pyModule, stderr), ".")
 		}
 	case api.CategoryCommand:

@@ -82,7 +82,7 @@ var beyond = []string{
 	"stack overflow",
 	"perfect squares up to 100",
 	"perfect hash",
-	"Run this Rust program: fn main() {}",
+	"Run this Haskell program: main = print 1",
 	"roman history",
 	"number of primes up to 100",
 	"is 8 a fibonacci number",

@@ -44,7 +44,7 @@ func (m *Model) diagnose(req api.DebugRequest) *api.Diagnosis {
 		rules = nil
 	} else if req.Artifact.Language == api.JavaScript {
 		rules = append(rules, scriptRules()...)
-	} else {
+	} else if req.Artifact.Language == api.Python || req.Artifact.Language == "" {
 		rules = append(rules, pythonRules()...)
 	}
 	for _, r := range rules {
@@ -94,7 +94,9 @@ var (
 	rePyFrame = lazyregexp.New(`(?m)^\s*File "([^"]+)", line (\d+)`)
 	rePyError = lazyregexp.New(`(?m)^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))\b(?:: ?(.*))?$`)
 	reJSFrame = lazyregexp.New(`(?m)(?:^|\(|file://|at )((?:/[^\s():]+/)?[\w.-]+\.[cm]?js):(\d+)`)
-	reJSError = lazyregexp.New(`(?m)^(?:Uncaught )?((?:[A-Z]\w*)?Error(?: \[\w+\])?: .*)$`)
+	// reAnyError is a line of a compiler or interpreter that speaks of an error.
+	reAnyError = lazyregexp.New(`(?mi)^.{0,200}\b(?:error|panic(?:ked)?|exception|fatal)\b.{0,200}$`)
+	reJSError  = lazyregexp.New(`(?m)^(?:Uncaught )?((?:[A-Z]\w*)?Error(?: \[\w+\])?: .*)$`)
 )
 
 // newFailure finds the last frame in a file of the artifact, and the error.
@@ -102,8 +104,13 @@ func newFailure(m *Model, req api.DebugRequest) *failure {
 	f := &failure{req: req, stderr: req.Result.Stderr, line: -1, model: m}
 	frames, errs := rePyFrame, rePyError
 	js := req.Artifact.Language == api.JavaScript
-	if js {
+	first := js // the first error tells, not the last
+	switch req.Artifact.Language {
+	case api.JavaScript:
 		frames, errs = reJSFrame, reJSError
+	case api.Python, "":
+	default:
+		errs, first = reAnyError, true
 	}
 	for _, fr := range frames.FindAllStringSubmatch(f.stderr, -1) {
 		for i, file := range req.Artifact.Files {
@@ -117,7 +124,7 @@ func newFailure(m *Model, req api.DebugRequest) *failure {
 	}
 	if all := errs.FindAllString(f.stderr, -1); len(all) > 0 {
 		f.error = strings.TrimSpace(all[len(all)-1])
-		if js {
+		if first {
 			f.error = strings.TrimSpace(all[0])
 		}
 	}

@@ -8,13 +8,11 @@ import (
 )
 
 var (
-	reFence  = lazyregexp.New("(?s)```[ \t]*([A-Za-z0-9.+-]*)[ \t]*\r?\n(.*?)\r?\n?```")
-	reTick   = lazyregexp.New("(?s)`([^`]+)`")
-	reRun    = lazyregexp.New(`(?is)^\s*(?:please\s+|can you\s+|could you\s+)?(?:run|execute|fix|debug|repair|try|test|check)(?:\s+and\s+(?:run|execute|fix|debug|repair))?\b[^:\n]{0,80}?\b(?:code|script|program|snippet|python3?|javascript|js|node|nodejs|node\.js|py|this|following|it)\b[^:\n]{0,60}?:\s*(.+)$`)
-	reAsks   = lazyregexp.New(`(?i)\b(run|execute|fix|debug|repair|try|test)\b`)
-	reOther  = lazyregexp.New(`(?i)\b(rust|golang|java|c\+\+|c#|ruby|perl|php|bash|shell|typescript|kotlin|swift|haskell|lua|sql)\b`)
-	reLooks  = lazyregexp.New(`[=();:{}\[\]"']|^\s*(?:import|print|from|def|for|while|if)\b`)
-	reJSOnly = lazyregexp.New(`\bconsole\.|\bconst\s|\blet\s|\bfunction\b|=>|\brequire\(|\bvar\s|\bprocess\.`)
+	reFence = lazyregexp.New("(?s)```[ \t]*([A-Za-z0-9.+-]*)[ \t]*\r?\n(.*?)\r?\n?```")
+	reTick  = lazyregexp.New("(?s)`([^`]+)`")
+	reRun   = lazyregexp.New(`(?is)^\s*(?:please\s+|can you\s+|could you\s+)?(?:run|execute|fix|debug|repair|try|test|check)(?:\s+and\s+(?:run|execute|fix|debug|repair))?\b[^:\n]{0,80}?\b(?:code|script|program|snippet|file|python3?|javascript|js|node|nodejs|node\.js|py|typescript|golang|go|rust|java|c\+\+|cpp|c|bash|ruby|php|perl|this|following|it)\b[^:\n]{0,60}?:\s*(.+)$`)
+	reAsks  = lazyregexp.New(`(?i)\b(run|execute|fix|debug|repair|try|test)\b`)
+	reLooks = lazyregexp.New(`^#!|[=();:{}\[\]"']|^\s*(?:import|print|from|def|for|while|if|echo|puts)\b`)
 )
 
 // givenProgram reads a sentence that carries its own program: in a fenced block,
@@ -49,30 +47,4 @@ func givenProgram(sentence string) (*api.ExecutionPlan, error) {
 		p.Parameters["module"] = "true"
 	}
 	return p, nil
-}
-
-func languageOf(around, code, tag string) (api.Language, error) {
-	switch tag {
-	case "python", "py", "python3":
-		return api.Python, nil
-	case "javascript", "js", "node", "mjs", "cjs":
-		return api.JavaScript, nil
-	case "":
-	default:
-		return "", declined("it runs programs in Python and JavaScript, not in " + tag)
-	}
-	if m := reOther.FindString(around); m != "" {
-		return "", declined("it runs programs in Python and JavaScript, not in " + m)
-	}
-	r := &reading{}
-	r.language(around)
-	switch {
-	case r.problem != "":
-		return "", declined(r.problem)
-	case r.lang != "":
-		return r.lang, nil
-	case reJSOnly.MatchString(code):
-		return api.JavaScript, nil
-	}
-	return api.Python, nil
 }

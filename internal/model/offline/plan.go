@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/language"
 )
 
 // plan answers a PlanRequest.
@@ -104,18 +105,16 @@ func (m *Model) code(plan api.ExecutionPlan) (*api.CodeArtifact, error) {
 
 // artifactOf is the program as one file, with the command that runs it.
 func artifactOf(plan api.ExecutionPlan, src string, module bool, note string) *api.CodeArtifact {
-	name, run := "main.py", "python3 main.py"
-	if plan.Language == api.JavaScript {
-		name, run = "main.js", "node main.js"
-		if module {
-			name, run = "main.mjs", "node main.mjs"
-		}
+	l, _ := language.Of(plan.Language)
+	name, run := l.Main, l.Run
+	if module {
+		name, run = "main.mjs", "node main.mjs"
 	}
 	if !strings.HasSuffix(src, "\n") {
 		src += "\n"
 	}
 	return &api.CodeArtifact{
-		Language: plan.Language, Files: []api.File{{Path: name, Content: src}}, Run: run,
+		Language: plan.Language, Files: []api.File{{Path: name, Content: src}}, Compile: l.Compile, Run: run,
 		Shell: plan.Shell, Output: plan.Output, Expect: plan.Files, Note: note,
 	}
 }

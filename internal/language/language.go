@@ -1,0 +1,109 @@
+package language
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// All gives the languages, in the order in which they are listed to people.
+func All() []Language { return slices.Clone(table) }
+
+// Names gives their names, in the same order.
+func Names() []string {
+	names := make([]string, len(table))
+	for i, l := range table {
+		names[i] = string(l.Name)
+	}
+	return names
+}
+
+// Titles lists them for people: "Python, JavaScript, ... and Perl".
+func Titles() string {
+	titles := make([]string, len(table))
+	for i, l := range table {
+		titles[i] = l.Title
+	}
+	last := len(titles) - 1
+	return strings.Join(titles[:last], ", ") + " and " + titles[last]
+}
+
+// Of gives the language of a name of the api package.
+func Of(name api.Language) (Language, bool) {
+	i := slices.IndexFunc(table, func(l Language) bool { return l.Name == name })
+	if i < 0 {
+		return Language{}, false
+	}
+	return table[i], true
+}
+
+// Named gives the language that people call so, in any case: "golang", "C++", "ts".
+func Named(name string) (Language, bool) {
+	name = strings.ToLower(strings.TrimSpace(name))
+	i := slices.IndexFunc(table, func(l Language) bool {
+		return string(l.Name) == name || strings.ToLower(l.Title) == name || slices.Contains(l.Others, name)
+	})
+	if i < 0 {
+		return Language{}, false
+	}
+	return table[i], true
+}
+
+// OfFile gives the language of a file by the ending of its name.
+func OfFile(name string) (Language, bool) {
+	end := strings.ToLower(path.Ext(name))
+	if end == "" {
+		return Language{}, false
+	}
+	if l, ok := Named(end[1:]); ok {
+		return l, true
+	}
+	i := slices.IndexFunc(table, func(l Language) bool { return path.Ext(l.Main) == end })
+	if i < 0 {
+		return Language{}, false
+	}
+	return table[i], true
+}
+
+// Lacks gives the first thing that the language needs and the tools of a sandbox do not
+// have, or "".
+func (l Language) Lacks(tools []api.Tool) string {
+	for _, need := range l.Needs {
+		choices := strings.Split(need, "|")
+		if !slices.ContainsFunc(choices, func(choice string) bool { return has(tools, choice) }) {
+			return strings.Join(choices, " or ")
+		}
+	}
+	return ""
+}
+
+// has says whether one of the tools is what a need names. A version that nobody asked for
+// is taken to be new enough: the command itself says when it is not.
+func has(tools []api.Tool, need string) bool {
+	name, least, versioned := strings.Cut(need, ">=")
+	return slices.ContainsFunc(tools, func(t api.Tool) bool {
+		return t.Name == name && t.Present && (!versioned || t.Version == "" || atLeast(t.Version, least))
+	})
+}
+
+// atLeast compares the first numbers of two versions, "22.18.0" and "22.18".
+func atLeast(version, least string) bool {
+	v, w := strings.Split(version, "."), strings.Split(least, ".")
+	for i := range w {
+		if i >= len(v) {
+			return false
+		}
+		a, err := strconv.Atoi(v[i])
+		b, err2 := strconv.Atoi(w[i])
+		if err != nil || err2 != nil {
+			return false
+		}
+		if a != b {
+			return a > b
+		}
+	}
+	return true
+}
