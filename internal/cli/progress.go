@@ -268,8 +268,8 @@ func resultLine(r api.ExecutionResult) string {
 	default:
 		s = fmt.Sprintf("exit %d", r.Exit.Code)
 	}
-	if r.Phase == api.PhaseInstall {
-		s = "install: " + s
+	if r.Phase == api.PhaseInstall || r.Phase == api.PhaseCompile {
+		s = string(r.Phase) + ": " + s
 	}
 	if r.OK {
 		return s + " in " + showDuration(time.Duration(r.RunMS)*time.Millisecond)

@@ -141,7 +141,7 @@ func executable(path string) bool {
 }
 
 // reportedTools are what people ask for.
-var reportedTools = []string{"bash", "python3", "pip3", "node", "npm", "go", "gcc", "g++", "make", "git", "cargo", "rustc", "java", "ruby", "perl", "curl", "jq", "tsc"}
+var reportedTools = []string{"bash", "python3", "pip3", "node", "npm", "go", "gcc", "g++", "make", "git", "cargo", "rustc", "java", "javac", "ruby", "perl", "php", "curl", "jq", "tsc"}
 
 // tools finds where the template has each program.
 func (b *builder) tools(tree layer.Tree) []api.Tool {

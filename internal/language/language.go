@@ -3,7 +3,6 @@ package language
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hortus.dev/api"
@@ -80,30 +79,7 @@ func (l Language) Lacks(tools []api.Tool) string {
 	return ""
 }
 
-// has says whether one of the tools is what a need names. A version that nobody asked for
-// is taken to be new enough: the command itself says when it is not.
-func has(tools []api.Tool, need string) bool {
-	name, least, versioned := strings.Cut(need, ">=")
-	return slices.ContainsFunc(tools, func(t api.Tool) bool {
-		return t.Name == name && t.Present && (!versioned || t.Version == "" || atLeast(t.Version, least))
-	})
-}
-
-// atLeast compares the first numbers of two versions, "22.18.0" and "22.18".
-func atLeast(version, least string) bool {
-	v, w := strings.Split(version, "."), strings.Split(least, ".")
-	for i := range w {
-		if i >= len(v) {
-			return false
-		}
-		a, err := strconv.Atoi(v[i])
-		b, err2 := strconv.Atoi(w[i])
-		if err != nil || err2 != nil {
-			return false
-		}
-		if a != b {
-			return a > b
-		}
-	}
-	return true
+// has says whether one of the tools is what a need names.
+func has(tools []api.Tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t api.Tool) bool { return t.Name == name && t.Present })
 }

@@ -44,22 +44,19 @@ func TestTable(t *testing.T) {
 }
 
 func TestLacks(t *testing.T) {
-	tool := func(name, version string) api.Tool { return api.Tool{Name: name, Present: true, Version: version} }
-	ts, _ := language.Of(api.TypeScript)
+	tool := func(name string) api.Tool { return api.Tool{Name: name, Present: true} }
+	rust, _ := language.Of(api.Rust)
 	for _, c := range []struct {
 		tools []api.Tool
 		want  string
 	}{
-		{nil, "node"},
-		{[]api.Tool{{Name: "node", Version: "24.0.0"}}, "node"},
-		{[]api.Tool{tool("node", "20.20.2")}, "tsc or node>=22.18"},
-		{[]api.Tool{tool("node", "20.20.2"), tool("tsc", "4.8.4")}, ""},
-		{[]api.Tool{tool("node", "22.18.0")}, ""},
-		{[]api.Tool{tool("node", "24")}, ""},
-		{[]api.Tool{tool("node", "22.9.1")}, "tsc or node>=22.18"},
-		{[]api.Tool{tool("node", "")}, ""},
+		{nil, "rustc"},
+		{[]api.Tool{{Name: "rustc"}, tool("gcc")}, "rustc"},
+		{[]api.Tool{tool("rustc")}, "gcc or cc"},
+		{[]api.Tool{tool("rustc"), tool("cc")}, ""},
+		{[]api.Tool{tool("gcc"), tool("rustc")}, ""},
 	} {
-		if got := ts.Lacks(c.tools); got != c.want {
+		if got := rust.Lacks(c.tools); got != c.want {
 			t.Errorf("%+v lacks %q, want %q", c.tools, got, c.want)
 		}
 	}

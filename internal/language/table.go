@@ -14,7 +14,7 @@ type Language struct {
 	// are for bash, in the directory of the files.
 	Compile, Run string
 	// Needs are the programs that Compile and Run start. Of those that are joined by "|"
-	// one is enough; "node>=22.18" wants that version.
+	// one is enough.
 	Needs []string
 	// Package says how a system brings what Needs lists, in Debian's name.
 	Package string
@@ -32,12 +32,12 @@ var table = []Language{
 	{Name: api.JavaScript, Title: "JavaScript", Others: []string{"js", "node", "nodejs", "node.js", "mjs", "cjs", "java script", "ecmascript"}, Main: "main.js",
 		Run: "node main.js", Needs: []string{"node"}, Package: "nodejs", Comment: "//"},
 	{Name: api.TypeScript, Title: "TypeScript", Others: []string{"ts"}, Main: "main.ts",
-		// Types are taken out, by Node itself where it can, and not checked.
+		// Types are taken out and not checked: by Node itself from 22.18 on, else by tsc.
 		Compile: "if ! node -e 'process.exit(process.features.typescript ? 0 : 1)'; then " +
-			"command -v tsc >/dev/null || { echo 'tsc: command not found' >&2; exit 127; }; " +
+			"command -v tsc >/dev/null || { echo 'TypeScript needs Node 22.18 or newer, or tsc'$'\\n''tsc: command not found' >&2; exit 127; }; " +
 			"tsc --target es2020 --module commonjs --skipLibCheck --outDir compiled main.ts; test -e compiled/main.js; fi",
 		Run:   "if test -e compiled/main.js; then node compiled/main.js; else node main.ts; fi",
-		Needs: []string{"node", "tsc|node>=22.18"}, Package: "nodejs node-typescript", Comment: "//"},
+		Needs: []string{"node"}, Package: "nodejs node-typescript", Comment: "//"},
 	{Name: api.Go, Title: "Go", Others: []string{"golang"}, Main: "main.go",
 		Compile: quiet + "go build -o program *.go", Run: "./program", Needs: []string{"go"}, Package: "golang-go", Comment: "//"},
 	{Name: api.Rust, Title: "Rust", Others: []string{"rs"}, Main: "main.rs",

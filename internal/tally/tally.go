@@ -22,7 +22,7 @@ const (
 const replayed = "replay:"
 
 // phases in the order of the work.
-var phases = [...]string{"plan", "code", "create", "install", "run", "debug", "agent", "gate"}
+var phases = [...]string{"plan", "code", "create", "install", "compile", "run", "debug", "agent", "gate"}
 
 // phaseOf is the phase in which a role works.
 var phaseOf = map[string]string{"planner": "plan", "coder": "code", "debugger": "debug", "agent": "agent"}
@@ -193,6 +193,9 @@ func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, 
 	}
 	if a.Artifact.Install != "" && r.Phase != api.PhaseCheck {
 		y.spent("install", 1, r.InstallMS)
+	}
+	if a.Artifact.Compile != "" && r.CompileMS > 0 {
+		y.spent("compile", 1, r.CompileMS)
 	}
 	if r.Phase == api.PhaseRun || r.Phase == api.PhaseVerify {
 		y.spent("run", 1, r.RunMS)
