@@ -177,3 +177,33 @@ func TestMatching(t *testing.T) {
 		})
 	}
 }
+
+// TestRandomIsRandom runs programs twice: without a seed in the request they must not print
+// the same, and with one they must.
+func TestRandomIsRandom(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	for sentence, same := range map[string]bool{
+		"generate a random password with 24 characters":            false,
+		"generate a random password with 24 characters and seed 3": true,
+		"print 10 random numbers between 1 and 100000":             false,
+		"print 10 random numbers from 1 to 100000 with seed 7":     true,
+	} {
+		for _, lang := range []api.Language{api.Python, api.JavaScript} {
+			needInterpreter(t, lang)
+			p, err := m.plan(sentence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Language = lang
+			a, err := m.code(*p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one, two := runLocal(t, *a, 20*time.Second), runLocal(t, *a, 20*time.Second)
+			if !one.OK || !two.OK || (one.Stdout == two.Stdout) != same {
+				t.Errorf("%q in %s: %q, then %q\n%s", sentence, lang, one.Stdout, two.Stdout, a.Files[0].Content)
+			}
+		}
+	}
+}

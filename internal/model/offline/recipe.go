@@ -141,7 +141,7 @@ func (m *match) fill(r *reading) bool {
 			}
 			missed = missed || !p.optional
 			m.params[p.name] = p.def
-			ok = p.def != ""
+			ok = p.def != "" || p.optional
 		case numbers:
 			list, rest, fits := takeList(nums)
 			if nums = rest; !fits {
@@ -270,6 +270,9 @@ func (rc *recipe) bound(params map[string]string) string {
 		v := params[p.name]
 		if len(v) > 8<<10 {
 			return p.name + " is too long"
+		}
+		if v == "" && p.optional && p.def == "" {
+			continue
 		}
 		switch p.kind {
 		case integer:

@@ -4,10 +4,10 @@ func algorithmRecipes() []recipe {
 	return []recipe{
 		{name: "hanoi", phrase: "the Tower of Hanoi", task: "solve the Tower of Hanoi with {{.n}} disks", needs: []string{"hanoi"}, also: "tower disk disc puzzle solve solver move step recursive recursively", params: []param{{name: "n", def: "3", min: 1, max: 12}}},
 		{name: "nqueens", phrase: "the n queens problem", task: "solve the {{.n}} queens problem", needs: []string{"nqueens|queen"}, also: "problem puzzle solve solver board chess solution count number howmany backtracking", params: []param{{name: "n", def: "8", min: 1, max: 9}}},
-		{name: "password", phrase: "a password-like text with a seed", task: "generate a password-like text of {{.length}} characters with the seed {{.seed}}", needs: []string{"password"}, also: "random length character letter seed fixed long",
-			params: []param{{name: "length", def: "16", min: 4, max: 128, optional: true}, {name: "seed", def: "42", max: 1e6, optional: true}},
+		{name: "password", phrase: "a random password", task: "generate a random password of {{.length}} characters{{with .seed}}, the same each time, with the seed {{.}}{{end}}", needs: []string{"password"}, also: "random length character letter seed fixed long",
+			params: []param{{name: "length", def: "16", min: 4, max: 128, optional: true}, {name: "seed", max: 1e6, optional: true}},
 			derive: func(r *reading, p map[string]string) bool {
-				p["length"], p["seed"] = "16", "42"
+				p["length"], p["seed"] = "16", ""
 				for _, n := range r.nums {
 					if n.before == "seed" {
 						p["seed"] = n.text

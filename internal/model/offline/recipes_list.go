@@ -47,16 +47,16 @@ func listRecipes() []recipe {
 			needs: []string{"binary", "search"}, also: nouns + "sort algorithm element index position target", params: []param{{name: "numbers", kind: numbers, def: "1, 3, 5, 7, 9, 11, 13"}, {name: "target", def: "7", min: -1e15, max: 1e15}}},
 		{name: "reverse_list", phrase: "a list in reverse order", task: "reverse the list of numbers {{.numbers}}",
 			needs: []string{"reverse", "list|array|number"}, also: nouns + "order", params: []param{{name: "numbers", kind: numbers, def: "1, 2, 3, 4, 5"}}},
-		{name: "random_numbers", phrase: "random numbers with a seed", task: "print {{.n}} random numbers from {{.low}} to {{.high}} with the seed {{.seed}}",
+		{name: "random_numbers", phrase: "random numbers", task: "print {{.n}} random numbers from {{.low}} to {{.high}}{{with .seed}} with the seed {{.}}{{end}}",
 			needs: []string{"random|dice|die"}, also: "number integer between seed roll dice die pseudo fixed seeded time",
-			params: []param{{name: "n", def: "5", min: 1, max: 10000, optional: true}, {name: "low", def: "1", min: -1e6, max: 1e6, optional: true}, {name: "high", def: "100", min: -1e6, max: 1e6, optional: true}, {name: "seed", def: "42", max: 1e6, optional: true}},
+			params: []param{{name: "n", def: "5", min: 1, max: 10000, optional: true}, {name: "low", def: "1", min: -1e6, max: 1e6, optional: true}, {name: "high", def: "100", min: -1e6, max: 1e6, optional: true}, {name: "seed", max: 1e6, optional: true}},
 			derive: randomNumbers},
 	}
 }
 
 // randomNumbers sorts out what each number is: the count, the bounds, the seed.
 func randomNumbers(r *reading, p map[string]string) bool {
-	p["n"], p["low"], p["high"], p["seed"] = "5", "1", "100", "42"
+	p["n"], p["low"], p["high"], p["seed"] = "5", "1", "100", ""
 	var bounds []string
 	for _, n := range r.nums {
 		switch {

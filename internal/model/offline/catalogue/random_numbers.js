@@ -1,3 +1,4 @@
+{{if .seed -}}
 // Math.random takes no seed, so this is a small generator that does.
 function generator(seed) {
   let state = seed >>> 0;
@@ -11,6 +12,9 @@ function generator(seed) {
 }
 
 const random = generator({{num .seed}});
+{{- else -}}
+const random = Math.random;
+{{- end}}
 const [low, high] = [{{num .low}}, {{num .high}}];
 const numbers = Array.from({ length: {{num .n}} }, () => low + Math.floor(random() * (high - low + 1)));
 console.log(numbers.join(", "));
