@@ -78,3 +78,26 @@ func (r RepoResult) Untested() bool {
 func IsDocument(name string) bool {
 	return slices.Contains([]string{".md", ".txt", ".rst", ".adoc"}, strings.ToLower(path.Ext(name)))
 }
+
+// Evidence says in a few words what a program that ran is known by: its exit code, what
+// it wrote, and its checks.
+func (r ExecutionResult) Evidence(kind OutputKind) string {
+	parts := []string{fmt.Sprintf("exit %d", r.Exit.Code)}
+	switch kind {
+	case OutputText:
+		parts = append(parts, "text output ("+counted(strings.Count(strings.TrimSpace(r.Stdout), "\n")+1, "line")+")")
+		if r.StdoutBytes > int64(len(r.Stdout)) {
+			parts[1] = fmt.Sprintf("text output (%d bytes)", r.StdoutBytes)
+		}
+	case OutputJSON:
+		parts = append(parts, "one JSON value")
+	case OutputFile:
+		parts = append(parts, "the planned files")
+	default:
+		parts[0] += " only, its output was not looked at"
+	}
+	if n := len(r.Checks); n > 0 {
+		parts = append(parts, counted(n, "check")+" passed")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -56,6 +56,25 @@ type ExecutionPlan struct {
 	// language. The Planner's model leaves them out; Hortus fills them in.
 	Compile string `json:"compile,omitempty"`
 	Run     string `json:"run,omitempty"`
+	// Checks are commands that must succeed after the program did. They are the
+	// Planner's: who writes the program has no say in them.
+	Checks []Check `json:"checks,omitempty"`
+}
+
+// Check is a shell command that looks at what a program left. It runs in the program's
+// directory, in the same sandbox; the variable OUTPUT names a file with all that the
+// program wrote to stdout. Exit code 0 means that it holds.
+type Check struct {
+	Name    string `json:"name"` // what it shows, in a few words
+	Command string `json:"command"`
+}
+
+// CheckResult is how a check ended.
+type CheckResult struct {
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+	// Output is the end of what it printed, where it failed.
+	Output string `json:"output,omitempty"`
 }
 
 // CodeArtifact is a program: what the Coder and the Debugger make and the
@@ -152,6 +171,11 @@ type ExecutionResult struct {
 	Sandbox     SandboxID `json:"sandbox,omitempty"`
 	Isolation   string    `json:"isolation,omitempty"`
 	OutputFiles []File    `json:"outputFiles,omitempty"`
+	// Checks are those of the plan, as far as they ran: the first that fails is the last.
+	Checks []CheckResult `json:"checks,omitempty"`
+	// Cautions say what a person should look at although the program did what was
+	// planned, such as random numbers that are the same each time.
+	Cautions []Caution `json:"cautions,omitempty"`
 }
 
 // DebugRequest is what the Debugger gets: the plan, the artifact that failed,

@@ -49,6 +49,8 @@ func NewExecutor(cfg ExecutorConfig) *Executor {
 type Pass struct {
 	N, Of    int
 	Artifact api.CodeArtifact
+	// Checks are the plan's.
+	Checks []api.Check
 	// Stdout and Stderr take the whole output, up to observe.WholeBytes each;
 	// nil drops it.
 	Stdout, Stderr io.Writer
@@ -98,7 +100,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			return res, err
 		}
 	}
-	out := &observe.Capture{Whole: p.Stdout, Buffer: p.Artifact.Output == api.OutputJSON}
+	out := &observe.Capture{Whole: p.Stdout, Buffer: p.Artifact.Output == api.OutputJSON || len(p.Checks) > 0}
 	errs := &observe.Capture{Whole: p.Stderr}
 	res.Sandbox, res.Isolation = info.ID, info.Isolation
 	if p.Artifact.Install != "" {
@@ -143,7 +145,10 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
 		return res, nil
 	}
-	return e.verify(ctx, box, p.Artifact, res, out)
+	if res, err = e.verify(ctx, box, p.Artifact, res, out); err != nil || !res.OK || len(p.Checks) == 0 {
+		return res, err
+	}
+	return e.check(ctx, box, p, res, out)
 }
 
 func (e *Executor) timeouts(a api.CodeArtifact) (install, run time.Duration) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/artifact"
 	"hortus.dev/internal/model"
 )
 
@@ -124,7 +125,7 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 		p.cfg.Emit.Emit(ctx, api.EventCode, api.AttemptEvent{Attempt: n, Of: p.cfg.Attempts, Artifact: &next})
 		att := api.Attempt{N: n, Artifact: next, StartedAt: p.cfg.Now().UTC()}
 		p.rep.Attempts = append(p.rep.Attempts, att)
-		res, err := p.pass(ctx, &att)
+		res, err := p.pass(ctx, plan, &att)
 		if err != nil {
 			return p.fail(ctx, err)
 		}
@@ -147,7 +148,7 @@ func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next ap
 }
 
 // pass runs one attempt and keeps what it observed.
-func (p *Pipeline) pass(ctx context.Context, att *api.Attempt) (api.ExecutionResult, error) {
+func (p *Pipeline) pass(ctx context.Context, plan api.ExecutionPlan, att *api.Attempt) (api.ExecutionResult, error) {
 	stdout, stderr, err := p.cfg.Record.Output(att.N)
 	if err != nil {
 		return api.ExecutionResult{}, err
@@ -158,7 +159,7 @@ func (p *Pipeline) pass(ctx context.Context, att *api.Attempt) (api.ExecutionRes
 		stderr.Close()
 		return api.ExecutionResult{}, err
 	}
-	res, err := p.cfg.Executor.Execute(ctx, Pass{N: att.N, Of: p.cfg.Attempts, Artifact: att.Artifact, Stdout: stdout, Stderr: stderr})
+	res, err := p.cfg.Executor.Execute(ctx, Pass{N: att.N, Of: p.cfg.Attempts, Artifact: att.Artifact, Checks: plan.Checks, Stdout: stdout, Stderr: stderr})
 	for _, w := range []Whole{stdout, stderr} {
 		if cerr := w.Close(); cerr != nil && err == nil {
 			err = api.Errorf(api.KindInternal, "keep the output of attempt %d: %w", att.N, cerr)
@@ -169,6 +170,9 @@ func (p *Pipeline) pass(ctx context.Context, att *api.Attempt) (api.ExecutionRes
 		// What was seen before the end is kept; it is no result.
 		p.keep(context.WithoutCancel(ctx), att)
 		return res, err
+	}
+	if res.OK {
+		res.Cautions = artifact.Cautions(plan, att.Artifact)
 	}
 	att.Result = &res
 	p.cfg.Emit.Emit(ctx, api.EventResult, api.AttemptEvent{

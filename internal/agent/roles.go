@@ -19,7 +19,7 @@ type Planner struct{ role role }
 // NewPlanner makes the role on a model.
 func NewPlanner(m model.Model, emit Emitter) *Planner {
 	return &Planner{role{name: "planner", output: "ExecutionPlan", schema: schemaOf(api.ExecutionPlan{}), model: m, emit: emit,
-		system: `You are the planner. You get a request in the field "sentence". Answer with an ExecutionPlan: the language, the third-party dependencies (none where the standard library is enough), the shell, the task in your own precise words, every value that the request holds as a parameter, and the kind of output. Others write and run the program from your plan alone and never see the request, so leave nothing out. The program runs in a sandbox without a network and without input.`}}
+		system: `You are the planner. You get a request in the field "sentence". Answer with an ExecutionPlan: the language, the third-party dependencies (none where the standard library is enough), the shell, the task in your own precise words, every value that the request holds as a parameter, and the kind of output. Others write and run the program from your plan alone and never see the request, so leave nothing out. The program runs in a sandbox without a network and without input. Where success shows in the result, add checks: each has a name and a bash command that ends with 0 only if the result is right, run after the program in its directory, with the program's stdout in the file "$OUTPUT". Example: {"name":"ten lines","command":"test $(wc -l <\"$OUTPUT\") = 10"}. Check properties that you are sure of, not values that you would have to compute. Leave compile and run out.`}}
 }
 
 // Plan makes the plan. A model that cannot do what was asked gives KindDeclined.

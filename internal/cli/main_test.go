@@ -166,11 +166,12 @@ func TestRunVerified(t *testing.T) {
 		`[task 4f2a] [debugger] [attempt 2/3] main.py`,
 		`[task 4f2a] [executor] [attempt 2/3] exit 0 in 20ms`,
 		`[task 4f2a] [executor] warning: limit disk is not enforced: no quota`,
+		`[task 4f2a] the program: hortus task code 4f2a  (main.py; --out DIR writes it)`,
 	}
 	if got := strings.Join(lines[:len(lines)-1], "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("stderr:\n%s", stderr)
 	}
-	if !strings.HasPrefix(last, "[task 4f2a] verified, 2 attempts in ") || !strings.HasSuffix(last, "isolation container (the strongest)") {
+	if !strings.HasPrefix(last, "[task 4f2a] verified: exit 0 only, its output was not looked at, 2 attempts in ") || !strings.HasSuffix(last, "isolation container (the strongest)") {
 		t.Errorf("verdict %q", last)
 	}
 	if b, err := os.ReadFile(filepath.Join(out, "main.py")); err != nil || string(b) != "print(1)\n" {

@@ -308,7 +308,18 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 	tail := fmt.Sprintf(", %s in %s%s", attempts, showDuration(took), isolation)
 	switch t.Outcome {
 	case api.OutcomeVerified:
-		p.line("", 0, 0, green, "verified"+tail)
+		said, colour := "verified", green
+		if at := lastAttempt(t); at != nil && at.Result != nil {
+			said += ": " + at.Result.Evidence(at.Artifact.Output)
+			for _, c := range at.Result.Checks {
+				p.line("", 0, 0, "", "checked: "+c.Name)
+			}
+			if all := at.Result.Cautions; len(all) > 0 {
+				said, colour = said+"; WITH A CAUTION: the program uses "+cautions(all), yellow
+			}
+			p.line("", 0, 0, "", "the program: hortus task code "+t.ID.Short()+"  ("+names(programFiles(at.Artifact))+"; --out DIR writes it)")
+		}
+		p.line("", 0, 0, colour, said+tail)
 	case api.OutcomeNeedsHuman:
 		p.line("", 0, 0, red, "not verified"+tail)
 		p.lastStderr(t)

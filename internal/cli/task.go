@@ -13,6 +13,7 @@ type taskCmd struct {
 	Start   taskStartCmd   `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
 	Ls      taskLsCmd      `cmd:"" help:"List tasks, the newest first."`
 	Show    taskShowCmd    `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
+	Code    taskCodeCmd    `cmd:"" help:"Print the program that a request came to."`
 	Diff    taskDiffCmd    `cmd:"" help:"Print the patch that a task on a repository came to."`
 	Apply   taskApplyCmd   `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
 	Deliver taskDeliverCmd `cmd:"" help:"Push its verified branch, or open the merge request for it, once more or after all."`
@@ -135,6 +136,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 			fmt.Fprintf(w, "\t%s: %s\n", clean(string(at.Diagnosis.Category)), clean(at.Diagnosis.Cause))
 		}
 	}
+	showProgram(w, t)
 	showRepo(w, t)
 	if t.Diagnosis != "" {
 		fmt.Fprintf(w, "diagnosis\t%s\n", clean(t.Diagnosis))

@@ -146,7 +146,7 @@ usage: 2500 700 180
 				`\[coder\] \w+: the answer is not the JSON that was asked for: .* \(try 1 of 3\), asking again`,
 				`\[coder\] \w+: the answer is not the JSON that was asked for: .*unknown field .* \(try 2 of 3\), asking again`,
 				`\[debugger\] \[attempt 1/3\] undefined_name: six is not defined`,
-				`verified, 2 attempts`,
+				`verified: .*, 2 attempts`,
 				`:[a-z0-9.-]+: 9 calls, \d+ tokens in \(\d+ cached\), \d+ out, \$0\.0\d\d\d`,
 			} {
 				if !regexp.MustCompile(want).MatchString(r.stderr) {

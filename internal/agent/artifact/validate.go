@@ -19,6 +19,7 @@ const (
 	MaxText       = 16 << 10 // a note, a task, a cause
 	MaxParameters = 64
 	MaxExpect     = 64
+	MaxChecks     = 8
 	MaxTimeout    = api.MaxTTL
 )
 
@@ -121,6 +122,20 @@ func ValidatePlan(p api.ExecutionPlan) error {
 	}
 	for _, c := range []struct{ name, text string }{{"compile", p.Compile}, {"run", p.Run}} {
 		if err := text(c.name, c.text, MaxCommand); err != nil {
+			return err
+		}
+	}
+	if len(p.Checks) > MaxChecks {
+		return api.Errorf(api.KindInvalid, "checks has %d entries; at most %d are allowed", len(p.Checks), MaxChecks)
+	}
+	for _, c := range p.Checks {
+		if strings.TrimSpace(c.Name) == "" || strings.TrimSpace(c.Command) == "" {
+			return api.Errorf(api.KindInvalid, "a check needs a name and a command")
+		}
+		if err := text("the name of a check", c.Name, 256); err != nil {
+			return err
+		}
+		if err := text("the command of a check", c.Command, MaxCommand); err != nil {
 			return err
 		}
 	}

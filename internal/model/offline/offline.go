@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/language"
 	"hortus.dev/internal/model"
 )
 
@@ -125,8 +126,8 @@ func encode(v any) (string, error) {
 // declined says what is beyond the model, and what to do.
 func declined(why string) error {
 	return api.Errorf(api.KindDeclined, "the offline model declines: %s", why).WithHint(
-		"It only knows a catalogue of small, self-contained Python and JavaScript tasks " +
-			"(statistics, primes, sorting, text, dates, conversions, small files; see hortus run --help), " +
-			"and it can run a program that you give: hortus run 'Run this Python: print(6*7)'. " +
-			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.")
+		"It only knows a catalogue of small, self-contained Python and JavaScript tasks "+
+			"(statistics, primes, sorting, text, dates, conversions, small files; see hortus run --help), "+
+			"and it can run a program that you give, in %s: hortus run 'Run this Python: print(6*7)'. "+
+			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.", language.Titles())
 }
