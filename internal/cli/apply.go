@@ -18,7 +18,7 @@ import (
 )
 
 type taskApplyCmd struct {
-	ID     string     `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID     string     `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	Repo   string     `complete:"dirs" placeholder:"PATH" help:"The checkout; left out, the one that this directory is in."`
 	Check  bool       `help:"Change nothing; say whether it would fit."`
 	Branch branchFlag `placeholder:"[=NAME]" help:"Make a local branch of the commits, hortus/... when no =NAME is given, and leave the working tree as it is."`

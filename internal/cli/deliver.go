@@ -8,7 +8,7 @@ import (
 )
 
 type taskDeliverCmd struct {
-	ID string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	deliveryFlags
 }
 

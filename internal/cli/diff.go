@@ -19,7 +19,7 @@ import (
 const maxPatch = 256 << 20
 
 type taskDiffCmd struct {
-	ID    string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID    string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	Stat  bool   `help:"Only the files, with the lines that came and went."`
 	Round *int   `placeholder:"N" help:"What this round came to; left out, the task's result."`
 }
@@ -91,7 +91,7 @@ func (a *app) repoTask(ctx context.Context, id string) (*client.Client, api.Task
 	if err != nil {
 		return nil, api.Task{}, err
 	}
-	t, err := cl.Task(ctx, id)
+	t, err := taskOf(ctx, cl, id)
 	if err == nil && t.Create.Repo == nil {
 		err = api.Errorf(api.KindInvalid, "task %s works on no repository", t.ID).
 			WithHint("its program is in: hortus task show %s --json, its output in: hortus task logs %s", t.ID, t.ID)

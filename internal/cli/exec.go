@@ -24,9 +24,19 @@ const (
 
 type sandboxRunCmd struct {
 	Keep    bool     `help:"Leave the sandbox alive until its time is up."`
-	Command []string `arg:"" passthrough:"" complete:"files" help:"The command, after --."`
+	Command []string `arg:"" passthrough:"partial" complete:"files" help:"The command, after --."`
 	commandFlags
 	boxFlags
+}
+
+// Help tells what the first line of help does not.
+func (sandboxRunCmd) Help() string {
+	return `Examples:
+
+    hortus sandbox run -- python3 -c 'print(6 * 7)'
+    hortus sandbox run --memory 2G --timeout 10m -- make test
+    echo hello | hortus sandbox run -- wc -c
+    hortus sandbox run -t -- bash`
 }
 
 // untilHeld is how long a sandbox lives that nobody took hold of.
@@ -120,8 +130,8 @@ func (a *app) destroy(ctx context.Context, s *client.Sandbox) error {
 
 type sandboxExecCmd struct {
 	Env     []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for this command. Repeatable."`
-	ID      string   `arg:"" complete:"sandboxes" help:"Sandbox, or a unique beginning of its id."`
-	Command []string `arg:"" passthrough:"" complete:"files" help:"The command, after --."`
+	ID      string   `arg:"" complete:"sandboxes" help:"Sandbox: a unique beginning of its id, or last for the newest that lives."`
+	Command []string `arg:"" passthrough:"partial" complete:"files" help:"The command, after --."`
 	commandFlags
 }
 

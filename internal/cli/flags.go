@@ -8,7 +8,7 @@ import (
 type boxFlags struct {
 	isolationFlag
 	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"What the sandbox starts from: host (this machine's own tools), a template of yours, or the id of a snapshot."`
-	TTL      duration `name:"ttl" env:"HORTUS_TTL" placeholder:"5m" help:"How long the sandbox lives at most."`
+	TTL      duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"How long the sandbox lives at most (default 5m)."`
 	limitFlags
 	Env   []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for every command in it. Repeatable."`
 	Label []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label to find it by. Repeatable."`
@@ -21,12 +21,12 @@ type isolationFlag struct {
 
 // limitFlags bound a sandbox.
 type limitFlags struct {
-	Memory      size     `env:"HORTUS_MEMORY" placeholder:"512M" help:"Memory of all its processes together."`
-	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one."`
-	CPUTime     duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"30s" help:"Total processor time of all its processes."`
-	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Processes and threads together."`
-	Disk        size     `env:"HORTUS_DISK" placeholder:"1G" help:"What can be written to its file system."`
-	OutputLimit size     `name:"output-limit" env:"HORTUS_OUTPUT_LIMIT" placeholder:"10M" help:"Output of one command; more kills it."`
+	Memory      size     `env:"HORTUS_MEMORY" placeholder:"SIZE" help:"Memory of all its processes together, such as 512M (default 1GiB)."`
+	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one (default 1)."`
+	CPUTime     duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"DURATION" help:"Total processor time of all its processes (no default)."`
+	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Processes and threads together (default 512)."`
+	Disk        size     `env:"HORTUS_DISK" placeholder:"SIZE" help:"What can be written to its file system (default 512MiB)."`
+	OutputLimit size     `name:"output-limit" env:"HORTUS_OUTPUT_LIMIT" placeholder:"SIZE" help:"Output of one command; more kills it (no default)."`
 }
 
 // limits turns the flags into the api's words.
@@ -78,15 +78,15 @@ func (d duration) checkTTL() error {
 type commandFlags struct {
 	User        string   `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
 	Workdir     string   `short:"w" placeholder:"DIR" help:"Directory inside to run it in."`
-	Timeout     duration `placeholder:"30s" help:"Kill it after that long."`
+	Timeout     duration `placeholder:"DURATION" help:"Kill it after that long, such as 30s (no default)."`
 	Interactive bool     `short:"i" help:"Give it this stdin."`
 	TTY         bool     `name:"tty" short:"t" help:"Give it a terminal."`
 }
 
 // taskFlags say how a task works.
 type taskFlags struct {
-	Timeout        duration `env:"HORTUS_TIMEOUT" placeholder:"30s" help:"How long the program may run."`
-	InstallTimeout duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"120s" help:"How long its preparation may take."`
+	Timeout        duration `env:"HORTUS_TIMEOUT" placeholder:"DURATION" help:"How long the program may run (default 30s)."`
+	InstallTimeout duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"DURATION" help:"How long installing and compiling may take (default 2m)."`
 	Out            string   `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
 	Keep           bool     `help:"Leave the last attempt's sandbox alive until its time is up."`
 }

@@ -69,13 +69,15 @@ type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, erro
 
 // grammar is the whole command line.
 type grammar struct {
-	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
-	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" help:"Configuration file; hortus config path shows which is read."`
-	LogLevel level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" help:"What is logged, here on stderr and by the daemon in its log: debug, info, warn or error."`
-	JSON     bool   `name:"json" env:"HORTUS_JSON" help:"Answer with one JSON document on stdout."`
-	Quiet    bool   `short:"q" env:"HORTUS_QUIET" help:"No progress, no verdict: only output and errors."`
+	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" group:"global" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
+	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" group:"global" help:"Configuration file; hortus config path shows which is read."`
+	LogLevel level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" group:"global" help:"What is logged, here on stderr and by the daemon in its log: debug, info, warn or error."`
+	JSON     bool   `name:"json" env:"HORTUS_JSON" group:"global" help:"Answer with one JSON document on stdout."`
+	Quiet    bool   `short:"q" env:"HORTUS_QUIET" group:"global" help:"No progress, no verdict: only output and errors."`
 
-	Host string `name:"host" env:"HORTUS_HOST" placeholder:"URL" help:"Speak to the daemon that serves there, with the key of HORTUS_API_KEY or of a context; local for this machine's own."`
+	Host string `name:"host" env:"HORTUS_HOST" placeholder:"URL" group:"global" help:"Speak to the daemon that serves there, with the key of HORTUS_API_KEY or of a context; local for this machine's own."`
+
+	ShowVersion versionFlag `name:"version" group:"global" help:"Show the version."`
 
 	Run        runCmd        `cmd:"" help:"Turn a sentence into a program that really ran."`
 	Execute    executeCmd    `cmd:"" help:"Run a program from a file of JSON once, without any model."`
@@ -85,6 +87,7 @@ type grammar struct {
 	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes."`
 	Snapshot   snapshotCmd   `cmd:"" help:"Look at saved sandboxes, or remove them."`
 	Template   templateCmd   `cmd:"" help:"Make and look at what sandboxes start from."`
+	Ps         psCmd         `cmd:"" help:"List the sandboxes and tasks that run."`
 	Task       taskCmd       `cmd:"" help:"Work on a repository; look at earlier requests and run them again."`
 	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
@@ -174,7 +177,9 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 	}()
 	parser, err := kong.New(a.opt,
 		kong.Name("hortus"),
-		kong.Description("Runs code that nobody has read on a computer of its own, fixes it when it fails, and hands over what was really run."),
+		kong.Description(description),
+		kong.ExplicitGroups([]kong.Group{{Key: "global", Title: "Flags of every command:"}}),
+		kong.Bind(a),
 		kong.Writers(a.env.Stdout, a.env.Stderr),
 		kong.Exit(func(code int) { panic(helpShown{code}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false, WrapUpperBound: 100}),
@@ -189,7 +194,7 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 	if len(args) > 0 && args[0] == completeName {
 		return a.complete(ctx, parser.Model, args[1:])
 	}
-	k, err := parser.Parse(args)
+	k, err := parser.Parse(asked(args))
 	if a.confErr != nil && (err != nil || !ignoresConfig(k)) {
 		return a.confErr
 	}

@@ -73,6 +73,12 @@ func usageHint(err error) string {
 			return "a branch is named with an equals sign: --branch=NAME"
 		}
 	}
+	var unknown *kong.ParseError
+	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown flag") && unknown.Context != nil && unknown.Context.Selected() != nil {
+		if name := unknown.Context.Selected().Path(); strings.HasSuffix(name, "sandbox run") || strings.HasSuffix(name, "sandbox exec") {
+			return "flags of the command inside go behind it, or behind --: hortus sandbox run -- ls --all. A sandbox of run is always removed"
+		}
+	}
 	return "hortus --help, or hortus COMMAND --help"
 }
 

@@ -19,7 +19,7 @@ type sandboxCmd struct {
 	Shell    sandboxShellCmd    `cmd:"" help:"Open an interactive shell in a sandbox."`
 	Cp       sandboxCpCmd       `cmd:"" help:"Copy files: ID:PATH and local paths; - is stdin or stdout."`
 	Logs     sandboxLogsCmd     `cmd:"" help:"Print what a command in a sandbox wrote."`
-	Kill     sandboxKillCmd     `cmd:"" help:"End sandboxes and everything in them."`
+	Kill     sandboxKillCmd     `cmd:"" aliases:"rm" help:"End sandboxes and everything in them; rm is the same."`
 	TTL      sandboxTTLCmd      `cmd:"" name:"ttl" help:"Move a sandbox's deadline."`
 	Pause    sandboxPauseCmd    `cmd:"" help:"Freeze a sandbox, or save it to disk."`
 	Resume   sandboxResumeCmd   `cmd:"" help:"Let a paused sandbox go on."`
@@ -35,7 +35,7 @@ func (a *app) box(ctx context.Context, id string) (*client.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Sandbox(ctx, id)
+	return sandboxOf(ctx, c, id)
 }
 
 type sandboxCreateCmd struct{ boxFlags }
@@ -109,7 +109,7 @@ func (c *sandboxLsCmd) Run(ctx runContext, a *app) error {
 }
 
 type oneSandbox struct {
-	ID string `arg:"" complete:"sandboxes" help:"Sandbox, or a unique beginning of its id."`
+	ID string `arg:"" complete:"sandboxes" help:"Sandbox: a unique beginning of its id, or last for the newest that lives."`
 }
 
 type sandboxShowCmd struct{ oneSandbox }

@@ -90,7 +90,7 @@ func shorten(s string, most int) string {
 }
 
 type taskShowCmd struct {
-	ID         string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID         string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	Transcript bool   `help:"What the agent of a task on a repository and its model said to each other; with --json as JSON lines."`
 }
 
@@ -100,7 +100,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	t, err := cl.Task(ctx, c.ID)
+	t, err := taskOf(ctx, cl, c.ID)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 }
 
 type taskReplayCmd struct {
-	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
 	taskFlags
 	boxFlags
@@ -163,7 +163,7 @@ func (c *taskReplayCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	t, err := cl.Task(ctx, c.ID)
+	t, err := taskOf(ctx, cl, c.ID)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func attemptOf(t api.Task, asked *int) (int, error) {
 }
 
 type taskCancelCmd struct {
-	ID string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 }
 
 // Run stops a task.
@@ -204,7 +204,7 @@ func (c *taskCancelCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	t, err := cl.Task(ctx, c.ID)
+	t, err := taskOf(ctx, cl, c.ID)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (c *taskCancelCmd) Run(ctx runContext, a *app) error {
 }
 
 type taskLogsCmd struct {
-	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt, or round; the last one when left out."`
 	Stderr  bool   `help:"The error output instead of the output."`
 	Gate    string `enum:"before,gate,original,without,mutant," default:"" placeholder:"WHICH" help:"Which gate of a task on a repository: before (the work began), gate (of the round, the default), original (with the tests as they were), without (the changed tests alone), or mutant."`
@@ -234,7 +234,7 @@ func (c *taskLogsCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	t, err := cl.Task(ctx, c.ID)
+	t, err := taskOf(ctx, cl, c.ID)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 type taskCodeCmd struct {
-	ID      string `arg:"" complete:"tasks" help:"Task, or a unique beginning of its id."`
+	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
 	File    string `arg:"" optional:"" placeholder:"FILE" help:"Which of its files; all of them when left out."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
 	Out     string `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the files there, and those that the program made."`
@@ -26,7 +26,7 @@ func (c *taskCodeCmd) Run(ctx runContext, a *app) error {
 	if err != nil {
 		return err
 	}
-	t, err := cl.Task(ctx, c.ID)
+	t, err := taskOf(ctx, cl, c.ID)
 	if err != nil {
 		return err
 	}
