@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"net/http"
 	"slices"
@@ -245,11 +246,30 @@ func (d *door) oldLogs(w http.ResponseWriter, r *http.Request) {
 		}
 		lines := []line{}
 		for _, e := range all {
-			lines = append(lines, line{e.Timestamp, e.Message})
+			text, err := e.line()
+			if err != nil {
+				return err
+			}
+			lines = append(lines, line{e.Timestamp, text})
 		}
 		answer(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": append([]logEntry{}, all...)})
 		return nil
 	})
+}
+
+// line is the entry as one line of JSON, which E2B's command line reads: it wants a level, a
+// logger and a message.
+func (e logEntry) line() (string, error) {
+	fields := map[string]string{}
+	for k, v := range e.Fields {
+		fields[k] = v
+	}
+	fields["level"], fields["logger"], fields["message"] = e.Level, "process", e.Message
+	b, err := json.Marshal(fields)
+	if err != nil {
+		return "", api.Errorf(api.KindInternal, "write a line of a log: %w", err)
+	}
+	return string(b), nil
 }
 
 // execs gives a sandbox's newest commands, as many as a log can show.

@@ -127,7 +127,19 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	if r := w.ask(t, "GET", "/sandboxes/"+id+"/logs?limit=3", ""); strings.Count(r.body, `"line"`) != 3 || strings.Count(r.body, `"message"`) != 3 {
-		t.Errorf("%d %s", r.status, r.body)
+	// E2B's command line reads each line of the old form as JSON.
+	r := w.ask(t, "GET", "/sandboxes/"+id+"/logs?limit=3", "")
+	var old struct {
+		Logs       []struct{ Line string }
+		LogEntries []struct{ Message, Level string }
+	}
+	if err := json.Unmarshal([]byte(r.body), &old); err != nil || len(old.Logs) != 3 || len(old.LogEntries) != 3 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	for i, l := range old.Logs {
+		var said struct{ Level, Logger, Message string }
+		if err := json.Unmarshal([]byte(l.Line), &said); err != nil || said.Level != old.LogEntries[i].Level || said.Logger == "" || said.Message != old.LogEntries[i].Message {
+			t.Errorf("%q: %v", l.Line, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package guestproxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -57,6 +58,9 @@ func ReadMessage(w http.ResponseWriter, r *http.Request, codec envd.Codec, m env
 	return nil
 }
 
+// The size of a terminal whose client names none.
+const defaultCols, defaultRows = 80, 24
+
 // ExecRequest reads what the wire says of a command. Errors are of KindInvalid.
 func ExecRequest(r *http.Request, in *envd.StartRequest) (api.ExecRequest, error) {
 	if in.Process == nil || in.Process.Cmd == "" {
@@ -73,10 +77,15 @@ func ExecRequest(r *http.Request, in *envd.StartRequest) (api.ExecRequest, error
 		req.Tag = *in.Tag
 	}
 	if in.PTY != nil {
-		if in.PTY.Size == nil || in.PTY.Size.Cols > 1<<15 || in.PTY.Size.Rows > 1<<15 {
-			return req, api.Errorf(api.KindInvalid, "a terminal needs a size of at most 32768 by 32768")
+		// A client that has no terminal itself, in a pipe, says 0 by 0 or nothing.
+		size := envd.Size{Cols: defaultCols, Rows: defaultRows}
+		if s := in.PTY.Size; s != nil {
+			size = envd.Size{Cols: cmp.Or(s.Cols, defaultCols), Rows: cmp.Or(s.Rows, defaultRows)}
 		}
-		req.PTY = &api.PTYSize{Cols: uint16(in.PTY.Size.Cols), Rows: uint16(in.PTY.Size.Rows)}
+		if size.Cols > 1<<15 || size.Rows > 1<<15 {
+			return req, api.Errorf(api.KindInvalid, "a terminal has a size of at most 32768 by 32768")
+		}
+		req.PTY = &api.PTYSize{Cols: uint16(size.Cols), Rows: uint16(size.Rows)}
 	}
 	if s := r.Header.Get("Connect-Timeout-Ms"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
