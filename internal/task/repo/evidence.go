@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/git"
@@ -28,6 +29,13 @@ const (
 	anyTests             // that its runner ran to its end, unchanged, and no test failed
 	allTests             // also that each test that ran before the work passes
 )
+
+// terms are what a gate's run is held to.
+type terms struct {
+	need need
+	// within is the time that the command has; zero is the gate's own.
+	within time.Duration
+}
 
 // arm puts what reports the tests into a gate's sandbox.
 func (w *work) arm(ctx context.Context, box Computer) (*report.Run, error) {

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (w *work) judge(ctx context.Context, n int) error {
 	if touched {
 		need = anyTests // those that were there before decide in the next gate
 	}
-	g, err := w.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: w.res.Verify}, gateName(n, "gate"), changes, need)
+	g, err := w.over(ctx, api.RepoStepEvent{Step: "gate", Round: n, Detail: w.res.Verify}, gateName(n, "gate"), changes, terms{need: need})
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (w *work) judge(ctx context.Context, n int) error {
 		return err
 	}
 	if touched {
-		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with every test as it was: " + w.res.Verify}, gateName(n, "original"), rest, allTests)
+		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with every test as it was: " + w.res.Verify}, gateName(n, "original"), rest, terms{need: allTests})
 		if err != nil {
 			return err
 		}
@@ -101,7 +102,7 @@ func (w *work) judge(ctx context.Context, n int) error {
 	if changes, err = w.changed(ctx, broken); err != nil {
 		return err
 	}
-	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a planted defect: " + w.res.Verify}, gateName(n, "mutant"), changes, noTests)
+	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a planted defect: " + w.res.Verify}, gateName(n, "mutant"), changes, terms{})
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,10 @@ func (w *work) without(ctx context.Context, n int, changes, rest []git.Change) e
 	if len(tests) == 0 || !code || w.res.Before == nil || !w.res.Before.Passed {
 		return nil
 	}
-	g, err := w.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "without the rest of the change: " + w.res.Verify}, gateName(n, api.GateWithout), tests, noTests)
+	// Tests whose code is missing may hang as well as fail: they get little more time than
+	// they needed with it.
+	within := min(w.gateTimeout(), 5*time.Second+3*time.Duration(w.res.Rounds[n-1].Gate.MS)*time.Millisecond)
+	g, err := w.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "without the rest of the change: " + w.res.Verify}, gateName(n, api.GateWithout), tests, terms{within: within})
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func (w *work) passed(r *api.Round) bool {
 }
 
 // over runs the gate on the base with some changes.
-func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change, need need) (api.Gate, error) {
+func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change, on terms) (api.Gate, error) {
 	layers := []Layer{w.layer}
 	if len(changes) > 0 {
 		top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
@@ -150,13 +154,13 @@ func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, chang
 		defer release()
 		layers = append(layers, top)
 	}
-	return w.gate(ctx, e, file, need, layers...)
+	return w.gate(ctx, e, file, on, layers...)
 }
 
 // gate runs the command that decides in a clean sandbox over layers.
-func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, need need, layers ...Layer) (api.Gate, error) {
+func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, layers ...Layer) (api.Gate, error) {
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
-	g, err := w.decide(ctx, file, need, layers)
+	g, err := w.decide(ctx, file, on, layers)
 	e.Done, e.MS = true, g.MS
 	if err != nil {
 		e.Error = err.Error()
@@ -169,7 +173,7 @@ func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, need 
 	return g, err
 }
 
-func (w *work) decide(ctx context.Context, file string, need need, layers []Layer) (g api.Gate, err error) {
+func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer) (g api.Gate, err error) {
 	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
 	box, err := w.cfg.Computers.Clean(ctx, w.sandbox(), layers...)
 	if err != nil {
@@ -199,7 +203,7 @@ func (w *work) decide(ctx context.Context, file string, need need, layers []Laye
 	start := w.cfg.Now()
 	ex, err := box.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: Workspace, Env: gateEnv,
-		TimeoutMS: w.gateTimeout().Milliseconds(), Tag: "gate",
+		TimeoutMS: cmp.Or(on.within, w.gateTimeout()).Milliseconds(), Tag: "gate",
 	}, func(stream string, p []byte) error {
 		if stream == "stdout" {
 			p = run.Stdout(p)
@@ -221,7 +225,7 @@ func (w *work) decide(ctx context.Context, file string, need need, layers []Laye
 		return g, api.Errorf(api.KindUnavailable, "the end of the gate in sandbox %s was not seen", ex.Sandbox)
 	}
 	g.Passed = ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""
-	return g, w.weigh(ctx, &g, box, run, file, need)
+	return g, w.weigh(ctx, &g, box, run, file, on.need)
 }
 
 func (w *work) gateTimeout() time.Duration {

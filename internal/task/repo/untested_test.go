@@ -28,6 +28,7 @@ func TestUntested(t *testing.T) {
 		{"no new test", feature, green, false, false, true},
 		{"a test that tests nothing", feature + addTest("double", "self.assertTrue(calc)"), green, true, true, true},
 		{"a test that tests it", feature + addTest("double", "self.assertEqual(calc.double(2), 6)"), green, true, false, false},
+		{"a test that hangs without it", feature + `printf 'import time, calc, unittest\nwhile not hasattr(calc, "double"): time.sleep(0.05)\nclass H(unittest.TestCase):\n    def test_hang(self): pass\n' > test_hang.py`, green, true, false, false},
 		{"a document", "echo text > README.md", green, false, false, false},
 		{"tests alone", addTest("again", "self.assertEqual(calc.add(1, 1), 2)"), green, false, false, false},
 		{"the gate failed before", mendCalc, watched, false, false, false},
