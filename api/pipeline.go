@@ -185,6 +185,14 @@ type DebugRequest struct {
 	Artifact CodeArtifact    `json:"artifact"`
 	Result   ExecutionResult `json:"result"`
 	Tried    []CodeArtifact  `json:"tried,omitempty"`
+	// Answers are what a person answered to earlier questions, the oldest first.
+	Answers []Answer `json:"answers,omitempty"`
+}
+
+// Answer is a question of a task and the reply of a person.
+type Answer struct {
+	Question string `json:"question"`
+	Reply    string `json:"reply"`
 }
 
 // Diagnosis is what the Debugger answers: a corrected artifact, or none with the

@@ -92,6 +92,9 @@ type Task struct {
 	Models   Models         `json:"models,omitzero"`
 	Plan     *ExecutionPlan `json:"plan,omitempty"`
 	Attempts []Attempt      `json:"attempts,omitempty"`
+	// Continues is the task whose question Reply answers; see ReplyTask.
+	Continues TaskID `json:"continues,omitempty"`
+	Reply     string `json:"reply,omitempty"`
 	// Account owns it; empty is the operator's own.
 	Account   string    `json:"account,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`

@@ -55,6 +55,18 @@ func (c *Client) CancelTask(ctx context.Context, id api.TaskID) (api.Task, error
 	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+string(id)+"/cancel", nil, &out)
 }
 
+// ReplyTask answers the question of a task that ended with needs_human, and returns the
+// new task that continues its work. An error of KindConflict says that the task has no
+// open question, or that it was continued already.
+func (c *Client) ReplyTask(ctx context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error) {
+	var out api.Task
+	seg, err := segment(string(id))
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/reply", req, &out)
+}
+
 // TaskOutput opens the whole output of an attempt; stream is "stdout" or
 // "stderr". Close the reader.
 func (c *Client) TaskOutput(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {

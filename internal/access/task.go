@@ -22,6 +22,7 @@ type Engine interface {
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
 	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
+	Reply(ctx context.Context, id api.TaskID, key api.KeyID, req api.ReplyTask) (api.Task, error)
 	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
 	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
 	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
@@ -193,6 +194,37 @@ func (t *Tasks) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask)
 		return api.Task{}, denied("a delivery")
 	}
 	return t.e.Deliver(ctx, id, req)
+}
+
+// Reply continues a task of the caller's own account, with the rights that creating it
+// takes.
+func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Task{}, err
+	}
+	row, err := t.get(ctx, p, id)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if row.Account != p.Account {
+		return api.Task{}, api.Errorf(api.KindDenied, "task %s belongs to another account, which alone may reply", id).
+			WithHint("use an API key of that account")
+	}
+	again := row.Create
+	again.Record = ""
+	if err := t.check(ctx, p, again); err != nil {
+		return api.Task{}, err
+	}
+	if ttl := again.Sandbox.TTLMS; ttl != 0 {
+		if _, err := life(p, ttl); err != nil {
+			return api.Task{}, err
+		}
+	}
+	if err := t.rates.create(p, 1); err != nil {
+		return api.Task{}, err
+	}
+	return t.e.Reply(ctx, id, p.Key, req)
 }
 
 // Bundle gives the commits.

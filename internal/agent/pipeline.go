@@ -68,6 +68,8 @@ type Pipeline struct {
 	cfg   Config
 	rep   Report
 	steps steps
+	// answers are what a person replied to earlier questions.
+	answers []api.Answer
 }
 
 // New makes a pipeline.
@@ -109,18 +111,17 @@ func (p *Pipeline) Run(ctx context.Context, sentence string) Report {
 		return p.fail(ctx, err)
 	}
 	p.steps.done("code")
-	return p.attempts(ctx, plan, first)
+	return p.attempts(ctx, plan, first, nil)
 }
 
 // RunArtifact runs a hand-made or recorded program once, without a model.
 func (p *Pipeline) RunArtifact(ctx context.Context, a api.CodeArtifact) Report {
 	p.cfg.Attempts, p.cfg.Debugger = 1, nil
 	p.steps.todo("run")
-	return p.attempts(ctx, api.ExecutionPlan{}, a)
+	return p.attempts(ctx, api.ExecutionPlan{}, a, nil)
 }
 
-func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next api.CodeArtifact) Report {
-	var before []api.CodeArtifact
+func (p *Pipeline) attempts(ctx context.Context, plan api.ExecutionPlan, next api.CodeArtifact, before []api.CodeArtifact) Report {
 	for n := 1; ; n++ {
 		p.cfg.Emit.Emit(ctx, api.EventCode, api.AttemptEvent{Attempt: n, Of: p.cfg.Attempts, Artifact: &next})
 		att := api.Attempt{N: n, Artifact: next, StartedAt: p.cfg.Now().UTC()}
@@ -192,7 +193,7 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 	}
 	p.consider(ctx, att)
 	diag, err := insist(ctx, p, &p.cfg.Debugger.role, att.N, func() (api.Diagnosis, api.Usage, error) {
-		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before})
+		return p.cfg.Debugger.Diagnose(ctx, api.DebugRequest{Plan: plan, Artifact: att.Artifact, Result: *att.Result, Tried: before, Answers: p.answers})
 	})
 	if kind := api.KindOf(err); kind == api.KindDeclined || kind == api.KindInvalid {
 		// A Debugger without an answer leaves the failure to a person.

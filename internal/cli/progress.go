@@ -325,6 +325,7 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 		p.lastStderr(t)
 		p.always("diagnosis: ", t.Diagnosis)
 		p.always("question: ", t.Question)
+		p.answerable(t)
 	case api.OutcomeDeclined:
 		p.always("declined: ", messageOf(t))
 	case api.OutcomeCanceled:

@@ -134,7 +134,7 @@ func (c *taskStartCmd) sentence(a *app) (string, error) {
 	}
 	// A command that was mistyped must not set an agent to work.
 	if c.Repo == "" && !strings.ContainsAny(text, " \n\t") {
-		for _, name := range []string{"start", "list", "ls", "show", "diff", "apply", "deliver", "replay", "cancel", "logs"} {
+		for _, name := range []string{"start", "list", "ls", "show", "diff", "apply", "deliver", "reply", "replay", "cancel", "logs"} {
 			if near(text, name) {
 				return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).
 					WithHint("perhaps hortus task %s is meant; if it is a request: hortus task --repo . %q", strings.Replace(name, "list", "ls", 1), text)

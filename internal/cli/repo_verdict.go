@@ -99,6 +99,7 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 		}
 		p.always("diagnosis: ", t.Diagnosis)
 		p.always("question: ", t.Question)
+		p.answerable(t)
 	case api.OutcomeDeclined:
 		p.always("declined: ", messageOf(t))
 	case api.OutcomeCanceled:

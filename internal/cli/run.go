@@ -87,16 +87,23 @@ func (a *app) task(ctx context.Context, req api.CreateTask, f taskFlags, box *bo
 
 // perform is task with a request that is complete.
 func (a *app) perform(ctx context.Context, req api.CreateTask, out *outDir) error {
+	m := req.Models
+	return a.performs(ctx, []string{req.Model, m.Planner, m.Coder, m.Debugger, m.Large}, out,
+		func(ctx context.Context, c *client.Client) (api.Task, error) { return c.CreateTask(ctx, req) })
+}
+
+// performs is perform for a task that create creates, with models of those names.
+func (a *app) performs(ctx context.Context, models []string, out *outDir, create func(context.Context, *client.Client) (api.Task, error)) error {
 	// From here on Ctrl-C cancels the task instead of ending this process.
 	stop := a.interrupts()
 	defer stop.close()
 
-	c, err := a.modelClient(ctx, req.Model, req.Models.Planner, req.Models.Coder, req.Models.Debugger, req.Models.Large)
+	c, err := a.modelClient(ctx, models...)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	t, err := c.CreateTask(ctx, req)
+	t, err := create(ctx, c)
 	if err != nil {
 		return err
 	}

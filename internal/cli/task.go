@@ -17,6 +17,7 @@ type taskCmd struct {
 	Diff    taskDiffCmd    `cmd:"" help:"Print the patch that a task on a repository came to."`
 	Apply   taskApplyCmd   `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
 	Deliver taskDeliverCmd `cmd:"" help:"Push its verified branch, or open the merge request for it, once more or after all."`
+	Reply   taskReplyCmd   `cmd:"" help:"Answer the question of a task that ended with one; a new task continues its work."`
 	Replay  taskReplayCmd  `cmd:"" help:"Run the program of an attempt again, exactly."`
 	Cancel  taskCancelCmd  `cmd:"" help:"Stop one and wait for its receipt."`
 	Logs    taskLogsCmd    `cmd:"" help:"Print the whole output of an attempt or of a gate."`
@@ -112,6 +113,9 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 	}
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "task\t%s\nstate\t%s\nrequest\t%s\n", clean(string(t.ID)), stateOf(t), clean(requestOf(t)))
+	if t.Continues != "" {
+		fmt.Fprintf(w, "continues\t%s\nanswer\t%s\n", clean(string(t.Continues)), clean(t.Reply))
+	}
 	if t.Models != (api.Models{}) {
 		fmt.Fprintf(w, "models\t%s\n", clean(modelsOf(t.Models)))
 	} else {
@@ -143,6 +147,9 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 	}
 	if t.Question != "" {
 		fmt.Fprintf(w, "question\t%s\n", clean(t.Question))
+		if t.Create.Request != "" {
+			fmt.Fprintf(w, "reply\t%s\n", replyHint(t.ID))
+		}
 	}
 	if t.Error != nil {
 		fmt.Fprintf(w, "error\t%s\n", clean(t.Error.Error()))

@@ -42,6 +42,11 @@ var (
 	_ access.Engine  = engine{}
 )
 
+// Reply implements access.Engine.
+func (e engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req api.ReplyTask) (api.Task, error) {
+	return e.s.tasks.Reply(ctx, id, key, req)
+}
+
 // Create implements access.Engine.
 func (e engine) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
 	return e.s.tasks.Create(ctx, req)

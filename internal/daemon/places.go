@@ -76,6 +76,11 @@ func (p places) Workspace(ctx context.Context, task api.TaskID, base repo.Layer)
 	return p.spaces.Create(ctx, task, []layer.Digest{layer.Digest(base)})
 }
 
+// Adopt implements repo.Computers.
+func (p places) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error {
+	return p.spaces.Adopt(ctx, id, from, to)
+}
+
 // Changes implements repo.Computers.
 func (p places) Changes(ctx context.Context, id api.WorkspaceID) ([]git.Change, []api.RefusedChange, func(), error) {
 	c, err := p.spaces.Changes(ctx, id, workspace.Limits{})

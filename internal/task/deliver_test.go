@@ -29,6 +29,9 @@ func (p postman) Deliver(ctx context.Context, job repo.Job) (api.RepoResult, err
 }
 func (postman) Run(context.Context, repo.Job) repo.End               { panic("nothing is to be run") }
 func (postman) Salvage(_ context.Context, t api.Task) api.RepoResult { return *t.Repo }
+func (postman) Adopt(context.Context, api.WorkspaceID, api.TaskID, api.TaskID) error {
+	panic("nothing is to be adopted")
+}
 func (postman) Diff(context.Context, api.Task, int) (io.ReadCloser, error) {
 	return nil, api.Errorf(api.KindNotFound, "no diff")
 }

@@ -137,28 +137,42 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 			}
 		}
 	}
+	if err := e.start(ctx, t, ms, source{program: program}); err != nil {
+		discard()
+		return api.Task{}, err
+	}
+	return t, nil
+}
+
+// source is what a task starts from besides its request: a program that exists, or the
+// tasks that it continues, the oldest first.
+type source struct {
+	program *api.CodeArtifact
+	earlier []api.Task
+}
+
+// start stores a task and runs it in a goroutine of its own.
+func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) error {
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &running{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID)}
 	if err := e.enter(t.ID, r); err != nil {
 		cancel()
-		discard()
-		return api.Task{}, err
+		return err
 	}
 	// A caller who goes away must not leave it in doubt whether the row is there.
 	if err := e.cfg.Store.InsertTask(context.WithoutCancel(ctx), t); err != nil {
 		cancel()
-		discard()
 		e.leave(t.ID, r)
-		return api.Task{}, err
+		return err
 	}
 	r.log.Emit(life, api.EventTaskCreated, t)
 	go func() {
 		defer e.leave(t.ID, r)
 		defer cancel()
-		e.run(life, t, ms, program, r)
+		e.run(life, t, ms, from, r)
 	}()
-	return t, nil
+	return nil
 }
 
 func (e *Engine) enter(id api.TaskID, r *running) error {

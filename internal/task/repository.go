@@ -28,6 +28,8 @@ type Repositories interface {
 	Salvage(ctx context.Context, t api.Task) api.RepoResult
 	// Deliver brings the result of a task that is done to its reviewers.
 	Deliver(ctx context.Context, job repo.Job) (api.RepoResult, error)
+	// Adopt makes a task the owner of the workspace of another one, whose it must be.
+	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
 	// Diff gives the patch of a task's result, of one round or of the last (0).
 	Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error)
 	// Bundle gives the task's branch as a git bundle.
@@ -101,7 +103,7 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 }
 
 // repository runs a task on a repository.
-func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, log *emitter) repo.End {
+func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier []api.Task, log *emitter) repo.End {
 	t.State = api.TaskRunning
 	if err := e.cfg.Store.UpdateTask(context.WithoutCancel(ctx), *t); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.AsError(err)}
@@ -111,8 +113,13 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, log *em
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "make the folder of a task: %w", err)}
 	}
+	var before []repo.Earlier
+	for _, old := range earlier {
+		before = append(before, repo.Earlier{Task: old, Dir: e.dir(old.ID)})
+	}
 	return e.cfg.Repositories.Run(ctx, repo.Job{
-		Task: *t, Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
+		Earlier: before,
+		Task:    *t, Model: ms.coder, Large: ms.large, Dir: dir, Emit: log,
 		Save: func(ctx context.Context, r api.RepoResult) error {
 			t.Repo = &r
 			return e.cfg.Store.UpdateTask(ctx, *t)

@@ -13,11 +13,12 @@ import (
 const storeTimeout = 30 * time.Second
 
 // run is the life of one task, from its start to its last event.
-func (e *Engine) run(ctx context.Context, t api.Task, ms models, program *api.CodeArtifact, r *running) {
+func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r *running) {
 	if t.Create.Repo != nil {
-		worked(&t, e.repository(ctx, &t, ms, r.log))
+		worked(&t, e.repository(ctx, &t, ms, from.earlier, r.log))
+		e.handBack(ctx, t, from.earlier)
 	} else {
-		rep := e.pipeline(ctx, &t, ms, program, r.log)
+		rep := e.pipeline(ctx, &t, ms, from, r.log)
 		t.Outcome, t.Plan, t.Attempts = rep.Outcome, rep.Plan, rep.Attempts
 		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
 		t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
@@ -38,7 +39,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, program *api.Co
 type bounds struct{ install, run time.Duration }
 
 // pipeline runs the roles. A defect in one of them ends this task alone.
-func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, program *api.CodeArtifact, log *emitter) (rep agent.Report) {
+func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from source, log *emitter) (rep agent.Report) {
 	c := t.Create
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
 	exec := agent.NewExecutor(agent.ExecutorConfig{
@@ -62,11 +63,14 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, program *
 		Executor: exec, Attempts: c.Attempts, Emit: log, Now: e.cfg.Now,
 		Record: &recorder{store: e.cfg.Store, dir: e.dir(t.ID), task: t},
 	}
-	if program != nil {
-		return agent.New(cfg).RunArtifact(ctx, *program)
+	if from.program != nil {
+		return agent.New(cfg).RunArtifact(ctx, *from.program)
 	}
 	cfg.Ready = func(ctx context.Context, l api.Language) error { return e.ready(ctx, c.Sandbox, l) }
 	ms.into(&cfg, log, b)
+	if len(from.earlier) > 0 {
+		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))
+	}
 	return agent.New(cfg).Run(ctx, c.Request)
 }
 

@@ -52,6 +52,8 @@ type Tasks interface {
 	Page(ctx context.Context, programs bool, p api.PageRequest) (rows []api.Task, next string, err error)
 	Find(ctx context.Context, prefix string) (api.TaskID, error)
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
+	// Reply creates a task that continues one which ended with a question.
+	Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
 	Stats(ctx context.Context, since time.Time) (api.TaskStats, error)
 	RepoTasks

@@ -194,6 +194,9 @@ func (t tasks) Find(_ context.Context, p string) (api.TaskID, error) {
 func (t tasks) Cancel(context.Context, api.TaskID) (api.Task, error) {
 	return api.Task{ID: t.task}, nil
 }
+func (t tasks) Reply(_ context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error) {
+	return api.Task{ID: api.NewTaskID(), Continues: id, Reply: req.Reply}, nil
+}
 func (t tasks) Output(context.Context, api.TaskID, int, string) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader("out\x00put")), nil
 }

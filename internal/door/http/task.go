@@ -62,6 +62,19 @@ func (d *Door) taskRoutes() []Route {
 			reply(w, v, err)
 		}),
 	}, {
+		Method: "POST", Pattern: one + "/reply", Name: "replyTask", Role: api.RoleUser, Creates: true,
+		Doc: "Answer the question of a task that ended with needs_human. A new task continues its work.",
+		In:  api.ReplyTask{}, Out: api.Task{}, Status: http.StatusCreated,
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+			var in api.ReplyTask
+			if err := decode(w, r, &in); err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := d.Tasks.Reply(r.Context(), id, in)
+			made(w, v, err)
+		}),
+	}, {
 		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser,
 		Doc: "The task's events: those that are stored, then those that come.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,

@@ -36,6 +36,12 @@ func TestAgentInTheLoop(t *testing.T) {
 	if rep.Stop != api.StopFinished || rep.Finish == nil || rep.Finish.Blocked != "" || !strings.Contains(rep.Finish.Summary, "grades/statistics.py:13") {
 		t.Fatalf("%+v, %+v\n%s", rep, rep.Finish, transcript.String())
 	}
+	if says := transcript.String(); !strings.Contains(says, "candidate edits in grades/statistics.py, grades/report.py, most likely first; trying 1 to ") || !strings.Contains(says, "(trial call 1 of at most ") {
+		t.Errorf("it does not say what it tries:\n%s", says)
+	}
+	if !strings.Contains(rep.Finish.Summary, "passes the tests; a model has not read it") {
+		t.Errorf("the summary hides who made the change: %s", rep.Finish.Summary)
+	}
 	if got := changed(t, box.Dir); got != " M grades/statistics.py\n" {
 		t.Errorf("it changed\n%s", got)
 	}

@@ -158,7 +158,7 @@ func (r *repairer) round() state {
 	var best outcome
 	for next > 0 && next <= len(edits) && r.calls < r.model.calls {
 		c, end := tries(edits, next, r.brief.gate, r.quick(), r.tree.root, r.gateRun.killed != "")
-		res, ok := r.h.ask(fmt.Sprintf("I try edits %d to %d of %d in copies of the tree, the likeliest first.", next, end-1, len(edits)), c)
+		res, ok := r.h.ask(r.trying(edits, next, end), c)
 		if !ok {
 			return waits
 		}
@@ -212,6 +212,23 @@ func (r *repairer) quick() string {
 		}
 	}
 	return quickGate(r.brief.gate, r.gateRun, tests)
+}
+
+// trying says which candidates are tried, where they are, and how many are left.
+func (r *repairer) trying(edits []mend.Edit, next, end int) string {
+	var paths []string
+	for _, e := range edits {
+		if !slices.Contains(paths, e.Path) {
+			paths = append(paths, e.Path)
+		}
+	}
+	const most = 3
+	where := strings.Join(paths[:min(len(paths), most)], ", ")
+	if n := len(paths) - most; n > 0 {
+		where += fmt.Sprintf(" and %d more files", n)
+	}
+	return fmt.Sprintf("%d candidate edits in %s, most likely first; trying %d to %d in copies of the tree, %d left after that (trial call %d of at most %d).",
+		len(edits), where, next, end-1, len(edits)-end+1, r.calls+1, r.model.calls)
 }
 
 // there says whether the tree has a file.

@@ -62,7 +62,7 @@ func (w *work) brief(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID)}
+	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies()}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

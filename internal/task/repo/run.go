@@ -133,7 +133,7 @@ func (w *work) prepare(ctx context.Context) error {
 		}); err != nil {
 			return "", err
 		}
-		if w.base, err = w.repo.Resolve(ctx, w.req.Ref); err != nil {
+		if w.base, err = w.start(ctx); err != nil {
 			return "", err
 		}
 		w.res.Commit, w.res.Base = w.base.Hash, w.base.Branch
@@ -156,6 +156,10 @@ func (w *work) prepare(ctx context.Context) error {
 			return "", err
 		}
 		w.layer, w.release = layer, append(w.release, release)
+		if before := w.last(); before != nil {
+			w.res.Workspace = before.Workspace
+			return detail, w.save(ctx)
+		}
 		if w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, layer); err != nil {
 			return "", err
 		}

@@ -28,6 +28,9 @@ type Computers interface {
 	Over(ctx context.Context, base Layer, changes []git.Change) (l Layer, release func(), err error)
 	// Workspace makes durable files above a layer.
 	Workspace(ctx context.Context, task api.TaskID, base Layer) (api.WorkspaceID, error)
+	// Adopt makes a task the owner of a workspace of another one, whose it must be;
+	// KindNotFound if it was removed, KindConflict if it has another owner.
+	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
 	// Changes reads what was written in a workspace, while nobody has it. The
 	// second result is what cannot be taken, with the reasons.
 	Changes(ctx context.Context, id api.WorkspaceID) ([]git.Change, []api.RefusedChange, func(), error)
@@ -112,6 +115,9 @@ type Job struct {
 	Task  api.Task
 	Model model.Model
 	Large model.Model // nil for none
+	// Earlier are the tasks that this one continues, the oldest first. It has the
+	// workspace of the last one.
+	Earlier []Earlier
 	// Dir is the task's own folder, for outputs and the transcript. It exists.
 	Dir  string
 	Emit Emitter

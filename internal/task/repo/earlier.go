@@ -1,0 +1,73 @@
+package repo
+
+import (
+	"context"
+	"os"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/git"
+)
+
+// Earlier is a task that ended with a question and is continued.
+type Earlier struct {
+	Task api.Task
+	// Dir is its folder, with its transcript.
+	Dir string
+}
+
+// Adopt makes a task the owner of a workspace of another one.
+func (r *Runner) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error {
+	return r.cfg.Computers.Adopt(ctx, id, from, to)
+}
+
+// last is the result that is continued; nil for a task that begins.
+func (w *work) last() *api.RepoResult {
+	if n := len(w.job.Earlier); n > 0 {
+		return w.job.Earlier[n-1].Task.Repo
+	}
+	return nil
+}
+
+// start finds the commit that the work starts from. A task that continues another one
+// keeps its commit, also if the branch has moved: its workspace lies on that one.
+func (w *work) start(ctx context.Context) (git.Commit, error) {
+	before := w.last()
+	if before == nil {
+		return w.repo.Resolve(ctx, w.req.Ref)
+	}
+	c, err := w.repo.Resolve(ctx, before.Commit)
+	c.Branch = before.Base
+	return c, err
+}
+
+// replies are the questions with their answers, and what was done before each.
+func (w *work) replies() []loop.Reply {
+	var out []loop.Reply
+	for i, e := range w.job.Earlier {
+		r := loop.Reply{Diagnosis: e.Task.Diagnosis, Question: e.Task.Question, Answer: w.job.Task.Reply, Calls: w.calls(e)}
+		if e.Task.Repo != nil {
+			r.Summary = e.Task.Repo.Summary
+		}
+		if i+1 < len(w.job.Earlier) {
+			r.Answer = w.job.Earlier[i+1].Task.Reply
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// calls lists what an earlier agent called. A transcript that was collected, or that
+// cannot be read, leaves the list out: the files are in the workspace.
+func (w *work) calls(e Earlier) string {
+	f, err := os.Open(TranscriptPath(e.Dir))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	list, err := loop.Calls(f)
+	if err != nil {
+		w.cfg.Logger.Warn("the transcript of a continued task cannot be read", "task", e.Task.ID, "err", err)
+	}
+	return list
+}

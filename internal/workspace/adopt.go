@@ -1,0 +1,59 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/api"
+)
+
+// Adopt makes a task the owner of a workspace that belongs to another one: it is kept
+// as long as the new owner. KindConflict if it is in use or belongs to a third task,
+// KindNotFound if it was removed.
+func (s *Store) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error {
+	l, err := s.lease(id)
+	if err != nil {
+		return err
+	}
+	defer unlock(l.dir)
+	if l.rec.Task != from {
+		return api.Errorf(api.KindConflict, "workspace %s belongs to task %s, not to %s", id, l.rec.Task, from).
+			WithHint("The work was continued. See it with: hortus task show %s.", l.rec.Task)
+	}
+	rec := l.rec
+	rec.Task = to
+	b, err := json.MarshalIndent(rec, "", "\t")
+	if err != nil {
+		return api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
+	}
+	// The record decides what is collected, and goes first. A row that is behind only
+	// shows the old task.
+	if err := replaceRecord(l.Path(), b); err != nil {
+		return api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
+	}
+	s.row(rec, func(w *api.Workspace) { w.Task = to })
+	return nil
+}
+
+// replaceRecord writes the record of a workspace whose lock is held. A crash leaves the
+// old one or the new one.
+func replaceRecord(dir string, b []byte) error {
+	tmp := filepath.Join(dir, recordName+".new")
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, filepath.Join(dir, recordName))
+	}
+	return err
+}
