@@ -62,7 +62,7 @@ type Debugger struct {
 // NewDebugger makes the role on a model, with the same bounds as [NewCoder].
 func NewDebugger(m model.Model, emit Emitter, install, run time.Duration) *Debugger {
 	return &Debugger{install: install, run: run, role: role{name: "debugger", output: "Diagnosis", schema: schemaOf(api.Diagnosis{}), model: m, emit: emit,
-		system: `You are the debugger. You get the plan, the program that failed, what was observed, and the versions already tried. Answer with a Diagnosis: the category, the root cause in a sentence, and a corrected, complete artifact that differs from every version tried. Where only a person can decide what is right, leave the artifact out and ask the question.`}}
+		system: `You are the debugger. You get the plan, the program that failed, what was observed, and the versions already tried. Answer with a Diagnosis: the category, the root cause in a sentence, and a corrected, complete artifact that differs from every version tried. Where only a person can decide what is right, leave the artifact out and ask the question. If there are answers of a person, follow them, and do not ask the same again. A failed check of the plan must pass; you cannot change it.`}}
 }
 
 // Diagnose explains a failure. The diagnosis holds an artifact that nobody tried

@@ -49,6 +49,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
 	{"docs/forks.md", "hortus template create numbers", "needs numpy"},
 	{"docs/forks.md", "hortus sandbox run --template numbers", "needs numpy"},
+	{"docs/tasks.md", "hortus task reply", "answers a question that a model asked: TestTaskReply"},
 	{"examples/README.md", "", "TestExamples runs them"},
 }
 
