@@ -30,7 +30,9 @@ func TestShapes(t *testing.T) {
 	golden(t, w.ask(t, "GET", "/sandboxes/"+id+"/metrics", ""), http.StatusOK, ids, `[]`)
 	golden(t, w.ask(t, "GET", "/sandboxes/metrics?sandbox_ids="+id, ""), http.StatusOK, ids, `{"sandboxes":{}}`)
 	golden(t, w.ask(t, "GET", "/snapshots", ""), http.StatusBadRequest, ids, `{"code":400,"error_code":"unsupported","message":"this daemon keeps no snapshots"}`)
-	golden(t, w.ask(t, "GET", "/sandboxes/"+id+"/logs", ""), http.StatusOK, ids, `{"logs":[],"logEntries":[]}`)
+	golden(t, w.ask(t, "GET", "/sandboxes/"+id+"/logs", ""), http.StatusOK, ids, `{
+		"logs":[{"timestamp":"TIME","line":"{\"level\":\"info\",\"logger\":\"process\",\"message\":\"created: isolation process, template host\"}"}],
+		"logEntries":[{"timestamp":"TIME","level":"info","message":"created: isolation process, template host","fields":{}}]}`)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/timeout", `{"timeout":100}`), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/refreshes", `{"duration":3600}`), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/refreshes", ``), http.StatusNoContent, ids, ``)

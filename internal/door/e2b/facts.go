@@ -139,9 +139,15 @@ const (
 	maxCommand = 1 << 10
 )
 
-// entriesOf tells what the records of a sandbox's commands say, in the order of time.
-func entriesOf(execs []api.Exec) []logEntry {
-	var out []logEntry
+// entriesOf tells how a sandbox was made and what the records of its commands say, in the
+// order of time. Clients before 2.51 ask for the internet without being told to, so that
+// it cannot be refused: the first line says that there is none.
+func entriesOf(s api.Sandbox, execs []api.Exec) []logEntry {
+	made := logEntry{s.CreatedAt.UTC(), "created: isolation " + s.Isolation + ", template " + clip(s.Template, maxCommand), "info", map[string]string{}}
+	if s.Egress == egressNone {
+		made.Message += "; nothing goes out of it (allow_internet_access is false)"
+	}
+	out := []logEntry{made}
 	for _, x := range execs {
 		fields := map[string]string{"exec": string(x.ID), "user": x.User}
 		command := clip(strings.Join(x.Args, " "), maxCommand)
@@ -205,7 +211,7 @@ func (d *door) logs(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		all := slices.DeleteFunc(entriesOf(execs), func(e logEntry) bool {
+		all := slices.DeleteFunc(entriesOf(s, execs), func(e logEntry) bool {
 			at := e.Timestamp.UnixMilli()
 			return slices.Index(levels, e.Level) < least || !strings.Contains(e.Message, q.Get("search")) ||
 				cursor >= 0 && (!backward && at < cursor || backward && at > cursor)
@@ -238,7 +244,7 @@ func (d *door) oldLogs(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		all := slices.DeleteFunc(entriesOf(execs), func(e logEntry) bool { return e.Timestamp.UnixMilli() < start })
+		all := slices.DeleteFunc(entriesOf(s, execs), func(e logEntry) bool { return e.Timestamp.UnixMilli() < start })
 		all = all[:min(len(all), int(limit))]
 		type line struct {
 			Timestamp time.Time `json:"timestamp"`

@@ -51,7 +51,7 @@ func wireOf(err error) wireError {
 	kind := api.KindOf(err)
 	out := wireError{Code: kind.HTTPStatus(), Message: err.Error(), Word: string(kind)}
 	if hint := api.HintOf(err); hint != "" {
-		out.Message += " (" + hint + ")"
+		out.Message += " (" + wired(hint) + ")"
 	}
 	switch kind {
 	case api.KindInternal:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/e2b"
 )
 
 // TestPages walks through a list, in both directions, while sandboxes come and go.
@@ -116,11 +117,11 @@ func TestLogs(t *testing.T) {
 		}
 		return out
 	}
-	all := []string{"info started: sh -c", "info ended with 0:", "info started: sh -c", "warn ended with 3:"}
+	all := []string{"info created: isolation process,", "info started: sh -c", "info ended with 0:", "info started: sh -c", "warn ended with 3:"}
 	back := slices.Clone(all)
 	slices.Reverse(back)
 	for query, want := range map[string][]string{
-		"": all, "direction=forward": all, "direction=backward": back, "level=warn": all[3:], "level=error": nil, "search=ended": {all[1], all[3]},
+		"": all, "direction=forward": all, "direction=backward": back, "level=warn": all[4:], "level=error": nil, "search=ended": {all[2], all[4]},
 		"limit=1": all[:1], "limit=0": nil, "cursor=0": all, "cursor=99999999999999": nil, "cursor=99999999999999&direction=backward": back,
 	} {
 		if got := read(query); !slices.Equal(got, want) {
@@ -140,6 +141,16 @@ func TestLogs(t *testing.T) {
 		var said struct{ Level, Logger, Message string }
 		if err := json.Unmarshal([]byte(l.Line), &said); err != nil || said.Level != old.LogEntries[i].Level || said.Logger == "" || said.Message != old.LogEntries[i].Message {
 			t.Errorf("%q: %v", l.Line, err)
+		}
+	}
+}
+
+// The word of clients that ask for the internet in every call is not taken in silence.
+func TestLogSaysThatThereIsNoInternet(t *testing.T) {
+	for egress, want := range map[string]bool{"none": true, "open": false} {
+		e := e2b.EntriesOf(api.Sandbox{Isolation: "container", Template: "host", Egress: egress}, nil)
+		if got := strings.Contains(e[0], "allow_internet_access is false"); got != want {
+			t.Errorf("egress %s: %q", egress, e)
 		}
 	}
 }

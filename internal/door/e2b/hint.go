@@ -1,0 +1,31 @@
+package e2b
+
+import "hortus.dev/internal/lazyregexp"
+
+// phrases turn what hints say to people at the command line of Hortus into what a client of
+// this wire can do. The first that matches a part wins it.
+var phrases = []struct {
+	re   *lazyregexp.Regexp
+	text string
+}{
+	{lazyregexp.New(`--files-only`), "keepMemory: false"},
+	{lazyregexp.New(`hortus sandbox resume [\w-]+`), "Sandbox.connect()"},
+	{lazyregexp.New(`hortus sandbox snapshot [\w-]+`), "createSnapshot()"},
+	{lazyregexp.New(`hortus sandbox cp`), "files.read()"},
+	{lazyregexp.New(`hortus sandbox (?:ls|show)(?: --?[\w-]+| [\w-]+)*`), "Sandbox.list()"},
+	{lazyregexp.New(`hortus (doctor|df|gc)( shows [^,;.]+)?`), "who runs this server can see more with hortus $1"},
+	{lazyregexp.New(`--ttl\b`), "timeoutMs"},
+	{lazyregexp.New(`--env\b`), "envs"},
+	{lazyregexp.New(`--label\b`), "metadata"},
+	{lazyregexp.New(`--template\b`), "the template"},
+	{lazyregexp.New(`--isolation \w+`), "another isolation, which who runs this server sets"},
+	{lazyregexp.New(`--(?:memory|cpus|pids|disk)\b`), "a template with other limits"},
+}
+
+// wired is a hint in the words of this wire.
+func wired(hint string) string {
+	for _, w := range phrases {
+		hint = w.re.ReplaceAllString(hint, w.text)
+	}
+	return hint
+}

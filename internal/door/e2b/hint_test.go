@@ -1,0 +1,61 @@
+package e2b
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+func TestHints(t *testing.T) {
+	for hint, want := range map[string]string{
+		"Leave --files-only out.":                          "Leave keepMemory: false out.",
+		"resume it first: hortus sandbox resume i4f2a":     "resume it first: Sandbox.connect()",
+		"hortus doctor shows what this host can do":        "who runs this server can see more with hortus doctor",
+		"make room: hortus gc":                             "make room: who runs this server can see more with hortus gc",
+		"for code that you trust: --isolation process":     "for code that you trust: another isolation, which who runs this server sets",
+		"take a snapshot of it: hortus sandbox snapshot i": "take a snapshot of it: createSnapshot()",
+		"send the key in X-API-KEY":                        "send the key in X-API-KEY",
+	} {
+		if got := wired(hint); got != want {
+			t.Errorf("%q: %q, want %q", hint, got, want)
+		}
+		e := wireOf(api.Errorf(api.KindUnsupported, "it cannot be").WithHint("%s", hint))
+		if !strings.Contains(e.Message, want) {
+			t.Errorf("the error says %q", e.Message)
+		}
+	}
+}
+
+// No hint of what this door leads to names a flag or a command of Hortus that a client has
+// not got.
+func TestHintsOfTheSource(t *testing.T) {
+	hints := regexp.MustCompile(`WithHint\(\s*("(?:[^"\\]|\\.)*")`)
+	flag := regexp.MustCompile(`--[a-z]|hortus sandbox`)
+	seen := 0
+	for _, dir := range []string{"sandbox", "snapshot", "admission", "backend", "access", "workspace", "layer"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for _, m := range hints.FindAllStringSubmatch(string(b), -1) {
+				seen++
+				if hint := strings.ReplaceAll(strings.Trim(m[1], `"`), "%s", "i4f2a"); flag.MatchString(wired(hint)) {
+					t.Errorf("%s: %q becomes %q", path, hint, wired(hint))
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen < 15 {
+		t.Errorf("only %d hints", seen)
+	}
+}
