@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,11 +32,30 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 		req, err = guestproxy.ExecRequest(r, &in)
 		req.Dir = fromHome(req.Dir)
 	}
+	if err == nil {
+		req.Env, err = d.named(r.Context(), id, req.Env)
+	}
 	var s ExecStream
 	if err == nil {
 		s, err = again(r.Context(), d, id, func() (ExecStream, error) { return d.cfg.Sandboxes.StartExec(r.Context(), id, req) })
 	}
 	c.run(r.Context(), s, err, true)
+}
+
+// named adds the variables by which programs know that they run in a sandbox of this wire,
+// and in which. What the client sets goes before them.
+func (d *Door) named(ctx context.Context, id api.SandboxID, given map[string]string) (map[string]string, error) {
+	s, err := d.cfg.Sandboxes.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	template := s.Template
+	if template == api.HostTemplate {
+		template = "base" // as its identifier is on this wire
+	}
+	env := map[string]string{"E2B_SANDBOX": "true", "E2B_SANDBOX_ID": string(s.ID), "E2B_TEMPLATE_ID": template}
+	maps.Copy(env, given)
+	return env, nil
 }
 
 // fromHome is a directory as E2B's clients mean it: they start at home.

@@ -24,6 +24,9 @@ export async function run(t) {
   t.assert.equal(env.LOGNAME, 'user')
   t.assert.equal(env.HOME, '/home/user')
   t.assert.ok(env.PATH.includes('/usr/bin'))
+  t.assert.equal(env.E2B_SANDBOX, 'true')
+  t.assert.equal(env.E2B_SANDBOX_ID, box.sandboxId)
+  t.assert.equal(env.E2B_TEMPLATE_ID, 'base')
   for (const name of ['SHELL', 'E2B_API_KEY', 'HORTUS_E2B', 'HORTUS_E2B_ISOLATION']) t.assert.ok(!(name in env), name)
   t.assert.equal((await box.commands.run('id -un; id -u')).stdout, 'user\n1000\n')
 }
