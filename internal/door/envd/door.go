@@ -69,6 +69,7 @@ type Door struct {
 	guest *guestproxy.Proxy
 	ports *httputil.ReverseProxy
 	wakes wakes
+	gaps  gaps
 	wrong wrong
 	// looking bounds the searches for the sandbox of a signature.
 	looking chan struct{}

@@ -69,7 +69,8 @@ func fromHome(dir string) string {
 	return "~/" + dir
 }
 
-// connect serves process.Process/Connect: what comes from now on, and the end. A
+// connect serves process.Process/Connect: what was written since the last client left,
+// what comes from now on, and the end. A
 // command that the manager knows to run is followed there, where a save of the
 // sandbox does not cut it; any other process is the guest's to find.
 // Connect-Timeout-Ms is how long the client wants to follow.
@@ -112,7 +113,7 @@ func (d *Door) connect(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 		}
 	}
 	defer cancel()
-	s, err := d.cfg.Sandboxes.AttachExec(ctx, id, exec, -1)
+	s, err := d.cfg.Sandboxes.AttachExec(ctx, id, exec, d.gaps.take(exec))
 	c.run(ctx, s, err, false)
 }
 
@@ -179,10 +180,17 @@ func (c *call) run(ctx context.Context, s ExecStream, err error, lifetime bool) 
 	watch.Over(s)
 	stop := out.Keepalive(c.ping)
 	defer stop()
+	sent := int64(-1) // offset of what the client was not sent yet
+	defer func() {
+		if sent >= 0 {
+			c.d.gaps.left(s.Exec().ID, sent)
+		}
+	}()
 	for {
 		ev, err := s.Next()
 		switch {
 		case errors.Is(err, io.EOF):
+			sent = -1
 			out.End(nil)
 			return
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -202,6 +210,12 @@ func (c *call) run(ctx context.Context, s ExecStream, err error, lifetime bool) 
 		}
 		if !out.Event(plainEvent(ev)) {
 			return // the client is gone; the command goes on
+		}
+		switch {
+		case ev.Start != nil:
+			sent = ev.Start.Offset
+		case ev.Data != nil:
+			sent = ev.Data.Offset + int64(len(ev.Data.Stdout)+len(ev.Data.Stderr)+len(ev.Data.PTY))
 		}
 	}
 }
