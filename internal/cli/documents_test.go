@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"hortus.dev/api"
 	"hortus.dev/test/document"
 )
 
@@ -68,7 +69,8 @@ func TestDocumentedCommandsControl(t *testing.T) {
 func complaintAbout(t *testing.T, args []string) (complaint string) {
 	t.Helper()
 	shown := func(int) { panic(helpShown{}) }
-	parser, err := kong.New(&grammar{}, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown))
+	a := &app{opt: &grammar{}, env: Env{Stdout: io.Discard, Version: func() api.Version { return api.Version{} }}}
+	parser, err := kong.New(a.opt, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown), kong.Bind(a))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func complaintAbout(t *testing.T, args []string) (complaint string) {
 	}
 	// COMMAND stands for any command.
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "COMMAND" || a == "..." })
-	_, err = parser.Parse(args)
+	_, err = parser.Parse(asked(args))
 	switch {
 	case err == nil, strings.HasPrefix(err.Error(), "expected "), strings.Contains(err.Error(), `got "EOL"`):
 		return ""
