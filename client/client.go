@@ -124,12 +124,20 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 // before they knew problems.
 func readError(resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		b = nil // a part is no document
+	}
+	return decodeError(resp.StatusCode, b)
+}
+
+// decodeError decodes the body of an answer that is an error.
+func decodeError(status int, body []byte) error {
 	var e struct {
 		api.Problem
 		Message string `json:"message"`
 	}
-	if err != nil || json.Unmarshal(b, &e) != nil || e.Kind == "" {
-		return api.Errorf(api.KindInternal, "the daemon answered %s: %.200q", resp.Status, b)
+	if json.Unmarshal(body, &e) != nil || e.Kind == "" {
+		return api.Errorf(api.KindInternal, "the daemon answered %d %s: %.200q", status, http.StatusText(status), body)
 	}
 	if e.Detail == "" {
 		e.Detail = e.Message

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net"
 	"strconv"
@@ -29,11 +28,7 @@ func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 	stream, err := envd.OpenPort(ctx, conn, s.path("/ports/"+strconv.Itoa(port)), nil)
 	var refused *envd.PortRefused
 	if errors.As(err, &refused) {
-		var e api.Error
-		if json.Unmarshal(refused.Body, &e) != nil || e.Kind == "" {
-			return nil, api.Errorf(api.KindInternal, "the daemon answered %d: %.200q", refused.Status, refused.Body)
-		}
-		return nil, &e
+		return nil, decodeError(refused.Status, refused.Body)
 	}
 	return stream, err
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -45,7 +46,7 @@ func (c *sandboxForwardCmd) Run(ctx runContext, a *app) error {
 		return err
 	}
 	if info.State.Final() {
-		return api.Errorf(api.KindUnavailable, "sandbox %s is %s", info.ID, info.State)
+		return endedSandbox(info)
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(local)))
 	if err != nil {
@@ -85,11 +86,70 @@ func forwardPorts(arg string) (local, port int, err error) {
 	return local, port, nil
 }
 
+// endedSandbox is the error of a forward whose sandbox has ended.
+func endedSandbox(info api.Sandbox) error {
+	reason := ""
+	if info.Reason != "" {
+		reason = " (" + info.Reason + ")"
+	}
+	return api.Errorf(api.KindUnavailable, "sandbox %s is %s%s; nothing is forwarded to it", info.ID, info.State, reason)
+}
+
 // forward leads connections to one port.
 type forward struct {
 	app  *app
 	box  *client.Sandbox
 	port int
+
+	mu   sync.Mutex
+	said string // the last reason why a connection was not forwarded
+}
+
+// watchPause is the time between two attempts to follow a sandbox whose daemon does not
+// answer. A sandbox can outlive its daemon.
+const watchPause = time.Second
+
+// watch waits for the sandbox's end and returns it as an error; nil if ctx ends before.
+func (f *forward) watch(ctx context.Context) error {
+	var after int64
+	for {
+		for e, err := range f.box.Events(ctx, after) {
+			if err != nil {
+				break
+			}
+			after = e.Seq
+		}
+		info, err := f.box.Info(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && info.State.Final():
+			return endedSandbox(info)
+		case api.KindOf(err) == api.KindNotFound:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchPause):
+		}
+	}
+}
+
+// explain prints why a connection was not forwarded, once until the reason changes: a
+// browser tries again and again.
+func (f *forward) explain(err error) {
+	text := err.Error()
+	if hint := api.HintOf(err); hint != "" {
+		text += "; " + hint
+	}
+	f.mu.Lock()
+	again := f.said == text
+	f.said = text
+	f.mu.Unlock()
+	if !again {
+		f.app.note("connection closed: %s", text)
+	}
 }
 
 // serve accepts until the first interrupt, ctx's end or the sandbox's, and waits for
@@ -104,6 +164,11 @@ func (f *forward) serve(ctx context.Context, ln net.Listener, in *interrupts) er
 	work.Go(func() {
 		if in.first(done) {
 			cancel(nil)
+		}
+	})
+	work.Go(func() {
+		if err := f.watch(ctx); err != nil {
+			cancel(err)
 		}
 	})
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
@@ -121,7 +186,7 @@ func (f *forward) serve(ctx context.Context, ln net.Listener, in *interrupts) er
 			case errors.Is(cause, context.Canceled):
 				return nil // Ctrl-C
 			}
-			return cause
+			return cause // the sandbox's end
 		}
 		select {
 		case room <- struct{}{}:
@@ -132,26 +197,20 @@ func (f *forward) serve(ctx context.Context, ln net.Listener, in *interrupts) er
 		}
 		work.Go(func() {
 			defer func() { <-room }()
-			if err := f.one(ctx, conn.(*net.TCPConn)); err != nil {
-				cancel(err)
-			}
+			f.one(ctx, conn.(*net.TCPConn))
 		})
 	}
 }
 
-// one leads one connection. Its error is the end of all: the sandbox is gone.
-func (f *forward) one(ctx context.Context, conn *net.TCPConn) error {
+// one leads one connection.
+func (f *forward) one(ctx context.Context, conn *net.TCPConn) {
 	defer conn.Close()
 	stream, err := f.box.Dial(ctx, f.port)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			f.explain(err)
 		}
-		f.app.note("port %d: %s", f.port, err)
-		if info, ierr := f.box.Info(ctx); ierr == nil && info.State.Final() {
-			return api.Errorf(api.KindUnavailable, "sandbox %s is %s", info.ID, info.State)
-		}
-		return nil
+		return
 	}
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close(); stream.Close() })
@@ -160,7 +219,6 @@ func (f *forward) one(ctx context.Context, conn *net.TCPConn) error {
 	up.Go(func() { pour(stream, conn) })
 	pour(conn, stream)
 	up.Wait()
-	return nil
 }
 
 // pour copies to the reader's end and passes that on; an error ends both.

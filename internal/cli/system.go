@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"syscall"
 	"text/tabwriter"
 
 	"hortus.dev/api"
@@ -39,19 +43,61 @@ type statusCmd struct{}
 // Run shows the daemon that runs; it starts none.
 func (statusCmd) Run(ctx runContext, a *app) error {
 	c, err := a.running(ctx)
-	if err != nil {
-		return err
+	var info api.DaemonInfo
+	if err == nil {
+		info, err = c.Info(ctx)
 	}
-	info, err := c.Info(ctx)
+	if notRunning(err) {
+		return a.showNotRunning()
+	}
 	if err != nil {
 		return err
 	}
 	if a.opt.JSON {
-		return a.json(info)
+		return a.json(struct {
+			Running bool `json:"running"`
+			api.DaemonInfo
+		}{true, info})
 	}
-	_, err = fmt.Fprintf(a.env.Stdout, "running: pid %d, %s, version %s (build %s), %d sandboxes, %d tasks, %d of %d guests warm\n",
-		info.PID, info.DataDir, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks, info.Warm, info.WarmWanted)
+	served := ""
+	if info.URL != "" {
+		served = ", serving at " + clean(info.URL)
+	}
+	_, err = fmt.Fprintf(a.env.Stdout, "running: pid %d, %s%s, version %s (build %s), %d sandboxes, %d tasks, %d of %d guests warm\n",
+		info.PID, info.DataDir, served, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks, info.Warm, info.WarmWanted)
 	return err
+}
+
+// showNotRunning says that no daemon runs. That is no error: a daemon exits when it is idle.
+func (a *app) showNotRunning() error {
+	dir, err := a.dataDir()
+	if err != nil {
+		return err
+	}
+	if a.opt.JSON {
+		return a.json(struct {
+			Running bool   `json:"running"`
+			DataDir string `json:"dataDir"`
+		}{false, dir})
+	}
+	_, err = fmt.Fprintf(a.env.Stdout, "not running, %s; the next command that needs a daemon starts it\n", clean(dir))
+	return err
+}
+
+// notRunning reports whether a request failed because no daemon runs: there is no socket,
+// nobody listens on it, or the daemon exited before it answered. A socket that cannot be
+// reached for another reason, such as its permissions, says nothing about the daemon.
+func notRunning(err error) bool {
+	var dial *net.OpError
+	switch {
+	case api.KindOf(err) != api.KindUnavailable:
+		return false
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return true
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
+		return false
+	}
+	return !errors.As(err, &dial) || dial.Op != "dial"
 }
 
 type stopCmd struct {
@@ -69,8 +115,8 @@ func (s *stopCmd) Run(ctx runContext, a *app) error {
 		err = c.Stop(ctx, s.Force)
 	}
 	stopped := err == nil
-	if api.KindOf(err) == api.KindUnavailable {
-		err = nil // nobody is there
+	if notRunning(err) {
+		err = nil
 	}
 	if err != nil {
 		return err

@@ -61,6 +61,7 @@ func Settings() []Setting {
 		{Key: "daemon.request-rate", Env: "HORTUS_REQUEST_RATE", Default: "1000", Kind: Number, Max: 1e9, Help: "requests a second of one user's API key"},
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "sandboxes, snapshots, templates and tasks a second that one user's API key creates"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor's executable, instead of the embedded one"},
+		{Key: "daemon.serve", Env: "HORTUS_DAEMON_SERVE", Default: "false", Kind: Switch, Help: "whether a daemon that never exits when idle, as in the systemd unit, also serves HTTP on serve.listen"},
 		{Key: "daemon.bench-npm", Env: "HORTUS_BENCH_NPM", Kind: Path, Help: "directory with an installed npm package e2b, for hortus bench --only api"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "listen, without encryption, where other machines reach it"},

@@ -47,7 +47,12 @@ func Main(args []string) int {
 	syscall.Umask(0o022)
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	if err := run(ctx, set.config(logger, level)); err != nil {
+	cfg := set.config(logger, level)
+	if set.serve && set.idle < 0 {
+		// No first key: the output goes to a log.
+		cfg.Front = Front{Listen: set.listen, Insecure: set.insecure}
+	}
+	if err := run(ctx, cfg); err != nil {
 		logger.Error("daemon ended", "error", err)
 		return 1
 	}

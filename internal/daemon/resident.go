@@ -83,7 +83,7 @@ func displace(ctx context.Context, dir string) error {
 	info, err := c.Info(ctx)
 	if err == nil && stays(info) {
 		return api.Errorf(api.KindConflict, "a resident daemon (pid %d) serves %s already", info.PID, dir).
-			WithHint("use it (hortus daemon status), stop it (hortus daemon stop), or name another --data-dir")
+			WithHint("use it (hortus daemon status; with the setting daemon.serve it serves over TCP too), stop it (hortus daemon stop), or name another --data-dir")
 	}
 	if err == nil {
 		err = c.StopKeeping(ctx, false)

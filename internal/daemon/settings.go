@@ -28,7 +28,8 @@ type setup struct {
 	rates   access.RatesConfig // as in Config
 	drain   time.Duration      // as in Config
 	npm     string             // as in Config
-	// listen and insecure are for a daemon that serves over TCP.
+	// serve makes a resident daemon serve over TCP; listen and insecure say where.
+	serve    bool
 	listen   string
 	insecure bool
 	usual    api.CreateSandbox // as in Config
@@ -63,6 +64,7 @@ func settings(file string, flags map[string]*string) (setup, error) {
 	}
 	out := setup{dataDir: text["data-dir"], runsc: conf.Get("daemon.runsc").Text, npm: conf.Get("daemon.bench-npm").Text, policy: conf.Policy(),
 		listen: text["listen"], insecure: text["insecure-listen"] == "true",
+		serve: conf.Get("daemon.serve").Text == "true",
 		usual: api.CreateSandbox{Isolation: conf.Get("sandbox.isolation").Text}}
 	if out.forges, err = conf.Forges(); err != nil {
 		return setup{}, err

@@ -92,7 +92,37 @@ func TestForward(t *testing.T) {
 			t.Errorf("%q: %s", tt.args, r)
 		}
 	}
+
+	// Nothing listens on the port: the client is sent away, and the command says why, once.
+	// It ends with its sandbox.
+	closed := g.command(ctx, "sandbox", "forward", box, "0:8001")
+	var said strings.Builder
+	closed.Stderr = &said
+	if stdout, err = closed.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err = bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if resp, err := http.Get(strings.TrimSpace(line)); err == nil {
+			resp.Body.Close()
+			t.Errorf("a closed port answered %s", resp.Status)
+		}
+	}
 	g.must("sandbox", "kill", box)
+	if err := closed.Wait(); closed.ProcessState.ExitCode() != 1 {
+		t.Errorf("after the sandbox's end: %v\n%s", err, &said)
+	}
+	for _, want := range []string{"port 8001: nothing listens on the port; start what listens there", "sandbox " + box + " is ended (killed)"} {
+		if strings.Count(said.String(), want) != 1 {
+			t.Errorf("it says %q not once:\n%s", want, &said)
+		}
+	}
 	if r := g.run("sandbox", "forward", box, "0:8000"); r.code == 0 || !strings.Contains(r.stderr, "is ended") {
 		t.Errorf("of a dead sandbox: %s", r)
 	}
