@@ -19,7 +19,7 @@ func (b builder) deb(out, binary string, licenses []byte) (string, error) {
 	if err := writeDeb(&buf, b.arch, b.version, files, b.at); err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("hortus_%s_%s.deb", debVersion(b.version), b.arch)
+	name := fmt.Sprintf("hortus_%s_linux_%s.deb", b.version, b.arch)
 	return name, os.WriteFile(filepath.Join(out, name), buf.Bytes(), 0o644)
 }
 
