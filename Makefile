@@ -14,8 +14,9 @@ build:
 	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
 	@ls -l bin/hortus internal/embedded/guest/hortus-* | awk '{print $$5, $$9}'
 
-# release makes dist/: archives for Linux, and clients for macOS and Windows, with
-# their sums. bash .ci/release proves that two builds are the same.
+# release makes dist/: archives, Debian packages and a container file for Linux, clients
+# for macOS and Windows, and their sums. bash .ci/release proves that two builds are the
+# same.
 release:
 	$(GO) run ./cmd/hortus-release -version $(VERSION) -out dist
 	@cat dist/SHA256SUMS

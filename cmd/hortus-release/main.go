@@ -74,13 +74,23 @@ func run(ctx context.Context, args []string) error {
 	if err := clear(*out); err != nil {
 		return err
 	}
-	var sums []string
+	var names, sums []string
 	for _, t := range chosen {
 		b := builder{target: t, version: *version, tmp: tmp, at: at}
-		name, err := b.build(ctx, *out)
+		made, err := b.build(ctx, *out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t, err)
 		}
+		names = append(names, made...)
+	}
+	if slices.ContainsFunc(chosen, func(t target) bool { return t.os == "linux" }) {
+		name, err := writeContainerfile(*out, *version)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(*out, name))
 		if err != nil {
 			return err
@@ -139,12 +149,12 @@ type builder struct {
 	at      time.Time
 }
 
-// build writes one archive and gives its name.
-func (b builder) build(ctx context.Context, out string) (string, error) {
+// build writes one archive and, for Linux, a Debian package, and gives their names.
+func (b builder) build(ctx context.Context, out string) ([]string, error) {
 	name := fmt.Sprintf("hortus_%s_%s_%s", b.version, b.os, b.arch)
 	dir := filepath.Join(b.tmp, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
 	linked := map[string]string{} // binary -> directory of its module
 	args := []string{"-ldflags", "-s -w -X hortus.dev/internal/version.release=" + b.version}
@@ -155,21 +165,21 @@ func (b builder) build(ctx context.Context, out string) (string, error) {
 	if b.os == "linux" {
 		overlay, err := b.embed(ctx, linked)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		args = append(args, "-tags", "embedguest,embedrunsc", "-overlay", overlay)
 	}
 	if err := b.gobuild(ctx, ".", binary, "./cmd/hortus", args...); err != nil {
-		return "", err
+		return nil, err
 	}
 	linked[binary] = "."
 	text, err := licenses(ctx, linked)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	terms := filepath.Join(b.tmp, name+"-licenses")
 	if err := os.WriteFile(terms, text, 0o600); err != nil {
-		return "", err
+		return nil, err
 	}
 	files := []file{{name: filepath.Base(binary), path: binary, mode: 0o755}, {name: "THIRD_PARTY_LICENSES", path: terms, mode: 0o644}}
 	for _, f := range b.extras() {
@@ -182,9 +192,13 @@ func (b builder) build(ctx context.Context, out string) (string, error) {
 	}
 	var buf bytes.Buffer
 	if err := write(&buf, name, files, b.at); err != nil {
-		return "", err
+		return nil, err
 	}
-	return archive, os.WriteFile(filepath.Join(out, archive), buf.Bytes(), 0o644)
+	if err := os.WriteFile(filepath.Join(out, archive), buf.Bytes(), 0o644); err != nil || b.os != "linux" {
+		return []string{archive}, err
+	}
+	deb, err := b.deb(out, binary, text)
+	return []string{archive, deb}, err
 }
 
 // extras are the files beside the binary.

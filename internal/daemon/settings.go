@@ -37,8 +37,12 @@ type setup struct {
 
 // config is what a system is made from that is set so, in this process.
 func (s setup) config(logger *slog.Logger, level *slog.LevelVar) Config {
+	self, err := os.Executable()
+	if err != nil {
+		logger.Warn("gVisor is not looked for beside this program", "error", err)
+	}
 	return Config{
-		DataDir: s.dataDir, Idle: s.idle, Pool: s.pool, Runsc: s.runsc,
+		DataDir: s.dataDir, Idle: s.idle, Pool: s.pool, Runsc: s.runsc, Executable: self,
 		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
 		Forges: s.forges, Policy: s.policy, Room: s.room, Keep: s.keep, Rates: s.rates, Drain: s.drain, NPM: s.npm, Usual: s.usual,
 	}

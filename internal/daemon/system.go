@@ -45,8 +45,11 @@ type Config struct {
 	// DefaultPool, below 0 none are.
 	Pool int
 	// Runsc is the path of the executable that gVisor's sandboxes run; empty means
-	// the embedded one.
+	// the embedded one or, if none is embedded, the one beside Executable.
 	Runsc string
+	// Executable is the path of the running program; empty means that there is no
+	// directory to look for gVisor in.
+	Executable string
 	// Home and Path are where the host template looks for toolchains.
 	Home, Path string
 	// Getenv reads the variables that hosted models take their keys and addresses
@@ -166,7 +169,7 @@ func (s *System) gvisor(guest *os.File, layers *layer.Store) (*gvisor.Backend, e
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
 	}
-	t, err := unpackTools(s.dir.path("bin"), guest, s.cfg.Runsc, used)
+	t, err := s.unpackTools(guest, used)
 	if api.KindOf(err) == api.KindUnsupported {
 		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
 	} else if err != nil {
