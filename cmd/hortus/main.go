@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/gvisorbuild"
 	"hortus.dev/internal/privilege"
 	"hortus.dev/internal/version"
 )
@@ -26,6 +27,15 @@ func dropPrivileges() {
 	if err := privilege.Drop(); err != nil {
 		fmt.Fprintf(os.Stderr, "hortus: the daemon keeps its privileges: %v\n", err)
 	}
+}
+
+// buildGVisor gives the builder of gVisor from the source that this program is of.
+func buildGVisor(dir string) (cli.GVisor, error) {
+	source, err := gvisorbuild.Source()
+	if err != nil {
+		return nil, err
+	}
+	return gvisorbuild.New(gvisorbuild.Config{Source: source, Dir: dir}), nil
 }
 
 func main() {
@@ -39,7 +49,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Inspect: daemon.Inspect, Remove: daemon.Remove,
+		Inspect: daemon.Inspect, Remove: daemon.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
 		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

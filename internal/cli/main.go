@@ -37,6 +37,10 @@ type Env struct {
 	// Serve serves a data directory until it is told to end. Nil where no daemon can
 	// run.
 	Serve func(ctx context.Context, opt ServeOptions) error
+	// BuildGVisor gives the builder of gVisor for a directory. Nil where no daemon can
+	// run. GoRun says whether go run made this program; nil is never.
+	BuildGVisor func(dir string) (GVisor, error)
+	GoRun       func() bool
 	// Environ is the environment of the programs that are started here; nil is
 	// this process's own.
 	Environ []string
@@ -101,6 +105,7 @@ type grammar struct {
 	Serve      serveCmd      `cmd:"" help:"Serve this machine's sandboxes over HTTP, to whoever has a key."`
 	Key        keyCmd        `cmd:"" help:"Make, list and revoke API keys."`
 	Context    contextCmd    `cmd:"" help:"Name daemons of other machines, and choose the one that commands speak to."`
+	Gvisor     gvisorCmd     `cmd:"" help:"Build gVisor for a hortus that was built without it."`
 	Daemon     daemonCmd     `cmd:"" help:"Look at the background process, or stop it."`
 }
 

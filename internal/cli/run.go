@@ -168,7 +168,9 @@ func (a *app) follow(ctx context.Context, c *client.Client, id api.TaskID, p *pr
 // finish prints what a task came to.
 func (a *app) finish(ctx context.Context, c *client.Client, t api.Task, p *progress, out *outDir, took time.Duration) error {
 	if t.Create.Repo != nil {
-		return a.finishRepo(t, p, took)
+		err := a.finishRepo(t, p, took)
+		a.offerGVisor(t, p)
+		return err
 	}
 	if t.Outcome == api.OutcomeVerified {
 		if err := out.write(t); err != nil {
@@ -185,6 +187,7 @@ func (a *app) finish(ctx context.Context, c *client.Client, t api.Task, p *progr
 		}
 	}
 	p.verdict(t, took)
+	a.offerGVisor(t, p)
 	return outcome(t)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"syscall"
 	"text/tabwriter"
 
@@ -162,6 +163,11 @@ func (doctorCmd) Run(ctx runContext, a *app) error {
 	return err
 }
 
+// starts says whether sandboxes of a backend start at all.
+func starts(b api.BackendReport) bool {
+	return slices.ContainsFunc(b.Abilities, func(ab api.Ability) bool { return ab.Capability == api.CapStart && ab.OK })
+}
+
 func (a *app) showDoctor(d api.Doctor) error {
 	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "version\t%s (build %s)\n", clean(d.Version.Version), clean(d.Version.Build))
@@ -174,6 +180,9 @@ func (a *app) showDoctor(d api.Doctor) error {
 	for _, b := range d.Backends {
 		fmt.Fprintf(w, "\nbackend %s\n", clean(b.Backend))
 		for _, ab := range b.Abilities {
+			if !ab.OK && ab.Capability != api.CapStart && !starts(b) {
+				continue // for the same reason
+			}
 			mark := "yes"
 			if !ab.OK {
 				mark = "no"

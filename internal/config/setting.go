@@ -65,6 +65,7 @@ func Settings() []Setting {
 		{Key: "daemon.bench-npm", Env: "HORTUS_BENCH_NPM", Kind: Path, Help: "directory with an installed npm package e2b, for hortus bench --only api"},
 		{Key: "serve.listen", Env: "HORTUS_LISTEN", Flag: "listen", Default: "127.0.0.1:7070", Kind: Text, Help: "address that hortus serve listens on"},
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "listen, without encryption, where other machines reach it"},
+		{Key: "gvisor.build", Env: "HORTUS_GVISOR_BUILD", Default: "auto", Kind: Choice, Allowed: []string{"auto", "never"}, Help: "whether go run builds gVisor, which it lacks, in the background after the first verified task"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "what a sandbox starts from"},
 		{Key: "sandbox.ttl", Env: "HORTUS_TTL", Flag: "ttl", Default: showDuration(api.DefaultTTL), Kind: Duration, Max: int64(api.MaxTTL), Help: "how long a sandbox lives at most"},

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"io"
 	"os"
@@ -11,17 +12,23 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/embedded"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/gvisorbuild"
 )
 
 // guestBinary gives the executable that sandboxes run as their guest: the small
-// one that a release embeds, or this very executable, which can be the guest too.
+// one that a release embeds, the one that was built in the directory for this build, or
+// this very executable, which can be the guest too.
 //
 // It lies in sealed memory, not in a file: nothing that runs it, nor anybody on
 // the host, can change what the next sandbox starts from, and it outlives the
 // temporary directory that `go run` executes from.
-func guestBinary() (*os.File, error) {
+func guestBinary(dir string) (*os.File, error) {
 	if b := embedded.Guest(); len(b) > 0 {
 		return sealed("hortus-guest", bytes.NewReader(b))
+	}
+	if f, err := os.OpenFile(gvisorbuild.GuestPath(dir), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil {
+		defer f.Close()
+		return sealed("hortus-guest", io.LimitReader(f, maxRunsc))
 	}
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -29,6 +36,22 @@ func guestBinary() (*os.File, error) {
 	}
 	defer self.Close()
 	return sealed("hortus", self)
+}
+
+// static makes sure that a guest needs no other file to run, as in a sandbox of gVisor,
+// which begins empty. The error is of KindUnsupported.
+func static(guest *os.File) error {
+	f, err := elf.NewFile(guest)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "read the guest: %w", err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return api.Errorf(api.KindUnsupported, "this hortus was linked with the C library, so it cannot be the guest of gVisor's sandboxes").
+				WithHint("build a guest, once, in some minutes: hortus gvisor build; or build hortus with CGO_ENABLED=0")
+		}
+	}
+	return nil
 }
 
 func sealed(name string, r io.Reader) (*os.File, error) {

@@ -31,7 +31,7 @@ func runscBinary(path string) (*os.File, string, error) {
 	b := embedded.Runsc()
 	if len(b) == 0 {
 		return nil, "", api.Errorf(api.KindUnsupported, "this binary has no gVisor in it").
-			WithHint("use a binary of a release or of make build; or put gVisor beside this binary: go install ./cmd/hortus && go -C cmd/hortus-runsc install . (in the source tree; once, some minutes); or set HORTUS_RUNSC")
+			WithHint("build it, once, in some minutes: hortus gvisor build; or use a binary of a release or of make build; or set HORTUS_RUNSC")
 	}
 	v := version.GVisor(bytes.NewReader(b))
 	if v == "" {

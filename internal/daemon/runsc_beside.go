@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/embedded"
+	"hortus.dev/internal/gvisorbuild"
 )
 
 // besideName is the file name of gVisor next to the hortus executable, which is what
@@ -58,11 +59,16 @@ func runscBeside(executable string) (string, error) {
 }
 
 // unpackTools is the function of that name for the gVisor executable that the
-// configuration names, the embedded one, or the one beside this program. An unusable one
-// beside the program is an error of KindUnsupported: nobody asked for it, so the daemon
+// configuration names, the embedded one, the one beside this program, or the one that was
+// built for the data directory (package gvisorbuild). An unusable one of the last two is an error of KindUnsupported: nobody asked for it, so the daemon
 // starts without gVisor.
 func (s *System) unpackTools(guest *os.File, used map[string]bool) (toolset, error) {
 	dir := s.dir.path("bin")
+	if s.cfg.Runsc != "" {
+		if err := static(guest); err != nil {
+			return toolset{}, err
+		}
+	}
 	if s.cfg.Runsc != "" || len(embedded.Runsc()) > 0 {
 		return unpackTools(dir, guest, s.cfg.Runsc, used)
 	}
@@ -70,10 +76,21 @@ func (s *System) unpackTools(guest *os.File, used map[string]bool) (toolset, err
 	if err != nil {
 		return toolset{}, err
 	}
+	if path == "" {
+		// The data directory and what is in it are this user's alone.
+		if info, err := os.Lstat(gvisorbuild.Path(dir)); err == nil && info.Mode().IsRegular() {
+			path = gvisorbuild.Path(dir)
+		}
+	}
+	if path != "" {
+		if err := static(guest); err != nil {
+			return toolset{}, err
+		}
+	}
 	t, err := unpackTools(dir, guest, path, used)
 	if api.KindOf(err) == api.KindInvalid {
 		err = api.Errorf(api.KindUnsupported, "gVisor at %s is not used: it is no program built of cmd/hortus-runsc", path).
-			WithHint("build it again: go -C cmd/hortus-runsc install .; or remove it")
+			WithHint("remove it, and build it again: hortus gvisor build")
 	}
 	return t, err
 }

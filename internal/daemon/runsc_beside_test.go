@@ -163,3 +163,17 @@ func TestExecutableIsSet(t *testing.T) {
 		t.Errorf("%q, want %q", got, self)
 	}
 }
+
+// TestStaticGuest: a guest that needs a loader is refused with what to do.
+func TestStaticGuest(t *testing.T) {
+	for path, want := range map[string]api.Kind{"/bin/sh": api.KindUnsupported, filepath.Join(testtools.Dir(t), "guest", "hortus-guest"): ""} {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := static(f); (err == nil) != (want == "") || err != nil && (api.KindOf(err) != want || api.HintOf(err) == "") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

@@ -282,7 +282,7 @@ func (s *System) build(ctx context.Context) error {
 		return err
 	}
 	s.host = image.NewHost(image.Config{Store: layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log})
-	guest, err := guestBinary()
+	guest, err := guestBinary(s.dir.path("bin"))
 	if err != nil {
 		return err
 	}
