@@ -9,10 +9,14 @@ export async function run(t) {
   }
   await box.files.write('/tmp/kept', 'kept')
   await box.commands.run('sleep 1000', { background: true })
+  const boot = async () => (await box.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout
+  const before = await boot()
   t.assert.equal(await box.pause({ keepMemory: false }), true)
   t.assert.equal((await box.getInfo()).state, 'paused')
   await box.connect()
   t.assert.equal((await box.getInfo()).state, 'running')
   t.assert.equal(await box.files.read('/tmp/kept'), 'kept')
   t.assert.deepEqual(await box.commands.list(), [])
+  t.assert.match(before, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n$/)
+  t.assert.notEqual(await boot(), before) // it is another boot
 }
