@@ -91,7 +91,7 @@ func (h *Host) Prepare(ctx context.Context) (layer.Tree, error) {
 		if err != nil {
 			return tree, api.Errorf(api.KindOf(err), "build the host template: %w", err)
 		}
-		r := report{Fingerprint: strings.TrimPrefix(string(digest), "host-"), Tools: b.tools(tree), Hidden: b.hidden}
+		r := report{Fingerprint: strings.TrimPrefix(string(digest), "host-"), Tools: b.tools(), Hidden: b.hidden}
 		j, err := json.Marshal(r)
 		if err != nil {
 			return tree, err
@@ -131,6 +131,7 @@ type builder struct {
 	mounts []layer.Mount
 	hidden int
 	chains []chain
+	own    bool // ownBin is there
 }
 
 // host is the path of something on this machine.
@@ -175,6 +176,9 @@ func (b *builder) build() (layer.Tree, error) {
 			return layer.Tree{}, err
 		}
 	}
+	if err := b.python(); err != nil {
+		return layer.Tree{}, err
+	}
 	b.cfg.Progress("configuration")
 	if err := b.etc(); err != nil {
 		return layer.Tree{}, err
@@ -211,6 +215,35 @@ func (b *builder) system() error {
 // write.
 const userBin = "/home/user/.local/bin"
 
+// ownBin holds the programs that the template adds to what the machine has. It comes last
+// in the PATH: whatever the machine or the user brings goes before it.
+const ownBin = "/opt/hortus/bin"
+
+// python adds a program "python" where the machine has python3 alone: scripts and agents
+// that were written for images of Python call it so.
+func (b *builder) python() error {
+	python3 := b.find("python3")
+	if python3 == "" || b.find("python") != "" {
+		return nil
+	}
+	dir := filepath.Join(b.root, ownBin)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	b.own = true
+	return os.Symlink(python3, filepath.Join(dir, "python"))
+}
+
+// find gives the path of a program inside, or "".
+func (b *builder) find(name string) string {
+	for dir := range strings.SplitSeq(b.path(), ":") {
+		if p := filepath.Join(dir, name); b.visible(p) {
+			return p
+		}
+	}
+	return ""
+}
+
 // path is the PATH inside.
 func (b *builder) path() string {
 	dirs := []string{userBin}
@@ -221,5 +254,8 @@ func (b *builder) path() string {
 		dirs = append(dirs, "/usr/local/go/bin")
 	}
 	dirs = append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+	if b.own {
+		dirs = append(dirs, ownBin)
+	}
 	return strings.Join(dirs, ":")
 }

@@ -129,6 +129,40 @@ func TestPrepareHides(t *testing.T) {
 	}
 }
 
+// TestPython makes templates of machines with python3 alone, with a python of their own, and
+// with neither: the first gets a link of the template's, last in the PATH.
+func TestPython(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(root string) error
+		link   string
+	}{
+		"python3 alone": {func(string) error { return nil }, "/usr/bin/python3"},
+		"both":          {func(root string) error { return os.Symlink("python3", filepath.Join(root, "usr/bin/python")) }, ""},
+		"neither":       {func(root string) error { return os.Remove(filepath.Join(root, "usr/bin/python3")) }, ""},
+		// Whoever may not run python3 outside may not inside either.
+		"hidden": {func(root string) error { return os.Chmod(filepath.Join(root, "usr/bin/python3"), 0o750) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, home := fakeHost(t)
+			if err := c.change(root); err != nil {
+				t.Fatal(err)
+			}
+			tree, err := newHost(t, root, home).Prepare(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			link, _ := os.Readlink(filepath.Join(tree.Root, ownBin, "python"))
+			if link != c.link || strings.HasSuffix(tree.Path, ":"+ownBin) != (c.link != "") {
+				t.Errorf("python leads to %q, PATH is %s; want %q", link, tree.Path, c.link)
+			}
+			profile, err := os.ReadFile(filepath.Join(tree.Root, "etc/profile"))
+			if err != nil || strings.Contains(string(profile), ownBin) != (c.link != "") {
+				t.Errorf("/etc/profile, %v:\n%s", err, profile)
+			}
+		})
+	}
+}
+
 // TestMountsBelowUsr mounts something of the same file system below /usr. An overlay
 // shows what lies below a mount point, so a directory needs a mount of its own and a
 // file is hidden. The control is the same tree before.

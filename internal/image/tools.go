@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 )
 
 // chain is a toolchain outside /usr that is shown at /opt/<name>.
@@ -144,18 +143,11 @@ func executable(path string) bool {
 var reportedTools = []string{"bash", "python3", "pip3", "node", "npm", "go", "gcc", "g++", "make", "git", "cargo", "rustc", "java", "javac", "ruby", "perl", "php", "curl", "jq", "tsc"}
 
 // tools finds where the template has each program.
-func (b *builder) tools(tree layer.Tree) []api.Tool {
+func (b *builder) tools() []api.Tool {
 	var out []api.Tool
 	for _, name := range reportedTools {
-		t := api.Tool{Name: name}
-		for _, dir := range strings.Split(tree.Path, ":") {
-			p := filepath.Join(dir, name)
-			if b.visible(p) {
-				t.Path, t.Present = p, true
-				break
-			}
-		}
-		out = append(out, t)
+		p := b.find(name)
+		out = append(out, api.Tool{Name: name, Path: p, Present: p != ""})
 	}
 	return out
 }

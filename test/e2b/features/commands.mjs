@@ -29,4 +29,9 @@ export async function run(t) {
   t.assert.equal(env.E2B_TEMPLATE_ID, 'base')
   for (const name of ['SHELL', 'E2B_API_KEY', 'HORTUS_E2B', 'HORTUS_E2B_ISOLATION']) t.assert.ok(!(name in env), name)
   t.assert.equal((await box.commands.run('id -un; id -u')).stdout, 'user\n1000\n')
+
+  // Where there is a python3, a python is beside it.
+  if ((await box.commands.run('command -v python3 || true')).stdout !== '') {
+    t.assert.equal((await box.commands.run('python -c "print(6 * 7)"')).stdout, '42\n')
+  }
 }
