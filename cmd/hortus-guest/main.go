@@ -2,8 +2,9 @@
 
 // Hortus-guest is the small program inside a sandbox that runs commands and
 // moves files for the host, and the stage before it that builds the sandbox's
-// namespaces. It is started with inherited descriptors, never by hand; see
-// hortus.dev/internal/guest/birth and hortus.dev/internal/backend/jail/initns.
+// namespaces. These are started with inherited descriptors, never by hand; see
+// hortus.dev/internal/guest/birth and hortus.dev/internal/backend/jail/initns. By the name
+// sudo it is that program: see hortus.dev/internal/guest/sudo.
 package main
 
 import (
@@ -12,11 +13,15 @@ import (
 
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
+	"hortus.dev/internal/guest/sudo"
 )
 
 func main() {
-	if filepath.Base(os.Args[0]) == initns.Argv0 {
+	switch filepath.Base(os.Args[0]) {
+	case initns.Argv0:
 		os.Exit(initns.Become(guest.Main))
+	case sudo.Argv0:
+		os.Exit(sudo.Main())
 	}
 	os.Exit(guest.Main())
 }

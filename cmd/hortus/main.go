@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/internal/gvisorbuild"
 	"hortus.dev/internal/privilege"
 	"hortus.dev/internal/version"
@@ -44,6 +45,8 @@ func main() {
 		os.Exit(initns.Become(guest.Main))
 	case name == birth.Argv0:
 		os.Exit(guest.Main())
+	case name == sudo.Argv0:
+		os.Exit(sudo.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
 		dropPrivileges()
 		os.Exit(daemon.Main(os.Args[3:]))

@@ -35,7 +35,12 @@ func withTemplate(t *testing.T, data, home, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := image.NewHost(image.Config{Store: store, Home: home, Path: path}).Prepare(t.Context())
+	self, err := os.Open("/proc/self/exe") // the guest of this build
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	tree, err := image.NewHost(image.Config{Store: store, Home: home, Path: path, Sudo: self, SudoKey: Version().Build}).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

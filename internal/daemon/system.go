@@ -281,12 +281,12 @@ func (s *System) build(ctx context.Context) error {
 	if err := s.openSnapshots(layers); err != nil {
 		return err
 	}
-	s.host = image.NewHost(image.Config{Store: layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log})
 	guest, err := guestBinary(s.dir.path("bin"))
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
+	s.host = image.NewHost(image.Config{Store: layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log, Sudo: guest, SudoKey: Version().Build})
 	if err := s.openModels(); err != nil {
 		return err
 	}

@@ -192,6 +192,9 @@ func New(cfg birth.Config) (*Server, error) {
 		claimed: make(chan struct{}),
 	}
 	s.left.L = &s.mu
+	if s.sudoers, err = s.listenSudo(); err != nil {
+		return nil, &stageError{"sudo", err}
+	}
 	return s, nil
 }
 
@@ -210,6 +213,9 @@ func (s *Server) work(ctx context.Context, serve func(context.Context) error) er
 	defer cancel()
 	if s.cfg.Memory > 0 {
 		wg.Go(func() { s.watchMemory(ctx) })
+	}
+	if s.sudoers != nil {
+		wg.Go(func() { s.serveSudo(ctx, s.sudoers) })
 	}
 	defer s.watchers.closeAll()
 	return serve(ctx)

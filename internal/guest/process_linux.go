@@ -25,6 +25,7 @@ type process struct {
 	exitFD int
 	told   bool
 	fds    [2]int
+	ended  chan struct{} // closed by the reaper; nil where exitFD says it
 
 	mu    sync.Mutex
 	space sync.Cond // a reader moved on, or left
@@ -67,6 +68,9 @@ func (p *process) exited(ws unix.WaitStatus) {
 		unix.Write(p.exitFD, one[:])
 	}
 	p.mu.Unlock()
+	if p.ended != nil {
+		close(p.ended)
+	}
 	if in != nil {
 		in.Close() // ends writers that wait for a reader that is no more
 	}

@@ -34,7 +34,8 @@ type Server struct {
 	watchers watchers
 	cpu      cpuMeter
 	devNull  *os.File
-	claimed  chan struct{} // closed with the claim
+	sudoers  *net.UnixListener // of the program sudo; nil for none
+	claimed  chan struct{}     // closed with the claim
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{}

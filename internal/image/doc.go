@@ -10,8 +10,8 @@
 // pipe. What is mounted below such a tree gets a mask and a mount of its own; a file
 // that is a mount point is hidden. A toolchain outside /usr (below the user's home or /opt) is shown at
 // /opt/<name> when its place is on the list in tools.go and /usr has none of its
-// kind; never a directory above it. Where the machine has a python3 and no python,
-// /opt/hortus/bin, the last directory of the PATH, has a link of that name.
+// kind; never a directory above it. /opt/hortus/bin has what the template adds: the
+// sandbox's sudo and, where the machine has a python3 and no python, a link of that name.
 //
 // A small /etc: what programs need to resolve names of users, libraries,
 // certificates, time zones and media types. Some of it is written here, the rest

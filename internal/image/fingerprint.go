@@ -21,14 +21,14 @@ const format = "hortus host template 3"
 var packageDatabases = []string{"var/lib/dpkg/status", "var/lib/rpm", "usr/lib/sysimage/rpm", "lib/apk/db/installed", "var/lib/pacman/local"}
 
 // Digest names the tree of this machine as it is now, whether it is built or not.
-// It is the fingerprint of the format, who builds, the package databases,
+// It is the fingerprint of the format, who builds, the sandbox's sudo, the package databases,
 // the entries of /usr two levels deep with their times of change, the copied
 // parts of /etc one level deep, the toolchains, and the directories where their
 // package managers put libraries. A change deeper down that no package manager
 // made is not noticed.
 func (h *Host) Digest() (layer.Digest, error) {
 	s := sha256.New()
-	fmt.Fprintf(s, "%s\nuid %d\n", format, os.Geteuid())
+	fmt.Fprintf(s, "%s\nuid %d\nsudo %q\n", format, os.Geteuid(), h.cfg.SudoKey)
 	host := func(p string) string { return filepath.Join(h.cfg.root, p) }
 	for _, p := range packageDatabases {
 		note(s, host(p))

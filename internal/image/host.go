@@ -29,8 +29,12 @@ type Config struct {
 	Home string
 	// Path is the user's PATH; of several versions of a toolchain the one that
 	// is on it wins.
-	Path   string
-	Logger *slog.Logger
+	Path string
+	// Sudo is the executable that is the sandbox's sudo; nil for none. SudoKey names its
+	// content: a template with another one is another template.
+	Sudo    *os.File
+	SudoKey string
+	Logger  *slog.Logger
 	// Progress, when set, is told each step of a build, from the goroutine that
 	// called Prepare.
 	Progress func(step string)
@@ -176,7 +180,7 @@ func (b *builder) build() (layer.Tree, error) {
 			return layer.Tree{}, err
 		}
 	}
-	if err := b.python(); err != nil {
+	if err := b.ownPrograms(); err != nil {
 		return layer.Tree{}, err
 	}
 	b.cfg.Progress("configuration")
@@ -215,35 +219,6 @@ func (b *builder) system() error {
 // write.
 const userBin = "/home/user/.local/bin"
 
-// ownBin holds the programs that the template adds to what the machine has. It comes last
-// in the PATH: whatever the machine or the user brings goes before it.
-const ownBin = "/opt/hortus/bin"
-
-// python adds a program "python" where the machine has python3 alone: scripts and agents
-// that were written for images of Python call it so.
-func (b *builder) python() error {
-	python3 := b.find("python3")
-	if python3 == "" || b.find("python") != "" {
-		return nil
-	}
-	dir := filepath.Join(b.root, ownBin)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	b.own = true
-	return os.Symlink(python3, filepath.Join(dir, "python"))
-}
-
-// find gives the path of a program inside, or "".
-func (b *builder) find(name string) string {
-	for dir := range strings.SplitSeq(b.path(), ":") {
-		if p := filepath.Join(dir, name); b.visible(p) {
-			return p
-		}
-	}
-	return ""
-}
-
 // path is the PATH inside.
 func (b *builder) path() string {
 	dirs := []string{userBin}
@@ -253,9 +228,9 @@ func (b *builder) path() string {
 	if _, err := os.Stat(b.host("usr/local/go/bin/go")); err == nil {
 		dirs = append(dirs, "/usr/local/go/bin")
 	}
-	dirs = append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-	if b.own {
+	if b.own { // before the host's: its sudo is of no use in a sandbox
 		dirs = append(dirs, ownBin)
 	}
+	dirs = append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 	return strings.Join(dirs, ":")
 }

@@ -12,6 +12,33 @@ import (
 	"hortus.dev/internal/layer"
 )
 
+// TestSudo: the template has the sandbox's sudo before the machine's own, and another
+// one makes another template.
+func TestSudo(t *testing.T) {
+	root, home := fakeHost(t)
+	h := newHost(t, root, home)
+	before, err := h.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.cfg.Sudo, err = os.Open("/proc/self/exe"); err != nil {
+		t.Fatal(err)
+	}
+	defer h.cfg.Sudo.Close()
+	h.cfg.SudoKey = "one"
+	tree, err := h.Prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(tree.Root, ownBin, "sudo"))
+	if err != nil || info.Mode() != 0o755 || tree.Digest == before {
+		t.Errorf("%v, %v, %s", info, err, tree.Digest)
+	}
+	if own, usr := strings.Index(tree.Path, ownBin), strings.Index(tree.Path, "/usr/bin"); own < 0 || own > usr {
+		t.Errorf("PATH is %s", tree.Path)
+	}
+}
+
 // fakeHost makes a small machine.
 func fakeHost(t *testing.T) (root, home string) {
 	t.Helper()
@@ -152,7 +179,7 @@ func TestPython(t *testing.T) {
 				t.Fatal(err)
 			}
 			link, _ := os.Readlink(filepath.Join(tree.Root, ownBin, "python"))
-			if link != c.link || strings.HasSuffix(tree.Path, ":"+ownBin) != (c.link != "") {
+			if link != c.link || strings.Contains(tree.Path, ":"+ownBin+":") != (c.link != "") {
 				t.Errorf("python leads to %q, PATH is %s; want %q", link, tree.Path, c.link)
 			}
 			profile, err := os.ReadFile(filepath.Join(tree.Root, "etc/profile"))

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/test/reaper"
 )
 
@@ -45,6 +46,8 @@ func TestMain(m *testing.M) {
 			os.Exit(lieMain(lie))
 		}
 		os.Exit(guest.Main())
+	case sudo.Argv0:
+		os.Exit(sudo.Main())
 	}
 	if len(os.Args) >= 3 {
 		switch os.Args[1] {

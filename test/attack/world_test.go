@@ -178,7 +178,12 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")})
+	self, err := os.Open("/proc/self/exe") // which is sudo, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	host := image.NewHost(image.Config{Store: layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Sudo: self, SudoKey: "test"})
 	tree, err := host.Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)

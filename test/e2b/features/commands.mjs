@@ -30,6 +30,12 @@ export async function run(t) {
   for (const name of ['SHELL', 'E2B_API_KEY', 'HORTUS_E2B', 'HORTUS_E2B_ISOLATION']) t.assert.ok(!(name in env), name)
   t.assert.equal((await box.commands.run('id -un; id -u')).stdout, 'user\n1000\n')
 
+  // As in E2B's base, user becomes root by sudo, which asks for no password.
+  if ((await box.commands.run('id -u', { user: 'root' }).catch(() => ({ stdout: '' }))).stdout !== '') {
+    t.assert.equal((await box.commands.run('sudo id -un; echo in | sudo -n tee /etc/by-sudo; ls -l /etc/by-sudo | cut -d" " -f3')).stdout, 'root\nin\nroot\n')
+    await t.assert.rejects(box.commands.run('sudo sh -c "exit 7"'), (e) => e.exitCode === 7)
+  }
+
   // Where there is a python3, a python is beside it.
   if ((await box.commands.run('command -v python3 || true')).stdout !== '') {
     t.assert.equal((await box.commands.run('python -c "print(6 * 7)"')).stdout, '42\n')
