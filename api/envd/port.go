@@ -20,6 +20,9 @@ const (
 	PathPort = "/hortus/port"
 	// PortProtocol names that upgrade. What follows the answer is the stream.
 	PortProtocol = "hortus-port"
+	// GuestPort is the port that E2B's clients know a guest by, and at which programs of
+	// the sandbox find it on the loopback addresses.
+	GuestPort = 49983
 	// MaxPort is the last port there is; the first is 1.
 	MaxPort = 65535
 )

@@ -36,6 +36,7 @@ type conn struct {
 	left   int64 // bytes that may still be read of a head; below 0: no bound
 	close  bool  // after the current request
 	hortus bool  // the current request asked for the extension
+	inside bool  // it is of a program of the sandbox
 	out    outStream
 
 	ended  chan struct{} // closed when the guest ended the connection

@@ -192,6 +192,7 @@ func New(cfg birth.Config) (*Server, error) {
 		claimed: make(chan struct{}),
 	}
 	s.left.L = &s.mu
+	s.within = s.listenInside()
 	if s.sudoers, err = s.listenSudo(); err != nil {
 		return nil, &stageError{"sudo", err}
 	}
@@ -213,6 +214,9 @@ func (s *Server) work(ctx context.Context, serve func(context.Context) error) er
 	defer cancel()
 	if s.cfg.Memory > 0 {
 		wg.Go(func() { s.watchMemory(ctx) })
+	}
+	for _, l := range s.within {
+		wg.Go(func() { s.serveInside(ctx, l) })
 	}
 	if s.sudoers != nil {
 		wg.Go(func() { s.serveSudo(ctx, s.sudoers) })

@@ -119,7 +119,7 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	nc, err := net.FileConn(f)
 	f.Close()
 	if err == nil {
-		s.take(ctx, nc)
+		s.take(ctx, nc, false)
 	}
 }
 

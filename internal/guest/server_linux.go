@@ -35,10 +35,12 @@ type Server struct {
 	cpu      cpuMeter
 	devNull  *os.File
 	sudoers  *net.UnixListener // of the program sudo; nil for none
+	within   []net.Listener    // of programs of the sandbox
 	claimed  chan struct{}     // closed with the claim
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
+	inside int            // how many of them are of programs of the sandbox
 	left   sync.Cond      // a connection was closed
 	hushed bool           // none is let in
 	wg     sync.WaitGroup // connections, pumps and watchers
@@ -104,13 +106,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		s.take(ctx, nc)
+		s.take(ctx, nc, false)
 	}
 }
 
-// take serves a connection, or closes it where there is no room.
-func (s *Server) take(ctx context.Context, nc net.Conn) {
+// take serves a connection, of a program of the sandbox or of the host, or closes it where
+// there is no room.
+func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
 	c, err := newConn(nc)
+	if err == nil {
+		c.inside = inside
+	}
 	if err != nil || !s.admit(c) {
 		nc.Close()
 		return
@@ -122,8 +128,11 @@ func (s *Server) take(ctx context.Context, nc net.Conn) {
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hushed || len(s.conns) >= maxConns {
+	if s.hushed || !c.inside && len(s.conns)-s.inside >= maxConns || c.inside && s.inside >= maxInside {
 		return false
+	}
+	if c.inside {
+		s.inside++
 	}
 	s.conns[c] = struct{}{}
 	s.wg.Add(1)
@@ -137,6 +146,9 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 		c.Close()
 		s.mu.Lock()
 		delete(s.conns, c)
+		if c.inside {
+			s.inside--
+		}
 		s.mu.Unlock()
 		s.left.Broadcast()
 		// A defect in one request must not take the sandbox with it.
@@ -154,6 +166,9 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 			return
 		}
 		h := handlers[req.URL.Path]
+		if c.inside {
+			h = insideHandlers[req.URL.Path]
+		}
 		if h == nil {
 			err = c.fail(http.StatusNotFound, "no such path")
 		} else {

@@ -71,7 +71,7 @@ func TestSDKs(t *testing.T) {
 				lines := make([][]line, len(sdks))
 				var runs sync.WaitGroup
 				for i, sdk := range sdks {
-					runs.Go(func() { lines[i] = features(t, node, modules, sdk.pkg, isolation, s) })
+					runs.Go(func() { lines[i] = features(t, node, modules, sdk.pkg, isolation, s, *only) })
 				}
 				runs.Wait()
 				for i, sdk := range sdks {
@@ -93,6 +93,24 @@ func TestSDKs(t *testing.T) {
 	})
 	if !t.Failed() && *only == "" {
 		checkTable(t, got)
+	}
+}
+
+// TestAuto: where nobody chose an isolation, sandboxes of clients keep their memory.
+func TestAuto(t *testing.T) {
+	t.Parallel()
+	tier.AnyUser(t)
+	modules := installed(t)
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed")
+	}
+	serve(t, "gvisor") // skips the test where this machine cannot
+	s := serve(t, "auto")
+	for _, l := range features(t, node, modules, sdks[0].pkg, "gvisor", s, "pause") {
+		if l.Result != "yes" {
+			t.Errorf("%s: %s: %s", l.Feature, l.Result, l.Detail)
+		}
 	}
 }
 
@@ -128,11 +146,11 @@ func installed(t *testing.T) string {
 }
 
 // features runs the features with one SDK.
-func features(t *testing.T, node, modules, pkg, isolation string, s server) []line {
+func features(t *testing.T, node, modules, pkg, isolation string, s server, only string) []line {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest())
 	defer cancel()
-	names := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+	names := strings.FieldsFunc(only, func(r rune) bool { return r == ',' })
 	cmd := exec.CommandContext(ctx, node, append([]string{"run.mjs", pkg}, names...)...)
 	// An SDK finds Hortus by these three alone.
 	cmd.Env = append(os.Environ(), Variable+"="+modules, "HORTUS_E2B_ISOLATION="+isolation,

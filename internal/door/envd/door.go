@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 	"hortus.dev/internal/door/guestproxy"
 )
-
-// EnvdPort is the port that stands for the guest's own server.
-const EnvdPort = 49983
 
 // Sandboxes is what the door asks of sandboxes. It is asked as the operator, for
 // the sandbox whose token was shown, or whose ports are public, alone.
@@ -109,7 +107,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.serveSigned(w, r)
 	case !t.id.Valid():
 		notFound(w, t.id) // it never was one
-	case t.port == EnvdPort:
+	case t.port == envd.GuestPort:
 		d.serveGuest(w, r, t.id)
 	default:
 		d.servePort(w, r, t)

@@ -19,6 +19,10 @@ const (
 	// portAnswer bounds the wait for that head: long polls are that long.
 	portAnswer = 10 * time.Minute
 
+	// interpreterPort is where E2B's code interpreter listens. Its client sends the
+	// sandbox's token there, for the server to show it to the guest.
+	interpreterPort = 49999
+
 	headerTraffic = "E2b-Traffic-Access-Token"
 )
 
@@ -100,6 +104,9 @@ func (d *Door) newPorts() *httputil.ReverseProxy {
 				pr.Out.Header.Del(name)
 			}
 			d.credentials(t.id).Strip(pr.Out)
+			if own := pr.In.Header.Values(headerToken); t.port == interpreterPort && len(own) == 1 && d.cfg.Tokens.CheckEnvd(string(t.id), own[0]) {
+				pr.Out.Header.Set(headerToken, own[0])
+			}
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			t := targetIn(resp.Request.Context())

@@ -113,6 +113,40 @@ func TestPortSeesNoCredentials(t *testing.T) {
 	}
 }
 
+// TestInterpreterPort: the server of E2B's code interpreter gets the token that its client
+// sends it, and no other secret; a program at another port gets none.
+func TestInterpreterPort(t *testing.T) {
+	f, id := newFakes()
+	var got http.Header
+	f.port = func(_ int, c netConn) {
+		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			got = r.Header
+		}
+		io.WriteString(c, ok204)
+	}
+	addr := serve(t, f)
+	own := "envd" + string(id)
+	for name, c := range map[string]struct {
+		port, line, want string
+	}{
+		"the token":              {"49999", "X-Access-Token: " + own, own},
+		"at another port":        {"3000", "X-Access-Token: " + own, ""},
+		"an API key":             {"49999", "X-Access-Token: e2b_0123456789abcdef0123456789abcdef01234567", ""},
+		"the traffic token":      {"49999", "X-Access-Token: traffic" + string(id), ""},
+		"another sandbox's":      {"49999", "X-Access-Token: envdother", ""},
+		"two":                    {"49999", "X-Access-Token: " + own + "\r\nX-Access-Token: " + own, ""},
+		"under another name":     {"49999", "X-Mine: " + own, ""},
+		"as a password":          {"49999", "Authorization: Bearer " + own, ""},
+		"with an API key beside": {"49999", "X-Access-Token: " + own + "\r\nX-API-Key: e2b_0123456789abcdef0123456789abcdef01234567", own},
+	} {
+		got = nil
+		raw(t, addr, "GET / HTTP/1.1\r\nHost: "+c.port+"-"+string(id)+".x\r\nConnection: close\r\n"+c.line+"\r\n\r\n")
+		if got == nil || got.Get("X-Access-Token") != c.want || got.Get("X-Mine")+got.Get("Authorization")+got.Get("X-Api-Key") != "" {
+			t.Errorf("%s: the port saw %v; want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestClosedPort(t *testing.T) {
 	f, id := newFakes()
 	addr := serve(t, f)

@@ -64,7 +64,7 @@ func targetOf(r *http.Request) (target, error) {
 	if !plain(ids[0]) {
 		return target{}, errors.New("the header " + headerSandbox + " is no identifier")
 	}
-	t := target{id: api.SandboxID(ids[0]), port: EnvdPort}
+	t := target{id: api.SandboxID(ids[0]), port: envd.GuestPort}
 	if len(ports) == 1 {
 		var ok bool
 		if t.port, ok = envd.ParsePort(ports[0]); !ok {
