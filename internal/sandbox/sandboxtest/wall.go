@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,24 @@ func wallCases() []Case {
 				b.run(t, "user", "sh", "-c", "cd /run/e2b && cat .E2B_SANDBOX .E2B_SANDBOX_ID .E2B_TEMPLATE_ID").want(t, 0, "true"+string(b.ID)+want)
 				b.run(t, "user", "sh", "-c", "(echo x > /run/e2b/.E2B_SANDBOX_ID) 2>/dev/null").want(t, 2, "")
 			}
+		}},
+		{Name: "wall/files-outside-the-home", PerUser: true, Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			b.run(t, "user", "sh", "-c", "ln -s /etc/passwd /home/user/trap")
+			for path, want := range map[string]int{"/code/app/x": http.StatusOK, "/proc/version": http.StatusForbidden} {
+				if got := b.writePlain(t, path); got != want {
+					t.Errorf("%s: %d, want %d", path, got, want)
+				}
+			}
+			b.run(t, "user", "sh", "-c", "cat /code/app/x; stat -c %U /code /code/app /code/app/x").want(t, 0, "x"+strings.Repeat("user\n", 3))
+			if _, ok := s.Report.Has(api.CapRootIdentity); !ok {
+				return // no rights but the user's
+			}
+			before := b.run(t, "root", "cat", "/etc/passwd").Stdout
+			if got := b.writePlain(t, "/home/user/trap"); got != http.StatusForbidden {
+				t.Errorf("by a link of the user's: %d", got)
+			}
+			b.run(t, "root", "cat", "/etc/passwd").want(t, 0, before)
 		}},
 		{Name: "wall/missing-identity-is-refused", PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)
