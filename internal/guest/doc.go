@@ -47,7 +47,9 @@
 // starts can neither signal nor trace it. It clears ambient capabilities on all
 // of its threads before it starts anything; what it starts holds only what its
 // identity lists. Work on files is done with the identity's own ids on a locked
-// thread, so that the kernel, not this package, decides what an identity may do.
+// thread, so that the kernel, not this package, decides what an identity may do. For
+// clients of E2B's, files outside what the user may change are changed with the rights of
+// the sandbox's root, see outside_linux.go.
 //
 // Where the guest and its commands share a uid, and for commands with
 // capabilities, Landlock stands between them: they are forked from a thread that

@@ -253,7 +253,7 @@ func TestKernelSave(t *testing.T) {
 	}
 
 	f := v.start(t, "restore", "--image-path="+image)
-	self := birth.Self{Sandbox: "sb_two", Hostname: "second", Env: map[string]string{"WHO": "two"}, Seed: []byte("0123456789abcdef"), Nonce: "n1"}
+	self := birth.Self{Sandbox: "sb_two", Hostname: "second", Template: "linen", Env: map[string]string{"WHO": "two"}, Seed: []byte("0123456789abcdef"), Nonce: "n1"}
 	if err := f.host.Become(ctx, self); err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +269,9 @@ func TestKernelSave(t *testing.T) {
 		if out := f.as(t, "user", script); out != want {
 			t.Errorf("%s: %q, not %q", script, out, want)
 		}
+	}
+	if out := f.as(t, "user", "cd /run/e2b && cat .E2B_SANDBOX .E2B_SANDBOX_ID .E2B_TEMPLATE_ID"); out != "truesb_twolinen" {
+		t.Errorf("/run/e2b tells %q", out)
 	}
 	if id := f.mustRun(t, "cat /etc/machine-id").stdout.String(); id == old || len(id) != 33 {
 		t.Errorf("the machine's id is %q, as %q before", id, old)

@@ -107,8 +107,13 @@ func readNames(dir string, limit int) ([]string, error) {
 }
 
 func (s *Server) makeDir(_ *conn, req *http.Request, in *envd.PathRequest) (*envd.EntryResponse, error) {
+	id, err := s.identityOf(req)
+	if err != nil {
+		return nil, err
+	}
+	path := s.resolve(id, in.Path)
 	var out envd.EntryResponse
-	err := s.onPath(req, in.Path, func(path string) (err error) {
+	err = s.changeFiles(id, func() error {
 		fi, err := os.Stat(path)
 		switch {
 		case err == nil && fi.IsDir():
@@ -123,8 +128,14 @@ func (s *Server) makeDir(_ *conn, req *http.Request, in *envd.PathRequest) (*env
 		}
 		out.Entry, err = s.entry(path)
 		return err
+	}, func(o outside) (err error) {
+		if err := o.makeDir(path); err != nil {
+			return err
+		}
+		out.Entry, err = s.entry(path)
+		return err
 	})
-	return &out, err
+	return &out, fileError(path, err)
 }
 
 func (s *Server) move(_ *conn, req *http.Request, in *envd.MoveRequest) (*envd.EntryResponse, error) {
@@ -134,22 +145,39 @@ func (s *Server) move(_ *conn, req *http.Request, in *envd.MoveRequest) (*envd.E
 	}
 	from, to := s.resolve(id, in.Source), s.resolve(id, in.Destination)
 	var out envd.EntryResponse
-	err = s.files.as(id, func() error {
+	failed := to // the path that an error is about
+	err = s.changeFiles(id, func() error {
 		if _, err := os.Lstat(from); err != nil {
-			return fileError(from, err)
+			failed = from
+			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return fileError(filepath.Dir(to), err)
+		failed = filepath.Dir(to)
+		if err := os.MkdirAll(failed, 0o755); err != nil {
+			return err
 		}
+		failed = to
 		if err := os.Rename(from, to); err != nil {
-			return fileError(to, err)
+			return err
 		}
 		out.Entry, err = s.entry(to)
-		return fileError(to, err)
+		return err
+	}, func(o outside) (err error) {
+		failed = to
+		if err := o.move(from, to); err != nil {
+			return err
+		}
+		out.Entry, err = s.entry(to)
+		return err
 	})
-	return &out, err
+	return &out, fileError(failed, err)
 }
 
 func (s *Server) remove(_ *conn, req *http.Request, in *envd.PathRequest) (*envd.Empty, error) {
-	return &envd.Empty{}, s.onPath(req, in.Path, os.RemoveAll)
+	id, err := s.identityOf(req)
+	if err != nil {
+		return nil, err
+	}
+	path := s.resolve(id, in.Path)
+	err = s.changeFiles(id, func() error { return os.RemoveAll(path) }, func(o outside) error { return o.remove(path) })
+	return &envd.Empty{}, fileError(path, err)
 }

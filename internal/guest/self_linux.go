@@ -56,11 +56,11 @@ func renameHost(old string, self *birth.Self) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range []birth.File{
+	for _, f := range append(birth.RunFiles(self.Sandbox, self.Template), []birth.File{
 		{Path: hostnameFile, Data: self.Hostname + "\n"},
 		{Path: hostsFile, Data: string(replaceHost(hosts, old, self.Hostname))},
 		{Path: machineIDFile, Data: machineID(self.Seed) + "\n"},
-	} {
+	}...) {
 		if err := writeOwn(f); err != nil {
 			return err
 		}

@@ -130,11 +130,19 @@ func (s *Server) uploadForm(id *identity, path string, body io.Reader, boundary 
 func (s *Server) writeFile(id *identity, path string, r io.Reader, meta map[string]string) (envd.WriteInfo, error) {
 	info := envd.WriteInfo{Name: filepath.Base(path), Path: path, Type: "file", Metadata: meta}
 	var f *os.File
-	err := s.files.as(id, func() (err error) {
+	err := s.changeFiles(id, func() (err error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
 		if f, _, err = openRegular(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC); err != nil {
+			return err
+		}
+		return setMetadata(f, meta)
+	}, func(o outside) (err error) {
+		if f != nil {
+			f.Close()
+		}
+		if f, err = o.create(path); err != nil {
 			return err
 		}
 		return setMetadata(f, meta)

@@ -101,8 +101,9 @@ type Spec struct {
 	Asked Asked
 	// Env is given to every command, below what the tree's tools need.
 	Env map[string]string
-	// Hostname is the name inside.
-	Hostname string
+	// Hostname is the name inside, Template that of the template or snapshot that the
+	// sandbox was asked for by.
+	Hostname, Template string
 	// Workspace is what lies at /workspace; nil for an empty directory of the
 	// sandbox's own disk. A backend without CapWorkspace refuses it with
 	// KindUnsupported, and no guest is booted ahead with one.

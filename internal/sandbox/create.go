@@ -77,7 +77,7 @@ func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, w *wish, rele
 	startCtx, end := m.step(startCtx, Step{Op: OpBoot, Sandbox: l.row.ID})
 	machine, err := w.backend.Start(startCtx, Spec{
 		ID: l.row.ID, Layers: w.layers, Limits: w.limits, Asked: w.asked, Env: req.Env, Hostname: hostname,
-		Workspace: w.workspace,
+		Template: w.template, Workspace: w.workspace,
 	})
 	end(Outcome{Isolation: w.backend.Name(), Err: err})
 	if err != nil {
@@ -309,6 +309,8 @@ type wish struct {
 	asked   Asked
 	missing []api.Unenforced
 	layers  []layer.Digest
+	// template is its name, filled in.
+	template string
 	// workspace is what CreateIn was asked for.
 	workspace *Workspace
 	// snapshot is what the sandbox starts from; nil for layers alone.
@@ -326,6 +328,7 @@ func (m *Manager) resolve(ctx context.Context, req *api.CreateSandbox, needs ...
 	if req.Template == "" {
 		req.Template = hostTemplate
 	}
+	w.template = req.Template
 	if req.OnExpiry == api.ExpiryPause {
 		needs = append(needs, api.CapCheckpoint)
 	}

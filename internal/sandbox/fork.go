@@ -171,5 +171,5 @@ func (l *live) spec() Spec {
 	if l.row.Parent != "" {
 		name = string(l.row.ID)
 	}
-	return Spec{ID: l.row.ID, Layers: l.layers, Limits: l.row.Limits, Asked: l.asked, Env: l.row.Env, Hostname: name}
+	return Spec{ID: l.row.ID, Layers: l.layers, Limits: l.row.Limits, Asked: l.asked, Env: l.row.Env, Hostname: name, Template: l.row.Template}
 }

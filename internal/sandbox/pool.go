@@ -33,8 +33,10 @@ const (
 type kind struct {
 	backend string
 	layers  string
-	limits  api.Limits
-	asked   Asked
+	// template is the name that they tell, which a snapshot has two of.
+	template string
+	limits   api.Limits
+	asked    Asked
 	// snapshot is what they start from; empty for layers alone.
 	snapshot api.SnapshotID
 }
@@ -133,7 +135,7 @@ func (p *pool) kindOf(w *wish) (kind, preparation, bool) {
 	if p.size == 0 {
 		return kind{}, nil, false
 	}
-	k := kind{backend: w.backend.Name(), limits: w.limits, asked: w.asked}
+	k := kind{backend: w.backend.Name(), template: w.template, limits: w.limits, asked: w.asked}
 	for _, d := range w.layers {
 		k.layers += string(d) + "\n"
 	}
@@ -222,7 +224,7 @@ func (p *pool) shelf(k kind, b preparation, w *wish) *shelf {
 			}
 			p.drop(oldest)
 		}
-		s = &shelf{kind: k, prepare: b, spec: Spec{Layers: w.layers, Limits: w.limits, Asked: w.asked, Hostname: hostname}}
+		s = &shelf{kind: k, prepare: b, spec: Spec{Layers: w.layers, Limits: w.limits, Asked: w.asked, Hostname: hostname, Template: w.template}}
 		p.shelves[k] = s
 	}
 	s.used = p.now()

@@ -7,6 +7,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/sandbox"
 )
 
 // Kernel is a kernel that a guest and its commands have to themselves, between them
@@ -70,12 +71,25 @@ func ownDirs() []birth.Dir {
 }
 
 // ownFiles are the files that name a sandbox.
-func ownFiles(hostname string) []birth.File {
-	return []birth.File{
-		{Path: "/etc/hostname", Data: hostname + "\n"},
-		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + hostname + "\n::1\tlocalhost ip6-localhost\n"},
+func ownFiles(spec sandbox.Spec) []birth.File {
+	return append(runFiles(spec), []birth.File{
+		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
+		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
 		{Path: "/etc/machine-id", Data: machineID() + "\n"},
+	}...)
+}
+
+// runFiles tell programs which sandbox they are in.
+func runFiles(spec sandbox.Spec) []birth.File {
+	return birth.RunFiles(string(spec.ID), templateID(spec))
+}
+
+// templateID is the template as E2B's clients call it.
+func templateID(spec sandbox.Spec) string {
+	if spec.Template == "" || spec.Template == api.HostTemplate {
+		return "base"
 	}
+	return spec.Template
 }
 
 // machineID makes the id of a machine that never was before.

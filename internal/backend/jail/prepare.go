@@ -98,7 +98,7 @@ func (w *waiting) lastPacket(env map[string]string) (packet []byte, nonce string
 		env = w.spec.Env
 	}
 	_, all := environment(w.trees, env)
-	self := birth.Self{Sandbox: string(w.id), Hostname: w.spec.Hostname, Env: all, Seed: make([]byte, 32), Nonce: rand.Text()}
+	self := birth.Self{Sandbox: string(w.id), Hostname: w.spec.Hostname, Template: templateID(w.spec), Env: all, Seed: make([]byte, 32), Nonce: rand.Text()}
 	rand.Read(self.Seed)
 	data, err := json.Marshal(self)
 	if err != nil {

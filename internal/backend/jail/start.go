@@ -233,6 +233,8 @@ func (b *Backend) initSpec(pid int, m *machine, spec sandbox.Spec, trees []*prep
 	}
 	if b.cfg.Kernel != nil {
 		is.Files = append(is.Files, initns.File{Path: birth.Placeholder})
+	} else {
+		is.Run = runFiles(spec)
 	}
 	var fds []int
 	add := func(fd int) int {
@@ -372,7 +374,7 @@ func (b *Backend) guestConfig(spec sandbox.Spec, trees []*prepared) *birth.Confi
 	// Below the group's limit, which counts the guest too.
 	cfg.Processes = spec.Limits.Processes
 	if b.cfg.Kernel != nil {
-		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec.Hostname)
+		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec)
 		cfg.Memory = spec.Limits.MemoryBytes
 		return cfg
 	}

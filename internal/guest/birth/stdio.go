@@ -24,7 +24,8 @@ package birth
 //	                         "cgroup" at Groups, writable
 //	--in-sandbox-cgroup=v2   a group with a bound is what stops a fork bomb there
 //	--overlay2=root:memory   or another writable root: the guest makes Own and Files,
-//	                         and writes /etc/hostname, hosts and machine-id in a Self
+//	                         and writes /etc/hostname, hosts and machine-id, and
+//	                         those of RunDir, in a Self
 //
 // The guest unmounts Groups, and binds its own root there: its commands are chrooted
 // to that, because a process in a changed root gets no user namespace.
@@ -61,6 +62,8 @@ const (
 type Self struct {
 	Sandbox  string `json:"sandbox"`
 	Hostname string `json:"hostname"`
+	// Template is the name that RunFiles tell.
+	Template string `json:"template,omitempty"`
 	// Env takes the place of Config.Env.
 	Env map[string]string `json:"env,omitempty"`
 	// Seed is fresh randomness for what is derived from it inside, such as the

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/sandbox"
 )
 
 func startOptions() envd.StartOptions { return envd.StartOptions{} }
@@ -33,6 +35,31 @@ func wallCases() []Case {
 			b := s.start(t, nil)
 			b.run(t, "root", "id", "-u").want(t, 0, "0\n")
 			b.run(t, "root", "sh", "-c", "touch /root/x && chown 1000:1000 /root/x && stat -c %u /root/x").want(t, 0, "1000\n")
+		}},
+		{Name: "wall/run-dir-tells-which-sandbox", PerUser: true, Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			for template, want := range map[string]string{"linen": "linen", api.HostTemplate: "base"} {
+				b := s.start(t, func(p *sandbox.Spec) { p.Template = template })
+				b.run(t, "user", "sh", "-c", "cd /run/e2b && cat .E2B_SANDBOX .E2B_SANDBOX_ID .E2B_TEMPLATE_ID").want(t, 0, "true"+string(b.ID)+want)
+				b.run(t, "user", "sh", "-c", "(echo x > /run/e2b/.E2B_SANDBOX_ID) 2>/dev/null").want(t, 2, "")
+			}
+		}},
+		{Name: "wall/files-outside-the-home", PerUser: true, Needs: needs(api.CapPrivateFiles), Check: func(t *testing.T, s *Suite) {
+			b := s.start(t, nil)
+			b.run(t, "user", "sh", "-c", "ln -s /etc/passwd /home/user/trap")
+			for path, want := range map[string]int{"/code/app/x": http.StatusOK, "/proc/version": http.StatusForbidden} {
+				if got := b.writePlain(t, path); got != want {
+					t.Errorf("%s: %d, want %d", path, got, want)
+				}
+			}
+			b.run(t, "user", "sh", "-c", "cat /code/app/x; stat -c %U /code /code/app /code/app/x").want(t, 0, "x"+strings.Repeat("user\n", 3))
+			if _, ok := s.Report.Has(api.CapRootIdentity); !ok {
+				return // no rights but the user's
+			}
+			before := b.run(t, "root", "cat", "/etc/passwd").Stdout
+			if got := b.writePlain(t, "/home/user/trap"); got != http.StatusForbidden {
+				t.Errorf("by a link of the user's: %d", got)
+			}
+			b.run(t, "root", "cat", "/etc/passwd").want(t, 0, before)
 		}},
 		{Name: "wall/missing-identity-is-refused", PerUser: true, Needs: start1, Check: func(t *testing.T, s *Suite) {
 			b := s.start(t, nil)

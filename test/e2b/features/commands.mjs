@@ -30,6 +30,9 @@ export async function run(t) {
   for (const name of ['SHELL', 'E2B_API_KEY', 'HORTUS_E2B', 'HORTUS_E2B_ISOLATION']) t.assert.ok(!(name in env), name)
   t.assert.equal((await box.commands.run('id -un; id -u')).stdout, 'user\n1000\n')
 
+  // Files say where programs are, as the variables do.
+  t.assert.equal((await box.commands.run('cd /run/e2b && cat .E2B_SANDBOX .E2B_SANDBOX_ID .E2B_TEMPLATE_ID')).stdout, `true${box.sandboxId}base`)
+
   // As in E2B's base, user becomes root by sudo, which asks for no password.
   if ((await box.commands.run('id -u', { user: 'root' }).catch(() => ({ stdout: '' }))).stdout !== '') {
     t.assert.equal((await box.commands.run('sudo id -un; echo in | sudo -n tee /etc/by-sudo; ls -l /etc/by-sudo | cut -d" " -f3')).stdout, 'root\nin\nroot\n')

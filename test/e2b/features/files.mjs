@@ -16,7 +16,25 @@ export async function run(t) {
   t.assert.equal(await box.files.exists('/tmp/nothing'), false)
   await t.refuses(() => box.files.read('/tmp/nothing'), /does not exist/, t.NotFoundError)
   await t.refuses(() => box.files.read('/tmp'), /directory/)
-  await t.refuses(() => box.files.write('/etc/hostname', 'x'), /denied/i)
+
+  // Outside the home too, and what is written is the user's.
+  await box.files.write('/code/app/x.py', 'print(1)')
+  await box.files.write('/etc/hostname', 'mine\n')
+  t.assert.equal(await box.files.makeDir('/data/in'), true)
+  t.assert.equal((await box.files.rename('/code/app/x.py', '/srv/new/y.py')).path, '/srv/new/y.py')
+  t.assert.equal((await box.commands.run('cat /etc/hostname /srv/new/y.py; stat -c %U /code /code/app /etc/hostname /data/in /srv/new /srv/new/y.py')).stdout, 'mine\nprint(1)' + 'user\n'.repeat(6))
+  await box.files.remove('/code')
+  t.assert.equal(await box.files.exists('/code'), false)
+  // But not through what the user's programs may have laid, and not everywhere.
+  await box.commands.run('ln -s /etc/passwd ~/trap')
+  await t.refuses(() => box.files.write('trap', 'x'), /denied.*link/i)
+  if (t.isolation === 'gvisor') {
+    await box.commands.run('touch /usr/bin/x', { user: 'root' }) // whose own kernel keeps it
+    await box.files.write('/usr/bin/x', 'x')
+  } else {
+    await t.refuses(() => box.files.write('/usr/bin/x', 'x'), /read-only/)
+  }
+  await t.refuses(() => box.files.write('/proc/version', 'x'), /denied/i)
 
   t.assert.equal(await box.files.makeDir('/tmp/d/e'), true)
   t.assert.equal(await box.files.makeDir('/tmp/d/e'), false)

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/guest/birth"
 )
 
 // Argv0 is the argument zero by which a multi-call binary knows that it is to be
@@ -49,6 +50,9 @@ type Spec struct {
 	Workspace *Workspace `json:"workspace,omitempty"`
 	// Files are written into the upper layer; their directories are in Dirs.
 	Files []File `json:"files,omitempty"`
+	// Run are the files of birth.RunDir. They are no part of the upper layer: one that
+	// was saved belongs to another sandbox.
+	Run []birth.File `json:"run,omitempty"`
 	// UID, GID are the guest's. Caps is what the guest holds, Bounding what any
 	// process may ever hold.
 	UID      int    `json:"uid"`

@@ -1,0 +1,65 @@
+package initns
+
+import (
+	"errors"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
+)
+
+// mountRun shows the files of Spec.Run, read-only, at birth.RunDir.
+func mountRun(s *Spec, root string) error {
+	if len(s.Run) == 0 {
+		return nil
+	}
+	const dir = stage + "/run"
+	if err := unix.Mkdir(dir, 0o755); err != nil {
+		return at("make "+birth.RunDir, err)
+	}
+	for _, f := range s.Run {
+		if err := os.WriteFile(dir+"/"+path.Base(f.Path), []byte(f.Data), 0o444); err != nil {
+			return at("make "+birth.RunDir, err)
+		}
+	}
+	target, err := makeRun(root)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) {
+		return nil // what was saved has something else there, which stays
+	}
+	if err != nil {
+		return at("make "+birth.RunDir, err)
+	}
+	defer unix.Close(target)
+	m, err := again(dir, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return at("mount "+birth.RunDir, err)
+	}
+	if err := unix.MoveMount(m, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return at("mount "+birth.RunDir, err)
+	}
+	return at("mount "+birth.RunDir, unix.Close(m))
+}
+
+// makeRun makes the mount point, in a tree that may hold what a guest wrote: no link on
+// the way is followed.
+func makeRun(root string) (int, error) {
+	open := func(dir int, name string) (int, error) {
+		return unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
+	}
+	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(top)
+	parent, err := open(top, path.Dir(birth.RunDir)[1:])
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(parent)
+	if err := unix.Mkdirat(parent, path.Base(birth.RunDir), 0o755); err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	return open(parent, path.Base(birth.RunDir))
+}
