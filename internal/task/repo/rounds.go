@@ -81,7 +81,7 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
 	})
 	r := &w.res.Rounds[n-1]
-	r.Stop, r.Why, r.Steps = rep.Stop, rep.Why, rep.Steps
+	r.Stop, r.Why, r.Steps, r.Model = rep.Stop, rep.Why, rep.Steps, rep.Model
 	if rep.Finish != nil {
 		w.res.Summary = bounded(rep.Finish.Summary, maxSummary)
 	} else if rep.Text != "" {
