@@ -16,15 +16,17 @@ const maxFixes = 3
 // repairer is one repair on its way.
 type repairer struct {
 	*agent
-	tree    tree
-	files   []mend.File
-	done    []mend.Edit // edits that are in the tree, in order
-	was     []mend.File // each edit's file before it
-	trace   *mend.Trace
-	effort  effort // what was spent
-	tried   []mend.Edit
-	stopped string // why the last round ended without a repair
-	gateRun run
+	tree  tree
+	files []mend.File
+	done  []mend.Edit // edits that are in the tree, in order
+	was   []mend.File // each edit's file before it
+	trace *mend.Trace
+	// executed says that the candidates are in lines that failing tests execute.
+	executed bool
+	effort   effort // what was spent
+	tried    []mend.Edit
+	stopped  string // why the last round ended without a repair
+	gateRun  run
 }
 
 // repair makes the gate pass, or says why it cannot.

@@ -63,7 +63,7 @@ func (r *repairer) failure() string {
 		}
 		fmt.Fprintf(&s, "none of the %d small edits that were tried in %d s makes the gate pass. They change operators, constants, names, arguments and statements in %d lines of %s",
 			len(r.tried), r.effort.seconds, len(lines), filesOf(r.tried))
-		if r.trace != nil {
+		if r.executed {
 			s.WriteString(", all of them lines that the failing tests execute or that the error names")
 		}
 	}

@@ -80,6 +80,20 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// Lines that no failing test executes are left out, unless the program starts processes,
+// which may execute them.
+func TestCandidatesOfProcesses(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "import subprocess\n": true} {
+		r := &repairer{agent: &agent{model: newModel(t)}, files: []mend.File{{Path: "a.py", Text: "def f(n):\n    return n + 1\ndef g(n):\n    return n - 1\n" + text}},
+			trace:   &mend.Trace{Failing: 1, Ranges: map[string][]mend.Range{"a.py": {{From: 1, To: 3, Failing: 1}}}},
+			gateRun: run{output: "FAIL: test_f\n", exit: 1}}
+		edits := r.candidates()
+		if got := slices.ContainsFunc(edits, func(e mend.Edit) bool { return e.From == 4 && e.To == 4 }); got != want || len(edits) == 0 {
+			t.Errorf("%q: an edit of a line that is not in the trace is among the %d candidates: %v", text, len(edits), got)
+		}
+	}
+}
+
 // The trace's text comes from a sandbox: what is cut, forged or too long is no trace.
 func TestReadTrace(t *testing.T) {
 	all := func(string) bool { return true }
