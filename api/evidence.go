@@ -74,6 +74,16 @@ func (r RepoResult) Untested() bool {
 	return last.Without == nil || last.Without.Passed
 }
 
+// UnreadNote is what a person must know of a result that is [RepoResult.Unread].
+const UnreadNote = "passes the tests; a model has not read it"
+
+// Unread reports whether no language model has read the change: the offline model
+// tried edits until the tests passed.
+func (r RepoResult) Unread() bool {
+	n := len(r.Rounds)
+	return n > 0 && r.Head != "" && r.Rounds[n-1].Model == "offline"
+}
+
 // IsDocument says whether a file of that name is prose, which no test could touch.
 func IsDocument(name string) bool {
 	return slices.Contains([]string{".md", ".txt", ".rst", ".adoc"}, strings.ToLower(path.Ext(name)))

@@ -144,6 +144,8 @@ type Round struct {
 	Stop  StopReason `json:"stop"`
 	Why   string     `json:"why,omitempty"`
 	Steps int        `json:"steps"`
+	// Model is the name of the model that gave the last answer of the round.
+	Model string `json:"model,omitempty"`
 	// Head is the commit of this round's result; empty when nothing was changed.
 	Head string `json:"head,omitempty"`
 	Gate *Gate  `json:"gate,omitempty"`

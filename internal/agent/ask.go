@@ -52,7 +52,7 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 			return out, used, nil
 		}
 		if resp.Stop == model.StopLength {
-			err = api.Errorf(api.KindInvalid, "the answer was cut, being too long; it must be much shorter: %w", err)
+			err = api.Errorf(api.KindInvalid, "the answer exceeds the maximum length and was truncated; write a much shorter one: %w", err)
 		}
 		if !useless.Count(ctx, r.asker(), err) {
 			return zero, used, api.Errorf(api.KindInvalid, "model %s gave the %s no usable %s: %w", r.model.Name(), r.name, r.output, err).
@@ -61,7 +61,7 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 		req.Messages = append(req.Messages,
 			model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, 64<<10)},
 			model.Message{Role: model.RoleUser, Text: fmt.Sprintf(
-				"That answer cannot be used: %v. Answer again with one JSON value of the schema %s and nothing else.", err, r.output)})
+				"Your answer is invalid: %v. Answer again with one JSON value of the schema %s. Write nothing else.", err, r.output)})
 	}
 }
 
@@ -72,15 +72,15 @@ func (r role) asker() turn.Asker { return turn.Asker{Role: r.name, Model: r.mode
 func parse[Out any](text string, check func(*Out) error) (Out, error) {
 	var out Out
 	if len(text) > maxAnswer {
-		return out, api.Errorf(api.KindInvalid, "the answer has %d bytes; at most %d are read", len(text), maxAnswer)
+		return out, api.Errorf(api.KindInvalid, "the answer has %d bytes; the maximum is %d", len(text), maxAnswer)
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&out); err != nil {
-		return out, api.Errorf(api.KindInvalid, "the answer is not the JSON that was asked for: %w", err)
+		return out, api.Errorf(api.KindInvalid, "the answer is not JSON of the requested schema: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return out, api.Errorf(api.KindInvalid, "the answer goes on after its JSON value")
+		return out, api.Errorf(api.KindInvalid, "the answer has text after its JSON value")
 	}
 	return out, check(&out)
 }

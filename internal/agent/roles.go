@@ -19,7 +19,7 @@ type Planner struct{ role role }
 // NewPlanner makes the role on a model.
 func NewPlanner(m model.Model, emit Emitter) *Planner {
 	return &Planner{role{name: "planner", output: "ExecutionPlan", schema: schemaOf(api.ExecutionPlan{}), model: m, emit: emit,
-		system: `You are the planner. You get a request in the field "sentence". Answer with an ExecutionPlan: the language, the third-party dependencies (none where the standard library is enough), the shell, the task in your own precise words, every value that the request holds as a parameter, and the kind of output. Others write and run the program from your plan alone and never see the request, so leave nothing out. The program runs in a sandbox without a network and without input. Where success shows in the result, add checks: each has a name and a bash command that ends with 0 only if the result is right, run after the program in its directory, with the program's stdout in the file "$OUTPUT". Example: {"name":"ten lines","command":"test $(wc -l <\"$OUTPUT\") = 10"}. Check properties that you are sure of, not values that you would have to compute. Leave compile and run out.`}}
+		system: plannerPrompt}}
 }
 
 // Plan makes the plan. A model that cannot do what was asked gives KindDeclined.
@@ -41,7 +41,7 @@ type Coder struct {
 // that an artifact of it may ask for.
 func NewCoder(m model.Model, emit Emitter, install, run time.Duration) *Coder {
 	return &Coder{install: install, run: run, role: role{name: "coder", output: "CodeArtifact", schema: schemaOf(api.CodeArtifact{}), model: m, emit: emit,
-		system: `You are the coder. You get an ExecutionPlan. Answer with a CodeArtifact: complete files, the command that installs what is needed (empty where nothing is), and the command that runs the program. Write the whole program; a comment in place of code is refused before anything runs. The program reads no input, has no network, and prints what the plan asks for.`}}
+		system: coderPrompt}}
 }
 
 // Code writes the first version.
@@ -62,7 +62,7 @@ type Debugger struct {
 // NewDebugger makes the role on a model, with the same bounds as [NewCoder].
 func NewDebugger(m model.Model, emit Emitter, install, run time.Duration) *Debugger {
 	return &Debugger{install: install, run: run, role: role{name: "debugger", output: "Diagnosis", schema: schemaOf(api.Diagnosis{}), model: m, emit: emit,
-		system: `You are the debugger. You get the plan, the program that failed, what was observed, and the versions already tried. Answer with a Diagnosis: the category, the root cause in a sentence, and a corrected, complete artifact that differs from every version tried. Where only a person can decide what is right, leave the artifact out and ask the question. If there are answers of a person, follow them, and do not ask the same again. A failed check of the plan must pass; you cannot change it.`}}
+		system: debuggerPrompt}}
 }
 
 // Diagnose explains a failure. The diagnosis holds an artifact that nobody tried

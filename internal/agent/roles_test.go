@@ -107,7 +107,7 @@ func TestPlannerFeedsMalformedAnswersBack(t *testing.T) {
 			if len(m.reqs) != c.calls || used.Requests != c.calls || ev.count(api.EventModel) != c.calls {
 				t.Errorf("%d calls, usage %d, %d events; want %d", len(m.reqs), used.Requests, ev.count(api.EventModel), c.calls)
 			}
-			if c.calls > 1 && !strings.Contains(m.reqs[1].Messages[2].Text, "cannot be used") {
+			if c.calls > 1 && !strings.Contains(m.reqs[1].Messages[2].Text, "Your answer is invalid") {
 				t.Error("the correction does not say what was wrong")
 			}
 			if m.reqs[0].Output.Name != "ExecutionPlan" || !json.Valid(m.reqs[0].Output.Schema) || len(m.reqs[0].Messages) != 1 {
@@ -221,7 +221,7 @@ func TestRetriesAreEvents(t *testing.T) {
 	if len(got) != 3 || got[0] != overloaded || got[2] != overloaded {
 		t.Fatalf("%+v", got)
 	}
-	if c := got[1]; c.Attempt != 1 || c.Of != 3 || c.WaitMS != 0 || !strings.Contains(c.Error, "not the JSON") {
+	if c := got[1]; c.Attempt != 1 || c.Of != 3 || c.WaitMS != 0 || !strings.Contains(c.Error, "not JSON of the requested schema") {
 		t.Errorf("correction %+v", c)
 	}
 }

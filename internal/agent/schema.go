@@ -58,7 +58,11 @@ func schemaType(t reflect.Type) map[string]any {
 		if name == "-" || name == "" {
 			continue
 		}
-		properties[name] = schemaType(t.Field(i).Type)
+		property := schemaType(t.Field(i).Type)
+		if text := descriptions[t.Name()+"."+name]; text != "" {
+			property["description"] = text
+		}
+		properties[name] = property
 		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}

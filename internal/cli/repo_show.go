@@ -42,6 +42,9 @@ func showRepo(w io.Writer, t api.Task) {
 		}
 		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "files"}[i == 0], fileLine(f))
 	}
+	if r.Unread() {
+		fmt.Fprintf(w, "CAUTION\tthe change %s\n", api.UnreadNote)
+	}
 	if r.Untested() {
 		fmt.Fprintf(w, "CAUTION\tno test touches the change: the gate passes without it too\n")
 	}

@@ -86,6 +86,9 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 		if g := deciding(*r); g != nil {
 			what += ": " + shorten(g.Evidence(), 300)
 		}
+		if r.Unread() {
+			what += "; " + api.UnreadNote
+		}
 		if with := cautionsOf(*r); with != "" {
 			what += "; WITH A CAUTION: " + with
 			colour = yellow

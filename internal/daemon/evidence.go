@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/forge"
 	"hortus.dev/internal/task/repo"
 )
@@ -44,6 +45,9 @@ func evidence(p repo.Proposal) forge.Evidence {
 		if r.Untested() {
 			e.Look = append(e.Look, "No test touches the change: the gate passes without it too.")
 		}
+	}
+	if r.Unread() {
+		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")
 	}
 	for _, c := range r.Cautions {
 		e.Look = append(e.Look, "The change uses "+c.String()+", with which a program can make its tests pass.")

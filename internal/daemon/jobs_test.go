@@ -127,7 +127,7 @@ func TestToolsInASandbox(t *testing.T) {
 	if res, err := b.call("view", input{"path": "environ"}); err != nil || !strings.Contains(res.Text, "permission denied") && !strings.Contains(res.Text, "is empty") {
 		t.Errorf("%+v, %v", res, err)
 	}
-	b.want("search", input{"pattern": "root"}, false, "No line matches.") // through no link, and not in the fifo
+	b.want("search", input{"pattern": "root"}, false, "No lines match.") // through no link, and not in the fifo
 	b.want("view", input{"path": "../etc/passwd"}, false, "root")         // the sandbox's own
 }
 
@@ -146,7 +146,7 @@ func TestJobsInASandbox(t *testing.T) {
 
 	// More than is kept: its end is there, and the gap is said.
 	b.want("shell", input{"command": "seq 1 1000000", "background": true}, false)
-	b.want("job", input{"id": "j4", "action": "wait", "timeout_seconds": 600}, false, "bytes before this were not kept]", "\n1000000\n[exit code 0]")
+	b.want("job", input{"id": "j4", "action": "wait", "timeout_seconds": 600}, false, "earlier bytes were discarded]", "\n1000000\n[exit code 0]")
 
 	// Close ends what runs, whether or not it wants to.
 	b.want("shell", input{"command": "trap '' TERM INT; echo $$ > pid; while :; do sleep 1; done", "background": true}, false)

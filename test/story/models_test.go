@@ -211,7 +211,7 @@ expect: must be much shorter`+planStep+`
 			withKeys(g, modelKey)
 			g.must("sandbox", "create") // holds the daemon
 			r := g.run("run", "--model", model, "what is six times seven?")
-			if r.code != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "the answer was cut, being too long") {
+			if r.code != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "the answer exceeds the maximum length") {
 				t.Fatal(r)
 			}
 			if peak := peakMemory(t, daemonOf(g.dir)); peak > 256<<20 {

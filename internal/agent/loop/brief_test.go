@@ -79,7 +79,7 @@ func TestBriefBounds(t *testing.T) {
 		docs = append(docs, api.Document{Name: long, Text: long})
 	}
 	got := loop.Brief{Request: long, Gate: "make", Mark: "m", Tree: long, Guidance: docs, Context: docs}.Message()
-	if len(got) > 320<<10 || !strings.Contains(got, "more were left out") || !strings.Contains(got, "bytes cut") {
+	if len(got) > 320<<10 || !strings.Contains(got, "more documents omitted") || !strings.Contains(got, "bytes truncated") {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -91,15 +91,15 @@ func TestGateFailed(t *testing.T) {
 		first    string
 	}{
 		{api.Gate{Command: "make", Exit: api.Exit{Code: 2}, Output: "FAIL\nThe gate failed for me\n"}, false, "The gate failed (round 1 of 2): exit code 2."},
-		{api.Gate{Command: "make", Exit: api.Exit{Code: 137, Signal: "SIGKILL", Cause: api.CauseMemory}}, true, "The gate failed with the original tests (round 1 of 2): it was ended by: memory limit."},
-		{api.Gate{Command: "a\nb", Exit: api.Exit{Code: 139, Signal: "SIGSEGV"}, Output: strings.Repeat("x\n", 1<<20)}, false, "The gate failed (round 1 of 2): it was ended by the signal SIGSEGV."},
+		{api.Gate{Command: "make", Exit: api.Exit{Code: 137, Signal: "SIGKILL", Cause: api.CauseMemory}}, true, "The gate failed with the original tests (round 1 of 2): stopped by memory limit."},
+		{api.Gate{Command: "a\nb", Exit: api.Exit{Code: 139, Signal: "SIGSEGV"}, Output: strings.Repeat("x\n", 1<<20)}, false, "The gate failed (round 1 of 2): terminated by signal SIGSEGV."},
 	} {
 		got := loop.GateFailed(tt.gate, 1, 2, tt.original)
 		first, rest, _ := strings.Cut(got, "\n")
 		if first != tt.first || len(got) > 20<<10 {
 			t.Errorf("%q, %d bytes", first, len(got))
 		}
-		if strings.Contains(rest, "\nThe gate failed") || strings.Contains(got, "put back") != tt.original || strings.Contains(got, "printed nothing") != (tt.gate.Output == "") {
+		if strings.Contains(rest, "\nThe gate failed") || strings.Contains(got, "restored every test file") != tt.original || strings.Contains(got, "The command printed nothing") != (tt.gate.Output == "") {
 			t.Errorf("%q", got)
 		}
 		if got != loop.GateFailed(tt.gate, 1, 2, tt.original) {

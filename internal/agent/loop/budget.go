@@ -83,7 +83,7 @@ func (r *run) unpriced() bool {
 	if r.cfg.Budget.CostUSD <= 0 || r.used.Unpriced == 0 {
 		return false
 	}
-	r.stop(api.StopCost, nil, "the model %s has no price that Hortus knows, so a budget of $%.2f cannot be kept", r.model.Name(), r.cfg.Budget.CostUSD)
+	r.stop(api.StopCost, nil, "the price of model %s is unknown, so a cost limit of $%.2f cannot be enforced", r.model.Name(), r.cfg.Budget.CostUSD)
 	return true
 }
 
@@ -99,13 +99,13 @@ func (r *run) announce() {
 	}
 	most := func(used, of float64) bool { return of > 0 && used >= nearly*of }
 	stepsLeft := b.Steps - r.steps
-	say("steps", b.Steps > lastSteps && stepsLeft <= lastSteps, "%d answers are left", stepsLeft)
-	say("tokens", most(float64(r.tokens()), float64(b.Tokens)), "most of the tokens are used")
-	say("cost", most(r.used.CostUSD, b.CostUSD), "most of the money is used")
-	say("wall", most(float64(r.cfg.Now().Sub(r.start).Milliseconds()), float64(b.WallMS)), "most of the time is used")
-	say("output", most(float64(r.output), float64(b.OutputBytes)), "most of the output that commands may print is used")
+	say("steps", b.Steps > lastSteps && stepsLeft <= lastSteps, "%d answers remain", stepsLeft)
+	say("tokens", most(float64(r.tokens()), float64(b.Tokens)), "90 %% of the tokens are used")
+	say("cost", most(r.used.CostUSD, b.CostUSD), "90 %% of the cost limit is used")
+	say("wall", most(float64(r.cfg.Now().Sub(r.start).Milliseconds()), float64(b.WallMS)), "90 %% of the time is used")
+	say("output", most(float64(r.output), float64(b.OutputBytes)), "90 %% of the command output limit is used")
 	if len(near) > 0 {
-		r.notice("The budget is nearly used up: " + strings.Join(near, "; ") +
-			". Bring the work into a good state now and call finish with a summary of what is done and what is not.")
+		r.notice("The budget is nearly exhausted: " + strings.Join(near, "; ") +
+			". Leave the files in a working state now. Then call finish. Say in the summary what is done and what is not.")
 	}
 }

@@ -30,10 +30,10 @@ type offered struct {
 func offer(t Tool, spec model.Tool) (*offered, error) {
 	s, err := parseSchema(spec.Input)
 	if err != nil || s.Type != "object" {
-		return nil, api.Errorf(api.KindInternal, "the schema of the tool %q is none of an object", spec.Name)
+		return nil, api.Errorf(api.KindInternal, "the schema of tool %q is not an object schema", spec.Name)
 	}
 	if !wordy(spec.Name, maxName) {
-		return nil, api.Errorf(api.KindInternal, "%q is no name of a tool", spec.Name)
+		return nil, api.Errorf(api.KindInternal, "%q is not a valid tool name", spec.Name)
 	}
 	return &offered{tool: t, schema: s, fields: s.fields()}, nil
 }
@@ -59,7 +59,7 @@ func (l *Loop) named(calls []model.Call) []model.Call {
 		}
 		switch n := len(c.Input); {
 		case n > maxInput:
-			c.Input = mustJSON(map[string]string{tooLong: fmt.Sprintf("%d bytes were left out", n)})
+			c.Input = mustJSON(map[string]string{tooLong: fmt.Sprintf("%d bytes removed", n)})
 		case n > keptInput && !json.Valid(c.Input):
 			// What is left must not be JSON by chance: it would be run.
 			c.Input = json.RawMessage(clip(string(c.Input), keptInput) + "[...cut")
@@ -101,7 +101,7 @@ func (l *Loop) check(c model.Call) (Tool, string) {
 		why = fmt.Sprintf("The input is not JSON: %v. Nothing was run.", err)
 	default:
 		if m, ok := v.(map[string]any); ok && len(m) == 1 && m[tooLong] != nil {
-			why = fmt.Sprintf("The input was too long and was left out: at most %d bytes are read. Use several smaller calls.", maxInput)
+			why = fmt.Sprintf("The input exceeds the maximum of %d bytes and was removed. Use several smaller calls.", maxInput)
 		} else if wrong := o.schema.check("", v); wrong != "" {
 			why = fmt.Sprintf("The input is wrong: %s. Nothing was run.", wrong)
 		}

@@ -25,7 +25,17 @@ const (
 	summaryTokens = 4096
 )
 
-const summarize = `[Notice] The history is nearly too long to go on with. Everything between the request and your last few answers will now be replaced by a summary that you write. Answer with that summary alone, as text, without any call. Say precisely: what was asked and what of it is done; which files were changed and how; what you learned about the repository (paths, names, how tests are run); which commands failed and why; what was tried and did not work; what is to be done next. At most 1,500 words.`
+const summarize = `[Notice] The history has nearly reached the context limit. Write a summary of your work so far. It replaces every message between the request and your last few answers.
+
+Answer with the summary as text. Do not call a tool. Write at most 1,500 words. Include:
+- the request, and which parts are done
+- the changed files, and what changed in each
+- facts about the repository: paths, names, how to run the tests
+- commands that failed, and why
+- approaches that did not work
+- the next steps
+
+Example of a line: "src/parse.py: parse() now skips empty lines; tests: python3 -m unittest tests.test_parse"`
 
 // compact shortens the history when it nears the model's window.
 func (r *run) compact() {
@@ -119,7 +129,7 @@ func (l *Loop) cutResults(all []model.Message) []model.Message {
 			}
 		}
 		if m.Role == model.RoleTool && len(m.Text) > keptResult {
-			m.Text = fmt.Sprintf("[cut to save room: the answer of %s, %d bytes; it began: %s]", names[m.CallID], len(m.Text), short(m.Text))
+			m.Text = fmt.Sprintf("[result of %s truncated to save context: %d bytes; it began with: %s]", names[m.CallID], len(m.Text), short(m.Text))
 		}
 	}
 	return out
@@ -135,11 +145,11 @@ func cutInput(raw []byte) []byte {
 		switch s := v.(type) {
 		case string:
 			if len(s) > keptResult {
-				m[k] = fmt.Sprintf("[cut to save room: %d bytes]", len(s))
+				m[k] = fmt.Sprintf("[truncated to save context: %d bytes]", len(s))
 			}
 		case map[string]any, []any:
 			if n := len(mustText(s)); n > keptResult {
-				m[k] = fmt.Sprintf("[cut to save room: %d bytes]", n)
+				m[k] = fmt.Sprintf("[truncated to save context: %d bytes]", n)
 			}
 		}
 	}
@@ -180,7 +190,7 @@ func (r *run) summary(short []model.Message, before int64, size func([]model.Mes
 			return "", ""
 		}
 		if s := strings.TrimSpace(resp.Message.Text); err == nil && len(resp.Message.Calls) == 0 && len(s) > 40 {
-			return "[Summary of the work so far, which you wrote yourself; the messages that it is about were left out.]\n" + ends(s, min(maxSummary, int(room)*bytesPerToken)), "summary"
+			return "[Your summary of the work so far. It replaces the earlier messages.]\n" + ends(s, min(maxSummary, int(room)*bytesPerToken)), "summary"
 		}
 	}
 	return r.digest(), "list"
@@ -203,13 +213,13 @@ func (r *run) digest() string {
 			lines = append(lines, line)
 		}
 		if m.Role == model.RoleUser && !strings.HasPrefix(m.Text, "[Notice]") {
-			lines = append(lines, "- you were told: "+short(m.Text))
+			lines = append(lines, "- message to you: "+short(m.Text))
 		}
 	}
 	const most = 100
 	more := ""
 	if n := len(lines) - most; n > 0 {
-		lines, more = lines[n:], fmt.Sprintf("- ... %d earlier ones\n", n)
+		lines, more = lines[n:], fmt.Sprintf("- ... %d earlier calls\n", n)
 	}
-	return ends("[The history was too long and its middle was left out. What was done there, without its answers:]\n"+more+strings.Join(lines, "\n"), min(maxSummary, int(r.cfg.Window/8)*bytesPerToken))
+	return ends("[The history exceeded the context limit. Calls of the removed messages, without their results:]\n"+more+strings.Join(lines, "\n"), min(maxSummary, int(r.cfg.Window/8)*bytesPerToken))
 }

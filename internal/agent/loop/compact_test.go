@@ -24,7 +24,7 @@ func TestCompact(t *testing.T) {
 	}
 	// 12,000 of 17,000 tokens were counted, and the last result is to come: the results before the last four answers are cut,
 	// which is not enough.
-	script.WriteString("-- summary --\nexpect: Go.\nlast: Answer with that summary alone\nexpect: The tool view\nusage: 14000 13000 60\n\n" + summaryText + "\n")
+	script.WriteString("-- summary --\nexpect: Go.\nlast: Write a summary of your work so far\nexpect: The tool view\nusage: 14000 13000 60\n\n" + summaryText + "\n")
 	script.WriteString("-- go on --\nexpect: Go.\nexpect: " + summaryText + "\nlast: 0123456789abcdef\nusage: 7500 0 50\ncall: finish\n\n{\"summary\": \"ok\"}\n")
 	each(t, script.String(), func(t *testing.T, m model.Model, _ *requests) {
 		w := newWork(checked{m, t}, func(c *loop.Config, b *bench) {
@@ -40,7 +40,7 @@ func TestCompact(t *testing.T) {
 			t.Errorf("%+v", ev)
 		}
 		h := w.History()
-		if h[0].Text != "Go." || !strings.Contains(h[1].Text, summaryText) || !strings.HasPrefix(h[1].Text, "[Summary") || len(h) != 2+8+2 || h[3].Text != big {
+		if h[0].Text != "Go." || !strings.Contains(h[1].Text, summaryText) || !strings.HasPrefix(h[1].Text, "[Your summary") || len(h) != 2+8+2 || h[3].Text != big {
 			t.Errorf("%d messages: %+v", len(h), h[:2])
 		}
 		found := false
@@ -88,7 +88,7 @@ func (r *reader) Generate(_ context.Context, req model.Request, _ func(model.Del
 	if req.Messages[0].Text != "Go." {
 		r.t.Errorf("the first message is %q", req.Messages[0].Text)
 	}
-	if strings.Contains(req.Messages[len(req.Messages)-1].Text, "Answer with that summary") {
+	if strings.Contains(req.Messages[len(req.Messages)-1].Text, "Write a summary of your work so far") {
 		r.asked++
 		return r.summary()
 	}
@@ -157,7 +157,7 @@ func TestCutResults(t *testing.T) {
 		t.Fatalf("%+v", rep)
 	}
 	h := w.History()
-	if !strings.HasPrefix(h[2].Text, "[cut to save room: the answer of shell step 1 of the work") || len(h[2].Text) > 400 {
+	if !strings.HasPrefix(h[2].Text, "[result of shell step 1 of the work truncated to save context") || len(h[2].Text) > 400 {
 		t.Errorf("%.300q", h[2].Text)
 	}
 	if len(h) != 1+2*30+1 || len(h[len(h)-1].Text) < 15_000 {

@@ -54,6 +54,8 @@ type Report struct {
 	// Steps and Usage are those of this Run.
 	Steps int
 	Usage api.Usage
+	// Model is the name of the model that gave the last answer.
+	Model string
 	// Text is the last that the model said.
 	Text string
 	// Finish is set with StopFinished.
@@ -183,6 +185,7 @@ func (r *run) work() {
 		}
 		r.steps++
 		r.rep.Steps++
+		r.rep.Model = r.model.Name()
 		r.take(resp)
 	}
 }

@@ -376,7 +376,7 @@ func TestNudge(t *testing.T) {
 
 I think.
 -- call --
-last: Your answer had no call
+last: Your answer has no tool call
 call: view
 
 {"path": "a.txt"}
@@ -384,7 +384,7 @@ call: view
 
 I think again.
 -- and again --
-last: Your answer had no call
+last: Your answer has no tool call
 
 That is all.
 `, func(t *testing.T, m model.Model, _ *requests) {

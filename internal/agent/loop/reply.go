@@ -29,7 +29,7 @@ func replies(out *strings.Builder, mark string, all []Reply) {
 	if len(all) == 0 {
 		return
 	}
-	out.WriteString("\nThis request was worked on before. Continue that work: its files are in /workspace. Follow the person's replies, the last one first.\n")
+	out.WriteString("\nContinue earlier work on this request. Its files are in /workspace. Follow the user's replies. If two replies conflict, follow the later one.\n")
 	var parts []string
 	size := 0
 	for i := len(all) - 1; i >= 0; i-- {
@@ -37,7 +37,7 @@ func replies(out *strings.Builder, mark string, all []Reply) {
 		r := all[i]
 		var text []string
 		for _, p := range []struct{ title, text string }{
-			{"Calls of the agent:", r.Calls}, {"Summary of the agent:", r.Summary},
+			{"Tool calls:", r.Calls}, {"Summary:", r.Summary},
 			{"Diagnosis:", r.Diagnosis}, {"Question:", r.Question},
 		} {
 			if p.text = strings.TrimSpace(p.text); p.text != "" {
@@ -45,9 +45,9 @@ func replies(out *strings.Builder, mark string, all []Reply) {
 			}
 		}
 		fence(&b, mark, fmt.Sprintf("earlier work %d of %d", i+1, len(all)), ends(strings.Join(text, "\n"), maxEarlier))
-		b.WriteString("Reply of the person you work for:\n" + calm(ends(strings.TrimSpace(r.Answer), maxReply)) + "\n")
+		b.WriteString("Reply of the user:\n" + calm(ends(strings.TrimSpace(r.Answer), maxReply)) + "\n")
 		if size += b.Len(); size > maxReplies && len(parts) > 0 {
-			fmt.Fprintf(out, "[%d earlier replies were left out: too long]\n", i+1)
+			fmt.Fprintf(out, "[%d earlier replies omitted: size limit reached]\n", i+1)
 			break
 		}
 		parts = append(parts, b.String())
@@ -80,7 +80,7 @@ func Calls(transcript io.Reader) (string, error) {
 		return nil
 	})
 	if left > 0 {
-		lines = append([]string{fmt.Sprintf("- ... %d earlier ones", left)}, lines...)
+		lines = append([]string{fmt.Sprintf("- ... %d earlier calls", left)}, lines...)
 	}
 	return strings.Join(lines, "\n"), err
 }

@@ -87,7 +87,7 @@ call: shell
 
 {"command": "make"}
 -- short --
-last: too long and was cut
+last: exceeded the maximum length
 lacks: "make"
 call: finish
 
@@ -249,13 +249,13 @@ func TestBudgets(t *testing.T) {
 		notice string // in the history, and the answer after which it comes
 		after  int
 	}{
-		{"steps", api.Budget{Steps: 4}, 4, api.StopSteps, 4, "3 answers are left", 1},
+		{"steps", api.Budget{Steps: 4}, 4, api.StopSteps, 4, "3 answers remain", 1},
 		// The calls of the answer that used up a budget do not run.
 		{"tokens", api.Budget{Tokens: 4000}, 4, api.StopTokens, 3, "", 0},
-		{"tokens with notice", api.Budget{Tokens: 3600}, 4, api.StopTokens, 3, "most of the tokens", 3},
+		{"tokens with notice", api.Budget{Tokens: 3600}, 4, api.StopTokens, 3, "90 % of the tokens", 3},
 		{"cost", api.Budget{CostUSD: 0.0100}, 4, api.StopCost, 3, "", 0},
-		{"output", api.Budget{OutputBytes: 4100}, 5, api.StopOutput, 5, "most of the output", 4},
-		{"wall", api.Budget{WallMS: 3_600_000}, 4, api.StopWall, 4, "most of the time", 3},
+		{"output", api.Budget{OutputBytes: 4100}, 5, api.StopOutput, 5, "90 % of the command output limit", 4},
+		{"wall", api.Budget{WallMS: 3_600_000}, 4, api.StopWall, 4, "90 % of the time", 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for name, client := range clients {
@@ -284,7 +284,7 @@ func TestBudgets(t *testing.T) {
 						if e.Kind == loop.KindAssistant {
 							answers++
 						}
-						if e.Kind == loop.KindNotice && strings.Contains(e.Text, "budget is nearly used up") {
+						if e.Kind == loop.KindNotice && strings.Contains(e.Text, "budget is nearly exhausted") {
 							said, at = said+1, answers
 							if !strings.Contains(e.Text, tt.notice) {
 								t.Errorf("notice %q", e.Text)
@@ -327,7 +327,7 @@ func TestWallTool(t *testing.T) {
 func TestUnpriced(t *testing.T) {
 	base, _ := play(t, "model: local\n"+fmt.Sprintf(shells, 1))
 	w := newWork(localModel(t, base), func(c *loop.Config, _ *bench) { c.Budget.CostUSD = 100 })
-	if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopCost || !strings.Contains(rep.Why, "has no price") || len(w.bench.calls) != 0 || rep.Steps != 1 {
+	if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopCost || !strings.Contains(rep.Why, "price of model") || len(w.bench.calls) != 0 || rep.Steps != 1 {
 		t.Errorf("%+v", rep)
 	}
 	w.entries(t)
@@ -375,7 +375,7 @@ func TestCircles(t *testing.T) {
 			}
 			warned := 0
 			for _, e := range w.entries(t) {
-				if e.Kind == loop.KindNotice && strings.Contains(e.Text, "repeat yourself") {
+				if e.Kind == loop.KindNotice && strings.Contains(e.Text, "repeating yourself") {
 					warned = e.Step
 				}
 			}
@@ -388,7 +388,7 @@ func TestCircles(t *testing.T) {
 		large := &circle{calls: []string{`finish {"summary":"ok"}`}}
 		w := newWork(&circle{calls: []string{a}}, func(c *loop.Config, _ *bench) { c.Large = named{large, "large"} })
 		rep := w.Run(t.Context(), "Go.")
-		if up := of[api.EscalationEvent](w.facts); rep.Stop != api.StopFinished || rep.Steps != 9 || len(up) != 1 || !strings.Contains(up[0].Why, "in circles") {
+		if up := of[api.EscalationEvent](w.facts); rep.Stop != api.StopFinished || rep.Steps != 9 || len(up) != 1 || !strings.Contains(up[0].Why, "in circles") || rep.Model != "large" {
 			t.Errorf("%+v %+v", rep, up)
 		}
 		w.entries(t)

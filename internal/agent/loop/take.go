@@ -20,9 +20,9 @@ const (
 )
 
 const (
-	cutMark = "[Your answer was cut here, being too long. None of its calls was kept.]"
-	cutTold = "Your last answer was too long and was cut, so nothing of it was run. Answer again in smaller pieces: write a long file in several calls, and say less."
-	nudge   = "Your answer had no call, so nothing happens. Go on with the next call, or call finish with a summary if you are done or blocked."
+	cutMark = "[Your answer was truncated here: it exceeded the maximum length. None of its calls was run.]"
+	cutTold = "Your last answer exceeded the maximum length. None of its calls was run. Answer again with shorter calls. Write a long file in several calls."
+	nudge   = "Your answer has no tool call. Continue with the next call. If you are done or blocked, call finish with a summary."
 )
 
 // take follows one answer.
@@ -103,7 +103,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 		}
 	}
 	if dropped > 0 {
-		r.notice(fmt.Sprintf("At most %d calls of one answer are run; the other %d were left out.", maxCalls, dropped))
+		r.notice(fmt.Sprintf("The maximum is %d calls in one answer. The other %d calls were not run.", maxCalls, dropped))
 	}
 	if good > 0 {
 		r.useless.Reset()
@@ -201,9 +201,9 @@ func (r *run) circles() {
 	case what == "":
 	case !r.repeats.warned:
 		r.repeats.warn()
-		r.notice("You repeat yourself: " + what + ". The same again will give the same. Do something else: read the answer again, look at another file, try another way, or call finish and say what blocks you.")
+		r.notice("You are repeating yourself: " + what + ". Another identical call will return the same result. Read the result again, view another file, or try a different approach. If you are blocked, call finish and set blocked.")
 	case r.escalate("it goes in circles: " + what):
-		r.notice("The calls so far went in circles: " + what + ". Find another way.")
+		r.notice("The previous calls repeated without progress: " + what + ". Try a different approach.")
 	default:
 		r.stop(api.StopLoop, nil, "%s", what)
 	}

@@ -97,7 +97,7 @@ func (s *script) write(e Entry) {
 	}
 	if e.Kind != KindStop && (s.size > MaxTranscript-2*MaxTranscriptLine || s.n >= MaxTranscriptEntries-100) {
 		s.full = true
-		e = Entry{Kind: KindNotice, Round: e.Round, Step: e.Step, Text: "[the transcript is full; what follows was not kept]"}
+		e = Entry{Kind: KindNotice, Round: e.Round, Step: e.Step, Text: "[the transcript is full; what follows was not saved]"}
 	}
 	s.n++
 	e.N, e.At = s.n, s.now().UTC()

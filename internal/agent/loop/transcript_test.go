@@ -66,7 +66,7 @@ func TestTranscriptBounds(t *testing.T) {
 			t.Errorf("%d, %d bytes", len(e.Input), len(e.Output))
 		}
 	}
-	if !strings.Contains(w.History()[6].Text, "too long and was left out") {
+	if !strings.Contains(w.History()[6].Text, "exceeds the maximum of") {
 		t.Errorf("%.200q", w.History()[6].Text)
 	}
 }

@@ -71,14 +71,14 @@ func (c *capture) keep(text []byte) {
 			return
 		}
 		if c.whole, err = c.store.Create(); err != nil {
-			c.whole, c.note = nil, "could not be kept"
+			c.whole, c.note = nil, "could not be saved"
 			return
 		}
 		c.name = c.whole.Name()
 	}
 	if _, err = c.whole.Write(text); err != nil {
 		c.whole.Close()
-		c.whole, c.name, c.note = nil, "", "could not be kept"
+		c.whole, c.name, c.note = nil, "", "could not be saved"
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *capture) end() string {
 	c.clean.end()
 	if c.whole != nil {
 		if c.whole.Close() != nil {
-			c.name, c.note = "", "could not be kept"
+			c.name, c.note = "", "could not be saved"
 		}
 		c.whole = nil
 	}
@@ -102,11 +102,11 @@ func (c *capture) end() string {
 	}
 	tail := c.tail[from:]
 	cut := c.chars - int64(utf8.RuneCount(c.head)) - int64(utf8.RuneCount(tail))
-	rest := fmt.Sprintf("the whole is %s, read it with view or search", c.name)
+	rest := fmt.Sprintf("the full output is %s; read it with view or search", c.name)
 	if c.name == "" {
-		rest = "the rest " + orElse(c.note, "is not kept")
+		rest = "the rest " + orElse(c.note, "is not saved")
 	}
-	return fmt.Sprintf("%s[... %d characters cut; %s ...]\n%s", ended(string(c.head)), cut, rest, ended(validTail(tail)))
+	return fmt.Sprintf("%s[... %d characters truncated; %s ...]\n%s", ended(string(c.head)), cut, rest, ended(validTail(tail)))
 }
 
 // validTail drops the rest of a rune that the bound cut through.

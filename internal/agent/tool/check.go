@@ -48,13 +48,13 @@ func (s *Set) check(ctx context.Context, w where, text string) (found *problem, 
 	case ".ts", ".mts", ".cts":
 		script = s.checkNode
 	case ".jsx", ".tsx":
-		return nil, "there is no checker for JSX; build the project or run its linter", nil
+		return nil, "JSX is not supported; build the project or run its linter", nil
 	}
 	if local == nil && script == nil {
 		return nil, "", nil
 	}
 	if len(text) > maxChecked {
-		return nil, fmt.Sprintf("it has more than %d bytes", maxChecked), nil
+		return nil, fmt.Sprintf("the file exceeds %d bytes", maxChecked), nil
 	}
 	if local != nil {
 		found, skipped = local(path.Base(w.abs), text)
@@ -74,7 +74,7 @@ func commented(abs string) bool {
 
 func checkGo(name, text string) (*problem, string) {
 	if deep(text) {
-		return nil, "it is nested too deeply"
+		return nil, "the file is nested too deeply"
 	}
 	_, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 	var list scanner.ErrorList
@@ -129,7 +129,7 @@ func checkJSON(_, text string) (*problem, string) {
 		if _, err = dec.Token(); err == io.EOF {
 			return nil, ""
 		} else if err == nil {
-			err = errors.New("more follows the first value")
+			err = errors.New("text follows the first value")
 		}
 		at += int64(len(text[at:])-len(strings.TrimLeft(text[at:], " \t\r\n"))) + 1
 	}
@@ -138,7 +138,7 @@ func checkJSON(_, text string) (*problem, string) {
 	case errors.As(err, &syntax) && syntax.Offset > 0:
 		at = max(at, syntax.Offset)
 	case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF):
-		at, err = int64(len(text)), errors.New("it ends too early")
+		at, err = int64(len(text)), errors.New("unexpected end of file")
 	}
 	upTo := text[:min(max(at-1, 0), int64(len(text)))]
 	line := strings.Count(upTo, "\n") + 1
@@ -152,11 +152,11 @@ func checkYAML(_, text string) (found *problem, skipped string) {
 		// The parser reports with panics; one that it does not catch says nothing
 		// about the file.
 		if recover() != nil {
-			found, skipped = nil, "its parser failed"
+			found, skipped = nil, "the parser failed"
 		}
 	}()
 	if strings.Contains(text, "{{") && strings.Contains(text, "}}") {
-		return nil, "it looks like a template"
+		return nil, "the file looks like a template"
 	}
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	for range 10_000 {
@@ -174,7 +174,7 @@ func checkYAML(_, text string) (found *problem, skipped string) {
 			return p, ""
 		}
 	}
-	return nil, "it has too many documents"
+	return nil, "the file has too many documents"
 }
 
 // problem is a syntax error.

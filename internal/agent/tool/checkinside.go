@@ -94,11 +94,11 @@ func (s *Set) checkInside(ctx context.Context, text string, argv ...string) (*pr
 	case res.exit.Code == 0 && res.exit.Cause == "":
 		return nil, "", nil
 	case res.exit.Code == 127:
-		return nil, "the sandbox has no " + program, nil
+		return nil, program + " is not installed", nil
 	case res.exit.Code == 4:
 		return nil, "this " + program + " cannot read TypeScript", nil
 	case res.exit.Code != 1:
-		return nil, program + " could not check it", nil
+		return nil, program + " failed to check the file", nil
 	}
 	var said []any
 	if json.Unmarshal(bytes.TrimSpace(res.out), &said) == nil && len(said) == 3 {
@@ -114,7 +114,7 @@ func (s *Set) checkInside(ctx context.Context, text string, argv ...string) (*pr
 		}
 		return p, "", nil
 	}
-	return nil, program + " could not check it", nil
+	return nil, program + " failed to check the file", nil
 }
 
 // clampLine makes a number that the sandbox said fit to count lines with.

@@ -9,35 +9,35 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-const createAbout = `Write a whole new file, with its parent folders. A file that is there is replaced only if you viewed it before; prefer str_replace for changes. Code is checked for syntax errors first and not written when it has one.`
+const createAbout = `Create a file with the given content. Missing parent directories are created. View an existing file before you replace it. Use str_replace to change part of a file. A file with a syntax error is not written, unless force is true.`
 
-const replaceAbout = `Replace a text in a file with another. old must match exactly, white space and indentation included, and stand in the file once (or give all). Take it from view, without the line numbers. Code is checked for syntax errors first and not written when the change adds one.`
+const replaceAbout = `Replace text in a file. old must match the file exactly, including white space, and exactly once. Set all to replace every match. A change that adds a syntax error is not written, unless force is true.`
 
-const insertAbout = `Insert whole lines into a file after a line number, 0 for the top. Code is checked for syntax errors first and not written when the change adds one.`
+const insertAbout = `Insert whole lines into a file after a line number. A change that adds a syntax error is not written, unless force is true.`
 
-var forceField = field{name: "force", kind: "boolean", doc: "Write it although it has a syntax error."}
+var forceField = field{name: "force", kind: "boolean", doc: "Write the file even if it has a syntax error. The default is false."}
 
 func (s *Set) create() *tool {
 	return &tool{name: "create", about: createAbout, run: s.runCreate, input: fields{
-		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
-		{name: "content", kind: "string", need: true, doc: "All of it, at most 2 MiB."}, forceField,
+		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
+		{name: "content", kind: "string", need: true, doc: "Complete content of the file, at most 2 MiB."}, forceField,
 	}}
 }
 
 func (s *Set) strReplace() *tool {
 	return &tool{name: "str_replace", about: replaceAbout, run: s.runReplace, input: fields{
-		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
-		{name: "old", kind: "string", need: true, doc: "What to replace: some whole lines are best."},
-		{name: "new", kind: "string", need: true, doc: "What to put there; empty to delete."},
-		{name: "all", kind: "boolean", doc: "Replace every match."}, forceField,
+		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
+		{name: "old", kind: "string", need: true, doc: `Text to replace, copied exactly from view without the line numbers. Prefer whole lines. Example: "    return a - b".`},
+		{name: "new", kind: "string", need: true, doc: `Replacement text. An empty text deletes old. Example: "    return a + b".`},
+		{name: "all", kind: "boolean", doc: "Replace every match. The default is false: old must match exactly once."}, forceField,
 	}}
 }
 
 func (s *Set) insert() *tool {
 	return &tool{name: "insert", about: insertAbout, run: s.runInsert, input: fields{
-		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
-		{name: "line", kind: "integer", need: true, min: 0, max: 1 << 40, doc: "The line after which to insert; 0 for the top."},
-		{name: "text", kind: "string", need: true, doc: "The lines to insert."}, forceField,
+		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
+		{name: "line", kind: "integer", need: true, min: 0, max: 1 << 40, doc: "Insert after this line number. 0 inserts at the top of the file."},
+		{name: "text", kind: "string", need: true, doc: "Lines to insert."}, forceField,
 	}}
 }
 
@@ -51,14 +51,14 @@ func (s *Set) runCreate(ctx context.Context, in args) (loop.Result, error) {
 		d = document{rest, true}
 	}
 	if strings.ContainsRune(d.text, 0) {
-		return loop.Result{}, teach("the content holds a NUL character; make binary files with shell")
+		return loop.Result{}, teach("the content contains a NUL character; create binary files with shell")
 	}
 	e := edit{where: w, after: d, force: in.yes("force")}
 	old, err := s.cfg.Box.ReadFile(ctx, w.abs, maxFile)
 	switch api.KindOf(err) {
 	case "", api.KindExhausted: // a large file is a file
 		if !s.seen[w.abs] && (err != nil || len(old) > 0) {
-			return failed("create "+w.say+": exists", "%s exists already and you have not viewed it. View it, and change it with str_replace; or view it and create it again to replace it as a whole.", w.say), nil
+			return failed("create "+w.say+": exists", "%s already exists and you have not viewed it. View it first. Then change it with str_replace, or call create again to replace it.", w.say), nil
 		}
 		if before, why := parseDocument(old); err == nil && why == "" {
 			e.before = &before
@@ -85,15 +85,15 @@ func (s *Set) open(ctx context.Context, in args) (e edit, err error) {
 	switch api.KindOf(err) {
 	case "":
 	case api.KindNotFound:
-		return e, api.Errorf(api.KindNotFound, "%s does not exist; find it with find, or make it with create", e.where.say)
+		return e, api.Errorf(api.KindNotFound, "%s does not exist; locate it with find, or create it with create", e.where.say)
 	case api.KindExhausted:
-		return e, api.Errorf(api.KindExhausted, "%s is larger than %d bytes, the most that is edited here; use shell (sed, a script)", e.where.say, maxFile)
+		return e, api.Errorf(api.KindExhausted, "%s exceeds the maximum of %d bytes for edits; use shell (sed, a script)", e.where.say, maxFile)
 	default:
 		return e, err
 	}
 	d, why := parseDocument(b)
 	if why != "" {
-		return e, teach("%s is %s and cannot be edited here; use shell", e.where.say, why)
+		return e, teach("%s is %s and cannot be edited with this tool; use shell", e.where.say, why)
 	}
 	e.before, e.after, e.force, e.over = &d, d, in.yes("force"), true
 	return e, nil
@@ -109,9 +109,9 @@ func (s *Set) runReplace(ctx context.Context, in args) (loop.Result, error) {
 	case old == "":
 		return loop.Result{}, teach("old is empty; use insert to add lines, or create to write the whole file")
 	case old == now:
-		return loop.Result{}, teach("old and new are the same; nothing would change")
+		return loop.Result{}, teach("old and new are identical; nothing would change")
 	case strings.ContainsRune(now, 0):
-		return loop.Result{}, teach("new holds a NUL character; a text file has none")
+		return loop.Result{}, teach("new contains a NUL character; a text file must not")
 	}
 	if e.before.crlf() {
 		// Models write LF; the file keeps what it has.
@@ -124,11 +124,11 @@ func (s *Set) runReplace(ctx context.Context, in args) (loop.Result, error) {
 	case n == 0:
 		return failed("edit "+e.where.say+": old not found", "old was not found in %s. %s", e.where.say, near(text, in.str("old"))), nil
 	case n > 1 && !in.yes("all"):
-		return failed("edit "+e.where.say+": old found "+fmt.Sprint(n)+" times", "old stands %d times in %s, at the lines %s. Give more of the lines around the one that you mean, or set all to replace every one.",
+		return failed("edit "+e.where.say+": old found "+fmt.Sprint(n)+" times", "old occurs %d times in %s, at lines %s. Add surrounding lines to old to make it unique, or set all to replace every match.",
 			n, e.where.say, matchLines(text, old)), nil
 	}
 	if grown := len(text) + n*(len(now)-len(old)); grown > maxFile {
-		return loop.Result{}, teach("the file would have %d bytes; the most is %d", grown, maxFile)
+		return loop.Result{}, teach("the file would have %d bytes; the maximum is %d", grown, maxFile)
 	}
 	e.after.text = strings.ReplaceAll(text, old, now)
 	if n > 1 {
@@ -168,11 +168,11 @@ func (s *Set) runInsert(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{}, teach("the text is empty; nothing would change")
 	}
 	if strings.ContainsRune(add, 0) {
-		return loop.Result{}, teach("the text holds a NUL character; a text file has none")
+		return loop.Result{}, teach("the text contains a NUL character; a text file must not")
 	}
 	all := lines(text)
 	if after > int64(len(all)) {
-		return loop.Result{}, teach("%s has %d lines; line is %d. Give %d to add at the end", e.where.say, len(all), after, len(all))
+		return loop.Result{}, teach("%s has %d lines; line is %d. Set line to %d to append to the file", e.where.say, len(all), after, len(all))
 	}
 	at := 0
 	for range after {
@@ -214,13 +214,13 @@ const around = 4
 func (s *Set) write(ctx context.Context, e edit) (loop.Result, error) {
 	content := e.after.bytes()
 	if len(content) > maxFile {
-		return loop.Result{}, teach("%s would have %d bytes; the most is %d", e.where.say, len(content), maxFile)
+		return loop.Result{}, teach("%s would have %d bytes; the maximum is %d", e.where.say, len(content), maxFile)
 	}
 	var before string
 	if e.before != nil {
 		before = e.before.text
 		if before == e.after.text && e.before.bom == e.after.bom {
-			return failed("edit "+e.where.say+": no change", "%s has that content already; nothing was written.", e.where.say), nil
+			return failed("edit "+e.where.say+": no change", "%s already has this content; nothing was written.", e.where.say), nil
 		}
 	}
 	notes, refused, err := s.inspect(ctx, e)
@@ -278,11 +278,11 @@ func (s *Set) inspect(ctx context.Context, e edit) (notes []string, refused *loo
 			return nil, nil, err
 		}
 		if was != nil {
-			return []string{fmt.Sprintf("It still has a syntax error, as it had before: %s.", found)}, nil, nil
+			return []string{fmt.Sprintf("The syntax error that it had before remains: %s.", found)}, nil, nil
 		}
 	}
 	if e.force {
-		return []string{fmt.Sprintf("Written as you asked although it has a syntax error: %s.", found)}, nil, nil
+		return []string{fmt.Sprintf("Written because force is true. It has a syntax error: %s.", found)}, nil, nil
 	}
 	var shown string
 	if all := lines(e.after.text); found.line > 0 && len(all) > 0 {
@@ -291,6 +291,6 @@ func (s *Set) inspect(ctx context.Context, e edit) (notes []string, refused *loo
 		shown, _ = numbered(all[from:min(at+around+1, len(all))], from+1, maxText/4)
 	}
 	r := failed("edit "+e.where.say+": refused, "+clip(found.String(), 80),
-		"Nothing was written: %s would have a syntax error: %s.\n%sMend it and try again, or set force to write it all the same.", e.where.say, found, shown)
+		"Nothing was written: %s would have a syntax error: %s.\n%sFix it and retry, or set force to write it anyway.", e.where.say, found, shown)
 	return nil, &r, nil
 }

@@ -33,11 +33,11 @@ func TestView(t *testing.T) {
 	}{
 		{"whole", in{"path": "a/b.txt"}, false, []string{"     1\tone\n     2\ttwo\n     3\tthree\n[end of file: 3 lines]"}},
 		{"absolute", in{"path": "/workspace/a/../a/b.txt"}, false, []string{"     1\tone\n"}},
-		{"first lines", in{"path": "long.txt"}, false, []string{"[lines 1 to ", "of 1000: go on with start_line "}},
+		{"first lines", in{"path": "long.txt"}, false, []string{"[lines 1 to ", "of 1000; continue with start_line "}},
 		{"range", in{"path": "long.txt", "start_line": 999, "end_line": 2000}, false, []string{"   999\tline 999", "\n  1000\tline 1000", "\n[end of file: 1000 lines]"}},
-		{"large range", in{"path": "long.txt", "start_line": 1, "end_line": 1000}, false, []string{"of 1000: go on with start_line "}},
+		{"large range", in{"path": "long.txt", "start_line": 1, "end_line": 1000}, false, []string{"of 1000; continue with start_line "}},
 		{"past the end", in{"path": "long.txt", "start_line": 1001}, true, []string{"has 1000 lines"}},
-		{"backwards", in{"path": "long.txt", "start_line": 5, "end_line": 4}, true, []string{"nothing lies between"}},
+		{"backwards", in{"path": "long.txt", "start_line": 5, "end_line": 4}, true, []string{"is greater than end_line"}},
 		{"empty", in{"path": "empty"}, false, []string{"empty is empty."}},
 		{"missing", in{"path": "nope"}, true, []string{"does not exist"}},
 		{"binary", in{"path": "bin"}, true, []string{"an ELF program, 6 bytes"}},
@@ -103,20 +103,20 @@ func TestEdits(t *testing.T) {
 	}{
 		{"replace", main, "str_replace", in{"old": "def add(a, b):\n    return a - b", "new": "def add(a, b):\n    return a + b"}, strings.Replace(main, "-", "+", 1), false,
 			[]string{"edited f.txt (+1 -1)\n", "     2\t    return a + b\n"}},
-		{"several", main, "str_replace", in{"old": "return a - b", "new": "x"}, main, true, []string{"stands 2 times in f.txt, at the lines 2, 6."}},
+		{"several", main, "str_replace", in{"old": "return a - b", "new": "x"}, main, true, []string{"occurs 2 times in f.txt, at lines 2, 6."}},
 		{"all", main, "str_replace", in{"old": "return a - b", "new": "x", "all": true}, strings.ReplaceAll(main, "return a - b", "x"), false, []string{"2 matches were replaced."}},
 		{"delete", main, "str_replace", in{"old": "\n\ndef sub(a, b):\n    return a - b\n", "new": ""}, "def add(a, b):\n    return a - b\n", false, []string{"(+0 -4)"}},
 		{"not there", main, "str_replace", in{"old": "def mul(a, b):", "new": "x"}, main, true, []string{"was not found in f.txt", "most similar", "     1\tdef add(a, b):"}},
-		{"white space", main, "str_replace", in{"old": "def sub(a,b):\n\treturn a - b", "new": "x"}, main, true, []string{"other white space", "     5\tdef sub(a, b):\n     6\t    return a - b"}},
-		{"nothing like it", main, "str_replace", in{"old": "@@@@####", "new": "x"}, main, true, []string{"Nothing in it is like it"}},
-		{"the same", main, "str_replace", in{"old": "a", "new": "a"}, main, true, []string{"the same"}},
+		{"white space", main, "str_replace", in{"old": "def sub(a,b):\n\treturn a - b", "new": "x"}, main, true, []string{"different white space", "     5\tdef sub(a, b):\n     6\t    return a - b"}},
+		{"nothing like it", main, "str_replace", in{"old": "@@@@####", "new": "x"}, main, true, []string{"The file has no similar lines"}},
+		{"the same", main, "str_replace", in{"old": "a", "new": "a"}, main, true, []string{"identical"}},
 		{"empty old", main, "str_replace", in{"old": "", "new": "a"}, main, true, []string{"insert"}},
 		{"CR LF", "a\r\nb\r\nc\r\n", "str_replace", in{"old": "a\nb", "new": "x\ny"}, "x\r\ny\r\nc\r\n", false, nil},
 		{"CR LF in part", "a\r\nb\r\nc\n", "str_replace", in{"old": "a\nb", "new": "x\ny"}, "x\r\ny\r\nc\n", false, nil},
 		{"mark", "\uFEFFa\n", "str_replace", in{"old": "a", "new": "b"}, "\uFEFFb\n", false, nil},
 		{"no last line break", "a\nb", "str_replace", in{"old": "b", "new": "c"}, "a\nc", false, nil},
 		{"binary", "a\x00b", "str_replace", in{"old": "a", "new": "b"}, "a\x00b", true, []string{"binary data"}},
-		{"other encoding", "caf\xe9", "str_replace", in{"old": "caf", "new": "b"}, "caf\xe9", true, []string{"another encoding"}},
+		{"other encoding", "caf\xe9", "str_replace", in{"old": "caf", "new": "b"}, "caf\xe9", true, []string{"an encoding other than UTF-8"}},
 		{"too large", strings.Repeat("a", 2<<20+1), "str_replace", in{"old": "a", "new": "b"}, strings.Repeat("a", 2<<20+1), true, []string{"2097152"}},
 		{"grows too large", strings.Repeat("a", 1<<20), "str_replace", in{"old": "a", "new": "bbb", "all": true}, strings.Repeat("a", 1<<20), true, []string{"would have"}},
 		{"top", "a\n", "insert", in{"line": 0, "text": "x"}, "x\na\n", false, []string{"(+1 -0)"}},
@@ -126,7 +126,7 @@ func TestEdits(t *testing.T) {
 		{"into nothing", "", "insert", in{"line": 0, "text": "x"}, "x\n", false, nil},
 		{"CR LF insert", "a\r\nb\r\n", "insert", in{"line": 1, "text": "x\ny"}, "a\r\nx\r\ny\r\nb\r\n", false, nil},
 		{"too far", "a\n", "insert", in{"line": 2, "text": "x"}, "a\n", true, []string{"has 1 lines"}},
-		{"create over", "a\n", "create", in{"content": "b\n"}, "a\n", true, []string{"exists already and you have not viewed it"}},
+		{"create over", "a\n", "create", in{"content": "b\n"}, "a\n", true, []string{"already exists and you have not viewed it"}},
 		{"create over nothing", "", "create", in{"content": "b\n"}, "b\n", false, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestCreate(t *testing.T) {
 	if got := b.get("crlf"); got != "a\r\nc\r\n" {
 		t.Errorf("%q", got)
 	}
-	b.want(b.call("create", in{"path": "crlf", "content": "a\nc\n"}), true, "that content already")
+	b.want(b.call("create", in{"path": "crlf", "content": "a\nc\n"}), true, "already has this content")
 	b.want(b.call("create", in{"path": "a", "content": "x"}), true)
 }
 
@@ -196,9 +196,9 @@ func TestSyntax(t *testing.T) {
 			}
 			// A change that breaks it is refused, one that is forced is said.
 			b.want(b.call("create", in{"path": c.file, "content": c.bad}), true, "Nothing was written")
-			b.want(b.call("create", in{"path": c.file, "content": c.bad, "force": true}), false, "although it has a syntax error")
+			b.want(b.call("create", in{"path": c.file, "content": c.bad, "force": true}), false, "because force is true. It has a syntax error")
 			// What is broken may be worked on.
-			b.want(b.call("insert", in{"path": c.file, "line": 0, "text": "\n"}), false, "as it had before")
+			b.want(b.call("insert", in{"path": c.file, "line": 0, "text": "\n"}), false, "that it had before remains")
 		})
 	}
 }
@@ -220,8 +220,8 @@ func TestSyntaxNotChecked(t *testing.T) {
 		}
 	}
 	b.box.Path = empty
-	b.want(b.call("create", in{"path": "b.py", "content": "def ("}), false, "the sandbox has no python3")
-	b.want(b.call("create", in{"path": "b.js", "content": "def ("}), false, "the sandbox has no node")
+	b.want(b.call("create", in{"path": "b.py", "content": "def ("}), false, "python3 is not installed")
+	b.want(b.call("create", in{"path": "b.js", "content": "def ("}), false, "node is not installed")
 	b.want(b.call("outline", in{"path": "b.py"}), false, "could not be parsed")
 }
 

@@ -95,7 +95,7 @@ func (a args) num(name string, otherwise int64) int64 {
 // model. A null counts as absent; an integer or a boolean may come as a string.
 func (fs fields) decode(raw json.RawMessage) (args, string) {
 	if len(raw) > maxInput {
-		return nil, fmt.Sprintf("the input has %d bytes; the most is %d", len(raw), maxInput)
+		return nil, fmt.Sprintf("the input has %d bytes; the maximum is %d", len(raw), maxInput)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	var m map[string]json.RawMessage
@@ -103,12 +103,12 @@ func (fs fields) decode(raw json.RawMessage) (args, string) {
 		return nil, fmt.Sprintf("the input is not a JSON object with the arguments %s", fs.names())
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, "the input goes on after its JSON object"
+		return nil, "the input has text after its JSON object"
 	}
 	out := args{}
 	for name := range m {
 		if !slices.ContainsFunc(fs, func(f field) bool { return f.name == name }) {
-			return nil, fmt.Sprintf("there is no argument %q; the arguments are %s", clip(name, 60), fs.names())
+			return nil, fmt.Sprintf("argument %q does not exist; the arguments are %s", clip(name, 60), fs.names())
 		}
 	}
 	for _, f := range fs {

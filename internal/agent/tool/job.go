@@ -20,7 +20,7 @@ const (
 	jobPiece = 256 << 10
 )
 
-const jobAbout = `Look after a command that shell started with background. read gives what it printed since the last look; wait waits until it ends or timeout_seconds pass, and gives the same; kill ends it. The last line is "[running]" or says how it ended.`
+const jobAbout = `Manage a background command that shell started. The action read returns the output since the last call. The action wait does the same after the command ends or timeout_seconds pass. The action kill stops the command. The last line is the status, for example "[running]" or "[exit code 0]".`
 
 // job is a command in the background.
 type job struct {
@@ -33,9 +33,9 @@ type job struct {
 
 func (s *Set) job() *tool {
 	return &tool{name: "job", about: jobAbout, run: s.runJob, input: fields{
-		{name: "id", kind: "string", need: true, doc: `The job, for example "j1".`},
-		{name: "action", kind: "string", need: true, enum: []string{"read", "wait", "kill"}, doc: "What to do."},
-		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "How long wait waits, in seconds; the default is 120. The job goes on after it."},
+		{name: "id", kind: "string", need: true, doc: `Job ID that shell returned. Example: "j1".`},
+		{name: "action", kind: "string", need: true, enum: []string{"read", "wait", "kill"}, doc: `What to do with the job. Example: "wait".`},
+		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "Maximum time for wait, in seconds. The default is 120. The job continues after it."},
 	}}
 }
 
@@ -47,7 +47,7 @@ func (s *Set) startJob(ctx context.Context, line string, req api.ExecRequest) (l
 		}
 	}
 	if running >= maxJobs {
-		return loop.Result{}, teach("%d jobs run already, which is the most; kill one with job first: %s", running, s.jobList())
+		return loop.Result{}, teach("%d jobs are running, which is the maximum; kill one with job first: %s", running, s.jobList())
 	}
 	// The oldest that ended makes room.
 	for i, j := range s.jobs {
@@ -65,7 +65,7 @@ func (s *Set) startJob(ctx context.Context, line string, req api.ExecRequest) (l
 	j := &job{Job: started, id: fmt.Sprintf("j%d", s.jobNum), line: line, seconds: req.TimeoutMS / 1000}
 	s.jobs = append(s.jobs, j)
 	return loop.Result{
-		Text:  fmt.Sprintf("job %s started; read what it prints with job {\"id\": %q, \"action\": \"read\"}", j.id, j.id),
+		Text:  fmt.Sprintf("job %s started; read its output with job {\"id\": %q, \"action\": \"read\"}", j.id, j.id),
 		Short: fmt.Sprintf("$ %s &  -> job %s", oneLine(line, 80), j.id),
 	}, nil
 }
@@ -80,7 +80,7 @@ func (s *Set) jobList() string {
 		all = append(all, fmt.Sprintf("%s (%s, %s)", j.id, oneLine(j.line, 40), state))
 	}
 	if all == nil {
-		return "there is none"
+		return "none"
 	}
 	return strings.Join(all, "; ")
 }
@@ -93,7 +93,7 @@ func (s *Set) runJob(ctx context.Context, in args) (loop.Result, error) {
 		}
 	}
 	if j == nil {
-		return loop.Result{}, teach("there is no job %q. Jobs: %s", clip(in.str("id"), 40), s.jobList())
+		return loop.Result{}, teach("job %q does not exist. Jobs: %s", clip(in.str("id"), 40), s.jobList())
 	}
 	action := in.str("action")
 	switch action {
@@ -127,10 +127,10 @@ func (s *Set) runJob(ctx context.Context, in args) (loop.Result, error) {
 	}
 	text := out.end()
 	if lost > 0 {
-		text = fmt.Sprintf("[%d bytes before this were not kept]\n%s", lost, text)
+		text = fmt.Sprintf("[%d earlier bytes were discarded]\n%s", lost, text)
 	}
 	if text == "" {
-		text = "(it printed nothing new)\n"
+		text = "(no new output)\n"
 	}
 	x, how, short := j.Exec(), "[running]", "running"
 	failed := false

@@ -93,7 +93,7 @@ func (f *Files) Open(name string) (io.ReadCloser, error) {
 	first, last := f.first, f.last
 	f.mu.Unlock()
 	if err != nil || !there {
-		return nil, api.Errorf(api.KindNotFound, "there is no %s; kept are %s%d to %s%d", clip(visible(name), 60), outputPrefix, first, outputPrefix, last)
+		return nil, api.Errorf(api.KindNotFound, "%s does not exist; saved outputs are %s%d to %s%d", clip(visible(name), 60), outputPrefix, first, outputPrefix, last)
 	}
 	return f.root.Open(fileOf(n))
 }
@@ -135,7 +135,7 @@ func (o *fileOutput) Write(p []byte) (int, error) {
 
 func (o *fileOutput) Close() error {
 	if o.lost > 0 {
-		fmt.Fprintf(o.buf, "\n[%d more bytes were printed and not kept]\n", o.lost)
+		fmt.Fprintf(o.buf, "\n[%d more bytes were printed and discarded]\n", o.lost)
 	}
 	return errors.Join(o.buf.Flush(), o.file.Close())
 }

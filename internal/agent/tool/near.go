@@ -24,11 +24,11 @@ func near(text, old string) string {
 		return "The file is empty."
 	}
 	if len(want) == 0 {
-		return "Give a text with more than line breaks."
+		return "old must contain more than line breaks."
 	}
 	if at := sameButSpace(all, want); len(at) > 0 {
 		var b strings.Builder
-		b.WriteString("It is there with other white space; copy it exactly from here:\n")
+		b.WriteString("The text occurs with different white space. Copy it exactly from here:\n")
 		for _, i := range at {
 			part, _ := numbered(all[i:min(i+len(want), i+nearLines, len(all))], i+1, maxText/nearPlaces)
 			b.WriteString(part)
@@ -37,7 +37,7 @@ func near(text, old string) string {
 	}
 	at := mostAlike(all, want)
 	if len(at) == 0 {
-		return "Nothing in it is like it; view the file again."
+		return "The file has no similar lines. View the file again."
 	}
 	var b strings.Builder
 	b.WriteString("The most similar lines are:\n")

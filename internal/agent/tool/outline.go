@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 )
 
-const outlineAbout = `List the functions, classes, methods and types of a Go, Python, JavaScript or TypeScript file with their line numbers. Use it before you view a long file.`
+const outlineAbout = `List the functions, classes, methods and types of a source file with their line numbers. Supported languages: Go, Python, JavaScript and TypeScript. Use it before you view a long file.`
 
 // maxSymbols bounds an outline.
 const maxSymbols = 400
@@ -27,7 +27,7 @@ type symbol struct {
 
 func (s *Set) outline() *tool {
 	return &tool{name: "outline", about: outlineAbout, run: s.runOutline, input: fields{
-		{name: "path", kind: "string", need: true, doc: "The file, relative to the workspace or absolute."},
+		{name: "path", kind: "string", need: true, doc: `File path, relative to the workspace or absolute. Example: "src/main.py".`},
 	}}
 }
 
@@ -42,7 +42,7 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 	}
 	d, why := parseDocument(b)
 	if why != "" {
-		return loop.Result{}, teach("%s is %s; there is no outline of it", w.say, why)
+		return loop.Result{}, teach("%s is %s; it has no outline", w.say, why)
 	}
 	var all []symbol
 	note := ""
@@ -54,7 +54,7 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":
 		all = outlineJS(d.text)
 	default:
-		return loop.Result{}, api.Errorf(api.KindUnsupported, "there is no outline of %s: it knows Go, Python, JavaScript and TypeScript. Search for what such files declare instead", w.say)
+		return loop.Result{}, api.Errorf(api.KindUnsupported, "outline does not support %s. Supported: Go, Python, JavaScript and TypeScript. Use search for other files", w.say)
 	}
 	if err != nil {
 		return loop.Result{}, err
@@ -62,13 +62,13 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 	var text strings.Builder
 	for i, y := range all {
 		if i == maxSymbols || text.Len() > maxText {
-			fmt.Fprintf(&text, "[%d of %d shown: search for the others]\n", i, len(all))
+			fmt.Fprintf(&text, "[%d of %d symbols shown; use search for the others]\n", i, len(all))
 			break
 		}
 		fmt.Fprintf(&text, "%6d\t%s%s\n", y.line, strings.Repeat("  ", min(y.depth, 20)), clip(visible(y.text), 160))
 	}
 	if len(all) == 0 {
-		text.WriteString("It declares nothing that an outline shows.\n")
+		text.WriteString("The file declares no functions, classes or types.\n")
 	}
 	text.WriteString(note)
 	return loop.Result{Text: strings.TrimSuffix(text.String(), "\n"), Short: fmt.Sprintf("outline %s, %d symbols", w.say, len(all))}, nil
@@ -76,12 +76,12 @@ func (s *Set) runOutline(ctx context.Context, in args) (loop.Result, error) {
 
 func outlineGo(text string) (all []symbol, note string) {
 	if len(text) > maxChecked || deep(text) {
-		return nil, "[it is too long or nested too deeply to be parsed]"
+		return nil, "[the file is too long or nested too deeply to parse]"
 	}
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "", text, parser.SkipObjectResolution)
 	if err != nil {
-		note = "[it has a syntax error; some may be missing]"
+		note = "[the file has a syntax error; symbols may be missing]"
 	}
 	if f == nil {
 		return nil, note
@@ -197,7 +197,7 @@ func (s *Set) outlinePython(ctx context.Context, text string) ([]symbol, string,
 			return all, "", nil
 		}
 	}
-	return outlineLines(text), "[read line by line, as it could not be parsed; some may be missing]", nil
+	return outlineLines(text), "[the file could not be parsed and was read line by line; symbols may be missing]", nil
 }
 
 // symbolsOf reads what the sandbox said.

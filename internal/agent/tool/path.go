@@ -21,11 +21,11 @@ const maxPath = 4096
 func (s *Set) where(p string) (where, error) {
 	switch {
 	case p == "":
-		return where{}, teach("the path is empty; give one relative to %s, or an absolute one", s.cfg.Dir)
+		return where{}, teach("the path is empty; use a path relative to %s or an absolute path", s.cfg.Dir)
 	case len(p) >= maxPath:
-		return where{}, teach("the path has %d bytes; the most is %d", len(p), maxPath-1)
+		return where{}, teach("the path has %d bytes; the maximum is %d", len(p), maxPath-1)
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl):
-		return where{}, teach("the path %q holds a control character; use shell for a file with such a name", clip(p, 80))
+		return where{}, teach("the path %q contains a control character; use shell for this file", clip(p, 80))
 	}
 	abs := p
 	if !path.IsAbs(p) {

@@ -23,14 +23,14 @@ const (
 	searchCount = 5000
 )
 
-const searchAbout = `Search file contents for a regular expression and get path:line:text. The dialect is POSIX extended (ERE, as grep -E): ( ) { } + ? | are special, \ makes them plain; use [0-9] and [[:space:]], not \d. It matches within single lines, case counts. In a git repository ignored files are left out. 200 matching lines are shown by default. A kept output ("output:3") can be searched too.`
+const searchAbout = `Search file contents with a regular expression. Each result is path:line:text. The syntax is POSIX extended (grep -E). Escape ( ) { } + ? | with \ to match them literally. Use [0-9] and [[:space:]] instead of \d and \s. Matching is case-sensitive and within single lines. In a Git repository, ignored files are skipped. You can also search saved output such as "output:3".`
 
 func (s *Set) search() *tool {
 	return &tool{name: "search", about: searchAbout, run: s.runSearch, input: fields{
-		{name: "pattern", kind: "string", need: true, doc: "The regular expression."},
-		{name: "path", kind: "string", doc: "A file, a directory, or a kept output; the default is the workspace."},
-		{name: "glob", kind: "string", doc: `Only files with such names: "*.py" at any depth, or "src/**/*.ts" below path.`},
-		{name: "max", kind: "integer", min: 1, max: searchMost, doc: "How many lines to show; the default is 200."},
+		{name: "pattern", kind: "string", need: true, doc: `POSIX extended regular expression. Example: "def (load|save)_[a-z]+".`},
+		{name: "path", kind: "string", doc: `File, directory or saved output to search. The default is the workspace. Example: "src".`},
+		{name: "glob", kind: "string", doc: `Search only files that match. Example: "*.py" (at any depth) or "src/**/*.ts" (below path).`},
+		{name: "max", kind: "integer", min: 1, max: searchMost, doc: "Maximum number of matching lines to return. The default is 200."},
 	}}
 }
 
@@ -62,9 +62,9 @@ func globs(glob string) (pathspec, option, pattern string, err error) {
 	case glob == "":
 		glob = "*"
 	case len(glob) > 500 || strings.ContainsAny(glob, "\x00\n\r"):
-		return "", "", "", teach("the glob is longer than 500 bytes, or holds a line break")
+		return "", "", "", teach("the glob exceeds 500 bytes or contains a line break")
 	case strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../"):
-		return "", "", "", teach("the glob %q leads out of path; give a directory as path and a glob below it", clip(glob, 80))
+		return "", "", "", teach("the glob %q points outside path; set path to a directory and use a glob below it", clip(glob, 80))
 	}
 	if !strings.Contains(glob, "/") {
 		return "**/" + glob, "-name", glob, nil
@@ -80,7 +80,7 @@ func (s *Set) runSearch(ctx context.Context, in args) (loop.Result, error) {
 	case pattern == "":
 		return loop.Result{}, teach("the pattern is empty")
 	case len(pattern) > 4000 || strings.ContainsAny(pattern, "\x00\n"):
-		return loop.Result{}, teach("the pattern is longer than 4000 bytes, or holds a line break; it matches within single lines")
+		return loop.Result{}, teach("the pattern exceeds 4000 bytes or contains a line break; patterns match within single lines")
 	}
 	p := orElse(in.str("path"), ".")
 	if strings.HasPrefix(p, outputPrefix) && s.cfg.Keep != nil {
@@ -100,7 +100,7 @@ func (s *Set) runSearch(ctx context.Context, in args) (loop.Result, error) {
 	}
 	if res.exit.Code == 7 {
 		why := strings.TrimSpace(strings.TrimPrefix(visible(clip(string(bytes.TrimSpace(res.errs)), 200)), "grep:"))
-		return failed("search: invalid pattern", "The pattern is no extended regular expression: %s. Put \\ before ( ) [ ] { } + ? * | . ^ $ to match them as they are; there is no \\d and no lookahead.", why), nil
+		return failed("search: invalid pattern", "The pattern is not a valid extended regular expression: %s. Escape ( ) [ ] { } + ? * | . ^ $ with \\ to match them literally. \\d and lookahead are not supported.", why), nil
 	}
 	if bad := s.lookFailed("search", w, res); bad != nil {
 		return *bad, nil
@@ -113,7 +113,7 @@ func (s *Set) runSearch(ctx context.Context, in args) (loop.Result, error) {
 func (s *Set) place(p string) (where, error) {
 	w, err := s.where(p)
 	if err == nil && inGit(w.abs) {
-		err = teach("%s is git's own; ask git with shell (git log, git show, git config)", w.say)
+		err = teach("%s is Git's internal directory; use git with shell (git log, git show, git config)", w.say)
 	}
 	return w, err
 }
@@ -123,15 +123,15 @@ func (s *Set) lookFailed(name string, w where, res scriptResult) *loop.Result {
 	var r loop.Result
 	switch {
 	case res.exit.Cause == api.CauseTimeout:
-		r = failed(name+": timeout", "Looking through %s took more than %d s and was stopped. Give a smaller directory as path, or a glob.", w.say, int(scriptTime.Seconds()))
+		r = failed(name+": timeout", "The search of %s exceeded %d s and was stopped. Set path to a smaller directory, or set glob.", w.say, int(scriptTime.Seconds()))
 	case res.exit.Cause != "":
-		r = failed(name+": killed", "It was killed: %s.", visible(clip(res.exit.Cause, 100)))
+		r = failed(name+": killed", "The search was killed: %s.", visible(clip(res.exit.Cause, 100)))
 	case res.exit.Code == 9:
 		r = failed(name+": no "+w.say, "%s does not exist.", w.say)
 	case res.exit.Code == 8:
-		r = failed(name+": "+w.say, "%s cannot be entered: %s", w.say, visible(clip(string(res.errs), 200)))
+		r = failed(name+": "+w.say, "%s cannot be opened: %s", w.say, visible(clip(string(res.errs), 200)))
 	case res.exit.Code == 6:
-		r = failed(name+": "+w.say, "%s is no directory.", w.say)
+		r = failed(name+": "+w.say, "%s is not a directory.", w.say)
 	default:
 		return nil
 	}
@@ -189,7 +189,7 @@ func joinSay(base, name string) string {
 func matchResult(pattern, place string, all []string, show int, more bool) loop.Result {
 	short := fmt.Sprintf("search %q in %s  -> %d", clip(pattern, 60), place, len(all))
 	if len(all) == 0 {
-		return loop.Result{Text: "No line matches.", Short: visible(short)}
+		return loop.Result{Text: "No lines match.", Short: visible(short)}
 	}
 	var b strings.Builder
 	n := 0
@@ -205,7 +205,7 @@ func matchResult(pattern, place string, all []string, show int, more bool) loop.
 		count, short = "more than "+fmt.Sprint(len(all)-1), short+" or more"
 	}
 	if n < len(all) || more {
-		fmt.Fprintf(&b, "[%d of %s matching lines shown: narrow the pattern, the path or the glob]", n, count)
+		fmt.Fprintf(&b, "[%d of %s matching lines shown; narrow pattern, path or glob]", n, count)
 	} else {
 		fmt.Fprintf(&b, "[%d matching lines]", n)
 	}
@@ -217,7 +217,7 @@ func matchResult(pattern, place string, all []string, show int, more bool) loop.
 func (s *Set) searchOutput(ctx context.Context, name, pattern string, show int) (loop.Result, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return failed("search: invalid pattern", "The pattern is no regular expression: %v", err), nil
+		return failed("search: invalid pattern", "The pattern is not a valid regular expression: %v", err), nil
 	}
 	r, err := s.cfg.Keep.Open(name)
 	if err != nil {
@@ -244,12 +244,12 @@ func (s *Set) searchOutput(ctx context.Context, name, pattern string, show int) 
 	return matchResult(pattern, name, all, show, len(all) > searchCount), nil
 }
 
-const findAbout = `List files by name: a glob such as "*.py" (at any depth) or "src/**/test_*.py" (below path). In a git repository ignored files are left out. 200 paths are shown at most.`
+const findAbout = `List files whose names match a glob. In a Git repository, ignored files are skipped. The result has at most 200 paths.`
 
 func (s *Set) find() *tool {
 	return &tool{name: "find", about: findAbout, run: s.runFind, input: fields{
-		{name: "glob", kind: "string", need: true, doc: "The pattern for names; * stands for anything but a slash."},
-		{name: "path", kind: "string", doc: "The directory to look in; the default is the workspace."},
+		{name: "glob", kind: "string", need: true, doc: `Glob for file names; * matches anything except a slash. Example: "*.py" (at any depth) or "src/**/test_*.py" (below path).`},
+		{name: "path", kind: "string", doc: `Directory to list. The default is the workspace. Example: "src".`},
 	}}
 }
 
@@ -283,7 +283,7 @@ func (s *Set) runFind(ctx context.Context, in args) (loop.Result, error) {
 	all = slices.Compact(all)
 	short := fmt.Sprintf("find %s in %s  -> %d", visible(clip(in.str("glob"), 60)), w.say, len(all))
 	if len(all) == 0 {
-		return loop.Result{Text: "No file has such a name.", Short: short}, nil
+		return loop.Result{Text: "No files match.", Short: short}, nil
 	}
 	n := min(len(all), searchLines)
 	text := strings.Join(all[:n], "\n")
@@ -291,7 +291,7 @@ func (s *Set) runFind(ctx context.Context, in args) (loop.Result, error) {
 		text = clip(text, maxText)
 	}
 	if n < len(all) {
-		text += fmt.Sprintf("\n[%d of %d files shown: narrow the glob or the path]", n, len(all))
+		text += fmt.Sprintf("\n[%d of %d files shown; narrow glob or path]", n, len(all))
 	} else {
 		text += fmt.Sprintf("\n[%d files]", n)
 	}

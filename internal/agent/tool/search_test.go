@@ -48,13 +48,13 @@ func TestSearch(t *testing.T) {
 			b.want(b.call("search", in{"pattern": "foo", "path": "-n"}), false, "-n:1:foo dash\n")
 			b.want(b.call("search", in{"pattern": "foo", "path": "sub/[x].txt"}), false, "sub/[x].txt:1:foo bracket\n")
 			b.want(b.call("search", in{"pattern": "^-v$"}), false, "src/b.py:2:-v\n")
-			b.want(b.call("search", in{"pattern": "--help"}), false, "No line matches.")
+			b.want(b.call("search", in{"pattern": "--help"}), false, "No lines match.")
 			b.want(b.call("search", in{"pattern": "(foo|bar)\\("}), false, "[2 matching lines]")
 			b.want(b.call("search", in{"pattern": "foo", "max": 2}), false, "[2 of 7 matching lines shown")
-			b.want(b.call("search", in{"pattern": "foo("}), true, "no extended regular expression", "Unmatched ( or \\(", "Put \\ before")
+			b.want(b.call("search", in{"pattern": "foo("}), true, "not a valid extended regular expression", "Unmatched ( or \\(", "Escape ( )")
 			b.want(b.call("search", in{"pattern": "foo", "path": "nope"}), true, "nope does not exist")
-			b.want(b.call("search", in{"pattern": "foo", "path": ".git"}), true, "git's own")
-			b.want(b.call("search", in{"pattern": "foo", "glob": "../*"}), true, "leads out")
+			b.want(b.call("search", in{"pattern": "foo", "path": ".git"}), true, "Git's internal directory")
+			b.want(b.call("search", in{"pattern": "foo", "glob": "../*"}), true, "points outside")
 			b.want(b.call("search", in{"pattern": "$(touch ran)`touch ran`", "glob": "$(touch ran)", "path": "."}), false)
 			if _, err := os.Stat(filepath.Join(b.dir, "ran")); err == nil {
 				t.Error("a pattern ran")
@@ -82,8 +82,8 @@ func TestFind(t *testing.T) {
 			b.want(b.call("find", in{"glob": "*", "path": "src"}), false, "src/b.py\nsrc/deep/c.ts\n[2 files]")
 			b.want(b.call("find", in{"glob": "*.txt"}), false, "odd␊name:1:.txt\n")
 			b.want(b.call("find", in{"glob": "-*"}), false, "-n\n[1 files]")
-			b.want(b.call("find", in{"glob": "config"}), false, "No file has such a name.")
-			b.want(b.call("find", in{"glob": "*", "path": "a.py"}), true, "is no directory")
+			b.want(b.call("find", in{"glob": "config"}), false, "No files match.")
+			b.want(b.call("find", in{"glob": "*", "path": "a.py"}), true, "is not a directory")
 			b.want(b.call("find", in{"glob": "*", "path": ".git/.."}), false, "a.py")
 		})
 	}
@@ -95,7 +95,7 @@ func TestOutline(t *testing.T) {
 	b.want(b.call("outline", in{"path": "a.go"}), false, "     3\tconst A\n     5\ttype T struct\n     7\ttype I interface\n     8\t  M\n    11\tfunc (*T) M\n    13\tfunc F")
 	b.put("a.py", "X = 1\nclass A(B):\n    def m(self, *a, k=1, **kw):\n        def inner(): pass\nasync def f(): pass\n")
 	b.put("broken.py", "class A:\n    def m(self):\n        pass\n\n    def n(\ndef f():\n")
-	b.want(b.call("outline", in{"path": "broken.py"}), false, "     1\tclass A\n     2\t  def m(self)\n", "     6\tdef f()\n[read line by line")
+	b.want(b.call("outline", in{"path": "broken.py"}), false, "     1\tclass A\n     2\t  def m(self)\n", "     6\tdef f()\n[the file could not be parsed and was read line by line")
 	b.put("a.ts", `import x from 'y';
 export interface I {
   a: string;
@@ -120,7 +120,7 @@ enum E { A }
 	b.want(b.call("outline", in{"path": "a.ts"}), false,
 		"     2\tinterface I\n     5\tclass A\n     7\t  constructor()\n    10\t  m()\n    16\tf\n    17\t  function inner\n    19\ttype T<X>\n    20\tenum E")
 	b.put("a.rs", "fn main() {}\n")
-	b.want(b.call("outline", in{"path": "a.rs"}), true, "Search for")
+	b.want(b.call("outline", in{"path": "a.rs"}), true, "Use search")
 	b.want(b.call("outline", in{"path": "nope.go"}), true, "does not exist")
 	b.program("python3")
 	b.want(b.call("outline", in{"path": "a.py"}), false, "     1\tX =\n     2\tclass A\n     3\t  def m(self, *a, k, **kw)\n     4\t    def inner()\n     5\tasync def f()")

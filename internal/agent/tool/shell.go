@@ -20,17 +20,17 @@ const (
 	maxCommand = 100_000
 )
 
-const shellAbout = `Run a command with bash (sh where there is no bash) in the sandbox and read what it prints, stdout and stderr together. The last line says how it ended, for example "[exit code 0]".
-Every call is a new process: cd and exports do not carry over, so use cwd and env or join with &&. There is no terminal and no input; stdin is empty. Long output is cut in the middle and kept whole under a name for view.
-A command that runs longer than timeout_seconds is killed. Use background for servers and for what takes minutes, then the tool job.`
+const shellAbout = `Run a command in the sandbox with bash, or with sh if bash is not installed. The result is stdout and stderr together. Its last line is the status, for example "[exit code 0]".
+Each call starts a new process: cd and exports do not persist. Use cwd and env, or join commands with &&. There is no terminal, and stdin is empty. Long output is truncated in the middle. Read the saved output with view.
+A command that exceeds timeout_seconds is killed. Set background for servers and long-running commands, then use the tool job.`
 
 func (s *Set) shell() *tool {
 	return &tool{name: "shell", about: shellAbout, run: s.runShell, input: fields{
-		{name: "command", kind: "string", need: true, doc: "The command line; it may have several lines."},
-		{name: "cwd", kind: "string", doc: "Directory to run in: relative to the workspace, or absolute. The default is the workspace."},
-		{name: "env", kind: "object", doc: "Environment variables to add, as strings."},
-		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "Seconds until it is killed; the default is 120. With background the default is the life of the sandbox."},
-		{name: "background", kind: "boolean", doc: "Start it and return at once with the id of a job."},
+		{name: "command", kind: "string", need: true, doc: `Command to run. It may have several lines. Example: "python3 -m unittest tests.test_parse".`},
+		{name: "cwd", kind: "string", doc: `Working directory, relative to the workspace or absolute. The default is the workspace. Example: "src".`},
+		{name: "env", kind: "object", doc: `Environment variables to add. All values are strings. Example: {"DEBUG": "1"}.`},
+		{name: "timeout_seconds", kind: "integer", min: 1, max: maxTimeout, doc: "Timeout in seconds. The default is 120. With background, the default is the lifetime of the sandbox."},
+		{name: "background", kind: "boolean", doc: "Start the command and return its job ID immediately. The default is false."},
 	}}
 }
 
@@ -59,14 +59,14 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 	case strings.TrimSpace(line) == "":
 		return loop.Result{}, teach("the command is empty")
 	case len(line) > maxCommand:
-		return loop.Result{}, teach("the command has %d bytes; the most is %d. Write it to a file with create and run that", len(line), maxCommand)
+		return loop.Result{}, teach("the command has %d bytes; the maximum is %d. Write it to a file with create and run the file", len(line), maxCommand)
 	case strings.ContainsRune(line, 0):
-		return loop.Result{}, teach("the command holds a NUL character, which no command can be given")
+		return loop.Result{}, teach("the command contains a NUL character")
 	}
 	req := api.ExecRequest{Args: command(line), Env: maps.Clone(quietEnv)}
 	for k, v := range in.pairs("env") {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			return loop.Result{}, teach("env holds the name %q: a name may be neither empty nor hold = or NUL, a value no NUL", clip(k, 60))
+			return loop.Result{}, teach("env has an invalid entry %q: a name must not be empty or contain = or NUL, and a value must not contain NUL", clip(k, 60))
 		}
 		req.Env[k] = v
 	}
@@ -98,7 +98,7 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 	}
 	how := exitLine(x, seconds)
 	if text == "" && x.Exit.Code == 0 {
-		text = "(it printed nothing)\n"
+		text = "(no output)\n"
 	}
 	if x.Exit.Cause == api.CauseTimeout {
 		text += timeoutAdvice + "\n"
@@ -110,7 +110,7 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 	}, nil
 }
 
-const timeoutAdvice = "It did not end in time and was killed. If it was working, give a larger timeout_seconds; if it serves or watches, start it with background; if it waits for input, give it some with a pipe."
+const timeoutAdvice = "The command timed out and was killed. If it needs more time, increase timeout_seconds. If it is a server or a watcher, set background. If it waits for input, pipe the input to it."
 
 // exitLine says how a command ended, for a model. Seconds is its timeout.
 func exitLine(x api.Exec, seconds int64) string {
@@ -120,7 +120,7 @@ func exitLine(x api.Exec, seconds int64) string {
 	case x.Exit.Cause != "":
 		return fmt.Sprintf("[killed: %s]", visible(clip(x.Exit.Cause, 200)))
 	case x.State == api.ExecUnknown:
-		return "[its end was not seen]"
+		return "[exit status unknown]"
 	case x.Exit.Signal != "":
 		return fmt.Sprintf("[killed: %s]", visible(clip(x.Exit.Signal, 40)))
 	}
@@ -133,7 +133,7 @@ func exitShort(x api.Exec) string {
 	case x.Exit.Cause != "":
 		return visible(clip(x.Exit.Cause, 80))
 	case x.State == api.ExecUnknown:
-		return "end not seen"
+		return "exit status unknown"
 	case x.Exit.Signal != "":
 		return visible(clip(x.Exit.Signal, 40))
 	}

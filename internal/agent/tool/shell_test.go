@@ -117,7 +117,7 @@ func TestShell(t *testing.T) {
 	}{
 		{"output", in{"command": "echo a; echo b >&2; echo c"}, false, "a\nb\nc\n[exit code 0]"},
 		{"code", in{"command": "echo no; exit 3"}, true, "no\n[exit code 3]"},
-		{"silence", in{"command": "true"}, false, "(it printed nothing)\n[exit code 0]"},
+		{"silence", in{"command": "true"}, false, "(no output)\n[exit code 0]"},
 		{"no last line break", in{"command": "printf x"}, false, "x\n[exit code 0]"},
 		{"cwd", in{"command": "cat x", "cwd": "sub"}, false, "y\n[exit code 0]"},
 		{"absolute cwd", in{"command": "cat x", "cwd": "/workspace/sub/../sub"}, false, "y\n[exit code 0]"},
@@ -152,7 +152,7 @@ func TestShellTimeout(t *testing.T) {
 func TestShellRefuses(t *testing.T) {
 	b := newBench(t)
 	b.want(b.call("shell", in{"command": " "}), true, "empty")
-	b.want(b.call("shell", in{"command": "x", "cmd": "y"}), true, `no argument "cmd"`, "command, cwd?, env?, timeout_seconds?, background?")
+	b.want(b.call("shell", in{"command": "x", "cmd": "y"}), true, `argument "cmd" does not exist`, "command, cwd?, env?, timeout_seconds?, background?")
 	b.want(b.call("shell", in{"command": "x", "timeout_seconds": 5000}), true, "between 1 and 1800")
 	b.want(b.call("shell", in{"command": "x", "env": in{"A=B": "1"}}), true, "env")
 	b.want(b.call("shell", in{"command": strings.Repeat("x", 200_000)}), true, "create")
@@ -164,7 +164,7 @@ func TestShellRefuses(t *testing.T) {
 func TestLongOutput(t *testing.T) {
 	b := newBench(t)
 	res := b.call("shell", in{"command": "seq 1 20000"})
-	b.want(res, false, "1\n2\n3\n", "\n20000\n[exit code 0]", "the whole is output:1, read it with view")
+	b.want(res, false, "1\n2\n3\n", "\n20000\n[exit code 0]", "the full output is output:1; read it with view")
 	if n := len(res.Text); n > 16_200 {
 		t.Errorf("%d bytes", n)
 	}
@@ -184,7 +184,7 @@ func TestLongOutput(t *testing.T) {
 	b.want(b.call("view", in{"path": "output:1", "start_line": 10000, "end_line": 10001}), false, " 10000\t10000\n 10001\t10001\n")
 	b.want(b.call("search", in{"path": "output:1", "pattern": "^123.4$"}), false, "output:1:12304:12304\n", "[10 matching lines]")
 	b.want(b.call("search", in{"path": "output:1", "pattern": "("}), true, "regular expression")
-	b.want(b.call("view", in{"path": "output:9"}), true, "there is no output:9; kept are output:1 to output:1")
+	b.want(b.call("view", in{"path": "output:9"}), true, "output:9 does not exist; saved outputs are output:1 to output:1")
 }
 
 // TestHugeOutput prints a gigabyte, in lines and as one, in bounded memory.
@@ -199,7 +199,7 @@ func TestHugeOutput(t *testing.T) {
 		res := b.call("shell", in{"command": command, "timeout_seconds": 1800})
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		b.want(res, false, "characters cut")
+		b.want(res, false, "characters truncated")
 		if len(res.Text) > 20_000 || res.OutputBytes < least {
 			t.Errorf("%d bytes of %d", len(res.Text), res.OutputBytes)
 		}
@@ -220,19 +220,19 @@ func TestJobs(t *testing.T) {
 	b.want(b.call("shell", in{"command": "echo up; read x < gate; echo down; exit 4", "background": true}), false, "job j1 started")
 	b.want(b.call("shell", in{"command": "echo go > gate"}), false) // which waits for j1
 	b.want(b.call("job", in{"id": "j1", "action": "wait"}), true, "up\n", "down\n[exit code 4]")
-	b.want(b.call("job", in{"id": "j1", "action": "read"}), true, "nothing new", "[exit code 4]")
+	b.want(b.call("job", in{"id": "j1", "action": "read"}), true, "no new output", "[exit code 4]")
 	b.want(b.call("shell", in{"command": "echo first; exec sleep 1000", "background": true}), false, "job j2 started")
 	b.want(b.call("job", in{"id": "j2", "action": "wait", "timeout_seconds": 1}), false, "first\n[running]")
-	b.want(b.call("job", in{"id": "j2", "action": "read"}), false, "nothing new", "[running]")
+	b.want(b.call("job", in{"id": "j2", "action": "read"}), false, "no new output", "[running]")
 	b.want(b.call("job", in{"id": "j2", "action": "kill"}), false, "[killed: ")
-	b.want(b.call("job", in{"id": "j7", "action": "read"}), true, `no job "j7"`, "j1 (echo up;", "j2 (")
+	b.want(b.call("job", in{"id": "j7", "action": "read"}), true, `job "j7" does not exist`, "j1 (echo up;", "j2 (")
 	b.want(b.call("job", in{"id": "j1", "action": "stop"}), true, "read, wait, kill")
 	for i := range 8 {
 		b.want(b.call("shell", in{"command": "sleep 1000", "background": true}), false, fmt.Sprintf("job j%d", i+3))
 	}
-	b.want(b.call("shell", in{"command": "sleep 1000", "background": true}), true, "8 jobs run already", "j10 (sleep 1000, running)")
+	b.want(b.call("shell", in{"command": "sleep 1000", "background": true}), true, "8 jobs are running", "j10 (sleep 1000, running)")
 	if err := b.set.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.want(b.call("job", in{"id": "j3", "action": "read"}), true, "there is none")
+	b.want(b.call("job", in{"id": "j3", "action": "read"}), true, "Jobs: none")
 }

@@ -62,7 +62,7 @@ func binaryKind(b []byte) string {
 		return "binary data"
 	}
 	if !utf8.Valid(b) {
-		return "text of another encoding than UTF-8"
+		return "text in an encoding other than UTF-8"
 	}
 	return ""
 }

@@ -135,16 +135,16 @@ func TestFilesBounds(t *testing.T) {
 	if got := read(put(5)); len(got) != 50 {
 		t.Errorf("%q", got)
 	}
-	if got := read(put(15)); !strings.HasSuffix(got, "9\n[50 more bytes were printed and not kept]\n") || len(got) > 150 {
+	if got := read(put(15)); !strings.HasSuffix(got, "9\n[50 more bytes were printed and discarded]\n") || len(got) > 150 {
 		t.Errorf("%q", got)
 	}
 	put(10)
 	put(10)
-	if got := read("output:1"); got != "there is no output:1; kept are output:3 to output:4" {
+	if got := read("output:1"); got != "output:1 does not exist; saved outputs are output:3 to output:4" {
 		t.Errorf("%q", got)
 	}
 	for _, name := range []string{"output:", "output:0", "output:-1", "output:../x", "output:99999999999999999999", "\x1b"} {
-		if got := read(name); !strings.HasPrefix(got, "there is no ") || strings.Contains(got, "\x1b") {
+		if got := read(name); !strings.Contains(got, " does not exist; ") || strings.Contains(got, "\x1b") {
 			t.Errorf("%q: %q", name, got)
 		}
 	}
@@ -161,7 +161,7 @@ func TestCaptureWithoutStore(t *testing.T) {
 		for range 10_000 {
 			io.WriteString(c, "ä line\n")
 		}
-		if text := c.end(); !strings.Contains(text, "characters cut; the rest ") || utf8.RuneCountInString(text) > maxText+200 {
+		if text := c.end(); !strings.Contains(text, "characters truncated; the rest ") || utf8.RuneCountInString(text) > maxText+200 {
 			t.Errorf("%.100q...", text)
 		}
 	}

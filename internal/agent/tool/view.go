@@ -22,13 +22,13 @@ const (
 	maxFile     = 2 << 20 // what is read as a whole, and edited
 )
 
-const viewAbout = `Read a text file with line numbers, list a directory, or read a kept output such as "output:3". Without a range the first 400 lines are shown; a call shows about 16,000 characters at most and says where to go on. View a file before you change it.`
+const viewAbout = `Read a text file with line numbers, list a directory, or read saved output such as "output:3". Without a range, the first 400 lines are shown. The result has at most about 16,000 characters; its last line says where to continue. View a file before you change it.`
 
 func (s *Set) view() *tool {
 	return &tool{name: "view", about: viewAbout, run: s.runView, input: fields{
-		{name: "path", kind: "string", need: true, doc: `A file or directory, relative to the workspace or absolute, or a kept output ("output:3").`},
-		{name: "start_line", kind: "integer", min: 1, max: 1 << 40, doc: "First line to show, from 1."},
-		{name: "end_line", kind: "integer", min: 1, max: 1 << 40, doc: "Last line to show."},
+		{name: "path", kind: "string", need: true, doc: `File or directory, relative to the workspace or absolute, or saved output. Example: "src/main.py" or "output:3".`},
+		{name: "start_line", kind: "integer", min: 1, max: 1 << 40, doc: "First line to show. Lines count from 1."},
+		{name: "end_line", kind: "integer", min: 1, max: 1 << 40, doc: "Last line to show, inclusive."},
 	}}
 }
 
@@ -38,7 +38,7 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 		to = from + viewLines - 1
 	}
 	if to < from {
-		return loop.Result{}, teach("start_line is %d and end_line %d: nothing lies between", from, to)
+		return loop.Result{}, teach("start_line %d is greater than end_line %d", from, to)
 	}
 	p := in.str("path")
 	if strings.HasPrefix(p, outputPrefix) && s.cfg.Keep != nil {
@@ -67,7 +67,7 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 		return loop.Result{}, err
 	}
 	if what := binaryKind(content); what != "" && bytes.IndexByte(content, 0) >= 0 {
-		return failed("view "+w.say+": binary", "%s is no text: %s, %d bytes. Look at it with shell (file, od, strings).", w.say, what, len(content)), nil
+		return failed("view "+w.say+": binary", "%s is not a text file: %s, %d bytes. Inspect it with shell (file, od, strings).", w.say, what, len(content)), nil
 	}
 	s.seen[w.abs] = true
 	if len(content) == 0 {
@@ -75,7 +75,7 @@ func (s *Set) runView(ctx context.Context, in args) (loop.Result, error) {
 	}
 	res, err := viewStream(w.say, bytes.NewReader(content), from, to)
 	if err == nil && bytes.HasPrefix(content, []byte(bom)) {
-		res.Text += "\n[it begins with a byte order mark, which edits keep]"
+		res.Text += "\n[the file begins with a byte order mark; edits preserve it]"
 	}
 	return res, err
 }
@@ -119,14 +119,14 @@ func viewStream(name string, r io.Reader, from, to int64) (loop.Result, error) {
 	last := from + int64(count) - 1
 	switch {
 	case last < n && last < to:
-		text += fmt.Sprintf("[lines %d to %d of %d: go on with start_line %d]", from, last, n, last+1)
+		text += fmt.Sprintf("[lines %d to %d of %d; continue with start_line %d]", from, last, n, last+1)
 	case last < n:
 		text += fmt.Sprintf("[lines %d to %d of %d]", from, last, n)
 	default:
 		text += fmt.Sprintf("[end of file: %d lines]", n)
 	}
 	if crlf {
-		text += "\n[its lines end with CR LF, which edits keep]"
+		text += "\n[the lines end with CR LF; edits preserve it]"
 	}
 	return loop.Result{Text: text, Short: fmt.Sprintf("view %s, lines %d-%d of %d", name, from, last, n)}, nil
 }
@@ -164,16 +164,16 @@ func (s *Set) viewLarge(ctx context.Context, w where, from, to int64) (loop.Resu
 	}
 	size, part, _ := bytes.Cut(res.out, []byte("\n"))
 	if bytes.IndexByte(part, 0) >= 0 {
-		return failed("view "+w.say+": binary", "%s is no text: %s bytes of binary data. Look at it with shell (file, od, strings).", w.say, visible(clip(string(size), 20))), nil
+		return failed("view "+w.say+": binary", "%s is not a text file: %s bytes of binary data. Inspect it with shell (file, od, strings).", w.say, visible(clip(string(size), 20))), nil
 	}
 	s.seen[w.abs] = true
 	got := lines(string(part))
 	if len(got) == 0 {
-		return failed("view "+w.say+": past its end", "%s has no line %d, or reading it took too long. It has %s bytes; search in it, or use shell.", w.say, from, visible(clip(string(size), 20))), nil
+		return failed("view "+w.say+": past its end", "%s has no line %d, or reading it timed out. It has %s bytes. Use search or shell.", w.say, from, visible(clip(string(size), 20))), nil
 	}
 	out, count := numbered(got, int(from), viewBytes)
 	last := from + int64(count) - 1
-	out += fmt.Sprintf("[a large file, %s bytes: lines %d to %d; go on with start_line %d, or search]", visible(clip(string(size), 20)), from, last, last+1)
+	out += fmt.Sprintf("[large file, %s bytes: lines %d to %d; continue with start_line %d, or use search]", visible(clip(string(size), 20)), from, last, last+1)
 	return loop.Result{Text: out, Short: fmt.Sprintf("view %s, lines %d-%d", w.say, from, last)}, nil
 }
 
@@ -209,7 +209,7 @@ find . -mindepth 1 -maxdepth 1 -printf '%y%s %f\0' 2>/dev/null || {
 			}
 			names = append(names, name)
 		default:
-			names = append(names, name+"  (no regular file)")
+			names = append(names, name+"  (not a regular file)")
 		}
 	}
 	slices.Sort(names)
@@ -220,7 +220,7 @@ find . -mindepth 1 -maxdepth 1 -printf '%y%s %f\0' 2>/dev/null || {
 	}
 	note := fmt.Sprintf("\n[%d entries in %s]", all, w.say)
 	if all > viewEntries || res.cut {
-		note = fmt.Sprintf("\n[%d entries in %s, the first %d shown: use find]", all, w.say, min(all, viewEntries))
+		note = fmt.Sprintf("\n[%d entries in %s, the first %d shown; use find]", all, w.say, min(all, viewEntries))
 	}
 	return loop.Result{Text: strings.TrimPrefix(out+note, "\n"), Short: fmt.Sprintf("view %s/, %d entries", w.say, all)}, nil
 }

@@ -100,10 +100,10 @@ func TestRequest(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{
 		"model": "claude-sonnet-5-5", "max_tokens": 32000, "stream": true,
-		"system": [{"type": "text", "text": "Be brief.\n\nGive your answer by one call of the tool Number, and write nothing beside it.", "cache_control": {"type": "ephemeral"}}],
+		"system": [{"type": "text", "text": "Be brief.\n\nAnswer with exactly one call of the tool Number. Write no other text.", "cache_control": {"type": "ephemeral"}}],
 		"tools": [
 			{"name": "read", "description": "reads", "input_schema": {"type": "object"}},
-			{"name": "Number", "description": "Takes your answer, the Number.", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+			{"name": "Number", "description": "Submit your answer, the Number.", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
 		],
 		"messages": [
 			{"role": "user", "content": [{"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}]},

@@ -13,7 +13,7 @@ import (
 )
 
 // outputAsk goes behind the system text of a request for a structured answer.
-const outputAsk = "\n\nGive your answer by one call of the tool %NAME%, and write nothing beside it."
+const outputAsk = "\n\nAnswer with exactly one call of the tool %NAME%. Write no other text."
 
 func outputName(req model.Request) string {
 	if req.Output == nil {
@@ -34,7 +34,7 @@ func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
 		// The last, so that the tools before it are the same prefix with and
 		// without an output.
 		tools = append(tools[:len(tools):len(tools)], model.Tool{
-			Name: out.Name, Description: "Takes your answer, the " + out.Name + ".", Input: out.Schema,
+			Name: out.Name, Description: "Submit your answer, the " + out.Name + ".", Input: out.Schema,
 		})
 		system += string(bytes.ReplaceAll([]byte(outputAsk), []byte("%NAME%"), []byte(out.Name)))
 	}

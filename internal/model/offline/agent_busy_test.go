@@ -21,7 +21,7 @@ func TestGateOnABusyHost(t *testing.T) {
 		}, {
 			"circles", "def f(n):\n    done = 0\n    while n > 1:\n        n = n - 1\n        done += 1\n    return done\n", "while n >= 1",
 			test + "        self.assertEqual(f(4), 4)\n",
-			": exit 137, failing 0, ran -2",
+			", failing 0, ran -2", // ended by its processor time or, on a host this busy, by the clock
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

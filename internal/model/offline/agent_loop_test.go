@@ -36,7 +36,10 @@ func TestAgentInTheLoop(t *testing.T) {
 	if rep.Stop != api.StopFinished || rep.Finish == nil || rep.Finish.Blocked != "" || !strings.Contains(rep.Finish.Summary, "grades/statistics.py:13") {
 		t.Fatalf("%+v, %+v\n%s", rep, rep.Finish, transcript.String())
 	}
-	if says := transcript.String(); !strings.Contains(says, "candidate edits in grades/statistics.py, grades/report.py, most likely first; trying 1 to ") || !strings.Contains(says, "(trial call 1 of at most ") {
+	if rep.Model != Name || !(api.RepoResult{Head: "h", Rounds: []api.Round{{Model: rep.Model}}}).Unread() || (api.RepoResult{Head: "h", Rounds: []api.Round{{Model: "large"}}}).Unread() {
+		t.Errorf("the result does not say that model %q worked on it", rep.Model)
+	}
+	if says := transcript.String(); !strings.Contains(says, "candidate edits in lines of grades/statistics.py, grades/report.py that the failing tests execute, most likely first; trying 1 to ") || !strings.Contains(says, "(trial call 1 of at most ") {
 		t.Errorf("it does not say what it tries:\n%s", says)
 	}
 	if !strings.Contains(rep.Finish.Summary, "passes the tests; a model has not read it") {

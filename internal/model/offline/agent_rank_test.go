@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"hortus.dev/internal/model"
 	"hortus.dev/internal/model/offline/mend"
 	"hortus.dev/test/tier"
 )
@@ -41,7 +43,7 @@ func TestRankOfTheRightEdit(t *testing.T) {
 			m := newModel(t)
 			repos := repositories(t, c.language)
 			r := rand.New(rand.NewPCG(seed, uint64(len(c.language))))
-			var ranks []int
+			var ranks, untraced []int
 			broken := 0
 			for tries := 0; broken < n && tries < 100*n+1000; tries++ {
 				repo := repos[r.IntN(len(repos))]
@@ -69,27 +71,54 @@ func TestRankOfTheRightEdit(t *testing.T) {
 				rp := &repairer{agent: &agent{model: m}, files: files, gateRun: run, tree: tree{root: dir}}
 				f := rp.seen()
 				edits := mend.Edits(files, f, rp.known(f))
-				rank := 1 + slices.IndexFunc(edits, func(e mend.Edit) bool {
-					if e.Path != mut.path {
-						return false
-					}
-					s, ok := e.Apply(mut.source)
-					return ok && s == repo.files[mut.path]
-				})
+				rankOf := func(edits []mend.Edit) int {
+					return 1 + slices.IndexFunc(edits, func(e mend.Edit) bool {
+						if e.Path != mut.path {
+							return false
+						}
+						s, ok := e.Apply(mut.source)
+						return ok && s == repo.files[mut.path]
+					})
+				}
+				before := rankOf(edits)
+				f.Trace = readTrace(shellTool(t, dir, inputOf(t, trace(repo.gate, mend.FailedTests(run.output))), nil, time.Minute), func(string) bool { return true })
+				edits = mend.Edits(files, f, rp.known(f))
+				edits = edits[:mend.Reached(edits)]
+				rank := rankOf(edits)
+				if before > 0 {
+					untraced = append(untraced, before)
+				}
 				if rank > 0 {
 					ranks = append(ranks, rank)
 				}
-				t.Logf("rank %d of %d: %s %s:%d %s: %q became %q", rank, len(edits), repo.name, mut.path, mut.line+1, mut.kind, mut.was, mut.now)
+				t.Logf("rank %d of %d (%d without the trace): %s %s:%d %s: %q became %q", rank, len(edits), before, repo.name, mut.path, mut.line+1, mut.kind, mut.was, mut.now)
 			}
 			slices.Sort(ranks)
-			if len(ranks)*100 < c.floor*broken || len(ranks) == 0 {
+			if len(ranks)*100 < c.floor*broken || len(ranks) == 0 || len(untraced) == 0 {
 				t.Fatalf("%d of %d right edits are in the list, want at least %d %%", len(ranks), broken, c.floor)
 			}
-			within := func(n int) int {
+			slices.Sort(untraced)
+			within := func(ranks []int, n int) int {
 				k, _ := slices.BinarySearch(ranks, n+1)
 				return 100 * k / broken
 			}
-			t.Logf("%s: %d of %d listed (%d %%); median rank %d; within the first 40: %d %%, 160: %d %%, 480: %d %%", c.language, len(ranks), broken, 100*len(ranks)/broken, ranks[len(ranks)/2], within(40), within(160), within(480))
+			for _, x := range []struct {
+				what  string
+				ranks []int
+			}{{"ranked by the trace", ranks}, {"without the trace", untraced}} {
+				t.Logf("%s, %s: %d of %d listed (%d %%); median rank %d; within the first 40: %d %%, 160: %d %%, 320: %d %%, 480: %d %%", c.language, x.what, len(x.ranks), broken,
+					100*len(x.ranks)/broken, x.ranks[len(x.ranks)/2], within(x.ranks, 40), within(x.ranks, 160), within(x.ranks, 320), within(x.ranks, 480))
+			}
 		})
 	}
+}
+
+// inputOf is the command of a call of the shell.
+func inputOf(t *testing.T, c model.Call) string {
+	t.Helper()
+	var in struct{ Command string }
+	if err := json.Unmarshal(c.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	return in.Command
 }

@@ -170,7 +170,7 @@ func (s score) String() string {
 
 func measure(t *testing.T, language string, n int, seed uint64) score {
 	m := newModel(t)
-	m.calls = 1 // a machine that is busy takes minutes for each
+	m.limit.calls = 1 // a machine that is busy takes minutes for each
 	repos := repositories(t, language)
 	r := rand.New(rand.NewPCG(seed, uint64(len(language))))
 	s := score{kinds: map[string][2]int{}}

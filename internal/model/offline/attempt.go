@@ -16,10 +16,9 @@ var tryScript string
 
 const (
 	// maxBatch bounds how many edits one call tries, maxScript how long its
-	// script is in bytes, trySeconds how long it may take.
-	maxBatch   = 160
-	maxScript  = 48 << 10
-	trySeconds = 170
+	// script is in bytes.
+	maxBatch  = 160
+	maxScript = 48 << 10
 	// gateSeconds bounds a run of the gate.
 	gateSeconds = 180
 	// hangSeconds is how long a gate may take that does not end by itself.
@@ -29,9 +28,10 @@ const (
 // shellWord writes a word for a POSIX shell.
 func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// tries makes the call that tries the edits from the n-th on, counted from 1. It
-// gives the number of the first one that it leaves out.
-func tries(edits []mend.Edit, n int, gate, quick, root string, hangs bool) (model.Call, int) {
+// tries makes the call that tries the edits from the n-th to the last one, counted
+// from 1, and starts none after that many seconds. It gives the number of the first
+// one that it leaves out.
+func tries(edits []mend.Edit, n, last, seconds int, gate, quick, root string, hangs bool) (model.Call, int) {
 	if root != "" && root != "/" {
 		gate, quick = strings.ReplaceAll(gate, root, "$PWD"), strings.ReplaceAll(quick, root, "$PWD") // the copy's own directory
 	}
@@ -41,7 +41,7 @@ func tries(edits []mend.Edit, n int, gate, quick, root string, hangs bool) (mode
 	}
 	var list strings.Builder
 	end := n
-	for ; end <= len(edits) && end-n < maxBatch && list.Len() < maxScript; end++ {
+	for ; end <= last && end-n < maxBatch && list.Len() < maxScript; end++ {
 		e := edits[end-1]
 		list.WriteString("\ttry " + itoa(end) + " " + shellWord(e.Path) + " " + itoa(e.From) + " " + itoa(e.To))
 		for _, l := range e.Lines {
@@ -50,9 +50,9 @@ func tries(edits []mend.Edit, n int, gate, quick, root string, hangs bool) (mode
 		list.WriteString("\n")
 	}
 	s := strings.NewReplacer(
-		"@GATE@", shellWord(gate), "@QUICK@", shellWord(quick), "@SECONDS@", itoa(trySeconds), "@LIMIT@", itoa(limit), "@EDITS@\n", list.String(),
+		"@GATE@", shellWord(gate), "@QUICK@", shellWord(quick), "@SECONDS@", itoa(seconds), "@LIMIT@", itoa(limit), "@EDITS@\n", list.String(),
 	).Replace(tryScript)
-	return call("shell", map[string]any{"command": s, "timeout_seconds": trySeconds + 2*gateSeconds}), end
+	return call("shell", map[string]any{"command": s, "timeout_seconds": seconds + 2*gateSeconds}), end
 }
 
 // outcome is what came of one run of the gate.
@@ -72,11 +72,12 @@ type trial struct {
 	best   outcome
 	next   int // the first edit that was not tried, or 0
 	tried  int
+	took   int // in seconds
 }
 
 var (
 	reOutcome = lazyregexp.New(`(?m)^(?:edit (\d+)|(baseline)): exit (\d+), failing (\d+), ran (-?\d+)$`)
-	reTried   = lazyregexp.New(`(?m)^tried (\d+), next (\d+)$`)
+	reTried   = lazyregexp.New(`(?m)^tried (\d+), next (\d+), seconds (\d+)$`)
 	reExit    = lazyregexp.New(`(?m)^\[exit code (-?\d+)\]`)
 	reKilled  = lazyregexp.New(`(?m)^\[killed: ([^\]\n]*)\]`)
 )
@@ -101,7 +102,7 @@ func readTrial(text string) trial {
 		}
 	}
 	if m := reTried.FindStringSubmatch(text); m != nil {
-		t.tried, t.next = atoi(m[1]), atoi(m[2])
+		t.tried, t.next, t.took = atoi(m[1]), atoi(m[2]), atoi(m[3])
 	} else {
 		t.ok = false
 	}

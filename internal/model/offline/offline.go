@@ -15,8 +15,9 @@ const Name = "offline"
 
 // Model answers from a catalogue and from patterns.
 type Model struct {
-	// calls bounds how often one repair tries edits.
-	calls     int
+	// limit bounds a repair. Untraced leaves out the trace of the failing tests.
+	limit     effort
+	untraced  bool
 	catalogue *catalogue
 }
 
@@ -28,7 +29,7 @@ func New() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{catalogue: c, calls: maxCalls}, nil
+	return &Model{catalogue: c, limit: maxEffort}, nil
 }
 
 // Name is "offline".

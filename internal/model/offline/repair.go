@@ -10,23 +10,23 @@ import (
 	"hortus.dev/internal/model/offline/mend"
 )
 
-const (
-	// maxCalls bounds the calls that try edits, for the whole task.
-	maxCalls = 7
-	// maxFixes is how many edits may be needed together.
-	maxFixes = 3
-)
+// maxFixes is how many edits may be needed together.
+const maxFixes = 3
 
 // repairer is one repair on its way.
 type repairer struct {
 	*agent
-	tree    tree
-	files   []mend.File
-	done    []mend.Edit // edits that are in the tree, in order
-	was     []mend.File // each edit's file before it
-	calls   int
-	tried   int
-	gateRun run
+	tree  tree
+	files []mend.File
+	done  []mend.Edit // edits that are in the tree, in order
+	was   []mend.File // each edit's file before it
+	trace *mend.Trace
+	// executed says that the candidates are in lines that failing tests execute.
+	executed bool
+	effort   effort // what was spent
+	tried    []mend.Edit
+	stopped  string // why the last round ended without a repair
+	gateRun  run
 }
 
 // repair makes the gate pass, or says why it cannot.
@@ -45,7 +45,7 @@ func (a *agent) repair() {
 		a.finish("Nothing was changed.", why)
 		return
 	}
-	if !r.read() {
+	if !r.read() || !r.traceGate() {
 		return
 	}
 	for range maxFixes {
@@ -149,23 +149,23 @@ const (
 
 // round tries edits and puts the one that helps into the tree.
 func (r *repairer) round() state {
-	f := r.seen()
-	edits := mend.Edits(r.files, f, r.known(f))
+	edits := r.candidates()
 	if len(edits) == 0 {
+		r.stopped = "there is no further small edit to try"
 		return failed
 	}
 	next := 1
 	var best outcome
-	for next > 0 && next <= len(edits) && r.calls < r.model.calls {
-		c, end := tries(edits, next, r.brief.gate, r.quick(), r.tree.root, r.gateRun.killed != "")
+	for r.goesOn(edits, next, best) {
+		c, end := tries(edits, next, min(len(edits), r.lastUseful(best)), r.seconds(), r.brief.gate, r.quick(), r.tree.root, r.gateRun.killed != "")
 		res, ok := r.h.ask(r.trying(edits, next, end), c)
 		if !ok {
 			return waits
 		}
-		r.calls++
 		t := readTrial(res[0])
-		r.tried += t.tried
+		r.spend(edits, next, t)
 		if !t.ok {
+			r.stopped = "the gate could not be run in a copy of the tree, or passes there"
 			return failed
 		}
 		if best == (outcome{}) {
@@ -191,6 +191,7 @@ func (r *repairer) round() state {
 			next = t.next
 		}
 		if t.tried == 0 {
+			r.stopped = "one run of the gate takes too long to try edits"
 			return failed
 		}
 	}
@@ -214,23 +215,6 @@ func (r *repairer) quick() string {
 	return quickGate(r.brief.gate, r.gateRun, tests)
 }
 
-// trying says which candidates are tried, where they are, and how many are left.
-func (r *repairer) trying(edits []mend.Edit, next, end int) string {
-	var paths []string
-	for _, e := range edits {
-		if !slices.Contains(paths, e.Path) {
-			paths = append(paths, e.Path)
-		}
-	}
-	const most = 3
-	where := strings.Join(paths[:min(len(paths), most)], ", ")
-	if n := len(paths) - most; n > 0 {
-		where += fmt.Sprintf(" and %d more files", n)
-	}
-	return fmt.Sprintf("%d candidate edits in %s, most likely first; trying %d to %d in copies of the tree, %d left after that (trial call %d of at most %d).",
-		len(edits), where, next, end-1, len(edits)-end+1, r.calls+1, r.model.calls)
-}
-
 // there says whether the tree has a file.
 func (r *repairer) there(p string) bool {
 	return slices.ContainsFunc(r.tree.files, func(e entry) bool { return e.path == p })
@@ -238,7 +222,7 @@ func (r *repairer) there(p string) bool {
 
 // seen is the failure as it stands.
 func (r *repairer) seen() mend.Failure {
-	return mend.Failure{Output: errorLines(r.gateRun.output), Root: r.tree.root, Recent: r.tree.recent}
+	return mend.Failure{Output: errorLines(r.gateRun.output), Root: r.tree.root, Recent: r.tree.recent, Trace: r.trace}
 }
 
 // take puts an edit into the tree and runs the gate. It gives failed where the

@@ -47,15 +47,33 @@ func (r *repairer) summary() string {
 			fmt.Fprintf(&s, "Why: %s. ", e.Why)
 		}
 	}
-	fmt.Fprintf(&s, "The change passes the tests; a model has not read it. %d edits were tried.", r.tried)
+	fmt.Fprintf(&s, "The change passes the tests; a model has not read it. %d edits were tried.", len(r.tried))
 	return s.String()
 }
 
-// failure says what was not repaired.
+// failure says what was tried, why it stopped, and what would help.
 func (r *repairer) failure() string {
-	where := ""
-	if fr := mend.Frames(r.gateRun.output, r.tree.root, r.source); len(fr) > 0 {
-		where = fmt.Sprintf(" The failure names %s:%d.", fr[0].Path, fr[0].Line)
+	var s strings.Builder
+	if len(r.tried) == 0 {
+		s.WriteString("no edit was tried")
+	} else {
+		lines := map[mend.Frame]bool{}
+		for _, e := range r.tried {
+			lines[mend.Frame{Path: e.Path, Line: e.From}] = true
+		}
+		fmt.Fprintf(&s, "none of the %d small edits that were tried in %d s makes the gate pass. They change operators, constants, names, arguments and statements in %d lines of %s",
+			len(r.tried), r.effort.seconds, len(lines), filesOf(r.tried))
+		if r.executed {
+			s.WriteString(", all of them lines that the failing tests execute or that the error names")
+		}
 	}
-	return fmt.Sprintf("none of the %d small edits that were tried makes the gate pass.%s The offline model knows defects of one place only; a hosted model (--model anthropic, --model openai) understands the code", r.tried, where)
+	fmt.Fprintf(&s, ". It stopped because %s.", r.stopped)
+	if fr := mend.Frames(r.gateRun.output, r.tree.root, r.source); len(fr) > 0 {
+		fmt.Fprintf(&s, " The failure names %s:%d.", fr[0].Path, fr[0].Line)
+	}
+	s.WriteString(" The offline model repairs defects of one place only and writes no missing code. What helps: a hosted model (--model anthropic, --model openai), which understands the code")
+	if n := len(r.tried); n > 0 && n < 40 {
+		s.WriteString("; or a faster gate (--verify), for example one that runs only the failing test")
+	}
+	return s.String()
 }

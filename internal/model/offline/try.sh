@@ -107,5 +107,5 @@ fi
 touch "$work/results.none"
 cat "$work"/results.* | sort -t ' ' -k 2 -n
 next=$(cat "$work"/stop.* 2>/dev/null | sort -n | head -n 1)
-echo "tried $(cat "$work"/results.* | grep -c .), next ${next:-0}"
+echo "tried $(cat "$work"/results.* | grep -c .), next ${next:-0}, seconds $(($(date +%s) - started))"
 exit 0

@@ -51,8 +51,8 @@ func TestContinue(t *testing.T) {
 		t.Errorf("the result has %s", got)
 	}
 	brief := m.asked[0].Messages[0].Text
-	fenced, reply, ok := strings.Cut(brief, "Reply of the person you work for:\nPlus, of course.\n")
-	if !ok || !strings.Contains(reply, "The files, as the repository lists them") {
+	fenced, reply, ok := strings.Cut(brief, "Reply of the user:\nPlus, of course.\n")
+	if !ok || !strings.Contains(reply, "Files of the repository") {
 		t.Fatalf("no reply in %s", brief)
 	}
 	_, fenced, ok = strings.Cut(fenced, "----- begin ")

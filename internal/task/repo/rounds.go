@@ -81,7 +81,7 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		return fmt.Sprintf("%s after %d steps", rep.Stop, rep.Steps), nil
 	})
 	r := &w.res.Rounds[n-1]
-	r.Stop, r.Why, r.Steps = rep.Stop, rep.Why, rep.Steps
+	r.Stop, r.Why, r.Steps, r.Model = rep.Stop, rep.Why, rep.Steps, rep.Model
 	if rep.Finish != nil {
 		w.res.Summary = bounded(rep.Finish.Summary, maxSummary)
 	} else if rep.Text != "" {
@@ -146,7 +146,7 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 	case rep.Stop == api.StopModel || rep.Stop == api.StopSandbox:
 		end = failed(rep.Err)
 		if rep.Err == nil {
-			end = failed(api.Errorf(api.KindUnavailable, "the agent could not go on: %s", rep.Why))
+			end = failed(api.Errorf(api.KindUnavailable, "the agent could not continue: %s", rep.Why))
 		}
 	case rep.Finish != nil && rep.Finish.Blocked != "":
 		end.Diagnosis = "The agent says that it is blocked: " + bounded(rep.Finish.Blocked, maxSummary)
@@ -176,17 +176,17 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 	return end
 }
 
-// again is what the agent is told after a failed round.
+// again is the message to the agent after a failed round.
 func (w *work) again(r *api.Round, n, most int) string {
 	switch {
 	case r.Head == "" && r.Gate == nil:
-		return "The gate failed: you changed nothing, and it fails as it did before. Look again, and make the change."
+		return "The gate failed: you changed nothing, so it still fails. Find the cause and make the change."
 	case r.Gate != nil && !r.Gate.Passed:
 		return loop.GateFailed(*r.Gate, n, most, false)
 	case r.Original != nil && !r.Original.Passed:
 		return loop.GateFailed(*r.Original, n, most, true)
 	}
-	return "The gate failed: your tests pass also on a copy of the program in which a defect was planted. Test the behaviour more closely: limits, empty input, order, errors."
+	return "The gate failed: your tests also pass on a copy of the program in which a defect was planted. Add stricter tests: limits, empty input, order, errors."
 }
 
 // before runs the gate on what there was.

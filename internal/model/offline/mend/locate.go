@@ -1,6 +1,7 @@
 package mend
 
 import (
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -21,6 +22,8 @@ type Failure struct {
 	Root string
 	// Recent are paths that changed lately, the latest first.
 	Recent []string
+	// Trace says which lines the tests executed; nil if it is not known.
+	Trace *Trace
 }
 
 // Frame is a place that a failure names. Line counts from 1.
@@ -82,8 +85,8 @@ func resolve(p, root string, known func(string) bool) string {
 	return ""
 }
 
-// failedTests are the names of the tests that failed.
-func failedTests(output string) map[string]bool {
+// FailedTests gives the names of the tests that failed, sorted.
+func FailedTests(output string) []string {
 	names := map[string]bool{}
 	for _, re := range []*lazyregexp.Regexp{reFailedPython, reFailedScript, reFailedGo} {
 		for _, m := range re.FindAllStringSubmatch(output, -1) {
@@ -94,7 +97,7 @@ func failedTests(output string) map[string]bool {
 			}
 		}
 	}
-	return names
+	return slices.Sorted(maps.Keys(names))
 }
 
 // project is everything that was read.
@@ -107,6 +110,7 @@ type project struct {
 	called map[string]bool // what the failing tests use
 	tests  []*source
 	failed map[string]bool
+	trace  *Trace
 	harvest
 }
 
@@ -114,7 +118,10 @@ type project struct {
 const far = 14
 
 func newProject(files []File, f Failure) *project {
-	p := &project{output: f.Output, costs: map[*source][]float64{}, called: map[string]bool{}, failed: failedTests(f.Output)}
+	p := &project{output: f.Output, costs: map[*source][]float64{}, called: map[string]bool{}, failed: map[string]bool{}, trace: f.Trace}
+	for _, name := range FailedTests(f.Output) {
+		p.failed[name] = true
+	}
 	byPath := map[string]bool{}
 	for _, file := range files {
 		if LangOf(file.Path) == "" {
@@ -307,6 +314,9 @@ func (p *project) cost(s *source, i int) float64 {
 	c := float64(far)
 	if n := s.at(i); n >= 0 {
 		c = p.costs[s][n]
+	}
+	if p.trace != nil && s.lang != Go {
+		c = p.tracedCost(s, i, c)
 	}
 	for n, f := range p.frames {
 		if f.Path == s.path && f.Line-1 == i {
