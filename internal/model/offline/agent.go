@@ -44,9 +44,10 @@ func (a *agent) run() {
 	} else {
 		a.repair()
 	}
-	// Whatever comes after its last word, it has no other one.
+	// A message after its last word may say that the gate failed, or something else: it
+	// has no other edit, whatever the reason is.
 	for !a.h.waits() {
-		a.finish("Nothing more was changed.", "the gate failed although the offline model had no further edit to try; it repairs small defects only")
+		a.finish("Nothing more was changed.", "the offline model has no further edit to try; it repairs small defects only")
 	}
 }
 

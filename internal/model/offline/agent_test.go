@@ -156,6 +156,9 @@ func TestAgentAfterAFailedGate(t *testing.T) {
 		if err != nil || len(res.Message.Calls) != 1 || res.Message.Calls[0].Name != "finish" || !strings.Contains(string(res.Message.Calls[0].Input), `"blocked"`) {
 			t.Fatalf("it answers %+v, %v", res.Message, err)
 		}
+		if says := string(res.Message.Calls[0].Input); strings.Contains(says, "gate") {
+			t.Errorf("it claims to know what the gate did: %s", says)
+		}
 		w.messages = append(messages, res.Message, model.Message{Role: model.RoleTool, CallID: res.Message.Calls[0].ID, Text: "The work ends here."})
 	}
 }
