@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/model/offline"
 	"hortus.dev/internal/privilege"
 	"hortus.dev/internal/version"
 )
@@ -39,7 +40,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Inspect: daemon.Inspect, Remove: daemon.Remove,
+		Catalogue: offline.Catalogue, Inspect: daemon.Inspect, Remove: daemon.Remove,
 		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

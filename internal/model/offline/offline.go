@@ -34,9 +34,6 @@ func New() (*Model, error) {
 // Name is "offline".
 func (m *Model) Name() string { return Name }
 
-// Tasks lists what the catalogue can do, one phrase for each task, sorted.
-func (m *Model) Tasks() []string { return m.catalogue.phrases() }
-
 // Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis,
 // and works with tools where there are some and no output is wanted.
 func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
