@@ -45,6 +45,8 @@ func TestAgentDeclinesWhatIsNoRepair(t *testing.T) {
 			t.Errorf("%q: %v", c.request, err)
 		} else if declined && !strings.Contains(api.HintOf(err), "--model") {
 			t.Errorf("%q: declined without a next step", c.request)
+		} else if declined && (!strings.Contains(err.Error(), quoted(c.request)) || !strings.Contains(api.HintOf(err), "hortus model catalogue")) {
+			t.Errorf("%q: the refusal is not specific: %v", c.request, err)
 		}
 	}
 	// A repository's own text asks for nothing.
