@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/internal/gvisorbuild"
+	"hortus.dev/internal/model/offline"
 	"hortus.dev/internal/privilege"
 	"hortus.dev/internal/version"
 )
@@ -52,7 +53,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Inspect: daemon.Inspect, Remove: daemon.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
+		Catalogue: offline.Catalogue, Inspect: daemon.Inspect, Remove: daemon.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
 		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli"
+	"hortus.dev/internal/model/offline"
 	"hortus.dev/internal/version"
 )
 
@@ -21,7 +22,7 @@ func main() {
 		os.Stderr.WriteString("hortus: sandboxes need Linux; this is a client for " + runtime.GOOS + "\n")
 		os.Exit(1)
 	}
-	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe}
+	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe, Catalogue: offline.Catalogue}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, connect))
 }
 

@@ -30,6 +30,8 @@ type Env struct {
 	UID int
 	// Version describes this binary.
 	Version func() api.Version
+	// Catalogue lists what the built-in model does. Nil where there is none.
+	Catalogue func() ([]api.CatalogueEntry, error)
 	// Inspect says what lies in a data directory, ours and not; Remove removes
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
@@ -95,6 +97,7 @@ type grammar struct {
 	Task       taskCmd       `cmd:"" help:"Work on a repository; look at earlier requests and run them again."`
 	Stats      statsCmd      `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
 	Doctor     doctorCmd     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
+	Model      modelCmd      `cmd:"" help:"Show what the built-in model can do."`
 	Bench      benchCmd      `cmd:"" help:"Measure this host."`
 	Df         dfCmd         `cmd:"" help:"Show what the data directory holds."`
 	Gc         gcCmd         `cmd:"" help:"Remove what nothing in the data directory refers to."`

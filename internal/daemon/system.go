@@ -310,9 +310,10 @@ func (s *System) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	present := tools{shown, s.sandboxes, s.cfg.Path}
 	s.tasks = task.New(task.Config{
 		Store: rows{s.db}, Log: facts{s.events, s.telemetry}, Model: s.models.open, Record: record, Sandboxes: boxes{s.sandboxes, s.guards.sandboxes.Create}, Check: s.sandboxes.Check,
-		Tools: tools{shown, s.sandboxes, s.cfg.Path}.of, Repositories: repositories,
+		Tools: present.of, Advise: adviser{present.of, isDebian("/")}.advise, Repositories: repositories,
 		Dir: s.dir.tasks(), Owner: s.owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
+	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/model"
 )
 
@@ -31,8 +32,8 @@ type Log interface {
 	Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error)
 }
 
-// Config is what an engine is made of. All fields but Record, Tools, Check,
-// Repositories, Now and Logger must be set.
+// Config is what an engine is made of. All fields but Record, Tools, Advise,
+// Check, Repositories, Now and Logger must be set.
 type Config struct {
 	Store Store
 	Log   Log
@@ -46,6 +47,9 @@ type Config struct {
 	// Tools lists the programs that the sandboxes of a request would have. It
 	// may be nil: then a missing interpreter is found by running.
 	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
+	// Advise says, for the diagnosis, how the sandboxes of a request get what they lack.
+	// It may be nil, and may have nothing to say.
+	Advise func(context.Context, api.CreateSandbox, observe.Lack) string
 	// Check says what the sandboxes would refuse, before a model is asked. It
 	// may be nil.
 	Check func(context.Context, api.CreateSandbox) error

@@ -23,6 +23,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 		t.Diagnosis, t.Question = rep.Diagnosis, rep.Question
 		t.Error, t.Usage, t.Receipt = rep.Error, rep.Usage, rep.Receipt
 	}
+	e.advise(ctx, &t)
 	if ms.recording != nil {
 		// Before the task is done: whoever waits for it finds the whole recording.
 		if err := ms.recording.Close(); err != nil {

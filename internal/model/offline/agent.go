@@ -2,6 +2,7 @@ package offline
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -44,9 +45,10 @@ func (a *agent) run() {
 	} else {
 		a.repair()
 	}
-	// Whatever comes after its last word, it has no other one.
+	// A message after its last word may say that the gate failed, or something else: it
+	// has no other edit, whatever the reason is.
 	for !a.h.waits() {
-		a.finish("Nothing more was changed.", "the gate failed although the offline model had no further edit to try; it repairs small defects only")
+		a.finish("Nothing more was changed.", "the offline model has no further edit to try; it repairs small defects only")
 	}
 }
 
@@ -209,13 +211,14 @@ func (b brief) beyond(tools []model.Tool) error {
 	from, _ := renaming(b.request)
 	switch {
 	case b.gate == "":
-		return unable("no command says whether the work is done")
+		return unable("no command says whether the work is done; give one with --verify")
 	case from != "":
 		return nil
 	case !reRepair.MatchString(b.request):
-		return unable("it repairs failing tests and renames names; it builds nothing new")
-	case reBuilds.MatchString(b.request):
-		return unable("the request asks for more than a repair, which it cannot understand")
+		return unable(quoted(b.request) + " asks neither for a repair nor for a renaming; it builds nothing new")
+	}
+	if verb := reBuilds.FindString(b.request); verb != "" {
+		return unable(fmt.Sprintf("%s asks for more than a repair: it does not know how to %s", quoted(b.request), strings.ToLower(verb)))
 	}
 	return nil
 }
@@ -231,6 +234,7 @@ func renaming(request string) (from, to string) {
 // unable declines work on a repository, with what to do.
 func unable(why string) error {
 	return api.Errorf(api.KindDeclined, "the offline model declines: %s", why).WithHint(
-		`On a repository it knows two requests: hortus task --repo . "Fix the failing test" and "Rename X to Y". ` +
+		`On a repository it knows two requests: hortus task --repo . "Fix the failing test" tries small edits until the gate passes, ` +
+			`and "Rename X to Y" renames a name. hortus model catalogue lists what it does. ` +
 			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.")
 }

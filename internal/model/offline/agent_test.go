@@ -45,6 +45,8 @@ func TestAgentDeclinesWhatIsNoRepair(t *testing.T) {
 			t.Errorf("%q: %v", c.request, err)
 		} else if declined && !strings.Contains(api.HintOf(err), "--model") {
 			t.Errorf("%q: declined without a next step", c.request)
+		} else if declined && (!strings.Contains(err.Error(), quoted(c.request)) || !strings.Contains(api.HintOf(err), "hortus model catalogue")) {
+			t.Errorf("%q: the refusal is not specific: %v", c.request, err)
 		}
 	}
 	// A repository's own text asks for nothing.
@@ -155,6 +157,9 @@ func TestAgentAfterAFailedGate(t *testing.T) {
 		res, err := ask(t, messages, agentTools)
 		if err != nil || len(res.Message.Calls) != 1 || res.Message.Calls[0].Name != "finish" || !strings.Contains(string(res.Message.Calls[0].Input), `"blocked"`) {
 			t.Fatalf("it answers %+v, %v", res.Message, err)
+		}
+		if says := string(res.Message.Calls[0].Input); strings.Contains(says, "gate") {
+			t.Errorf("it claims to know what the gate did: %s", says)
 		}
 		w.messages = append(messages, res.Message, model.Message{Role: model.RoleTool, CallID: res.Message.Calls[0].ID, Text: "The work ends here."})
 	}

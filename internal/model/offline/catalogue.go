@@ -18,15 +18,17 @@ var programs embed.FS
 type catalogue struct {
 	recipes []recipe
 	byName  map[string]*recipe
-	source  *template.Template // "name.py", "name.js"
-	tasks   *template.Template // "name"
+	// examples are sentences that mean the recipes, by their names.
+	examples map[string]string
+	source   *template.Template // "name.py", "name.js"
+	tasks    *template.Template // "name"
 }
 
 // programKey is the parameter of a plan that names the recipe.
 const programKey = "program"
 
 func newCatalogue() (*catalogue, error) {
-	c := &catalogue{recipes: recipes(), byName: map[string]*recipe{}}
+	c := &catalogue{recipes: recipes(), byName: map[string]*recipe{}, examples: readExamples()}
 	c.source = template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"str": literal, "strs": literals, "has": has, "num": plainNumber, "nums": plainNumbers,
 	})
@@ -58,15 +60,6 @@ func (rc *recipe) extensions() []string {
 		return []string{".js"}
 	}
 	return []string{".py", ".js"}
-}
-
-func (c *catalogue) phrases() []string {
-	var out []string
-	for _, rc := range c.recipes {
-		out = append(out, rc.phrase)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // find gives the one recipe that a sentence means.

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"strings"
 	"testing"
 
 	"hortus.dev/api"
@@ -111,6 +112,57 @@ func TestDeclines(t *testing.T) {
 	}
 	if len(beyond) < 40 || len(matching) < 60 {
 		t.Errorf("%d declined and %d matching sentences are too few", len(beyond), len(matching))
+	}
+}
+
+// A refusal says what was asked for, what is not known of it, which entries come nearest and
+// what to do.
+func TestRefusalsAreSpecific(t *testing.T) {
+	m := newModel(t)
+	for _, c := range []struct{ sentence, says, hint string }{
+		{"write a poem about primes", `knows nothing of "poem"`, "hortus run 'List all primes up to 30'"},
+		{"print the 10 largest primes below 1000", `knows nothing of "largest"`, "hortus run 'List all primes up to 30'"},
+		{"train a neural network on MNIST", `no entry is about "train", "neural", "network", "MNIST"`, ""},
+		{"connect to postgres and list the tables", `no entry is about "connect", "postgres"`, ""},
+		{"write a Rust program that prints the first 10 primes", "a program in Rust", "hortus run 'List all primes up to 30'"},
+		{"compute the mean of the numbers in data.txt", `no file such as "data.txt"`, "Compute the mean"},
+		{"gcd of 12", "(the greatest common divisor of numbers): a number", "Greatest common divisor of 48 and 36"},
+		{"factorial of 1000000000", "n = 1000000000 is out of bounds; from 0 to", "Compute the factorial of 20"},
+		{"Run this Haskell program: main = print 1", "not in Haskell", ""},
+		{"hello world in python and javascript", "names two languages", "Print hello world"},
+		{"please", "names no task", ""},
+		{strings.Repeat("frobnicate the widget ", 500), `"widget"`, ""},
+	} {
+		_, err := m.plan(c.sentence)
+		if api.KindOf(err) != api.KindDeclined || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%.80q: %v", c.sentence, err)
+			continue
+		}
+		if !strings.Contains(c.sentence, "Haskell") && !strings.Contains(err.Error(), c.sentence[:6]) && !strings.Contains(c.says, "bounds") {
+			t.Errorf("the refusal does not quote %.80q: %v", c.sentence, err)
+		}
+		hint := api.HintOf(err)
+		if !strings.Contains(hint, c.hint) || c.hint == "" && strings.Contains(hint, "Nearest") {
+			t.Errorf("%.80q: the nearest entries are wrong: %s", c.sentence, hint)
+		}
+		for _, want := range []string{"hortus model catalogue", "hortus run 'Run this Python", "--model anthropic"} {
+			if !strings.Contains(hint, want) {
+				t.Errorf("%.80q: the next step misses %q: %s", c.sentence, want, hint)
+			}
+		}
+		if len(err.Error())+len(hint) > 1500 {
+			t.Errorf("%.80q: %d bytes are too many", c.sentence, len(err.Error())+len(hint))
+		}
+	}
+}
+
+// A sentence that names the shell may hold a command that has words alone.
+func TestGivenShellCommand(t *testing.T) {
+	m := newModel(t)
+	for _, s := range []string{"Run this Bash: pip install requests", "run this shell script: ls -l", "Run this:\n```bash\nmake all\n```"} {
+		if p, err := m.plan(s); err != nil || p.Language != api.Bash {
+			t.Errorf("%q: %+v, %v", s, p, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ var (
 	reTick  = lazyregexp.New("(?s)`([^`]+)`")
 	reRun   = lazyregexp.New(`(?is)^\s*(?:please\s+|can you\s+|could you\s+)?(?:run|execute|fix|debug|repair|try|test|check)(?:\s+and\s+(?:run|execute|fix|debug|repair))?\b[^:\n]{0,80}?\b(?:code|script|program|snippet|file|python3?|javascript|js|node|nodejs|node\.js|py|typescript|golang|go|rust|java|c\+\+|cpp|c|bash|ruby|php|perl|this|following|it)\b[^:\n]{0,60}?:\s*(.+)$`)
 	reAsks  = lazyregexp.New(`(?i)\b(run|execute|fix|debug|repair|try|test)\b`)
+	reShell = lazyregexp.New(`(?i)\b(?:bash|shell) *(?:code|script|program|snippet|command)?\s*:\s*$`)
 	reLooks = lazyregexp.New(`^#!|[=();:{}\[\]"']|^\s*(?:import|print|from|def|for|while|if|echo|puts)\b`)
 )
 
@@ -32,7 +33,11 @@ func givenProgram(sentence string) (*api.ExecutionPlan, error) {
 	} else {
 		return nil, nil
 	}
-	if !reAsks.MatchString(around) || !reLooks.MatchString(code) {
+	if !reAsks.MatchString(around) {
+		return nil, nil
+	}
+	// A command of the shell may be words alone; it is one where the language is named.
+	if !reLooks.MatchString(code) && !reShell.MatchString(around) && tag == "" {
 		return nil, nil
 	}
 	lang, err := languageOf(around, code, tag)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/language"
 	"hortus.dev/internal/model"
 )
 
@@ -34,9 +33,6 @@ func New() (*Model, error) {
 
 // Name is "offline".
 func (m *Model) Name() string { return Name }
-
-// Tasks lists what the catalogue can do, one phrase for each task, sorted.
-func (m *Model) Tasks() []string { return m.catalogue.phrases() }
 
 // Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis,
 // and works with tools where there are some and no output is wanted.
@@ -102,7 +98,7 @@ func (m *Model) answer(name, text string) (any, error) {
 		}
 		return m.diagnose(req), nil
 	}
-	return nil, declined("it does not know the output " + name)
+	return nil, declined("it has no answer of the kind " + quoted(name) + "; it answers with plans, programs and diagnoses")
 }
 
 func decode(text string, into any) error {
@@ -122,13 +118,4 @@ func encode(v any) (string, error) {
 		return "", api.Errorf(api.KindInternal, "encode an answer: %w", err)
 	}
 	return buf.String(), nil
-}
-
-// declined says what is beyond the model, and what to do.
-func declined(why string) error {
-	return api.Errorf(api.KindDeclined, "the offline model declines: %s", why).WithHint(
-		"It only knows a catalogue of small, self-contained Python and JavaScript tasks "+
-			"(statistics, primes, sorting, text, dates, conversions, small files; see hortus run --help), "+
-			"and it can run a program that you give, in %s: hortus run 'Run this Python: print(6*7)'. "+
-			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.", language.Titles())
 }

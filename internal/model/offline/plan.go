@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"fmt"
 	"strings"
 
 	"hortus.dev/api"
@@ -14,14 +15,14 @@ func (m *Model) plan(sentence string) (*api.ExecutionPlan, error) {
 	}
 	r := read(sentence)
 	if r.problem != "" {
-		return nil, declined(r.problem)
+		return nil, decline(quoted(sentence)+": "+r.problem, m.catalogue.examplesOf(m.catalogue.nearest(r)))
 	}
 	found := m.catalogue.find(r)
 	if found == nil {
-		return nil, declined("it has no program that does exactly this")
+		return nil, m.catalogue.refuse(sentence, r)
 	}
 	if found.refuse != "" {
-		return nil, declined(found.refuse)
+		return nil, found.recipe.outOfBounds(m.catalogue, found.refuse)
 	}
 	rc := found.recipe
 	task, err := m.catalogue.render(m.catalogue.tasks, rc.name, found.params)
@@ -71,14 +72,18 @@ func (m *Model) code(plan api.ExecutionPlan) (*api.CodeArtifact, error) {
 	rc := m.catalogue.byName[plan.Parameters[programKey]]
 	params := map[string]string{}
 	if rc == nil {
-		found := m.catalogue.find(read(plan.Task))
-		if found == nil || found.refuse != "" {
-			return nil, declined("it has no program for this plan")
+		r := read(plan.Task)
+		found := m.catalogue.find(r)
+		if found == nil {
+			return nil, m.catalogue.refuse(plan.Task, r)
+		}
+		if found.refuse != "" {
+			return nil, found.recipe.outOfBounds(m.catalogue, found.refuse)
 		}
 		rc, params = found.recipe, found.params
 	}
 	if rc.only != "" && plan.Language != rc.only {
-		return nil, declined("it knows this program in " + string(rc.only) + " only")
+		return nil, decline(fmt.Sprintf("it has %s in %s only, not in %s", rc.phrase, rc.only, plan.Language), m.catalogue.examplesOf([]*recipe{rc}))
 	}
 	for _, spec := range rc.params {
 		if v, ok := plan.Parameters[spec.name]; ok {
@@ -90,7 +95,7 @@ func (m *Model) code(plan api.ExecutionPlan) (*api.CodeArtifact, error) {
 		}
 	}
 	if why := rc.bound(params); why != "" {
-		return nil, declined(why)
+		return nil, rc.outOfBounds(m.catalogue, why)
 	}
 	ext := ".py"
 	if plan.Language == api.JavaScript {

@@ -38,7 +38,7 @@ func (a *agent) repair() {
 	}
 	r.gateRun, r.tree = readRun(results[0]), readTree(results[1])
 	if r.gateRun.passed() {
-		a.finish("Nothing was changed: the gate passes already.", "")
+		a.finish("Nothing was changed: the gate passes already, so there is no failure to repair.", "")
 		return
 	}
 	if why := r.hopeless(); why != "" {

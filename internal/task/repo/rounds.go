@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -42,11 +43,31 @@ func (w *work) rounds(ctx context.Context) End {
 		if end, done := w.verdict(ctx, r, rep); done {
 			return end
 		}
-		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" {
+		if n == most || !goesOn(rep.Stop) || rep.Finish != nil && rep.Finish.Blocked != "" || w.nothingFailed(r) {
 			return w.unsolved(r, rep)
 		}
 		message = w.again(r, n, most)
 	}
+}
+
+// nothingFailed reports whether a round left everything as it was in a repository whose
+// gate passed before the work. There is no failure to send the agent back with.
+func (w *work) nothingFailed(r *api.Round) bool {
+	return r.Head == "" && w.res.Before != nil && w.res.Before.Passed
+}
+
+// unchanged says what a person has to know of such a round, with what the agent said.
+func (w *work) unchanged(rep loop.Report) End {
+	end := End{Outcome: api.OutcomeNeedsHuman, Diagnosis: fmt.Sprintf("Nothing was changed. The gate passed before the work, so nothing fails that could be repaired: %.300s.", w.res.Verify)}
+	says := rep.Text
+	if rep.Finish != nil {
+		says = cmp.Or(rep.Finish.Blocked, rep.Finish.Summary)
+	}
+	if says = strings.TrimSpace(says); says != "" {
+		end.Diagnosis += " The agent says: " + bounded(says, maxSummary)
+	}
+	end.Question = "What should be different? Describe the wrong behaviour, add a test that fails because of it, or give a command that fails (--verify)."
+	return end
 }
 
 // goesOn says whether an agent that ended like this can be asked to go on.
@@ -148,6 +169,8 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 		if rep.Err == nil {
 			end = failed(api.Errorf(api.KindUnavailable, "the agent could not continue: %s", rep.Why))
 		}
+	case goesOn(rep.Stop) && w.nothingFailed(r):
+		end = w.unchanged(rep)
 	case rep.Finish != nil && rep.Finish.Blocked != "":
 		end.Diagnosis = "The agent says that it is blocked: " + bounded(rep.Finish.Blocked, maxSummary)
 		end.Question = "What should it do instead?"
@@ -155,10 +178,7 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 		end.Diagnosis = fmt.Sprintf("The agent was stopped (%s): %s.", rep.Stop, strings.TrimSuffix(rep.Why, "."))
 		end.Question = "Is what it did so far of use, or should it have more room?"
 	case r.Head == "":
-		end.Diagnosis = "The agent changed nothing."
-		if w.res.Before != nil && w.res.Before.Passed {
-			end.Diagnosis += " The gate passes, as it did before."
-		}
+		end.Diagnosis = "The agent changed nothing, and the gate fails as it did before."
 		end.Question = "Is there anything to be done? Say it in other words."
 	case r.Gate != nil && !r.Gate.Passed:
 		end.Diagnosis = "The gate fails: " + exitText(*r.Gate) + "."
