@@ -94,8 +94,14 @@ func TestHostTemplateWalk(t *testing.T) {
 		if unreadable != "" {
 			t.Errorf("as %s: files that are not for everybody:\n%s", u, unreadable)
 		}
+		for _, name := range strings.Fields(sh(t, m, u, "ls -A /opt/hortus/bin /opt/hortus 2>/dev/null | grep -v :; true")) {
+			if !slices.Contains([]string{"bin", "python", "sudo"}, name) {
+				t.Errorf("as %s: the template adds %s", u, name)
+			}
+		}
 		for _, p := range []string{"/root/.", "/home/user", "/mnt", "/opt", "/srv", "/var/lib", "/var/log", "/sys"} {
-			if got := sh(t, m, u, "ls -A "+p+" 2>/dev/null; true"); got != "" && p != "/home/user" {
+			added := p == "/opt" && sh(t, m, u, "ls -A /opt") == "hortus" // the template's own programs
+			if got := sh(t, m, u, "ls -A "+p+" 2>/dev/null; true"); got != "" && p != "/home/user" && !added {
 				t.Errorf("as %s: %s holds %q", u, p, got)
 			}
 		}
