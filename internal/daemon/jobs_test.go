@@ -128,7 +128,7 @@ func TestToolsInASandbox(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 	b.want("search", input{"pattern": "root"}, false, "No lines match.") // through no link, and not in the fifo
-	b.want("view", input{"path": "../etc/passwd"}, false, "root")         // the sandbox's own
+	b.want("view", input{"path": "../etc/passwd"}, false, "root")        // the sandbox's own
 }
 
 func TestJobsInASandbox(t *testing.T) {
