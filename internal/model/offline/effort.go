@@ -69,7 +69,9 @@ func (r *repairer) goesOn(edits []mend.Edit, next int, best outcome) bool {
 		r.stopped = "all candidates were tried"
 	case next > r.lastUseful(best):
 		r.stopped = fmt.Sprintf("%d candidates in a row let no more tests pass", limit.idle)
-	case r.effort.calls >= limit.calls, r.seconds() <= 0:
+	case r.effort.calls >= limit.calls:
+		r.stopped = fmt.Sprintf("%d calls tried edits, which is the maximum", limit.calls)
+	case r.seconds() <= 0:
 		r.stopped = fmt.Sprintf("the time for trying edits (%d s) is used up", limit.seconds)
 	default:
 		return true

@@ -178,7 +178,7 @@ func TestGivesUp(t *testing.T) {
 	}{
 		{"no edit helps", 9, 2, 320, 120, []string{"none of the 320 small edits that were tried in 18 s", "lines of a.py", "320 candidates in a row let no more tests pass", "The failure names a.py:5", "--model anthropic"}},
 		{"a slow gate", 60, 2, 1 << 20, 120, []string{"the time for trying edits (120 s) is used up"}},
-		{"without the bounds", 60, 7, 1 << 20, 7 * 170, []string{"is used up"}},
+		{"without the bounds", 60, 7, 1 << 20, 7 * 170, []string{"7 calls tried edits, which is the maximum"}},
 	} {
 		m := newModel(t)
 		m.limit = effort{calls: 7, seconds: c.limit, idle: c.idle}
