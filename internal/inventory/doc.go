@@ -3,6 +3,9 @@
 // sandbox by whoever calls, asks all of them at the same time, and what it
 // prints is read here.
 //
+// It also knows which Debian packages bring a library or a command: [InstallLibrary] and
+// [InstallTool].
+//
 // What comes back was written by programs in a sandbox and is treated as such:
 // it is bounded and checked, and never followed.
 //
