@@ -106,7 +106,7 @@ output: CodeArtifact
 -- wrong JSON --
 answer: output
 output: CodeArtifact
-expect: That answer cannot be used
+expect: Your answer is invalid
 
 {"program": "print(6 * 7)"}
 -- wrong program --
@@ -143,8 +143,8 @@ usage: 2500 700 180
 				`\[planner\] \w+: the answer cannot be read: .* \(try 2 of 5\), next in `,
 				`\[planner\] \w+: 529 overloaded_error: Overloaded \(try 3 of 5\), next in 10ms`,
 				`\[planner\] \w+: 429 rate_limit_error: slow down \(try 4 of 5\), next in 50ms`,
-				`\[coder\] \w+: the answer is not the JSON that was asked for: .* \(try 1 of 3\), asking again`,
-				`\[coder\] \w+: the answer is not the JSON that was asked for: .*unknown field .* \(try 2 of 3\), asking again`,
+				`\[coder\] \w+: the answer is not JSON of the requested schema: .* \(try 1 of 3\), asking again`,
+				`\[coder\] \w+: the answer is not JSON of the requested schema: .*unknown field .* \(try 2 of 3\), asking again`,
 				`\[debugger\] \[attempt 1/3\] undefined_name: six is not defined`,
 				`verified: .*, 2 attempts`,
 				`:[a-z0-9.-]+: 9 calls, \d+ tokens in \(\d+ cached\), \d+ out, \$0\.0\d\d\d`,
@@ -206,7 +206,7 @@ piece: 2000
 
 {"language":"python","task":"`+strings.Repeat("and on ", 1000)+`"}
 -- right plan --
-expect: must be much shorter`+planStep+`
+expect: much shorter`+planStep+`
 -- program --`+codeStep)
 			withKeys(g, modelKey)
 			g.must("sandbox", "create") // holds the daemon
