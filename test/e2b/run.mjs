@@ -33,6 +33,13 @@ function world() {
       made.push(box.sandboxId)
       return box
     },
+    /** inside wants what programs of a sandbox find there: the guest at its port, and sudo. */
+    async inside(box) {
+      const ask = "exec 3<>/dev/tcp/127.0.0.1/49983; printf 'GET /health HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n' >&3; head -n 1 <&3"
+      assert.match((await box.commands.run(ask)).stdout, /^HTTP\/1\.1 204 /)
+      const root = await box.commands.run('id -u', { user: 'root' }).catch(() => ({ stdout: '' }))
+      if (root.stdout !== '') assert.equal((await box.commands.run('sudo id -u')).stdout, '0\n')
+    },
     /** until waits for a condition, as long as it must. */
     async until(what, ok, ms = 60_000) {
       const end = Date.now() + ms * patience

@@ -8,6 +8,8 @@ var phrases = []struct {
 	re   *lazyregexp.Regexp
 	text string
 }{
+	{lazyregexp.New(`take a snapshot of its files instead, or pause it in memory`),
+		"pause it with keepMemory: false, which keeps its files; who runs this server can set HORTUS_ISOLATION=auto where gVisor runs"},
 	{lazyregexp.New(`--files-only`), "keepMemory: false"},
 	{lazyregexp.New(`hortus sandbox resume [\w-]+`), "Sandbox.connect()"},
 	{lazyregexp.New(`hortus sandbox snapshot [\w-]+`), "createSnapshot()"},

@@ -15,6 +15,7 @@ export async function run(t) {
     t.assert.ok(info.endAt - info.startedAt <= 120_000)
     t.assert.equal(await f.files.read('/tmp/kept'), 'kept')
     await f.files.write('/tmp/kept', f.sandboxId)
+    await t.inside(f)
   }
   t.assert.equal(ids.size, 3)
   t.assert.equal((await box.getInfo()).state, 'running')

@@ -17,6 +17,7 @@ export async function run(t) {
   t.assert.equal((await box.getInfo()).state, 'running')
   t.assert.equal(await box.files.read('/tmp/kept'), 'kept')
   t.assert.deepEqual(await box.commands.list(), [])
+  await t.inside(box)
   t.assert.match(before, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n$/)
   t.assert.notEqual(await boot(), before) // it is another boot
 }

@@ -3,7 +3,7 @@ export const name = 'pause and connect, with memory'
 export async function run(t) {
   const box = await t.create({ metadata: { kept: 'yes' } })
   if (!t.keepsMemory) {
-    await t.refuses(() => box.pause(), /"memory".*checkpoint/s)
+    await t.refuses(() => box.pause(), /"memory".*checkpoint.*keepMemory: false.*HORTUS_ISOLATION=auto/s)
     t.assert.equal((await box.getInfo()).state, 'running')
     return { refused: 'memory' }
   }
@@ -22,6 +22,7 @@ export async function run(t) {
   // By the tokens from before.
   t.assert.equal(await box.files.read('/tmp/kept'), 'kept')
   t.assert.ok((await box.commands.list()).some((p) => p.pid === pid))
+  await t.inside(box)
   t.assert.equal(await box.pause(), true)
   t.assert.equal(await box.kill(), true)
 }
