@@ -1,5 +1,7 @@
 package api
 
+import "encoding/base64"
+
 // Language is what a program is written in.
 type Language string
 
@@ -35,6 +37,8 @@ const (
 // PlanRequest is what the Planner gets: the one message that holds the sentence.
 type PlanRequest struct {
 	Sentence string `json:"sentence"`
+	// Files are those that came with the sentence; without their content.
+	Files []InputFile `json:"files,omitempty"`
 }
 
 // ExecutionPlan is what the Planner makes and the Coder gets. It never holds the
@@ -59,6 +63,9 @@ type ExecutionPlan struct {
 	// Checks are commands that must succeed after the program did. They are the
 	// Planner's: who writes the program has no say in them.
 	Checks []Check `json:"checks,omitempty"`
+	// Inputs are the files that came with the request, without their content. Hortus
+	// fills them in; a program must not have files of the same paths.
+	Inputs []InputFile `json:"inputs,omitempty" schema:"-"`
 }
 
 // Check is a shell command that looks at what a program left. It runs in the program's
@@ -107,6 +114,42 @@ type File struct {
 	Content string `json:"content"`
 	// Executable sets the mode to 0755 instead of 0644.
 	Executable bool `json:"executable,omitempty"`
+	// Base64 is the content, in base64, of a file that a program made and that is not
+	// UTF-8; Content is empty then. A program's own files are text.
+	Base64 string `json:"base64,omitempty" schema:"-"`
+}
+
+// Bytes is the content, of either kind; nil where Base64 is none.
+func (f File) Bytes() []byte {
+	if f.Base64 == "" {
+		return []byte(f.Content)
+	}
+	b, err := base64.StdEncoding.DecodeString(f.Base64)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Bounds of the files that come with a request.
+const (
+	MaxInputFiles = 32
+	MaxInputBytes = 2 << 20 // all of them together
+	// MaxInputHead bounds InputFile.Head, in bytes.
+	MaxInputHead = 600
+)
+
+// InputFile is a file that came with a request, for its program to read.
+type InputFile struct {
+	// Path is where it is in the program's directory: relative, slash-separated, without
+	// "..".
+	Path string `json:"path"`
+	// Content is what is in it. Requests have it; records, plans and events leave it out.
+	Content []byte `json:"content,omitempty"`
+	// Size is the size in bytes, and Head the first lines of a text, which say nothing to
+	// a model but what the data look like. Hortus sets both.
+	Size int64  `json:"size,omitempty"`
+	Head string `json:"head,omitempty"`
 }
 
 // Phase is the part of an attempt that ended it.
@@ -164,13 +207,16 @@ type ExecutionResult struct {
 	// Detail says in a sentence what was wrong, when it was not the exit code.
 	Detail string `json:"detail,omitempty"`
 	// CreateMS is the time until the sandbox was there, in milliseconds.
-	CreateMS    int64     `json:"createMs,omitempty"`
-	InstallMS   int64     `json:"installMs,omitempty"`
-	CompileMS   int64     `json:"compileMs,omitempty"`
-	RunMS       int64     `json:"runMs,omitempty"`
-	Sandbox     SandboxID `json:"sandbox,omitempty"`
-	Isolation   string    `json:"isolation,omitempty"`
-	OutputFiles []File    `json:"outputFiles,omitempty"`
+	CreateMS  int64     `json:"createMs,omitempty"`
+	InstallMS int64     `json:"installMs,omitempty"`
+	CompileMS int64     `json:"compileMs,omitempty"`
+	RunMS     int64     `json:"runMs,omitempty"`
+	Sandbox   SandboxID `json:"sandbox,omitempty"`
+	Isolation string    `json:"isolation,omitempty"`
+	// OutputFiles are the files that a successful program made or changed in its
+	// directory, those of the plan first; LeftOut says which are missing here and why.
+	OutputFiles []File   `json:"outputFiles,omitempty"`
+	LeftOut     []string `json:"leftOut,omitempty"`
 	// Checks are those of the plan, as far as they ran: the first that fails is the last.
 	Checks []CheckResult `json:"checks,omitempty"`
 	// Cautions say what a person should look at although the program did what was

@@ -48,6 +48,10 @@ type CreateTask struct {
 	// "replay:PATH" it is of the daemon's machine and for its own user: a door
 	// that serves anybody else refuses both.
 	Record string `json:"record,omitempty"`
+	// Files are put into the program's directory before it runs: at most MaxInputFiles
+	// with MaxInputBytes, for requests and artifacts. A replay and a reply take those of
+	// the task before.
+	Files []InputFile `json:"files,omitempty"`
 	// Attempts bounds the passes; default and most are 3 and 10.
 	Attempts int `json:"attempts,omitempty"`
 	// InstallTimeoutMS and RunTimeoutMS bound one pass; the defaults are 120 s

@@ -21,9 +21,18 @@ type ExecutorConfig struct {
 	// InstallTimeout and RunTimeout hold where an artifact has none of its own;
 	// zero means the defaults of the api package.
 	InstallTimeout, RunTimeout time.Duration
+	// Inputs are files that each attempt's program finds in its directory.
+	Inputs []Input
 	// Keep leaves the sandbox of the last Execute alive.
 	Keep bool
 	Emit Emitter
+}
+
+// Input is a file for programs to read.
+type Input struct {
+	Path string
+	// Read gives what is in it.
+	Read func() ([]byte, error)
 }
 
 // Executor runs artifacts, each in a sandbox of its own, and reports what it
@@ -95,6 +104,15 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 	e.cfg.Emit.Emit(ctx, api.EventAttempt, api.AttemptEvent{
 		Attempt: p.N, Of: p.Of, Sandbox: info.ID, Isolation: info.Isolation, Why: info.IsolationWhy, Skipped: info.Unenforced,
 	})
+	for _, in := range e.cfg.Inputs {
+		content, err := in.Read()
+		if err != nil {
+			return res, err
+		}
+		if err := box.WriteFile(ctx, in.Path, content, false); err != nil {
+			return res, err
+		}
+	}
 	for _, f := range p.Artifact.Files {
 		if err := box.WriteFile(ctx, f.Path, []byte(f.Content), f.Executable); err != nil {
 			return res, err
@@ -133,6 +151,10 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 			return res, err
 		}
 	}
+	before, err := box.List(ctx)
+	if err != nil && api.KindOf(err) != api.KindExhausted {
+		return res, err
+	}
 	res.Phase = api.PhaseRun
 	ex, ms, err := e.command(ctx, box, p, api.PhaseRun, p.Artifact.Run, run, out, errs)
 	res.RunMS, res.Exit = ms, ex.Exit
@@ -145,7 +167,10 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
 		return res, nil
 	}
-	if res, err = e.verify(ctx, box, p.Artifact, res, out); err != nil || !res.OK || len(p.Checks) == 0 {
+	if res, err = e.verify(ctx, box, p.Artifact, res, out); err != nil || !res.OK {
+		return res, err
+	}
+	if res, err = e.collect(ctx, box, p.Artifact.Expect, before, res); err != nil || len(p.Checks) == 0 {
 		return res, err
 	}
 	return e.check(ctx, box, p, res, out)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,18 +76,19 @@ func TestExecutor(t *testing.T) {
 	}
 }
 
-func TestExecutorReadsExpectedFilesBackOnly(t *testing.T) {
+func TestExecutorReadsFilesBack(t *testing.T) {
 	a := program("open('a.txt','w').write('A'); open('b.txt','w').write('B'); open('big','w').write('x' * (1 << 20) + 'y'); open('raw','wb').write(b'\\xff\\xfe')")
 	a.Output, a.Expect = api.OutputFile, []string{"a.txt", "big", "raw"}
 	res, err := agent.NewExecutor(agent.ExecutorConfig{Sandboxes: agenttest.NewLocaldir(t), Emit: &events{}}).Execute(t.Context(), agent.Pass{Artifact: a})
 	if err != nil || !res.OK {
 		t.Fatal(res, err)
 	}
-	if len(res.OutputFiles) != 1 || res.OutputFiles[0] != (api.File{Path: "a.txt", Content: "A"}) {
-		t.Errorf("files %+v", res.OutputFiles)
+	want := []api.File{{Path: "a.txt", Content: "A"}, {Path: "raw", Base64: "//4="}, {Path: "b.txt", Content: "B"}}
+	if !slices.Equal(res.OutputFiles, want) {
+		t.Errorf("files %+v, want those of the plan first: %+v", res.OutputFiles, want)
 	}
-	if !strings.Contains(res.Detail, "big") || !strings.Contains(res.Detail, "raw") {
-		t.Errorf("detail %q names not what was left out", res.Detail)
+	if len(res.LeftOut) != 1 || !strings.HasPrefix(res.LeftOut[0], "big: larger than") {
+		t.Errorf("left out: %q", res.LeftOut)
 	}
 }
 

@@ -85,10 +85,10 @@ func New(cfg Config) *Pipeline {
 
 // Run goes from the sentence to a verdict. It always returns a report with an
 // outcome: verified, needs_human, declined, canceled or failed.
-func (p *Pipeline) Run(ctx context.Context, sentence string) Report {
+func (p *Pipeline) Run(ctx context.Context, sentence string, files []api.InputFile) Report {
 	p.steps.todo("plan", "code", "run")
 	plan, err := insist(ctx, p, &p.cfg.Planner.role, 0, func() (api.ExecutionPlan, api.Usage, error) {
-		return p.cfg.Planner.Plan(ctx, api.PlanRequest{Sentence: sentence})
+		return p.cfg.Planner.Plan(ctx, api.PlanRequest{Sentence: sentence, Files: files})
 	})
 	if err != nil {
 		return p.fail(ctx, err)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func NewPlanner(m model.Model, emit Emitter) *Planner {
 func (p *Planner) Plan(ctx context.Context, req api.PlanRequest) (api.ExecutionPlan, api.Usage, error) {
 	return ask(ctx, p.role, req, func(plan *api.ExecutionPlan) error {
 		l, _ := language.Of(plan.Language)
-		plan.Compile, plan.Run = l.Compile, l.Run
+		plan.Compile, plan.Run, plan.Inputs = l.Compile, l.Run, req.Files
 		return artifact.ValidatePlan(*plan)
 	})
 }
@@ -133,6 +134,11 @@ func checkArtifact(a api.CodeArtifact, plan api.ExecutionPlan, install, run time
 	}
 	if plan.Output != "" && a.Output != plan.Output {
 		return api.Errorf(api.KindInvalid, "output is %q; the plan wants %q", a.Output, plan.Output)
+	}
+	for _, f := range a.Files {
+		if slices.ContainsFunc(plan.Inputs, func(in api.InputFile) bool { return path.Clean(in.Path) == path.Clean(f.Path) }) {
+			return api.Errorf(api.KindInvalid, "file %q came with the request; the program reads it and must not have a file of that path", f.Path)
+		}
 	}
 	for _, f := range plan.Files {
 		if !slices.Contains(a.Expect, f) {

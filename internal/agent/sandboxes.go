@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -23,6 +24,10 @@ type Sandbox interface {
 	// none, with KindInvalid when it is no regular file, and with KindExhausted
 	// when it holds more than max bytes.
 	ReadFile(ctx context.Context, path string, max int64) ([]byte, error)
+	// List lists the regular files below the workspace, some levels deep, but for those
+	// in directories that hidden leaves out by their names. It fails with KindExhausted
+	// when there are too many.
+	List(ctx context.Context) ([]FileInfo, error)
 	// Run runs a command and passes on its output, in order, as it comes;
 	// stream is "stdout" or "stderr" and p is valid during the call only. It
 	// returns the record with the exit when the command has ended, by itself,
@@ -30,6 +35,13 @@ type Sandbox interface {
 	Run(ctx context.Context, req api.ExecRequest, output func(stream string, p []byte) error) (api.Exec, error)
 	// Close kills everything in the sandbox and frees it. It is idempotent.
 	Close(ctx context.Context) (api.Proof, error)
+}
+
+// FileInfo is a file of a workspace.
+type FileInfo struct {
+	Path    string
+	Size    int64
+	ModTime time.Time
 }
 
 // Emitter takes the facts of a task as they happen, in order.

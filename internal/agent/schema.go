@@ -55,7 +55,7 @@ func schemaType(t reflect.Type) map[string]any {
 	required := []string{}
 	for i := range t.NumField() {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name == "-" || name == "" {
+		if name == "-" || name == "" || t.Field(i).Tag.Get("schema") == "-" {
 			continue
 		}
 		property := schemaType(t.Field(i).Type)

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"unicode/utf8"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
@@ -17,6 +15,7 @@ import (
 const (
 	maxOutputFiles = 64
 	maxOutputFile  = 1 << 20
+	maxOutputBytes = 4 << 20 // of all files
 )
 
 // verify decides, after exit code 0, whether the program left what was asked
@@ -41,10 +40,9 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 			return wrong("stdout is not one JSON value: %s", why), nil
 		}
 	}
-	var notes []string
 	for i, path := range a.Expect {
 		if i == maxOutputFiles {
-			notes = append(notes, fmt.Sprintf("only the first %d files were read back", maxOutputFiles))
+			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d files of the plan: at most %d are read back", len(a.Expect)-i, maxOutputFiles))
 			break
 		}
 		content, err := box.ReadFile(ctx, path, maxOutputFile)
@@ -54,20 +52,18 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 		case kind == api.KindNotFound:
 			return wrong("the program did not leave the file %s", path), nil
 		case kind == api.KindExhausted:
-			notes = append(notes, fmt.Sprintf("%s is larger than %d bytes and was not read back", path, maxOutputFile))
+			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: larger than %d bytes", path, maxOutputFile))
 		case kind == api.KindInvalid:
 			return wrong("%s is not a regular file", path), nil
 		case err != nil:
 			return res, err
 		case len(content) == 0:
 			return wrong("the program left the file %s empty", path), nil
-		case !utf8.Valid(content):
-			notes = append(notes, fmt.Sprintf("%s is not text and was not read back", path))
 		default:
-			res.OutputFiles = append(res.OutputFiles, api.File{Path: path, Content: string(content)})
+			res.OutputFiles = append(res.OutputFiles, madeFile(path, content))
 		}
 	}
-	res.OK, res.Detail = true, strings.Join(notes, "; ")
+	res.OK = true
 	return res, nil
 }
 

@@ -311,6 +311,7 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 		said, colour := "verified", green
 		if at := lastAttempt(t); at != nil && at.Result != nil {
 			said += ": " + at.Result.Evidence(at.Artifact.Output)
+			p.showMade(*at.Result)
 			for _, c := range at.Result.Checks {
 				p.line("", 0, 0, "", "checked: "+c.Name)
 			}

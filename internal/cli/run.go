@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,10 @@ import (
 )
 
 type runCmd struct {
-	Sentence string `arg:"" help:"What is wanted; - reads it from stdin."`
-	Attempts *int   `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Passes at most, 1 to 10 (default 3)."`
-	Record   string `complete:"files" placeholder:"FILE" help:"Write down every exchange with the models, without secrets, for --model replay:FILE."`
+	Sentence string   `arg:"" help:"What is wanted; - reads it from stdin."`
+	Attempts *int     `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Passes at most, 1 to 10 (default 3)."`
+	File     []string `name:"file" complete:"files" sep:"none" placeholder:"[NAME=]FILE" help:"Put a file into the program's directory, under its own or another name; may be given several times, 2 MiB in all."`
+	Record   string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the models, without secrets, for --model replay:FILE."`
 	modelFlag
 	taskFlags
 	boxFlags
@@ -39,6 +41,10 @@ func (c *runCmd) Run(ctx runContext, a *app) error {
 		return api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus run "print the first 20 prime numbers"`)
 	}
 	req := api.CreateTask{Request: sentence, Model: c.Model.all, Models: c.Model.by}
+	var err error
+	if req.Files, err = readInputs(c.File); err != nil {
+		return err
+	}
 	if c.Record != "" {
 		abs, err := filepath.Abs(c.Record)
 		if err != nil {
@@ -265,7 +271,7 @@ func (o *outDir) write(t api.Task) error {
 		if f.Executable {
 			mode = 0o755
 		}
-		if err := writeInside(o.root, f.Path, mode, strings.NewReader(f.Content)); err != nil {
+		if err := writeInside(o.root, f.Path, mode, bytes.NewReader(f.Bytes())); err != nil {
 			failed = append(failed, api.Errorf(api.KindDenied, "--out %s: %w", o.name, err))
 		}
 	}

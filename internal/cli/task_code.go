@@ -133,6 +133,15 @@ func showProgram(w io.Writer, t api.Task) {
 		block(w, f.Path, f.Content, shownCode)
 	}
 	block(w, "output", at.Result.Stdout, shownOutput)
+	for _, f := range t.Create.Files {
+		fmt.Fprintf(w, "file given\t%s (%s)\n", clean(f.Path), showSize(f.Size))
+	}
+	for _, f := range at.Result.OutputFiles {
+		fmt.Fprintf(w, "file made\t%s (%s)\n", clean(f.Path), showSize(int64(len(f.Bytes()))))
+	}
+	for _, left := range at.Result.LeftOut {
+		fmt.Fprintf(w, "not kept\t%s\n", clean(left))
+	}
 	if at.Result.OK {
 		fmt.Fprintf(w, "verified by\t%s\n", clean(at.Result.Evidence(at.Artifact.Output)))
 	}

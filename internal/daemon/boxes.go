@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 
 	"hortus.dev/api"
@@ -89,6 +90,30 @@ func (b *box) ReadFile(ctx context.Context, path string, max int64) ([]byte, err
 		return nil, api.Errorf(api.KindExhausted, "%s has more than %d bytes", path, max)
 	}
 	return content, nil
+}
+
+// listDepth is how many levels of directories are looked at for what a program made.
+const listDepth = 8
+
+// List implements agent.Sandbox.
+func (b *box) List(ctx context.Context) ([]agent.FileInfo, error) {
+	root, err := b.guest.Stat(ctx, "", ".")
+	if err != nil {
+		return nil, guestError(err)
+	}
+	entries, err := b.guest.ListDir(ctx, "", ".", listDepth)
+	if err != nil {
+		return nil, guestError(err)
+	}
+	var files []agent.FileInfo
+	for _, e := range entries {
+		// A link is not followed: what it leads to is no file of the program's own.
+		name, ok := strings.CutPrefix(e.Path, strings.TrimSuffix(root.Path, "/")+"/")
+		if ok && e.Type == envd.FileTypeFile && e.SymlinkTarget == nil {
+			files = append(files, agent.FileInfo{Path: name, Size: e.Size, ModTime: e.ModifiedTime})
+		}
+	}
+	return files, nil
 }
 
 // Run implements agent.Sandbox. When ctx ends the whole sandbox is killed: that

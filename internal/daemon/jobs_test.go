@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -129,6 +130,27 @@ func TestToolsInASandbox(t *testing.T) {
 	}
 	b.want("search", input{"pattern": "root"}, false, "No lines match.") // through no link, and not in the fifo
 	b.want("view", input{"path": "../etc/passwd"}, false, "root")        // the sandbox's own
+}
+
+// TestListOfABox: what a program made is listed by the names of regular files alone.
+func TestListOfABox(t *testing.T) {
+	t.Parallel()
+	b := newToolbox(t)
+	b.want("shell", input{"command": "mkdir -p d/e; echo a >d/e/x; echo bb >y; ln -s /etc/passwd link; ln -s d dirlink; ln -s / root; mkfifo p; ln -s y same"}, false)
+	files, err := b.box.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, f := range files {
+		got[f.Path] = f.Size
+		if f.ModTime.IsZero() {
+			t.Errorf("%s has no time", f.Path)
+		}
+	}
+	if want := map[string]int64{"d/e/x": 2, "y": 3}; !maps.Equal(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
 }
 
 func TestJobsInASandbox(t *testing.T) {

@@ -48,6 +48,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if err := checkModels(req); err != nil {
 		return req, err
 	}
+	if err := checkInputs(req); err != nil {
+		return req, err
+	}
 	if req.Artifact != nil {
 		if err := artifact.Validate(*req.Artifact); err != nil {
 			return req, err
@@ -97,11 +100,14 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if !r.Task.Valid() || r.Attempt < 1 {
 		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: no such thing can exist", clip(string(r.Task)), r.Attempt)
 	}
-	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil {
-		return req, api.Errorf(api.KindInvalid, "a replay runs with the recorded timeouts, limits and environment; none can be given")
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Files != nil {
+		return req, api.Errorf(api.KindInvalid, "a replay runs with the recorded files, timeouts, limits and environment; none can be given")
 	}
 	old, err := e.cfg.Store.Task(ctx, r.Task)
 	if err != nil {
+		return req, err
+	}
+	if req.Files, err = e.givenAgain(old); err != nil {
 		return req, err
 	}
 	req.Attempts = 1

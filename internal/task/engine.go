@@ -157,6 +157,11 @@ type source struct {
 
 // start stores a task and runs it in a goroutine of its own.
 func (e *Engine) start(ctx context.Context, t api.Task, ms models, from source) error {
+	given := t.Create.Files
+	var err error
+	if t.Create.Files, err = e.keepInputs(t.ID, given); err != nil {
+		return err
+	}
 	// The task's life is not its creator's: a client may go and come back.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &running{cancel: cancel, done: make(chan struct{}), log: e.emitter(t.ID)}

@@ -103,6 +103,10 @@ func repliable(t api.Task) error {
 // continued is the request of the task that follows old.
 func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask) (api.CreateTask, error) {
 	c := old.Create
+	var err error
+	if c.Files, err = e.givenAgain(old); err != nil {
+		return c, err
+	}
 	switch {
 	case strings.TrimSpace(req.Reply) == "":
 		return c, api.Errorf(api.KindInvalid, "the reply is empty").WithHint("hortus task reply %s \"ANSWER\"", old.ID)
@@ -127,7 +131,7 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 		r.TestsMayChange = r.TestsMayChange || req.TestsMayChange
 		r.Budget = merged(r.Budget, req.Budget)
 	}
-	c, err := e.check(ctx, c)
+	c, err = e.check(ctx, c)
 	if err == nil && e.cfg.Check != nil {
 		err = e.cfg.Check(ctx, c.Sandbox)
 	}

@@ -45,6 +45,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
 	exec := agent.NewExecutor(agent.ExecutorConfig{
 		Sandboxes: e.cfg.Sandboxes, Sandbox: t.Sandbox(), InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
+		Inputs: e.inputs(*t),
 	})
 	defer func() {
 		if v := recover(); v != nil {
@@ -72,7 +73,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	if len(from.earlier) > 0 {
 		return agent.New(cfg).Continue(ctx, history(from.earlier, t.Reply))
 	}
-	return agent.New(cfg).Run(ctx, c.Request)
+	return agent.New(cfg).Run(ctx, c.Request, c.Files)
 }
 
 // finish stores the end and says it, in this order: whoever reads task.finished

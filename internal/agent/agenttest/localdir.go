@@ -117,6 +117,23 @@ func (f *folder) ReadFile(_ context.Context, path string, max int64) ([]byte, er
 	return os.ReadFile(p)
 }
 
+func (f *folder) List(context.Context) ([]agent.FileInfo, error) {
+	var files []agent.FileInfo
+	err := filepath.WalkDir(f.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(f.dir, path)
+		files = append(files, agent.FileInfo{Path: rel, Size: info.Size(), ModTime: info.ModTime()})
+		return err
+	})
+	return files, err
+}
+
 func (f *folder) Run(ctx context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
 	cmd := exec.Command(req.Args[0], req.Args[1:]...)
 	cmd.Dir = f.dir

@@ -38,6 +38,9 @@ func Validate(a api.CodeArtifact) error {
 	seen := make(map[string]bool, len(a.Files))
 	total := 0
 	for _, f := range a.Files {
+		if f.Base64 != "" {
+			return api.Errorf(api.KindInvalid, "file %q has base64; a program's files are text, in content", clip(f.Path))
+		}
 		if err := Path(f.Path); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (m *Model) answer(name, text string) (any, error) {
 		if err := decode(text, &req); err != nil {
 			return nil, err
 		}
-		return m.plan(req.Sentence)
+		return m.planWith(req)
 	case "CodeArtifact":
 		var plan api.ExecutionPlan
 		if err := decode(text, &plan); err != nil {

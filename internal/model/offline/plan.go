@@ -8,7 +8,17 @@ import (
 	"hortus.dev/internal/language"
 )
 
-// plan answers a PlanRequest.
+// planWith answers a PlanRequest. Of programs that read files it has none.
+func (m *Model) planWith(req api.PlanRequest) (*api.ExecutionPlan, error) {
+	p, err := m.plan(req.Sentence)
+	if err == nil && len(req.Files) > 0 && p.Parameters["code"] == "" {
+		return nil, api.Errorf(api.KindDeclined, "the offline model declines: %s: it writes no program that reads a given file", quoted(req.Sentence)).
+			WithHint("Give it the program: hortus run --file %s 'Run this Python: print(open(\"%[1]s\").read())'; or ask a hosted model: --model anthropic or --model openai.", req.Files[0].Path)
+	}
+	return p, err
+}
+
+// plan plans a sentence.
 func (m *Model) plan(sentence string) (*api.ExecutionPlan, error) {
 	if p, err := givenProgram(sentence); p != nil || err != nil {
 		return p, err
