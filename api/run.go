@@ -17,6 +17,8 @@ type CreateRun struct {
 	Template  string            `json:"template,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 	Env       map[string]string `json:"env,omitempty"`
+	// Files are put into the program's directory; see CreateTask.Files.
+	Files []InputFile `json:"files,omitempty"`
 	// Attempts bounds the passes; the default and the most are DefaultAttempts and
 	// MaxAttempts.
 	Attempts int `json:"attempts,omitempty"`
@@ -28,7 +30,7 @@ type CreateRun struct {
 // Task is the task that the run is.
 func (r CreateRun) Task() CreateTask {
 	return CreateTask{
-		Request: r.Request, Model: r.Model, Models: r.Models, Attempts: r.Attempts,
+		Request: r.Request, Model: r.Model, Models: r.Models, Files: r.Files, Attempts: r.Attempts,
 		InstallTimeoutMS: r.InstallTimeoutMS, RunTimeoutMS: r.RunTimeoutMS,
 		Sandbox: CreateSandbox{Isolation: r.Isolation, Template: r.Template, Limits: r.Limits, Env: r.Env},
 	}
