@@ -284,6 +284,8 @@ type RepoStepEvent struct {
 	MS     int64  `json:"ms,omitempty"`
 	Error  string `json:"error,omitempty"`
 	Gate   *Gate  `json:"gate,omitempty"`
+	// Line is the last line that a gate has printed so far, now and then while it runs.
+	Line string `json:"line,omitempty"`
 }
 
 // ToolEvent says that the agent used a tool. Input and Output are short forms for

@@ -88,6 +88,7 @@ type taskFlags struct {
 	Timeout        duration `env:"HORTUS_TIMEOUT" placeholder:"DURATION" help:"How long the program may run (default 30s)."`
 	InstallTimeout duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"DURATION" help:"How long installing and compiling may take (default 2m)."`
 	Out            string   `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
+	Detach         bool     `short:"d" help:"Start it, print its id and return; hortus task watch ID follows it."`
 	Keep           bool     `help:"Leave the last attempt's sandbox alive until its time is up."`
 }
 

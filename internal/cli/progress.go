@@ -28,6 +28,8 @@ type progress struct {
 	since  time.Time
 	shown  bool // the status line is on the screen
 	frame  int
+	// mentioned is when the last line about something that runs was printed.
+	mentioned time.Time
 
 	// What the verdict tells.
 	isolation, why string

@@ -62,7 +62,7 @@ func (c *taskReplyCmd) Run(ctx runContext, a *app) error {
 	// The daemon must have the models and tokens that are set here.
 	a.forges = old.Create.Repo != nil && (old.Create.Repo.Push || !filepath.IsAbs(old.Create.Repo.URL))
 	m := old.Create.Models
-	return a.performs(ctx, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large}, &outDir{},
+	return a.performs(ctx, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large}, &outDir{}, false,
 		func(ctx context.Context, cl *client.Client) (api.Task, error) { return cl.ReplyTask(ctx, old.ID, req) })
 }
 

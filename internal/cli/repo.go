@@ -22,6 +22,7 @@ type taskStartCmd struct {
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository: the gate must fail with it, which shows that new tests test something."`
 	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Who the commits are by; left out, as git has it."`
 	Record  string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the model, without secrets, for --model replay:FILE."`
+	Detach  bool     `short:"d" help:"Start it, print its id and return; hortus task watch ID follows it."`
 	deliveryFlags
 	budgetFlags
 	agentFlag
@@ -58,7 +59,7 @@ func (c *taskStartCmd) Run(ctx runContext, a *app) error {
 	}
 	// What is of this machine alone is pushed nowhere and fetched from nowhere.
 	a.forges = req.Repo.Push || !filepath.IsAbs(req.Repo.URL)
-	return a.perform(ctx, req, &outDir{})
+	return a.perform(ctx, req, &outDir{}, c.Detach)
 }
 
 // usageHint is what to do about a command line that makes no sense.
@@ -134,7 +135,7 @@ func (c *taskStartCmd) sentence(a *app) (string, error) {
 	}
 	// A command that was mistyped must not set an agent to work.
 	if c.Repo == "" && !strings.ContainsAny(text, " \n\t") {
-		for _, name := range []string{"start", "list", "ls", "show", "diff", "apply", "deliver", "reply", "replay", "cancel", "logs"} {
+		for _, name := range []string{"start", "list", "ls", "watch", "show", "diff", "apply", "deliver", "reply", "replay", "cancel", "logs"} {
 			if near(text, name) {
 				return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).
 					WithHint("perhaps hortus task %s is meant; if it is a request: hortus task --repo . %q", strings.Replace(name, "list", "ls", 1), text)

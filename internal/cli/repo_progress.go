@@ -88,7 +88,7 @@ func toolLine(t api.ToolEvent) string {
 		if in != strings.TrimSpace(t.Input) {
 			in += " ..."
 		}
-		line += " " + shorten(in, 160)
+		line += " " + shorten(in, 100)
 	}
 	took := ""
 	if t.MS >= 1000 {
@@ -98,15 +98,23 @@ func toolLine(t api.ToolEvent) string {
 		return line + took
 	}
 	said := lastLine(t.Output)
+	// A shell says once more what it ran; how that ended is enough.
+	if i := strings.LastIndex(said, " -> exit "); i >= 0 {
+		return line + said[i:]
+	}
 	if said == "" {
 		said = "no reason was given"
 	}
-	return line + ": failed: " + shorten(said, 160) + took
+	return line + ": failed: " + shorten(said, 100) + took
 }
 
 // repoStep shows that a step began or ended. What began is for the status line,
 // but the agent's rounds, which are long.
 func (p *progress) repoStep(s api.RepoStepEvent) {
+	if s.Line != "" {
+		p.running(s)
+		return
+	}
 	if !s.Done {
 		// The line is worth printing once it says with which model.
 		if s.Step == "agent" && s.Detail != "" && s.Round > 1 {
@@ -175,7 +183,7 @@ func (p *progress) gate(s api.RepoStepEvent, took string) {
 		said = "the gate with the tests as they were " + said
 	}
 	p.step(name, s.Round, colour, said)
-	p.block(g.Output, lines)
+	p.failures(g, lines)
 }
 
 // gateLine says in a line how a gate ended.

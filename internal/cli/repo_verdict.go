@@ -1,16 +1,18 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 )
 
 // finishRepo prints what a task on a repository came to: on stdout the branch, the
 // commit and, where there is one, the merge request's address.
-func (a *app) finishRepo(t api.Task, p *progress, took time.Duration) error {
+func (a *app) finishRepo(ctx context.Context, c *client.Client, t api.Task, p *progress, took time.Duration) error {
 	switch r := t.Repo; {
 	case a.opt.JSON:
 		if err := a.json(t); err != nil {
@@ -20,6 +22,9 @@ func (a *app) finishRepo(t api.Task, p *progress, took time.Duration) error {
 		if err := a.showResult(*r); err != nil {
 			return err
 		}
+	}
+	if t.Repo != nil && t.Repo.Head != "" && !a.opt.JSON && !a.opt.Quiet {
+		p.patch(ctx, c, t)
 	}
 	p.repoVerdict(t, took)
 	if err := outcome(t); err != nil {
@@ -98,7 +103,7 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 		p.line("", 0, 0, red, "not verified"+ended)
 		if g := lastGate(*r); g != nil && !g.Passed {
 			p.line("", 0, 0, red, "the gate "+gateLine(*g))
-			p.block(g.Output, gateLines)
+			p.failures(*g, gateLines)
 		}
 		p.always("diagnosis: ", t.Diagnosis)
 		p.always("question: ", t.Question)

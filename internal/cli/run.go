@@ -88,18 +88,22 @@ func (a *app) task(ctx context.Context, req api.CreateTask, f taskFlags, box *bo
 		return err
 	}
 	defer out.Close()
-	return a.perform(ctx, req, out)
+	if f.Detach && f.Out != "" {
+		return api.Errorf(api.KindInvalid, "--detach and --out exclude each other: the files are not there yet").
+			WithHint("when it is done: hortus task code last --out %s", f.Out)
+	}
+	return a.perform(ctx, req, out, f.Detach)
 }
 
-// perform is task with a request that is complete.
-func (a *app) perform(ctx context.Context, req api.CreateTask, out *outDir) error {
+// perform is task with a request that is complete; detach starts it and no more.
+func (a *app) perform(ctx context.Context, req api.CreateTask, out *outDir, detach bool) error {
 	m := req.Models
-	return a.performs(ctx, []string{req.Model, m.Planner, m.Coder, m.Debugger, m.Large}, out,
+	return a.performs(ctx, []string{req.Model, m.Planner, m.Coder, m.Debugger, m.Large}, out, detach,
 		func(ctx context.Context, c *client.Client) (api.Task, error) { return c.CreateTask(ctx, req) })
 }
 
 // performs is perform for a task that create creates, with models of those names.
-func (a *app) performs(ctx context.Context, models []string, out *outDir, create func(context.Context, *client.Client) (api.Task, error)) error {
+func (a *app) performs(ctx context.Context, models []string, out *outDir, detach bool, create func(context.Context, *client.Client) (api.Task, error)) error {
 	// From here on Ctrl-C cancels the task instead of ending this process.
 	stop := a.interrupts()
 	defer stop.close()
@@ -112,6 +116,9 @@ func (a *app) performs(ctx context.Context, models []string, out *outDir, create
 	t, err := create(ctx, c)
 	if err != nil {
 		return err
+	}
+	if detach {
+		return a.detached(t)
 	}
 	p := newProgress(a.env, a.opt.Quiet, t.ID)
 	defer p.close()
@@ -174,7 +181,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id api.TaskID, p *pr
 // finish prints what a task came to.
 func (a *app) finish(ctx context.Context, c *client.Client, t api.Task, p *progress, out *outDir, took time.Duration) error {
 	if t.Create.Repo != nil {
-		err := a.finishRepo(t, p, took)
+		err := a.finishRepo(ctx, c, t, p, took)
 		a.offerGVisor(t, p)
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 type taskCmd struct {
 	Start   taskStartCmd   `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
 	Ls      taskLsCmd      `cmd:"" help:"List tasks, the newest first."`
+	Watch   taskWatchCmd   `cmd:"" help:"Follow one to its end, from its beginning."`
 	Show    taskShowCmd    `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
 	Code    taskCodeCmd    `cmd:"" help:"Print the program that a request came to."`
 	Diff    taskDiffCmd    `cmd:"" help:"Print the patch that a task on a repository came to."`

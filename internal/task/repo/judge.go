@@ -160,7 +160,11 @@ func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, chang
 // gate runs the command that decides in a clean sandbox over layers.
 func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, layers ...Layer) (api.Gate, error) {
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
-	g, err := w.decide(ctx, file, on, layers)
+	g, err := w.decide(ctx, file, on, layers, func(line string) {
+		at := e
+		at.Line = line
+		w.job.Emit.Emit(ctx, api.EventRepoStep, at)
+	})
 	e.Done, e.MS = true, g.MS
 	if err != nil {
 		e.Error = err.Error()
@@ -173,7 +177,7 @@ func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, on te
 	return g, err
 }
 
-func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer) (g api.Gate, err error) {
+func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
 	box, err := w.cfg.Computers.Clean(ctx, w.sandbox(), layers...)
 	if err != nil {
@@ -201,6 +205,7 @@ func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer
 		return g, err
 	}
 	start := w.cfg.Now()
+	seen := newRunning(w.cfg.Now, say)
 	ex, err := box.Run(ctx, api.ExecRequest{
 		Args: []string{"sh", "-c", run.Command}, Dir: Workspace, Env: gateEnv,
 		TimeoutMS: cmp.Or(on.within, w.gateTimeout()).Milliseconds(), Tag: "gate",
@@ -208,6 +213,7 @@ func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer
 		if stream == "stdout" {
 			p = run.Stdout(p)
 		}
+		seen.write(p)
 		_, err := out.Write(p)
 		return err
 	})

@@ -1,0 +1,34 @@
+package story
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// TestWatchInterrupted: Ctrl-C ends the watching of a task and leaves the task alone, which
+// nobody needs to watch for it to go on.
+func TestWatchInterrupted(t *testing.T) {
+	t.Parallel()
+	g := newGarden(t)
+	g.light()
+	id := strings.TrimSpace(g.must("run", "--detach", "--timeout", "10m", "Run this Python: import time; time.sleep(600)"))
+	w := g.start("task", "watch", id)
+	w.says("[coder]")
+	w.signal(syscall.SIGINT)
+	if code := w.ends(); code != 130 || !strings.Contains(w.output.String(), "the task goes on: hortus task watch") {
+		t.Errorf("interrupted watch: exit code %d\n%s", code, w.output)
+	}
+	if task, err := g.client().Task(context.Background(), id); err != nil || task.State == api.TaskDone {
+		t.Errorf("the task does not go on: %+v, %v", task, err)
+	}
+	w = g.start("task", "watch", id)
+	w.says("[coder]")
+	g.must("task", "cancel", id)
+	if code := w.ends(); code != 130 || !strings.Contains(w.output.String(), "cancelled") {
+		t.Errorf("watch of a task that is cancelled: exit code %d\n%s", code, w.output)
+	}
+}
