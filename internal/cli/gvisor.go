@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -115,7 +116,7 @@ func (a *app) showGVisor(b GVisor) error {
 	}
 	said := map[gvisorbuild.Phase]string{
 		gvisorbuild.Missing:  "not built; hortus gvisor build builds it",
-		gvisorbuild.Building: "being built since " + showDuration(time.Since(st.Since).Truncate(time.Second)),
+		gvisorbuild.Building: "building for " + showDuration(time.Since(st.Since).Truncate(time.Second)),
 		gvisorbuild.Built:    "built: every new sandbox uses it",
 		gvisorbuild.Failed:   "not built: " + clean(st.Reason) + "; hortus gvisor build tries again",
 	}[st.Phase]
@@ -139,7 +140,7 @@ func (a *app) offerGVisor(t api.Task, p *progress) {
 	}
 	switch st := b.State(); st.Phase {
 	case gvisorbuild.Building:
-		p.say("gVisor is being built since " + showDuration(time.Since(st.Since).Truncate(time.Second)) + "; sandboxes use it when it is done")
+		p.say("gVisor has been building for " + showDuration(time.Since(st.Since).Truncate(time.Second)) + "; sandboxes use it when it is done")
 	case gvisorbuild.Failed:
 		p.say("gVisor was not built: " + st.Reason + "; hortus gvisor build tries again")
 	case gvisorbuild.Missing:
@@ -156,5 +157,16 @@ func (a *app) offerGVisor(t api.Task, p *progress) {
 		}
 		p.say("building gVisor in the background, once, a minute or two: it gives every later sandbox a kernel of its own")
 		p.say("hortus gvisor status shows how far it is; HORTUS_GVISOR_BUILD=never prevents it")
+	}
+}
+
+// offerInstall tells who typed go run and has no hortus on the PATH what to type where
+// the lines above say hortus.
+func (a *app) offerInstall(p *progress) {
+	if a.env.GoRun == nil || !a.env.GoRun() || a.opt.Quiet {
+		return
+	}
+	if _, err := exec.LookPath("hortus"); err != nil {
+		p.say("there is no hortus on your PATH: type go run ./cmd/hortus for it, or install it: go install ./cmd/hortus")
 	}
 }

@@ -176,7 +176,7 @@ func (p *progress) event(e api.Event) {
 	case api.EventPlan:
 		var plan api.ExecutionPlan
 		if json.Unmarshal(e.Data, &plan) == nil {
-			p.line("planner", 0, 0, "", fmt.Sprintf("%s, %s output: %s", plan.Language, plan.Output, plan.Task))
+			p.line("planner", 0, 0, "", planLine(plan))
 		}
 	case api.EventModel:
 		var m api.ModelEvent
@@ -254,6 +254,14 @@ func describe(a api.CodeArtifact) string {
 		s += ": " + a.Note
 	}
 	return s
+}
+
+// planLine is a plan in one line.
+func planLine(p api.ExecutionPlan) string {
+	if p.Output == api.OutputNone {
+		return fmt.Sprintf("%s: %s", p.Language, p.Task)
+	}
+	return fmt.Sprintf("%s, %s output: %s", p.Language, p.Output, p.Task)
 }
 
 // resultLine says in a line how an attempt ended.

@@ -183,6 +183,7 @@ func (a *app) finish(ctx context.Context, c *client.Client, t api.Task, p *progr
 	if t.Create.Repo != nil {
 		err := a.finishRepo(ctx, c, t, p, took)
 		a.offerGVisor(t, p)
+		a.offerInstall(p)
 		return err
 	}
 	if t.Outcome == api.OutcomeVerified {
@@ -201,6 +202,7 @@ func (a *app) finish(ctx context.Context, c *client.Client, t api.Task, p *progr
 	}
 	p.verdict(t, took)
 	a.offerGVisor(t, p)
+	a.offerInstall(p)
 	return outcome(t)
 }
 

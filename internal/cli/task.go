@@ -130,7 +130,7 @@ func (c *taskShowCmd) Run(ctx runContext, a *app) error {
 		fmt.Fprintf(w, "took\t%s\n", showDuration(t.EndedAt.Sub(t.CreatedAt)))
 	}
 	if p := t.Plan; p != nil {
-		fmt.Fprintf(w, "plan\t%s, %s output: %s\n", clean(string(p.Language)), clean(string(p.Output)), clean(p.Task))
+		fmt.Fprintf(w, "plan\t%s\n", clean(planLine(*p)))
 	}
 	for _, at := range t.Attempts {
 		fmt.Fprintf(w, "attempt %d\t%s\n", at.N, clean(describe(at.Artifact)))

@@ -30,6 +30,9 @@ func (a adviser) advise(ctx context.Context, req api.CreateSandbox, l observe.La
 	if name := req.Template; name != "" && name != image.HostName {
 		after = fmt.Sprintf("Then make the template %q again; hortus doctor lists what the host template has.", name)
 	}
+	if l.Installer == "go" {
+		return fmt.Sprintf("go could not download modules in the sandbox. %s Modules that the repository brings with it need no download: run go mod vendor and commit the folder vendor; hortus doctor lists what sandboxes have.", offline)
+	}
 	if l.Installer != "" {
 		return fmt.Sprintf("%s could not install packages in the sandbox. %s %s On the daemon's machine, install what the program needs%s. %s",
 			l.Installer, offline, managed(l.Installer), a.example(l.Installer), after)

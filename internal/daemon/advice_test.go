@@ -32,6 +32,7 @@ func TestAdvice(t *testing.T) {
 		{"command of a language", debian, api.CreateSandbox{}, observe.Lack{Name: "php"}, []string{"apt-get install php-cli."}},
 		{"unknown command", debian, api.CreateSandbox{}, observe.Lack{Name: "frob"}, []string{"apt-cache search frob"}},
 		{"pip", debian, api.CreateSandbox{}, observe.Lack{Installer: "pip"}, []string{"pip could not install", "PEP 668", "apt-get install python3-NAME"}},
+		{"go", debian, api.CreateSandbox{}, observe.Lack{Installer: "go"}, []string{"go could not download modules", "no network", "go mod vendor"}},
 		{"no Debian", plain, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "pandas"}, []string{"below /usr on the daemon's machine"}},
 		{"another template", debian, api.CreateSandbox{Template: "numbers"}, observe.Lack{Name: "jq"}, []string{"apt-get install jq.", `make the template "numbers" again`}},
 	} {

@@ -40,7 +40,7 @@ var installers = []struct {
 }{
 	{lazyregexp.New(`externally-managed-environment|Could not find a version that satisfies the requirement|No matching distribution found`), "pip"},
 	{lazyregexp.New(`(?m)^npm (?:ERR!|error) (?:code )?(?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ENETUNREACH|ETIMEDOUT|network)`), "npm"},
-	{lazyregexp.New(`(?m)^go: .*(?:dial tcp|module lookup disabled)`), "go"},
+	{lazyregexp.New(`(?m)(?:^go: |@v[0-9][^ ]*: ).*(?:dial tcp|module lookup disabled)`), "go"},
 }
 
 // Lacking finds in the output of a command that failed what its sandbox did not have. A

@@ -22,6 +22,7 @@ func TestLacking(t *testing.T) {
 		"ERROR: Could not find a version that satisfies the requirement foo (from versions: none)\n":             {Installer: "pip"},
 		"npm error code EAI_AGAIN\nnpm error syscall getaddrinfo\n":                                              {Installer: "npm"},
 		"go: example.com/x@v1: Get \"https://proxy\": dial tcp: lookup proxy: no such host\n":                    {Installer: "go"},
+		"a/b.go:10:2: example.com/x@v0.7.0: Get \"https://proxy/x.zip\": dial tcp: lookup proxy: no such host\n": {Installer: "go"},
 		"error: externally-managed-environment\nModuleNotFoundError: No module named 'pandas'\n":                 {Language: api.Python, Name: "pandas"},
 		"Error: Cannot find module './local'\n":                                                                  {},
 		"AssertionError: 1 != 2\n":                                                                               {},
