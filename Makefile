@@ -1,7 +1,7 @@
 # The commands of the project. Everything that a build makes lies in bin/.
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  = -s -w -X hortus.dev/internal/version.release=$(VERSION)
+LDFLAGS  = -s -w -X hortus.dev/internal/platform/version.release=$(VERSION)
 export CGO_ENABLED = 0
 
 .PHONY: build release check test soak test-vm race lint fuzz bench clean
@@ -9,10 +9,10 @@ export CGO_ENABLED = 0
 # build makes bin/hortus with the small guest and gVisor embedded. gVisor is a module
 # of its own: its first build takes a minute or two.
 build:
-	$(GO) build -trimpath -ldflags '-s -w' -o internal/embedded/guest/hortus-guest ./cmd/hortus-guest
-	$(GO) -C cmd/hortus-runsc build -trimpath -ldflags '-s -w' -o $(CURDIR)/internal/embedded/guest/hortus-runsc .
+	$(GO) build -trimpath -ldflags '-s -w' -o internal/platform/embedded/guest/hortus-guest ./cmd/hortus-guest
+	$(GO) -C cmd/hortus-runsc build -trimpath -ldflags '-s -w' -o $(CURDIR)/internal/platform/embedded/guest/hortus-runsc .
 	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
-	@ls -l bin/hortus internal/embedded/guest/hortus-* | awk '{print $$5, $$9}'
+	@ls -l bin/hortus internal/platform/embedded/guest/hortus-* | awk '{print $$5, $$9}'
 
 # release makes dist/: archives, Debian packages and a container file for Linux, clients
 # for macOS and Windows, and their sums. bash .ci/release proves that two builds are the
@@ -24,7 +24,7 @@ release:
 # check runs the tests of pure packages, T0: no sandbox, no daemon, no interpreter.
 check:
 	$(GO) test $$($(GO) list ./... | grep -v -E '$(REAL)')
-REAL = /test/|/internal/(agent|backend|bench|daemon|git|guest|image|model/offline|sandbox|task/repo|upkeep)(/|$$)|/client$$
+REAL = /test/|/client$$|/internal/agent$$|/internal/(agent/(artifact|loop|observe|tool|turn|model/offline)|backend|daemon|guest|platform/bench|repository/git|sandbox|storage/(image|upkeep)|task/repo)(/|$$)
 
 # test runs T1: everything that this machine can test in minutes.
 test:
@@ -65,4 +65,4 @@ bench: build
 	bin/hortus bench
 
 clean:
-	rm -rf bin internal/embedded/guest/hortus-*
+	rm -rf bin internal/platform/embedded/guest/hortus-*

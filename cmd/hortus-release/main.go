@@ -157,7 +157,7 @@ func (b builder) build(ctx context.Context, out string) ([]string, error) {
 		return nil, err
 	}
 	linked := map[string]string{} // binary -> directory of its module
-	args := []string{"-ldflags", "-s -w -X hortus.dev/internal/version.release=" + b.version}
+	args := []string{"-ldflags", "-s -w -X hortus.dev/internal/platform/version.release=" + b.version}
 	binary := filepath.Join(dir, "hortus")
 	if b.os == "windows" {
 		binary += ".exe"
@@ -227,7 +227,7 @@ func (b builder) embed(ctx context.Context, linked map[string]string) (overlay s
 		if err := b.gobuild(ctx, module, out, pkg, "-ldflags", "-s -w"); err != nil {
 			return "", err
 		}
-		place, err := filepath.Abs("internal/embedded/guest/" + name)
+		place, err := filepath.Abs("internal/platform/embedded/guest/" + name)
 		if err != nil {
 			return "", err
 		}

@@ -11,16 +11,16 @@ import (
 	"path/filepath"
 
 	"hortus.dev/client"
+	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
-	"hortus.dev/internal/gvisorbuild"
-	"hortus.dev/internal/model/offline"
-	"hortus.dev/internal/privilege"
-	"hortus.dev/internal/version"
+	"hortus.dev/internal/platform/gvisorbuild"
+	"hortus.dev/internal/platform/privilege"
+	"hortus.dev/internal/platform/version"
 )
 
 // dropPrivileges is for what becomes a daemon. One that keeps more than it needs works

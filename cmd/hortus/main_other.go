@@ -12,9 +12,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/cli"
-	"hortus.dev/internal/model/offline"
-	"hortus.dev/internal/version"
+	"hortus.dev/internal/platform/version"
 )
 
 func main() {

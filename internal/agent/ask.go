@@ -8,8 +8,8 @@ import (
 	"io"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/turn"
-	"hortus.dev/internal/model"
 )
 
 // maxAnswer is the longest answer that is parsed.

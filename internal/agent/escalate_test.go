@@ -9,7 +9,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/agenttest"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // called is a scripted model with a name of its own.

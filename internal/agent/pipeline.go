@@ -8,7 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/artifact"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // Config is what a pipeline is made of. Planner and Coder may be nil where only

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/agenttest"
 	"hortus.dev/internal/agent/artifact"
-	"hortus.dev/internal/model/offline"
+	"hortus.dev/internal/agent/model/offline"
 )
 
 func (r *record) Plan(_ context.Context, p api.ExecutionPlan) error { r.plan = &p; return nil }

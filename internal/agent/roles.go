@@ -9,8 +9,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/artifact"
-	"hortus.dev/internal/language"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/platform/language"
 )
 
 // Planner reads the sentence and says what is to be made. It is the only role

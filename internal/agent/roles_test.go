@@ -12,7 +12,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/agenttest"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // events keeps what was emitted.

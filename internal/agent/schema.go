@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/language"
+	"hortus.dev/internal/platform/language"
 )
 
 // schemaOf gives the JSON Schema of an api type: objects with their required

@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 type taskApplyCmd struct {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // completeName is the hidden command that the shells' scripts call: after -- come

@@ -8,7 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // daemon finds the daemon that runs. None is started for a list, and none is no

@@ -16,7 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // contexts is the file that names daemons of other machines.

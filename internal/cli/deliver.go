@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 type taskDeliverCmd struct {

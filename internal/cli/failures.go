@@ -8,7 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // How much of a failed gate is shown: names of tests, and lines that give reasons.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/gvisorbuild"
+	"hortus.dev/internal/platform/gvisorbuild"
 )
 
 // GVisor builds gVisor for the sandboxes of a data directory.

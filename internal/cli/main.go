@@ -16,7 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // Env is the process that the commands run in.

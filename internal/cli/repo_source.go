@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 // person is who runs this command, as their git knows them.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 // person has a home directory with a checkout in it.

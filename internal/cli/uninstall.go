@@ -13,7 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 	"hortus.dev/packaging/systemd"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 type dfCmd struct{}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // size is a number of bytes as people write it: "512M", "1GiB", "65536". Units

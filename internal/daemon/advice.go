@@ -9,9 +9,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
-	"hortus.dev/internal/image"
-	"hortus.dev/internal/inventory"
-	"hortus.dev/internal/language"
+	"hortus.dev/internal/platform/inventory"
+	"hortus.dev/internal/platform/language"
+	"hortus.dev/internal/storage/image"
 )
 
 // adviser says how sandboxes get what a program did not find in them.

@@ -6,9 +6,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/bench"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 // benchPlaces gives the bench files as a task on a repository has them: in a layer, with a

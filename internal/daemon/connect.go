@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // ConnectOptions say whose daemon is wanted.

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"hortus.dev/internal/bench"
+	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/sandbox"
 )
 

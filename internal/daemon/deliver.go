@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
-	"hortus.dev/internal/forge"
-	"hortus.dev/internal/forge/gitea"
-	"hortus.dev/internal/forge/github"
-	"hortus.dev/internal/forge/gitlab"
-	"hortus.dev/internal/forge/policy"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/repository/forge"
+	"hortus.dev/internal/repository/forge/gitea"
+	"hortus.dev/internal/repository/forge/github"
+	"hortus.dev/internal/repository/forge/gitlab"
+	"hortus.dev/internal/repository/forge/policy"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
-	"hortus.dev/internal/forge"
-	"hortus.dev/internal/forge/policy"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/repository/forge"
+	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -5,10 +5,10 @@ import (
 	"io"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/access"
 	"hortus.dev/internal/agent"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/door/access"
 	doorhttp "hortus.dev/internal/door/http"
-	"hortus.dev/internal/model"
 )
 
 // doorSandboxes gives the door the sandboxes in the door's words.

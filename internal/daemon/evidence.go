@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/forge"
+	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // forgeVariables are what tokens of forges are read from: for each kind its own

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 func TestForgeSettings(t *testing.T) {

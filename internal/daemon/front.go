@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/access"
+	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/e2b"
 	"hortus.dev/internal/door/envd"
 	doorhttp "hortus.dev/internal/door/http"

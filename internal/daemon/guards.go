@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/access"
+	"hortus.dev/internal/door/access"
 	doorhttp "hortus.dev/internal/door/http"
-	"hortus.dev/internal/key"
+	"hortus.dev/internal/door/key"
+	"hortus.dev/internal/door/token"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/tally"
-	"hortus.dev/internal/token"
+	"hortus.dev/internal/task/tally"
 )
 
 // guards are what doors lead to: the parts of the daemon, each behind package access.

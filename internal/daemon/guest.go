@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/embedded"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/gvisorbuild"
+	"hortus.dev/internal/platform/embedded"
+	"hortus.dev/internal/platform/gvisorbuild"
 )
 
 // guestBinary gives the executable that sandboxes run as their guest: the small

@@ -12,7 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/inventory"
+	"hortus.dev/internal/platform/inventory"
 	"hortus.dev/internal/sandbox"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/inventory"
+	"hortus.dev/internal/platform/inventory"
 )
 
 // TestDoctorAsks holds that the doctor's versions come from the programs, without

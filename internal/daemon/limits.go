@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // limitsOf reads what bounds sandboxes whose maker has no words for limits. What

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // TestLimitsOf: what was set bounds sandboxes of the wire, by file and environment;

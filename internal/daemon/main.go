@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
-	"hortus.dev/internal/telemetry"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/platform/telemetry"
 )
 
 // Main is the command `hortus daemon run`, which Connect starts: it serves a data

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/anthropic"
-	"hortus.dev/internal/model/offline"
-	"hortus.dev/internal/model/openai"
-	"hortus.dev/internal/model/retry"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/anthropic"
+	"hortus.dev/internal/agent/model/offline"
+	"hortus.dev/internal/agent/model/openai"
+	"hortus.dev/internal/agent/model/retry"
 )
 
 // catalogue finds models by their names: "offline", "anthropic", "openai", or a

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model/offline"
+	"hortus.dev/internal/agent/model/offline"
 )
 
 // hosted is a catalogue with variables.

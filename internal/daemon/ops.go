@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/event"
-	"hortus.dev/internal/telemetry"
+	"hortus.dev/internal/platform/telemetry"
+	"hortus.dev/internal/store/event"
 )
 
 // openTelemetry makes what counts and traces.

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/task/repo"
-	"hortus.dev/internal/workspace"
 )
 
 // places gives tasks on repositories their computers, over the manager and the

@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/access"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/platform/config"
 )
 
 // ratesOf reads how often a key may ask from what is set.

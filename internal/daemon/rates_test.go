@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"hortus.dev/internal/access"
+	"hortus.dev/internal/door/access"
 )
 
 // TestFloodOfOneKey has one key ask much more often than it may, over both doors. It is

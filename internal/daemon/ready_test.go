@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 	wait "hortus.dev/test/patience"
 )
 

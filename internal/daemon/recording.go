@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/replay"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/replay"
 	"hortus.dev/internal/task"
 )
 

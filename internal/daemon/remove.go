@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // entries are what a data directory of ours holds, at its top.

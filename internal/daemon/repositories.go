@@ -1,8 +1,8 @@
 package daemon
 
 import (
-	"hortus.dev/internal/git"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/repo"
 )

@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 // ResidentOptions are what `hortus serve` was told. What is empty comes from the

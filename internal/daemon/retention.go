@@ -5,10 +5,10 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
-	"hortus.dev/internal/retention"
+	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/tally"
+	"hortus.dev/internal/store/retention"
+	"hortus.dev/internal/task/tally"
 )
 
 // keepOf reads the bounds of what is kept from what is set.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/admission"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/admission"
 )
 
 // Room bounds what all sandboxes together may be promised. Zero takes the default.

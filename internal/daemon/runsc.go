@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/embedded"
-	"hortus.dev/internal/version"
+	"hortus.dev/internal/platform/embedded"
+	"hortus.dev/internal/platform/version"
 )
 
 // maxRunsc bounds an executable that a setting names, in bytes; the embedded one

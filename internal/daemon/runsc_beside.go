@@ -8,8 +8,8 @@ import (
 	"syscall"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/embedded"
-	"hortus.dev/internal/gvisorbuild"
+	"hortus.dev/internal/platform/embedded"
+	"hortus.dev/internal/platform/gvisorbuild"
 )
 
 // besideName is the file name of gVisor next to the hortus executable, which is what

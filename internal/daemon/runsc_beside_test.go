@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/embedded"
+	"hortus.dev/internal/platform/embedded"
 	testtools "hortus.dev/test/tools"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/embedded"
+	"hortus.dev/internal/platform/embedded"
 )
 
 func TestRunscFileRefused(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"hortus.dev/internal/image"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
 )
 
 // seeds holds the templates that tests begin with, each built once: building one reads

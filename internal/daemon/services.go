@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/access"
-	"hortus.dev/internal/code"
-	"hortus.dev/internal/once"
-	"hortus.dev/internal/provision"
+	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/door/once"
+	"hortus.dev/internal/sandbox/code"
+	"hortus.dev/internal/sandbox/provision"
 )
 
 // services are what doors lead to that stands on the manager.

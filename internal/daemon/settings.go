@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/access"
-	"hortus.dev/internal/config"
-	"hortus.dev/internal/retention"
+	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/store/retention"
 )
 
 // setup is what a daemon is set to when it starts.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/config"
+	"hortus.dev/internal/platform/config"
 )
 
 func TestSettings(t *testing.T) {

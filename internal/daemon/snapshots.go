@@ -3,8 +3,8 @@ package daemon
 import (
 	"context"
 
-	"hortus.dev/internal/layer"
-	"hortus.dev/internal/snapshot"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/snapshot"
 )
 
 // openSnapshots opens the saved states of the data directory.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/image"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
 )
 
 // templates names what sandboxes can start from.

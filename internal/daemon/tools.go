@@ -14,8 +14,8 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail/keeper"
-	"hortus.dev/internal/embedded"
-	"hortus.dev/internal/version"
+	"hortus.dev/internal/platform/embedded"
+	"hortus.dev/internal/platform/version"
 )
 
 // toolset is where the programs of gVisor's sandboxes lie, and what they are.

@@ -7,7 +7,7 @@ import (
 
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail/keeper"
-	"hortus.dev/internal/embedded"
+	"hortus.dev/internal/platform/embedded"
 )
 
 // What is unpacked is whole, is found again, is made anew when somebody changed it, and

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/upkeep"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/upkeep"
 )
 
 // newKeeper makes the keeper of the data directory.

@@ -10,7 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // collectAll collects everything that may go.

@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"hortus.dev/api"
-	"hortus.dev/internal/version"
+	"hortus.dev/internal/platform/version"
 )
 
 // Version describes this binary.

@@ -3,8 +3,8 @@ package daemon
 import (
 	"context"
 
-	"hortus.dev/internal/layer"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // openWorkspaces opens the durable files of the data directory.

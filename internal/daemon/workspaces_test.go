@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // TestWorkspacesAreRecovered: a workspace that its daemon did not give back is there

@@ -16,12 +16,12 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/process"
-	"hortus.dev/internal/event"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/sqlite"
-	"hortus.dev/internal/workspace"
 	"hortus.dev/test/patience"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/admission"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
-	"hortus.dev/internal/tether"
+	"hortus.dev/internal/sandbox/tether"
+	"hortus.dev/internal/storage/layer"
 )
 
 // Backend is one way to boot a guest. Its methods may be called at the same time

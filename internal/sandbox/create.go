@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/event"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/store/event"
 	"hortus.dev/test/patience"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // live is a sandbox that has not ended. Its machine is nil while it starts.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // Rows is where the manager keeps what exists. Its methods fail with

@@ -7,7 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/tether"
+	"hortus.dev/internal/sandbox/tether"
 )
 
 // reattach takes up the stream of a command again that a save has cut, at the byte

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // restoreTimeout bounds the start of a sandbox from a snapshot, the first look at

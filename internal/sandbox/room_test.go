@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/admission"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/test/patience"
 )
 

@@ -14,15 +14,15 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/admission"
 	"hortus.dev/internal/backend/process"
-	"hortus.dev/internal/event"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/snapshot"
+	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/sandbox/tether"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/sqlite"
-	"hortus.dev/internal/tether"
 	"hortus.dev/test/patience"
 )
 

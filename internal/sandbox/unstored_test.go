@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/event"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/store/event"
 )
 
 // fullRows has no room for new rows while it is told so.

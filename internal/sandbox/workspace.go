@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // Workspace is what a sandbox has at /workspace: read-only layers, and where what

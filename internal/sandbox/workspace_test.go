@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 // TestCreateInRefuses: a backend without the capability is asked by name and says

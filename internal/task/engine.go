@@ -10,8 +10,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/observe"
-	"hortus.dev/internal/model"
 )
 
 // Store keeps tasks. Its methods may be called from several goroutines.

@@ -6,7 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // models are those that the roles of one task ask.

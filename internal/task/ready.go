@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/language"
+	"hortus.dev/internal/platform/language"
 )
 
 // ready finds out, before a line is written, that programs of a language have

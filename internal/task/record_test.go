@@ -15,9 +15,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/agenttest"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/offline"
-	"hortus.dev/internal/model/replay"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/offline"
+	"hortus.dev/internal/agent/model/replay"
 	"hortus.dev/internal/task"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/agenttest"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/repo"
 )

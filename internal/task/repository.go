@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 	"hortus.dev/test/tools"

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // This file attacks what two sandboxes of one daemon could have in common: an inode that

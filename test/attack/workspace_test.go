@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // garden is a workspace over a small layer, as a task has it.

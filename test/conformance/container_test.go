@@ -14,11 +14,11 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/image"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/sandboxtest"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/reaper"
 )
 

@@ -13,9 +13,9 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/backend/container"
-	"hortus.dev/internal/image"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
 )
 
 // TestGuestIsBound looks at the guest from the host: every thread of it has the

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/anthropic"
-	"hortus.dev/internal/model/hosted"
-	"hortus.dev/internal/model/openai"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/anthropic"
+	"hortus.dev/internal/agent/model/hosted"
+	"hortus.dev/internal/agent/model/openai"
 	"hortus.dev/test/modelserver"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/language"
+	"hortus.dev/internal/platform/language"
 	"hortus.dev/test/tier"
 )
 

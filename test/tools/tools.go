@@ -84,7 +84,7 @@ func Hortus(path string) (gvisor, err error) {
 	// written to.
 	replace := map[string]string{}
 	for name, from := range embedded {
-		replace[filepath.Join(module, "internal/embedded/guest", name)] = from
+		replace[filepath.Join(module, "internal/platform/embedded/guest", name)] = from
 	}
 	b, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/language"
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/language"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Comments that say that the code is not there. They are looked for in comments

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/language"
+	"hortus.dev/internal/platform/language"
 )
 
 // Bounds of an artifact and of a plan.

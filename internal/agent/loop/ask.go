@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/turn"
-	"hortus.dev/internal/model"
 )
 
 // maxSaid is the most of an answer's text that is kept while it comes, in bytes.

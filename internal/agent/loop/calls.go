@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // heard calls a function at every piece of an answer.
@@ -35,7 +35,7 @@ func quiet(t *testing.T) {
 		}
 		left := ""
 		for stack := range strings.SplitSeq(b.String(), "\n\n") {
-			ours := strings.Contains(stack, "internal/agent/loop.") || strings.Contains(stack, "internal/model/") || strings.Contains(stack, "internal/agent/turn")
+			ours := strings.Contains(stack, "internal/agent/loop.") || strings.Contains(stack, "internal/agent/model/") || strings.Contains(stack, "internal/agent/turn")
 			if ours && !strings.Contains(stack, "testing.tRunner") {
 				left = stack
 			}

@@ -9,7 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 const summaryText = "I was asked to go. I read the file a.txt four times, changed nothing, and make test is to be run next."

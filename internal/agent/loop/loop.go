@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/turn"
-	"hortus.dev/internal/model"
 )
 
 // DefaultWindow is the window of a model that nobody said anything of, in tokens.

@@ -15,10 +15,10 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/anthropic"
-	"hortus.dev/internal/model/openai"
-	"hortus.dev/internal/model/retry"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/anthropic"
+	"hortus.dev/internal/agent/model/openai"
+	"hortus.dev/internal/agent/model/retry"
 	"hortus.dev/test/modelserver"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
-	"hortus.dev/internal/model/replay"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/replay"
 )
 
 // A recorded run is repeated byte for byte, its failed tries, its malformed calls

@@ -2,7 +2,7 @@ package loop
 
 import (
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 const halves = `

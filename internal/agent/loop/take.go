@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 const (

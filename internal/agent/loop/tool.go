@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // Tool is something that the model may use. Its calls come one at a time.

@@ -12,7 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 func read(text string) (all []loop.Entry, cut bool, err error) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Categorize classes a failure from how it ended and from what it said. stderr

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Lack is something that a program needed and its sandbox did not have: a library, a

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // maxName bounds the name of a package or command, in bytes.

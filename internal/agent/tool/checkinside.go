@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 const pythonCheck = `

@@ -3,7 +3,7 @@ package tool
 import (
 	"strings"
 
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // What declares something at the beginning of a line, in JavaScript and

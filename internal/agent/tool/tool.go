@@ -7,7 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // Box is the sandbox as the tools see it. Calls come from one goroutine, one at a

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 )
 
 // Bounds of one question to a model.

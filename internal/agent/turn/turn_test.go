@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/turn"
-	"hortus.dev/internal/model"
 )
 
 // stumbling fails a try, and then answers or fails for good.

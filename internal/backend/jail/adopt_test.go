@@ -15,9 +15,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/patience"
 )
 

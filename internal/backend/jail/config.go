@@ -16,8 +16,8 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/seccomp"
 	"hortus.dev/internal/guest/birth"
-	"hortus.dev/internal/layer"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // InitArgv0 is the argument zero by which a multi-call binary knows that it is to

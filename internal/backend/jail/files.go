@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/upper"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // filesName is the one file of an image of files.

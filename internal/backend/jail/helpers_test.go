@@ -11,8 +11,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 	"hortus.dev/test/patience"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/image"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
 )
 
 // hostTemplate builds the real template once for all tests.

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/keeper"
-	"hortus.dev/internal/layer"
-	"hortus.dev/internal/tether"
+	"hortus.dev/internal/sandbox/tether"
+	"hortus.dev/internal/storage/layer"
 )
 
 // pidFile holds, in the run directory, the first process's identity.

@@ -15,8 +15,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 // starterMain is a daemon that starts sandboxes until it is killed.

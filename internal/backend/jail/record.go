@@ -18,9 +18,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 const (

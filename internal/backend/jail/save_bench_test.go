@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 const baseDigest = layer.Digest("sha256-2222222222222222222222222222222222222222222222222222222222222222")

@@ -9,7 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/layer"
+	"hortus.dev/internal/storage/layer"
 )
 
 // prepared is a tree that is in use.

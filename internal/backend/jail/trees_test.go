@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 // TestHostTreesAreNotMapped holds decision 0011: ids of the host's mean nothing

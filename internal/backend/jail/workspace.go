@@ -14,9 +14,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 )
 
 // workspaceTarget is where a workspace is seen.

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/tether"
+	"hortus.dev/internal/sandbox/tether"
 )
 
 // machine is a guest process and its directory.

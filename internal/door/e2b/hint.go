@@ -1,6 +1,6 @@
 package e2b
 
-import "hortus.dev/internal/lazyregexp"
+import "hortus.dev/internal/platform/lazyregexp"
 
 // phrases turn what hints say to people at the command line of Hortus into what a client of
 // this wire can do. The first that matches a part wins it.

@@ -37,7 +37,7 @@ func TestHintsOfTheSource(t *testing.T) {
 	hints := regexp.MustCompile(`WithHint\(\s*("(?:[^"\\]|\\.)*")`)
 	flag := regexp.MustCompile(`--[a-z]|hortus sandbox`)
 	seen := 0
-	for _, dir := range []string{"sandbox", "snapshot", "admission", "backend", "access", "workspace", "layer"} {
+	for _, dir := range []string{"sandbox", "backend", "door/access", "storage"} {
 		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -20,7 +20,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
 	doorhttp "hortus.dev/internal/door/http"
-	"hortus.dev/internal/once"
+	"hortus.dev/internal/door/once"
 )
 
 // fakes plays every part that stands behind the door.

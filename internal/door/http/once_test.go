@@ -10,7 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/once"
+	"hortus.dev/internal/door/once"
 	"hortus.dev/internal/store/sqlite"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/layer"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/workspace"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/test/patience"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // MaxFile is how much of a file Detect wants to read, in bytes.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // testDirs hold tests and what they read.

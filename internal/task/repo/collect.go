@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/gate"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/forge/policy"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/forge/policy"
+	"hortus.dev/internal/repository/git"
 )
 
 // Deliver brings the result of a task that is done to the people who review it, in

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 // maxDiff bounds a patch, in bytes.

@@ -6,7 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 // Earlier is a task that ended with a question and is continued.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 	"hortus.dev/internal/task/gate/sign"

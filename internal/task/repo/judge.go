@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/gate"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/repo"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
+	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/forge/policy"
-	"hortus.dev/internal/git"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/repository/forge/policy"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/gate/report"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
-	"hortus.dev/internal/model"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/task/repo"
 )
 

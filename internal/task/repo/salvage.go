@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/git"
+	"hortus.dev/internal/repository/git"
 )
 
 // Salvage commits what a task had written whose daemon died in the middle. Its

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // The programs that run and report tests inside of the sandbox.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // A reader takes a command's stdout line by line, gives the text that a person sees in its

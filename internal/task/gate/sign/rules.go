@@ -1,6 +1,6 @@
 package sign
 
-import "hortus.dev/internal/lazyregexp"
+import "hortus.dev/internal/platform/lazyregexp"
 
 // rule says what the lines that match it use.
 type rule struct {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hortus.dev/internal/lazyregexp"
+	"hortus.dev/internal/platform/lazyregexp"
 )
 
 // Sign is a line that can make a run of tests say what it should not.

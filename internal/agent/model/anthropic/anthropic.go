@@ -1,0 +1,144 @@
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/hosted"
+)
+
+// Vendor is what every message begins with, and the name of the default model.
+const Vendor = "anthropic"
+
+// Defaults of a [Config].
+const (
+	DefaultModel   = "claude-sonnet-5-5"
+	DefaultBaseURL = "https://api.anthropic.com"
+	// DefaultMaxTokens holds a program of several files and what the model
+	// thinks before it; the API wants a bound with every call.
+	DefaultMaxTokens = 32_000
+)
+
+// Config is what a model is made from. The zero value is the default model
+// without a key.
+type Config struct {
+	// Model is Anthropic's name of the model; empty means DefaultModel.
+	Model string
+	// BaseURL is where the API is; empty means DefaultBaseURL. Only there a key
+	// is a must.
+	BaseURL string
+	APIKey  string
+	// KeyHint tells a person how to set the key, in a sentence.
+	KeyHint string
+	// MaxTokens bounds an answer where the request does not; 0 means
+	// DefaultMaxTokens.
+	MaxTokens int
+	// Price, when not nil, takes the place of the table's.
+	Price *hosted.Price
+	// Limits bound an answer as it comes.
+	Limits hosted.Limits
+	// Base carries the HTTP calls; nil means the standard library's transport.
+	Base http.RoundTripper
+}
+
+// Model is one of Anthropic's models.
+type Model struct {
+	cfg      Config
+	end      hosted.Endpoint
+	price    *hosted.Price
+	messages sdk.MessageService
+}
+
+var _ model.Model = (*Model)(nil)
+
+// New makes a model. It calls nobody.
+func New(cfg Config) *Model {
+	if cfg.Model == "" {
+		cfg.Model = DefaultModel
+	}
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = DefaultBaseURL
+	}
+	if cfg.MaxTokens == 0 {
+		cfg.MaxTokens = DefaultMaxTokens
+	}
+	m := &Model{cfg: cfg, price: cfg.Price, end: hosted.Endpoint{
+		Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint,
+	}}
+	if m.price == nil {
+		m.price = prices.Find(cfg.Model)
+	}
+	opts := []option.RequestOption{
+		// The service is made by itself rather than by the SDK's client: that
+		// one reads keys and addresses from the environment and from files.
+		option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/") + "/"),
+		option.WithHTTPClient(hosted.NewClient(cfg.Base, cfg.Limits)),
+		option.WithMaxRetries(0),
+		option.WithoutOpenTelemetry(),
+	}
+	if cfg.APIKey != "" {
+		opts = append(opts, option.WithAPIKey(cfg.APIKey))
+	}
+	m.messages = sdk.NewMessageService(opts...)
+	return m
+}
+
+// Name is "anthropic:" and Anthropic's name.
+func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
+
+// Ready says why no call can be made: KindUnauthenticated without a key.
+func (m *Model) Ready() error {
+	if m.cfg.APIKey == "" && m.cfg.BaseURL == DefaultBaseURL {
+		return m.end.NoKey()
+	}
+	return nil
+}
+
+// Generate implements [model.Model]. An answer that fails half way gives its
+// usage beside the error.
+func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	if err := m.Ready(); err != nil {
+		return model.Response{}, err
+	}
+	params, err := m.params(req)
+	if err != nil {
+		return model.Response{}, err
+	}
+	stream := m.messages.NewStreaming(ctx, params)
+	defer stream.Close()
+	a := answer{end: m.end, deltas: deltas, output: outputName(req)}
+	for !a.full && stream.Next() {
+		a.take(stream.Current())
+	}
+	resp := a.response()
+	resp.Usage = a.tokens.Usage(m.price)
+	switch err := stream.Err(); {
+	case a.full:
+		return resp, nil
+	case err != nil:
+		return resp, m.failure(ctx, err)
+	case ctx.Err() != nil:
+		return resp, ctx.Err()
+	}
+	return resp, a.problem()
+}
+
+// failure translates an error of the SDK.
+func (m *Model) failure(ctx context.Context, err error) error {
+	var e *sdk.Error
+	if ctx.Err() != nil || !errors.As(err, &e) {
+		return m.end.Failure(ctx, err)
+	}
+	var header http.Header
+	if e.Response != nil {
+		header = e.Response.Header
+	}
+	class, text := words(e.RawJSON())
+	return m.end.Status(e.StatusCode, class, text, header)
+}

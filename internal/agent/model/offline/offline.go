@@ -1,0 +1,121 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+)
+
+// Name is what users choose the model by.
+const Name = "offline"
+
+// Model answers from a catalogue and from patterns.
+type Model struct {
+	// limit bounds a repair. Untraced leaves out the trace of the failing tests.
+	limit     effort
+	untraced  bool
+	catalogue *catalogue
+}
+
+var _ model.Model = (*Model)(nil)
+
+// New reads the catalogue, which is part of the binary.
+func New() (*Model, error) {
+	c, err := newCatalogue()
+	if err != nil {
+		return nil, err
+	}
+	return &Model{catalogue: c, limit: maxEffort}, nil
+}
+
+// Name is "offline".
+func (m *Model) Name() string { return Name }
+
+// Generate answers requests for an ExecutionPlan, a CodeArtifact or a Diagnosis,
+// and works with tools where there are some and no output is wanted.
+func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	if err := ctx.Err(); err != nil {
+		return model.Response{}, err
+	}
+	if req.Output == nil && len(req.Tools) > 0 {
+		return m.work(req, deltas)
+	}
+	if req.Output == nil {
+		return model.Response{}, declined("it answers requests for plans, programs and diagnoses only")
+	}
+	var asked []string
+	for _, msg := range req.Messages {
+		if msg.Role == model.RoleUser {
+			asked = append(asked, msg.Text)
+		}
+	}
+	switch {
+	case len(asked) == 0:
+		asked = append(asked, "")
+	case len(asked) > 1:
+		// The same question has the same answer.
+		return model.Response{}, api.Errorf(api.KindInternal, "the offline model has no other answer: %.200s", asked[len(asked)-1])
+	}
+	answer, err := m.answer(req.Output.Name, asked[0])
+	if err != nil {
+		return model.Response{}, err
+	}
+	b, err := encode(answer)
+	if err != nil {
+		return model.Response{}, err
+	}
+	if deltas != nil {
+		deltas(model.Delta{Text: b})
+	}
+	return model.Response{
+		Message: model.Message{Role: model.RoleAssistant, Text: b},
+		Stop:    model.StopEnd,
+		Usage:   api.Usage{Requests: 1},
+	}, nil
+}
+
+func (m *Model) answer(name, text string) (any, error) {
+	switch name {
+	case "ExecutionPlan":
+		var req api.PlanRequest
+		if err := decode(text, &req); err != nil {
+			return nil, err
+		}
+		return m.planWith(req)
+	case "CodeArtifact":
+		var plan api.ExecutionPlan
+		if err := decode(text, &plan); err != nil {
+			return nil, err
+		}
+		return m.code(plan)
+	case "Diagnosis":
+		var req api.DebugRequest
+		if err := decode(text, &req); err != nil {
+			return nil, err
+		}
+		return m.diagnose(req), nil
+	}
+	return nil, declined("it has no answer of the kind " + quoted(name) + "; it answers with plans, programs and diagnoses")
+}
+
+func decode(text string, into any) error {
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return api.Errorf(api.KindInvalid, "the offline model cannot read its input: %w", err)
+	}
+	return nil
+}
+
+func encode(v any) (string, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", api.Errorf(api.KindInternal, "encode an answer: %w", err)
+	}
+	return buf.String(), nil
+}

@@ -1,0 +1,205 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/responses"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/hosted"
+)
+
+// Vendor is what every message begins with, and the name of the default model.
+const Vendor = "openai"
+
+// Defaults of a [Config].
+const (
+	DefaultModel   = "gpt-6.1-sol"
+	DefaultBaseURL = "https://api.openai.com/v1"
+)
+
+// API is one of the two ways to ask.
+type API string
+
+const (
+	// Auto is Responses at OpenAI and chat completions everywhere else, since
+	// most compatible servers know no other.
+	Auto      API = ""
+	Chat      API = "chat"
+	Responses API = "responses"
+)
+
+// Config is what a model is made from. The zero value is the default model
+// without a key.
+type Config struct {
+	// Model is the server's name of the model; empty means DefaultModel.
+	Model string
+	// BaseURL is where the API is, with its version; empty means DefaultBaseURL.
+	// Only there a key is a must.
+	BaseURL string
+	APIKey  string
+	// KeyHint tells a person how to set the key, in a sentence.
+	KeyHint string
+	// API chooses the way to ask.
+	API API
+	// MaxTokens bounds an answer where the request does not; 0 leaves it to the
+	// server.
+	MaxTokens int
+	// Price, when not nil, takes the place of the table's.
+	Price *hosted.Price
+	// Limits bound an answer as it comes.
+	Limits hosted.Limits
+	// Base carries the HTTP calls; nil means the standard library's transport.
+	Base http.RoundTripper
+}
+
+// Model is a model behind one of OpenAI's APIs.
+type Model struct {
+	cfg       Config
+	end       hosted.Endpoint
+	price     *hosted.Price
+	official  bool
+	chat      sdk.ChatCompletionService
+	responses responses.ResponseService
+}
+
+var _ model.Model = (*Model)(nil)
+
+// New makes a model. It calls nobody. KindInvalid for an API that there is not.
+func New(cfg Config) (*Model, error) {
+	if cfg.Model == "" {
+		cfg.Model = DefaultModel
+	}
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = DefaultBaseURL
+	}
+	m := &Model{price: cfg.Price, end: hosted.Endpoint{
+		Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint,
+	}}
+	u, err := url.Parse(cfg.BaseURL)
+	m.official = err == nil && u.Hostname() == "api.openai.com"
+	switch cfg.API {
+	case Chat, Responses:
+	case Auto:
+		if cfg.API = Chat; m.official {
+			cfg.API = Responses
+		}
+	default:
+		return nil, api.Errorf(api.KindInvalid, "openai: there is no API %q", cfg.API).WithHint("It is %s or %s.", Chat, Responses)
+	}
+	m.cfg = cfg
+	if m.price == nil {
+		m.price = prices.Find(cfg.Model)
+	}
+	opts := []option.RequestOption{
+		// The services are made by themselves rather than by the SDK's client:
+		// that one reads keys and addresses from the environment.
+		option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/") + "/"),
+		option.WithHTTPClient(hosted.NewClient(cfg.Base, cfg.Limits)),
+		option.WithMaxRetries(0),
+	}
+	if cfg.APIKey != "" {
+		opts = append(opts, option.WithAPIKey(cfg.APIKey))
+	}
+	m.chat = sdk.NewChatCompletionService(opts...)
+	m.responses = responses.NewResponseService(opts...)
+	return m, nil
+}
+
+// Name is "openai:" and the server's name.
+func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
+
+// Ready says why no call can be made: KindUnauthenticated without a key.
+func (m *Model) Ready() error {
+	if m.cfg.APIKey == "" && m.official {
+		return m.end.NoKey()
+	}
+	return nil
+}
+
+// Generate implements [model.Model]. An answer that fails half way gives its
+// usage beside the error.
+func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	if err := m.Ready(); err != nil {
+		return model.Response{}, err
+	}
+	a := &answer{end: m.end, deltas: deltas}
+	var err error
+	if m.cfg.API == Responses {
+		err = m.askResponses(ctx, req, a)
+	} else {
+		err = m.askChat(ctx, req, a)
+	}
+	resp := a.response()
+	resp.Usage = a.tokens.Usage(m.price)
+	switch {
+	case a.full:
+		return resp, nil
+	case err != nil:
+		return resp, m.failure(ctx, err)
+	case ctx.Err() != nil:
+		return resp, ctx.Err()
+	}
+	return resp, a.problem()
+}
+
+// result is what a tool said. The APIs know no mark for a call that failed, so the
+// text says it.
+func result(t model.Message) string {
+	if t.Failed {
+		return "The call failed.\n" + t.Text
+	}
+	return t.Text
+}
+
+func (m *Model) maxTokens(req model.Request) int64 {
+	if req.MaxTokens > 0 {
+		return int64(req.MaxTokens)
+	}
+	return int64(m.cfg.MaxTokens)
+}
+
+// failure translates an error of the SDK.
+func (m *Model) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var e *sdk.Error
+	var s *ssestream.StreamError
+	switch {
+	case errors.As(err, &e):
+		var header http.Header
+		if e.Response != nil {
+			header = e.Response.Header
+		}
+		class, text := e.Type, e.Message
+		if e.Code != "" {
+			class = e.Code
+		}
+		if text == "" {
+			text = e.RawJSON()
+		}
+		return m.end.Status(e.StatusCode, class, text, header)
+	case errors.As(err, &s):
+		var doc struct {
+			Error struct {
+				Message, Type string
+				Code          any
+			}
+		}
+		if json.Unmarshal(s.Event.Data, &doc) != nil || doc.Error.Message == "" {
+			return m.end.Status(http.StatusOK, "", string(s.Event.Data), nil)
+		}
+		return m.end.Status(http.StatusOK, doc.Error.Type, doc.Error.Message, nil)
+	}
+	return m.end.Failure(ctx, err)
+}

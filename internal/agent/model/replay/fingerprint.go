@@ -1,0 +1,45 @@
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"hortus.dev/internal/platform/lazyregexp"
+)
+
+// What differs between two runs of the same: identifiers of sandboxes, tasks and
+// commands, and addresses, as interpreters print them of their objects.
+var (
+	identifier = lazyregexp.New(`\b[itxo][0-9a-z]{19}\b`)
+	address    = lazyregexp.New(`\b0x[0-9a-fA-F]{6,16}\b`)
+)
+
+func settle(s string) string {
+	return address.ReplaceAllString(identifier.ReplaceAllString(s, "#"), "0x#")
+}
+
+// settled copies a request into the form that is compared.
+func settled(q request) request {
+	q.Messages = append([]message(nil), q.Messages...)
+	for i := range q.Messages {
+		m := &q.Messages[i]
+		m.Text, m.CallID = settle(m.Text), settle(m.CallID)
+		m.Calls = append([]call(nil), m.Calls...)
+		for j := range m.Calls {
+			c := &m.Calls[j]
+			c.ID, c.Input = settle(c.ID), settle(c.Input)
+		}
+	}
+	return q
+}
+
+// fingerprint names what a request asks, whichever model it goes to.
+func fingerprint(q request) string {
+	b, err := json.Marshal(settled(q))
+	if err != nil {
+		panic(err) // strings and numbers alone
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}

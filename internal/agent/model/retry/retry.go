@@ -1,0 +1,138 @@
+package retry
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+)
+
+// Config says how often and how patiently. Zero fields take the defaults.
+type Config struct {
+	// Tries is how often a call is made at most.
+	Tries int
+	// First is the wait after the first failure; each further one is twice as
+	// long, up to Most. Chance takes away up to half of it.
+	First, Most time.Duration
+	// Total bounds all waits of one call together. A server that asks for more
+	// is not called again.
+	Total time.Duration
+	// Wait sleeps; it returns the context's error when that ends first. Chance
+	// gives a number from 0 up to 1. Both are for tests.
+	Wait   func(ctx context.Context, d time.Duration) error
+	Chance func() float64
+}
+
+// Defaults of a [Config].
+const (
+	DefaultTries = 5
+	DefaultFirst = time.Second
+	DefaultMost  = 30 * time.Second
+	DefaultTotal = 2 * time.Minute
+)
+
+// Model calls another model, more than once where that may help.
+type Model struct {
+	model.Model
+	cfg Config
+}
+
+var _ model.Model = (*Model)(nil)
+
+// New wraps m.
+func New(m model.Model, cfg Config) *Model {
+	if cfg.Tries <= 0 {
+		cfg.Tries = DefaultTries
+	}
+	if cfg.First <= 0 {
+		cfg.First = DefaultFirst
+	}
+	if cfg.Most <= 0 {
+		cfg.Most = DefaultMost
+	}
+	if cfg.Total <= 0 {
+		cfg.Total = DefaultTotal
+	}
+	if cfg.Wait == nil {
+		cfg.Wait = sleep
+	}
+	if cfg.Chance == nil {
+		cfg.Chance = rand.Float64
+	}
+	return &Model{Model: m, cfg: cfg}
+}
+
+// Generate implements [model.Model]. The usage is that of all tries.
+func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(model.Delta)) (model.Response, error) {
+	var used api.Usage
+	var waited time.Duration
+	for try := 1; ; try++ {
+		resp, err := m.Model.Generate(ctx, req, deltas)
+		used = used.Add(resp.Usage)
+		resp.Usage = used
+		if err == nil || ctx.Err() != nil || !passing(err) {
+			return resp, err
+		}
+		if try == m.cfg.Tries {
+			return resp, told(err, "It was tried %d times. Try again later, or choose another model with --model.", try)
+		}
+		wait := m.wait(err, try)
+		if waited += wait; waited > m.cfg.Total {
+			return resp, told(err, "The next try would have to wait %s. Try again then, or choose another model with --model.",
+				wait.Round(time.Second))
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+			return resp, told(err, "There is no time left for another try. Try again later, or choose another model with --model.")
+		}
+		if deltas != nil {
+			deltas(model.Delta{Retry: &model.Retry{Attempt: try, Of: m.cfg.Tries, Wait: wait, Err: err}})
+		}
+		if werr := m.cfg.Wait(ctx, wait); werr != nil {
+			return resp, werr
+		}
+	}
+}
+
+// passing says whether another try may help.
+func passing(err error) bool {
+	switch api.KindOf(err) {
+	case api.KindUnavailable, api.KindTimeout, api.KindExhausted:
+		return true
+	}
+	return false
+}
+
+// wait is how long to wait after a try.
+func (m *Model) wait(err error, try int) time.Duration {
+	if asked, ok := model.RetryAfter(err); ok {
+		return asked
+	}
+	d := m.cfg.Most
+	// Past 30 doublings any first wait is above the most.
+	if try <= 30 {
+		d = min(m.cfg.First<<(try-1), m.cfg.Most)
+	}
+	return d - time.Duration(m.cfg.Chance()*float64(d)/2)
+}
+
+// told gives an error the next step, where it has none that is better.
+func told(err error, format string, args ...any) error {
+	e := *api.AsError(err)
+	if e.Hint != "" {
+		return &e
+	}
+	return e.WithHint(format, args...)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// maxEntries bounds the settings of one file.
+const maxEntries = 1000
+
+// Forge is what is set for one host that repositories are pushed to:
+//
+//	[forge."git.example.com"]
+//	kind       = "gitlab"
+//	token-file = "/etc/hortus/gitlab-token"
+//	token-env  = "CORP_GITLAB_TOKEN"   # instead of a file
+//	url        = "https://git.example.com:8443"
+type Forge struct {
+	// Host is a name or an address in lower case, with its port where it is not
+	// that of the scheme.
+	Host string
+	// Kind is one of [ForgeKinds].
+	Kind string
+	// URL is the address of the forge's web server, for remotes that do not tell
+	// it; mostly empty.
+	URL string
+	// TokenFile holds the token; TokenEnv names the variable that does. At most
+	// one of them is set.
+	TokenFile, TokenEnv string
+}
+
+// Policy is what a delivery may do. What is zero or empty is as in the default policy
+// of internal/repository/forge/policy.
+type Policy struct {
+	// Branch is the pattern of branches that may be pushed, Protected those of
+	// branches that may not.
+	Branch    string
+	Protected []string
+	MaxFiles  int
+	MaxLines  int
+	// Forbidden are patterns of paths that may not change, Allow those of exceptions
+	// from them.
+	Forbidden, Allow []string
+}
+
+// ForgeKinds lists the forges that are known.
+func ForgeKinds() []string { return []string{"github", "gitlab", "gitea"} }
+
+// forgeSettings are the settings of one host.
+func forgeSettings() []Setting {
+	return []Setting{
+		{Key: "kind", Kind: Choice, Allowed: ForgeKinds(), Help: "which forge a host is"},
+		{Key: "token-env", Kind: Text, Help: "variable that holds the token for a host"},
+		{Key: "token-file", Kind: Path, Help: "file that holds the token for a host"},
+		{Key: "url", Kind: Text, Help: "address of its web server, where remotes do not tell it"},
+	}
+}
+
+// isForgeTable says whether settings of a host lie below a name, or hosts do.
+func isForgeTable(parts []string) bool {
+	return len(parts) > 0 && len(parts) <= 2 && parts[0] == "forge"
+}
+
+// forgeSetting gives the setting forge.HOST.NAME. Its key is written with the host
+// in quotes, since hosts have dots.
+func forgeSetting(parts []string) (Setting, bool) {
+	if len(parts) != 3 || parts[0] != "forge" {
+		return Setting{}, false
+	}
+	for _, s := range forgeSettings() {
+		if s.Key == parts[2] {
+			s.Key = "forge." + strconv.Quote(parts[1]) + "." + s.Key
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// checkHost refuses what is no host with an optional port.
+func checkHost(host string) *api.Error {
+	name := host
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return api.Errorf(api.KindInvalid, "%.80q has no port that there is", host).WithHint(`for example [forge."git.example.com:8443"]`)
+		}
+		name = h
+	}
+	ok := name != "" && len(name) <= 253 && name == strings.ToLower(name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune(".-:", r))
+	})
+	if !ok || strings.Contains(name, ":") && net.ParseIP(name) == nil {
+		return api.Errorf(api.KindInvalid, "%.80q is no host in lower case", host).WithHint(`for example [forge."git.example.com"]`)
+	}
+	return nil
+}
+
+// forgeValues gives what a file sets for hosts, by their names.
+func forgeValues(path string, lines map[string]entry) (out []Value) {
+	for _, key := range slices.Sorted(maps.Keys(lines)) {
+		host, name, ok := splitForge(key)
+		if !ok {
+			continue
+		}
+		if s, ok := forgeSetting([]string{"forge", host, name}); ok {
+			out = append(out, Value{Setting: s, Text: lines[key].text, Origin: Origin{Kind: FromFile, Path: path, Line: lines[key].line}})
+		}
+	}
+	return out
+}
+
+// splitForge reads a key as forgeSetting writes it.
+func splitForge(key string) (host, name string, ok bool) {
+	rest, ok := strings.CutPrefix(key, "forge.")
+	if !ok {
+		return "", "", false
+	}
+	i := strings.LastIndexByte(rest, '.')
+	if i < 0 {
+		return "", "", false
+	}
+	host, err := strconv.Unquote(rest[:i])
+	return host, rest[i+1:], err == nil
+}
+
+// Forges gives the hosts that are set, by their names. KindInvalid for one without
+// a kind, or with a token in two places, which Load refuses already.
+func (c *Config) Forges() ([]Forge, error) {
+	var out []Forge
+	for _, v := range c.forges {
+		host, name, _ := splitForge(v.Setting.Key)
+		if len(out) == 0 || out[len(out)-1].Host != host {
+			out = append(out, Forge{Host: host})
+		}
+		f := &out[len(out)-1]
+		switch name {
+		case "kind":
+			f.Kind = v.Text
+		case "token-env":
+			f.TokenEnv = v.Text
+		case "token-file":
+			f.TokenFile = v.Text
+		case "url":
+			f.URL = v.Text
+		}
+		if f.TokenEnv != "" && f.TokenFile != "" {
+			return nil, api.Errorf(api.KindInvalid, "%s: %s has both a token-env and a token-file", place(v.Origin.Path, v.Origin.Line), host).
+				WithHint("keep one of them")
+		}
+	}
+	for _, f := range out {
+		if f.Kind == "" {
+			return nil, api.Errorf(api.KindInvalid, "%s: [forge.%q] does not say which forge it is", c.Path, f.Host).
+				WithHint("add kind = one of %s", strings.Join(ForgeKinds(), ", "))
+		}
+	}
+	return out, nil
+}
+
+// Policy gives what a delivery may do.
+func (c *Config) Policy() Policy {
+	number := func(key string) int {
+		n, _ := strconv.Atoi(c.Get(key).Text) // it was checked; empty is 0
+		return n
+	}
+	return Policy{
+		Branch: c.Get("policy.branch").Text, Protected: splitList(c.Get("policy.protected").Text),
+		MaxFiles: number("policy.max-files"), MaxLines: number("policy.max-lines"),
+		Forbidden: splitList(c.Get("policy.forbidden").Text), Allow: splitList(c.Get("policy.allow").Text),
+	}
+}
+
+// splitList reads the text of a [List].
+func splitList(text string) (out []string) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// joinList writes a list of TOML as the text of a [List].
+func joinList(list []any) (string, *api.Error) {
+	items := make([]string, 0, len(list))
+	for _, v := range list {
+		s, ok := v.(string)
+		if !ok || strings.TrimSpace(s) == "" || strings.Contains(s, ",") {
+			return "", api.Errorf(api.KindInvalid, "%.80s cannot stand in this list", fmt.Sprint(v)).WithHint(`write strings without commas: ["...", "..."]`)
+		}
+		items = append(items, s)
+	}
+	return strings.Join(items, ", "), nil
+}

@@ -1,0 +1,198 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/forge"
+)
+
+// Status is the cause of an error that a forge answered with.
+type Status struct{ Code int }
+
+// Error implements error.
+func (s *Status) Error() string { return "" }
+
+// Code is the HTTP status that an error came with, or 0.
+func Code(err error) int {
+	var s *Status
+	if errors.As(err, &s) {
+		return s.Code
+	}
+	return 0
+}
+
+// status turns an answer into an error.
+func (c *Client) status(resp *http.Response, body []byte) error {
+	kind := kindOf(resp.StatusCode)
+	until, limited := limit(resp, c.cfg.Now())
+	said := said(body)
+	// GitHub tells a secondary limit by its words alone, at times.
+	if resp.StatusCode == http.StatusForbidden && strings.Contains(strings.ToLower(said), "rate limit") {
+		limited = true
+	}
+	if said == "" {
+		said = strings.ToLower(http.StatusText(resp.StatusCode))
+	}
+	if limited {
+		kind = api.KindExhausted
+	}
+	e := c.errorf(kind, "%s was answered with %d: %s", path(resp.Request), resp.StatusCode, said)
+	e.Err = &Status{resp.StatusCode}
+	switch {
+	case limited && !until.IsZero():
+		e.Err = errors.Join(e.Err, &forge.Wait{Until: until})
+		return quietly(e).WithHint("The rate limit is used up. %s takes calls again at %s.", c.cfg.Location.Host, until.UTC().Format(time.RFC3339))
+	case limited:
+		return quietly(e).WithHint("The rate limit is used up. Try again in a while.")
+	}
+	e = quietly(e)
+	switch kind {
+	case api.KindUnauthenticated:
+		return e.WithHint("The token for %s was refused: make a new one and set it.", c.cfg.Location.Host)
+	case api.KindDenied:
+		return e.WithHint("The token for %s may not do that: it must be able to read the repository and to write merge requests.", c.cfg.Location.Host)
+	case api.KindNotFound:
+		return e.WithHint("Is %s right? A forge also says so of what the token may not see.", c.cfg.Location)
+	}
+	return e
+}
+
+// quietly keeps the causes of an error without their text.
+func quietly(e *api.Error) *api.Error {
+	e.Err = quiet{e.Err}
+	return e
+}
+
+type quiet struct{ err error }
+
+func (q quiet) Error() string { return "" }
+func (q quiet) Unwrap() error { return q.err }
+
+func kindOf(code int) api.Kind {
+	switch code {
+	case http.StatusUnauthorized:
+		return api.KindUnauthenticated
+	case http.StatusForbidden, http.StatusUnavailableForLegalReasons:
+		return api.KindDenied
+	case http.StatusNotFound, http.StatusGone:
+		return api.KindNotFound
+	case http.StatusConflict, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed, http.StatusLocked:
+		return api.KindConflict
+	case http.StatusTooManyRequests:
+		return api.KindExhausted
+	case http.StatusRequestTimeout:
+		return api.KindUnavailable
+	}
+	if code >= 500 {
+		return api.KindUnavailable
+	}
+	return api.KindInvalid
+}
+
+// maxWait bounds what a server can ask for.
+const maxWait = 24 * time.Hour
+
+// limit says whether an answer is a rate limit's, and when it ends, if it says so:
+// 429 everywhere; at GitHub also 403 with no calls left or with Retry-After.
+func limit(resp *http.Response, now time.Time) (until time.Time, limited bool) {
+	h := resp.Header
+	limited = resp.StatusCode == http.StatusTooManyRequests ||
+		resp.StatusCode == http.StatusForbidden && (h.Get("X-RateLimit-Remaining") == "0" || h.Get("Retry-After") != "")
+	if !limited {
+		return time.Time{}, false
+	}
+	if s := h.Get("Retry-After"); s != "" {
+		if n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31); err == nil {
+			return now.Add(min(time.Duration(n)*time.Second, maxWait)), true
+		}
+		if at, err := http.ParseTime(s); err == nil {
+			return clamp(at, now), true
+		}
+	}
+	for _, name := range []string{"X-RateLimit-Reset", "RateLimit-Reset"} {
+		if n, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && n > 0 {
+			return clamp(time.Unix(min(n, now.Add(maxWait).Unix()), 0), now), true
+		}
+	}
+	return time.Time{}, true
+}
+
+func clamp(at, now time.Time) time.Time {
+	if at.Before(now) {
+		return now
+	}
+	if most := now.Add(maxWait); at.After(most) {
+		return most
+	}
+	return at
+}
+
+// said finds the words of a forge's error: {"message": TEXT} or a list or map of
+// texts in its place, {"error": TEXT}, and GitHub's {"errors": [{"message"}]}.
+func said(body []byte) string {
+	var answer struct {
+		Message any `json:"message"`
+		Error   any `json:"error"`
+		Errors  any `json:"errors"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	var words []string
+	for _, v := range []any{answer.Message, answer.Error, answer.Errors} {
+		words = append(words, texts(v, 0)...)
+	}
+	return strings.Join(words[:min(len(words), 10)], ": ")
+}
+
+func texts(v any, depth int) []string {
+	if depth > 3 {
+		return nil
+	}
+	var all []string
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, e := range v[:min(len(v), 10)] {
+			all = append(all, texts(e, depth+1)...)
+		}
+	case map[string]any:
+		if m, ok := v["message"].(string); ok && m != "" {
+			return []string{m}
+		}
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys[:min(len(keys), 10)] {
+			for _, s := range texts(v[k], depth+1) {
+				all = append(all, fmt.Sprintf("%s %s", k, s))
+			}
+		}
+	}
+	return all
+}
+
+// maxText is the most of a server's words that a message holds, in bytes.
+const maxText = 400
+
+// clean makes a server's words one short line without the token.
+func (c *Client) clean(s string) string {
+	s = strings.ReplaceAll(s, c.cfg.Token, "[token]")
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }), " ")
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "..."
+	}
+	return s
+}

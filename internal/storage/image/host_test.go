@@ -1,0 +1,364 @@
+package image
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/storage/layer"
+)
+
+// TestSudo: the template has the sandbox's sudo before the machine's own, and another
+// one makes another template.
+func TestSudo(t *testing.T) {
+	root, home := fakeHost(t)
+	h := newHost(t, root, home)
+	before, err := h.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.cfg.Sudo, err = os.Open("/proc/self/exe"); err != nil {
+		t.Fatal(err)
+	}
+	defer h.cfg.Sudo.Close()
+	h.cfg.SudoKey = "one"
+	tree, err := h.Prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(tree.Root, ownBin, "sudo"))
+	if err != nil || info.Mode() != 0o755 || tree.Digest == before {
+		t.Errorf("%v, %v, %s", info, err, tree.Digest)
+	}
+	if own, usr := strings.Index(tree.Path, ownBin), strings.Index(tree.Path, "/usr/bin"); own < 0 || own > usr {
+		t.Errorf("PATH is %s", tree.Path)
+	}
+}
+
+// fakeHost makes a small machine.
+func fakeHost(t *testing.T) (root, home string) {
+	t.Helper()
+	root, home = filepath.Join(t.TempDir(), "host"), filepath.Join(t.TempDir(), "home")
+	file := func(p string, mode os.FileMode, text string) {
+		p = filepath.Join(root, p)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(p, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("usr/bin/python3", 0o755, "#!")
+	file("usr/bin/su", 0o755|os.ModeSetuid, "#!")
+	file("usr/bin/wall", 0o755|os.ModeSetgid, "#!")
+	file("usr/lib/secret", 0o640, "s")
+	file("usr/lib/private/key", 0o644, "s")
+	if err := os.Chmod(filepath.Join(root, "usr/lib/private"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	file("etc/os-release", 0o644, "ID=test\n")
+	file("etc/shadow", 0o644, "root:hash\n") // readable by mistake, still not copied
+	file("etc/npmrc", 0o644, "token\n")
+	file("etc/services", 0o644, "http 80/tcp\n")
+	file("etc/ssl/certs/a.pem", 0o644, "-----BEGIN CERTIFICATE-----\n")
+	file("etc/ssl/certs/b.pem", 0o644, "-----BEGIN RSA PRIVATE KEY-----\n")
+	file("etc/ssl/certs/c.pem", 0o600, "-----BEGIN CERTIFICATE-----\n")
+	file("etc/ssl/private/k.pem", 0o644, "k")
+	if err := unix.Mkfifo(filepath.Join(root, "usr/lib/pipe"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("usr/bin", filepath.Join(root, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"sdk/go1.20/bin/go", "sdk/go1.26/bin/go", "sdk/notgo/bin/other", ".nvm/versions/node/v20/bin/node"} {
+		p = filepath.Join(home, p)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte("#!"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root, home
+}
+
+func newHost(t *testing.T, root, home string) *Host {
+	t.Helper()
+	store, err := layer.Open(filepath.Join(t.TempDir(), "layers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewHost(Config{Store: store, Home: home, root: root})
+}
+
+func TestPrepareHides(t *testing.T) {
+	root, home := fakeHost(t)
+	h := newHost(t, root, home)
+	tree, err := h.Prepare(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts := map[string][]string{}
+	for _, m := range tree.Mounts {
+		mounts[m.Target] = m.Lowers
+	}
+	usr := mounts["/usr"]
+	if len(usr) != 2 || usr[1] != filepath.Join(root, "usr") {
+		t.Fatalf("/usr is made of %q", usr)
+	}
+	for _, p := range []string{"bin/su", "bin/wall", "lib/secret", "lib/private", "lib/pipe"} {
+		var st unix.Stat_t
+		if err := unix.Lstat(filepath.Join(usr[0], p), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != 0 {
+			t.Errorf("%s has no whiteout: %v", p, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(usr[0], "bin/python3")); err == nil {
+		t.Error("python3 is hidden")
+	}
+	if got := mounts["/opt/go"]; len(got) != 1 || got[0] != filepath.Join(home, "sdk/go1.26") {
+		t.Errorf("/opt/go is made of %q", got)
+	}
+	if mounts["/opt/node"] == nil || mounts["/opt/python"] != nil {
+		t.Errorf("mounts: %v", mounts)
+	}
+	if !strings.Contains(tree.Path, "/opt/go/bin") {
+		t.Errorf("PATH is %s", tree.Path)
+	}
+	for p, want := range map[string]bool{"os-release": true, "services": true, "ssl/certs/a.pem": true, "passwd": true,
+		"shadow": false, "npmrc": false, "ssl/certs/b.pem": false, "ssl/certs/c.pem": false, "ssl/private": false} {
+		if _, err := os.Lstat(filepath.Join(tree.Root, "etc", p)); (err == nil) != want {
+			t.Errorf("/etc/%s is there: %v, want %v", p, err == nil, want)
+		}
+	}
+	for _, m := range tree.Mounts {
+		if fi, err := os.Stat(filepath.Join(tree.Root, m.Target)); err != nil || !fi.IsDir() {
+			t.Errorf("the mount point %s is missing", m.Target)
+		}
+	}
+	r := h.Report(context.Background())
+	if r.Error != "" || r.Hidden != 7 || r.Digest != string(tree.Digest) {
+		t.Errorf("report %+v", r)
+	}
+	for _, tool := range r.Tools {
+		if tool.Name == "python3" && (!tool.Present || tool.Path != "/usr/bin/python3") {
+			t.Errorf("python3: %+v", tool)
+		}
+		if tool.Name == "go" && tool.Path != "/opt/go/bin/go" {
+			t.Errorf("go: %+v", tool)
+		}
+	}
+}
+
+// TestPython makes templates of machines with python3 alone, with a python of their own, and
+// with neither: the first gets a link of the template's, last in the PATH.
+func TestPython(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(root string) error
+		link   string
+	}{
+		"python3 alone": {func(string) error { return nil }, "/usr/bin/python3"},
+		"both":          {func(root string) error { return os.Symlink("python3", filepath.Join(root, "usr/bin/python")) }, ""},
+		"neither":       {func(root string) error { return os.Remove(filepath.Join(root, "usr/bin/python3")) }, ""},
+		// Whoever may not run python3 outside may not inside either.
+		"hidden": {func(root string) error { return os.Chmod(filepath.Join(root, "usr/bin/python3"), 0o750) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, home := fakeHost(t)
+			if err := c.change(root); err != nil {
+				t.Fatal(err)
+			}
+			tree, err := newHost(t, root, home).Prepare(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			link, _ := os.Readlink(filepath.Join(tree.Root, ownBin, "python"))
+			if link != c.link || strings.Contains(tree.Path, ":"+ownBin+":") != (c.link != "") {
+				t.Errorf("python leads to %q, PATH is %s; want %q", link, tree.Path, c.link)
+			}
+			profile, err := os.ReadFile(filepath.Join(tree.Root, "etc/profile"))
+			if err != nil || strings.Contains(string(profile), ownBin) != (c.link != "") {
+				t.Errorf("/etc/profile, %v:\n%s", err, profile)
+			}
+		})
+	}
+}
+
+// TestMountsBelowUsr mounts something of the same file system below /usr. An overlay
+// shows what lies below a mount point, so a directory needs a mount of its own and a
+// file is hidden. The control is the same tree before.
+func TestMountsBelowUsr(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	root, home := fakeHost(t)
+	prepare := func() layer.Tree {
+		t.Helper()
+		tree, err := newHost(t, root, home).Prepare(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	source := func(tree layer.Tree, target string) string {
+		for _, m := range tree.Mounts {
+			if m.Target == target {
+				return m.Lowers[len(m.Lowers)-1]
+			}
+		}
+		return ""
+	}
+	hidden := func(tree layer.Tree, name string) bool {
+		_, err := os.Lstat(filepath.Join(tree.Mounts[0].Lowers[0], name))
+		return err == nil
+	}
+	dir, file := filepath.Join(root, "usr/lib/below"), filepath.Join(root, "usr/bin/python3")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if before := prepare(); source(before, "/usr/lib/below") != "" || hidden(before, "bin/python3") {
+		t.Fatalf("control: without a mount: %v", before.Mounts)
+	}
+	other := t.TempDir()
+	if err := os.Chmod(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	over := filepath.Join(other, "python3")
+	if err := os.WriteFile(over, []byte("#!"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{other: dir, over: file} {
+		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(to, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	after := prepare()
+	if got := source(after, "/usr/lib/below"); got != dir {
+		t.Errorf("the mount below /usr is shown from %q", got)
+	}
+	if !hidden(after, "bin/python3") {
+		t.Error("what lies below a file that is a mount point is shown")
+	}
+}
+
+// TestRustup takes the toolchain that rustup would run, and nothing that its
+// settings lead out of its directory.
+func TestRustup(t *testing.T) {
+	root, home := t.TempDir(), t.TempDir()
+	for _, name := range []string{"beta", "stable"} {
+		p := filepath.Join(home, ".rustup/toolchains", name, "bin/rustc")
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte("#!"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for settings, want := range map[string]string{
+		"version = \"12\"\ndefault_toolchain = \"beta\"\n": ".rustup/toolchains/beta",
+		"default_toolchain=\"stable\"":                     ".rustup/toolchains/stable",
+		"default_toolchain = \"../../..\"":                 "",
+		"default_toolchain = \"nightly\"":                  "",
+		"profile = \"default\"":                            "",
+	} {
+		if err := os.WriteFile(filepath.Join(home, ".rustup/settings.toml"), []byte(settings), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, c := range findChains(Config{root: root, Home: home}) {
+			if c.name == "rust" {
+				got, _ = filepath.Rel(home, c.dir)
+			}
+		}
+		if got != want {
+			t.Errorf("%q shows %q, want %q", settings, got, want)
+		}
+	}
+}
+
+func TestFingerprintChanges(t *testing.T) {
+	root, home := fakeHost(t)
+	for _, p := range []string{filepath.Join(root, "usr/local/lib/python3.11/dist-packages"), filepath.Join(home, ".nvm/versions/node/v20/lib/node_modules")} {
+		if err := os.MkdirAll(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := newHost(t, root, home)
+	first, err := h.Prepare(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.Prepare(context.Background())
+	if err != nil || again.Digest != first.Digest {
+		t.Fatalf("an unchanged host has another digest: %v", err)
+	}
+	for name, change := range map[string]func() error{
+		"a setuid bit":  func() error { return os.Chmod(filepath.Join(root, "usr/bin/python3"), 0o755|os.ModeSetuid) },
+		"a new program": func() error { return os.WriteFile(filepath.Join(root, "usr/bin/new"), nil, 0o755) },
+		"a certificate": func() error { return os.WriteFile(filepath.Join(root, "etc/ssl/certs/n.pem"), nil, 0o644) },
+		"a toolchain":   func() error { return os.Rename(filepath.Join(home, "sdk/go1.26"), filepath.Join(home, "sdk/go1.27")) },
+		"a library": func() error {
+			return os.Mkdir(filepath.Join(root, "usr/local/lib/python3.11/dist-packages/numpy"), 0o755)
+		},
+		"a toolchain's library": func() error {
+			return os.Mkdir(filepath.Join(home, ".nvm/versions/node/v20/lib/node_modules/typescript"), 0o755)
+		},
+		"the os-release": func() error { return os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=other\n"), 0o644) },
+	} {
+		before, err := h.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := h.Digest(); err != nil || after == before {
+			t.Errorf("%s does not change the fingerprint (%v)", name, err)
+		}
+	}
+}
+
+func TestPrepareThisMachine(t *testing.T) {
+	h := newHost(t, "/", os.Getenv("HOME"))
+	tree, err := h.Prepare(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := h.Report(context.Background())
+	t.Logf("%d hidden, PATH %s, mounts %v", r.Hidden, tree.Path, tree.Mounts)
+	for _, tool := range r.Tools {
+		t.Logf("%s %v %s", tool.Name, tool.Present, tool.Path)
+	}
+	for _, p := range []string{"etc/shadow", "etc/ssh", "etc/npmrc", "etc/pip.conf", "etc/ssl/private", "etc/gshadow"} {
+		if _, err := os.Lstat(filepath.Join(tree.Root, p)); err == nil {
+			t.Errorf("/%s is shown", p)
+		}
+	}
+}
+
+func BenchmarkPrepareUnchanged(b *testing.B) {
+	store, err := layer.Open(filepath.Join(b.TempDir(), "layers"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := NewHost(Config{Store: store, Home: os.Getenv("HOME")})
+	if _, err := h.Prepare(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := h.Prepare(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+// Prefixes of what is being written, of what is being removed, and of the images
+// that are needed for a moment.
+const (
+	aside     = "new-"
+	gone      = "gone-"
+	transient = "transient-"
+)
+
+// Rows is where a store keeps what exists. Its methods fail with KindNotFound and
+// KindExists as their names suggest, and refuse to take a final row back to life.
+type Rows interface {
+	InsertSnapshot(ctx context.Context, s api.Snapshot) error
+	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
+	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
+	// ListSnapshots gives the newest first; final ones too when all is set.
+	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
+	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
+}
+
+// Config is what a store needs. Dir, Layers, Rows and Owner must be set.
+type Config struct {
+	// Dir is made with mode 0700 where it is missing.
+	Dir string
+	// Layers has what snapshots stand on.
+	Layers *layer.Store
+	Rows   Rows
+	// Owner is the daemon run whose rows these are.
+	Owner api.OwnerID
+	// DiskFloor is what a save must leave free of the disk, in bytes; 0 means a
+	// twentieth of it, at most 1 GiB.
+	DiskFloor int64
+	Now       func() time.Time
+	Logger    *slog.Logger
+}
+
+// Store keeps snapshots below one directory:
+//
+//	<id>/manifest.json, <id>/...   a snapshot
+//	new-*, gone-*                  being written or removed, or left by a process that died
+//	transient-<owner>/...          images of one run that are needed for a moment
+//
+// Its methods may be called from several goroutines.
+type Store struct {
+	cfg Config
+	dir string
+
+	// naming is held while a row with names of layers comes to be, so that whoever
+	// removes layers knows all names.
+	naming sync.Mutex
+
+	mu   sync.Mutex
+	uses map[api.SnapshotID]*use
+	// scratch is the locked directory of this run; nil until it is needed.
+	scratch *os.File
+
+	// step is called as a save goes on; tests die in it.
+	step func(string)
+}
+
+// Open opens a store and removes what a process that is gone left half-written,
+// half-removed or for a moment.
+func Open(cfg Config) (*Store, error) {
+	if cfg.Dir == "" || cfg.Layers == nil || cfg.Rows == nil || cfg.Owner == "" {
+		return nil, api.Errorf(api.KindInvalid, "snapshots: Dir, Layers, Rows and Owner are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	abs, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "snapshots: %w", err)
+	}
+	s := &Store{cfg: cfg, dir: abs, uses: map[api.SnapshotID]*use{}, step: func(string) {}}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
+	}
+	if err := os.Chmod(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
+	}
+	entries, err := os.ReadDir(abs)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), aside) && !strings.HasPrefix(e.Name(), gone) && !strings.HasPrefix(e.Name(), transient) {
+			continue
+		}
+		if err := s.sweep(e.Name()); err != nil {
+			return nil, api.Errorf(api.KindInternal, "snapshots: remove the leftover %s: %w", e.Name(), err)
+		}
+	}
+	return s, nil
+}
+
+// Dir is where the store lives.
+func (s *Store) Dir() string { return s.dir }
+
+// Close removes the images of this run that were needed for a moment.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	f := s.scratch
+	s.scratch = nil
+	s.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	defer f.Close()
+	if err := os.RemoveAll(f.Name()); err != nil {
+		return api.Errorf(api.KindInternal, "snapshots: %w", err)
+	}
+	return nil
+}
+
+// sweep removes a leftover, unless whoever made it still holds its lock.
+func (s *Store) sweep(name string) error {
+	path := filepath.Join(s.dir, name)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil:
+		defer f.Close()
+		if err := lock(f); err == unix.EWOULDBLOCK {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	case !errors.Is(err, unix.ELOOP): // a link is nobody's lock, and is removed itself
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+// lock takes the lock of an open directory without waiting.
+func lock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// makeLocked makes a directory with mode 0700 and locks it.
+func (s *Store) makeLocked(pattern string) (*os.File, error) {
+	for {
+		path, err := os.MkdirTemp(s.dir, pattern)
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // swept by another process before it was locked
+		}
+		if err != nil {
+			return nil, err
+		}
+		err = lock(f)
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Fstat(int(f.Fd()), &st)
+		}
+		if err == nil && st.Nlink > 0 {
+			return f, nil
+		}
+		f.Close()
+		if err != nil && err != unix.EWOULDBLOCK {
+			return nil, err
+		}
+	}
+}
+
+// Scratch makes an empty directory for an image that is needed for a moment, of
+// about need bytes. remove removes it with what was put into it.
+func (s *Store) Scratch(need int64) (dir string, remove func() error, err error) {
+	if err := s.room(need); err != nil {
+		return "", nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scratch == nil {
+		if s.scratch, err = s.makeLocked(transient + string(s.cfg.Owner) + "-"); err != nil {
+			return "", nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
+		}
+	}
+	if dir, err = os.MkdirTemp(s.scratch.Name(), ""); err != nil {
+		return "", nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
+}
+
+// List names the snapshots that have a directory, sorted.
+func (s *Store) List() ([]api.SnapshotID, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
+	}
+	var out []api.SnapshotID
+	for _, e := range entries {
+		if id := api.SnapshotID(e.Name()); id.Valid() {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// Snapshot reads a row.
+func (s *Store) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+	return s.cfg.Rows.Snapshot(ctx, id)
+}
+
+// Snapshots lists rows, the newest first: those that can be used or are being
+// saved, or all.
+func (s *Store) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	return s.cfg.Rows.ListSnapshots(ctx, all)
+}
+
+// Template finds the snapshot that a name means to an account now: the account's
+// own, or else the operator's, whose account is ""; KindNotFound for none.
+func (s *Store) Template(ctx context.Context, account, name string) (api.Snapshot, error) {
+	return s.named(ctx, name, func(owner string) bool { return owner == account }, func(owner string) bool { return owner == "" })
+}
+
+// named finds the newest template of a name, of the first owners that have one.
+func (s *Store) named(ctx context.Context, name string, owners ...func(account string) bool) (api.Snapshot, error) {
+	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	for _, of := range owners {
+		for _, r := range rows { // the newest first
+			if name != "" && r.Name == name && r.State == api.SnapshotReady && of(r.Account) {
+				return r, nil
+			}
+		}
+	}
+	return api.Snapshot{}, api.Errorf(api.KindNotFound, "there is no template %.64q", name)
+}
+
+// Find gives the snapshot that a template's name, or a unique prefix of an id,
+// stands for, of whichever account; of equal names the operator's own comes first.
+func (s *Store) Find(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
+	r, err := s.named(ctx, nameOrPrefix, func(owner string) bool { return owner == "" }, func(string) bool { return true })
+	if api.KindOf(err) == api.KindNotFound {
+		return s.cfg.Rows.FindSnapshot(ctx, nameOrPrefix)
+	}
+	return r.ID, err
+}
+
+// Named calls f with the layers that snapshots stand on. Until f returns none is
+// begun.
+func (s *Store) Named(ctx context.Context, f func([]layer.Digest) error) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
+	if err != nil {
+		return err
+	}
+	var named []layer.Digest
+	for _, r := range rows {
+		for _, d := range r.Layers {
+			if !slices.Contains(named, layer.Digest(d)) {
+				named = append(named, layer.Digest(d))
+			}
+		}
+	}
+	return f(named)
+}

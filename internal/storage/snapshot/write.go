@@ -1,0 +1,227 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+// Write makes a snapshot: its row, then what save writes into dir, an empty
+// directory, then everything that makes it last. save fills in what is known of
+// the snapshot only afterwards; it may write regular files alone, at most 64, and
+// makes no directory. need is about how many bytes they will have.
+//
+// A snapshot with a name is the template of that name from the moment that it is
+// ready; what had it before loses it and is removed.
+//
+// The error is save's, or KindExhausted when the disk has no room, KindConflict for
+// a layer that is gone. After one the row says broken, and nothing is left on disk.
+func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func(ctx context.Context, dir string, r *api.Snapshot) error) (_ api.Snapshot, err error) {
+	if err := s.room(need); err != nil {
+		return api.Snapshot{}, err
+	}
+	if !r.ID.Valid() {
+		return api.Snapshot{}, api.Errorf(api.KindInvalid, "%.64q is no snapshot id", string(r.ID))
+	}
+	r.State, r.Owner, r.CreatedAt = api.SnapshotSaving, s.cfg.Owner, s.cfg.Now().UTC()
+	if err := s.begin(ctx, r); err != nil {
+		return api.Snapshot{}, err
+	}
+	s.step("row")
+	defer func() {
+		if err != nil {
+			s.fail(r, "not saved: "+err.Error())
+		}
+	}()
+	dir, err := s.makeLocked(aside + string(r.ID) + "-")
+	if err != nil {
+		return r, api.Errorf(api.KindInternal, "snapshot %s: %w", r.ID, err)
+	}
+	// The lock goes last: nobody sweeps what is still being removed.
+	defer dir.Close()
+	defer os.RemoveAll(dir.Name()) // a no-op once renamed
+	s.step("aside")
+	if err := save(ctx, dir.Name(), &r); err != nil {
+		return r, err
+	}
+	s.step("saved")
+	if err := s.finish(ctx, dir, &r); err != nil {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		return r, api.Errorf(kindOf(err), "snapshot %s: %w", r.ID, err)
+	}
+	s.replace(r)
+	s.step("replaced")
+	return r, nil
+}
+
+// kindOf is that of an error of this package or of the disk.
+func kindOf(err error) api.Kind {
+	if isFull(err) {
+		return api.KindExhausted
+	}
+	return api.KindOf(err)
+}
+
+// begin stores the row, whose layers cannot go from here on.
+func (s *Store) begin(ctx context.Context, r api.Snapshot) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	if err := s.stands(r); err != nil {
+		return err
+	}
+	return s.cfg.Rows.InsertSnapshot(ctx, r)
+}
+
+// stands says whether the layers of a snapshot are there.
+func (s *Store) stands(r api.Snapshot) error {
+	for _, d := range r.Layers {
+		if _, err := s.cfg.Layers.Resolve(layer.Digest(d)); err != nil {
+			if k := api.KindOf(err); k != api.KindNotFound && k != api.KindInvalid {
+				return err
+			}
+			return api.Errorf(api.KindConflict, "snapshot %s stands on layer %.80s, which is not here any more", r.ID, d)
+		}
+	}
+	return nil
+}
+
+// finish makes what a save wrote last, and the row ready.
+func (s *Store) finish(ctx context.Context, dir *os.File, r *api.Snapshot) error {
+	names, err := listFiles(dir)
+	if err != nil {
+		return err
+	}
+	m := manifest{Version: manifestVersion}
+	r.Bytes = 0
+	for _, name := range names {
+		f, err := s.seal(ctx, dir, name)
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, f)
+		r.Bytes += f.Bytes
+	}
+	s.step("sealed")
+	m.Snapshot = *r
+	m.Snapshot.State = api.SnapshotReady
+	if err := writeManifest(dir, m); err != nil {
+		return err
+	}
+	if err := dir.Sync(); err != nil {
+		return err
+	}
+	s.step("manifest")
+	if _, err := check(dir, *r); err != nil {
+		return err
+	}
+	// RENAME_NOREPLACE: an id is never taken twice.
+	err = unix.Renameat2(unix.AT_FDCWD, dir.Name(), unix.AT_FDCWD, s.path(r.ID), unix.RENAME_NOREPLACE)
+	if err != nil {
+		return err
+	}
+	s.step("renamed")
+	if err = syncDir(s.dir); err == nil {
+		r.State = api.SnapshotReady
+		err = s.cfg.Rows.UpdateSnapshot(context.WithoutCancel(ctx), *r)
+	}
+	if err != nil {
+		r.State = api.SnapshotSaving
+		s.discard(r.ID)
+		return err
+	}
+	s.step("ready")
+	return nil
+}
+
+// seal takes the write bit of a file, flushes it and says what it holds.
+func (s *Store) seal(ctx context.Context, dir *os.File, name string) (file, error) {
+	f, st, err := openIn(dir, name)
+	if err != nil {
+		return file{}, err
+	}
+	defer f.Close()
+	if err := f.Chmod(0o400); err != nil {
+		return file{}, err
+	}
+	digest, err := sum(ctx, f, st.Size)
+	if err != nil {
+		return file{}, err
+	}
+	return file{Name: name, Bytes: st.Size, SHA256: digest}, f.Sync()
+}
+
+func writeManifest(dir *os.File, m manifest) error {
+	b, err := json.MarshalIndent(m, "", "\t")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir.Name(), manifestName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o400)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// replace takes the name of a template from those of the same account that had it
+// before, and removes them.
+func (s *Store) replace(r api.Snapshot) {
+	if r.Name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
+	if err != nil {
+		s.cfg.Logger.Error("older templates of the name are not removed", "name", r.Name, "error", err)
+		return
+	}
+	// The newest first: what stands before this one replaces it. One that is not
+	// there any more was replaced itself.
+	at := slices.IndexFunc(rows, func(o api.Snapshot) bool { return o.ID == r.ID })
+	for i, o := range rows {
+		if at < 0 || i <= at || o.Name != r.Name || o.Account != r.Account || o.State != api.SnapshotReady {
+			continue
+		}
+		o.Name = ""
+		err := s.cfg.Rows.UpdateSnapshot(ctx, o)
+		if err == nil {
+			_, err = s.Remove(ctx, o.ID, "replaced by "+string(r.ID)+" as template "+r.Name)
+		}
+		if err != nil {
+			s.cfg.Logger.Error("an older template is not removed", "name", r.Name, "snapshot", o.ID, "error", err)
+		}
+	}
+}
+
+// fail notes that a snapshot is of no use.
+func (s *Store) fail(r api.Snapshot, reason string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r.State, r.Reason, r.EndedAt = api.SnapshotBroken, reason, s.cfg.Now().UTC()
+	if err := s.cfg.Rows.UpdateSnapshot(ctx, r); err != nil {
+		s.cfg.Logger.Error("row of a snapshot not stored", "snapshot", r.ID, "error", err)
+	}
+}

@@ -1,0 +1,187 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+// collection is one run of Collect.
+type collection struct {
+	k      *Keeper
+	dry    bool
+	cutoff time.Time
+	out    api.Collected
+}
+
+// Collect removes what nothing refers to and lists it. A thing that could not be
+// removed is listed with its error, and the collection goes on.
+func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
+	age := api.DefaultKeep
+	if ms := req.OlderThanMS; ms != nil {
+		if *ms < 0 || *ms > (100*365*24*time.Hour).Milliseconds() {
+			return api.Collected{}, api.Errorf(api.KindInvalid, "an age of %d ms makes no sense", *ms)
+		}
+		age = time.Duration(*ms) * time.Millisecond
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age)}
+	c.out = api.Collected{DryRun: req.DryRun, Items: []api.CollectedItem{}}
+	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.snapshots, c.repositories, c.layers, c.files} {
+		if err := part(ctx); err != nil {
+			return c.out, err
+		}
+	}
+	if !c.dry {
+		k.cfg.Logger.Info("collected", "items", len(c.out.Items), "bytes", c.out.Bytes)
+	}
+	return c.out, nil
+}
+
+// errHeld is what a remove gives for a thing that somebody uses by now: it is no
+// candidate after all.
+var errHeld = errors.New("in use")
+
+// take lists a thing and removes it, unless this is a dry run.
+func (c *collection) take(ctx context.Context, part, name, path, why string, remove func() error) error {
+	n, err := c.k.sizeOf(ctx, part, path)
+	if err != nil {
+		return err
+	}
+	it := api.CollectedItem{Part: part, Name: name, Bytes: n, Why: why}
+	if !c.dry {
+		err := remove()
+		if errors.Is(err, errHeld) {
+			return nil
+		}
+		if it.Error = api.AsError(err); err != nil {
+			c.k.cfg.Logger.Error("not collected", "part", part, "name", name, "error", err)
+		}
+	}
+	if it.Error == nil {
+		c.out.Bytes += n
+	}
+	c.out.Items = append(c.out.Items, it)
+	return ctx.Err()
+}
+
+// sandboxes takes what sandboxes left.
+func (c *collection) sandboxes(ctx context.Context) error {
+	orphans, err := c.k.cfg.Orphans(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range orphans {
+		err := c.take(ctx, api.PartSandboxes, o.Backend+"/"+string(o.ID), o.Path, "left by a sandbox that does not live",
+			func() error { return c.k.cfg.Reclaim(ctx, o) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tasks takes the output of tasks that are done for long, or that no row knows.
+func (c *collection) tasks(ctx context.Context) error {
+	dir := filepath.Join(c.k.cfg.Dir, "tasks")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return api.Errorf(api.KindInternal, "output of tasks: %w", err)
+	}
+	for _, e := range entries {
+		id := api.TaskID(e.Name())
+		if !id.Valid() || !e.IsDir() {
+			continue // not made by the engine
+		}
+		t, err := c.k.cfg.Task(ctx, id)
+		why := ""
+		switch {
+		case api.KindOf(err) == api.KindNotFound:
+			// The row stands before the directory is made.
+			why = "no row knows the task"
+		case err != nil:
+			return err
+		case t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff):
+			why = "output of a task that ended " + t.EndedAt.Format(time.DateOnly)
+		default:
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if err := c.take(ctx, api.PartTasks, e.Name(), path, why, func() error { return os.RemoveAll(path) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layers takes trees that no template names and nobody uses.
+func (c *collection) layers(ctx context.Context) error {
+	return c.named(ctx, func(named []layer.Digest) error {
+		all, err := c.k.cfg.Layers.List()
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if slices.Contains(named, d) {
+				continue
+			}
+			held, err := c.k.cfg.Layers.Leased(d)
+			if err != nil {
+				return err
+			}
+			if held {
+				continue
+			}
+			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template, snapshot or workspace names it and no sandbox uses it", func() error {
+				err := c.k.cfg.Layers.Remove(d)
+				if api.KindOf(err) == api.KindConflict {
+					return errHeld
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// files takes old logs and old copies of the database.
+func (c *collection) files(ctx context.Context) error {
+	entries, err := os.ReadDir(c.k.cfg.Dir)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	for _, e := range entries {
+		part, why := "", ""
+		switch name := e.Name(); {
+		case name == "daemon.log.old":
+			part, why = api.PartLogs, "an old log"
+		case strings.HasPrefix(name, "hortus.db.bak-v"):
+			part, why = api.PartDatabase, "a copy of before a migration"
+		default:
+			continue
+		}
+		st, err := e.Info()
+		if err != nil || !st.Mode().IsRegular() || st.ModTime().After(c.cutoff) {
+			continue
+		}
+		path := filepath.Join(c.k.cfg.Dir, e.Name())
+		why = fmt.Sprintf("%s, last written %s", why, st.ModTime().Format(time.DateOnly))
+		if err := c.take(ctx, part, e.Name(), path, why, func() error { return os.Remove(path) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

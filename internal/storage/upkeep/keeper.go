@@ -1,0 +1,254 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/workspace"
+)
+
+// Orphan is what a sandbox left that does not live.
+type Orphan struct {
+	Backend string
+	ID      api.SandboxID
+	Path    string // its directory; it need not be there
+}
+
+// Config is what a keeper needs. All fields but Workspaces, Snapshots, Repositories, Now and Logger must be
+// set.
+type Config struct {
+	// Dir is the data directory, which the caller owns. Its layout is
+	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/,
+	// run/BACKEND/ID/.
+	Dir    string
+	Layers *layer.Store
+	// Workspaces are what tasks changed in repositories; nil where there are none.
+	Workspaces *workspace.Store
+	// Snapshots are saved states of sandboxes; nil where there are none.
+	Snapshots *snapshot.Store
+	// Repositories are the copies of repositories; nil where there are none. Busy
+	// says that a task may be reading them.
+	Repositories *git.Cache
+	Busy         func() bool
+	// Named calls f with the layers that templates name now, and lets nobody be
+	// given the layers of a template until f returns.
+	Named func(ctx context.Context, f func(named []layer.Digest) error) error
+	// Task reads a task's row; KindNotFound when there is none.
+	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
+	// Orphans lists what sandboxes left; Reclaim destroys it, and does nothing to
+	// a sandbox that lives.
+	Orphans func(ctx context.Context) ([]Orphan, error)
+	Reclaim func(ctx context.Context, o Orphan) error
+	Now     func() time.Time
+	Logger  *slog.Logger
+}
+
+// Keeper looks after one data directory. Its methods may be called from several
+// goroutines.
+type Keeper struct {
+	cfg Config
+	mu  sync.Mutex // one collection at a time
+}
+
+// New makes a keeper.
+func New(cfg Config) *Keeper {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{cfg: cfg}
+}
+
+// Usage tells what the data directory holds, and what of it a collection with
+// the default age would free.
+func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
+	out := api.DiskUsage{DataDir: k.cfg.Dir}
+	would, err := k.Collect(ctx, api.CollectRequest{DryRun: true})
+	if err != nil {
+		return out, err
+	}
+	parts := map[string]*api.DiskPart{}
+	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartSnapshots, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
+		out.Parts = append(out.Parts, api.DiskPart{Name: name})
+	}
+	for i := range out.Parts {
+		parts[out.Parts[i].Name] = &out.Parts[i]
+	}
+	entries, err := os.ReadDir(k.cfg.Dir)
+	if err != nil {
+		return out, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	for _, e := range entries {
+		p := parts[partOf(e.Name())]
+		n, err := k.measure(ctx, p, e.Name())
+		if err != nil {
+			return out, err
+		}
+		p.Bytes += n
+	}
+	for _, it := range would.Items {
+		parts[it.Part].ReclaimableBytes += it.Bytes
+	}
+	for _, p := range out.Parts {
+		out.Bytes += p.Bytes
+		out.ReclaimableBytes += p.ReclaimableBytes
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(k.cfg.Dir, &st); err != nil {
+		return out, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	out.FreeBytes, out.TotalBytes = int64(st.Bavail)*int64(st.Bsize), int64(st.Blocks)*int64(st.Bsize)
+	return out, nil
+}
+
+// partOf says what an entry of the data directory belongs to.
+func partOf(name string) string {
+	switch {
+	case name == "layers", name == "inventory.json": // of the templates
+		return api.PartLayers
+	case name == "tasks":
+		return api.PartTasks
+	case name == "workspaces":
+		return api.PartWorkspaces
+	case name == "repositories":
+		return api.PartRepositories
+	case name == "snapshots":
+		return api.PartSnapshots
+	case name == "run", name == "bin", name == "tokens.key": // what they run, and are opened with
+		return api.PartSandboxes
+	case strings.HasPrefix(name, "hortus.db"):
+		return api.PartDatabase
+	case strings.HasPrefix(name, "daemon.log"):
+		return api.PartLogs
+	}
+	return api.PartOther
+}
+
+// measure gives the size of an entry of the data directory and counts what is in
+// it: trees, tasks, sandboxes, or files.
+func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int64, error) {
+	path := filepath.Join(k.cfg.Dir, name)
+	switch name {
+	case "layers", "tasks", "workspaces":
+		p.Count += count(path)
+	case "snapshots":
+		if k.cfg.Snapshots != nil {
+			all, err := k.cfg.Snapshots.List()
+			if err != nil {
+				return 0, err
+			}
+			p.Count += len(all)
+		}
+	case "repositories":
+		if k.cfg.Repositories != nil {
+			all, err := k.cfg.Repositories.List()
+			if err != nil {
+				return 0, err
+			}
+			p.Count += len(all)
+		}
+	case "run":
+		backends, err := os.ReadDir(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, api.Errorf(api.KindInternal, "data directory: %w", err)
+		}
+		for _, b := range backends {
+			p.Count += count(filepath.Join(path, b.Name()))
+		}
+	default:
+		if name == "lock" || strings.HasSuffix(name, ".sock") {
+			return 0, nil // no matter how, they hold nothing
+		}
+		if name != "inventory.json" && name != "tokens.key" {
+			p.Count++
+		}
+	}
+	return k.sizeOf(ctx, p.Name, path)
+}
+
+// count counts the directories in a directory.
+func count(dir string) (n int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			n++
+		}
+	}
+	return n
+}
+
+// size gives the bytes that a file or a tree takes on its disk. What is mounted
+// below is another disk's; what vanishes meanwhile takes nothing; a file with
+// several names in the tree is counted once.
+func size(ctx context.Context, path string) (int64, error) {
+	type inode struct{ dev, ino uint64 }
+	var root unix.Stat_t
+	if err := unix.Lstat(path, &root); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil
+		}
+		return 0, api.Errorf(api.KindInternal, "measure %s: %w", path, err)
+	}
+	var total int64
+	seen := map[inode]bool{}
+	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if errors.Is(err, fs.ErrPermission) && d != nil && d.IsDir() {
+			return fs.SkipDir // a tree of another identity; its own size is counted
+		}
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(p, &st); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		if st.Dev != root.Dev {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if st.Nlink > 1 && !d.IsDir() {
+			if seen[inode{uint64(st.Dev), st.Ino}] {
+				return nil
+			}
+			seen[inode{uint64(st.Dev), st.Ino}] = true
+		}
+		total += st.Blocks * 512
+		return nil
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return 0, api.Errorf(api.KindInternal, "measure %s: %w", path, err)
+	}
+	return total, nil
+}

@@ -1,0 +1,118 @@
+package upkeep
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+// workspaces takes those of tasks that are done for long, or that no row knows, and
+// those of no task that are as old.
+func (c *collection) workspaces(ctx context.Context) error {
+	s := c.k.cfg.Workspaces
+	if s == nil {
+		return nil
+	}
+	ids, err := s.List()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		w, err := s.Get(id)
+		if api.KindOf(err) == api.KindNotFound {
+			continue // gone since
+		}
+		if err != nil {
+			c.k.cfg.Logger.Error("a workspace is left alone", "workspace", id, "error", err)
+			continue
+		}
+		why, err := c.outlived(ctx, w)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			continue
+		}
+		err = c.take(ctx, api.PartWorkspaces, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
+			err := s.Remove(ctx, id, "collected: "+why)
+			if api.KindOf(err) == api.KindConflict {
+				return errHeld
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outlived says why a workspace may go; empty when it stays.
+func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, error) {
+	if w.Task == "" {
+		if w.CreatedAt.After(c.cutoff) {
+			return "", nil
+		}
+		return "of no task, made " + w.CreatedAt.Format(time.DateOnly), nil
+	}
+	t, err := c.k.cfg.Task(ctx, w.Task)
+	switch {
+	case api.KindOf(err) == api.KindNotFound:
+		return "no row knows its task", nil
+	case err != nil:
+		return "", err
+	case t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff):
+		return "of a task that ended " + t.EndedAt.Format(time.DateOnly), nil
+	}
+	return "", nil
+}
+
+// named calls f with the layers that templates, workspaces and snapshots name; none
+// of them gets new ones until f returns.
+func (c *collection) named(ctx context.Context, f func(named []layer.Digest) error) error {
+	return c.k.cfg.Named(ctx, func(named []layer.Digest) error {
+		all := append([]layer.Digest{}, named...)
+		last := func(more []layer.Digest) error { return f(append(all, more...)) }
+		snapshots := func(more []layer.Digest) error {
+			if all = append(all, more...); c.k.cfg.Snapshots == nil {
+				return last(nil)
+			}
+			return c.k.cfg.Snapshots.Named(ctx, last)
+		}
+		if c.k.cfg.Workspaces == nil {
+			return snapshots(nil)
+		}
+		return c.k.cfg.Workspaces.Named(snapshots)
+	})
+}
+
+// sizeOf is size, for workspaces by the store's own measure: guests wrote them, and
+// one that cannot be measured whole must not keep the rest from being seen.
+func (k *Keeper) sizeOf(ctx context.Context, part, path string) (int64, error) {
+	s := k.cfg.Workspaces
+	if part != api.PartWorkspaces || s == nil {
+		return size(ctx, path)
+	}
+	ids := []api.WorkspaceID{api.WorkspaceID(filepath.Base(path))}
+	if !ids[0].Valid() { // all of them
+		var err error
+		if ids, err = s.List(); err != nil {
+			return 0, err
+		}
+	}
+	var total int64
+	for _, id := range ids {
+		u, err := s.Usage(ctx, id)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if err != nil && api.KindOf(err) != api.KindNotFound {
+			k.cfg.Logger.Warn("a workspace is larger than it is said to be", "workspace", id, "error", err)
+		}
+		total += u.Bytes
+	}
+	return total, nil
+}

@@ -1,0 +1,240 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+// Lease is the right to write to a workspace, or to read it while nobody writes. It
+// is a lock on the workspace's directory: the kernel gives it up when the process
+// ends, however it ends.
+type Lease struct {
+	s    *Store
+	dir  *os.File
+	rec  api.Workspace
+	once sync.Once
+}
+
+// Lease takes a workspace for one writer; KindConflict while another has it, in
+// this process or another, or while a process that it was mounted for still lives.
+func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
+	l, err := s.lease(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, s.cfg.Owner }); err != nil {
+		unlock(l.dir)
+		return nil, err
+	}
+	return l, nil
+}
+
+// lease is Lease without the row.
+func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
+	l, pid, alive, err := s.held(id)
+	if err == nil && alive {
+		unlock(l.dir)
+		return nil, api.Errorf(api.KindConflict, "workspace %s is still mounted for process %d, which outlived its daemon", id, pid).
+			WithHint("a restart of the daemon ends what an earlier one left")
+	}
+	return l, err
+}
+
+// held takes a workspace's lock, and says for which process it was last mounted and
+// whether that is there.
+func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err error) {
+	f, err := s.openDir(id)
+	if err != nil {
+		return nil, 0, false, err
+	}
+	fail := func(err error) (*Lease, int, bool, error) {
+		unlock(f) // not locked, where that is what failed
+		return nil, 0, false, err
+	}
+	if err := lock(f); err == unix.EWOULDBLOCK {
+		return fail(api.Errorf(api.KindConflict, "workspace %s is in use: one writer at a time", id).
+			WithHint("end the sandbox that has it"))
+	} else if err != nil {
+		return fail(api.Errorf(api.KindInternal, "workspace %s: lock: %w", id, err))
+	}
+	// It may have been removed between the look and the lock.
+	mine, err := f.Stat()
+	if err != nil {
+		return fail(api.Errorf(api.KindInternal, "workspace %s: %w", id, err))
+	}
+	there, err := os.Lstat(s.path(id))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, there) {
+		return fail(api.Errorf(api.KindNotFound, "workspace %s is not here", id))
+	}
+	if err != nil {
+		return fail(api.Errorf(api.KindInternal, "workspace %s: %w", id, err))
+	}
+	rec, err := readRecord(f, id)
+	if err != nil {
+		return fail(err)
+	}
+	b, err := os.ReadFile(filepath.Join(s.path(id), holderName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(api.Errorf(api.KindInternal, "workspace %s: %w", id, err))
+	}
+	pid, alive = holderAlive(b)
+	return &Lease{s: s, dir: f, rec: rec}, pid, alive, nil
+}
+
+// ID names the workspace.
+func (l *Lease) ID() api.WorkspaceID { return l.rec.ID }
+
+// Dir is the workspace's directory, with Upper and Work in it; it is valid until
+// Release.
+func (l *Lease) Dir() *os.File { return l.dir }
+
+// Path is its path.
+func (l *Lease) Path() string { return l.s.path(l.rec.ID) }
+
+// Layers are what the workspace lies on, the lowest first.
+func (l *Lease) Layers() []layer.Digest {
+	out := make([]layer.Digest, len(l.rec.Layers))
+	for i, d := range l.rec.Layers {
+		out[i] = layer.Digest(d)
+	}
+	return out
+}
+
+// Hold notes the process, the first one of a sandbox, that the workspace is about
+// to be mounted for: nobody else gets it while that very process lives.
+func (l *Lease) Hold(pid int) error {
+	id, err := processID(pid)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(l.Path(), holderName), []byte(id+"\n"), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("note the holder of workspace %s: %w", l.rec.ID, err)
+	}
+	return nil
+}
+
+// Release gives the workspace up. It may be called for nil, and again.
+func (l *Lease) Release() {
+	if l == nil {
+		return
+	}
+	l.once.Do(func() {
+		// While it is still locked: whoever is next notes that it is active after this.
+		l.s.row(l.rec, func(w *api.Workspace) {
+			if w.State == api.WorkspaceActive {
+				w.State = api.WorkspaceIdle
+			}
+		})
+		unlock(l.dir)
+	})
+}
+
+// unlock gives a lock up and closes its file. A process that is being forked elsewhere
+// has the descriptor until it executes: closing ours alone would leave the lock with it
+// for a moment.
+func unlock(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	f.Close()
+}
+
+// update changes a workspace's row.
+func (s *Store) update(ctx context.Context, rec api.Workspace, change func(*api.Workspace)) error {
+	if s.cfg.Rows == nil {
+		return nil
+	}
+	w, err := s.cfg.Rows.Workspace(ctx, rec.ID)
+	if err != nil {
+		return err
+	}
+	if w.State == api.WorkspaceRemoved {
+		return api.Errorf(api.KindNotFound, "workspace %s was removed", rec.ID)
+	}
+	change(&w)
+	if w.State == api.WorkspaceRemoved {
+		w.EndedAt = s.cfg.Now().UTC()
+	}
+	return s.cfg.Rows.UpdateWorkspace(ctx, w)
+}
+
+// row is update where nobody waits for the outcome: a row that is behind is brought
+// up by the next Recover.
+func (s *Store) row(rec api.Workspace, change func(*api.Workspace)) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.update(ctx, rec, change); err != nil {
+		s.cfg.Logger.Error("row of a workspace not stored", "workspace", rec.ID, "error", err)
+	}
+}
+
+// Remove removes a workspace and all that was written to it; nil when it is not
+// there, KindConflict while somebody has it.
+func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) error {
+	l, err := s.lease(id)
+	if api.KindOf(err) == api.KindNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock(l.dir)
+	// Renamed first: what is cut short must not look whole, and is swept.
+	name := gone + string(id)
+	if err := os.Rename(s.path(id), filepath.Join(s.dir, name)); err != nil {
+		return api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
+	}
+	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
+	if err := s.discard(ctx, name); err != nil {
+		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("what is left goes when the daemon starts next")
+	}
+	return nil
+}
+
+// processID names a process beyond the reuse of its number: when it started, and in
+// which run of the machine. One that has ended and that nobody has collected yet has
+// nothing mounted any more.
+func processID(pid int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	// The name, in parentheses, may hold anything.
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 20 {
+		return "", fmt.Errorf("/proc/%d/stat is malformed", pid)
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d %s %s", pid, f[19], strings.TrimSpace(string(boot))), nil
+}
+
+// holderAlive says whether the process that a holder file names is there. A record
+// that was cut short is of a daemon that died before the mount.
+func holderAlive(record []byte) (pid int, alive bool) {
+	text, whole := strings.CutSuffix(string(record), "\n")
+	if !whole {
+		return 0, false
+	}
+	if _, err := fmt.Sscan(text, &pid); err != nil || pid <= 1 {
+		return 0, false
+	}
+	now, err := processID(pid)
+	return pid, err == nil && now == text
+}

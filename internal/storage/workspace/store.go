@@ -1,0 +1,376 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+const (
+	// MaxLayers bounds the layers of one workspace: each is a descriptor on the
+	// way into a sandbox, and a look at every open of a file.
+	MaxLayers = 16
+	// maxRecord bounds a workspace.json while it is read, in bytes.
+	maxRecord = 64 << 10
+
+	// Prefixes of what is being written, and of what is being removed.
+	aside = "new-"
+	gone  = "gone-"
+
+	// Names in a workspace's directory.
+	Upper      = "upper"
+	Work       = "work"
+	recordName = "workspace.json"
+	holderName = "holder"
+)
+
+// Rows is where a store keeps what exists. Its methods fail with KindNotFound and
+// KindExists as their names suggest.
+type Rows interface {
+	InsertWorkspace(ctx context.Context, w api.Workspace) error
+	UpdateWorkspace(ctx context.Context, w api.Workspace) error
+	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
+	// ListWorkspaces gives those that are not removed.
+	ListWorkspaces(ctx context.Context) ([]api.Workspace, error)
+}
+
+// Config is what a store needs.
+type Config struct {
+	// Dir is made with mode 0700 where it is missing.
+	Dir string
+	// Layers resolves what workspaces lie on.
+	Layers *layer.Store
+	// Rows may be nil for a store without a database, as in the tests of backends.
+	Rows Rows
+	// Owner is the daemon run whose rows these are.
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Store keeps workspaces below one directory:
+//
+//	<id>/upper, work      of the overlay; written by guests
+//	<id>/workspace.json   the record, an api.Workspace
+//	<id>/holder           the process that it was last mounted for
+//	new-*, gone-*         being made or removed, or left by a process that died
+//
+// Its methods may be called from several goroutines.
+type Store struct {
+	cfg Config
+	dir string
+
+	// naming is held while a record with names of layers comes to be, so that
+	// whoever removes layers knows all names.
+	naming sync.Mutex
+	// opening is held while modes of a guest's directories are changed; see meter.
+	opening sync.Mutex
+}
+
+// Open opens a store and removes what a process that is gone left half-made or
+// half-removed.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if cfg.Dir == "" || cfg.Layers == nil {
+		return nil, api.Errorf(api.KindInvalid, "workspaces: Dir and Layers are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	abs, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "workspaces: %w", err)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
+	}
+	// Others must not come to what a guest wrote: it may hold setuid files.
+	if err := os.Chmod(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
+	}
+	s := &Store{cfg: cfg, dir: abs}
+	entries, err := os.ReadDir(abs)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), aside) || strings.HasPrefix(e.Name(), gone) {
+			if err := s.sweep(ctx, e.Name()); err != nil {
+				return nil, api.Errorf(api.KindInternal, "workspaces: remove the half-made %s: %w", e.Name(), err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// Dir is where the store lives.
+func (s *Store) Dir() string { return s.dir }
+
+// sweep removes what is half there, unless its maker still holds the lock.
+func (s *Store) sweep(ctx context.Context, name string) error {
+	f, err := os.Open(filepath.Join(s.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err == nil {
+		defer f.Close()
+		if err := lock(f); err == unix.EWOULDBLOCK {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return s.discard(ctx, name)
+}
+
+// discard removes an entry of the store's directory for good.
+func (s *Store) discard(ctx context.Context, name string) error {
+	top, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(top)
+	return removeTree(ctx, top, name)
+}
+
+// lock takes the lock of an open directory without waiting.
+func lock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Create makes an empty workspace over layers, the lowest first. They have to be in
+// the layer store, and stay there while the workspace does.
+//
+// Errors: KindInvalid for layers that cannot be stacked, KindNotFound for one that
+// is not there.
+func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Digest) (api.WorkspaceID, error) {
+	if n := len(layers); n == 0 || n > MaxLayers {
+		return "", api.Errorf(api.KindInvalid, "a workspace over %d layers; it has 1 to %d", n, MaxLayers)
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	w := api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: task, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC()}
+	for _, d := range layers {
+		if _, err := Lower(s.cfg.Layers, d); err != nil {
+			return "", err
+		}
+		w.Layers = append(w.Layers, string(d))
+	}
+	// The row comes first: whatever a crash leaves behind has a row that leads to it.
+	if s.cfg.Rows != nil {
+		if err := s.cfg.Rows.InsertWorkspace(ctx, w); err != nil {
+			return "", err
+		}
+	}
+	if err := s.make(w); err != nil {
+		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be made" })
+		return "", api.Errorf(api.KindInternal, "make workspace %s: %w", w.ID, err)
+	}
+	return w.ID, nil
+}
+
+// Lower finds the directory of a layer that a workspace can lie on.
+func Lower(layers *layer.Store, d layer.Digest) (string, error) {
+	tree, err := layers.Resolve(d)
+	if err != nil {
+		return "", err
+	}
+	if len(tree.Mounts) > 0 {
+		return "", api.Errorf(api.KindInvalid, "layer %s mounts further trees; a workspace lies on plain directories", d)
+	}
+	return tree.Root, nil
+}
+
+// Scratch makes an empty directory on the disk of the store, which remove removes
+// with whatever was put into it.
+func (s *Store) Scratch() (dir string, remove func() error, err error) {
+	dir, err = os.MkdirTemp(s.dir, aside)
+	if err != nil {
+		return "", nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
+	}
+	return dir, func() error { return s.discard(context.Background(), filepath.Base(dir)) }, nil
+}
+
+// make writes a workspace's directory aside and renames it into place.
+func (s *Store) make(w api.Workspace) error {
+	tmp, err := os.MkdirTemp(s.dir, aside)
+	if err != nil {
+		return err
+	}
+	held, err := os.Open(tmp)
+	if err != nil {
+		return err
+	}
+	defer unlock(held)
+	if err := lock(held); err != nil {
+		return err
+	}
+	err = func() error {
+		for name, mode := range map[string]os.FileMode{Upper: 0o755, Work: 0o700} {
+			p := filepath.Join(tmp, name)
+			if err := os.Mkdir(p, mode); err != nil {
+				return err
+			}
+			if err := os.Chmod(p, mode); err != nil {
+				return err
+			}
+		}
+		// The directory itself is what /workspace shows.
+		if err := Own(filepath.Join(tmp, Upper)); err != nil {
+			return err
+		}
+		b, err := json.MarshalIndent(w, "", "\t")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(tmp, recordName), b, 0o600); err != nil {
+			return err
+		}
+		if err := unix.Syncfs(int(held.Fd())); err != nil {
+			return err
+		}
+		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
+	}()
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(tmp))
+	}
+	d, err := os.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (s *Store) path(id api.WorkspaceID) string { return filepath.Join(s.dir, string(id)) }
+
+// openDir opens a workspace's directory.
+func (s *Store) openDir(id api.WorkspaceID) (*os.File, error) {
+	if !id.Valid() {
+		return nil, api.Errorf(api.KindInvalid, "workspace id %q is malformed", string(id))
+	}
+	f, err := os.Open(s.path(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, api.Errorf(api.KindNotFound, "workspace %s is not here", id)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "workspace %s: %w", id, err)
+	}
+	return f, nil
+}
+
+// Get reads a workspace's record: what it was made with. Its state is the row's.
+func (s *Store) Get(id api.WorkspaceID) (api.Workspace, error) {
+	d, err := s.openDir(id)
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	defer d.Close()
+	return readRecord(d, id)
+}
+
+// readRecord reads and checks the record in a workspace's directory. It is the
+// host's own, but a disk can fail.
+func readRecord(dir *os.File, id api.WorkspaceID) (w api.Workspace, err error) {
+	fd, err := openFile(int(dir.Fd()), recordName)
+	if err != nil {
+		return w, api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
+	}
+	f := os.NewFile(uintptr(fd), recordName)
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil {
+		w, err = parseRecord(b)
+	}
+	if err == nil && w.ID != id {
+		err = fmt.Errorf("it names %q", string(w.ID))
+	}
+	if err != nil {
+		return w, api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
+	}
+	return w, nil
+}
+
+func parseRecord(b []byte) (w api.Workspace, err error) {
+	if len(b) > maxRecord {
+		return w, fmt.Errorf("longer than %d bytes", maxRecord)
+	}
+	if err := json.Unmarshal(b, &w); err != nil {
+		return w, err
+	}
+	if !w.ID.Valid() || len(w.Layers) == 0 || len(w.Layers) > MaxLayers {
+		return w, errors.New("it is malformed")
+	}
+	for _, d := range w.Layers {
+		if !layer.Digest(d).Valid() {
+			return w, fmt.Errorf("layer %q is malformed", d)
+		}
+	}
+	return w, nil
+}
+
+// List names the workspaces that are here, sorted.
+func (s *Store) List() ([]api.WorkspaceID, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
+	}
+	var out []api.WorkspaceID
+	for _, e := range entries {
+		if id := api.WorkspaceID(e.Name()); id.Valid() && e.IsDir() {
+			out = append(out, id)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	return out, nil
+}
+
+// Named calls f with the layers that workspaces lie on, and lets no workspace be
+// made until f returns. A record that cannot be read fails it: what it names is
+// not known.
+func (s *Store) Named(f func(named []layer.Digest) error) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	ids, err := s.List()
+	if err != nil {
+		return err
+	}
+	var named []layer.Digest
+	for _, id := range ids {
+		w, err := s.Get(id)
+		if api.KindOf(err) == api.KindNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, d := range w.Layers {
+			named = append(named, layer.Digest(d))
+		}
+	}
+	return f(named)
+}
