@@ -11,12 +11,12 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/agent"
-	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 )
 
 // boxes gives the Executor its sandboxes, over the manager.
 type boxes struct {
-	manager *sandbox.Manager
+	manager *manager.Manager
 	// create makes one on behalf of whose task it is: the context's principal.
 	create func(context.Context, api.CreateSandbox) (api.Sandbox, error)
 }
@@ -43,7 +43,7 @@ func (b boxes) box(ctx context.Context, s api.Sandbox) (*box, error) {
 
 // box is one sandbox of an attempt.
 type box struct {
-	manager *sandbox.Manager
+	manager *manager.Manager
 	info    api.Sandbox
 	guest   *envd.Client
 	jobs    sync.WaitGroup // the goroutines of jobs

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/door/e2b"
 	"hortus.dev/internal/door/envd"
 	doorhttp "hortus.dev/internal/door/http"
-	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 )
 
 // doorway is one of the doors behind the TCP listener.
@@ -50,7 +50,7 @@ func (s *System) doorways(v1 http.Handler) []doorway {
 // planeSandboxes gives the data plane the manager in its words. The data plane lets
 // nobody through who does not show a sandbox's own token.
 type planeSandboxes struct {
-	*sandbox.Manager
+	*manager.Manager
 	rates *access.Rates
 }
 

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/platform/inventory"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 )
 
 // shelf knows what the host template's programs and libraries are. It asks them
@@ -21,7 +22,7 @@ import (
 type shelf struct {
 	file      string
 	templates *templates
-	sandboxes *sandbox.Manager
+	sandboxes *manager.Manager
 	debian    bool
 
 	mu     sync.Mutex // one asks at a time

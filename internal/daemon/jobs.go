@@ -2,13 +2,13 @@ package daemon
 
 import (
 	"context"
+	"hortus.dev/internal/sandbox/command"
 	"sync"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/sandbox"
 )
 
 const (
@@ -37,7 +37,7 @@ func (b *box) Start(ctx context.Context, req api.ExecRequest) (tool.Job, error) 
 type job struct {
 	box    *box
 	tag    string
-	stream *sandbox.ExecStream // the pump's alone, but for its record
+	stream *command.Stream // the pump's alone, but for its record
 	done   chan struct{}
 
 	mu    sync.Mutex

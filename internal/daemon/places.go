@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/task/repo"
@@ -18,7 +19,7 @@ import (
 // places gives tasks on repositories their computers, over the manager and the
 // stores of layers and workspaces. It implements repo.Computers.
 type places struct {
-	manager *sandbox.Manager
+	manager *manager.Manager
 	layers  *layer.Store
 	spaces  *workspace.Store
 }

@@ -14,26 +14,27 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/layer"
 	wait "hortus.dev/test/patience"
 )
 
-// manager is what a service manager is to the daemon: a socket.
-type manager struct {
+// serviceManager is what a service manager is to the daemon: a socket.
+type serviceManager struct {
 	name string
 	said chan string
 }
 
-func (m manager) getenv(key string) string {
+func (m serviceManager) getenv(key string) string {
 	if key == "NOTIFY_SOCKET" {
 		return m.name
 	}
 	return ""
 }
 
-func listenAsManager(t *testing.T) manager {
+func listenAsManager(t *testing.T) serviceManager {
 	t.Helper()
-	m := manager{filepath.Join(t.TempDir(), "notify"), make(chan string, 64)}
+	m := serviceManager{filepath.Join(t.TempDir(), "notify"), make(chan string, 64)}
 	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.name, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func listenAsManager(t *testing.T) manager {
 }
 
 // hears waits for what the manager is told next.
-func (m manager) hears(t *testing.T, wants ...string) {
+func (m serviceManager) hears(t *testing.T, wants ...string) {
 	t.Helper()
 	select {
 	case got := <-m.said:
@@ -69,7 +70,7 @@ func (m manager) hears(t *testing.T, wants ...string) {
 	}
 }
 
-func (m manager) hearsNothing(t *testing.T) {
+func (m serviceManager) hearsNothing(t *testing.T) {
 	t.Helper()
 	select {
 	case got := <-m.said:
@@ -121,14 +122,14 @@ type noLayers struct{}
 func (noLayers) Layers(context.Context, string) ([]layer.Digest, error) { return nil, nil }
 
 // starting is a system whose pool is only begun, as far as readiness goes.
-func starting(t *testing.T, pool int, within time.Duration) (*System, slow, manager) {
+func starting(t *testing.T, pool int, within time.Duration) (*System, slow, serviceManager) {
 	t.Helper()
 	m := listenAsManager(t)
 	b := slow{probed: make(chan error, 1), guests: make(chan error, 8)}
 	s := &System{
 		cfg: Config{Getenv: m.getenv, ReadyWithin: within}, log: slog.New(slog.DiscardHandler),
 		prepared: make(chan struct{}), warm: make(chan struct{}),
-		sandboxes: sandbox.New(sandbox.Config{Backends: []sandbox.Backend{b}, Templates: noLayers{}, Pool: pool}),
+		sandboxes: manager.New(manager.Config{Backends: []sandbox.Backend{b}, Templates: noLayers{}, Pool: pool}),
 	}
 	s.onClose(s.sandboxes.Close)
 	s.openTelemetry()

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
@@ -107,7 +108,7 @@ type System struct {
 	host      *image.Host
 	shelf     *shelf
 	models    catalogue
-	sandboxes *sandbox.Manager
+	sandboxes *manager.Manager
 	tasks     *task.Engine
 	bench     *bench.Bench
 	runsc     string // what gVisor's sandboxes run; empty where there is none
@@ -295,7 +296,7 @@ func (s *System) build(ctx context.Context) error {
 		return err
 	}
 	shown := &templates{host: s.host}
-	s.sandboxes = sandbox.New(sandbox.Config{
+	s.sandboxes = manager.New(manager.Config{
 		Owner: s.owner.ID, Backends: backends, Templates: shown,
 		Rows: rows{s.db}, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: uptime(), Build: Version().Build, Admission: room{s.gate}, Watcher: s.telemetry,

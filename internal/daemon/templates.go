@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 )
@@ -101,7 +101,7 @@ func (t *templates) Tools(ctx context.Context, name string) ([]api.Tool, error) 
 // this machine where it has no template's tree for a root.
 type tools struct {
 	templates *templates
-	sandboxes *sandbox.Manager
+	sandboxes *manager.Manager
 	path      string
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/upkeep"
 )
@@ -26,7 +26,7 @@ func (s *System) newKeeper(layers *layer.Store, named *templates) *upkeep.Keeper
 			return out, nil
 		},
 		Reclaim: func(ctx context.Context, o upkeep.Orphan) error {
-			return s.sandboxes.Reclaim(ctx, sandbox.Orphan{Backend: o.Backend, ID: o.ID})
+			return s.sandboxes.Reclaim(ctx, manager.Orphan{Backend: o.Backend, ID: o.ID})
 		},
 	})
 }

@@ -1,29 +1,35 @@
-// Package sandbox is the contract of isolation and the manager that holds
-// sandboxes.
+// Package sandbox is the contract of isolation.
 //
 // # The contract
 //
-// A [Backend] is one way to boot a guest: it probes the host, starts a [Machine]
-// from a [Spec], and reclaims what an earlier owner left. Everything else that a
-// sandbox can do (commands, files, terminals) is written once, in the guest, and
-// reached over the machine's link. A backend therefore never sees a command and
-// a Spec never holds a host path.
+// A [Backend] is one way to boot a guest: it probes the host, starts a [Machine] from a
+// [Spec], and reclaims what an earlier owner left. Everything else that a sandbox can do
+// (commands, files, terminals) is written once, in the guest, and reached over the machine's
+// link. A backend therefore never sees a command, and a Spec never holds a host path.
 //
-// A backend that cannot enforce a limit says so in its report before anything
-// starts; it never accepts a Spec and ignores a part of it.
+// A backend that cannot enforce a limit says so in its report before anything starts; it
+// never accepts a Spec and ignores a part of it.
 //
-// # Lives
+// # The life of a machine
 //
-// The [Manager] owns every sandbox of one data directory: its identifier, its
-// row, its deadline, its commands. A sandbox is starting until its guest
-// answered, running until it is killed, expires or is lost, and each change is a
-// row first and an event after. A machine's end is seen by one goroutine of the
-// manager, which Close waits for.
+//	m, err := backend.Start(ctx, spec) // on an error nothing is left
+//	conn, err := m.Link().Open(ctx)    // a stream to the guest's server
+//	err = m.Pause(ctx)                 // every process stands still
+//	err = m.Resume(ctx)
+//	proof, err := m.Kill(ctx)          // nil only if no process is left
+//	<-m.Done()                         // closed by Kill, or when the guest ended by itself
 //
-// A sandbox that is paused to disk has a row and a snapshot and no place in the
-// manager: it outlives it. Where a save cuts the streams of commands, their readers
-// take them up again at the byte that comes next; see gate.
+// More is optional, and a type of its own: a [Preparer] boots guests ahead of the request
+// that they are for, a [Saver] and a [Restorer] save and restore machines, an [Adopter] takes
+// over the machines of a process that is gone, a [Reclaimer] finds leftovers.
 //
-// The package must not know a concrete backend, how snapshots are kept, a door,
-// SQL, or what a sandbox is used for. Its test suite for backends is in sandboxtest.
+// Arguments have fixed names: id is a sandbox's, spec what a backend starts, m a machine,
+// dir a directory of the caller's, need an estimate in bytes or a [Need] of capacity.
+//
+// [Rows], [Log], [Templates], [Snapshots], [Admission] and [Watcher] are what the manager
+// (package manager) needs of others. Its states are in package life, its suite for backends
+// in package sandboxtest.
+//
+// The package must not know a concrete backend, how snapshots are kept, a door, SQL, or what
+// a sandbox is used for.
 package sandbox

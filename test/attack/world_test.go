@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
@@ -39,7 +40,7 @@ var patience = wait.Of(60 * time.Second)
 // world is the system as the daemon wires it, over the container backend, with
 // its door on a unix socket.
 type world struct {
-	*sandbox.Manager
+	*manager.Manager
 	db *sqlite.DB
 	// isolation is the backend's name.
 	isolation string
@@ -76,7 +77,7 @@ func (d hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 }
 
 // doorSandboxes gives the door the manager in the door's words.
-type doorSandboxes struct{ *sandbox.Manager }
+type doorSandboxes struct{ *manager.Manager }
 
 func (d doorSandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (doorhttp.ExecStream, error) {
 	s, err := d.Manager.StartExec(ctx, id, req)
@@ -213,7 +214,7 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 	}
 	log := event.NewLog(event.Config{Store: w.db})
 	t.Cleanup(func() { log.Close() })
-	w.Manager = sandbox.New(sandbox.Config{
+	w.Manager = manager.New(manager.Config{
 		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: rows{w.db}, Log: log,
 	})
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
@@ -24,7 +25,7 @@ import (
 
 // pooled is a manager with a pool over the real backend and store.
 type pooled struct {
-	*sandbox.Manager
+	*manager.Manager
 	run    string
 	events *event.Log
 	tick   func(time.Duration) // moves the manager's clock
@@ -83,7 +84,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		defer mu.Unlock()
 		ahead += d
 	}}
-	p.Manager = sandbox.New(sandbox.Config{
+	p.Manager = manager.New(manager.Config{
 		Owner: owner.ID, Backends: []sandbox.Backend{b}, Templates: hostTemplate{tree.Digest}, Rows: rows{db}, Log: p.events, Pool: size,
 		Now: func() time.Time {
 			mu.Lock()

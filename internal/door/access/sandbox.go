@@ -2,11 +2,11 @@ package access
 
 import (
 	"context"
+	"hortus.dev/internal/sandbox/command"
 	"net"
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox"
 )
 
 // Manager is what holds the sandboxes and what was saved of them.
@@ -31,8 +31,8 @@ type Manager interface {
 	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
 	// RefreshExecs sets in rows of a sandbox's commands what is newer than what was stored.
 	RefreshExecs(id api.SandboxID, rows []api.Exec)
-	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*sandbox.ExecStream, error)
-	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*sandbox.ExecStream, error)
+	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*command.Stream, error)
+	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*command.Stream, error)
 	Held(ctx context.Context, id api.SandboxID) error
 	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 	Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error)
@@ -348,7 +348,7 @@ func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID)
 }
 
 // StartExec runs a command.
-func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*sandbox.ExecStream, error) {
+func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*command.Stream, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, err
 	}
@@ -357,7 +357,7 @@ func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.Exe
 
 // AttachExec reads a command's output. The manager finds the command in the sandbox
 // alone.
-func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*sandbox.ExecStream, error) {
+func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*command.Stream, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -63,7 +64,7 @@ func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) 
 
 // accounts is what stands between the door and the manager, as small as it can be: it
 // knows three keys, has what is made belong to who made it, and hides what does not.
-type accounts struct{ *sandbox.Manager }
+type accounts struct{ *manager.Manager }
 
 const keyA, keyB, keyAdmin = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "e2b_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "e2b_cccccccccccccccccccccccccccccccccccccccc"
 
@@ -126,7 +127,7 @@ func (tokens) Traffic(id string) string { return "traffic" + id }
 
 // world is the door before a real manager on the process backend.
 type world struct {
-	*sandbox.Manager
+	*manager.Manager
 	srv *httptest.Server
 }
 
@@ -150,7 +151,7 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := sandbox.New(sandbox.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
+	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
 	cfg := e2b.Config{Sandboxes: accounts{m}, Snapshots: accounts{m}, Keys: accounts{m}, Tokens: tokens{}, Isolation: "process"}
 	if change != nil {
 		change(&cfg)

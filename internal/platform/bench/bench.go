@@ -8,12 +8,13 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 )
 
 // Bench measures.
 type Bench struct {
 	// Sandboxes is the manager under measurement.
-	Sandboxes *sandbox.Manager
+	Sandboxes *manager.Manager
 	// Counters count what only the one who wired the daemon can see; the growth
 	// over many sandboxes is reported of each.
 	Counters []Counter

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
@@ -60,7 +61,7 @@ func (templates) Layers(context.Context, string) ([]layer.Digest, error) { retur
 
 // newManager makes a manager over the real store and the process backend, which
 // every host has.
-func newManager(t *testing.T) *sandbox.Manager {
+func newManager(t *testing.T) *manager.Manager {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(dir, "db"), Ahead: true})
@@ -80,7 +81,7 @@ func newManager(t *testing.T) *sandbox.Manager {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := sandbox.New(sandbox.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
+	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
@@ -64,7 +65,7 @@ func newGvisor(t *testing.T) (*bench.Bench, func() []api.Snapshot) {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := sandbox.New(sandbox.Config{
+	m := manager.New(manager.Config{
 		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host(tree.Digest), Rows: rows{db}, Log: log, Snapshots: snapshots, Pool: 1,
 	})
 	t.Cleanup(func() {

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
 )
 
 // way is one way of coming by a sandbox. Its name ends the names of its rows.
 type way struct {
 	name string
 	// create makes one as fast as this way can.
-	create func(context.Context, *sandbox.Manager, api.CreateSandbox) (api.Sandbox, error)
+	create func(context.Context, *manager.Manager, api.CreateSandbox) (api.Sandbox, error)
 	// note says what a row's reader must know, or that a backend has no such way.
-	note func(ctx context.Context, m *sandbox.Manager, backend string) (note string, has bool, err error)
+	note func(ctx context.Context, m *manager.Manager, backend string) (note string, has bool, err error)
 }
 
 // ways are taken in turn by every measurement that creates sandboxes.
@@ -25,19 +25,19 @@ var ways = []way{cold, pooled}
 // cold boots a guest for each sandbox.
 var cold = way{
 	name: "cold",
-	create: func(ctx context.Context, m *sandbox.Manager, req api.CreateSandbox) (api.Sandbox, error) {
+	create: func(ctx context.Context, m *manager.Manager, req api.CreateSandbox) (api.Sandbox, error) {
 		return m.CreateCold(ctx, req)
 	},
-	note: func(context.Context, *sandbox.Manager, string) (string, bool, error) { return "", true, nil },
+	note: func(context.Context, *manager.Manager, string) (string, bool, error) { return "", true, nil },
 }
 
 // pooled claims guests that were booted ahead, for as long as there are any.
 var pooled = way{
 	name: "pooled",
-	create: func(ctx context.Context, m *sandbox.Manager, req api.CreateSandbox) (api.Sandbox, error) {
+	create: func(ctx context.Context, m *manager.Manager, req api.CreateSandbox) (api.Sandbox, error) {
 		return m.Create(ctx, req)
 	},
-	note: func(ctx context.Context, m *sandbox.Manager, backend string) (string, bool, error) {
+	note: func(ctx context.Context, m *manager.Manager, backend string) (string, bool, error) {
 		n, err := m.Pooled(ctx, request(backend))
 		return fmt.Sprintf("a pool of %d", n), n > 0, err
 	},
@@ -72,7 +72,7 @@ const quietWithin = 2 * time.Minute
 // quiet waits until no guest is being booted ahead. It comes before every sample
 // of whatever kind, outside of its clock: so each has the host to itself, finds a
 // full pool, and every count has the same guests in it.
-func quiet(ctx context.Context, m *sandbox.Manager) error {
+func quiet(ctx context.Context, m *manager.Manager) error {
 	waiting, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
 	err := m.AwaitWarm(waiting)

@@ -1,0 +1,232 @@
+package choice
+
+import (
+	"context"
+	"fmt"
+	"hortus.dev/internal/sandbox"
+
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Auto is the isolation that leaves the choice to Hortus.
+const Auto = "auto"
+
+// MinMemory is the least memory that a sandbox can be given: below it the guest
+// itself could not run.
+const MinMemory = 16 << 20
+
+// MinProcesses is the least limit of processes: the kernel holds a guest to the
+// limit of its commands too, and a guest that cannot have one more thread when it
+// needs one dies. A smaller limit could be accepted but not kept.
+const MinProcesses = 64
+
+// Chooser chooses among the backends of a build. It remembers what each found on this
+// host, because probing boots a guest.
+type Chooser struct {
+	backends []sandbox.Backend
+
+	mu      sync.Mutex
+	reports map[string]api.BackendReport
+}
+
+// New makes a Chooser among backends in the order of their strength.
+func New(backends []sandbox.Backend) *Chooser {
+	return &Chooser{backends: backends, reports: map[string]api.BackendReport{}}
+}
+
+// Report probes a backend, the first time.
+func (c *Chooser) Report(ctx context.Context, b sandbox.Backend) api.BackendReport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r, ok := c.reports[b.Name()]; ok {
+		return r
+	}
+	r := b.Probe(ctx)
+	// A probe that the caller cut short says nothing about the host.
+	if ctx.Err() == nil {
+		c.reports[b.Name()] = r
+	}
+	return r
+}
+
+// Reports probes every backend, in the order of their strength.
+func (c *Chooser) Reports(ctx context.Context) []api.BackendReport {
+	out := make([]api.BackendReport, 0, len(c.backends))
+	for _, b := range c.backends {
+		out = append(out, c.Report(ctx, b))
+	}
+	return out
+}
+
+// Choose finds the backend for a wish: a name, or "" and "auto" for the
+// strongest that is fit for untrusted code and has what is needed. The sentence says
+// why that one.
+func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
+	if isolation == "" || isolation == Auto {
+		return c.strongest(ctx, needs)
+	}
+	var names []string
+	for _, b := range c.backends {
+		if b.Name() != isolation {
+			names = append(names, b.Name())
+			continue
+		}
+		report := c.Report(ctx, b)
+		if a, ok := report.Has(api.CapStart); !ok {
+			return nil, report, "", Unisolated(ctx, b.Name(), a)
+		}
+		return b, report, "asked for by name", nil
+	}
+	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %q", isolation).
+		WithHint("this build has: auto, %s", strings.Join(names, ", "))
+}
+
+func (c *Chooser) strongest(ctx context.Context, needs []api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
+	// Why not a stronger one: the first reason is for whoever gets a weaker one, the last
+	// for whoever gets none, since what is weaker needs less.
+	var missing error
+	why := ""
+	not := func(b sandbox.Backend, err error, format string, args ...any) {
+		missing = err
+		if why == "" {
+			why = b.Name() + " " + fmt.Sprintf(format, args...)
+		}
+	}
+next:
+	for _, b := range c.backends {
+		report := c.Report(ctx, b)
+		a, starts := report.Has(api.CapStart)
+		if !starts {
+			not(b, Unisolated(ctx, b.Name(), a), "does not run here: %s", a.Reason)
+			continue
+		}
+		if _, ok := report.Has(api.CapIsolated); !ok {
+			continue // it runs, but is not meant for untrusted code
+		}
+		for _, need := range needs {
+			if a, ok := report.Has(need); !ok {
+				not(b, api.Errorf(api.KindUnsupported, "the %s backend lacks the capability %s on this host: %s", b.Name(), need, a.Reason).WithHint("%s", a.Fix),
+					"lacks %s here: %s", need, a.Reason)
+				continue next
+			}
+		}
+		if why == "" {
+			why = "the strongest that this host can run"
+		}
+		return b, report, why, nil
+	}
+	if missing == nil {
+		missing = api.Errorf(api.KindUnisolated, "no backend of this build isolates untrusted code").
+			WithHint("for code that you trust: --isolation process")
+	}
+	return nil, api.BackendReport{}, "", missing
+}
+
+// Unisolated is the error of a backend that this host cannot run.
+func Unisolated(ctx context.Context, backend string, a api.Ability) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	hint := a.Fix
+	if hint == "" {
+		hint = "hortus doctor shows what this host can do"
+	}
+	return api.Errorf(api.KindUnisolated, "this host cannot run the %s backend: %s", backend, a.Reason).WithHint("%s", hint)
+}
+
+// limit ties a field of api.Limits to the capability that enforces it.
+type limit struct {
+	name string
+	cap  api.Capability
+	ask  func(*sandbox.Asked) *bool
+	get  func(*api.Limits) int64
+	set  func(*api.Limits, api.Limits)
+}
+
+var limits = []limit{
+	{"cpus", api.CapLimitCPU, func(a *sandbox.Asked) *bool { return &a.CPUs },
+		func(l *api.Limits) int64 { return int64(l.CPUs * 1000) }, func(l *api.Limits, d api.Limits) { l.CPUs = d.CPUs }},
+	{"cpu time", api.CapLimitCPUTime, func(a *sandbox.Asked) *bool { return &a.CPUTime },
+		func(l *api.Limits) int64 { return l.CPUTimeMS }, func(l *api.Limits, d api.Limits) { l.CPUTimeMS = d.CPUTimeMS }},
+	{"memory", api.CapLimitMemory, func(a *sandbox.Asked) *bool { return &a.Memory },
+		func(l *api.Limits) int64 { return l.MemoryBytes }, func(l *api.Limits, d api.Limits) { l.MemoryBytes = d.MemoryBytes }},
+	{"processes", api.CapLimitProcs, func(a *sandbox.Asked) *bool { return &a.Processes },
+		func(l *api.Limits) int64 { return l.Processes }, func(l *api.Limits, d api.Limits) { l.Processes = d.Processes }},
+	{"disk", api.CapLimitDisk, func(a *sandbox.Asked) *bool { return &a.Disk },
+		func(l *api.Limits) int64 { return l.DiskBytes }, func(l *api.Limits, d api.Limits) { l.DiskBytes = d.DiskBytes }},
+	{"disk write rate", api.CapLimitDiskRate, func(a *sandbox.Asked) *bool { return &a.DiskRate },
+		func(l *api.Limits) int64 { return l.DiskWriteRate }, func(l *api.Limits, d api.Limits) { l.DiskWriteRate = d.DiskWriteRate }},
+	{"output", api.CapLimitOutput, func(a *sandbox.Asked) *bool { return &a.Output },
+		func(l *api.Limits) int64 { return l.OutputBytes }, func(l *api.Limits, d api.Limits) { l.OutputBytes = d.OutputBytes }},
+}
+
+// Limits fills in defaults. A wish that the host cannot enforce is an
+// error; a default that it cannot is listed with its reason.
+func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sandbox.Asked, []api.Unenforced, error) {
+	var (
+		asked   sandbox.Asked
+		missing []api.Unenforced
+	)
+	for _, l := range limits {
+		v := l.get(&want)
+		switch {
+		case v < 0:
+			return want, asked, nil, api.Errorf(api.KindInvalid, "limit %s is negative", l.name)
+		case v > 0:
+			*l.ask(&asked) = true
+		default:
+			l.set(&want, defaults)
+		}
+		if l.get(&want) == 0 {
+			continue // no limit wished, none by default
+		}
+		if a, ok := report.Has(l.cap); !ok {
+			if *l.ask(&asked) {
+				err := api.Errorf(api.KindUnsupported, "the %s backend cannot limit %s on this host: %s (capability %s)",
+					report.Backend, l.name, a.Reason, l.cap)
+				if a.Fix != "" {
+					err = err.WithHint("%s", a.Fix)
+				}
+				return want, asked, nil, err
+			}
+			missing = append(missing, api.Unenforced{Limit: l.name, Reason: a.Reason})
+		}
+	}
+	if want.MemoryBytes < MinMemory {
+		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the least, %d", want.MemoryBytes, MinMemory)
+	}
+	if want.Processes < MinProcesses {
+		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the least, %d", want.Processes, MinProcesses)
+	}
+	return want, asked, missing, nil
+}
+
+// Identities lists the users that commands may run as.
+func Identities(report api.BackendReport) []string {
+	var out []string
+	if _, ok := report.Has(api.CapUserIdentity); ok {
+		out = append(out, "user")
+	}
+	if _, ok := report.Has(api.CapRootIdentity); ok {
+		out = append(out, "root")
+	}
+	return out
+}
+
+// TTL checks a time to live in milliseconds; 0 gives the default.
+func TTL(ms int64) (time.Duration, error) {
+	ttl := time.Duration(ms) * time.Millisecond
+	switch {
+	case ms == 0:
+		return api.DefaultTTL, nil
+	case ms < 0 || ttl/time.Millisecond != time.Duration(ms):
+		return 0, api.Errorf(api.KindInvalid, "time to live of %d ms is not a time", ms)
+	case ttl > api.MaxTTL:
+		return 0, api.Errorf(api.KindInvalid, "time to live of %s is above the most, %s", ttl, api.MaxTTL)
+	}
+	return ttl, nil
+}

@@ -1,0 +1,285 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/life"
+)
+
+// Rows is where records of commands are kept.
+type Rows interface {
+	InsertExec(ctx context.Context, e api.Exec) error
+	UpdateExec(ctx context.Context, e api.Exec) error
+	Exec(ctx context.Context, id api.ExecID) (api.Exec, error)
+	ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error)
+}
+
+// Config is what Commands needs. All fields are required.
+type Config struct {
+	Rows    Rows
+	Watcher sandbox.Watcher
+	Logger  *slog.Logger
+	Now     func() time.Time
+	// Context ends the streams of all commands. It ends when the manager closes, which
+	// then waits for what Go started.
+	Context context.Context
+	Go      func(func())
+}
+
+// Commands runs the commands of all sandboxes.
+type Commands struct {
+	cfg Config
+
+	mu      sync.Mutex
+	readers map[*Stream]struct{}
+}
+
+// New makes a Commands. It holds nothing that needs to be closed.
+func New(cfg Config) *Commands {
+	return &Commands{cfg: cfg, readers: map[*Stream]struct{}{}}
+}
+
+// graceAfterTimeout is how long a guest may take to report the end of a command that it
+// had to kill. After it the host stops believing the guest.
+const graceAfterTimeout = 5 * time.Second
+
+// Start runs a command and gives its stream. born, which may be nil, marks the step that
+// made the sandbox, for the watcher.
+//
+// Errors: KindInvalid for a request that makes no sense or names a directory that is not
+// there, KindNotFound for a command that is not there, KindDenied for one that cannot be
+// executed, KindUnsupported for an identity that this sandbox does not have, KindConflict
+// and KindUnavailable for a sandbox that does not run.
+func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, born context.Context) (_ *Stream, err error) {
+	box := set.Sandbox.Row()
+	if req.User == "" {
+		req.User = box.Identities[0]
+	}
+	args, argsBytes := api.RecordedArgs(req.Args)
+	x := &command{
+		c: c, set: set, timeout: time.Duration(req.TimeoutMS) * time.Millisecond, stored: make(chan struct{}),
+		row: api.Exec{
+			ID: api.NewExecID(), Sandbox: box.ID, Args: args, ArgsBytes: argsBytes, Dir: req.Dir, User: req.User,
+			State: api.ExecRunning, StartedAt: c.cfg.Now().UTC(), Exit: api.Exit{Code: -1}, TimeoutMS: req.TimeoutMS,
+		},
+	}
+	ctx, end := c.cfg.Watcher.Begin(ctx, sandbox.Step{Op: sandbox.OpExec, Sandbox: box.ID, Exec: x.row.ID, After: born})
+	x.end = end
+	defer func() {
+		if err != nil {
+			end(sandbox.Outcome{Sandbox: box.ID, Isolation: box.Isolation, Err: err})
+		}
+	}()
+	// Nobody saves the sandbox until the command has started: one that was asked for and
+	// not heard of could not be taken up again.
+	if x.saves, err = set.Gate.Enter(ctx); err != nil {
+		return nil, err
+	}
+	defer set.Gate.Leave()
+	if set.suspended() { // while this waited
+		return nil, Suspended(box.ID)
+	}
+	// Whoever finds its record from here on finds who keeps it.
+	defer set.begin(x.row.ID)()
+	if err := c.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
+		return nil, err
+	}
+	// The stream's life is not the caller's: it belongs to the command, and ends with it,
+	// with the sandbox, or at the host's own deadline.
+	x.ctx, x.cancel = context.WithCancel(c.cfg.Context)
+	stopStart := context.AfterFunc(ctx, x.cancel)
+	x.stream, err = set.guest.Start(x.ctx, startRequest(req), envd.StartOptions{
+		User: req.User, ExecID: string(x.row.ID), Timeout: x.timeout, OutputLimit: box.Limits.OutputBytes, Keep: true,
+	})
+	var first *envd.ProcessEvent
+	if err == nil {
+		first, err = x.stream.Next()
+	}
+	if err = checkFirst(box.ID, first, err); !stopStart() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		x.release()
+		err = guestError(err)
+		x.row.State, x.row.EndedAt = api.ExecUnknown, c.cfg.Now().UTC()
+		x.row.Exit = api.Exit{Code: -1, Cause: "not started: " + err.Error()}
+		_ = c.store(x.row) // it has been logged, and err says more
+		return nil, err
+	}
+	x.row.PID, x.start = int(first.Start.PID), *first.Start
+	if x.timeout > 0 {
+		x.expect(x.timeout + graceAfterTimeout)
+	}
+	if ended := set.add(x); ended != "" {
+		x.abandon(ended)
+	}
+	return c.newStream(x), nil
+}
+
+func startRequest(req api.ExecRequest) *envd.StartRequest {
+	start := &envd.StartRequest{Process: &envd.ProcessConfig{Cmd: req.Args[0], Args: req.Args[1:], Envs: req.Env}, Stdin: &req.Stdin}
+	if req.Dir != "" {
+		start.Process.Cwd = &req.Dir
+	}
+	if req.Tag != "" {
+		start.Tag = &req.Tag
+	}
+	if req.PTY != nil {
+		start.PTY = &envd.PTY{Size: &envd.Size{Cols: uint32(req.PTY.Cols), Rows: uint32(req.PTY.Rows)}}
+	}
+	return start
+}
+
+// Attach streams the output of a command from a byte offset on: what the guest has kept of
+// it, then what comes. The first event's offset tells where the kept output begins; a
+// negative offset asks for what comes alone. A command that ended a while ago may be known
+// by its record only; then the stream fails with KindNotFound.
+func (c *Commands) Attach(ctx context.Context, set *Set, row api.Exec, offset int64) (*Stream, error) {
+	saves, err := set.Gate.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Gate.Leave()
+	ps, err := set.guest.Connect(ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(row.ID), Offset: offset})
+	if err != nil {
+		return nil, guestError(err)
+	}
+	first, err := ps.Next()
+	if err := checkFirst(row.Sandbox, first, err); err != nil {
+		ps.Close()
+		return nil, guestError(err)
+	}
+	return c.newStream(&command{
+		c: c, set: set, row: row, stream: ps, start: *first.Start, ctx: ctx, cancel: func() {}, viewer: true, saves: saves, at: first.Start.Offset,
+	}), nil
+}
+
+// Adopt takes up the records of the commands that run in a sandbox which another daemon
+// left or which was paused to disk. bound says how long each that has a timeout may still
+// take. It gives their number.
+func (c *Commands) Adopt(ctx context.Context, set *Set, bound func(api.Exec) time.Duration) (n int) {
+	id := set.Sandbox.Row().ID
+	rows, err := c.cfg.Rows.ListExecs(context.WithoutCancel(ctx), id)
+	if err != nil {
+		c.cfg.Logger.Error("commands of a resumed sandbox are not known", "sandbox", id, "error", err)
+	}
+	for _, row := range rows {
+		if row.State != api.ExecRunning {
+			continue
+		}
+		x := &command{c: c, set: set, row: row, at: row.OutputBytes, timeout: time.Duration(row.TimeoutMS) * time.Millisecond, stored: make(chan struct{})}
+		x.ctx, x.cancel = context.WithCancel(c.cfg.Context)
+		if x.timeout > 0 {
+			x.expect(bound(row) + graceAfterTimeout)
+		}
+		if ended := set.add(x); ended != "" {
+			x.abandon(ended)
+			continue
+		}
+		c.cfg.Go(func() {
+			if err := x.reconnect(); err != nil {
+				_ = x.cut(err)
+				return
+			}
+			x.readOn()
+		})
+		n++
+	}
+	return n
+}
+
+// EndAll records that a sandbox without a machine ended while its commands ran.
+func (c *Commands) EndAll(ctx context.Context, id api.SandboxID, cause string) error {
+	rows, err := c.cfg.Rows.ListExecs(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.State != api.ExecRunning {
+			continue
+		}
+		row.State, row.EndedAt = api.ExecUnknown, c.cfg.Now().UTC()
+		row.Exit = api.Exit{Code: -1, Cause: cause}
+		if err := c.cfg.Rows.UpdateExec(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeTimeout bounds the write of a record that must be kept even when the caller has
+// gone away.
+const storeTimeout = 10 * time.Second
+
+// store stores a command's record, and logs if that fails.
+func (c *Commands) store(row api.Exec) error {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	err := c.cfg.Rows.UpdateExec(ctx, row)
+	if err != nil {
+		c.cfg.Logger.Error("record of command not stored", "exec", row.ID, "sandbox", row.Sandbox, "state", row.State, "error", err)
+	}
+	return err
+}
+
+func (c *Commands) storeSandbox(s *life.Sandbox) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	if err := s.Store(ctx); err != nil {
+		c.cfg.Logger.Error("row of sandbox not stored", "sandbox", s.Row().ID, "error", err)
+	}
+}
+
+// Check refuses a request that makes no sense.
+func Check(req api.ExecRequest) error {
+	if len(req.Args) == 0 || req.Args[0] == "" {
+		return api.Errorf(api.KindInvalid, "no command was given")
+	}
+	for _, a := range req.Args {
+		if strings.ContainsRune(a, 0) {
+			return api.Errorf(api.KindInvalid, "an argument holds a NUL byte, which no command can be given")
+		}
+	}
+	if req.TimeoutMS < 0 || req.TimeoutMS > api.MaxTTL.Milliseconds() {
+		return api.Errorf(api.KindInvalid, "timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
+	}
+	if strings.ContainsRune(req.User, ':') { // a guest would read on to it only
+		return api.Errorf(api.KindInvalid, "no user has a name like %.40q", req.User)
+	}
+	if req.PTY != nil && (req.PTY.Cols == 0 || req.PTY.Rows == 0) {
+		return api.Errorf(api.KindInvalid, "a terminal of %dx%d has no room", req.PTY.Cols, req.PTY.Rows)
+	}
+	return req.CheckBounds()
+}
+
+// Suspended is the error of a request to a sandbox that is paused to disk.
+func Suspended(id api.SandboxID) error {
+	return api.Errorf(api.KindConflict, "sandbox %s is paused to disk", id).WithHint("resume it first: hortus sandbox resume %s", id)
+}
+
+// checkFirst finds a stream that does not begin with a start. Its plain end must not be
+// passed on: to a caller io.EOF means that a command ended.
+func checkFirst(id api.SandboxID, first *envd.ProcessEvent, err error) error {
+	if errors.Is(err, io.EOF) || err == nil && first.Start == nil {
+		return api.Errorf(api.KindUnavailable, "the guest of sandbox %s did not answer as agreed", id)
+	}
+	return err
+}
+
+// guestError turns a guest's error into one of the API's.
+func guestError(err error) error {
+	var e *envd.Error
+	if errors.As(err, &e) {
+		return e.API()
+	}
+	return err
+}

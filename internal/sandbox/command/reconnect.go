@@ -1,0 +1,113 @@
+package command
+
+import (
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+)
+
+// reattach opens the stream of a command again that a save has cut, at the byte that comes
+// next. It is false if the stream broke for another reason.
+func (x *command) reattach() (bool, error) {
+	if x.ctx.Err() != nil {
+		return false, nil
+	}
+	saves, err := x.set.Gate.Await(x.ctx)
+	if err != nil || saves == x.saves || x.set.suspended() {
+		return false, err
+	}
+	if x.stream != nil {
+		x.stream.Close()
+	}
+	return true, x.connect()
+}
+
+// connect opens the stream of a command that runs, at the byte that comes next.
+func (x *command) connect() error {
+	saves, err := x.set.Gate.Enter(x.ctx)
+	if err != nil {
+		return err
+	}
+	defer x.set.Gate.Leave()
+	row := x.record()
+	ps, err := x.set.guest.Connect(x.ctx, envd.Selector{}, envd.ConnectOptions{ExecID: string(row.ID), Offset: x.at, Keep: true})
+	if err != nil {
+		return guestError(err)
+	}
+	first, err := ps.Next()
+	if err := checkFirst(row.Sandbox, first, err); err != nil {
+		ps.Close()
+		return guestError(err)
+	}
+	x.stream, x.saves = ps, saves
+	if gap := first.Start.Offset - x.at; gap > 0 {
+		// The guest kept less than was written meanwhile.
+		x.at += gap
+		x.mu.Lock()
+		x.row.OutputBytes = max(x.row.OutputBytes, x.at)
+		x.mu.Unlock()
+		x.lost = gap
+	}
+	return nil
+}
+
+const (
+	// reconnectTries and reconnectPause are how often and how far apart a guest is asked
+	// for a command that runs in it before it is given up. One that is still being saved
+	// for a daemon that is gone answers when that is over.
+	reconnectTries = 20
+	reconnectPause = 250 * time.Millisecond
+)
+
+// reconnect is connect to a guest that may be busy with what an earlier daemon asked of it.
+func (x *command) reconnect() (err error) {
+	for range reconnectTries {
+		err = x.connect()
+		if k := api.KindOf(err); err == nil || k != api.KindTimeout && k != api.KindUnavailable || x.ctx.Err() != nil || x.set.ending() {
+			return err
+		}
+		pause := time.NewTimer(reconnectPause)
+		select {
+		case <-pause.C:
+		case <-x.ctx.Done():
+			pause.Stop()
+			return err
+		}
+	}
+	return err
+}
+
+// gap gives, once, an error for output that nobody can have any more. The command and its
+// record go on.
+func (x *command) gap() error {
+	n := x.lost
+	if x.lost = 0; n == 0 {
+		return nil
+	}
+	row := x.record()
+	return api.Errorf(api.KindUnavailable, "command %s in sandbox %s: %d bytes of its output are lost: more was written while the sandbox was saved than is kept", row.ID, row.Sandbox, n).
+		WithHint("the command goes on; attach to it for what follows")
+}
+
+// readOn reads to the command's end for its record, when nobody else does.
+func (x *command) readOn() {
+	for {
+		if ev, err := x.next(); err != nil && !x.goesOn() || err == nil && ev.End != nil {
+			return
+		}
+	}
+}
+
+// goesOn reports whether the last error of next was about its output alone.
+func (x *command) goesOn() bool {
+	on := x.resumes
+	x.resumes = false
+	return on
+}
+
+// expect ends the stream of a command that has not ended by itself in that time.
+func (x *command) expect(d time.Duration) {
+	x.due = time.Now().Add(d)
+	x.overdue = time.AfterFunc(d, x.cancel)
+}

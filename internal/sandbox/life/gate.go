@@ -1,0 +1,129 @@
+package life
+
+import (
+	"context"
+	"sync"
+)
+
+// Gate is what streams to a guest pass when they are opened. A save shuts it: no
+// stream of a command is then half-way between its request and its first event,
+// and what is cut was open before.
+type Gate struct {
+	mu     sync.Mutex
+	saves  uint64        // how many saves have begun
+	shut   chan struct{} // nil while it is open; closed when it opens again
+	cut    bool          // dials wait as well
+	inside int
+	left   chan struct{} // closed when nobody is inside, where somebody waits for that
+}
+
+// Enter waits until the gate is open and counts one who opens a stream. It gives
+// the number of the save that the stream will outlive at least.
+func (g *Gate) Enter(ctx context.Context) (uint64, error) {
+	for {
+		g.mu.Lock()
+		shut := g.shut
+		if shut == nil {
+			g.inside++
+			saves := g.saves
+			g.mu.Unlock()
+			return saves, nil
+		}
+		g.mu.Unlock()
+		if err := await(ctx, shut); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Leave is called once for each enter.
+func (g *Gate) Leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside--; g.inside == 0 && g.left != nil {
+		close(g.left)
+		g.left = nil
+	}
+}
+
+// Pass waits while streams are being cut. Who is inside passes before that.
+func (g *Gate) Pass(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		shut := g.shut
+		if !g.cut {
+			g.mu.Unlock()
+			return ctx.Err()
+		}
+		g.mu.Unlock()
+		if err := await(ctx, shut); err != nil {
+			return err
+		}
+	}
+}
+
+// Await waits until no save is under way and gives the number of the last.
+func (g *Gate) Await(ctx context.Context) (uint64, error) {
+	for {
+		g.mu.Lock()
+		shut, saves := g.shut, g.saves
+		g.mu.Unlock()
+		if shut == nil {
+			return saves, nil
+		}
+		if err := await(ctx, shut); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Close shuts the gate for a save, after another one where there is one, and waits
+// for those who are inside.
+func (g *Gate) Close(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		shut := g.shut
+		if shut == nil {
+			break
+		}
+		g.mu.Unlock()
+		if err := await(ctx, shut); err != nil {
+			return err
+		}
+	}
+	g.shut = make(chan struct{})
+	var left chan struct{}
+	if g.inside > 0 {
+		left = make(chan struct{})
+		g.left = left
+	}
+	g.mu.Unlock()
+	if left != nil {
+		if err := await(ctx, left); err != nil {
+			g.Open()
+			return err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cut = true
+	g.saves++
+	return nil
+}
+
+// Open ends a save.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.shut)
+	g.shut, g.cut, g.left = nil, false, nil
+}
+
+func await(ctx context.Context, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,120 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/life"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// errRefused says why a sandbox of a daemon that is gone is not to go on.
+type errRefused string
+
+func (e errRefused) Error() string { return string(e) }
+
+// errUnstored says that a sandbox could be taken over, but not so that it was noted.
+type errUnstored struct{ error }
+
+func (e errUnstored) Unwrap() error { return e.error }
+
+// refuses says why a sandbox that may still run is not taken over; nil when it is.
+func refuses(row api.Sandbox, b sandbox.Backend) error {
+	switch _, ok := b.(sandbox.Adopter); {
+	case row.State == api.SandboxStarting:
+		return errRefused("its daemon ended while it was being started")
+	case row.Task != "":
+		return errRefused("its daemon ended, and with it the task that it worked for")
+	case row.Held:
+		return errRefused("its daemon ended, and with it the connection that held it")
+	case !ok:
+		return errRefused("its daemon ended without stopping it, and a sandbox of the " + b.Name() + " backend cannot be taken over")
+	}
+	return nil
+}
+
+// lostWhy says why a sandbox is lost that was not taken over.
+func lostWhy(err error) string {
+	var refused errRefused
+	switch {
+	case errors.As(err, &refused):
+		return string(refused)
+	case api.KindOf(err) == api.KindNotFound:
+		return "its daemon ended without stopping it, and it ended too before another daemon was there"
+	}
+	return "its daemon ended without stopping it, and it could not be taken over: " + err.Error()
+}
+
+// adopt takes over a sandbox of an owner that is gone: its machine, its deadline, its
+// commands.
+func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox) error {
+	if err := refuses(row, b); err != nil {
+		return err
+	}
+	a, err := b.(sandbox.Adopter).Adopt(ctx, row.ID)
+	if err != nil {
+		return err
+	}
+	from, left := row.Owner, m.left(row)
+	row.Owner, row.ExpiresAt = m.cfg.Owner, m.wall().Add(left)
+	row.Snapshot = m.origins(ctx, row)
+	state, paused := life.Running, row.State == api.SandboxPaused
+	if paused {
+		state = life.Paused
+	}
+	l := m.newLive(row, b, state)
+	l.layers, l.asked, l.workspace = a.Spec.Layers, a.Spec.Asked, a.Spec.Workspace != nil
+	l.boot(a.Machine)
+	l.StartClock(left)
+	fail := func(err error) error {
+		if lerr := a.Machine.(sandbox.Leaver).Leave(context.WithoutCancel(ctx)); lerr != nil {
+			m.log.Error("a sandbox that could not be taken over was not let go of", "sandbox", row.ID, "error", lerr)
+		}
+		return err
+	}
+	// What the row says was promised: a pause that nobody was told of is undone, as is a
+	// resume, and a machine that waits for a save that will not come goes on.
+	switch {
+	case paused && !a.Paused:
+		err = a.Machine.Pause(ctx)
+	case !paused && a.Paused:
+		err = a.Machine.Resume(ctx)
+	}
+	if err == nil && paused {
+		// Nobody can read its output before it goes on.
+		err = l.gate.Close(ctx)
+		l.shut = err == nil
+	}
+	if err == nil {
+		err = m.register(l, true)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if err := m.cfg.Rows.UpdateSandbox(context.WithoutCancel(ctx), row); err != nil {
+		m.remove(l)
+		return fail(errUnstored{err})
+	}
+	n := m.run.Adopt(ctx, l.commands, func(row api.Exec) time.Duration { return time.Duration(row.TimeoutMS) * time.Millisecond })
+	m.event(row.ID, api.EventAdopted, api.AdoptedEvent{
+		From: from, To: m.cfg.Owner, Cause: "its daemon ended and left it running", State: row.State, Commands: n,
+	})
+	m.log.Info("sandbox taken over", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
+	m.wg.Go(func() { watch{m.core}.run(l) })
+	return nil
+}
+
+// origins gives the snapshot that a sandbox started from, where its row names one
+// that it was to be paused in and was not.
+func (m recovery) origins(ctx context.Context, row api.Sandbox) api.SnapshotID {
+	if row.Snapshot == "" || m.cfg.Snapshots == nil {
+		return row.Snapshot
+	}
+	s, err := m.cfg.Snapshots.Snapshot(ctx, row.Snapshot)
+	if err == nil && s.Paused && s.Sandbox == row.ID {
+		return s.Parent
+	}
+	return row.Snapshot
+}

@@ -1,0 +1,298 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/pool"
+)
+
+// core is what all parts of a manager share: the table of sandboxes that live here, and
+// how their states change.
+type core struct {
+	*planner
+	log  *slog.Logger
+	pool *pool.Pool
+	run  *command.Commands
+
+	// ctx ends when the manager closes; what it starts in the background hangs on it and
+	// is waited for by wg.
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	table  map[api.SandboxID]*live
+	early  map[api.SandboxID]struct{} // children of forks whose parent is being saved
+	closed bool
+}
+
+func (c *core) lookup(id api.SandboxID) (*live, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.table[id]
+	return l, ok
+}
+
+// suspended reports whether a row is that of a sandbox that is paused to disk.
+func suspended(row api.Sandbox) bool {
+	return row.State == api.SandboxPaused && row.Snapshot != ""
+}
+
+// find gives a sandbox that is live here, or else its row. One that is resumed from disk
+// between the two looks is live: its row alone would say that it runs elsewhere.
+func (c *core) find(ctx context.Context, id api.SandboxID) (*live, api.Sandbox, error) {
+	for looks := 1; ; looks++ {
+		if l, ok := c.lookup(id); ok {
+			return l, api.Sandbox{}, nil
+		}
+		row, err := c.cfg.Rows.Sandbox(ctx, id)
+		// One of this daemon's that has gone again by the next look has a row that says
+		// so; what runs at the third is another daemon's.
+		if err != nil || row.State.Final() || suspended(row) || looks == 3 {
+			return nil, row, err
+		}
+	}
+}
+
+// here finds a sandbox that is live here, or says why nothing can be done with it.
+func (c *core) here(ctx context.Context, id api.SandboxID) (*live, error) {
+	l, row, err := c.find(ctx, id)
+	switch {
+	case l != nil || err != nil:
+		return l, err
+	case suspended(row):
+		return nil, command.Suspended(id)
+	}
+	return nil, ended(row)
+}
+
+// running finds a sandbox that can do something now, or says why it cannot. It waits for
+// a pause or a resume that is under way.
+func (c *core) running(ctx context.Context, id api.SandboxID) (*live, error) {
+	l, err := c.here(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		switch state, changed := l.Stand(); state {
+		case life.Running, life.Saving, life.Suspending: // streams wait at the gate
+			return l, nil
+		case life.Pausing, life.Resuming:
+			if err := await(ctx, changed); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, refused(l)
+		}
+	}
+}
+
+func await(ctx context.Context, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refused is the error of a request that a sandbox cannot take in its state.
+func refused(l *live) error {
+	switch state := l.State(); state {
+	case life.Paused:
+		return api.Errorf(api.KindConflict, "sandbox %s is paused", l.id).WithHint("resume it first: hortus sandbox resume %s", l.id)
+	case life.Suspended:
+		return command.Suspended(l.id)
+	case life.Ended, life.Lost, life.Left:
+		return ended(l.Row())
+	default:
+		return api.Errorf(api.KindConflict, "sandbox %s is %s", l.id, state.Words())
+	}
+}
+
+func ended(row api.Sandbox) error {
+	return api.Errorf(api.KindUnavailable, "sandbox %s is %s%s", row.ID, row.State, because(row.Reason))
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// register puts a sandbox into the table, unless the manager is closing or has another
+// with the id. With hold, the capacity that it takes is counted from here on, also of one
+// that was there before this daemon.
+func (c *core) register(l *live, hold bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errStopping()
+	}
+	if c.table[l.id] != nil {
+		return api.Errorf(api.KindConflict, "sandbox %s is being resumed or ended", l.id)
+	}
+	if hold && l.release == nil && c.cfg.Admission != nil {
+		l.release = c.cfg.Admission.Hold(l.need(context.Background()))
+	}
+	c.table[l.id] = l
+	return nil
+}
+
+func errStopping() error { return api.Errorf(api.KindUnavailable, "the daemon is stopping") }
+
+// open refuses to go on with a sandbox that was starting when the manager closed: it was
+// not ended with the others.
+func (c *core) open() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errStopping()
+	}
+	return nil
+}
+
+// remove takes a sandbox out of the table.
+func (c *core) remove(l *live) {
+	c.mu.Lock()
+	delete(c.table, l.id)
+	c.mu.Unlock()
+	l.releaseCapacity()
+}
+
+// close takes no more sandboxes in, and gives those that are there.
+func (c *core) close() []*live {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	all := make([]*live, 0, len(c.table))
+	for _, l := range c.table {
+		all = append(all, l)
+	}
+	return all
+}
+
+// fire tells a sandbox of an event, when its state takes it: it waits for work that is
+// under way. The step's effects are left to the caller.
+func (c *core) fire(ctx context.Context, l *live, e life.Event) (life.Step, error) {
+	for {
+		_, changed := l.Stand()
+		step := l.Fire(e, nil)
+		switch step.Answer {
+		case life.Refuse:
+			return step, refused(l)
+		case life.Wait:
+			if err := c.do(ctx, l, step, note{}); err != nil {
+				return step, err
+			}
+			if err := await(ctx, changed); err != nil {
+				return step, err
+			}
+		default:
+			return step, nil
+		}
+	}
+}
+
+// note is what the log is told about a change of state.
+type note struct {
+	reason   string
+	proof    *api.Proof
+	commands string // the cause of the ends of its commands, if that is not the reason
+}
+
+// do performs the effects of a step, in their order. A row that cannot be stored stops a
+// sandbox from being what was asked for; it does not stop its end.
+func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstored error) {
+	for _, effect := range step.Do {
+		switch effect {
+		case life.StoreRow:
+			if unstored = c.store(ctx, l); unstored == nil {
+				continue
+			}
+			if !step.To.Final() && step.To != life.Leaving {
+				return unstored
+			}
+			c.log.Error("row of sandbox not stored", "sandbox", l.id, "state", step.To.String(), "error", unstored)
+		case life.Announce:
+			l.told.wait()
+			c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: l.Row().State, Reason: n.reason, Proof: n.proof})
+		case life.Watch:
+			c.begin(l)
+		case life.CancelWait:
+			l.wait.cancel()
+		case life.CancelSave:
+			l.save.cancel()
+		case life.CloseLink:
+			if l.machine != nil {
+				l.machine.Link().Close()
+				l.commands.Guest().Close()
+			}
+		case life.EndCommands:
+			l.commands.End(cmp.Or(n.commands, n.reason))
+		case life.DetachCommands:
+			l.commands.Detach()
+		case life.FreeMachine:
+			c.free(l)
+		case life.Remove:
+			l.told.wait()
+			c.remove(l)
+		case life.Finish:
+			close(l.ended)
+		}
+	}
+	return unstored
+}
+
+// storeTimeout bounds the write of a row that must be kept even when the caller has gone
+// away.
+const storeTimeout = 10 * time.Second
+
+// store stores a sandbox's row, whether or not the caller is still there.
+func (c *core) store(ctx context.Context, l *live) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	return l.Store(ctx)
+}
+
+// free kills a machine that has ended already, for what the host still holds of it.
+func (c *core) free(l *live) {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	if _, err := l.machine.Kill(ctx); err != nil {
+		c.log.Error("a sandbox that was paused to disk was not freed", "sandbox", l.id, "error", err)
+	}
+}
+
+// tell appends a fact to a sandbox's log, after the event that it runs.
+func (c *core) tell(l *live, t api.EventType, data any) {
+	l.told.wait()
+	c.event(l.id, t, data)
+}
+
+// event appends a fact; a log that fails is reported and does not stop the work.
+func (c *core) event(id api.SandboxID, t api.EventType, data any) {
+	// Facts are kept even when the caller has gone away.
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	if _, err := c.cfg.Log.Append(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(id)}, t, data); err != nil {
+		c.log.Error("event not stored", "sandbox", id, "type", t, "error", err)
+	}
+}
+
+// step tells the watcher of a step that begins.
+func (c *core) step(ctx context.Context, s sandbox.Step) (context.Context, func(sandbox.Outcome)) {
+	return c.cfg.Watcher.Begin(ctx, s)
+}
+
+// wall is the time that people see, without the processor's own beside it.
+func (c *core) wall() time.Time { return c.now().UTC().Round(0) }

@@ -1,0 +1,206 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/pool"
+)
+
+const (
+	// startTimeout bounds a backend's Start.
+	startTimeout = 30 * time.Second
+	// hostname is the name that every sandbox has inside.
+	hostname = "sandbox"
+)
+
+// Create makes a sandbox and returns when its guest answers: one that was booted ahead if
+// the pool has it, else one that boots now. ctx bounds the start; the sandbox lives until
+// its deadline.
+//
+// If an Admission bounds the manager it waits for its turn first; errors are those of
+// Admission.Admit too.
+func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (row api.Sandbox, err error) {
+	var p plan
+	way := sandbox.WayCold
+	ctx, over := m.step(ctx, sandbox.Step{Op: sandbox.OpCreate})
+	defer func() {
+		over(sandbox.Outcome{Sandbox: row.ID, Isolation: p.isolation(), Way: way, Err: err})
+	}()
+	if p, err = m.plan(ctx, &req); err != nil {
+		return api.Sandbox{}, err
+	}
+	way = p.way()
+	// A request that must wait does not need the pool: a boot is short beside the wait.
+	release, ok := m.tryCapacity(ctx, req, &p)
+	if ok {
+		if g := m.pool.Take(p.want()); g != nil {
+			way = sandbox.WayPooled
+			row, err := m.claim(ctx, req, &p, g, release)
+			if api.KindOf(err) != api.KindUnavailable || ctx.Err() != nil {
+				return row, err
+			}
+			// The guest ended while it waited, and its row says so: a fresh one is what
+			// the caller would ask for next.
+			m.log.Warn("a warm guest could not be claimed", "sandbox", g.ID, "error", err)
+			way, release = p.way(), nil
+		}
+	}
+	return m.boot(ctx, req, &p, release)
+}
+
+// CreateCold is Create without the pool. Measurements use it.
+func (m *Manager) CreateCold(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	p, err := m.plan(ctx, &req)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return m.boot(ctx, req, &p, nil)
+}
+
+// CreateIn is Create for a sandbox with files at /workspace. It is never pooled.
+//
+// Errors: those of Create; KindUnsupported, naming the capability, where the backend
+// cannot do it on this host; KindConflict while another has the workspace; KindNotFound
+// for a workspace or a layer that is not there; KindExhausted when the host's disk has no
+// space to begin with.
+func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (row api.Sandbox, err error) {
+	var p plan
+	ctx, over := m.step(ctx, sandbox.Step{Op: sandbox.OpCreate})
+	defer func() {
+		over(sandbox.Outcome{Sandbox: row.ID, Isolation: p.isolation(), Way: sandbox.WayWorkspace, Err: err})
+	}()
+	if p, err = m.planIn(ctx, &req, ws); err != nil {
+		return api.Sandbox{}, err
+	}
+	return m.boot(ctx, req, &p, nil)
+}
+
+// boot starts a sandbox of its own for a plan. release is the capacity that was taken for
+// it; nil if that is still to be done.
+func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, p *plan, release func()) (api.Sandbox, error) {
+	l := m.planned(api.NewSandboxID(), req, p, life.Queued)
+	l.release = release
+	if p.snapshot != nil {
+		return m.start(ctx, l, restoreTimeout, sandbox.OpRestore, func(ctx context.Context) (sandbox.Machine, error) {
+			return m.restoreAndClaim(ctx, l, func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
+				return m.restore(ctx, p.snapshot.ID, spec)
+			})
+		})
+	}
+	return m.start(ctx, l, startTimeout, sandbox.OpBoot, func(ctx context.Context) (sandbox.Machine, error) {
+		spec := p.spec
+		spec.ID, spec.Env = l.id, req.Env
+		return p.backend.Start(ctx, spec)
+	})
+}
+
+// start puts a sandbox into the table and starts its machine.
+func (c *core) start(ctx context.Context, l *live, timeout time.Duration, op sandbox.Op, boot func(context.Context) (sandbox.Machine, error)) (api.Sandbox, error) {
+	if err := c.enter(ctx, l); err != nil {
+		return api.Sandbox{}, err
+	}
+	bootCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	bootCtx, over := c.step(bootCtx, sandbox.Step{Op: op, Sandbox: l.id})
+	machine, err := boot(bootCtx)
+	over(sandbox.Outcome{Isolation: l.backend.Name(), Err: err})
+	if err != nil {
+		c.failed(l, "start failed: "+err.Error(), machine)
+		return api.Sandbox{}, err
+	}
+	l.boot(machine)
+	l.mark(c.cfg.Watcher.Mark(ctx))
+	if err := c.open(); err != nil {
+		c.failed(l, "start failed: "+err.Error(), machine)
+		return api.Sandbox{}, err
+	}
+	if err := c.do(ctx, l, l.Fire(life.Boot, nil), note{}); err != nil {
+		c.end(context.WithoutCancel(ctx), l, "row not stored: "+err.Error())
+		return api.Sandbox{}, err
+	}
+	return l.Row(), nil
+}
+
+// claim gives a warm guest to its first and only user. Requests of others that find the
+// row before the guest knows it wait in the guest.
+func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *pool.Guest, release func()) (_ api.Sandbox, err error) {
+	ctx, over := m.step(ctx, sandbox.Step{Op: sandbox.OpClaim, Sandbox: g.ID})
+	defer func() { over(sandbox.Outcome{Isolation: p.backend.Name(), Err: err}) }()
+	l := m.planned(g.ID, req, p, life.Running)
+	l.claim(g.Machine, g.Client, g.Gate)
+	l.release = release
+	row := l.Row()
+	if err := m.enter(ctx, l); err != nil {
+		m.pool.Discard(g)
+		return api.Sandbox{}, err
+	}
+	m.pool.Release(g.ID)
+	if err := g.Machine.Claim(ctx, req.Env); err != nil {
+		if _, kerr := m.end(context.WithoutCancel(ctx), l, "claim failed: "+err.Error()); kerr != nil {
+			m.log.Error("a guest that could not be claimed was not killed", "sandbox", g.ID, "error", kerr)
+		}
+		return api.Sandbox{}, err
+	}
+	l.mark(m.cfg.Watcher.Mark(ctx))
+	m.begin(l)
+	return row, nil
+}
+
+// planned is a sandbox before it is there.
+func (m *Manager) planned(id api.SandboxID, req api.CreateSandbox, p *plan, state life.State) *live {
+	row := m.row(id, req, p)
+	if state == life.Running {
+		row.State = api.SandboxRunning
+	}
+	l := m.newLive(row, p.backend, state)
+	l.layers, l.asked, l.workspace = p.spec.Layers, p.spec.Asked, p.spec.Workspace != nil
+	return l
+}
+
+// enter puts a sandbox into the table and stores its row, before anything else is done for
+// it: whatever a crash leaves behind from here on has a row that leads to it.
+//
+// Before that it waits for capacity of the host. One that has to wait is entered when its
+// wait begins: it is seen, and can be killed, like any other that starts.
+func (c *core) enter(ctx context.Context, l *live) error {
+	row := l.Row()
+	l.StartClock(row.ExpiresAt.Sub(row.CreatedAt))
+	insert := func() error { return c.insert(ctx, l) }
+	err := c.takeCapacity(ctx, l, insert)
+	if err == nil && !l.stored {
+		err = insert()
+	}
+	if err == nil && l.Fire(life.Admit, nil).Answer == life.Ignore { // killed while it waited
+		err = api.Errorf(api.KindUnavailable, "sandbox %s was ended while it waited for capacity: %s", l.id, l.Reason())
+	}
+	if err == nil {
+		return nil
+	}
+	if !l.stored {
+		l.releaseCapacity()
+		return err
+	}
+	reason := l.Reason()
+	if reason == "" {
+		reason = "start failed: " + err.Error()
+	}
+	c.failed(l, reason, nil)
+	return err
+}
+
+func (c *core) insert(ctx context.Context, l *live) error {
+	if err := c.register(l, false); err != nil {
+		return err
+	}
+	// A caller who goes away must not leave it in doubt whether the row is there.
+	if err := c.cfg.Rows.InsertSandbox(context.WithoutCancel(ctx), l.Row()); err != nil {
+		c.remove(l)
+		return err
+	}
+	l.stored = true
+	return nil
+}

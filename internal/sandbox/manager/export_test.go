@@ -1,0 +1,71 @@
+package manager
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/command"
+)
+
+// CountContexts counts the contexts that hang on a manager's own, from now on.
+func CountContexts(m *Manager) func() int64 {
+	c := &countedContext{Context: m.ctx}
+	m.ctx = c
+	m.run = command.New(command.Config{
+		Rows: m.cfg.Rows, Watcher: m.cfg.Watcher, Logger: m.log, Now: m.now, Context: c, Go: m.wg.Go,
+	})
+	return c.n.Load
+}
+
+// countedContext sees each context that is derived from it: package context asks
+// a parent that it does not know for AfterFunc. It knows one by a value.
+type countedContext struct {
+	context.Context
+	n atomic.Int64
+}
+
+func (c *countedContext) Value(any) any { return nil }
+
+func (c *countedContext) AfterFunc(f func()) (stop func() bool) {
+	c.n.Add(1)
+	stopFunc := context.AfterFunc(c.Context, f)
+	return func() bool {
+		stopped := stopFunc()
+		if stopped {
+			c.n.Add(-1)
+		}
+		return stopped
+	}
+}
+
+// Look does what is done of a live sandbox every few seconds.
+func Look(m *Manager, id api.SandboxID) {
+	l, _ := m.lookup(id)
+	watch{m.core}.look(l)
+}
+
+// Left is how long a live sandbox has.
+func Left(m *Manager, id api.SandboxID) time.Duration {
+	l, _ := m.lookup(id)
+	return l.Left()
+}
+
+// MaxSamples bounds what Samples gives.
+const MaxSamples = maxSamples
+
+// Ring is what keeps the samples of a sandbox.
+type Ring struct{ s samples }
+
+func (r *Ring) Add(v api.Stats)   { r.s.add(v) }
+func (r *Ring) List() []api.Stats { return r.s.list() }
+
+// EndGuest ends the machine of a live sandbox as if that had ended by itself.
+func EndGuest(m *Manager, id api.SandboxID) {
+	l, _ := m.lookup(id)
+	_, _ = l.machine.Kill(context.Background())
+}
+
+// Streams to ports tell the end of their sandbox too; the process backend has none to try.
+var _ interface{ Ended() <-chan struct{} } = (*portConn)(nil)

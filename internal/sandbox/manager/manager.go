@@ -1,0 +1,111 @@
+package manager
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/choice"
+	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/sandbox/pool"
+)
+
+// Config is what a manager needs. All fields but Snapshots, Admission, Watcher, Logger,
+// Now, Uptime and Build are required.
+type Config struct {
+	// Owner is the daemon run whose rows these are.
+	Owner api.OwnerID
+	// Backends stand in the order of their strength: auto takes the first that is fit for
+	// untrusted code on this host.
+	Backends  []sandbox.Backend
+	Templates sandbox.Templates
+	Rows      sandbox.Rows
+	Log       sandbox.Log
+	// Snapshots may be nil: nothing can be saved then.
+	Snapshots sandbox.Snapshots
+	// Admission may be nil: nothing bounds then how many sandboxes there are.
+	Admission sandbox.Admission
+	// Watcher may be nil.
+	Watcher sandbox.Watcher
+	// Pool is how many guests of each kind of sandbox are booted ahead; 0 boots each when
+	// it is asked for.
+	Pool   int
+	Logger *slog.Logger
+	Now    func() time.Time
+	// Uptime says how long the host's kernel has been up, and which run of it that is:
+	// deadlines hold by it when another daemon goes on and the wall clock was set.
+	Uptime func() (time.Duration, string)
+	// Build names what sandboxes get for their guest.
+	Build string
+}
+
+// Manager holds the sandboxes of one data directory. Its methods may be called from
+// several goroutines at once.
+type Manager struct {
+	*core
+	commands
+	saves
+	recovery
+}
+
+// New makes a manager. It starts nothing; call Recover before the first Create.
+func New(cfg Config) *Manager {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Watcher == nil {
+		cfg.Watcher = unwatched{}
+	}
+	if cfg.Uptime != nil {
+		cfg.Rows = stampedRows{cfg.Rows, cfg.Now, cfg.Uptime}
+	}
+	c := &core{
+		planner: &planner{choice.New(cfg.Backends), cfg, cfg.Now}, log: cfg.Logger,
+		table: map[api.SandboxID]*live{}, early: map[api.SandboxID]struct{}{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.run = command.New(command.Config{
+		Rows: cfg.Rows, Watcher: cfg.Watcher, Logger: cfg.Logger, Now: cfg.Now, Context: c.ctx, Go: c.wg.Go,
+	})
+	c.pool = pool.New(pool.Config{Size: cfg.Pool, Logger: cfg.Logger, Now: cfg.Now, Restore: saves{c}.restore})
+	return &Manager{c, commands{c}, saves{c}, recovery{c}}
+}
+
+// unwatched is a Watcher that sees nothing.
+type unwatched struct{}
+
+func (unwatched) Begin(ctx context.Context, _ sandbox.Step) (context.Context, func(sandbox.Outcome)) {
+	return ctx, func(sandbox.Outcome) {}
+}
+
+func (unwatched) Mark(context.Context) context.Context { return nil }
+
+// Alive counts the sandboxes that are starting, running or paused in memory.
+func (m *Manager) Alive() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.table)
+}
+
+// Get gives a sandbox's row, whether it lives or not.
+func (m *Manager) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	if l, ok := m.lookup(id); ok {
+		return l.Row(), nil
+	}
+	return m.cfg.Rows.Sandbox(ctx, id)
+}
+
+// List gives rows, the newest first: the live ones, or all.
+func (m *Manager) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	return m.cfg.Rows.ListSandboxes(ctx, all)
+}
+
+// Find gives the identifier that a unique prefix stands for.
+func (m *Manager) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
+	return m.cfg.Rows.FindSandbox(ctx, prefix)
+}

@@ -1,0 +1,237 @@
+package manager
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/choice"
+	"hortus.dev/internal/sandbox/pool"
+)
+
+// planner resolves requests.
+type planner struct {
+	*choice.Chooser
+	cfg Config
+	now func() time.Time
+}
+
+// plan is what a create request resolved to.
+type plan struct {
+	ttl     time.Duration
+	backend sandbox.Backend
+	report  api.BackendReport
+	why     string // why that backend
+	missing []api.Unenforced
+	// spec is what to start, without identifier and environment.
+	spec sandbox.Spec
+	// snapshot is what the sandbox starts from; nil for layers alone.
+	snapshot *api.Snapshot
+}
+
+// isolation names the backend; empty where none was found.
+func (p *plan) isolation() string {
+	if p.backend == nil {
+		return ""
+	}
+	return p.backend.Name()
+}
+
+// way says how a sandbox that is not taken from the pool is made.
+func (p *plan) way() sandbox.Way {
+	switch {
+	case p.snapshot != nil:
+		return sandbox.WaySnapshot
+	case p.spec.Workspace != nil:
+		return sandbox.WayWorkspace
+	}
+	return sandbox.WayCold
+}
+
+func (p *plan) want() pool.Want {
+	return pool.Want{Backend: p.backend, Spec: p.spec, Snapshot: p.snapshot}
+}
+
+// plan resolves a request and fills in its template.
+func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api.Capability) (p plan, err error) {
+	if p.ttl, err = choice.TTL(req.TTLMS); err != nil {
+		return p, err
+	}
+	if err = req.CheckBounds(); err != nil {
+		return p, err
+	}
+	if req.Template == "" {
+		req.Template = hostTemplate
+	}
+	p.spec.Template, p.spec.Hostname = req.Template, hostname
+	if req.OnExpiry == api.ExpiryPause {
+		needs = append(needs, api.CapCheckpoint)
+	}
+	if p.snapshot, err = c.origin(ctx, req.Account, req.Template); err != nil {
+		return p, err
+	}
+	if p.snapshot != nil {
+		if err := c.planFrom(ctx, req, &p); err != nil {
+			return p, err
+		}
+		return p, c.checkExpiry(ctx, req.OnExpiry, &p)
+	}
+	if p.backend, p.report, p.why, err = c.Choose(ctx, req.Isolation, needs...); err != nil {
+		return p, err
+	}
+	if err = c.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
+		return p, err
+	}
+	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, api.DefaultLimits(), p.report); err != nil {
+		return p, err
+	}
+	p.spec.Layers, err = c.cfg.Templates.Layers(ctx, req.Template)
+	return p, err
+}
+
+// planFrom resolves a request for a sandbox from a snapshot.
+func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan) error {
+	s := p.snapshot
+	name, by := req.Isolation, s.Image.Backend
+	if name != "" && name != choice.Auto && name != by {
+		return api.Errorf(api.KindConflict, "snapshot %s was made by the %s backend, and cannot start on %s", s.ID, by, name)
+	}
+	var err error
+	if p.backend, p.report, _, err = c.Choose(ctx, by); err != nil {
+		return err
+	}
+	if a, ok := p.report.Has(api.CapIsolated); !ok && name != by {
+		return choice.Unisolated(ctx, by, a)
+	}
+	p.why = "what made its snapshot"
+	if err := c.restorable(ctx, p.backend, *s); err != nil {
+		return err
+	}
+	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, s.Limits, p.report); err != nil {
+		return err
+	}
+	if p.spec.Limits.MemoryBytes != s.Limits.MemoryBytes || p.spec.Limits.DiskBytes != s.Limits.DiskBytes {
+		return api.Errorf(api.KindInvalid, "snapshot %s was saved with limits of %d bytes of memory and %d of disk, which are its sandboxes' too",
+			s.ID, s.Limits.MemoryBytes, s.Limits.DiskBytes)
+	}
+	p.spec.Layers = layersOf(*s)
+	return nil
+}
+
+// planIn resolves a request for a sandbox with files at /workspace.
+func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox.Workspace) (p plan, err error) {
+	if len(ws.Layers) == 0 {
+		return p, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
+	}
+	if p, err = c.plan(ctx, req, api.CapWorkspace); err != nil {
+		return p, err
+	}
+	if req.OnExpiry.Pauses() {
+		return p, api.Errorf(api.KindUnsupported, "a sandbox with a workspace cannot be paused to disk at its deadline (capability %s)", api.CapCheckpoint)
+	}
+	if p.snapshot != nil {
+		return p, api.Errorf(api.KindUnsupported, "a sandbox with a workspace cannot start from snapshot %s (capability %s)", p.snapshot.ID, api.CapWorkspace)
+	}
+	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, api.DefaultWorkspaceLimits(), p.report); err != nil {
+		return p, err
+	}
+	if a, ok := p.report.Has(api.CapWorkspace); !ok {
+		return p, api.Errorf(api.KindUnsupported, "the %s backend has no durable files over layers on this host: %s (capability %s)",
+			p.report.Backend, a.Reason, api.CapWorkspace).WithHint("%s", a.Fix)
+	}
+	if ws.Upper != "" {
+		p.missing = append(p.missing, api.Unenforced{Limit: "disk", Reason: "best effort for /workspace: " + sandbox.UpperLimit})
+	}
+	p.spec.Workspace = &ws
+	return p, nil
+}
+
+// checkExpiry refuses what cannot happen at the deadline here.
+func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error {
+	switch e {
+	case "", api.ExpiryKill:
+		return nil
+	case api.ExpiryPause, api.ExpiryPauseFiles:
+	default:
+		return api.Errorf(api.KindInvalid, "onExpiry %.40q is neither %q nor %q nor %q", e, api.ExpiryKill, api.ExpiryPause, api.ExpiryPauseFiles)
+	}
+	if _, err := c.snapshots(); err != nil {
+		return err
+	}
+	r, ok := p.backend.(sandbox.Restorer)
+	if e == api.ExpiryPauseFiles && ok {
+		_, err := r.Mark(ctx, api.SnapshotFiles)
+		return err
+	}
+	a, has := p.report.Has(api.CapCheckpoint)
+	if !ok || !has {
+		return api.Errorf(api.KindUnsupported, "a sandbox on the %s backend cannot be paused to disk at its deadline (onExpiry %q): %s (capability %s)",
+			p.backend.Name(), e, a.Reason, api.CapCheckpoint).WithHint("hortus doctor shows what this host can do")
+	}
+	return nil
+}
+
+// row is what is known of a sandbox before it is there.
+func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sandbox {
+	now := c.now().UTC()
+	row := api.Sandbox{
+		ID: id, State: api.SandboxStarting,
+		Isolation: p.backend.Name(), IsolationWhy: p.why, Template: req.Template,
+		Limits: p.spec.Limits, Unenforced: p.missing, Identities: choice.Identities(p.report),
+		Egress: "none", Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
+		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
+		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
+	}
+	if _, ok := p.report.Has(api.CapNoNetwork); !ok {
+		row.Egress = "host"
+	}
+	if p.snapshot != nil {
+		row.Snapshot = p.snapshot.ID
+	}
+	if req.Provision != nil {
+		provision := *req.Provision
+		provision.EnvVars = nil // they are the sandbox's, and answers do not have them
+		row.Provision = &provision
+	}
+	return row
+}
+
+// Check says what Create would refuse, without starting anything: ask it before you spend
+// time or money on what will run in a sandbox.
+func (m *Manager) Check(ctx context.Context, req api.CreateSandbox) error {
+	_, err := m.plan(ctx, &req)
+	return err
+}
+
+// Outline is Check that gives what Create would make: the row of a sandbox that has no
+// identifier, because it is not there.
+func (m *Manager) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	p, err := m.plan(ctx, &req)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	return m.row("", req, &p), nil
+}
+
+// envNames are the names of variables, for answers, which do not tell values.
+func envNames(env map[string]string) []string {
+	if len(env) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(env))
+}
+
+// envReadable refuses to start something from a row whose variables have lost their
+// values: rows keep them encrypted.
+func envReadable(row api.Sandbox) error {
+	for _, name := range row.EnvNames {
+		if _, ok := row.Env[name]; !ok {
+			return api.Errorf(api.KindConflict, "the environment values of sandbox %s cannot be decrypted", row.ID).
+				WithHint("restore hortus.db-key in the data directory, or make a new sandbox")
+		}
+	}
+	return nil
+}

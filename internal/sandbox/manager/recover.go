@@ -1,0 +1,262 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"hortus.dev/internal/sandbox"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/life"
+)
+
+// recovery brings rows and reality together.
+type recovery struct{ *core }
+
+// Recovered counts what a recovery did with the sandboxes of owners that are gone.
+type Recovered struct{ Adopted, Lost int }
+
+// Recover brings rows and reality together after an owner has gone: every
+// sandbox of an owner for which gone answers true is this owner's from now on, with
+// its deadline and its commands. One that cannot go on is destroyed with proof and
+// marked lost, its commands unknown: one that was starting, that worked for a task,
+// that a connection held, that has ended by itself, or whose backend is no Adopter.
+// One that is paused to disk stays so. Leftovers without a row are destroyed too.
+// Rows of an owner that may still live are not touched.
+func (m recovery) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did Recovered, err error) {
+	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
+	if err != nil {
+		return did, err
+	}
+	backends := map[string]sandbox.Backend{}
+	for _, b := range m.cfg.Backends {
+		backends[b.Name()] = b
+	}
+	var errs []error
+	keep := map[api.SandboxID]bool{}
+	for _, row := range rows {
+		if row.State.Final() {
+			continue
+		}
+		if row.Owner == m.cfg.Owner || !gone(row.Owner) {
+			keep[row.ID] = true
+			continue
+		}
+		b := backends[row.Isolation]
+		if b == nil {
+			m.count(row)
+			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build lacks", row.ID, row.Isolation))
+			continue
+		}
+		lives, err := m.recoverOne(ctx, b, row)
+		switch {
+		case err != nil:
+			m.count(row)
+			errs = append(errs, err)
+			keep[row.ID] = lives
+		case lives:
+			keep[row.ID] = true
+			did.Adopted++
+		default:
+			did.Lost++
+		}
+	}
+	errs = append(errs, m.reclaimOrphans(ctx, keep), m.dropPauses(ctx, gone))
+	return did, errors.Join(errs...)
+}
+
+// count takes the room of a sandbox that could neither be taken over nor destroyed,
+// and may still run, for as long as this daemon lives.
+func (m recovery) count(row api.Sandbox) {
+	if m.cfg.Admission != nil {
+		m.cfg.Admission.Hold(m.newLive(row, nil, life.Running).need(context.Background()))
+	}
+}
+
+// recoverOne settles one sandbox of an owner that is gone. It is true when that goes
+// on, here or on disk.
+func (m recovery) recoverOne(ctx context.Context, b sandbox.Backend, row api.Sandbox) (bool, error) {
+	paused, reason := m.foundPaused(ctx, row)
+	if !paused && reason == "" {
+		err := m.adopt(ctx, b, row)
+		for tries := 1; api.KindOf(err) == api.KindTimeout && ctx.Err() == nil && tries < adoptTries; tries++ {
+			err = m.adopt(ctx, b, row) // a machine that is busy is no reason to end what runs on it
+		}
+		var unstored errUnstored
+		switch {
+		case err == nil:
+			return true, nil
+		case ctx.Err() != nil || errors.As(err, &unstored):
+			return true, err // it is left to the next daemon as it is
+		}
+		reason = lostWhy(err)
+	}
+	proof, err := b.Reclaim(ctx, row.ID)
+	switch {
+	case err != nil:
+		return paused, err
+	case paused:
+		return true, m.takeOver(ctx, row)
+	}
+	return false, m.markLost(ctx, row, reason, proof)
+}
+
+// adoptTries is how often a sandbox is taken over that does not answer in time.
+const adoptTries = 3
+
+// foundPaused says whether a sandbox of an owner that is gone is paused to disk, or
+// why it was and is lost; neither of one that may still run. One that was about to be
+// paused is paused if its snapshot is whole, and one that was about to be resumed if
+// its row did not say so yet.
+func (m recovery) foundPaused(ctx context.Context, row api.Sandbox) (bool, string) {
+	if row.Snapshot == "" || m.cfg.Snapshots == nil {
+		return false, ""
+	}
+	s, err := m.cfg.Snapshots.Snapshot(ctx, row.Snapshot)
+	switch {
+	case err == nil && s.State == api.SnapshotReady && s.Paused && s.Sandbox == row.ID:
+		return true, ""
+	case row.State != api.SandboxPaused, err == nil && !(s.Paused && s.Sandbox == row.ID):
+		return false, "" // what it started from
+	case err != nil:
+		return false, "it was paused to disk, and its snapshot is not known any more: " + err.Error()
+	}
+	return false, "it was paused to disk, and its snapshot is " + string(s.State) + because(s.Reason)
+}
+
+// takeOver makes a sandbox that is paused to disk this daemon's.
+func (m recovery) takeOver(ctx context.Context, row api.Sandbox) error {
+	said := row.State != api.SandboxPaused
+	row.State, row.Owner = api.SandboxPaused, m.cfg.Owner
+	if err := m.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
+		return err
+	}
+	if said {
+		m.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: "paused to disk in snapshot " + string(row.Snapshot)})
+	}
+	return nil
+}
+
+// dropPauses removes the snapshots of pauses in which no sandbox is paused: it went
+// on, or ended, and its daemon with it.
+func (m recovery) dropPauses(ctx context.Context, gone func(api.OwnerID) bool) error {
+	if m.cfg.Snapshots == nil {
+		return nil
+	}
+	all, err := m.cfg.Snapshots.Snapshots(ctx, false)
+	errs := []error{err}
+	for _, s := range all {
+		if !s.Paused || s.State != api.SnapshotReady || s.Owner != m.cfg.Owner && !gone(s.Owner) {
+			continue
+		}
+		row, err := m.cfg.Rows.Sandbox(ctx, s.Sandbox)
+		if err == nil && row.State == api.SandboxPaused && row.Snapshot == s.ID {
+			continue
+		}
+		if err != nil && api.KindOf(err) != api.KindNotFound {
+			errs = append(errs, err)
+			continue
+		}
+		_, err = m.cfg.Snapshots.Remove(ctx, s.ID, "no sandbox is paused in it")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *core) markLost(ctx context.Context, row api.Sandbox, reason string, proof api.Proof) error {
+	if err := c.run.EndAll(ctx, row.ID, api.CauseLost); err != nil {
+		return err
+	}
+	row.State, row.Reason, row.EndedAt = api.SandboxLost, reason, c.now().UTC()
+	if err := c.cfg.Rows.UpdateSandbox(ctx, row); err != nil {
+		return err
+	}
+	c.event(row.ID, api.EventSandboxState, api.SandboxStateEvent{State: row.State, Reason: row.Reason, Proof: &proof})
+	return nil
+}
+
+// reclaimOrphans destroys leftovers that no row leads to, for example of a
+// database that was removed.
+func (m recovery) reclaimOrphans(ctx context.Context, keep map[api.SandboxID]bool) error {
+	all, err := m.orphans(ctx, keep)
+	errs := []error{err}
+	for _, o := range all {
+		errs = append(errs, m.Reclaim(ctx, o))
+	}
+	return errors.Join(errs...)
+}
+
+// Orphan is what a sandbox left behind with a backend and does not live.
+type Orphan struct {
+	Backend string
+	ID      api.SandboxID
+}
+
+// Orphans lists what backends find of sandboxes that this daemon did not make and
+// whose row, where there is one, is final.
+func (m recovery) Orphans(ctx context.Context) ([]Orphan, error) {
+	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	keep := map[api.SandboxID]bool{}
+	for _, row := range rows {
+		keep[row.ID] = !row.State.Final()
+	}
+	return m.orphans(ctx, keep)
+}
+
+func (m recovery) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all []Orphan, err error) {
+	var errs []error
+	for _, b := range m.cfg.Backends {
+		r, ok := b.(sandbox.Reclaimer)
+		if !ok {
+			continue
+		}
+		ids, err := r.Orphans(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, id := range ids {
+			mine, err := m.made(ctx, id)
+			if err != nil {
+				errs = append(errs, err)
+			} else if !mine && !keep[id] {
+				all = append(all, Orphan{b.Name(), id})
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// made says whether a sandbox is of this daemon's making: it lives, it is or was
+// in the pool, or its row names this owner. What one that has ended held is freed
+// by who ended it.
+func (m recovery) made(ctx context.Context, id api.SandboxID) (bool, error) {
+	m.mu.Lock()
+	_, lives := m.table[id]
+	_, begun := m.early[id]
+	m.mu.Unlock()
+	if lives || begun || m.pool.Made(id) {
+		return true, nil
+	}
+	row, err := m.cfg.Rows.Sandbox(ctx, id)
+	if api.KindOf(err) == api.KindNotFound {
+		return false, nil
+	}
+	return row.Owner == m.cfg.Owner, err
+}
+
+// Reclaim destroys an orphan, and does nothing to a sandbox of this daemon's.
+func (m recovery) Reclaim(ctx context.Context, o Orphan) error {
+	if mine, err := m.made(ctx, o.ID); mine || err != nil {
+		return err
+	}
+	for _, b := range m.cfg.Backends {
+		if b.Name() == o.Backend {
+			_, err := b.Reclaim(ctx, o.ID)
+			return err
+		}
+	}
+	return api.Errorf(api.KindNotFound, "this build has no backend %q", o.Backend)
+}

@@ -1,0 +1,128 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"hortus.dev/internal/sandbox"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+)
+
+// restoreTimeout bounds the start of a sandbox from a snapshot, the first look at
+// all its bytes included.
+const restoreTimeout = 5 * time.Minute
+
+// hostTemplate is the template that is no snapshot.
+const hostTemplate = "host"
+
+// origin finds the snapshot that a template's name or a snapshot's id stands for;
+// nil where it is neither, or where the account may not start from it: for an
+// account that is as if it were not there.
+func (c *planner) origin(ctx context.Context, account, template string) (*api.Snapshot, error) {
+	if template == hostTemplate || c.cfg.Snapshots == nil {
+		return nil, nil
+	}
+	var s api.Snapshot
+	var err error
+	if id := api.SnapshotID(template); id.Valid() {
+		s, err = c.cfg.Snapshots.Snapshot(ctx, id)
+	} else {
+		s, err = c.cfg.Snapshots.Template(ctx, account, template)
+	}
+	if api.KindOf(err) == api.KindNotFound || err == nil && !s.StartsFor(account) {
+		return nil, nil
+	}
+	if err == nil && s.State != api.SnapshotReady {
+		err = api.Errorf(api.KindConflict, "snapshot %s is %s", s.ID, s.State)
+	}
+	if err == nil && s.Paused {
+		err = api.Errorf(api.KindConflict, "snapshot %s is that of the paused sandbox %s, which alone goes on from it", s.ID, s.Sandbox).
+			WithHint("hortus sandbox resume %s", s.Sandbox)
+	}
+	return &s, err
+}
+
+func layersOf(s api.Snapshot) []layer.Digest {
+	out := make([]layer.Digest, len(s.Layers))
+	for i, d := range s.Layers {
+		out[i] = layer.Digest(d)
+	}
+	return out
+}
+
+// restorable says whether a snapshot can start here now: on the same kernel, guest
+// and processor, and over the same files of this machine.
+func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snapshot) error {
+	r, ok := b.(sandbox.Restorer)
+	if !ok {
+		return api.Errorf(api.KindUnsupported, "the %s backend starts nothing from a snapshot (capability %s)", b.Name(), api.CapCheckpoint)
+	}
+	here, err := r.Mark(ctx, s.Kind)
+	if err != nil {
+		return err
+	}
+	if differ := differences(s.Image, here); differ != "" {
+		return api.Errorf(api.KindConflict, "snapshot %s cannot start here: %s", s.ID, differ).WithHint("take it again on this machine and build")
+	}
+	for _, d := range s.Layers {
+		if !strings.HasPrefix(d, "host-") {
+			continue
+		}
+		// It shows this machine's own programs, which may have changed since.
+		now, err := c.cfg.Templates.Layers(ctx, hostTemplate)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(now, layer.Digest(d)) {
+			return api.Errorf(api.KindConflict, "snapshot %s stands on this machine's programs as they were when it was taken (%.17s); they have changed since", s.ID, d).
+				WithHint("take it again")
+		}
+	}
+	return nil
+}
+
+// differences names what of an image's mark is not as it is here.
+func differences(made, here api.ImageMark) string {
+	var out []string
+	for _, f := range []struct{ what, made, here string }{
+		{"backend", made.Backend, here.Backend}, {"kernel", made.Kernel, here.Kernel},
+		{"guest", made.Guest, here.Guest}, {"processor features", made.CPU, here.CPU},
+	} {
+		if f.made != f.here {
+			out = append(out, fmt.Sprintf("it was made with %s %.80q, and here is %.80q", f.what, f.made, f.here))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// restoreAndClaim starts a sandbox from a saved state. It gives the machine also with an
+// error, where there is one.
+func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(context.Context, sandbox.Spec) (sandbox.Prepared, error)) (sandbox.Machine, error) {
+	spec := l.spec()
+	m, err := restore(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.Claim(ctx, spec.Env)
+}
+
+// restore starts a guest from a stored snapshot. The guest waits for its claim.
+func (c saves) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Prepared, error) {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
+	s, dir, done, err := c.cfg.Snapshots.Use(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	for _, b := range c.cfg.Backends {
+		if r, ok := b.(sandbox.Restorer); ok && b.Name() == s.Image.Backend {
+			return r.Restore(ctx, spec, dir)
+		}
+	}
+	return nil, api.Errorf(api.KindUnsupported, "this build starts nothing from what the %s backend saved", s.Image.Backend)
+}

@@ -1,0 +1,147 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/life"
+)
+
+// saveTimeout bounds a pause to disk once the caller is not asked any more.
+const saveTimeout = 10 * time.Minute
+
+// PauseToDisk saves a running sandbox and lets go of it: nothing of it runs, no memory is
+// held and its deadline stands still. It outlives the daemon and a reboot of the machine,
+// and goes on under the same id with Resume. Commands go on with it; their records stay
+// running.
+//
+// Errors: KindUnsupported, naming the capability, where memory cannot be saved; those of
+// Snapshot. The sandbox goes on after one, unless its reason says otherwise.
+func (m saves) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return m.suspend(ctx, id, false)
+}
+
+// PauseFiles is PauseToDisk of what the sandbox wrote alone. Its commands end with it: what
+// goes on has none of its processes.
+//
+// Errors: KindUnsupported where files cannot be saved without memory; those of Snapshot.
+func (m saves) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return m.suspend(ctx, id, true)
+}
+
+func (c saves) suspend(ctx context.Context, id api.SandboxID, files bool) (api.Sandbox, error) {
+	store, err := c.snapshots()
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	l, err := c.savable(ctx, id)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	if a, ok := c.Report(ctx, l.backend).Has(api.CapCheckpoint); !ok && !files {
+		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "the %s backend cannot save memory on this host, which a pause to disk needs: %s (capability %s)",
+			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("take a snapshot of its files instead, or pause it in memory")
+	}
+	if _, err := c.fire(ctx, l, life.Suspend); err != nil {
+		return l.Row(), err
+	}
+	saveCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer l.save.set(cancel)()
+	return c.suspendTo(ctx, saveCtx, l, store, files)
+}
+
+// suspendTo is suspend of a sandbox that is in the state for it. saveCtx ends when
+// somebody gives the pause up.
+func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Snapshots, files bool) (api.Sandbox, error) {
+	s := l.described()
+	s.Paused = true
+	before := l.Row()
+	back := func() api.Sandbox { return c.notSuspended(l, before) }
+	// The row says what is meant before anything is done: whoever finds it after the
+	// daemon's death and a whole snapshot of that id finds a paused sandbox. What it has
+	// left is counted from when it was saved, by the wall clock.
+	due := c.wall().Add(l.Left())
+	l.Edit(func(row *api.Sandbox) { row.Snapshot, row.ExpiresAt = s.ID, due })
+	if err := c.store(ctx, l); err != nil {
+		return back(), err
+	}
+	resume, err := l.quiesce(saveCtx)
+	if err != nil {
+		return back(), err
+	}
+	held, since := false, time.Now()
+	// Once the machine stands still nobody is asked whether to go on.
+	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	saved := sandbox.Saved{}
+	s, err = store.Write(storeCtx, s, c.imageSize(ctx, l), func(_ context.Context, dir string, s *api.Snapshot) (err error) {
+		saved, err = l.machine.(sandbox.Saver).Save(saveCtx, dir, sandbox.SaveOptions{Files: files, Hold: true})
+		if held = err == nil; held {
+			err = l.markImage(storeCtx, &saved)
+		}
+		describe(saved, s)
+		return err
+	})
+	switch {
+	case err != nil && held:
+		if rerr := l.machine.(sandbox.Saver).Release(storeCtx); rerr != nil {
+			proof, _ := l.machine.Kill(storeCtx)
+			_ = c.finish(l, life.Lose, "it stood still to be paused to disk, which failed, and did not go on: "+rerr.Error(), &proof)
+			resume(0)
+			return l.Row(), errors.Join(err, rerr)
+		}
+		row := back()
+		resume(time.Since(since))
+		return row, err
+	case err != nil:
+		row := back()
+		resume(saved.Paused)
+		return row, err
+	}
+	// It ends when what was saved is on record, and not before: a daemon that dies in
+	// between leaves the one or the other.
+	if err := c.endSuspended(storeCtx, l); err != nil {
+		_, rerr := store.Remove(storeCtx, s.ID, "sandbox "+string(l.id)+" could not be ended, and goes on")
+		row := back()
+		resume(time.Since(since))
+		return row, errors.Join(err, rerr)
+	}
+	done, why := life.SuspendDone, ""
+	if files {
+		done, why = life.SuspendFilesDone, api.CauseKilled
+	}
+	step := l.Fire(done, nil)
+	_ = c.do(storeCtx, l, step, note{commands: why, reason: "paused to disk in snapshot " + string(s.ID)})
+	resume(0) // those who wait for the gate find out
+	return l.Row(), nil
+}
+
+// notSuspended lets a sandbox run again that could not be paused to disk.
+func (c saves) notSuspended(l *live, before api.Sandbox) api.Sandbox {
+	step := l.Fire(life.SuspendFailed, func(row *api.Sandbox) { row.Snapshot = before.Snapshot })
+	if err := c.do(context.Background(), l, step, note{}); err != nil {
+		c.log.Error("row of sandbox not stored", "sandbox", l.id, "error", err)
+	}
+	return l.Row()
+}
+
+// endSuspended ends a machine that stands still and whose state is on record. After an
+// error it goes on: there must not be two of it. One that does neither in time is being
+// ended, and runs no more.
+func (c saves) endSuspended(ctx context.Context, l *live) error {
+	killCtx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	_, err := l.machine.Kill(killCtx)
+	if err == nil {
+		return nil
+	}
+	if rerr := l.machine.(sandbox.Saver).Release(ctx); rerr != nil {
+		c.log.Error("a sandbox that is paused to disk has not ended yet", "sandbox", l.id, "error", err)
+		return nil
+	}
+	return err
+}

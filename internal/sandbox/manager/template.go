@@ -1,0 +1,142 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/choice"
+)
+
+const (
+	// templateTimeout bounds a command of a template where nobody says otherwise.
+	templateTimeout = 10 * time.Minute
+	// maxTemplateRuns bounds the commands of a template.
+	maxTemplateRuns = 64
+	// templateTail is how much output of a command that failed is shown, in bytes.
+	templateTail = 2 << 10
+)
+
+// checkTemplateName refuses what is no name of a template.
+func checkTemplateName(name string) error {
+	bad := name == "" || len(name) > 63 || name[0] == '-'
+	for i := 0; i < len(name) && !bad; i++ {
+		c := name[i]
+		bad = c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	}
+	switch {
+	case bad:
+		return api.Errorf(api.KindInvalid, "%.80q is no name of a template", name).
+			WithHint("it has 1 to 63 lower-case letters, digits and -, and begins with a letter or a digit")
+	case name == hostTemplate || name == choice.Auto:
+		return api.Errorf(api.KindInvalid, "the name %q is taken by Hortus itself", name)
+	case api.SnapshotID(name).Valid() || api.SandboxID(name).Valid():
+		return api.Errorf(api.KindInvalid, "%q has the form of an id, which a template's name must not have", name)
+	}
+	return nil
+}
+
+// CreateTemplate makes a sandbox, runs commands in it, and saves it under a name
+// with what they left running. A template of that name is replaced for sandboxes
+// that come later. progress, which may be nil, hears what is done next. Nothing is
+// left after an error.
+//
+// Errors: those of Create and Snapshot; KindInvalid for a request that makes no
+// sense; KindConflict for a command that fails.
+func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (_ api.Snapshot, err error) {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	if err := checkTemplateName(req.Name); err != nil {
+		return api.Snapshot{}, err
+	}
+	if len(req.Run) > maxTemplateRuns {
+		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a template of %d commands; the most is %d", len(req.Run), maxTemplateRuns)
+	}
+	if err := api.CheckName("template to start from", req.From); err != nil {
+		return api.Snapshot{}, err
+	}
+	each := time.Duration(req.TimeoutMS) * time.Millisecond
+	if each == 0 {
+		each = templateTimeout
+	}
+	if each < 0 || each > api.MaxTTL {
+		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
+	}
+	if _, err := m.snapshots(); err != nil {
+		return api.Snapshot{}, err
+	}
+	// Time for the commands, and for the save after them.
+	ttl := min(each*time.Duration(len(req.Run))+restoreTimeout, api.MaxTTL)
+	progress("make a sandbox of " + orHost(req.From))
+	box, err := m.Create(ctx, api.CreateSandbox{
+		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
+		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key,
+	})
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	defer func() {
+		if _, _, kerr := m.Kill(context.WithoutCancel(ctx), box.ID); kerr != nil {
+			err = errors.Join(err, kerr)
+		}
+	}()
+	if err := m.Held(ctx, box.ID); err != nil { // it is of no use to another daemon
+		return api.Snapshot{}, err
+	}
+	for _, command := range req.Run {
+		progress("run " + command)
+		if err := m.runFor(ctx, box.ID, command, each); err != nil {
+			return api.Snapshot{}, err
+		}
+	}
+	progress("save")
+	return m.Snapshot(ctx, box.ID, api.CreateSnapshot{Name: req.Name})
+}
+
+func orHost(template string) string {
+	if template == "" {
+		return hostTemplate
+	}
+	return template
+}
+
+// runFor runs a shell command, which must succeed.
+func (m *Manager) runFor(ctx context.Context, id api.SandboxID, command string, timeout time.Duration) error {
+	s, err := m.startExec(ctx, id, api.ExecRequest{Args: []string{"sh", "-c", command}, TimeoutMS: timeout.Milliseconds()})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	// Whoever asked and goes away ends the sandbox, and with it the stream.
+	stop := context.AfterFunc(ctx, func() { m.Kill(context.WithoutCancel(ctx), id) })
+	defer stop()
+	var tail []byte
+	for {
+		ev, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return fmt.Errorf("the template's command %.200q: %w", command, err)
+		}
+		if ev.Data != nil {
+			tail = append(append(tail, ev.Data.Stdout...), ev.Data.Stderr...)
+			tail = tail[max(0, len(tail)-templateTail):]
+		}
+	}
+	if x := s.Exec().Exit; x.Code != 0 {
+		how := fmt.Sprintf("exit code %d", x.Code)
+		if x.Cause != "" {
+			how += ", " + x.Cause
+		}
+		return api.Errorf(api.KindConflict, "the template's command %.200q failed (%s): %q", command, how, tail)
+	}
+	return nil
+}

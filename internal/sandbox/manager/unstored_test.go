@@ -1,0 +1,78 @@
+package manager_test
+
+import (
+	"context"
+	"hortus.dev/internal/sandbox/manager"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/store/event"
+)
+
+// fullRows has no room for new rows while it is told so.
+type fullRows struct {
+	sandbox.Rows
+	full *atomic.Bool
+}
+
+func (f fullRows) InsertSandbox(ctx context.Context, s api.Sandbox) error {
+	if f.full.Load() {
+		return api.Errorf(api.KindExhausted, "no room for sandbox %s", s.ID)
+	}
+	return f.Rows.InsertSandbox(ctx, s)
+}
+
+func (f fullRows) InsertExec(ctx context.Context, e api.Exec) error {
+	if f.full.Load() {
+		return api.Errorf(api.KindExhausted, "no room for command %s", e.ID)
+	}
+	return f.Rows.InsertExec(ctx, e)
+}
+
+// TestUnstoredDoesNotRun refuses what it cannot store: neither a command nor a
+// sandbox begins without a record, and none is invented.
+func TestUnstoredDoesNotRun(t *testing.T) {
+	w := newWorld(t)
+	var full atomic.Bool
+	m := manager.New(manager.Config{
+		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{},
+		Rows: fullRows{rows{w.db}, &full}, Log: event.NewLog(event.Config{Store: w.db}),
+	})
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := filepath.Join(t.TempDir(), "ran")
+	for _, room := range []bool{false, true} { // the second is the control
+		full.Store(!room)
+		x, err := m.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"touch", mark}})
+		if room != (err == nil) || !room && api.KindOf(err) != api.KindExhausted {
+			t.Fatalf("with room %v: %v", room, err)
+		}
+		for err == nil {
+			_, err = x.Next()
+		}
+		if _, err := os.Stat(mark); room != (err == nil) {
+			t.Errorf("with room %v: the command's mark: %v", room, err)
+		}
+	}
+	if all, err := m.Execs(t.Context(), s.ID); err != nil || len(all) != 1 || all[0].State != api.ExecExited {
+		t.Errorf("commands on record: %+v, %v", all, err)
+	}
+	full.Store(true)
+	if _, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "process"}); api.KindOf(err) != api.KindExhausted {
+		t.Errorf("a sandbox without room: %v", err)
+	}
+	if all, err := m.List(t.Context(), true); err != nil || len(all) != 1 || m.Alive() != 1 {
+		t.Errorf("sandboxes on record: %+v, %v; %d alive", all, err, m.Alive())
+	}
+}
