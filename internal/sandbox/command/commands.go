@@ -85,7 +85,9 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 		return nil, err
 	}
 	defer set.Gate.Leave()
-	if set.suspended() { // while this waited
+	// It was paused to disk while this waited. A pause that is still under way waits for the
+	// gate, and thus for this command's start.
+	if set.Sandbox.State() == life.Suspended {
 		return nil, Suspended(box.ID)
 	}
 	// Whoever finds its record from here on finds who keeps it.

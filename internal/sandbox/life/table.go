@@ -30,8 +30,6 @@ var (
 	suspends = []Effect{StoreRow, CloseLink, DetachCommands, FreeMachine, Remove, Finish, Announce}
 	// suspendsFiles is the same of its files alone: its commands have ended.
 	suspendsFiles = []Effect{StoreRow, CloseLink, EndCommands, FreeMachine, Remove, Finish, Announce}
-	// leaves is what is done before the daemon lets go of a machine.
-	leaves = []Effect{StoreRow, DetachCommands}
 )
 
 // busy are the answers of a state whose work must be over before anything else can
@@ -75,7 +73,7 @@ var table = [states]map[Event]Step{
 		Pause:   to(Pausing),
 		Resume:  ignore,
 		Suspend: to(Suspending),
-		Leave:   to(Leaving, leaves...),
+		Leave:   to(Leaving),
 		Kill:    to(Ending),
 		Exit:    to(Ending),
 	},
@@ -85,7 +83,7 @@ var table = [states]map[Event]Step{
 		Change: ignore,
 		Pause:  ignore,
 		Resume: to(Resuming),
-		Leave:  to(Leaving, leaves...),
+		Leave:  to(Leaving),
 		Kill:   to(Ending),
 		Exit:   to(Ending),
 	},
@@ -101,7 +99,7 @@ var table = [states]map[Event]Step{
 		Lose: to(Lost, ends...),
 	},
 	Leaving: {
-		LeaveDone: to(Left, Remove, Finish),
+		LeaveDone: to(Left, StoreRow, DetachCommands, Remove, Finish),
 		Leave:     wait(),
 		Kill:      wait(),
 		Exit:      wait(),

@@ -102,7 +102,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		From: from, To: m.cfg.Owner, Cause: "its daemon ended and left it running", State: row.State, Commands: n,
 	})
 	m.log.Info("sandbox taken over", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
-	m.wg.Go(func() { watch{m.core}.run(l) })
+	m.spawn(func() { watch{m.core}.run(l) })
 	return nil
 }
 

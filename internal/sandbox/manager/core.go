@@ -135,8 +135,8 @@ func because(reason string) string {
 func (c *core) register(l *live, hold bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return errStopping()
+	if err := c.stopping(); err != nil {
+		return err
 	}
 	if c.table[l.id] != nil {
 		return api.Errorf(api.KindConflict, "sandbox %s is being resumed or ended", l.id)
@@ -148,17 +148,42 @@ func (c *core) register(l *live, hold bool) error {
 	return nil
 }
 
-func errStopping() error { return api.Errorf(api.KindUnavailable, "the daemon is stopping") }
+// stopping is an error once the manager has closed. The caller holds c.mu.
+func (c *core) stopping() error {
+	if !c.closed {
+		return nil
+	}
+	return api.Errorf(api.KindUnavailable, "the daemon is stopping")
+}
 
-// open refuses to go on with a sandbox that was starting when the manager closed: it was
-// not ended with the others.
+// open is an error once the manager has closed.
 func (c *core) open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return errStopping()
+	return c.stopping()
+}
+
+// booted says that a sandbox's guest answers, unless the manager has closed meanwhile: such
+// a sandbox was not ended with the others.
+func (c *core) booted(l *live) (life.Step, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.stopping(); err != nil {
+		return life.Step{}, err
 	}
-	return nil
+	return l.Fire(life.Boot, nil), nil
+}
+
+// spawn starts a goroutine that the end of the manager waits for. It is false, and starts
+// none, once the manager has closed.
+func (c *core) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopping() != nil {
+		return false
+	}
+	c.wg.Go(f)
+	return true
 }
 
 // remove takes a sandbox out of the table.
@@ -219,7 +244,7 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 			if unstored = c.store(ctx, l); unstored == nil {
 				continue
 			}
-			if !step.To.Final() && step.To != life.Leaving {
+			if !step.To.Final() {
 				return unstored
 			}
 			c.log.Error("row of sandbox not stored", "sandbox", l.id, "state", step.To.String(), "error", unstored)

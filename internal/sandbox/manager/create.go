@@ -114,11 +114,12 @@ func (c *core) start(ctx context.Context, l *live, timeout time.Duration, op san
 	}
 	l.boot(machine)
 	l.mark(c.cfg.Watcher.Mark(ctx))
-	if err := c.open(); err != nil {
+	step, err := c.booted(l)
+	if err != nil {
 		c.failed(l, "start failed: "+err.Error(), machine)
 		return api.Sandbox{}, err
 	}
-	if err := c.do(ctx, l, l.Fire(life.Boot, nil), note{}); err != nil {
+	if err := c.do(ctx, l, step, note{}); err != nil {
 		c.end(context.WithoutCancel(ctx), l, "row not stored: "+err.Error())
 		return api.Sandbox{}, err
 	}

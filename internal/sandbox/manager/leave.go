@@ -56,13 +56,6 @@ func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 		_, err := c.end(ctx, l, stopped)
 		return false, err
 	}
-	if !l.shut {
-		// No command is half-way between its request and its first event then.
-		if err := l.gate.Close(ctx); err != nil {
-			return false, err
-		}
-		defer l.gate.Open()
-	}
 	step, err := c.fire(ctx, l, life.Leave)
 	if err != nil {
 		return false, err
@@ -71,9 +64,16 @@ func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 		<-l.ended
 		return false, nil
 	}
-	_ = c.do(ctx, l, step, note{})
+	if !l.shut {
+		// No command is half-way between its request and its first event then.
+		if err = l.gate.Close(ctx); err == nil {
+			defer l.gate.Open()
+		}
+	}
 	l.commands.Guest().Close()
-	err = leaver.Leave(ctx)
+	if err == nil {
+		err = leaver.Leave(ctx)
+	}
 	_ = c.do(ctx, l, l.Fire(life.LeaveDone, nil), note{})
 	if err != nil {
 		return false, api.Errorf(api.KindOf(err), "leave sandbox %s running: %w", l.id, err)

@@ -24,7 +24,8 @@ func (m *Manager) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 		l.Fire(life.PauseFailed, nil)
 		return l.Row(), err
 	}
-	return l.Row(), m.done(ctx, l, life.PauseDone)
+	err = m.done(ctx, l, life.PauseDone)
+	return l.Row(), err
 }
 
 // done tells a sandbox that work is done, and performs what follows.

@@ -23,7 +23,11 @@ const (
 // to the sandbox later is said after it.
 func (c *core) begin(l *live) {
 	l.told.begun.Store(true)
-	c.wg.Go(func() {
+	running := func() {
+		c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
+		close(l.told.done)
+	}
+	watched := c.spawn(func() {
 		rest := time.NewTimer(announceDelay)
 		select {
 		case <-rest.C:
@@ -32,10 +36,12 @@ func (c *core) begin(l *live) {
 		case <-c.ctx.Done():
 		}
 		rest.Stop()
-		c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: api.SandboxRunning})
-		close(l.told.done)
+		running()
 		watch{c}.run(l)
 	})
+	if !watched { // the manager is closing, and ends the sandbox or leaves it
+		running()
+	}
 }
 
 // watch is the one goroutine of a sandbox that waits for its end.
