@@ -2,16 +2,20 @@ package access
 
 import (
 	"context"
-	"hortus.dev/internal/sandbox/command"
 	"net"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/command"
 )
 
 // Manager is what holds the sandboxes and what was saved of them.
 type Manager interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	// CreateIn is Create for a sandbox with files at /workspace.
+	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
 	// Outline gives what Create would make.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -161,8 +165,22 @@ func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.San
 	return s.m.Outline(ctx, req)
 }
 
-// Create makes a sandbox of the caller's account.
+// Create creates a sandbox of the caller's account.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	return s.create(ctx, req, s.m.Create)
+}
+
+// CreateIn creates a sandbox of the caller's account with files at /workspace. Which files
+// these are is the business of the caller: no door lets a client name them.
+func (s *Sandboxes) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
+	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+		return s.m.CreateIn(ctx, req, ws)
+	})
+}
+
+// create calls do with the request as the caller's own, within the rates and ceilings of
+// the caller's key.
+func (s *Sandboxes) create(ctx context.Context, req api.CreateSandbox, do func(context.Context, api.CreateSandbox) (api.Sandbox, error)) (api.Sandbox, error) {
 	p, err := s.own(ctx, &req)
 	if err == nil {
 		err = s.rates.create(p, 1)
@@ -172,7 +190,7 @@ func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sand
 	}
 	var out api.Sandbox
 	err = s.ceilings.hold(ctx, p, 1, s.limits(ctx, req), func() ([]api.Sandbox, error) {
-		row, err := s.m.Create(ctx, req)
+		row, err := do(ctx, req)
 		out = row
 		return []api.Sandbox{row}, err
 	})
@@ -348,20 +366,28 @@ func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID)
 }
 
 // StartExec runs a command.
-func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*command.Stream, error) {
+func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.m.StartExec(ctx, id, req)
+	return stream(s.m.StartExec(ctx, id, req))
 }
 
 // AttachExec reads a command's output. The manager finds the command in the sandbox
 // alone.
-func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*command.Stream, error) {
+func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.m.AttachExec(ctx, id, exec, offset)
+	return stream(s.m.AttachExec(ctx, id, exec, offset))
+}
+
+// stream returns no stream beside an error.
+func stream(s *command.Stream, err error) (box.Stream, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Guest opens a stream to the guest.

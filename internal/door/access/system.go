@@ -62,10 +62,15 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 	return d, err
 }
 
-// Bench has the daemon measure itself.
+// Bench has the daemon measure itself. The measurement creates sandboxes without regard to
+// ceilings, so a key with ceilings may not ask for it.
 func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
 	if err := admin(ctx, "measuring the host"); err != nil {
 		return err
+	}
+	if p := api.PrincipalOf(ctx); p.Ceilings != (api.Ceilings{}) {
+		return api.Errorf(api.KindDenied, "this API key has ceilings, which a measurement would exceed").
+			WithHint("use the daemon's own socket on its machine, or an admin's key without ceilings")
 	}
 	return s.d.Bench(ctx, req, report, progress)
 }

@@ -24,8 +24,10 @@ const (
 	messageTimeout = 30 * time.Second
 )
 
-// ExecStream is a command's events. Next gives io.EOF after the end.
-type ExecStream interface {
+// ExecStream is a command with its record and events. Next returns io.EOF after the end.
+// Close ends the reading, not the command. The type is an alias, so that every package can
+// declare the same one.
+type ExecStream = interface {
 	Exec() api.Exec
 	Next() (*envd.ProcessEvent, error)
 	Close() error
