@@ -167,7 +167,7 @@ func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.San
 
 // Create creates a sandbox of the caller's account.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	return s.create(ctx, req, s.m.Create)
+	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) { return s.m.Create(ctx, req) })
 }
 
 // CreateIn creates a sandbox of the caller's account with files at /workspace. Which files

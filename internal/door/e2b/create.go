@@ -37,7 +37,7 @@ const (
 )
 
 // create makes a sandbox. The first generation of the path is legacy.
-func (d *door) create(legacy bool) http.HandlerFunc {
+func (d sandboxes) create(legacy bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in newSandbox
 		err := decode(w, r, &in)
@@ -53,7 +53,7 @@ func (d *door) create(legacy bool) http.HandlerFunc {
 	}
 }
 
-func (d *door) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, error) {
+func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, error) {
 	req, err := d.request(in, legacy)
 	if err != nil {
 		return api.Sandbox{}, err
@@ -84,7 +84,7 @@ func (d *door) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, e
 }
 
 // explain names the option that could not be honoured.
-func (d *door) explain(req api.CreateSandbox, err error) error {
+func (d sandboxes) explain(req api.CreateSandbox, err error) error {
 	switch {
 	case req.OnExpiry == api.ExpiryPause:
 		return because("autoPause", err)
@@ -96,7 +96,7 @@ func (d *door) explain(req api.CreateSandbox, err error) error {
 
 // request turns what a client asks for into what Hortus makes, or says which option
 // it has not got.
-func (d *door) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
+func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
 	req := api.CreateSandbox{Isolation: d.Isolation, Env: in.EnvVars, Labels: in.Metadata}
 	var err error
 	if in.TemplateID == "" {

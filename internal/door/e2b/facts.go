@@ -14,7 +14,7 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) factRoutes(mux *http.ServeMux) {
+func (d facts) factRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /sandboxes/{id}/metrics", d.metrics)
 	mux.HandleFunc("GET /sandboxes/metrics", d.lastMetrics)
 	mux.HandleFunc("GET /sandboxes/{id}/logs", d.oldLogs)
@@ -62,7 +62,7 @@ func metricsOf(s api.Sandbox, samples []api.Stats) []metric {
 }
 
 // metrics gives what a sandbox used between two instants, in Unix seconds.
-func (d *door) metrics(w http.ResponseWriter, r *http.Request) {
+func (d facts) metrics(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		q, err := parameters(r, "start", "end")
 		if err != nil {
@@ -91,7 +91,7 @@ func (d *door) metrics(w http.ResponseWriter, r *http.Request) {
 
 // lastMetrics gives the last of several sandboxes. Those that the caller cannot have,
 // and those of which nothing is known yet, are left out.
-func (d *door) lastMetrics(w http.ResponseWriter, r *http.Request) {
+func (d facts) lastMetrics(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "sandbox_ids*")
 	ids := words(q, "sandbox_ids")
 	if err == nil && (len(ids) == 0 || len(ids) > maxPage) {
@@ -183,7 +183,7 @@ func clip(s string, most int) string {
 }
 
 // logs gives facts after (or, backward, before) an instant in Unix milliseconds.
-func (d *door) logs(w http.ResponseWriter, r *http.Request) {
+func (d facts) logs(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		q, err := parameters(r, "cursor", "limit", "direction", "level", "search")
 		if err != nil {
@@ -226,7 +226,7 @@ func (d *door) logs(w http.ResponseWriter, r *http.Request) {
 }
 
 // oldLogs is logs of the first generation, which has every fact twice.
-func (d *door) oldLogs(w http.ResponseWriter, r *http.Request) {
+func (d facts) oldLogs(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		q, err := parameters(r, "start", "limit")
 		if err != nil {
@@ -279,7 +279,7 @@ func (e logEntry) line() (string, error) {
 }
 
 // execs gives a sandbox's newest commands, as many as a log can show.
-func (d *door) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
+func (d facts) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
 	var out []api.Exec
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Exec, string, error) {
 		return d.Sandboxes.ExecPage(ctx, id, p)

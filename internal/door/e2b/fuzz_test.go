@@ -54,7 +54,7 @@ func FuzzCreate(f *testing.F) {
 		err := decode(httptest.NewRecorder(), r, &in)
 		var req api.CreateSandbox
 		if err == nil {
-			req, err = d.request(in, legacy)
+			req, err = sandboxes{d}.request(in, legacy)
 		}
 		if err != nil {
 			if k := api.KindOf(err); k != api.KindInvalid && k != api.KindUnsupported && k != api.KindNotFound {

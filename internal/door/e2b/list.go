@@ -29,7 +29,7 @@ type filter struct {
 	template string // as rows have it; empty for all
 }
 
-func (d *door) filter(q url.Values) (f filter, err error) {
+func (d sandboxes) filter(q url.Values) (f filter, err error) {
 	if f.metadata, err = parseMetadata(q.Get("metadata")); err != nil {
 		return f, err
 	}
@@ -59,7 +59,7 @@ func (f filter) takes(s api.Sandbox) bool {
 }
 
 // listRunning is the list of the first generation: all that run, in one answer.
-func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "metadata")
 	var f filter
 	if err == nil {
@@ -104,7 +104,7 @@ func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
 }
 
 // list gives a page of what runs and what is paused.
-func (d *door) list(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) list(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
 	var f filter
 	if err == nil {

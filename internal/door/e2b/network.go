@@ -94,7 +94,7 @@ func (u networkUpdate) check(egress string) error {
 
 // setNetwork replaces what a sandbox may reach, where what is asked for is what holds
 // already.
-func (d *door) setNetwork(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in networkUpdate
 		if err := decodeAny(w, r, &in); err != nil {

@@ -6,7 +6,7 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) snapshotRoutes(mux *http.ServeMux) {
+func (d snapshots) snapshotRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /sandboxes/{id}/snapshots", d.unasked(d.snapshot))
 	mux.HandleFunc("POST /sandboxes/{id}/fork", d.unasked(d.fork))
 	mux.HandleFunc("GET /snapshots", d.snapshots)
@@ -27,7 +27,7 @@ func infoOf(s api.Snapshot) snapshotInfo {
 }
 
 // snapshot saves a sandbox, which goes on.
-func (d *door) snapshot(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Name string `json:"name"`
@@ -54,7 +54,7 @@ func (d *door) snapshot(w http.ResponseWriter, r *http.Request) {
 }
 
 // snapshots gives a page of what was saved and can be started from.
-func (d *door) snapshots(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) snapshots(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "sandboxID", "name", "limit", "nextToken")
 	var p page
 	if err == nil {
@@ -96,7 +96,7 @@ type forkEntry struct {
 
 // fork makes sandboxes that go on from where one is now. They have its metadata and
 // its end, and addresses of their own.
-func (d *door) fork(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) fork(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Timeout *int64 `json:"timeout"`

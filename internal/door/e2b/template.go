@@ -9,7 +9,7 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) templateRoutes(mux *http.ServeMux) {
+func (d templates) templateRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /templates/aliases/{alias}", d.unasked(d.alias))
 	mux.HandleFunc("GET /templates", d.templates)
 	mux.HandleFunc("GET /v2/templates", d.templates)
@@ -92,7 +92,7 @@ func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 }
 
 // alias says what a name stands for.
-func (d *door) alias(w http.ResponseWriter, r *http.Request) {
+func (d templates) alias(w http.ResponseWriter, r *http.Request) {
 	raw := r.PathValue("alias")
 	s, err := d.find(r, raw)
 	out := struct {
@@ -113,7 +113,7 @@ func (d *door) alias(w http.ResponseWriter, r *http.Request) {
 }
 
 // removeTemplate removes a snapshot for good, under its id or its name.
-func (d *door) removeTemplate(w http.ResponseWriter, r *http.Request) {
+func (d templates) removeTemplate(w http.ResponseWriter, r *http.Request) {
 	s, err := d.find(r, r.PathValue("id"))
 	if err == nil {
 		_, err = d.Snapshots.RemoveSnapshot(r.Context(), s.ID)
@@ -148,7 +148,7 @@ type templateRow struct {
 
 // templates gives a page of what sandboxes can start from by a name, this machine's own
 // tools last, which are the oldest of all.
-func (d *door) templates(w http.ResponseWriter, r *http.Request) {
+func (d templates) templates(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "limit", "nextToken")
 	var p page
 	if err == nil {

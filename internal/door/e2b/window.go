@@ -9,7 +9,7 @@ import (
 )
 
 // live lists the sandboxes that have not ended.
-func (d *door) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
+func (d sandboxes) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
 	return d.Sandboxes.Page(ctx, false, p)
 }
 

@@ -8,13 +8,14 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 )
 
-func (d *Door) execRoutes() []Route {
+func (d execs) execRoutes() []Route {
 	const all, one = "/v1/sandboxes/{id}/execs", "/v1/sandboxes/{id}/execs/{exec}"
 	return []Route{{
 		Method: "POST", Pattern: all, Name: "createExec", Role: api.RoleUser, Creates: true,
@@ -56,7 +57,7 @@ func (d *Door) execRoutes() []Route {
 	}}
 }
 
-func (d *Door) createExec(w http.ResponseWriter, r *http.Request) {
+func (d execs) createExec(w http.ResponseWriter, r *http.Request) {
 	var in api.ExecRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)
@@ -81,12 +82,12 @@ func (d *Door) createExec(w http.ResponseWriter, r *http.Request) {
 }
 
 // onExec serves a call on one command of the sandbox in the path.
-func (d *Door) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http.HandlerFunc {
+func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := d.sandboxID(r)
 		var x api.Exec
 		if err == nil {
-			x, err = d.exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
+			x, err = d.Sandboxes.Exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
 		}
 		if err != nil {
 			fail(w, err)
@@ -96,14 +97,9 @@ func (d *Door) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http
 	}
 }
 
-// exec finds a command of a sandbox.
-func (d *Door) exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
-	return d.Sandboxes.Exec(ctx, id, exec)
-}
-
 // execGuest is a client of the guest whose calls mean one command, by its id: process
 // ids come again.
-func (d *Door) execGuest(x api.Exec) *envd.Client {
+func (d execs) execGuest(x api.Exec) *envd.Client {
 	return envd.NewClient(envd.ClientConfig{
 		Dial:   func(ctx context.Context) (net.Conn, error) { return d.Sandboxes.Guest(ctx, x.Sandbox) },
 		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
@@ -118,7 +114,7 @@ func ended(x api.Exec) error {
 	return api.Errorf(api.KindConflict, "command %s has ended: it is %s", x.ID, x.State)
 }
 
-func (d *Door) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	last, err := flag(r, "close")
 	if err == nil {
 		err = ended(x)
@@ -134,7 +130,7 @@ func (d *Door) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
 }
 
 // feed writes a request's body to a command's input, as it comes.
-func (d *Door) feed(r *http.Request, x api.Exec, last bool) error {
+func (d execs) feed(r *http.Request, x api.Exec, last bool) error {
 	guest := d.execGuest(x)
 	defer guest.Close()
 	in, err := guest.StreamInput(r.Context(), envd.Selector{})
@@ -151,7 +147,7 @@ func (d *Door) feed(r *http.Request, x api.Exec, last bool) error {
 	return guestError(err)
 }
 
-func (d *Door) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	var in api.SignalExec
 	err := decode(w, r, &in)
 	if err == nil && (in.Signal < 1 || in.Signal > 31) {
@@ -161,9 +157,7 @@ func (d *Door) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 		err = ended(x)
 	}
 	if err == nil {
-		guest := d.execGuest(x)
-		defer guest.Close()
-		err = guestError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
+		err = d.signal(r.Context(), x, syscall.Signal(in.Signal))
 	}
 	if err != nil {
 		fail(w, err)
@@ -175,21 +169,15 @@ func (d *Door) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 // killTimeout bounds the wait for the end of a command that was killed.
 const killTimeout = 30 * time.Second
 
-func (d *Door) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	if x.State != api.ExecRunning {
 		answer(w, http.StatusOK, api.KilledExec{Exec: x, How: "it had ended before"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
 	defer cancel()
-	guest := d.execGuest(x)
-	defer guest.Close()
-	err := guestError(guest.SendSignal(ctx, envd.Selector{}, 9))
-	if err != nil && api.KindOf(err) != api.KindNotFound { // not found: it ended meanwhile
-		fail(w, err)
-		return
-	}
-	if x, err = d.awaitEnd(ctx, x); err != nil {
+	x, err := d.killed(ctx, x)
+	if err != nil {
 		fail(w, err)
 		return
 	}
@@ -198,22 +186,36 @@ func (d *Door) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	})
 }
 
-// awaitEnd waits until the end of a command is recorded, which is a moment after the
-// guest has told it.
-func (d *Door) awaitEnd(ctx context.Context, x api.Exec) (api.Exec, error) {
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for {
-		now, err := d.exec(ctx, x.Sandbox, x.ID)
-		if err != nil || now.State != api.ExecRunning {
-			return now, err
-		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return now, api.Errorf(api.KindTimeout, "command %s: its end is not recorded: %w", x.ID, ctx.Err())
+// killed kills a command and waits for its end.
+func (d execs) killed(ctx context.Context, x api.Exec) (api.Exec, error) {
+	// The stream is opened before the signal, so that it has the end.
+	s, err := d.Sandboxes.AttachExec(ctx, x.Sandbox, x.ID, -1)
+	if err == nil {
+		defer s.Close()
+		err = d.signal(ctx, x, syscall.SIGKILL)
+		for err == nil {
+			_, err = s.Next()
 		}
 	}
+	// The end of the stream comes after that of the record. Other errors leave it to the
+	// record: the command may have ended before.
+	now, rerr := d.Sandboxes.Exec(ctx, x.Sandbox, x.ID)
+	switch {
+	case rerr != nil:
+		return now, rerr
+	case now.State != api.ExecRunning:
+		return now, nil
+	case ctx.Err() != nil:
+		return now, api.Errorf(api.KindTimeout, "the end of command %s was not recorded in time: %w", x.ID, ctx.Err())
+	}
+	return now, err
+}
+
+// signal sends a signal to a command's process group.
+func (d execs) signal(ctx context.Context, x api.Exec, s syscall.Signal) error {
+	guest := d.execGuest(x)
+	defer guest.Close()
+	return guestError(guest.SendSignal(ctx, envd.Selector{}, envd.Signal(s)))
 }
 
 // guestError turns an error of the guest's wire into one of the api's.

@@ -20,7 +20,7 @@ type Keys interface {
 // Fail answers with an error as the door's own handlers do.
 func Fail(w http.ResponseWriter, err error) { fail(w, err) }
 
-func (d *Door) keyRoutes() []Route {
+func (d system) keyRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/keys", Name: "createKey", Role: api.RoleAdmin,
 		Doc: "Make an API key. The answer is the only place where the key itself ever stands.",
@@ -33,7 +33,7 @@ func (d *Door) keyRoutes() []Route {
 			}
 			v, err := d.Keys.CreateKey(r.Context(), in)
 			w.Header().Set("Cache-Control", "no-store")
-			made(w, v, err)
+			reply(w, http.StatusCreated, v, err)
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,
@@ -46,17 +46,14 @@ func (d *Door) keyRoutes() []Route {
 		Method: "DELETE", Pattern: "/v1/keys/{id}", Name: "revokeKey", Role: api.RoleAdmin,
 		Doc: "End an API key, by its id or a unique beginning of that. It is not known from the next request on.",
 		Out: api.Key{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Handler: give(func(r *http.Request) (v api.Key, err error) {
 			id := api.KeyID(r.PathValue("id"))
 			if !id.Valid() {
-				var err error
 				if id, err = d.Keys.FindKey(r.Context(), string(id)); err != nil {
-					fail(w, err)
-					return
+					return v, err
 				}
 			}
-			v, err := d.Keys.RevokeKey(r.Context(), id)
-			reply(w, v, err)
-		},
+			return d.Keys.RevokeKey(r.Context(), id)
+		}),
 	}}
 }

@@ -48,7 +48,7 @@ func page[T any](list func(ctx context.Context, r *http.Request, p api.PageReque
 		if rows == nil {
 			rows = []T{}
 		}
-		reply(w, rows, err)
+		reply(w, http.StatusOK, rows, err)
 	}
 }
 

@@ -33,7 +33,7 @@ type Tokens interface {
 	CheckEnvd(id, got string) bool
 }
 
-func (d *Door) provisionRoutes() []Route {
+func (d provisions) provisionRoutes() []Route {
 	const one = "/v1/provision/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/provision", Name: "provision", Role: api.RoleUser, Creates: true,
@@ -60,7 +60,7 @@ func (d *Door) provisionRoutes() []Route {
 		Out: api.Destroyed{},
 		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
 			s, proof, err := d.Provisions.Destroy(r.Context(), r.PathValue("id"))
-			reply(w, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
+			reply(w, http.StatusOK, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
 		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/execute", Name: "execute", Role: api.RoleUser, Creates: true,
@@ -83,7 +83,7 @@ func (d *Door) provisionRoutes() []Route {
 }
 
 // onProvisions serves a call that needs Provisions.
-func (d *Door) onProvisions(h http.HandlerFunc) http.HandlerFunc {
+func (d provisions) onProvisions(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.Provisions == nil {
 			fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
@@ -93,7 +93,7 @@ func (d *Door) onProvisions(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (d *Door) provision(w http.ResponseWriter, r *http.Request) {
+func (d provisions) provision(w http.ResponseWriter, r *http.Request) {
 	// A time of 0 that was asked for is out of bounds; one that was left out is not.
 	var in struct {
 		api.ProvisionRequest
@@ -114,15 +114,15 @@ func (d *Door) provision(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s, isNew, err := d.Provisions.Provision(r.Context(), req)
+	status := http.StatusOK
 	if isNew {
 		w.Header().Set("Location", "/v1/provision/"+string(s.ID))
-		made(w, d.view(r, s), err)
-		return
+		status = http.StatusCreated
 	}
-	d.provisioned(w, r, s, err)
+	reply(w, status, d.view(r, s), err)
 }
 
-func (d *Door) waitProvisioned(w http.ResponseWriter, r *http.Request) {
+func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) {
 	var in api.WaitRequest
 	err := decodeAny(w, r, &in)
 	if in.Timeout == 0 {
@@ -139,12 +139,12 @@ func (d *Door) waitProvisioned(w http.ResponseWriter, r *http.Request) {
 	d.provisioned(w, r, s, err)
 }
 
-func (d *Door) provisioned(w http.ResponseWriter, r *http.Request, s api.Sandbox, err error) {
-	reply(w, d.view(r, s), err)
+func (d provisions) provisioned(w http.ResponseWriter, r *http.Request, s api.Sandbox, err error) {
+	reply(w, http.StatusOK, d.view(r, s), err)
 }
 
 // view is a sandbox as the caller of a task knows it.
-func (d *Door) view(r *http.Request, s api.Sandbox) api.Provisioned {
+func (d provisions) view(r *http.Request, s api.Sandbox) api.Provisioned {
 	if s.Provision == nil {
 		return api.Provisioned{}
 	}
@@ -158,7 +158,7 @@ func (d *Door) view(r *http.Request, s api.Sandbox) api.Provisioned {
 // sandboxURL is where a client of this request finds a sandbox. Programs that were
 // written for such URLs send no key with them, so the URL itself is one where the
 // daemon has tokens.
-func (d *Door) sandboxURL(r *http.Request, id api.SandboxID) string {
+func (d provisions) sandboxURL(r *http.Request, id api.SandboxID) string {
 	base := strings.TrimSuffix(d.URL, "/")
 	if base == "" {
 		u := url.URL{Scheme: "http", Host: r.Host}
@@ -175,7 +175,7 @@ func (d *Door) sandboxURL(r *http.Request, id api.SandboxID) string {
 
 // executeByURL runs code for whoever has a sandbox's URL. Everything that is wrong
 // with the URL is the same: it is no such URL.
-func (d *Door) executeByURL(w http.ResponseWriter, r *http.Request) {
+func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) {
 	id := api.SandboxID(r.PathValue("id"))
 	if d.Tokens == nil || !id.Valid() || !d.Tokens.CheckEnvd(string(id), r.PathValue("token")) {
 		fail(w, api.Errorf(api.KindNotFound, "there is no sandbox at this URL"))
@@ -188,7 +188,7 @@ func (d *Door) executeByURL(w http.ResponseWriter, r *http.Request) {
 	d.creates(func(w http.ResponseWriter, r *http.Request) { d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
 }
 
-func (d *Door) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
+func (d provisions) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	var in api.ExecuteRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)
@@ -199,5 +199,5 @@ func (d *Door) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 		return
 	}
 	v, err := d.Code.Execute(r.Context(), id, in)
-	reply(w, v, err)
+	reply(w, http.StatusOK, v, err)
 }

@@ -35,7 +35,7 @@ type RepoTasks interface {
 // with an error on the connection instead of looking complete.
 const maxStored = 1 << 30
 
-func (d *Door) repoRoutes() []Route {
+func (d tasks) repoRoutes() []Route {
 	const one = "/v1/tasks/{id}"
 	return []Route{{
 		Method: "GET", Pattern: one + "/diff", Name: "taskDiff", Role: api.RoleUser,
@@ -57,14 +57,12 @@ func (d *Door) repoRoutes() []Route {
 		Method: "POST", Pattern: one + "/deliver", Name: "deliverTask", Role: api.RoleAdmin,
 		Doc: "Deliver the task's verified result. What kept the delivery from happening is in the answer.",
 		In:  api.DeliverTask{}, Out: api.Task{},
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			var in api.DeliverTask
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.DeliverTask) (v api.Task, err error) {
+			id, err := d.taskID(r)
+			if err != nil {
+				return v, err
 			}
-			v, err := d.Tasks.Deliver(r.Context(), id, in)
-			reply(w, v, err)
+			return d.Tasks.Deliver(r.Context(), id, in)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/bundle", Name: "taskBundle", Role: api.RoleUser,
@@ -91,7 +89,7 @@ func (d *Door) repoRoutes() []Route {
 }
 
 // gate sends the whole output of one gate.
-func (d *Door) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+func (d tasks) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 	which := r.PathValue("which")
 	least := 1
 	switch which {
@@ -121,7 +119,7 @@ func roundOf(s string, least int) (int, error) {
 }
 
 // stored sends what is kept of a task, or the error of opening it.
-func (d *Door) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
+func (d tasks) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
 	if err != nil {
 		fail(w, err)
 		return

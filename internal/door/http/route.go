@@ -76,11 +76,22 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHT
 // Routes gives the door's table, in the order of its documentation.
 func (d *Door) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
 
-// table makes the door's table.
+// The handlers of each resource.
+type (
+	sandboxes  struct{ *Door }
+	execs      struct{ *Door }
+	snapshots  struct{ *Door }
+	tasks      struct{ *Door }
+	provisions struct{ *Door }
+	system     struct{ *Door }
+)
+
+// table lists the door's routes.
 func (d *Door) table() []Route {
+	t, s := tasks{d}, system{d}
 	return slices.Concat(
-		d.runRoutes(), d.provisionRoutes(), d.sandboxRoutes(), d.execRoutes(), d.snapshotRoutes(),
-		d.taskRoutes(), d.repoRoutes(), d.upkeepRoutes(), d.keyRoutes(), d.systemRoutes(), d.specRoutes(),
+		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
+		t.taskRoutes(), t.repoRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
 

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *Door) runRoutes() []Route {
+func (d tasks) runRoutes() []Route {
 	const one = "/v1/runs/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
@@ -41,7 +41,7 @@ func (d *Door) runRoutes() []Route {
 		Out: api.Task{},
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) {
 			v, err := d.Tasks.Cancel(r.Context(), t.ID)
-			reply(w, v, err)
+			reply(w, http.StatusOK, v, err)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "runOutput", Role: api.RoleUser,
@@ -53,7 +53,7 @@ func (d *Door) runRoutes() []Route {
 
 // createRun makes a run, once where the request has a key, and answers with its
 // record or with its events.
-func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
+func (d tasks) createRun(w http.ResponseWriter, r *http.Request) {
 	events := wantsEvents(r)
 	a, ok := d.once(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) {
 		var in api.CreateRun
@@ -90,7 +90,7 @@ func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
 }
 
 // taskPage lists tasks, or runs alone: those without a repository.
-func (d *Door) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
+func (d tasks) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
 	return func(ctx context.Context, _ *http.Request, p api.PageRequest) ([]api.Task, string, error) {
 		return d.Tasks.Page(ctx, programs, p)
 	}
@@ -98,7 +98,7 @@ func (d *Door) taskPage(programs bool) func(context.Context, *http.Request, api.
 
 // onRun serves a call on one run. To a user another account's run is not there, and
 // only a whole identifier finds one: a beginning would tell what else begins so.
-func (d *Door) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.HandlerFunc {
+func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, id := api.PrincipalOf(r.Context()), api.TaskID(r.PathValue("id"))
 		var t api.Task

@@ -19,21 +19,15 @@ type TTL struct {
 	TTLMS int64 `json:"ttlMs"`
 }
 
-func (d *Door) sandboxRoutes() []Route {
+func (d sandboxes) sandboxRoutes() []Route {
 	const one = "/v1/sandboxes/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true,
 		Doc: "Make a sandbox. It is there when the answer is: its guest has answered.",
 		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CreateSandbox
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Sandboxes.Create(r.Context(), in)
-			made(w, v, err)
-		},
+		Handler: accept(http.StatusCreated, func(r *http.Request, in api.CreateSandbox) (api.Sandbox, error) {
+			return d.Sandboxes.Create(r.Context(), in)
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "The sandboxes that live, or all that ever did, the newest first.",
@@ -45,35 +39,53 @@ func (d *Door) sandboxRoutes() []Route {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
 		Doc:     "One sandbox, by its identifier or a unique beginning of it.",
 		Out:     api.Sandbox{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Get(ctx, id) }),
+		Handler: on(d.Door, Sandboxes.Get),
 	}, {
 		Method: "GET", Pattern: one + "/stats", Name: "sandboxStats", Role: api.RoleUser,
 		Doc:     "What the sandbox uses of its host now.",
 		Out:     api.Stats{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Stats(ctx, id) }),
+		Handler: on(d.Door, Sandboxes.Stats),
 	}, {
 		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
 		Doc: "Freeze the sandbox, or save it to disk and let go of it.",
 		In:  api.PauseSandbox{}, Optional: true, Out: api.Sandbox{},
-		Handler: d.pause,
+		Handler: acceptOptional(http.StatusOK, func(r *http.Request, in api.PauseSandbox) (v api.Sandbox, err error) {
+			id, err := d.sandboxID(r)
+			switch {
+			case err != nil:
+				return v, err
+			case in.ToDisk:
+				return d.Snapshots.PauseToDisk(r.Context(), id)
+			}
+			return d.Sandboxes.Pause(r.Context(), id)
+		}),
 	}, {
 		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
 		Doc:     "Let a paused sandbox go on, from memory or from disk.",
 		Out:     api.Sandbox{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Resume(ctx, id) }),
+		Handler: on(d.Door, Sandboxes.Resume),
 	}, {
 		Method: "DELETE", Pattern: one, Name: "killSandbox", Role: api.RoleUser,
 		Doc: "End the sandbox and everything in it, with the proof that nothing is left.",
 		Out: Killed{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) {
-			s, proof, err := d.Sandboxes.Kill(ctx, id)
+		Handler: on(d.Door, func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
+			s, proof, err := all.Kill(ctx, id)
 			return Killed{s, proof}, err
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/ttl", Name: "setTTL", Role: api.RoleUser,
 		Doc: "Move the deadline to that many milliseconds from now.",
 		In:  TTL{}, Out: api.Sandbox{},
-		Handler: d.setTTL,
+		Handler: accept(http.StatusOK, func(r *http.Request, in TTL) (v api.Sandbox, err error) {
+			if in.TTLMS > api.MaxTTL.Milliseconds() {
+				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms", in.TTLMS, api.MaxTTL.Milliseconds())
+			}
+			id, err := d.sandboxID(r)
+			if err != nil {
+				return v, err
+			}
+			return d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
+		}),
 	}, {
 		Method: "GET", Pattern: one + "/hold", Name: "holdSandbox", Role: api.RoleUser,
 		Doc:     "Tie the sandbox's life to this connection: whatever ends the one ends the other.",
@@ -109,12 +121,12 @@ func (d *Door) sandboxRoutes() []Route {
 		Method: "POST", Pattern: one + "/envd/process.Process/Start", Name: "envdStart", Role: api.RoleUser,
 		Doc:    "Run a command, in the guest's wire (Connect).",
 		InType: "application/connect+json", OutType: "application/connect+json",
-		Handler: d.start,
+		Handler: execs{d.Door}.start,
 	}, {
 		Method: "POST", Pattern: one + "/envd/process.Process/Connect", Name: "envdConnect", Role: api.RoleUser,
 		Doc:    "Attach to a command, in the guest's wire (Connect).",
 		InType: "application/connect+json", OutType: "application/connect+json",
-		Handler: d.connect,
+		Handler: execs{d.Door}.connect,
 	}, {
 		Pattern: one + "/envd/", Name: "envd", Role: api.RoleUser,
 		Doc:    "Everything else of the guest's wire: files, directories, input, signals, metrics.",
@@ -128,36 +140,15 @@ func (d *Door) sandboxRoutes() []Route {
 	}}
 }
 
-func (d *Door) setTTL(w http.ResponseWriter, r *http.Request) {
-	var in TTL
-	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
-	}
-	if in.TTLMS > api.MaxTTL.Milliseconds() {
-		fail(w, api.Errorf(api.KindInvalid, "a time to live of %d ms is above the most, %d", in.TTLMS, api.MaxTTL.Milliseconds()))
-		return
-	}
-	id, err := d.sandboxID(r)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	v, err := d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
-	reply(w, v, err)
-}
-
-// on serves a call that takes a sandbox and gives a value.
-func (d *Door) on(call func(context.Context, api.SandboxID) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// on serves a call on one sandbox without a body.
+func on[Out any](d *Door, call func(Sandboxes, context.Context, api.SandboxID) (Out, error)) http.HandlerFunc {
+	return give(func(r *http.Request) (v Out, err error) {
 		id, err := d.sandboxID(r)
 		if err != nil {
-			fail(w, err)
-			return
+			return v, err
 		}
-		v, err := call(r.Context(), id)
-		reply(w, v, err)
-	}
+		return call(d.Sandboxes, r.Context(), id)
+	})
 }
 
 // sandboxID takes the identifier out of the path: a whole one, or a unique
@@ -172,7 +163,7 @@ func (d *Door) sandboxID(r *http.Request) (api.SandboxID, error) {
 
 // hold ties a sandbox's life to this connection: whatever ends the one ends the
 // other.
-func (d *Door) hold(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) {
 	id, err := d.sandboxID(r)
 	if err == nil {
 		err = d.Sandboxes.Held(r.Context(), id)

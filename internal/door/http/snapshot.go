@@ -29,38 +29,33 @@ type Snapshots interface {
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }
 
-func (d *Door) snapshotRoutes() []Route {
+func (d snapshots) snapshotRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
 		Doc: "Save the sandbox's state, from which others start. It goes on.",
 		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CreateSnapshot
-			id, err := d.sandboxRequest(w, r, &in)
+		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.CreateSnapshot) (v api.Snapshot, err error) {
+			id, err := d.sandboxID(r)
 			if err != nil {
-				fail(w, err)
-				return
+				return v, err
 			}
-			v, err := d.Snapshots.Snapshot(r.Context(), id, in)
-			made(w, v, err)
-		},
+			return d.Snapshots.Snapshot(r.Context(), id, in)
+		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
 		Doc: "Make sandboxes that go on from where this one is. Each succeeds or fails by itself.",
 		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.ForkSandbox
-			id, err := d.sandboxRequest(w, r, &in)
+		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.ForkSandbox) (v api.ForkResult, err error) {
+			id, err := d.sandboxID(r)
 			if err != nil {
-				fail(w, err)
-				return
+				return v, err
 			}
-			v, err := d.Snapshots.Fork(r.Context(), id, in)
+			v, err = d.Snapshots.Fork(r.Context(), id, in)
 			if v.Children == nil {
 				v.Children = []api.ForkChild{}
 			}
-			made(w, v, err)
-		},
+			return v, err
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
 		Doc: "The snapshots that are there, or all that ever were, the newest first.",
@@ -70,18 +65,14 @@ func (d *Door) snapshotRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
-		Doc: "One snapshot, by its identifier, a unique beginning of it, or the name of a template.",
-		Out: api.Snapshot{},
-		Handler: d.onSnapshot(func(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
-			return d.Snapshots.GetSnapshot(ctx, id)
-		}),
+		Doc:     "One snapshot, by its identifier, a unique beginning of it, or the name of a template.",
+		Out:     api.Snapshot{},
+		Handler: d.onSnapshot(Snapshots.GetSnapshot),
 	}, {
 		Method: "DELETE", Pattern: "/v1/snapshots/{id}", Name: "removeSnapshot", Role: api.RoleUser,
-		Doc: "Remove a snapshot for good.",
-		Out: api.Snapshot{},
-		Handler: d.onSnapshot(func(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
-			return d.Snapshots.RemoveSnapshot(ctx, id)
-		}),
+		Doc:     "Remove a snapshot for good.",
+		Out:     api.Snapshot{},
+		Handler: d.onSnapshot(Snapshots.RemoveSnapshot),
 	}, {
 		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
 		Doc:     "What sandboxes can start from by name.",
@@ -102,24 +93,6 @@ type TemplateLine struct {
 	Error    *api.Error    `json:"error,omitempty"`
 }
 
-// sandboxRequest reads what is asked of the sandbox in the path. A body may be
-// missing, and asks for nothing then.
-func (d *Door) sandboxRequest(w http.ResponseWriter, r *http.Request, in any) (api.SandboxID, error) {
-	if err := decodeAny(w, r, in); err != nil {
-		return "", err
-	}
-	return d.sandboxID(r)
-}
-
-// made answers with what a call made.
-func made[T any](w http.ResponseWriter, v T, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, http.StatusCreated, v)
-}
-
 // flag reads a parameter that is true or false; left out it is false.
 func flag(r *http.Request, name string) (bool, error) {
 	s := r.URL.Query().Get(name)
@@ -133,42 +106,22 @@ func flag(r *http.Request, name string) (bool, error) {
 	return v, nil
 }
 
-// pause freezes a sandbox, or saves it and lets go of it. Without a body it is
-// frozen.
-func (d *Door) pause(w http.ResponseWriter, r *http.Request) {
-	var in api.PauseSandbox
-	id, err := d.sandboxRequest(w, r, &in)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	call := d.Sandboxes.Pause
-	if in.ToDisk {
-		call = d.Snapshots.PauseToDisk
-	}
-	v, err := call(r.Context(), id)
-	reply(w, v, err)
-}
-
 // onSnapshot serves a call on one snapshot.
-func (d *Door) onSnapshot(call func(context.Context, api.SnapshotID) (api.Snapshot, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) onSnapshot(call func(Snapshots, context.Context, api.SnapshotID) (api.Snapshot, error)) http.HandlerFunc {
+	return give(func(r *http.Request) (v api.Snapshot, err error) {
 		id := api.SnapshotID(r.PathValue("id"))
-		if !id.Valid() {
-			var err error
-			if !nameable(string(id)) {
-				err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
-			} else {
-				id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
-			}
-			if err != nil {
-				fail(w, err)
-				return
-			}
+		switch {
+		case id.Valid():
+		case !nameable(string(id)):
+			err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
+		default:
+			id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
 		}
-		v, err := call(r.Context(), id)
-		reply(w, v, err)
-	}
+		if err != nil {
+			return v, err
+		}
+		return call(d.Snapshots, r.Context(), id)
+	})
 }
 
 // nameable says whether a template or a snapshot can be called so.
@@ -178,7 +131,7 @@ func nameable(s string) bool {
 
 // templates lists what sandboxes can start from by name: the host's, which is
 // always there, and snapshots with a name, of each name the newest.
-func (d *Door) templates(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) templates(w http.ResponseWriter, r *http.Request) {
 	out := []api.Template{{Name: api.HostTemplate}}
 	seen := map[string]bool{}
 	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
@@ -203,7 +156,7 @@ func (d *Door) templates(w http.ResponseWriter, r *http.Request) {
 // createTemplate streams what is being done, one JSON value a line:
 // {"step": ...} for each step as it begins, then {"snapshot": ...}. A client that
 // goes away ends the work.
-func (d *Door) createTemplate(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) {
 	var in api.CreateTemplate
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)

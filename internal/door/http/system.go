@@ -6,16 +6,13 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *Door) systemRoutes() []Route {
+func (d system) systemRoutes() []Route {
 	model := Param{Name: "model", Doc: "The model that is asked; the daemon's default where it is left out.", Type: ""}
 	return []Route{{
 		Method: "GET", Pattern: "/v1/info", Name: "info", Role: api.RoleUser,
-		Doc: "Which daemon answers, and what it holds. A user is told the version, and how many sandboxes are the user's own.",
-		Out: api.DaemonInfo{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			v, err := d.System.Info(r.Context())
-			reply(w, v, err)
-		},
+		Doc:     "Which daemon answers, and what it holds. A user is told the version, and how many sandboxes are the user's own.",
+		Out:     api.DaemonInfo{},
+		Handler: give(func(r *http.Request) (api.DaemonInfo, error) { return d.System.Info(r.Context()) }),
 	}, {
 		Method: "GET", Pattern: "/v1/ready", Name: "ready", Open: true,
 		Doc:    "Whether the daemon serves at full speed. 503 says what keeps it.",
@@ -30,12 +27,9 @@ func (d *Door) systemRoutes() []Route {
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/doctor", Name: "doctor", Role: api.RoleUser,
-		Doc: "What the daemon's host can do, and why not more.",
-		Out: api.Doctor{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			v, err := d.System.Doctor(r.Context())
-			reply(w, v, err)
-		},
+		Doc:     "What the daemon's host can do, and why not more.",
+		Out:     api.Doctor{},
+		Handler: give(func(r *http.Request) (api.Doctor, error) { return d.System.Doctor(r.Context()) }),
 	}, {
 		Method: "POST", Pattern: "/v1/stop", Name: "stop", Role: api.RoleAdmin,
 		Doc: "Stop the daemon. With sandboxes or tasks alive it refuses, unless forced to end them.",
@@ -62,47 +56,29 @@ func (d *Door) systemRoutes() []Route {
 		Method: "POST", Pattern: "/v1/roles/plan", Name: "plan", Role: api.RoleAdmin,
 		Doc: "Ask the Planner alone.",
 		In:  api.PlanRequest{}, Out: api.ExecutionPlan{}, Params: []Param{model},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.PlanRequest
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Roles.Plan(r.Context(), r.URL.Query().Get("model"), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.PlanRequest) (api.ExecutionPlan, error) {
+			return d.Roles.Plan(r.Context(), r.URL.Query().Get("model"), in)
+		}),
 	}, {
 		Method: "POST", Pattern: "/v1/roles/code", Name: "code", Role: api.RoleAdmin,
 		Doc: "Ask the Coder alone.",
 		In:  api.ExecutionPlan{}, Out: api.CodeArtifact{}, Params: []Param{model},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.ExecutionPlan
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Roles.Code(r.Context(), r.URL.Query().Get("model"), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.ExecutionPlan) (api.CodeArtifact, error) {
+			return d.Roles.Code(r.Context(), r.URL.Query().Get("model"), in)
+		}),
 	}, {
 		Method: "POST", Pattern: "/v1/roles/debug", Name: "debug", Role: api.RoleAdmin,
 		Doc: "Ask the Debugger alone.",
 		In:  api.DebugRequest{}, Out: api.Diagnosis{}, Params: []Param{model},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.DebugRequest
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Roles.Debug(r.Context(), r.URL.Query().Get("model"), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.DebugRequest) (api.Diagnosis, error) {
+			return d.Roles.Debug(r.Context(), r.URL.Query().Get("model"), in)
+		}),
 	}}
 }
 
 // bench streams rows as they are complete, one JSON value a line, and between
 // them lines {"progress": ...}.
-func (d *Door) bench(w http.ResponseWriter, r *http.Request) {
+func (d system) bench(w http.ResponseWriter, r *http.Request) {
 	var in api.BenchRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)

@@ -68,7 +68,7 @@ type Doors struct {
 	Backends  interface {
 		Choose(ctx context.Context, isolation string, needed ...api.Capability) (sandbox.Backend, api.BackendReport, string, error)
 	}
-	Logger    *slog.Logger
+	Logger *slog.Logger
 }
 
 // Open returns the doors. With a TCP listener the measurement has an API key of its own,

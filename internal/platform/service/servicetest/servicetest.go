@@ -1,8 +1,3 @@
-// Package servicetest plays a service manager for tests of what notifies one.
-//
-//	m := servicetest.Listen(t)
-//	... a daemon with Getenv: m.Getenv ...
-//	m.Hears(t, "READY=1")
 package servicetest
 
 import (
