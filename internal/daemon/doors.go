@@ -20,9 +20,9 @@ import (
 
 // guards are what the doors lead to: the parts of the daemon, each behind package access.
 type guards struct {
-	keys   *key.Keys
-	porter *access.Porter
-	rates  *access.Rates
+	keys          *key.Keys
+	authenticator *access.Authenticator
+	rates         *access.Rates
 	// tokens are those of the data planes of sandboxes.
 	tokens *token.Minter
 
@@ -32,7 +32,7 @@ type guards struct {
 	roles     *access.Roles
 	events    *access.Events
 	system    *access.System
-	keyDesk   *access.KeyDesk
+	keyAdmin  *access.KeyAdmin
 
 	once       *once.Keeper
 	provisions *provision.Service
@@ -47,10 +47,10 @@ func (s *System) openGuards(context.Context) (err error) {
 	}
 	g.keys = key.New(key.Config{Rows: s.rows})
 	g.rates = access.NewRates(s.cfg.Rates)
-	g.porter = access.NewPorter(g.keys, g.rates)
+	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
-	g.keyDesk = access.NewKeyDesk(g.keys)
+	g.keyAdmin = access.NewKeyAdmin(g.keys)
 	g.once = once.New(once.Config{Rows: s.rows, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
@@ -75,7 +75,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 	g := s.guards
 	return doorhttp.New(doorhttp.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
-		System: g.system, Upkeep: g.system, Keys: g.keyDesk, Logger: s.log,
+		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
 	})
 }
@@ -85,7 +85,7 @@ func (s *System) doors(v1 http.Handler) []front.Door {
 	g := s.guards
 	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
 	control := e2b.New(e2b.Config{
-		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.porter, Tokens: g.tokens,
+		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
 	})
 	return []front.Door{

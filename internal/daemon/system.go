@@ -184,7 +184,7 @@ func (s *System) Serve(ctx context.Context, ready func()) error {
 // frontServer creates the server of the TCP listener.
 func (s *System) frontServer(v1 http.Handler, track func(net.Conn, http.ConnState)) *http.Server {
 	b := s.cfg.Front.Bounds.WithDefaults()
-	f := &front.Front{Doors: s.doors(v1), Authenticate: s.guards.porter.Authenticate, Rest: b.Rest}
+	f := &front.Front{Doors: s.doors(v1), Authenticate: s.guards.authenticator.Authenticate, Rest: b.Rest}
 	return front.NewServer(f, b, track, s.log)
 }
 

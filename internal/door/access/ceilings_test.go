@@ -65,7 +65,7 @@ func (m *table) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	defer m.mu.Unlock()
 	row, ok := m.rows[id]
 	if !ok {
-		return row, absent("sandbox", string(id))
+		return row, notFound("sandbox", string(id))
 	}
 	return row, nil
 }
@@ -215,14 +215,14 @@ func TestCeilingsOfForks(t *testing.T) {
 // A life that nobody asked for is no longer than what may be asked for.
 func TestLife(t *testing.T) {
 	p := api.Principal{Ceilings: api.Ceilings{TTLMS: 1000}}
-	if ms, err := life(p, 0); ms != 1000 || err != nil {
+	if ms, err := limitTTL(p, 0); ms != 1000 || err != nil {
 		t.Errorf("%d, %v", ms, err)
 	}
-	if ms, err := life(api.Principal{}, 0); ms != 0 || err != nil {
+	if ms, err := limitTTL(api.Principal{}, 0); ms != 0 || err != nil {
 		t.Errorf("without a ceiling: %d, %v", ms, err)
 	}
 	p.Ceilings.TTLMS = api.MaxTTL.Milliseconds()
-	if ms, err := life(p, 0); ms != api.DefaultTTL.Milliseconds() || err != nil {
+	if ms, err := limitTTL(p, 0); ms != api.DefaultTTL.Milliseconds() || err != nil {
 		t.Errorf("below the ceiling: %d, %v", ms, err)
 	}
 }

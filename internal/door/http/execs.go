@@ -19,30 +19,30 @@ func (d execs) execRoutes() []Route {
 	const all, one = "/v1/sandboxes/{id}/execs", "/v1/sandboxes/{id}/execs/{exec}"
 	return []Route{{
 		Method: "POST", Pattern: all, Name: "createExec", Role: api.RoleUser, Creates: true,
-		Doc: "Run a command. The answer is its record when it has started; it goes on whether or not anybody reads its output.",
+		Doc: "Start a command. The answer is its record as soon as it has started. It continues even if no client reads its output.",
 		In:  api.ExecRequest{}, Out: api.Exec{}, Status: http.StatusCreated,
 		Handler: d.createExec,
 	}, {
 		Method: "GET", Pattern: one, Name: "exec", Role: api.RoleUser,
-		Doc:     "The record of a command.",
+		Doc:     "Get the record of a command.",
 		Out:     api.Exec{},
 		Handler: d.onExec(func(w http.ResponseWriter, _ *http.Request, x api.Exec) { answer(w, http.StatusOK, x) }),
 	}, {
 		Method: "GET", Pattern: one + "/output", Name: "execOutput", Role: api.RoleUser,
-		Doc: "A command's output from a byte offset on, and then its end: events output with an ExecOutput, " +
+		Doc: "Stream a command's output from a byte offset, then its end: events output with an ExecOutput, " +
 			"gap with an ExecGap where bytes are not kept any more, and once, last, exit with the record. " +
 			"The number of an event is the offset that comes next; whoever comes back with that of the exit gets 204.",
 		Out: api.ExecOutput{}, OutType: typeEvents,
 		Params: []Param{
-			{Name: "Last-Event-ID", Doc: "The number of the last event that the client has.", Type: "", Header: true},
-			{Name: "offset", Doc: "The byte to begin with, for clients that cannot set the header; 0 where both are left out.", Type: int64(0)},
+			{Name: "Last-Event-ID", Doc: "Number of the last event that the client has received.", Type: "", Header: true},
+			{Name: "offset", Doc: "Byte offset to start from, for clients that cannot set the header (default 0).", Type: int64(0)},
 		},
 		Handler: d.onExec(d.execOutput),
 	}, {
 		Method: "POST", Pattern: one + "/stdin", Name: "execStdin", Role: api.RoleUser,
-		Doc:    "Write the body to a command's input. The answer comes when the command has taken it.",
+		Doc:    "Write the body to a command's input. The answer is sent when the command has read it.",
 		InType: typeBytes, Optional: true, Status: http.StatusNoContent,
-		Params:  []Param{{Name: "close", Doc: "Whether the input ends with the body.", Type: false}},
+		Params:  []Param{{Name: "close", Doc: "Close the input after the body (default false).", Type: false}},
 		Handler: d.onExec(d.execStdin),
 	}, {
 		Method: "POST", Pattern: one + "/signal", Name: "execSignal", Role: api.RoleUser,
@@ -51,7 +51,7 @@ func (d execs) execRoutes() []Route {
 		Handler: d.onExec(d.execSignal),
 	}, {
 		Method: "POST", Pattern: one + "/kill", Name: "execKill", Role: api.RoleUser,
-		Doc:     "Kill a command's process group, and answer when its end was seen. One that has ended stays as it was.",
+		Doc:     "Kill a command's process group and wait for its end. A command that has ended stays as it is.",
 		Out:     api.KilledExec{},
 		Handler: d.onExec(d.execKill),
 	}}
@@ -75,7 +75,7 @@ func (d execs) createExec(w http.ResponseWriter, r *http.Request) {
 	}
 	x := s.Exec()
 	if err := s.Close(); err != nil {
-		d.Logger.Warn("a command is not read on", "exec", x.ID, "error", err)
+		d.Logger.Warn("closing a stream failed; the command continues", "exec", x.ID, "error", err)
 	}
 	w.Header().Set("Location", "/v1/sandboxes/"+string(x.Sandbox)+"/execs/"+string(x.ID))
 	answer(w, http.StatusCreated, x)
@@ -97,8 +97,8 @@ func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http
 	}
 }
 
-// execGuest is a client of the guest whose calls mean one command, by its id: process
-// ids come again.
+// execGuest returns a client of the guest for one command, by its id: process ids are
+// reused.
 func (d execs) execGuest(x api.Exec) *envd.Client {
 	return envd.NewClient(envd.ClientConfig{
 		Dial:   func(ctx context.Context) (net.Conn, error) { return d.Sandboxes.Guest(ctx, x.Sandbox) },
@@ -106,8 +106,8 @@ func (d execs) execGuest(x api.Exec) *envd.Client {
 	})
 }
 
-// ended says that a command takes no more.
-func ended(x api.Exec) error {
+// checkRunning refuses a command that has ended.
+func checkRunning(x api.Exec) error {
 	if x.State == api.ExecRunning {
 		return nil
 	}
@@ -117,7 +117,7 @@ func ended(x api.Exec) error {
 func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	last, err := flag(r, "close")
 	if err == nil {
-		err = ended(x)
+		err = checkRunning(x)
 	}
 	if err == nil {
 		err = d.feed(r, x, last)
@@ -151,10 +151,10 @@ func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	var in api.SignalExec
 	err := decode(w, r, &in)
 	if err == nil && (in.Signal < 1 || in.Signal > 31) {
-		err = api.Errorf(api.KindInvalid, "signal %d is not between 1 and 31", in.Signal)
+		err = api.Errorf(api.KindInvalid, "signal %d is out of range: use 1 to 31", in.Signal)
 	}
 	if err == nil {
-		err = ended(x)
+		err = checkRunning(x)
 	}
 	if err == nil {
 		err = d.signal(r.Context(), x, syscall.Signal(in.Signal))
@@ -166,7 +166,7 @@ func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// killTimeout bounds the wait for the end of a command that was killed.
+// killTimeout is the maximum time until the end of a killed command.
 const killTimeout = 30 * time.Second
 
 func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
@@ -218,7 +218,7 @@ func (d execs) signal(ctx context.Context, x api.Exec, s syscall.Signal) error {
 	return guestError(guest.SendSignal(ctx, envd.Selector{}, envd.Signal(s)))
 }
 
-// guestError turns an error of the guest's wire into one of the api's.
+// guestError converts an error of the guest's protocol to an api.Error.
 func guestError(err error) error {
 	var e *envd.Error
 	if errors.As(err, &e) {
@@ -230,7 +230,8 @@ func guestError(err error) error {
 // exitSuffix ends the number of the exit's event.
 const exitSuffix = ".exit"
 
-// outputSeen reads from where on a client wants output, and whether it has the exit.
+// outputSeen reads the offset that a client wants output from, and whether it has received
+// the exit.
 func outputSeen(r *http.Request) (offset int64, exit bool, err error) {
 	s := r.Header.Get("Last-Event-ID")
 	if s == "" {

@@ -36,7 +36,7 @@ func (d *Door) guest(w http.ResponseWriter, r *http.Request) {
 func (d sandboxes) port(w http.ResponseWriter, r *http.Request) {
 	port, ok := envd.ParsePort(r.PathValue("port"))
 	if !ok {
-		fail(w, api.Errorf(api.KindInvalid, "%.20q is no port; ports are 1 to %d", r.PathValue("port"), envd.MaxPort))
+		fail(w, api.Errorf(api.KindInvalid, "%.20q is not a port: use 1 to %d", r.PathValue("port"), envd.MaxPort))
 		return
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), envd.PortProtocol) || r.ContentLength != 0 {

@@ -37,13 +37,13 @@ func (d provisions) provisionRoutes() []Route {
 	const one = "/v1/provision/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/provision", Name: "provision", Role: api.RoleUser, Creates: true,
-		Doc: "Make the sandbox of a task of the caller's own. While it lives, the same request gives the same sandbox (200 instead of 201), " +
+		Doc: "Create the sandbox of a task of the caller. While the sandbox runs, the same request returns the same sandbox (200 instead of 201), " +
 			"and another request for the task is a conflict.",
 		In: api.ProvisionRequest{}, Out: api.Provisioned{}, Status: http.StatusCreated,
 		Handler: d.provision,
 	}, {
 		Method: "GET", Pattern: one, Name: "provisioned", Role: api.RoleUser,
-		Doc: "The sandbox of a task, by its own id or the task's: the one that lives, or the last that did.",
+		Doc: "Get the sandbox of a task, by the id of the sandbox or of the task: the running one, or the last one.",
 		Out: api.Provisioned{},
 		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
 			s, err := d.Provisions.Find(r.Context(), r.PathValue("id"))
@@ -51,12 +51,12 @@ func (d provisions) provisionRoutes() []Route {
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/wait", Name: "waitProvisioned", Role: api.RoleUser,
-		Doc: "Wait until the sandbox runs, for timeout seconds at most.",
+		Doc: "Wait until the sandbox runs, at most timeout seconds (1 to 600, default 30).",
 		In:  api.WaitRequest{}, Optional: true, Out: api.Provisioned{},
 		Handler: d.onProvisions(d.waitProvisioned),
 	}, {
 		Method: "DELETE", Pattern: one, Name: "destroyProvisioned", Role: api.RoleUser,
-		Doc: "End the sandbox of a task, with the proof that nothing of it is left. One that has ended stays as it was.",
+		Doc: "Kill the sandbox of a task and return the proof that nothing of it is left. One that has ended stays as it is.",
 		Out: api.Destroyed{},
 		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
 			s, proof, err := d.Provisions.Destroy(r.Context(), r.PathValue("id"))
@@ -64,7 +64,7 @@ func (d provisions) provisionRoutes() []Route {
 		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/execute", Name: "execute", Role: api.RoleUser, Creates: true,
-		Doc: "Run a piece of code and answer with what it wrote. Files, packages and environment variables stay for the next piece.",
+		Doc: "Run a piece of code and return its output. Files, packages and environment variables remain for the next piece.",
 		In:  api.ExecuteRequest{}, Out: api.Executed{},
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			id, err := d.sandboxID(r)
@@ -76,7 +76,7 @@ func (d provisions) provisionRoutes() []Route {
 		},
 	}, {
 		Method: "POST", Pattern: "/v1/open/{id}/{token}/execute", Name: "executeByURL", Open: true, Creates: true, keyed: true,
-		Doc: "The same for whoever has the sandbox's URL: the token in it is the key, and to this sandbox alone.",
+		Doc: "Run a piece of code with the sandbox's URL instead of an API key: the token in the URL authorizes this sandbox only.",
 		In:  api.ExecuteRequest{}, Out: api.Executed{},
 		Handler: d.executeByURL,
 	}}
@@ -86,7 +86,7 @@ func (d provisions) provisionRoutes() []Route {
 func (d provisions) onProvisions(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.Provisions == nil {
-			fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
+			fail(w, api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks"))
 			return
 		}
 		h(w, r)
@@ -110,7 +110,7 @@ func (d provisions) provision(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if d.Provisions == nil {
-		fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
+		fail(w, api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks"))
 		return
 	}
 	s, isNew, err := d.Provisions.Provision(r.Context(), req)
@@ -129,7 +129,7 @@ func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) {
 		in.Timeout = 30
 	}
 	if err == nil && (in.Timeout < 1 || in.Timeout > api.MaxWait) {
-		err = api.Errorf(api.KindInvalid, "timeout is %d; it is 1 to %d seconds", in.Timeout, api.MaxWait)
+		err = api.Errorf(api.KindInvalid, "timeout of %d s is out of range: use 1 to %d s", in.Timeout, api.MaxWait)
 	}
 	if err != nil {
 		fail(w, err)
@@ -195,7 +195,7 @@ func (d provisions) execute(w http.ResponseWriter, r *http.Request, id api.Sandb
 		return
 	}
 	if d.Code == nil {
-		fail(w, api.Errorf(api.KindUnsupported, "this daemon runs no pieces of code"))
+		fail(w, api.Errorf(api.KindUnsupported, "this daemon does not run pieces of code"))
 		return
 	}
 	v, err := d.Code.Execute(r.Context(), id, in)

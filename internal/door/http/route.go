@@ -133,8 +133,8 @@ func admits(rt Route, p api.Principal) error {
 	case rt.Open, p.Role == api.RoleAdmin && rt.Role != "", p.Role == api.RoleUser && rt.Role == api.RoleUser:
 		return nil
 	case p.Role == "":
-		return api.Errorf(api.KindUnauthenticated, "this needs a key").
-			WithHint("send it as X-API-Key; hortus key create makes one")
+		return api.Errorf(api.KindUnauthenticated, "this request needs an API key").
+			WithHint("send it in the header X-API-Key; create one with hortus key create")
 	}
-	return api.Errorf(api.KindDenied, "%s is for the operator alone", rt.Name)
+	return api.Errorf(api.KindDenied, "%s is allowed for the operator only", rt.Name)
 }

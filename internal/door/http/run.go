@@ -15,29 +15,29 @@ func (d tasks) runRoutes() []Route {
 	const one = "/v1/runs/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
-		Doc: "Ask for a verified program, in a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
-			"otherwise it is its record at once, and the run goes on.",
+		Doc: "Create a verified program from a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
+			"otherwise it is the record of the run, which continues.",
 		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: api.Event{},
 		Handler: d.createRun,
 	}, {
 		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
-		Doc: "The newest runs.",
+		Doc: "List the runs, newest first.",
 		Out: []api.Task{}, Paged: true,
 		Handler: page(d.taskPage(true)),
 	}, {
 		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
-		Doc:     "One run with its attempts.",
+		Doc:     "Get a run with its attempts.",
 		Out:     api.Task{},
 		Handler: d.onRun(func(w http.ResponseWriter, _ *http.Request, t api.Task) { answer(w, http.StatusOK, t) }),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
-		Doc: "The run's events: plan, code, attempt, output, result, diagnosis and others as they are, and once, last, the verdict. " +
+		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"Whoever comes back with the verdict's number gets 204.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.events(w, r, runEvents(t.ID)) }),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelRun", Role: api.RoleUser,
-		Doc: "Stop a run. The answer is the run when it is done, with the receipt of what it had finished.",
+		Doc: "Cancel a run. The answer is the ended run, with the receipt of what it had finished.",
 		Out: api.Task{},
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) {
 			v, err := d.Tasks.Cancel(r.Context(), t.ID)
@@ -45,7 +45,7 @@ func (d tasks) runRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "runOutput", Role: api.RoleUser,
-		Doc:     "Everything that an attempt wrote to stdout or to stderr.",
+		Doc:     "Get everything that an attempt wrote to stdout or to stderr.",
 		OutType: typeBytes,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.output(w, r, t.ID) }),
 	}}
@@ -59,7 +59,7 @@ func (d tasks) createRun(w http.ResponseWriter, r *http.Request) {
 		var in api.CreateRun
 		err := decode(w, r, &in)
 		if err == nil && in.Request == "" {
-			err = api.Errorf(api.KindInvalid, "request is empty: it is the sentence to make a program of")
+			err = api.Errorf(api.KindInvalid, "request is empty: it must be a sentence that describes the program")
 		}
 		if err != nil {
 			fail(w, err)
@@ -82,7 +82,7 @@ func (d tasks) createRun(w http.ResponseWriter, r *http.Request) {
 	}
 	var t api.Task
 	if err := json.Unmarshal(a.Body, &t); err != nil {
-		fail(w, api.Errorf(api.KindInternal, "the run that was made cannot be read: %w", err))
+		fail(w, api.Errorf(api.KindInternal, "read the record of the created run: %w", err))
 		return
 	}
 	w.Header().Set("Location", a.Location)

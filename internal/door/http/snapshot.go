@@ -32,7 +32,7 @@ type Snapshots interface {
 func (d snapshots) snapshotRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
-		Doc: "Save the sandbox's state, from which others start. It goes on.",
+		Doc: "Save the state of the sandbox as a snapshot. The sandbox continues.",
 		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
 		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.CreateSnapshot) (v api.Snapshot, err error) {
 			id, err := d.sandboxID(r)
@@ -43,7 +43,7 @@ func (d snapshots) snapshotRoutes() []Route {
 		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
-		Doc: "Make sandboxes that go on from where this one is. Each succeeds or fails by itself.",
+		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately.",
 		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
 		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.ForkSandbox) (v api.ForkResult, err error) {
 			id, err := d.sandboxID(r)
@@ -58,29 +58,29 @@ func (d snapshots) snapshotRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
-		Doc: "The snapshots that are there, or all that ever were, the newest first.",
+		Doc: "List the snapshots that exist, or all, newest first.",
 		Out: []api.Snapshot{}, Paged: true, Params: []Param{allParam},
 		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
 			return d.Snapshots.SnapshotPage(ctx, all, p)
 		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
-		Doc:     "One snapshot, by its identifier, a unique beginning of it, or the name of a template.",
+		Doc:     "Get a snapshot, by its id, a unique prefix of it, or the name of a template.",
 		Out:     api.Snapshot{},
 		Handler: d.onSnapshot(Snapshots.GetSnapshot),
 	}, {
 		Method: "DELETE", Pattern: "/v1/snapshots/{id}", Name: "removeSnapshot", Role: api.RoleUser,
-		Doc:     "Remove a snapshot for good.",
+		Doc:     "Delete a snapshot.",
 		Out:     api.Snapshot{},
 		Handler: d.onSnapshot(Snapshots.RemoveSnapshot),
 	}, {
 		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
-		Doc:     "What sandboxes can start from by name.",
+		Doc:     "List the templates that sandboxes can start from.",
 		Out:     []api.Template{},
 		Handler: d.templates,
 	}, {
 		Method: "POST", Pattern: "/v1/templates", Name: "createTemplate", Role: api.RoleUser, Creates: true,
-		Doc: `Make a template that is warm. What is being done comes one JSON value a line: {"step": ...} for each step as it begins, then {"snapshot": ...}.`,
+		Doc: `Create a template from a running sandbox. The answer has one JSON value per line: {"step": ...} when a step starts, then {"snapshot": ...}.`,
 		In:  api.CreateTemplate{}, OutType: typeLines, Out: TemplateLine{},
 		Handler: d.createTemplate,
 	}}
@@ -93,7 +93,7 @@ type TemplateLine struct {
 	Error    *api.Error    `json:"error,omitempty"`
 }
 
-// flag reads a parameter that is true or false; left out it is false.
+// flag reads a boolean parameter (default false).
 func flag(r *http.Request, name string) (bool, error) {
 	s := r.URL.Query().Get(name)
 	if s == "" {
@@ -112,7 +112,7 @@ func (d snapshots) onSnapshot(call func(Snapshots, context.Context, api.Snapshot
 		id := api.SnapshotID(r.PathValue("id"))
 		switch {
 		case id.Valid():
-		case !nameable(string(id)):
+		case !validName(string(id)):
 			err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
 		default:
 			id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
@@ -124,13 +124,13 @@ func (d snapshots) onSnapshot(call func(Snapshots, context.Context, api.Snapshot
 	})
 }
 
-// nameable says whether a template or a snapshot can be called so.
-func nameable(s string) bool {
+// validName reports whether s can be the name of a template or a snapshot.
+func validName(s string) bool {
 	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// templates lists what sandboxes can start from by name: the host's, which is
-// always there, and snapshots with a name, of each name the newest.
+// templates lists the templates: the host template, which always exists, and the newest
+// snapshot of each name.
 func (d snapshots) templates(w http.ResponseWriter, r *http.Request) {
 	out := []api.Template{{Name: api.HostTemplate}}
 	seen := map[string]bool{}
@@ -153,9 +153,8 @@ func (d snapshots) templates(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, out)
 }
 
-// createTemplate streams what is being done, one JSON value a line:
-// {"step": ...} for each step as it begins, then {"snapshot": ...}. A client that
-// goes away ends the work.
+// createTemplate streams the steps, one JSON value per line. If the client disconnects, the
+// work is cancelled.
 func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) {
 	var in api.CreateTemplate
 	if err := decode(w, r, &in); err != nil {

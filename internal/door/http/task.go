@@ -14,20 +14,20 @@ func (d tasks) taskRoutes() []Route {
 	const one = "/v1/tasks/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/tasks", Name: "createTask", Role: api.RoleUser, Creates: true,
-		Doc: "Ask for a verified program, or for work on a repository. The task runs on in the daemon.",
+		Doc: "Create a task: a verified program, or work on a repository. It runs in the daemon.",
 		In:  api.CreateTask{}, Out: api.Task{}, Status: http.StatusCreated,
 		Handler: accept(http.StatusCreated, func(r *http.Request, in api.CreateTask) (api.Task, error) {
 			return d.Tasks.Create(r.Context(), in)
 		}),
 	}, {
 		Method: "GET", Pattern: "/v1/tasks", Name: "tasks", Role: api.RoleUser,
-		Doc: "The newest tasks.",
+		Doc: "List the tasks, newest first.",
 		Out: []api.Task{}, Paged: true,
 		Handler: page(d.taskPage(false)),
 	}, {
 		Method: "GET", Pattern: "/v1/stats", Name: "taskStats", Role: api.RoleUser,
-		Doc: "What the tasks since an instant came to.",
-		Out: api.TaskStats{}, Params: []Param{{Name: "since", Doc: "The instant; all that are stored where it is left out.", Type: time.Time{}}},
+		Doc: "Get statistics of past tasks: success rate, duration, failures, cost.",
+		Out: api.TaskStats{}, Params: []Param{{Name: "since", Doc: "Start of the period, in RFC 3339 (default: all stored tasks).", Type: time.Time{}}},
 		Handler: give(func(r *http.Request) (v api.TaskStats, err error) {
 			var since time.Time
 			if s := r.URL.Query().Get("since"); s != "" {
@@ -39,12 +39,12 @@ func (d tasks) taskRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "task", Role: api.RoleUser,
-		Doc:     "One task with its attempts, by its identifier or a unique beginning of it.",
+		Doc:     "Get a task with its attempts, by its id or a unique prefix of it.",
 		Out:     api.Task{},
 		Handler: d.call(Tasks.Get),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelTask", Role: api.RoleUser,
-		Doc:     "Stop a task. The answer is the task when it is done, with the receipt of what it had finished.",
+		Doc:     "Cancel a task. The answer is the ended task, with the receipt of what it had finished.",
 		Out:     api.Task{},
 		Handler: d.call(Tasks.Cancel),
 	}, {
@@ -60,7 +60,7 @@ func (d tasks) taskRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser,
-		Doc: "The task's events: those that are stored, then those that come.",
+		Doc: "Stream the task's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 			if _, err := d.Tasks.Get(r.Context(), id); err != nil {
@@ -71,7 +71,7 @@ func (d tasks) taskRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "taskOutput", Role: api.RoleUser,
-		Doc:     "Everything that an attempt wrote to stdout or to stderr.",
+		Doc:     "Get everything that an attempt wrote to stdout or to stderr.",
 		OutType: typeBytes,
 		Handler: d.onTask(d.output),
 	}}
