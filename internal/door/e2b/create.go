@@ -70,7 +70,7 @@ func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbo
 	if in.InternetAccess != nil && !(legacy && *in.InternetAccess) {
 		asked.Internet = in.InternetAccess
 	}
-	if asked.asks() {
+	if asked.restricts() {
 		s, err := d.Sandboxes.Outline(r.Context(), req)
 		if err != nil {
 			return s, d.explain(req, err)
@@ -87,9 +87,9 @@ func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbo
 func (d sandboxes) explain(req api.CreateSandbox, err error) error {
 	switch {
 	case req.OnExpiry == api.ExpiryPause:
-		return because("autoPause", err)
+		return withOption("autoPause", err)
 	case req.OnExpiry == api.ExpiryPauseFiles:
-		return because("autoPauseMemory", err)
+		return withOption("autoPauseMemory", err)
 	}
 	return err
 }
@@ -123,9 +123,9 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 		return req, api.Errorf(api.KindInvalid, `unknown option "secure"`)
 	case in.Secure != nil && !*in.Secure:
 		return req, refused("secure", "a sandbox's data plane needs its access token always")
-	case given(in.IAM):
+	case isSet(in.IAM):
 		return req, refused("iam", "sandboxes of Hortus have no workload identity")
-	case given(in.MCP):
+	case isSet(in.MCP):
 		return req, refused("mcp", "Hortus has no gateway for MCP servers")
 	case len(in.VolumeMounts) > 0:
 		return req, refused("volumeMounts", "Hortus has no volumes on this wire")
@@ -147,8 +147,8 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 	return req, nil
 }
 
-// given says whether an option was named, with something in it.
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// isSet reports whether an option is present and not null.
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // milliseconds reads a timeout in seconds.
 func milliseconds(seconds *int64, byDefault int64) (int64, error) {

@@ -103,7 +103,7 @@ type (
 	sandboxes struct{ *door }
 	snapshots struct{ *door }
 	templates struct{ *door }
-	facts     struct{ *door }
+	records   struct{ *door }
 )
 
 // New creates the door's handler.
@@ -122,7 +122,7 @@ func New(cfg Config) http.Handler {
 	sandboxes{d}.sandboxRoutes(mux)
 	snapshots{d}.snapshotRoutes(mux)
 	templates{d}.templateRoutes(mux)
-	facts{d}.factRoutes(mux)
+	records{d}.recordRoutes(mux)
 	missingRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, noRoute(r)) })
 	known := d.authenticated(mux)

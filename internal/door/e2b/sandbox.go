@@ -8,24 +8,24 @@ import (
 )
 
 func (d sandboxes) sandboxRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /sandboxes", d.unasked(d.create(true)))
-	mux.HandleFunc("POST /v2/sandboxes", d.unasked(d.create(false)))
+	mux.HandleFunc("POST /sandboxes", d.withoutQuery(d.create(true)))
+	mux.HandleFunc("POST /v2/sandboxes", d.withoutQuery(d.create(false)))
 	mux.HandleFunc("GET /sandboxes", d.listRunning)
 	mux.HandleFunc("GET /v2/sandboxes", d.list)
-	mux.HandleFunc("GET /sandboxes/{id}", d.unasked(d.get))
-	mux.HandleFunc("DELETE /sandboxes/{id}", d.unasked(d.kill))
-	mux.HandleFunc("POST /sandboxes/{id}/timeout", d.unasked(d.setTimeout))
-	mux.HandleFunc("POST /sandboxes/{id}/refreshes", d.unasked(d.refresh))
-	mux.HandleFunc("POST /sandboxes/{id}/connect", d.unasked(d.connect(true)))
-	mux.HandleFunc("POST /v2/sandboxes/{id}/connect", d.unasked(d.connect(false)))
-	mux.HandleFunc("POST /sandboxes/{id}/resume", d.unasked(d.resume))
-	mux.HandleFunc("POST /sandboxes/{id}/pause", d.unasked(d.pause))
-	mux.HandleFunc("PUT /sandboxes/{id}/network", d.unasked(d.setNetwork))
+	mux.HandleFunc("GET /sandboxes/{id}", d.withoutQuery(d.get))
+	mux.HandleFunc("DELETE /sandboxes/{id}", d.withoutQuery(d.kill))
+	mux.HandleFunc("POST /sandboxes/{id}/timeout", d.withoutQuery(d.setTimeout))
+	mux.HandleFunc("POST /sandboxes/{id}/refreshes", d.withoutQuery(d.refresh))
+	mux.HandleFunc("POST /sandboxes/{id}/connect", d.withoutQuery(d.connect(true)))
+	mux.HandleFunc("POST /v2/sandboxes/{id}/connect", d.withoutQuery(d.connect(false)))
+	mux.HandleFunc("POST /sandboxes/{id}/resume", d.withoutQuery(d.resume))
+	mux.HandleFunc("POST /sandboxes/{id}/pause", d.withoutQuery(d.pause))
+	mux.HandleFunc("PUT /sandboxes/{id}/network", d.withoutQuery(d.setNetwork))
 }
 
-// there finds a sandbox of a request that has not ended. One that is still starting is
+// findSandbox returns a sandbox that has not ended. One that is still starting is
 // nobody's yet.
-func (d *door) there(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
+func (d *door) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
 	if !id.Valid() {
 		return api.Sandbox{}, noSandbox(id)
 	}
@@ -40,7 +40,7 @@ func (d *door) there(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
 // it gives no error.
 func (d *door) on(w http.ResponseWriter, r *http.Request, f func(s api.Sandbox) error) {
 	id := api.SandboxID(r.PathValue("id"))
-	s, err := d.there(r, id)
+	s, err := d.findSandbox(r, id)
 	if err == nil {
 		err = f(s)
 	}
@@ -139,7 +139,7 @@ func (d sandboxes) connect(legacy bool) http.HandlerFunc {
 			if legacy {
 				byDefault = 0 // which is none
 			}
-			return d.wake(w, r, s, in, byDefault)
+			return d.resumeSandbox(w, r, s, in, byDefault)
 		})
 	}
 }
@@ -157,11 +157,11 @@ func (d sandboxes) resume(w http.ResponseWriter, r *http.Request) {
 		case in.AutoPause != nil && *in.AutoPause != s.OnExpiry.Pauses():
 			return refused("autoPause", "what happens at the deadline is decided when a sandbox is made")
 		}
-		return d.wake(w, r, s, in, legacyTimeout)
+		return d.resumeSandbox(w, r, s, in, legacyTimeout)
 	})
 }
 
-func (d sandboxes) wake(w http.ResponseWriter, r *http.Request, s api.Sandbox, in connectBody, byDefault int64) error {
+func (d sandboxes) resumeSandbox(w http.ResponseWriter, r *http.Request, s api.Sandbox, in connectBody, byDefault int64) error {
 	ms, err := milliseconds(in.Timeout, byDefault)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (d sandboxes) pause(w http.ResponseWriter, r *http.Request) {
 			call = d.Sandboxes.PauseFiles
 		}
 		if _, err := call(r.Context(), s.ID); err != nil {
-			return because("memory", err)
+			return withOption("memory", err)
 		}
 		done(w)
 		return nil

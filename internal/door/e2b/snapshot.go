@@ -7,8 +7,8 @@ import (
 )
 
 func (d snapshots) snapshotRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /sandboxes/{id}/snapshots", d.unasked(d.snapshot))
-	mux.HandleFunc("POST /sandboxes/{id}/fork", d.unasked(d.fork))
+	mux.HandleFunc("POST /sandboxes/{id}/snapshots", d.withoutQuery(d.snapshot))
+	mux.HandleFunc("POST /sandboxes/{id}/fork", d.withoutQuery(d.fork))
 	mux.HandleFunc("GET /snapshots", d.snapshots)
 }
 
@@ -62,7 +62,7 @@ func (d snapshots) snapshots(w http.ResponseWriter, r *http.Request) {
 	}
 	var all []api.Snapshot
 	if err == nil {
-		all, err = d.saved(r)
+		all, err = d.startable(r)
 	}
 	if err != nil {
 		d.fail(w, r, err)
@@ -79,7 +79,7 @@ func (d snapshots) snapshots(w http.ResponseWriter, r *http.Request) {
 		}
 		rows = append(rows, s)
 	}
-	rows, next := cut(p, rows, func(s api.Snapshot) mark { return mark{s.CreatedAt, string(s.ID)} })
+	rows, next := cut(p, rows, func(s api.Snapshot) position { return position{s.CreatedAt, string(s.ID)} })
 	setNext(w, next)
 	out := make([]snapshotInfo, len(rows))
 	for i, s := range rows {

@@ -79,7 +79,7 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 	defer s.Close()
 	w.Header().Set(envd.HeaderExecID, string(s.Exec().ID))
 	out := guestproxy.NewFrames(w, codec)
-	defer out.LetGo(r.Context())()
+	defer out.CloseOnDone(r.Context())()
 	watch := guestproxy.NewWatch(http.NewResponseController(w), 0)
 	defer watch.Stop()
 	watch.Over(s)

@@ -70,5 +70,5 @@ func (d sandboxes) port(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	guestproxy.Join(conn, stream, guestproxy.DefaultGrace)
+	guestproxy.Pipe(conn, stream, guestproxy.DefaultGrace)
 }

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/api"
 )
 
-func (d facts) factRoutes(mux *http.ServeMux) {
+func (d records) recordRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /sandboxes/{id}/metrics", d.metrics)
 	mux.HandleFunc("GET /sandboxes/metrics", d.lastMetrics)
 	mux.HandleFunc("GET /sandboxes/{id}/logs", d.oldLogs)
@@ -62,7 +62,7 @@ func metricsOf(s api.Sandbox, samples []api.Stats) []metric {
 }
 
 // metrics gives what a sandbox used between two instants, in Unix seconds.
-func (d facts) metrics(w http.ResponseWriter, r *http.Request) {
+func (d records) metrics(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		q, err := parameters(r, "start", "end")
 		if err != nil {
@@ -91,7 +91,7 @@ func (d facts) metrics(w http.ResponseWriter, r *http.Request) {
 
 // lastMetrics gives the last of several sandboxes. Those that the caller cannot have,
 // and those of which nothing is known yet, are left out.
-func (d facts) lastMetrics(w http.ResponseWriter, r *http.Request) {
+func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "sandbox_ids*")
 	ids := words(q, "sandbox_ids")
 	if err == nil && (len(ids) == 0 || len(ids) > maxPage) {
@@ -103,7 +103,7 @@ func (d facts) lastMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 	out := map[string]metric{}
 	for _, id := range ids {
-		s, err := d.there(r, api.SandboxID(id))
+		s, err := d.findSandbox(r, api.SandboxID(id))
 		if api.KindOf(err) == api.KindNotFound {
 			continue
 		}
@@ -182,8 +182,8 @@ func clip(s string, most int) string {
 	return s[:most] + "..."
 }
 
-// logs gives facts after (or, backward, before) an instant in Unix milliseconds.
-func (d facts) logs(w http.ResponseWriter, r *http.Request) {
+// logs gives records after (or, backward, before) an instant in Unix milliseconds.
+func (d records) logs(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		q, err := parameters(r, "cursor", "limit", "direction", "level", "search")
 		if err != nil {
@@ -226,7 +226,7 @@ func (d facts) logs(w http.ResponseWriter, r *http.Request) {
 }
 
 // oldLogs is logs of the first generation, which has every fact twice.
-func (d facts) oldLogs(w http.ResponseWriter, r *http.Request) {
+func (d records) oldLogs(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		q, err := parameters(r, "start", "limit")
 		if err != nil {
@@ -279,7 +279,7 @@ func (e logEntry) line() (string, error) {
 }
 
 // execs gives a sandbox's newest commands, as many as a log can show.
-func (d facts) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
+func (d records) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
 	var out []api.Exec
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Exec, string, error) {
 		return d.Sandboxes.ExecPage(ctx, id, p)

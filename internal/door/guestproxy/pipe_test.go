@@ -32,12 +32,12 @@ func tcp(t *testing.T) (a, b *net.TCPConn) {
 	return a, b
 }
 
-// TestJoin passes on bytes both ways, and the end of each half on its own.
-func TestJoin(t *testing.T) {
+// TestPipe passes on bytes both ways, and the end of each half on its own.
+func TestPipe(t *testing.T) {
 	client, near := tcp(t)
 	far, server := tcp(t)
 	joined := make(chan struct{})
-	go func() { defer close(joined); Join(near, far, 0) }()
+	go func() { defer close(joined); Pipe(near, far, 0) }()
 	sent := strings.Repeat("there ", 100_000)
 	go func() { io.WriteString(client, sent); client.CloseWrite() }()
 	got, err := io.ReadAll(server)
@@ -52,9 +52,9 @@ func TestJoin(t *testing.T) {
 	<-joined
 }
 
-// TestJoinEndsWithEither: what cannot pass on an end of one half ends, and so does
+// TestPipeEndsWithEither: what cannot pass on an end of one half ends, and so does
 // what breaks.
-func TestJoinEndsWithEither(t *testing.T) {
+func TestPipeEndsWithEither(t *testing.T) {
 	for name, end := range map[string]func(client, server *net.TCPConn, pipe net.Conn){
 		"a reset":    func(client, _ *net.TCPConn, _ net.Conn) { client.SetLinger(0); client.Close() },
 		"no half":    func(_, _ *net.TCPConn, pipe net.Conn) { pipe.Close() },
@@ -63,7 +63,7 @@ func TestJoinEndsWithEither(t *testing.T) {
 		client, near := tcp(t)
 		here, there := net.Pipe() // which has no halves
 		joined := make(chan struct{})
-		go func() { defer close(joined); Join(near, here, 0) }()
+		go func() { defer close(joined); Pipe(near, here, 0) }()
 		end(client, nil, there)
 		<-joined
 		if _, err := there.Read(make([]byte, 1)); err == nil {

@@ -13,11 +13,11 @@ import (
 // listens.
 const halfIdle = 2 * time.Minute
 
-// Join copies between two connections until both halves have ended, and closes
+// Pipe copies between two connections until both halves have ended, and closes
 // both. An end of one half is passed on as such where the other side can do that,
 // and ends the pair where it cannot. An error ends the pair, and so does, after
 // grace, the end of the sandbox that b leads to, whatever a still has to take.
-func Join(a, b net.Conn, grace time.Duration) {
+func Pipe(a, b net.Conn, grace time.Duration) {
 	j := &pair{a: a, b: b}
 	defer j.close()
 	if e, ok := b.(Ender); ok {

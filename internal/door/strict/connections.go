@@ -24,8 +24,8 @@ type Limits struct {
 	Shared func(netip.Addr) bool
 }
 
-// crowd is the connections of a listener.
-type crowd struct {
+// connections is the connections of a listener.
+type connections struct {
 	limits Limits
 
 	mu     sync.Mutex
@@ -56,38 +56,38 @@ func addressOf(c net.Conn) netip.Addr {
 	return ip
 }
 
-// enter counts a connection in, which then waits for a request. It is false where
+// add counts a connection, which then waits for a request. It returns false if
 // there is no room and nobody to make some.
-func (cr *crowd) enter(c *conn) bool {
+func (cs *connections) add(c *conn) bool {
 	c.from = addressOf(c.Conn)
-	cr.mu.Lock()
-	defer cr.mu.Unlock()
-	g := cr.by[c.from]
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	g := cs.by[c.from]
 	if g == nil {
-		g = &group{shared: !c.from.IsValid() || cr.limits.Shared != nil && cr.limits.Shared(c.from)}
+		g = &group{shared: !c.from.IsValid() || cs.limits.Shared != nil && cs.limits.Shared(c.from)}
 	}
 	var out *conn
-	switch per := cr.limits.PerAddress; {
+	switch per := cs.limits.PerAddress; {
 	case per > 0 && !g.shared && g.n >= per:
 		if out = g.oldest(); out == nil {
 			return false
 		}
-	case cr.limits.Total > 0 && cr.n >= cr.limits.Total:
-		if out = cr.spare(); out == nil {
+	case cs.limits.Total > 0 && cs.n >= cs.limits.Total:
+		if out = cs.evictable(); out == nil {
 			return false
 		}
 	}
 	if out != nil {
-		cr.remove(out)
+		cs.remove(out)
 		out.Conn.Close() // its server finds that it has ended
 	}
-	if cr.by == nil {
-		cr.by = map[netip.Addr]*group{}
+	if cs.by == nil {
+		cs.by = map[netip.Addr]*group{}
 	}
-	cr.by[c.from] = g // which it may have left with out
-	cr.n++
+	cs.by[c.from] = g // which it may have left with out
+	cs.n++
 	g.n++
-	cr.wait(c, g)
+	cs.wait(c, g)
 	return true
 }
 
@@ -99,11 +99,11 @@ func (g *group) oldest() *conn {
 	return nil
 }
 
-// spare gives the connection that is missed least. The caller holds the lock.
-func (cr *crowd) spare() *conn {
+// evictable returns the connection to close for a new one. The caller holds the lock.
+func (cs *connections) evictable() *conn {
 	var best *conn
 	most := 0
-	for _, g := range cr.by {
+	for _, g := range cs.by {
 		c := g.oldest()
 		if c != nil && (best == nil || g.n > most || g.n == most && c.since < best.since) {
 			best, most = c, g.n
@@ -113,55 +113,55 @@ func (cr *crowd) spare() *conn {
 }
 
 // wait notes that a connection waits from now on. The caller holds the lock.
-func (cr *crowd) wait(c *conn, g *group) {
-	cr.waited++
-	c.since, c.place = cr.waited, g.waiting.PushBack(c)
+func (cs *connections) wait(c *conn, g *group) {
+	cs.waited++
+	c.since, c.place = cs.waited, g.waiting.PushBack(c)
 }
 
 // serving notes whether a request of a connection is served.
-func (cr *crowd) serving(c *conn, yes bool) {
-	cr.mu.Lock()
-	defer cr.mu.Unlock()
-	g := cr.by[c.from]
+func (cs *connections) serving(c *conn, yes bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	g := cs.by[c.from]
 	switch {
 	case c.left:
 	case yes && c.place != nil:
 		g.waiting.Remove(c.place)
 		c.place = nil
 	case !yes && c.place == nil:
-		cr.wait(c, g)
+		cs.wait(c, g)
 	}
 }
 
-// leave counts a connection out, once.
-func (cr *crowd) leave(c *conn) {
-	cr.mu.Lock()
-	defer cr.mu.Unlock()
+// release stops counting a connection. It is idempotent.
+func (cs *connections) release(c *conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	if !c.left {
-		cr.remove(c)
+		cs.remove(c)
 	}
 }
 
 // remove counts a connection out. The caller holds the lock.
-func (cr *crowd) remove(c *conn) {
-	g := cr.by[c.from]
+func (cs *connections) remove(c *conn) {
+	g := cs.by[c.from]
 	if c.place != nil {
 		g.waiting.Remove(c.place)
 		c.place = nil
 	}
 	c.left = true
-	cr.n--
+	cs.n--
 	if g.n--; g.n == 0 {
-		delete(cr.by, c.from)
+		delete(cs.by, c.from)
 	}
 }
 
 // crowded is what who is turned away is told, before it has asked anything.
 const crowded = `{"code":503,"message":"too many connections are open: close some, or come again"}` + "\n"
 
-// turnAway tells a connection that there is no room, and ends it. Nothing was written
+// rejectConn tells a connection that there is no room, and ends it. Nothing was written
 // to it before, so that this waits for nobody.
-func turnAway(c net.Conn) {
+func rejectConn(c net.Conn) {
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = c.Write([]byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: " +
 		strconv.Itoa(len(crowded)) + "\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" + crowded))
