@@ -18,7 +18,9 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
+	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/gvisorbuild"
+	"hortus.dev/internal/platform/launch"
 	"hortus.dev/internal/platform/privilege"
 	"hortus.dev/internal/platform/version"
 )
@@ -53,16 +55,18 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, Inspect: daemon.Inspect, Remove: daemon.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
+		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
 		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))
 		}}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
 		if opt.MustRun {
-			return client.Unix(filepath.Join(opt.DataDir, "hortus.sock")), nil
+			return client.Unix(datadir.Dir(opt.DataDir).Socket()), nil
 		}
-		return daemon.Connect(ctx, daemon.ConnectOptions{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings, Models: opt.Models,
-			Forges: opt.Forges, TokenVariables: opt.TokenVariables})
+		return daemon.Connect(ctx, daemon.ConnectOptions{
+			Options: launch.Options{DataDir: opt.DataDir, ConfigFile: opt.ConfigFile, Settings: opt.Settings},
+			Models:  opt.Models, Forges: opt.Forges, TokenVariables: opt.TokenVariables,
+		})
 	}))
 }

@@ -15,7 +15,7 @@ import (
 // databaseBytes is the size of the database with its log and the rows stored ahead.
 func (w *town) databaseBytes() (n int64) {
 	w.t.Helper()
-	files, err := filepath.Glob(w.s.dir.database() + "*")
+	files, err := filepath.Glob(w.s.dir.Database() + "*")
 	if err != nil || len(files) == 0 {
 		w.t.Fatal(files, err)
 	}

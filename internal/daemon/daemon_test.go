@@ -13,6 +13,8 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/platform/datadir"
+	"hortus.dev/internal/platform/launch"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
 )
@@ -40,7 +42,7 @@ func connect(t *testing.T, dir string) *client.Client {
 	if _, err := os.Stat(filepath.Join(dir, "layers")); os.IsNotExist(err) {
 		withTemplate(t, dir, os.Getenv("HOME"), os.Getenv("PATH"))
 	}
-	c, err := Connect(t.Context(), ConnectOptions{DataDir: dir})
+	c, err := Connect(t.Context(), ConnectOptions{Options: launch.Options{DataDir: dir}})
 	if err != nil {
 		b, _ := os.ReadFile(filepath.Join(dir, "daemon.log"))
 		t.Fatalf("connect: %v (%s)\n%s", err, api.HintOf(err), b)
@@ -51,11 +53,7 @@ func connect(t *testing.T, dir string) *client.Client {
 		_ = c.Stop(ctx, true) // it may have left by itself
 		c.Close()
 		free := func() bool {
-			l, err := takeLock(filepath.Join(dir, "lock"))
-			if err == nil {
-				l.release()
-			}
-			return err == nil
+			return datadir.LockIsFree(filepath.Join(dir, "lock"))
 		}
 		eventually(t, "the daemon gives its data directory up", free)
 		if t.Failed() {

@@ -66,7 +66,7 @@ func TestEnvironmentIsNotTold(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
-	err = filepath.WalkDir(w.s.dir.path(""), func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(w.s.dir.Path(""), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil // the sandbox's own directories
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/front"
 	wait "hortus.dev/test/patience"
 )
 
@@ -19,15 +20,15 @@ import (
 var patience = wait.Of(time.Minute)
 
 // listening is a daemon behind a TCP listener of its own.
-func listening(t *testing.T, b Bounds) (*System, string) {
+func listening(t *testing.T, b front.Bounds) (*System, string) {
 	t.Helper()
 	dir := t.TempDir()
 	withTemplate(t, dir, "", "")
-	s, err := Open(t.Context(), Config{DataDir: dir, Pool: -1, Front: Front{Listen: "127.0.0.1:0", Bounds: b}})
+	s, err := Open(t.Context(), Config{DataDir: dir, Pool: -1, Front: front.Config{Listen: "127.0.0.1:0", Bounds: b}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := s.openFront(t.Context())
+	ln, _, err := front.Open(t.Context(), s.cfg.Front, s.guards.keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func timedOut(err error) bool {
 // TestSlowHead sends a head byte by byte, without an end.
 func TestSlowHead(t *testing.T) {
 	t.Parallel()
-	_, addr := listening(t, Bounds{Head: 2 * time.Second})
+	_, addr := listening(t, front.Bounds{Head: 2 * time.Second})
 	c := reach(t, addr)
 	io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
 	ended := make(chan string, 1)
@@ -108,11 +109,11 @@ func TestSlowHead(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		bounds Bounds
+		bounds front.Bounds
 		first  string
 	}{
-		"at all":          {Bounds{Head: 50 * time.Millisecond}, ""},
-		"after a request": {Bounds{Keep: 50 * time.Millisecond}, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"},
+		"at all":          {front.Bounds{Head: 50 * time.Millisecond}, ""},
+		"after a request": {front.Bounds{Keep: 50 * time.Millisecond}, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"},
 	} {
 		_, addr := listening(t, tt.bounds)
 		c := reach(t, addr)
@@ -126,7 +127,7 @@ func TestSilence(t *testing.T) {
 // TestBigHead sends heads of which one is too long.
 func TestBigHead(t *testing.T) {
 	t.Parallel()
-	_, addr := listening(t, Bounds{})
+	_, addr := listening(t, front.Bounds{})
 	for size, want := range map[int]string{32 << 10: "HTTP/1.1 200 ", 96 << 10: "HTTP/1.1 431 ", 1 << 20: ""} {
 		c := reach(t, addr)
 		go func() {
@@ -143,7 +144,7 @@ func TestBigHead(t *testing.T) {
 // TestHalfBody sends a request that is refused, and not all of its body.
 func TestHalfBody(t *testing.T) {
 	t.Parallel()
-	s, addr := listening(t, Bounds{Rest: 500 * time.Millisecond})
+	s, addr := listening(t, front.Bounds{Rest: 500 * time.Millisecond})
 	id := api.NewSandboxID()
 	var all sync.WaitGroup
 	for name, head := range map[string]string{
@@ -175,7 +176,7 @@ func TestHalfBody(t *testing.T) {
 // TestUnreadAnswers asks without a key, and reads nothing.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
-	s, addr := listening(t, Bounds{Rest: 300 * time.Millisecond})
+	s, addr := listening(t, front.Bounds{Rest: 300 * time.Millisecond})
 	// On a connection without any room every answer is left unread, a short one too.
 	hall := &pipes{ends: make(chan net.Conn), closed: make(chan struct{})}
 	srv := s.frontServer(s.httpDoor(), func(net.Conn, http.ConnState) {})
@@ -242,7 +243,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	const room = 8
-	_, addr := listening(t, Bounds{Conns: room})
+	_, addr := listening(t, front.Bounds{Conns: room})
 	var all []net.Conn
 	for n := range 8 * room {
 		all = append(all, reach(t, addr))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/front"
 )
 
 // stalled is a client of a command that prints without end; it reads nothing. It comes
@@ -44,7 +45,7 @@ func stalled(t *testing.T, s *System, addr string, id api.SandboxID) {
 func TestStalledClientOfADaemon(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), Config{
-		DataDir: shortDir(t), Idle: -1, Pool: -1, Front: Front{Listen: "127.0.0.1:0", Bounds: Bounds{Grace: 10 * time.Millisecond}},
+		DataDir: shortDir(t), Idle: -1, Pool: -1, Front: front.Config{Listen: "127.0.0.1:0", Bounds: front.Bounds{Grace: 10 * time.Millisecond}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +93,8 @@ func TestStalledClientOfADaemon(t *testing.T) {
 	srv.Close()
 	<-other
 
-	stalled(t, s, strings.TrimPrefix(s.url(), "http://"), box())
-	if err := s.Stop(t.Context(), true); err != nil {
+	stalled(t, s, strings.TrimPrefix(s.url, "http://"), box())
+	if err := s.service.Stop(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	select {

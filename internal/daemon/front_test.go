@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/door/envd"
+	"hortus.dev/internal/door/front"
 )
 
 // TestBrowserPages sends what a browser sends for a page of another origin, one whose
@@ -56,9 +57,9 @@ func TestKeyEndsAtTheFront(t *testing.T) {
 	w := newTown(t)
 	var got http.Header
 	var who api.Principal
-	f := &front{authenticate: w.s.guards.porter.Authenticate, doors: []doorway{{
-		takes: below("/"), keyed: true,
-		door: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, who = r.Header, api.PrincipalOf(r.Context()) }),
+	f := &front.Front{Authenticate: w.s.guards.authenticator.Authenticate, Doors: []front.Door{{
+		Takes: front.Below("/"), Keyed: true,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, who = r.Header, api.PrincipalOf(r.Context()) }),
 	}}}
 	for _, c := range []struct{ send, keep []string }{
 		{[]string{"X-Api-Key", w.bob.Secret}, nil},
@@ -97,12 +98,12 @@ func TestKeysReachNoProgram(t *testing.T) {
 	program := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r }))
 	defer program.Close()
 	plane := envd.New(envd.Config{Sandboxes: portOnly{id: w.bobs.box, addr: program.Listener.Addr().String()}, Tokens: row})
-	f := &front{rest: patience, authenticate: w.s.guards.porter.Authenticate, doors: []doorway{{takes: envd.Claims, door: plane, open: true}}}
-	front := httptest.NewServer(f)
-	defer front.Close()
+	f := &front.Front{Rest: patience, Authenticate: w.s.guards.authenticator.Authenticate, Doors: []front.Door{{Takes: envd.Claims, Handler: plane, AnyOrigin: true}}}
+	server := httptest.NewServer(f)
+	defer server.Close()
 	for _, secret := range []string{w.bob.Secret, w.operator.Secret, row.Envd(string(w.bobs.box)), row.Traffic(string(w.bobs.box))} {
 		for _, value := range []string{secret, "Bearer " + secret, "Basic " + base64.StdEncoding.EncodeToString([]byte(secret+":")), "Bearer its-own"} {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/a?k="+secret, nil)
+			req, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/a?k="+secret, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,57 +141,4 @@ func (p portOnly) Get(context.Context, api.SandboxID) (api.Sandbox, error) {
 // Dial implements envd.Sandboxes.
 func (p portOnly) Dial(context.Context, api.SandboxID, int) (net.Conn, error) {
 	return net.Dial("tcp", p.addr)
-}
-
-// TestCrooked sends what package net/http hands on and a door must not see.
-func TestCrooked(t *testing.T) {
-	called := false
-	f := &front{doors: []doorway{{takes: func(*http.Request) bool { return true }, door: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true })}}}
-	for name, change := range map[string]func(*http.Request){
-		"a whole address": func(r *http.Request) { r.RequestURI = "http://169.254.169.254/v1/info" },
-		"a star":          func(r *http.Request) { r.Method, r.RequestURI = "OPTIONS", "*" },
-		"CONNECT":         func(r *http.Request) { r.Method, r.RequestURI = "CONNECT", "evil.example:443" },
-		"no host":         func(r *http.Request) { r.Host = "" },
-	} {
-		r := httptest.NewRequest("GET", "/v1/info", nil)
-		change(r)
-		rec := httptest.NewRecorder()
-		if f.ServeHTTP(rec, r); rec.Code != http.StatusBadRequest || called {
-			t.Errorf("%s: %d, the door called %v", name, rec.Code, called)
-		}
-	}
-	f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/info", nil))
-	if !called {
-		t.Error("a plain request does not get through either")
-	}
-}
-
-func TestListen(t *testing.T) {
-	for addr, want := range map[string]api.Kind{
-		"127.0.0.1:0": "", "[::1]:0": "", "localhost:0": "", "127.8.9.10:0": "",
-		"0.0.0.0:0": api.KindDenied, ":0": api.KindDenied, "[::]:0": api.KindDenied, "192.0.2.1:0": api.KindDenied,
-		"127.0.0.1": api.KindInvalid, "127.0.0.1:http": api.KindInvalid, "127.0.0.1:99999": api.KindInvalid, "a b:1": api.KindInvalid,
-	} {
-		ln, err := listenTCP(t.Context(), Front{Listen: addr})
-		if addr == "[::1]:0" && api.KindOf(err) == api.KindConflict {
-			continue // a machine without IPv6
-		}
-		if api.KindOf(err) != want {
-			t.Errorf("%q: %v, want kind %q", addr, err, want)
-		}
-		if want == api.KindDenied && !strings.Contains(api.HintOf(err), "--insecure-listen") {
-			t.Errorf("%q: hint %q", addr, api.HintOf(err))
-		}
-		if ln != nil {
-			ln.Close()
-		}
-	}
-	ln, err := listenTCP(t.Context(), Front{Listen: "0.0.0.0:0", Insecure: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if _, err := listenTCP(t.Context(), Front{Listen: "127.0.0.1:" + strings.TrimPrefix(urlOf(ln), "http://127.0.0.1:")}); api.KindOf(err) != api.KindConflict {
-		t.Errorf("a taken port: %v", err)
-	}
 }

@@ -12,13 +12,14 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/task/computer"
 	wait "hortus.dev/test/patience"
 )
 
 // toolbox is a set of tools over a real sandbox.
 type toolbox struct {
 	t   *testing.T
-	box *box
+	box computer.Computer
 	set *tool.Set
 	all map[string]loop.Tool
 }
@@ -38,10 +39,10 @@ func newToolbox(t *testing.T) *toolbox {
 			t.Error(err)
 		}
 	})
-	if <-s.prepared; s.unfit != nil {
-		t.Skipf("this host cannot isolate: %v", s.unfit)
+	if err := s.service.Prepared(ctx); err != nil {
+		t.Skipf("this host cannot isolate: %v", err)
 	}
-	made, err := boxes{s.sandboxes, s.sandboxes.Create}.Create(ctx, api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
+	made, err := s.computers.Create(api.WithPrincipal(ctx, api.Operator()), api.CreateSandbox{TTLMS: (20 * time.Minute).Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func newToolbox(t *testing.T) *toolbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &toolbox{t: t, box: made.(*box), all: map[string]loop.Tool{}}
+	b := &toolbox{t: t, box: made.(computer.Computer), all: map[string]loop.Tool{}}
 	b.set = tool.New(tool.Config{Box: b.box, Keep: keep})
 	for _, x := range b.set.All() {
 		b.all[x.Spec().Name] = x

@@ -11,71 +11,140 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/door/front"
 	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/platform/datadir"
+	"hortus.dev/internal/platform/launch"
+	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/telemetry"
+	"hortus.dev/internal/task/delivery"
 )
 
-// Main is the command `hortus daemon run`, which Connect starts: it serves a data
-// directory until it is told to stop or nothing is left to do. It gives an exit
-// code.
+// Main is the command `hortus daemon run`, which Connect starts: it serves a data directory
+// until it is stopped or idle. It returns an exit code.
 func Main(args []string) int {
 	flags := flag.NewFlagSet("hortus daemon run", flag.ContinueOnError)
 	given := map[string]*string{
-		"data-dir":  flags.String("data-dir", "", "the data directory"),
-		"idle":      flags.String("idle", "", "how long to stay when idle, or never"),
-		"pool":      flags.String("pool", "", "how many guests of each kind to boot ahead; 0 for none"),
-		"log-level": flags.String("log-level", "", "debug, info, warn or error"),
+		"data-dir":  flags.String("data-dir", "", "data directory"),
+		"idle":      flags.String("idle", "", "time after which an unused daemon ends, or never (default 3s)"),
+		"pool":      flags.String("pool", "", "number of guests of each kind that are booted ahead; 0 for none (default 2)"),
+		"log-level": flags.String("log-level", "", "log level: debug, info, warn or error (default info)"),
 	}
-	file := flags.String("config", "", "the configuration file")
+	file := flags.String("config", "", "configuration file")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	level := &slog.LevelVar{}
 	logger := slog.New(telemetry.Log(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
-	set, err := settings(*file, given)
-	if err == nil && set.dataDir == "" {
-		_, err = config.DefaultDataDir(config.Source{Getenv: os.Getenv, UID: os.Getuid()})
-	}
+	set, err := loadSettings(*file, given)
 	if err != nil {
-		logger.Error("the daemon is not set up", "error", err, "next", api.HintOf(err))
-		say(os.Getenv, readyMessage{Error: api.AsError(err)})
+		logger.Error("the daemon is not configured", "error", err, "next", api.HintOf(err))
+		launch.Report(os.Getenv, err)
 		return 2
 	}
-	level.Set(set.level)
-	// The modes of what sandboxes see are not for the caller's umask to decide;
-	// the data directory itself is closed to others.
-	syscall.Umask(0o022)
-	ctx, stop := untilSignal(context.Background())
-	defer stop()
-	cfg := set.config(logger, level)
-	if set.serve && set.idle < 0 {
-		// No first key: the output goes to a log.
-		cfg.Front = Front{Listen: set.listen, Insecure: set.insecure}
+	if !set.serve || set.Idle >= 0 {
+		set.Front = front.Config{} // only a resident daemon serves over TCP
 	}
-	if err := run(ctx, cfg); err != nil {
+	ctx, stop := service.UntilSignal(context.Background())
+	defer stop()
+	if err := run(ctx, set, logger, level); err != nil {
 		logger.Error("daemon ended", "error", err)
 		return 1
 	}
 	return 0
 }
 
-func run(ctx context.Context, cfg Config) error {
-	s, err := Open(ctx, cfg)
+// run opens a system, serves until it is stopped, and closes it.
+func run(ctx context.Context, set settings, logger *slog.Logger, level *slog.LevelVar) error {
+	level.Set(set.level)
+	set.Logger, set.Level = logger, level
+	// The modes of files that sandboxes see must not depend on the caller's umask; the data
+	// directory itself is closed to others.
+	syscall.Umask(0o022)
+	s, err := Open(ctx, set.Config)
 	if err != nil {
-		say(os.Getenv, readyMessage{Error: api.AsError(err), Owned: errors.Is(err, errOwned)})
+		launch.Report(os.Getenv, err)
 		return err
 	}
-	// Every sandbox is a fork of this process, and what a fork costs grows with
-	// the memory that it would have to copy: what starting up left behind goes
-	// back, and the rest is kept small.
+	// Every sandbox starts with a fork of this process, whose cost grows with its memory:
+	// free what starting has used, and keep the heap small.
 	debug.SetGCPercent(50)
 	debug.FreeOSMemory()
 	serving := false
-	err = s.Serve(ctx, func() { serving = true; say(os.Getenv, readyMessage{}) })
+	err = s.Serve(ctx, func() { serving = true; launch.Report(os.Getenv, nil) })
 	if !serving {
-		say(os.Getenv, readyMessage{Error: api.AsError(err)})
+		launch.Report(os.Getenv, err)
 	}
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return errors.Join(err, s.Close(closeCtx))
+}
+
+// ResidentOptions are the flags of `hortus serve`. An empty one comes from the environment,
+// the configuration file or the defaults.
+type ResidentOptions struct {
+	DataDir, ConfigFile, LogLevel string
+	Listen, Insecure              string
+	// Announce is called with the URL of the daemon and, if one was created, the first key.
+	Announce func(url string, first api.CreatedKey)
+}
+
+// Resident is the command `hortus serve`: it serves a data directory in the foreground, on its
+// socket and over TCP, until a signal or a client stops it.
+func Resident(ctx context.Context, opt ResidentOptions) error {
+	never := config.Never
+	set, err := loadSettings(opt.ConfigFile, map[string]*string{
+		"data-dir": &opt.DataDir, "log-level": &opt.LogLevel, "idle": &never, "listen": &opt.Listen, "insecure-listen": &opt.Insecure,
+	})
+	if err != nil {
+		return err
+	}
+	level := &slog.LevelVar{}
+	level.Set(set.level)
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	ctx, stop := service.UntilSignal(ctx)
+	defer stop()
+	set.Front.Announce = opt.Announce
+	// A journal is kept, and other users may read it.
+	if set.Front.FirstKey = !service.ToJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")); !set.Front.FirstKey {
+		logger.Info("no first API key is created if the output goes to the journal", "next", "hortus key create --account NAME --role admin")
+	}
+	// An address that is not usable is reported before another daemon is stopped.
+	probe, err := front.Listen(ctx, set.Front)
+	if err != nil {
+		return err
+	}
+	probe.Close()
+	for {
+		err := run(ctx, set, logger, level)
+		if !errors.Is(err, datadir.ErrOwned) {
+			return err
+		}
+		if err := launch.Displace(ctx, set.DataDir); err != nil {
+			return err
+		}
+	}
+}
+
+// ConnectOptions say which daemon is wanted.
+type ConnectOptions struct {
+	// Options are those of launch.Connect; the fingerprints are filled in here.
+	launch.Options
+	// Models and Forges want a daemon with this process's variables for hosted models and
+	// for forges. TokenVariables are those that the caller's configuration names.
+	Models, Forges bool
+	TokenVariables []string
+}
+
+// Connect returns a client of the data directory's daemon, which it starts if none runs.
+func Connect(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
+	if opt.Models {
+		opt.Options.Models = catalogue.Fingerprint(os.Getenv)
+	}
+	if opt.Forges {
+		opt.Options.Forges = delivery.Fingerprint(os.Getenv, opt.TokenVariables)
+	}
+	return launch.Connect(ctx, opt.Options)
 }

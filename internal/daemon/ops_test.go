@@ -107,28 +107,6 @@ func TestMetricsAndReadiness(t *testing.T) {
 	}
 }
 
-// TestMetricsAreForAdmins: to everybody else the path does not exist.
-func TestMetricsAreForAdmins(t *testing.T) {
-	s := &System{}
-	s.openTelemetry()
-	h := s.ops(http.NotFoundHandler())
-	for _, c := range []struct {
-		p    api.Principal
-		code int
-	}{
-		{api.Principal{}, http.StatusNotFound},
-		{api.Principal{Account: "a", Role: api.RoleUser}, http.StatusNotFound},
-		{api.Principal{Account: "a", Role: api.RoleAdmin}, http.StatusOK},
-		{api.Operator(), http.StatusOK},
-	} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil).WithContext(api.WithPrincipal(t.Context(), c.p)))
-		if w.Code != c.code {
-			t.Errorf("%+v: %d", c.p, w.Code)
-		}
-	}
-}
-
 // TestOneTrace: a create with a traceparent and the first command in its sandbox are
 // one trace, in the real daemon with a real sandbox, and the collector hears nothing
 // of what users wrote.
@@ -227,7 +205,7 @@ func TestDrain(t *testing.T) {
 	ready, served := make(chan struct{}), make(chan error, 1)
 	go func() { served <- s.Serve(signal, func() { close(ready) }) }()
 	<-ready
-	c := client.Unix(s.dir.socket())
+	c := client.Unix(s.dir.Socket())
 	defer c.Close()
 	box, err := c.CreateSandbox(t.Context(), api.CreateSandbox{Isolation: "process"})
 	if err != nil {
@@ -248,7 +226,7 @@ func TestDrain(t *testing.T) {
 		}
 		return err != nil
 	})
-	if m := s.missing(); len(m) != 1 || m[0] != "it is stopping" {
+	if m := s.service.Missing(); len(m) != 1 || m[0] != "it is stopping" {
 		t.Errorf("missing %q", m)
 	}
 	select {
@@ -280,17 +258,5 @@ func TestDrain(t *testing.T) {
 	}
 	if n := s.sandboxes.Alive(); n != 0 {
 		t.Errorf("%d sandboxes live", n)
-	}
-}
-
-// TestStages: the order in which a daemon ends is what its streams and events rely on.
-func TestStages(t *testing.T) {
-	s := &System{}
-	var names []string
-	for _, st := range s.stages(nil, nil, 0) {
-		names = append(names, st.name)
-	}
-	if got := strings.Join(names, ", "); got != "nobody new, streams, tasks, sandboxes, events, connections" {
-		t.Error(got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"hortus.dev/internal/platform/version"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 )
@@ -40,7 +41,7 @@ func withTemplate(t *testing.T, data, home, path string) {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	tree, err := image.NewHost(image.Config{Store: store, Home: home, Path: path, Sudo: self, SudoKey: Version().Build}).Prepare(t.Context())
+	tree, err := image.NewHost(image.Config{Store: store, Home: home, Path: path, Sudo: self, SudoKey: version.Describe().Build}).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,157 +1,83 @@
 package daemon
 
 import (
-	"context"
 	"log/slog"
 	"os"
-	"strconv"
-	"strings"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/door/front"
 	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/store/retention"
 )
 
-// setup is what a daemon is set to when it starts.
-type setup struct {
-	dataDir string
-	idle    time.Duration // as in Config
-	pool    int           // as in Config
-	runsc   string        // as in Config
-	level   slog.Level
-	forges  []config.Forge
-	policy  config.Policy
-	room    Room               // as in Config
-	keep    retention.Bounds   // as in Config
-	rates   access.RatesConfig // as in Config
-	drain   time.Duration      // as in Config
-	npm     string             // as in Config
-	// serve makes a resident daemon serve over TCP; listen and insecure say where.
-	serve    bool
-	listen   string
-	insecure bool
-	usual    api.CreateSandbox // as in Config
+// flagKeys are the settings of the daemon's command line flags.
+var flagKeys = map[string]string{
+	"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level",
+	"listen": "serve.listen", "insecure-listen": "serve.insecure-listen",
 }
 
-// config is what a system is made from that is set so, in this process.
-func (s setup) config(logger *slog.Logger, level *slog.LevelVar) Config {
-	self, err := os.Executable()
-	if err != nil {
-		logger.Warn("gVisor is not looked for beside this program", "error", err)
-	}
-	return Config{
-		DataDir: s.dataDir, Idle: s.idle, Pool: s.pool, Runsc: s.runsc, Executable: self,
-		Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Logger: logger, Level: level,
-		Forges: s.forges, Policy: s.policy, Room: s.room, Keep: s.keep, Rates: s.rates, Drain: s.drain, NPM: s.npm, Usual: s.usual,
-	}
+// settings are those that a daemon starts with.
+type settings struct {
+	Config
+	level slog.Level
+	// serve has a resident daemon serve over TCP.
+	serve bool
 }
 
-// settings reads what the daemon is set to: by its flags, then the environment,
-// then the file, then the defaults.
-func settings(file string, flags map[string]*string) (setup, error) {
+// loadSettings reads the settings of a daemon: flags take precedence over the environment,
+// that over the file, and that over the defaults. Empty flags are not set.
+func loadSettings(file string, flags map[string]*string) (out settings, err error) {
 	conf, err := config.Load(config.Source{Getenv: os.Getenv, File: file, UID: os.Getuid()})
 	if err != nil {
-		return setup{}, err
+		return out, err
 	}
-	text := map[string]string{}
-	for name, key := range map[string]string{"data-dir": "data-dir", "idle": "daemon.idle", "pool": "daemon.pool", "log-level": "log-level",
-		"listen": "serve.listen", "insecure-listen": "serve.insecure-listen"} {
-		v := conf.Get(key)
-		if text[name] = v.Text; flags[name] != nil && *flags[name] != "" {
-			text[name] = *flags[name]
-			if e := v.Setting.Check(text[name]); e != nil {
-				return setup{}, api.Errorf(api.KindInvalid, "--%s: %s", name, e.Message).WithHint("%s", e.Hint)
+	for name, text := range flags {
+		if *text != "" {
+			if err := conf.Override(flagKeys[name], name, *text); err != nil {
+				return out, err
 			}
 		}
 	}
-	out := setup{dataDir: text["data-dir"], runsc: conf.Get("daemon.runsc").Text, npm: conf.Get("daemon.bench-npm").Text, policy: conf.Policy(),
-		listen: text["listen"], insecure: text["insecure-listen"] == "true",
-		serve: conf.Get("daemon.serve").Text == "true",
-		usual: api.CreateSandbox{Isolation: conf.Get("sandbox.isolation").Text}}
-	if out.forges, err = conf.Forges(); err != nil {
-		return setup{}, err
+	r := config.Reader{Config: conf}
+	out = settings{
+		level: r.Level("log-level"), serve: r.Bool("daemon.serve"),
+		Config: Config{
+			DataDir: r.Text("data-dir"), Idle: r.Stay("daemon.idle"), Pool: r.Int("daemon.pool"), Runsc: r.Text("daemon.runsc"),
+			Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Getenv: os.Getenv, Policy: conf.Policy(),
+			Room: admission.Config{
+				MaxSandboxes: r.Int("daemon.max-sandboxes"), MemoryShare: r.Float("daemon.memory-share"),
+				Overcommit: r.Float("daemon.overcommit"), CPUOvercommit: r.Float("daemon.cpu-overcommit"), Patience: r.Duration("daemon.patience"),
+			},
+			Keep:  retention.Bounds{Rows: r.Int("daemon.keep-rows"), Age: r.Stay("daemon.keep-ended")},
+			Rates: access.RatesConfig{Requests: r.Float("daemon.request-rate"), Creates: r.Float("daemon.create-rate")},
+			Drain: r.Stay("daemon.drain"), NPM: r.Text("daemon.bench-npm"),
+			Usual: api.CreateSandbox{Isolation: r.Text("sandbox.isolation"), Limits: r.Limits()},
+			Front: front.Config{Listen: r.Text("serve.listen"), Insecure: r.Bool("serve.insecure-listen")},
+		},
 	}
-	if out.idle, err = config.ParseStay(text["idle"]); err != nil {
-		return setup{}, err
+	if r.Err != nil {
+		return out, r.Err
 	}
-	if out.idle == 0 {
-		out.idle = 1 // Config takes 0 for the default
+	// In these fields 0 stands for the default.
+	if out.Idle == 0 {
+		out.Idle = 1
 	}
-	if out.pool, err = strconv.Atoi(text["pool"]); err != nil {
-		return setup{}, api.Errorf(api.KindInvalid, "pool: %w", err)
+	if out.Pool == 0 {
+		out.Pool = -1
 	}
-	if out.pool == 0 {
-		out.pool = -1 // the same
+	if out.Keep.Age == 0 {
+		out.Keep.Age = 1
 	}
-	if out.room, err = roomOf(conf); err != nil {
-		return setup{}, err
+	if out.DataDir == "" {
+		if out.DataDir, err = config.DefaultDataDir(config.Source{Getenv: os.Getenv, UID: os.Getuid()}); err != nil {
+			return out, err
+		}
 	}
-	if out.keep, err = keepOf(conf); err != nil {
-		return setup{}, err
+	out.Forges, err = conf.Forges()
+	if exe, xerr := os.Executable(); xerr == nil {
+		out.Executable = exe
 	}
-	if out.rates, err = ratesOf(conf); err != nil {
-		return setup{}, err
-	}
-	if out.usual.Limits, err = limitsOf(conf); err != nil {
-		return setup{}, err
-	}
-	if out.drain, err = config.ParseStay(conf.Get("daemon.drain").Text); err != nil {
-		return setup{}, err
-	}
-	out.level, err = levelOf(text["log-level"])
 	return out, err
-}
-
-// levelOf gives the level of a name.
-func levelOf(name string) (slog.Level, error) {
-	var l slog.Level
-	for _, known := range config.Levels() {
-		if name == known {
-			return l, l.UnmarshalText([]byte(name))
-		}
-	}
-	return l, api.Errorf(api.KindInvalid, "there is no log level %.40q", name).WithHint("it is one of %s", strings.Join(config.Levels(), ", "))
-}
-
-// settings tells what the daemon runs with.
-func (s *System) settings() api.DaemonSettings {
-	idle := time.Duration(s.idle.Load())
-	ms := idle.Milliseconds()
-	if idle < 0 {
-		ms = -1
-	}
-	out := api.DaemonSettings{IdleMS: &ms}
-	if s.cfg.Level != nil {
-		out.LogLevel = strings.ToLower(s.cfg.Level.Level().String())
-	}
-	return out
-}
-
-// Configure implements the door's Upkeep: it changes what is named and tells what
-// holds then.
-func (s *System) Configure(_ context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
-	if want.LogLevel != "" {
-		l, err := levelOf(want.LogLevel)
-		if err != nil {
-			return s.settings(), err
-		}
-		if s.cfg.Level == nil {
-			return s.settings(), api.Errorf(api.KindUnsupported, "the log level of this daemon cannot be changed")
-		}
-		s.cfg.Level.Set(l)
-	}
-	if ms := want.IdleMS; ms != nil {
-		if *ms > (365 * 24 * time.Hour).Milliseconds() {
-			return s.settings(), api.Errorf(api.KindInvalid, "idle for %d ms is more than a year", *ms).WithHint("below 0 it stays for ever")
-		}
-		s.idle.Store(-1)
-		if *ms >= 0 {
-			s.idle.Store(*ms * int64(time.Millisecond))
-		}
-	}
-	now := s.settings()
-	s.log.Info("set", "level", now.LogLevel, "idleMs", *now.IdleMS)
-	return now, nil
 }

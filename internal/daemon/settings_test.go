@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/platform/launch"
 )
 
 func TestSettings(t *testing.T) {
@@ -35,14 +36,14 @@ func TestSettings(t *testing.T) {
 			t.Setenv("HORTUS_LOG_LEVEL", "")
 			t.Setenv("HORTUS_POOL", "")
 			pool := "0"
-			got, err := settings(c.file, map[string]*string{"data-dir": &c.dataDir, "idle": &c.idle, "pool": &pool, "log-level": &c.level})
-			if err != nil || got.dataDir != c.wantDir || got.idle != c.wantIdle || got.pool != -1 || got.level.String() != c.wantLevel {
+			got, err := loadSettings(c.file, map[string]*string{"data-dir": &c.dataDir, "idle": &c.idle, "pool": &pool, "log-level": &c.level})
+			if err != nil || got.DataDir != c.wantDir || got.Idle != c.wantIdle || got.Pool != -1 || got.level.String() != c.wantLevel {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}
 	bad, none := "loud", ""
-	if _, err := settings(os.DevNull, map[string]*string{"data-dir": &none, "idle": &none, "pool": &none, "log-level": &bad}); api.KindOf(err) != api.KindInvalid {
+	if _, err := loadSettings(os.DevNull, map[string]*string{"data-dir": &none, "idle": &none, "pool": &none, "log-level": &bad}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a bad flag: %v", err)
 	}
 }
@@ -67,7 +68,7 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 	} {
 		c1 := connect(t, dir)
 		c1.Close()
-		cl, err := Connect(t.Context(), ConnectOptions{DataDir: dir, Settings: c.want})
+		cl, err := Connect(t.Context(), ConnectOptions{Options: launch.Options{DataDir: dir, Settings: c.want}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -325,7 +325,7 @@ func TestListsAreOnesOwn(t *testing.T) {
 		t.Errorf("one's own things were found %d times only", lists)
 	}
 	status, answer := w.call("GET", "/v1/info", "", "X-API-KEY", w.bob.Secret)
-	if status != http.StatusOK || strings.Contains(answer, string(w.s.dir)) || strings.Contains(answer, string(w.s.owner.ID)) {
+	if status != http.StatusOK || strings.Contains(answer, string(w.s.dir)) || strings.Contains(answer, string(w.s.owner.Owner.ID)) {
 		t.Errorf("a user is told about the daemon: %d %s", status, answer)
 	}
 }

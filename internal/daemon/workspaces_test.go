@@ -23,7 +23,7 @@ func TestWorkspacesAreRecovered(t *testing.T) {
 		return s
 	}
 	first := open()
-	layers, err := layer.Open(first.dir.layers())
+	layers, err := layer.Open(first.dir.Layers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestWorkspacesAreRecovered(t *testing.T) {
 	l.Release()
 	// What it lies on is not collected while it is there.
 	zero := int64(0)
-	out, err := second.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero, DryRun: true})
+	out, err := status{second}.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero, DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,24 +7,25 @@ import (
 	"hortus.dev/api"
 )
 
-// Keys says which key a text is.
+// Keys verifies API keys.
 type Keys interface {
-	// Verify gives KindUnauthenticated, always in the same words, for what is none.
+	// Verify returns the key with a secret. The error is KindUnauthenticated, with the same
+	// message for every invalid key.
 	Verify(ctx context.Context, presented string) (api.Key, error)
 }
 
-// Porter says who knocks.
-type Porter struct {
+// Authenticator finds the principal of an API key.
+type Authenticator struct {
 	keys  Keys
 	rates *Rates
 }
 
-// NewPorter asks keys, and bounds how often each may ask.
-func NewPorter(keys Keys, rates *Rates) *Porter { return &Porter{keys, rates} }
+// NewAuthenticator creates an Authenticator that limits the rate of each key.
+func NewAuthenticator(keys Keys, rates *Rates) *Authenticator { return &Authenticator{keys, rates} }
 
-// Authenticate gives who presents a key. It asks for each request: a key that is
-// revoked is not known from then on. KindExhausted says that the key asks too often.
-func (p *Porter) Authenticate(ctx context.Context, presented string) (api.Principal, error) {
+// Authenticate returns the principal of an API key. It verifies the key for each request, so
+// that a revoked key is rejected at once. The error is KindExhausted above the key's rate.
+func (p *Authenticator) Authenticate(ctx context.Context, presented string) (api.Principal, error) {
 	k, err := p.keys.Verify(ctx, presented)
 	if err != nil {
 		return api.Principal{}, err
@@ -36,18 +37,18 @@ func (p *Porter) Authenticate(ctx context.Context, presented string) (api.Princi
 	return who, nil
 }
 
-// caller gives who asks; KindUnauthenticated for nobody, and for a principal that
-// makes no sense.
+// caller returns the principal of the context. The error is KindUnauthenticated if there is
+// none or if it is invalid.
 func caller(ctx context.Context) (api.Principal, error) {
 	p := api.PrincipalOf(ctx)
 	if p.Role == api.RoleAdmin || p.Role == api.RoleUser && p.Account != "" {
 		return p, nil
 	}
-	return api.Principal{}, api.Errorf(api.KindUnauthenticated, "nobody is asking: the request has no API key").
+	return api.Principal{}, api.Errorf(api.KindUnauthenticated, "the request has no API key").
 		WithHint("send one in the header X-API-KEY, or as Authorization: Bearer KEY")
 }
 
-// admin gives who asks, who must be an admin. what says what they are about to do.
+// admin refuses callers that are not admins. what names the operation.
 func admin(ctx context.Context, what string) error {
 	p, err := caller(ctx)
 	if err == nil && p.Role != api.RoleAdmin {
@@ -57,26 +58,25 @@ func admin(ctx context.Context, what string) error {
 }
 
 func denied(what string) error {
-	return api.Errorf(api.KindDenied, "%s is for the operator: this API key is a user's", what).
+	return api.Errorf(api.KindDenied, "%s is allowed for the operator only: this API key is a user's", what).
 		WithHint("use the daemon's own socket on its machine, or a key with the role %s", api.RoleAdmin)
 }
 
-// absent is the error for what is not there, or not for this caller. The words are
-// the store's.
-func absent(what, id string) error {
+// notFound is the error for what does not exist or belongs to another account. The message is
+// the same as the store's.
+func notFound(what, id string) error {
 	return api.Errorf(api.KindNotFound, "there is no %s %.64q", what, id)
 }
 
-// local refuses what would have the daemon read or write its host's files by a name
-// that the caller chose. That is for whoever can open the daemon's socket, who could
-// read or write them anyway: no key may.
-func local(p api.Principal, models ...string) error {
+// checkModels refuses models that are files of the daemon's host, unless the caller uses the
+// daemon's socket: only the daemon's user can open it, and can read these files anyway.
+func checkModels(p api.Principal, models ...string) error {
 	if p.Key == "" && p.Role == api.RoleAdmin {
 		return nil
 	}
 	for _, m := range models {
 		if strings.HasPrefix(m, "replay:") {
-			return api.Errorf(api.KindDenied, "the model %.60q is a file of the daemon's machine, which no API key may name", m).
+			return api.Errorf(api.KindDenied, "the model %.60q is a file of the daemon's machine, which an API key cannot name", m).
 				WithHint("use the daemon's own socket on its machine")
 		}
 	}

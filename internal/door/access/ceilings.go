@@ -8,26 +8,25 @@ import (
 	"hortus.dev/api"
 )
 
-// ceilings counts what the sandboxes of each key use together. It counts a sandbox
-// from before it is made until it is seen to have ended: two that are asked for at
-// once are never both the last.
+// ceilings counts what the sandboxes of each key use together. A sandbox counts from before it
+// is created until it has ended, so that concurrent requests cannot exceed a ceiling.
 type ceilings struct {
 	m Manager
 
 	mu   sync.Mutex
-	keys map[api.KeyID]*share
+	keys map[api.KeyID]*usage
 }
 
-// share is what the sandboxes of one key have. Keys without ceilings have none.
-type share struct {
+// usage is what the sandboxes of one key use. Keys without ceilings have none.
+type usage struct {
 	mu sync.Mutex
-	// known is set once the sandboxes of before this daemon are among boxes.
+	// known is set once boxes includes the sandboxes of earlier daemons.
 	known   bool
 	boxes   map[api.SandboxID]amount
 	pending amount
 }
 
-// amount is what some sandboxes have together.
+// amount is what some sandboxes use together.
 type amount struct {
 	n      int
 	memory int64
@@ -42,21 +41,21 @@ func (a amount) times(n int) amount {
 
 func amountOf(l api.Limits) amount { return amount{1, l.MemoryBytes, l.CPUs} }
 
-// of gives the share of a key.
-func (c *ceilings) of(id api.KeyID) *share {
+// of returns the usage of a key.
+func (c *ceilings) of(id api.KeyID) *usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[id]
 	if s == nil {
-		s = &share{boxes: map[api.SandboxID]amount{}}
+		s = &usage{boxes: map[api.SandboxID]amount{}}
 		c.keys[id] = s
 	}
 	return s
 }
 
-// hold makes n sandboxes for a caller if the ceilings of its key leave room for
-// them, and counts those that do gives. limits are those of each.
-func (c *ceilings) hold(ctx context.Context, p api.Principal, n int, limits func() (api.Limits, error), do func() ([]api.Sandbox, error)) error {
+// create calls do, which creates n sandboxes with these limits, unless that exceeds a ceiling
+// of the caller's key. It counts the sandboxes that do returns.
+func (c *ceilings) create(ctx context.Context, p api.Principal, n int, limits func() (api.Limits, error), do func() ([]api.Sandbox, error)) error {
 	top := p.Ceilings
 	if p.Key == "" || top.Sandboxes == 0 && top.MemoryBytes == 0 && top.CPUs == 0 {
 		_, err := do()
@@ -72,14 +71,14 @@ func (c *ceilings) hold(ctx context.Context, p api.Principal, n int, limits func
 		return err
 	}
 	var made []api.Sandbox
-	// Also when making panics: what is counted and not there would never go.
-	defer func() { s.settle(wanted, made) }()
+	// Deferred, so that a panic releases the reservation.
+	defer func() { s.commit(wanted, made) }()
 	made, err = do()
 	return err
 }
 
-// reserve counts what is about to be made, unless it goes over a ceiling.
-func (s *share) reserve(ctx context.Context, m Manager, p api.Principal, wanted amount) error {
+// reserve counts what is about to be created, unless it exceeds a ceiling.
+func (s *usage) reserve(ctx context.Context, m Manager, p api.Principal, wanted amount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.known {
@@ -110,23 +109,23 @@ func (s *share) reserve(ctx context.Context, m Manager, p api.Principal, wanted 
 	after := used.plus(wanted)
 	switch {
 	case top.Sandboxes > 0 && after.n > top.Sandboxes:
-		return over("sandboxes", "%d live, %d more are asked for, and %d may live at a time", used.n, wanted.n, top.Sandboxes)
+		return exceeded("sandboxes", "%d are running, %d more were requested, the maximum is %d", used.n, wanted.n, top.Sandboxes)
 	case top.MemoryBytes > 0 && after.memory > top.MemoryBytes:
-		return over("memory", "the live ones have %d bytes, %d more are asked for, and together they may have %d", used.memory, wanted.memory, top.MemoryBytes)
+		return exceeded("memory", "running sandboxes have %d bytes, %d more were requested, the maximum is %d", used.memory, wanted.memory, top.MemoryBytes)
 	case top.CPUs > 0 && after.cpus > top.CPUs*(1+1e-9):
-		return over("cpus", "the live ones have %g processors, %g more are asked for, and together they may have %g", used.cpus, wanted.cpus, top.CPUs)
+		return exceeded("cpus", "running sandboxes have %g processors, %g more were requested, the maximum is %g", used.cpus, wanted.cpus, top.CPUs)
 	}
 	s.pending = s.pending.plus(wanted)
 	return nil
 }
 
-// settle counts what was made instead of what was to be.
-func (s *share) settle(wanted amount, made []api.Sandbox) {
+// commit replaces a reservation by what was created.
+func (s *usage) commit(wanted amount, made []api.Sandbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = s.pending.plus(wanted.times(-1))
 	if s.pending.n == 0 {
-		s.pending = amount{} // without what the sums of fractions leave
+		s.pending = amount{} // removes rounding errors
 	}
 	for _, b := range made {
 		if b.ID != "" {
@@ -135,15 +134,15 @@ func (s *share) settle(wanted amount, made []api.Sandbox) {
 	}
 }
 
-// over is the error of a ceiling.
-func over(ceiling, format string, args ...any) error {
+// exceeded is the error of a ceiling.
+func exceeded(ceiling, format string, args ...any) error {
 	return api.Errorf(api.KindExhausted, "the ceiling %q of this API key is reached: %s", ceiling, fmt.Sprintf(format, args...)).
-		WithHint("end sandboxes, paused ones too, or ask for less; whoever runs the server gives out keys with other ceilings")
+		WithHint("end sandboxes, paused ones too, or request less; the operator can create a key with other ceilings")
 }
 
-// life is how long a sandbox may be asked to live, in milliseconds. What asks for no
-// time in particular gets what there is.
-func life(p api.Principal, ms int64) (int64, error) {
+// limitTTL checks a time to live in milliseconds against the ceiling. 0 takes the default, at
+// most the ceiling.
+func limitTTL(p api.Principal, ms int64) (int64, error) {
 	most := p.Ceilings.TTLMS
 	switch {
 	case most == 0:
@@ -151,11 +150,11 @@ func life(p api.Principal, ms int64) (int64, error) {
 	case ms == 0:
 		return min(api.DefaultTTL.Milliseconds(), most), nil
 	case ms > most:
-		return 0, tooLong(ms, most)
+		return 0, ttlExceeded(ms, most)
 	}
 	return ms, nil
 }
 
-func tooLong(ms, most int64) error {
-	return over("ttl", "a life of %d ms is asked for, and the longest is %d ms", ms, most)
+func ttlExceeded(ms, most int64) error {
+	return exceeded("ttl", "a time to live of %d ms was requested, the maximum is %d ms", ms, most)
 }

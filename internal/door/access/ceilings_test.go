@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // table plays the manager: rows, and nothing that runs.
@@ -39,6 +40,10 @@ func (m *table) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox,
 	return row, nil
 }
 
+func (m *table) CreateIn(ctx context.Context, req api.CreateSandbox, _ sandbox.Workspace) (api.Sandbox, error) {
+	return m.Create(ctx, req)
+}
+
 func (m *table) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
 	out := api.ForkResult{Parent: id}
 	for i := range max(req.Count, 1) {
@@ -60,7 +65,7 @@ func (m *table) Get(_ context.Context, id api.SandboxID) (api.Sandbox, error) {
 	defer m.mu.Unlock()
 	row, ok := m.rows[id]
 	if !ok {
-		return row, absent("sandbox", string(id))
+		return row, notFound("sandbox", string(id))
 	}
 	return row, nil
 }
@@ -210,14 +215,40 @@ func TestCeilingsOfForks(t *testing.T) {
 // A life that nobody asked for is no longer than what may be asked for.
 func TestLife(t *testing.T) {
 	p := api.Principal{Ceilings: api.Ceilings{TTLMS: 1000}}
-	if ms, err := life(p, 0); ms != 1000 || err != nil {
+	if ms, err := limitTTL(p, 0); ms != 1000 || err != nil {
 		t.Errorf("%d, %v", ms, err)
 	}
-	if ms, err := life(api.Principal{}, 0); ms != 0 || err != nil {
+	if ms, err := limitTTL(api.Principal{}, 0); ms != 0 || err != nil {
 		t.Errorf("without a ceiling: %d, %v", ms, err)
 	}
 	p.Ceilings.TTLMS = api.MaxTTL.Milliseconds()
-	if ms, err := life(p, 0); ms != api.DefaultTTL.Milliseconds() || err != nil {
+	if ms, err := limitTTL(p, 0); ms != api.DefaultTTL.Milliseconds() || err != nil {
 		t.Errorf("below the ceiling: %d, %v", ms, err)
+	}
+}
+
+// TestNoWayAroundCeilings: a sandbox with files at /workspace counts like any other, and a
+// measurement, which has no ceilings, is not for a key that has some.
+func TestNoWayAroundCeilings(t *testing.T) {
+	m := &table{rows: map[api.SandboxID]api.Sandbox{}}
+	s := NewSandboxes(SandboxesConfig{Manager: m})
+	key := api.NewKeyID()
+	ctx := user(key, api.Ceilings{Sandboxes: 1, TTLMS: 1000})
+	if _, err := s.CreateIn(ctx, api.CreateSandbox{TTLMS: 2000}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
+		t.Errorf("above the ceiling of a life: %v", err)
+	}
+	row, err := s.CreateIn(ctx, api.CreateSandbox{Account: "another", Key: "another"}, sandbox.Workspace{})
+	if err != nil || row.Account != "a" || row.Key != key {
+		t.Errorf("the sandbox belongs to account %q and key %q, %v", row.Account, row.Key, err)
+	}
+	if _, err := s.CreateIn(ctx, api.CreateSandbox{}, sandbox.Workspace{}); api.KindOf(err) != api.KindExhausted {
+		t.Errorf("above the ceiling of sandboxes: %v", err)
+	}
+	if _, err := s.CreateIn(user(key, api.Ceilings{}), api.CreateSandbox{Isolation: "process"}, sandbox.Workspace{}); api.KindOf(err) != api.KindDenied {
+		t.Errorf("without isolation: %v", err)
+	}
+	admin := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Key: key, Role: api.RoleAdmin, Ceilings: api.Ceilings{Sandboxes: 1}})
+	if err := NewSystem(nil, s).Bench(admin, api.BenchRequest{}, nil, nil); api.KindOf(err) != api.KindDenied {
+		t.Errorf("a measurement: %v", err)
 	}
 }

@@ -97,7 +97,7 @@ func (r *Rates) Command(key api.KeyID) error {
 	return r.take(r.of(key).requests, 1, "requests")
 }
 
-// take takes n tokens, or says after which time there will be so many.
+// take takes n tokens, or returns KindExhausted with the time to wait for them.
 func (r *Rates) take(l *rate.Limiter, n int, what string) error {
 	now := r.cfg.Now()
 	res := l.ReserveN(now, n)
@@ -106,8 +106,8 @@ func (r *Rates) take(l *rate.Limiter, n int, what string) error {
 		return nil
 	}
 	res.CancelAt(now)
-	e := api.Errorf(api.KindExhausted, "too many %s with this API key: the maximum is %g a second", what, float64(l.Limit())).
-		WithHint("try again after the time that the answer names; whoever runs the server sets the rate")
+	e := api.Errorf(api.KindExhausted, "too many %s with this API key: the maximum is %g per second", what, float64(l.Limit())).
+		WithHint("retry after the time in Retry-After; the operator sets the rate")
 	e.RetryAfterMS = max(1, wait.Milliseconds())
 	return e
 }

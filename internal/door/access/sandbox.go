@@ -2,16 +2,20 @@ package access
 
 import (
 	"context"
-	"hortus.dev/internal/sandbox/command"
 	"net"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/sandbox/command"
 )
 
 // Manager is what holds the sandboxes and what was saved of them.
 type Manager interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	// CreateIn is Create for a sandbox with files at /workspace.
+	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
 	// Outline gives what Create would make.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -89,7 +93,7 @@ func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
 	if cfg.Rates == nil {
 		cfg.Rates = NewRates(RatesConfig{})
 	}
-	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*share{}}}
+	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*usage{}}}
 }
 
 // may says whether the caller may see and use a sandbox.
@@ -105,7 +109,7 @@ func (s *Sandboxes) may(ctx context.Context, id api.SandboxID) (api.Principal, e
 func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) (api.Sandbox, error) {
 	row, err := s.m.Get(ctx, id)
 	if err == nil && !p.May(row.Account) {
-		err = absent("sandbox", string(id))
+		err = notFound("sandbox", string(id))
 	}
 	if err != nil {
 		return api.Sandbox{}, err
@@ -113,36 +117,36 @@ func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) 
 	return row, nil
 }
 
-// unwalled refuses a user the one backend that has no walls: what runs in it is the
-// daemon's user on the daemon's host.
-func unwalled(p api.Principal, isolation string) error {
+// checkIsolation refuses the process backend to users: it does not isolate, so what runs in it
+// has the rights of the daemon's user.
+func checkIsolation(p api.Principal, isolation string) error {
 	if isolation == "process" && p.Role != api.RoleAdmin {
 		return denied(`a sandbox without isolation ("process")`)
 	}
 	return nil
 }
 
-// own makes a request the caller's own, or says what in it is not for the caller.
-func (s *Sandboxes) own(ctx context.Context, req *api.CreateSandbox) (api.Principal, error) {
+// authorize sets the owner of a request, and refuses what the caller may not request.
+func (s *Sandboxes) authorize(ctx context.Context, req *api.CreateSandbox) (api.Principal, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return p, err
 	}
-	if err := unwalled(p, req.Isolation); err != nil {
+	if err := checkIsolation(p, req.Isolation); err != nil {
 		return p, err
 	}
 	if req.Task != "" && p.Role != api.RoleAdmin {
 		// What happens to the sandbox is told in the task's log.
 		t, err := s.tasks(ctx, req.Task)
 		if err == nil && !p.May(t.Account) {
-			err = absent("task", string(req.Task))
+			err = notFound("task", string(req.Task))
 		}
 		if err != nil {
 			return p, err
 		}
 	}
 	req.Account, req.Key = p.Account, p.Key
-	req.TTLMS, err = life(p, req.TTLMS)
+	req.TTLMS, err = limitTTL(p, req.TTLMS)
 	return p, err
 }
 
@@ -155,15 +159,29 @@ func (s *Sandboxes) limits(ctx context.Context, req api.CreateSandbox) func() (a
 
 // Outline tells what Create would make, ceilings that are reached left out.
 func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	if _, err := s.own(ctx, &req); err != nil {
+	if _, err := s.authorize(ctx, &req); err != nil {
 		return api.Sandbox{}, err
 	}
 	return s.m.Outline(ctx, req)
 }
 
-// Create makes a sandbox of the caller's account.
+// Create creates a sandbox of the caller's account.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	p, err := s.own(ctx, &req)
+	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) { return s.m.Create(ctx, req) })
+}
+
+// CreateIn creates a sandbox of the caller's account with files at /workspace. Which files
+// these are is the business of the caller: no door lets a client name them.
+func (s *Sandboxes) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
+	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+		return s.m.CreateIn(ctx, req, ws)
+	})
+}
+
+// create calls do with the request as the caller's own, within the rates and ceilings of
+// the caller's key.
+func (s *Sandboxes) create(ctx context.Context, req api.CreateSandbox, do func(context.Context, api.CreateSandbox) (api.Sandbox, error)) (api.Sandbox, error) {
+	p, err := s.authorize(ctx, &req)
 	if err == nil {
 		err = s.rates.create(p, 1)
 	}
@@ -171,8 +189,8 @@ func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sand
 		return api.Sandbox{}, err
 	}
 	var out api.Sandbox
-	err = s.ceilings.hold(ctx, p, 1, s.limits(ctx, req), func() ([]api.Sandbox, error) {
-		row, err := s.m.Create(ctx, req)
+	err = s.ceilings.create(ctx, p, 1, s.limits(ctx, req), func() ([]api.Sandbox, error) {
+		row, err := do(ctx, req)
 		out = row
 		return []api.Sandbox{row}, err
 	})
@@ -209,7 +227,7 @@ func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([
 	if err != nil {
 		return nil, "", err
 	}
-	return s.rows.SandboxPage(ctx, whose(p), all, page)
+	return s.rows.SandboxPage(ctx, scope(p), all, page)
 }
 
 // Find gives the one of the caller's sandboxes that a prefix stands for.
@@ -237,7 +255,7 @@ func (s *Sandboxes) Provisioned(ctx context.Context, task string, ended bool) (a
 func (s *Sandboxes) lives(ctx context.Context, id api.SandboxID, ttl time.Duration) error {
 	p, err := s.may(ctx, id)
 	if most := time.Duration(p.Ceilings.TTLMS) * time.Millisecond; err == nil && most > 0 && ttl > most {
-		err = tooLong(ttl.Milliseconds(), p.Ceilings.TTLMS)
+		err = ttlExceeded(ttl.Milliseconds(), p.Ceilings.TTLMS)
 	}
 	return err
 }
@@ -348,20 +366,28 @@ func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID)
 }
 
 // StartExec runs a command.
-func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (*command.Stream, error) {
+func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.m.StartExec(ctx, id, req)
+	return stream(s.m.StartExec(ctx, id, req))
 }
 
 // AttachExec reads a command's output. The manager finds the command in the sandbox
 // alone.
-func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (*command.Stream, error) {
+func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.m.AttachExec(ctx, id, exec, offset)
+	return stream(s.m.AttachExec(ctx, id, exec, offset))
+}
+
+// stream returns no stream beside an error.
+func stream(s *command.Stream, err error) (box.Stream, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Guest opens a stream to the guest.

@@ -8,9 +8,9 @@ import (
 	"hortus.dev/api"
 )
 
-// shown says whether the caller sees a snapshot: its own ones, and templates of the
-// operator's.
-func shown(p api.Principal, s api.Snapshot) bool {
+// visible reports whether the caller sees a snapshot: its own ones, and the operator's
+// templates.
+func visible(p api.Principal, s api.Snapshot) bool {
 	return p.May(s.Account) || p.Role == api.RoleUser && s.StartsFor(p.Account) && s.State == api.SnapshotReady
 }
 
@@ -33,16 +33,16 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 		return api.ForkResult{Parent: id}, err
 	}
 	if p.Ceilings.TTLMS > 0 && req.TTLMS > p.Ceilings.TTLMS {
-		return api.ForkResult{Parent: id}, tooLong(req.TTLMS, p.Ceilings.TTLMS)
+		return api.ForkResult{Parent: id}, ttlExceeded(req.TTLMS, p.Ceilings.TTLMS)
 	}
 	req.Key = p.Key
-	// What is no number of children is the manager's to refuse.
+	// The manager refuses an invalid number of children.
 	n := min(max(req.Count, 1), api.MaxForks)
 	out := api.ForkResult{Parent: id}
 	if err := s.rates.create(p, n); err != nil {
 		return out, err
 	}
-	err = s.ceilings.hold(ctx, p, n, func() (api.Limits, error) {
+	err = s.ceilings.create(ctx, p, n, func() (api.Limits, error) {
 		row, err := s.m.Get(ctx, id)
 		return row.Limits, err
 	}, func() (made []api.Sandbox, err error) {
@@ -57,8 +57,8 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 	return out, err
 }
 
-// operators begins the cursors of the second part of a user's list of snapshots.
-const operators = "o."
+// operatorCursor begins the cursors of the operator's templates in a user's list of snapshots.
+const operatorCursor = "o."
 
 // SnapshotPage gives one page of what the caller may see of what was saved: its own,
 // the newest first, then templates of the operator's.
@@ -70,11 +70,11 @@ func (s *Sandboxes) SnapshotPage(ctx context.Context, all bool, page api.PageReq
 	if p.Role == api.RoleAdmin {
 		return s.rows.SnapshotPage(ctx, "", all, page)
 	}
-	if rest, ok := strings.CutPrefix(page.Cursor, operators); ok {
+	if rest, ok := strings.CutPrefix(page.Cursor, operatorCursor); ok {
 		page.Cursor = rest
 		rows, next, err := s.rows.TemplatePage(ctx, page)
 		if next != "" {
-			next = operators + next
+			next = operatorCursor + next
 		}
 		return rows, next, err
 	}
@@ -87,11 +87,11 @@ func (s *Sandboxes) SnapshotPage(ctx context.Context, all bool, page api.PageReq
 		return nil, "", err
 	}
 	if len(rows) == most {
-		return rows, operators, nil
+		return rows, operatorCursor, nil
 	}
 	more, next, err := s.rows.TemplatePage(ctx, api.PageRequest{Limit: most - len(rows)})
 	if next != "" {
-		next = operators + next
+		next = operatorCursor + next
 	}
 	return append(rows, more...), next, err
 }
@@ -102,8 +102,8 @@ func (s *Sandboxes) getSnapshot(ctx context.Context, id api.SnapshotID) (api.Pri
 		return p, api.Snapshot{}, err
 	}
 	row, err := s.m.GetSnapshot(ctx, id)
-	if err == nil && !shown(p, row) {
-		err = absent("snapshot", string(id))
+	if err == nil && !visible(p, row) {
+		err = notFound("snapshot", string(id))
 	}
 	if err != nil {
 		return p, api.Snapshot{}, err
@@ -163,7 +163,7 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	if err := unwalled(p, req.Isolation); err != nil {
+	if err := checkIsolation(p, req.Isolation); err != nil {
 		return api.Snapshot{}, err
 	}
 	if err := s.rates.create(p, 1); err != nil {
@@ -177,12 +177,12 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 			each = (10 * time.Minute).Milliseconds()
 		}
 		if n := int64(len(req.Run)); each > 0 && n > 0 && each > most/n {
-			return api.Snapshot{}, tooLong(min(each, most)*n, most)
+			return api.Snapshot{}, ttlExceeded(min(each, most)*n, most)
 		}
 	}
 	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Account: req.Account}
 	var out api.Snapshot
-	err = s.ceilings.hold(ctx, p, 1, s.limits(ctx, box), func() ([]api.Sandbox, error) {
+	err = s.ceilings.create(ctx, p, 1, s.limits(ctx, box), func() ([]api.Sandbox, error) {
 		var err error
 		out, err = s.m.CreateTemplate(ctx, req, progress)
 		return nil, err // its sandbox has ended

@@ -62,10 +62,15 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 	return d, err
 }
 
-// Bench has the daemon measure itself.
+// Bench has the daemon measure itself. The measurement creates sandboxes without regard to
+// ceilings, so a key with ceilings may not ask for it.
 func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
-	if err := admin(ctx, "measuring the host"); err != nil {
+	if err := admin(ctx, "running benchmarks"); err != nil {
 		return err
+	}
+	if p := api.PrincipalOf(ctx); p.Ceilings != (api.Ceilings{}) {
+		return api.Errorf(api.KindDenied, "this API key has ceilings, which a measurement would exceed").
+			WithHint("use the daemon's own socket on its machine, or an admin's key without ceilings")
 	}
 	return s.d.Bench(ctx, req, report, progress)
 }
@@ -96,7 +101,7 @@ func (s *System) Configure(ctx context.Context, want api.DaemonSettings) (api.Da
 
 // Usage tells what the data directory holds.
 func (s *System) Usage(ctx context.Context) (api.DiskUsage, error) {
-	if err := admin(ctx, "looking into the data directory"); err != nil {
+	if err := admin(ctx, "reading the data directory"); err != nil {
 		return api.DiskUsage{}, err
 	}
 	return s.d.Usage(ctx)
@@ -110,7 +115,7 @@ func (s *System) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 	return s.d.Collect(ctx, req)
 }
 
-// KeyRing makes and ends keys.
+// KeyRing creates and revokes keys.
 type KeyRing interface {
 	Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error)
 	Page(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
@@ -118,16 +123,16 @@ type KeyRing interface {
 	Revoke(ctx context.Context, id api.KeyID) (api.Key, error)
 }
 
-// KeyDesk guards the keys, which are for admins alone.
-type KeyDesk struct{ k KeyRing }
+// KeyAdmin guards the keys, which only admins may use.
+type KeyAdmin struct{ k KeyRing }
 
-// NewKeyDesk guards keys.
-func NewKeyDesk(k KeyRing) *KeyDesk { return &KeyDesk{k} }
+// NewKeyAdmin guards keys.
+func NewKeyAdmin(k KeyRing) *KeyAdmin { return &KeyAdmin{k} }
 
-const keysWhat = "making, listing or revoking API keys"
+const keysWhat = "creating, listing or revoking API keys"
 
 // CreateKey makes a key.
-func (k *KeyDesk) CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
+func (k *KeyAdmin) CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
 	if err := admin(ctx, keysWhat); err != nil {
 		return api.CreatedKey{}, err
 	}
@@ -135,7 +140,7 @@ func (k *KeyDesk) CreateKey(ctx context.Context, req api.CreateKey) (api.Created
 }
 
 // KeyPage gives one page of the keys.
-func (k *KeyDesk) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
+func (k *KeyAdmin) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	if err := admin(ctx, keysWhat); err != nil {
 		return nil, "", err
 	}
@@ -143,7 +148,7 @@ func (k *KeyDesk) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]a
 }
 
 // FindKey finds a key by a beginning of its id.
-func (k *KeyDesk) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
+func (k *KeyAdmin) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
 	if err := admin(ctx, keysWhat); err != nil {
 		return "", err
 	}
@@ -151,7 +156,7 @@ func (k *KeyDesk) FindKey(ctx context.Context, prefix string) (api.KeyID, error)
 }
 
 // RevokeKey ends a key.
-func (k *KeyDesk) RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error) {
+func (k *KeyAdmin) RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error) {
 	if err := admin(ctx, keysWhat); err != nil {
 		return api.Key{}, err
 	}

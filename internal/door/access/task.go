@@ -52,7 +52,7 @@ func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error
 	}
 	req.Sandbox.Account, req.Sandbox.Key = p.Account, p.Key
 	if req.Sandbox.TTLMS != 0 {
-		if req.Sandbox.TTLMS, err = life(p, req.Sandbox.TTLMS); err != nil {
+		if req.Sandbox.TTLMS, err = limitTTL(p, req.Sandbox.TTLMS); err != nil {
 			return api.Task{}, err
 		}
 	}
@@ -62,22 +62,22 @@ func (t *Tasks) Create(ctx context.Context, req api.CreateTask) (api.Task, error
 // check refuses what is not for this caller.
 func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) error {
 	m := req.Models
-	if err := local(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large); err != nil {
+	if err := checkModels(p, req.Model, m.Planner, m.Coder, m.Debugger, m.Large); err != nil {
 		return err
 	}
 	if req.Record != "" && p.Key != "" {
-		return api.Errorf(api.KindDenied, "a recording is a file of the daemon's machine, which no API key may name").
+		return api.Errorf(api.KindDenied, "a recording is a file of the daemon's machine, which an API key cannot name").
 			WithHint("use the daemon's own socket on its machine")
 	}
-	if err := unwalled(p, req.Sandbox.Isolation); err != nil {
+	if err := checkIsolation(p, req.Sandbox.Isolation); err != nil {
 		return err
 	}
 	if req.Repo != nil && p.Role != api.RoleAdmin {
-		// It is fetched, and what comes of it is pushed, with the operator's access.
+		// It is fetched and its result is pushed with the operator's credentials.
 		return denied("a task on a repository")
 	}
-	if req.Repo != nil && p.Key != "" && !(elsewhere(req.Repo.URL) && (req.Repo.Remote == "" || elsewhere(req.Repo.Remote))) {
-		return api.Errorf(api.KindDenied, "the repository %.100q may be a directory of the daemon's machine, which no API key may name", req.Repo.URL).
+	if req.Repo != nil && p.Key != "" && !(isRemote(req.Repo.URL) && (req.Repo.Remote == "" || isRemote(req.Repo.Remote))) {
+		return api.Errorf(api.KindDenied, "the repository %.100q may be a directory of the daemon's machine, which an API key cannot name", req.Repo.URL).
 			WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
 	}
 	if req.Replay != nil {
@@ -88,16 +88,15 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 	return nil
 }
 
-// elsewhere says whether an address of a repository cannot be a directory of this
-// machine.
-func elsewhere(url string) bool {
+// isRemote reports whether the address of a repository cannot be a directory of this machine.
+func isRemote(url string) bool {
 	return strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "ssh://")
 }
 
 func (t *Tasks) get(ctx context.Context, p api.Principal, id api.TaskID) (api.Task, error) {
 	row, err := t.e.Get(ctx, id)
 	if err == nil && !p.May(row.Account) {
-		err = absent("task", string(id))
+		err = notFound("task", string(id))
 	}
 	if err != nil {
 		return api.Task{}, err
@@ -115,8 +114,8 @@ func (t *Tasks) may(ctx context.Context, id api.TaskID) (api.Principal, error) {
 	return p, err
 }
 
-// whose is the account that the caller's lists are narrowed to.
-func whose(p api.Principal) string {
+// scope returns the account that the caller's lists are limited to; "" means all.
+func scope(p api.Principal) string {
 	if p.Role == api.RoleAdmin {
 		return ""
 	}
@@ -139,7 +138,7 @@ func (t *Tasks) Page(ctx context.Context, programs bool, page api.PageRequest) (
 	if err != nil {
 		return nil, "", err
 	}
-	return t.e.Page(ctx, whose(p), programs, page)
+	return t.e.Page(ctx, scope(p), programs, page)
 }
 
 // Find gives the one of the caller's tasks that a prefix stands for.
@@ -148,16 +147,16 @@ func (t *Tasks) Find(ctx context.Context, prefix string) (api.TaskID, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.e.Find(ctx, whose(p), prefix)
+	return t.e.Find(ctx, scope(p), prefix)
 }
 
-// Stats says what the caller's tasks came to.
+// Stats returns statistics of the caller's tasks.
 func (t *Tasks) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return api.TaskStats{}, err
 	}
-	return t.e.Stats(ctx, whose(p), since)
+	return t.e.Stats(ctx, scope(p), since)
 }
 
 // Cancel stops a task.
@@ -217,7 +216,7 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 		return api.Task{}, err
 	}
 	if ttl := again.Sandbox.TTLMS; ttl != 0 {
-		if _, err := life(p, ttl); err != nil {
+		if _, err := limitTTL(p, ttl); err != nil {
 			return api.Task{}, err
 		}
 	}
@@ -264,17 +263,18 @@ type Roles struct{ r RolesOf }
 // NewRoles guards them.
 func NewRoles(r RolesOf) *Roles { return &Roles{r} }
 
-func asks(ctx context.Context, model string) error {
+// checkRole refuses callers without a principal, and models that are files of the host.
+func checkRole(ctx context.Context, model string) error {
 	p, err := caller(ctx)
 	if err == nil {
-		err = local(p, model)
+		err = checkModels(p, model)
 	}
 	return err
 }
 
 // Plan asks the Planner.
 func (r *Roles) Plan(ctx context.Context, model string, req api.PlanRequest) (api.ExecutionPlan, error) {
-	if err := asks(ctx, model); err != nil {
+	if err := checkRole(ctx, model); err != nil {
 		return api.ExecutionPlan{}, err
 	}
 	return r.r.Plan(ctx, model, req)
@@ -282,7 +282,7 @@ func (r *Roles) Plan(ctx context.Context, model string, req api.PlanRequest) (ap
 
 // Code asks the Coder.
 func (r *Roles) Code(ctx context.Context, model string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
-	if err := asks(ctx, model); err != nil {
+	if err := checkRole(ctx, model); err != nil {
 		return api.CodeArtifact{}, err
 	}
 	return r.r.Code(ctx, model, plan)
@@ -290,7 +290,7 @@ func (r *Roles) Code(ctx context.Context, model string, plan api.ExecutionPlan) 
 
 // Debug asks the Debugger.
 func (r *Roles) Debug(ctx context.Context, model string, req api.DebugRequest) (api.Diagnosis, error) {
-	if err := asks(ctx, model); err != nil {
+	if err := checkRole(ctx, model); err != nil {
 		return api.Diagnosis{}, err
 	}
 	return r.r.Debug(ctx, model, req)

@@ -37,7 +37,7 @@ const (
 )
 
 // create makes a sandbox. The first generation of the path is legacy.
-func (d *door) create(legacy bool) http.HandlerFunc {
+func (d sandboxes) create(legacy bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in newSandbox
 		err := decode(w, r, &in)
@@ -53,7 +53,7 @@ func (d *door) create(legacy bool) http.HandlerFunc {
 	}
 }
 
-func (d *door) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, error) {
+func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, error) {
 	req, err := d.request(in, legacy)
 	if err != nil {
 		return api.Sandbox{}, err
@@ -70,7 +70,7 @@ func (d *door) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, e
 	if in.InternetAccess != nil && !(legacy && *in.InternetAccess) {
 		asked.Internet = in.InternetAccess
 	}
-	if asked.asks() {
+	if asked.restricts() {
 		s, err := d.Sandboxes.Outline(r.Context(), req)
 		if err != nil {
 			return s, d.explain(req, err)
@@ -84,19 +84,19 @@ func (d *door) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbox, e
 }
 
 // explain names the option that could not be honoured.
-func (d *door) explain(req api.CreateSandbox, err error) error {
+func (d sandboxes) explain(req api.CreateSandbox, err error) error {
 	switch {
 	case req.OnExpiry == api.ExpiryPause:
-		return because("autoPause", err)
+		return withOption("autoPause", err)
 	case req.OnExpiry == api.ExpiryPauseFiles:
-		return because("autoPauseMemory", err)
+		return withOption("autoPauseMemory", err)
 	}
 	return err
 }
 
 // request turns what a client asks for into what Hortus makes, or says which option
 // it has not got.
-func (d *door) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
+func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
 	req := api.CreateSandbox{Isolation: d.Isolation, Env: in.EnvVars, Labels: in.Metadata}
 	var err error
 	if in.TemplateID == "" {
@@ -123,9 +123,9 @@ func (d *door) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
 		return req, api.Errorf(api.KindInvalid, `unknown option "secure"`)
 	case in.Secure != nil && !*in.Secure:
 		return req, refused("secure", "a sandbox's data plane needs its access token always")
-	case given(in.IAM):
+	case isSet(in.IAM):
 		return req, refused("iam", "sandboxes of Hortus have no workload identity")
-	case given(in.MCP):
+	case isSet(in.MCP):
 		return req, refused("mcp", "Hortus has no gateway for MCP servers")
 	case len(in.VolumeMounts) > 0:
 		return req, refused("volumeMounts", "Hortus has no volumes on this wire")
@@ -147,8 +147,8 @@ func (d *door) request(in newSandbox, legacy bool) (api.CreateSandbox, error) {
 	return req, nil
 }
 
-// given says whether an option was named, with something in it.
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// isSet reports whether an option is present and not null.
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // milliseconds reads a timeout in seconds.
 func milliseconds(seconds *int64, byDefault int64) (int64, error) {

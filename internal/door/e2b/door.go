@@ -98,7 +98,15 @@ type door struct {
 	log *slog.Logger
 }
 
-// New makes the door's handler.
+// The handlers of each resource.
+type (
+	sandboxes struct{ *door }
+	snapshots struct{ *door }
+	templates struct{ *door }
+	records   struct{ *door }
+)
+
+// New creates the door's handler.
 func New(cfg Config) http.Handler {
 	d := &door{Config: cfg, log: cfg.Logger}
 	if d.log == nil {
@@ -111,10 +119,10 @@ func New(cfg Config) http.Handler {
 		d.Aliases = DefaultAliases()
 	}
 	mux := http.NewServeMux()
-	d.sandboxRoutes(mux)
-	d.snapshotRoutes(mux)
-	d.templateRoutes(mux)
-	d.factRoutes(mux)
+	sandboxes{d}.sandboxRoutes(mux)
+	snapshots{d}.snapshotRoutes(mux)
+	templates{d}.templateRoutes(mux)
+	records{d}.recordRoutes(mux)
 	missingRoutes(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { d.fail(w, r, noRoute(r)) })
 	known := d.authenticated(mux)

@@ -54,7 +54,7 @@ func FuzzCreate(f *testing.F) {
 		err := decode(httptest.NewRecorder(), r, &in)
 		var req api.CreateSandbox
 		if err == nil {
-			req, err = d.request(in, legacy)
+			req, err = sandboxes{d}.request(in, legacy)
 		}
 		if err != nil {
 			if k := api.KindOf(err); k != api.KindInvalid && k != api.KindUnsupported && k != api.KindNotFound {
@@ -79,11 +79,11 @@ func FuzzToken(f *testing.F) {
 	f.Add("", int64(0))
 	f.Add("MC5pMDAwMDAwMDAwMDAwMDAwMDAwMA", int64(1))
 	f.Fuzz(func(t *testing.T, raw string, micros int64) {
-		if m, ok := parseMark(raw); ok && len(m.id) != api.IDLen {
+		if m, ok := parsePosition(raw); ok && len(m.id) != api.IDLen {
 			t.Errorf("%q is %+v", raw, m)
 		}
-		m := mark{time.UnixMicro(micros).UTC(), string(api.NewSandboxID())}
-		if got, ok := parseMark(m.token()); !ok || got.compare(m) != 0 {
+		m := position{time.UnixMicro(micros).UTC(), string(api.NewSandboxID())}
+		if got, ok := parsePosition(m.token()); !ok || got.compare(m) != 0 {
 			t.Errorf("%+v became %+v", m, got)
 		}
 	})

@@ -24,8 +24,8 @@ var phrases = []struct {
 	{lazyregexp.New(`--(?:memory|cpus|pids|disk)\b`), "a template with other limits"},
 }
 
-// wired is a hint in the words of this wire.
-func wired(hint string) string {
+// translateHint replaces the names of Hortus in a hint by those of this protocol.
+func translateHint(hint string) string {
 	for _, w := range phrases {
 		hint = w.re.ReplaceAllString(hint, w.text)
 	}

@@ -21,7 +21,7 @@ func TestHints(t *testing.T) {
 		"take a snapshot of it: hortus sandbox snapshot i": "take a snapshot of it: createSnapshot()",
 		"send the key in X-API-KEY":                        "send the key in X-API-KEY",
 	} {
-		if got := wired(hint); got != want {
+		if got := translateHint(hint); got != want {
 			t.Errorf("%q: %q, want %q", hint, got, want)
 		}
 		e := wireOf(api.Errorf(api.KindUnsupported, "it cannot be").WithHint("%s", hint))
@@ -45,8 +45,8 @@ func TestHintsOfTheSource(t *testing.T) {
 			b, err := os.ReadFile(path)
 			for _, m := range hints.FindAllStringSubmatch(string(b), -1) {
 				seen++
-				if hint := strings.ReplaceAll(strings.Trim(m[1], `"`), "%s", "i4f2a"); flag.MatchString(wired(hint)) {
-					t.Errorf("%s: %q becomes %q", path, hint, wired(hint))
+				if hint := strings.ReplaceAll(strings.Trim(m[1], `"`), "%s", "i4f2a"); flag.MatchString(translateHint(hint)) {
+					t.Errorf("%s: %q becomes %q", path, hint, translateHint(hint))
 				}
 			}
 			return err

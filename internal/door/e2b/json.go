@@ -51,7 +51,7 @@ func wireOf(err error) wireError {
 	kind := api.KindOf(err)
 	out := wireError{Code: kind.HTTPStatus(), Message: err.Error(), Word: string(kind)}
 	if hint := api.HintOf(err); hint != "" {
-		out.Message += " (" + wired(hint) + ")"
+		out.Message += " (" + translateHint(hint) + ")"
 	}
 	switch kind {
 	case api.KindInternal:
@@ -82,7 +82,7 @@ func (d *door) failOn(w http.ResponseWriter, r *http.Request, id api.SandboxID, 
 	case api.KindNotFound:
 		err = noSandbox(id)
 	case api.KindUnavailable:
-		if _, gerr := d.there(r, id); api.KindOf(gerr) == api.KindNotFound {
+		if _, gerr := d.findSandbox(r, id); api.KindOf(gerr) == api.KindNotFound {
 			err = gerr
 		}
 	}
@@ -100,9 +100,9 @@ func refused(option, format string, args ...any) error {
 	return api.Errorf(api.KindUnsupported, "option %q: "+format, append([]any{option}, args...)...)
 }
 
-// because names the option that an error is about, where something is not possible
+// withOption names the option that an error is about, where something is not possible
 // here that it asks for.
-func because(option string, err error) error {
+func withOption(option string, err error) error {
 	if api.KindOf(err) != api.KindUnsupported {
 		return err
 	}

@@ -29,7 +29,7 @@ type filter struct {
 	template string // as rows have it; empty for all
 }
 
-func (d *door) filter(q url.Values) (f filter, err error) {
+func (d sandboxes) filter(q url.Values) (f filter, err error) {
 	if f.metadata, err = parseMetadata(q.Get("metadata")); err != nil {
 		return f, err
 	}
@@ -52,14 +52,14 @@ func (d *door) filter(q url.Values) (f filter, err error) {
 	return f, err
 }
 
-func (f filter) takes(s api.Sandbox) bool {
+func (f filter) matches(s api.Sandbox) bool {
 	return (s.State == api.SandboxRunning || s.State == api.SandboxPaused) &&
 		(len(f.states) == 0 || slices.Contains(f.states, string(s.State))) &&
-		!s.CreatedAt.Before(f.since) && (f.template == "" || s.Template == f.template) && holds(s.Labels, f.metadata)
+		!s.CreatedAt.Before(f.since) && (f.template == "" || s.Template == f.template) && hasLabels(s.Labels, f.metadata)
 }
 
 // listRunning is the list of the first generation: all that run, in one answer.
-func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "metadata")
 	var f filter
 	if err == nil {
@@ -80,7 +80,7 @@ func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			panic(http.ErrAbortHandler) // an answer that is cut off is not taken for a whole one
 		}
-		if !f.takes(s) {
+		if !f.matches(s) {
 			continue
 		}
 		b, err := json.Marshal(d.listedOf(s))
@@ -104,7 +104,7 @@ func (d *door) listRunning(w http.ResponseWriter, r *http.Request) {
 }
 
 // list gives a page of what runs and what is paused.
-func (d *door) list(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) list(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
 	var f filter
 	if err == nil {
@@ -119,13 +119,13 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	running := 0
-	rows := window[api.Sandbox]{page: p, at: func(s api.Sandbox) mark { return mark{s.CreatedAt, string(s.ID)} }}
+	rows := window[api.Sandbox]{page: p, at: func(s api.Sandbox) position { return position{s.CreatedAt, string(s.ID)} }}
 	for s, err := range api.Pages(r.Context(), d.live) {
 		if err != nil {
 			d.fail(w, r, err)
 			return
 		}
-		if f.takes(s) {
+		if f.matches(s) {
 			rows.add(s)
 			if s.State == api.SandboxRunning {
 				running++
@@ -152,16 +152,16 @@ func setNext(w http.ResponseWriter, next string) {
 type page struct {
 	limit  int
 	rising bool // the oldest first
-	after  *mark
+	after  *position
 }
 
-// mark is a place in a list: lists are by time, then by name.
-type mark struct {
+// position is a place in a list: lists are by time, then by name.
+type position struct {
 	at time.Time
 	id string
 }
 
-func (m mark) compare(o mark) int {
+func (m position) compare(o position) int {
 	return cmp.Or(m.at.Compare(o.at), cmp.Compare(m.id, o.id))
 }
 
@@ -179,7 +179,7 @@ func readPage(q url.Values) (page, error) {
 		return p, api.Errorf(api.KindInvalid, `parameter "order": %.20q is neither "asc" nor "desc"`, order)
 	}
 	if raw := q.Get("nextToken"); raw != "" {
-		m, ok := parseMark(raw)
+		m, ok := parsePosition(raw)
 		if !ok {
 			return p, api.Errorf(api.KindInvalid, `parameter "nextToken" is none that a list gave`)
 		}
@@ -188,23 +188,23 @@ func readPage(q url.Values) (page, error) {
 	return p, nil
 }
 
-// token is a mark as clients carry it. They must not read it.
-func (m mark) token() string {
+// token is a position as clients carry it. They must not read it.
+func (m position) token() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(m.at.UnixMicro(), 36) + "." + m.id))
 }
 
-func parseMark(token string) (mark, bool) {
+func parsePosition(token string) (position, bool) {
 	if len(token) > 100 {
-		return mark{}, false
+		return position{}, false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil {
-		return mark{}, false
+		return position{}, false
 	}
 	at, id, ok := strings.Cut(string(b), ".")
 	micros, err := strconv.ParseInt(at, 36, 64)
 	if !ok || err != nil || len(id) != api.IDLen {
-		return mark{}, false
+		return position{}, false
 	}
-	return mark{time.UnixMicro(micros).UTC(), id}, true
+	return position{time.UnixMicro(micros).UTC(), id}, true
 }

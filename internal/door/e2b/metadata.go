@@ -48,8 +48,8 @@ func parseMetadata(raw string) ([]pair, error) {
 	return out, nil
 }
 
-// holds says whether metadata has all of the pairs.
-func holds(labels map[string]string, want []pair) bool {
+// hasLabels reports whether metadata has all of the pairs.
+func hasLabels(labels map[string]string, want []pair) bool {
 	for _, p := range want {
 		if v, ok := labels[p.key]; !ok || v != p.value {
 			return false
@@ -82,9 +82,9 @@ next:
 	return q, nil
 }
 
-// unasked serves a call whose address has no parameters: one that is there is an option
+// withoutQuery serves a call whose address has no parameters: one that is there is an option
 // that nobody would honour.
-func (d *door) unasked(h http.HandlerFunc) http.HandlerFunc {
+func (d *door) withoutQuery(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := parameters(r); err != nil {
 			d.fail(w, r, err)

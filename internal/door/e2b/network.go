@@ -57,9 +57,9 @@ func (u networkUpdate) never() error {
 	switch {
 	case len(u.AllowOut) > 0:
 		return refused("network.allowOut", "no destination can be allowed: nothing goes out of a sandbox")
-	case given(u.Rules) && string(u.Rules) != "{}":
+	case isSet(u.Rules) && string(u.Rules) != "{}":
 		return refused("network.rules", "requests are not rewritten: nothing goes out of a sandbox")
-	case given(u.EgressProxy):
+	case isSet(u.EgressProxy):
 		return refused("network.egressProxy", "nothing goes out of a sandbox")
 	}
 	for _, s := range u.DenyOut {
@@ -73,8 +73,8 @@ func (u networkUpdate) never() error {
 	return nil
 }
 
-// asks says whether a client asked for something that depends on the sandbox.
-func (u networkUpdate) asks() bool { return u.Internet != nil || len(u.DenyOut) > 0 }
+// restricts reports whether a client requested something that depends on the sandbox.
+func (u networkUpdate) restricts() bool { return u.Internet != nil || len(u.DenyOut) > 0 }
 
 // check says whether a sandbox with that egress is what was asked for. From nearly
 // every sandbox nothing goes out; one that shares this machine's network cannot be
@@ -94,7 +94,7 @@ func (u networkUpdate) check(egress string) error {
 
 // setNetwork replaces what a sandbox may reach, where what is asked for is what holds
 // already.
-func (d *door) setNetwork(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in networkUpdate
 		if err := decodeAny(w, r, &in); err != nil {

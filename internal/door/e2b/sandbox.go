@@ -7,25 +7,25 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) sandboxRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /sandboxes", d.unasked(d.create(true)))
-	mux.HandleFunc("POST /v2/sandboxes", d.unasked(d.create(false)))
+func (d sandboxes) sandboxRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /sandboxes", d.withoutQuery(d.create(true)))
+	mux.HandleFunc("POST /v2/sandboxes", d.withoutQuery(d.create(false)))
 	mux.HandleFunc("GET /sandboxes", d.listRunning)
 	mux.HandleFunc("GET /v2/sandboxes", d.list)
-	mux.HandleFunc("GET /sandboxes/{id}", d.unasked(d.get))
-	mux.HandleFunc("DELETE /sandboxes/{id}", d.unasked(d.kill))
-	mux.HandleFunc("POST /sandboxes/{id}/timeout", d.unasked(d.setTimeout))
-	mux.HandleFunc("POST /sandboxes/{id}/refreshes", d.unasked(d.refresh))
-	mux.HandleFunc("POST /sandboxes/{id}/connect", d.unasked(d.connect(true)))
-	mux.HandleFunc("POST /v2/sandboxes/{id}/connect", d.unasked(d.connect(false)))
-	mux.HandleFunc("POST /sandboxes/{id}/resume", d.unasked(d.resume))
-	mux.HandleFunc("POST /sandboxes/{id}/pause", d.unasked(d.pause))
-	mux.HandleFunc("PUT /sandboxes/{id}/network", d.unasked(d.setNetwork))
+	mux.HandleFunc("GET /sandboxes/{id}", d.withoutQuery(d.get))
+	mux.HandleFunc("DELETE /sandboxes/{id}", d.withoutQuery(d.kill))
+	mux.HandleFunc("POST /sandboxes/{id}/timeout", d.withoutQuery(d.setTimeout))
+	mux.HandleFunc("POST /sandboxes/{id}/refreshes", d.withoutQuery(d.refresh))
+	mux.HandleFunc("POST /sandboxes/{id}/connect", d.withoutQuery(d.connect(true)))
+	mux.HandleFunc("POST /v2/sandboxes/{id}/connect", d.withoutQuery(d.connect(false)))
+	mux.HandleFunc("POST /sandboxes/{id}/resume", d.withoutQuery(d.resume))
+	mux.HandleFunc("POST /sandboxes/{id}/pause", d.withoutQuery(d.pause))
+	mux.HandleFunc("PUT /sandboxes/{id}/network", d.withoutQuery(d.setNetwork))
 }
 
-// there finds a sandbox of a request that has not ended. One that is still starting is
+// findSandbox returns a sandbox that has not ended. One that is still starting is
 // nobody's yet.
-func (d *door) there(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
+func (d *door) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
 	if !id.Valid() {
 		return api.Sandbox{}, noSandbox(id)
 	}
@@ -40,7 +40,7 @@ func (d *door) there(r *http.Request, id api.SandboxID) (api.Sandbox, error) {
 // it gives no error.
 func (d *door) on(w http.ResponseWriter, r *http.Request, f func(s api.Sandbox) error) {
 	id := api.SandboxID(r.PathValue("id"))
-	s, err := d.there(r, id)
+	s, err := d.findSandbox(r, id)
 	if err == nil {
 		err = f(s)
 	}
@@ -49,7 +49,7 @@ func (d *door) on(w http.ResponseWriter, r *http.Request, f func(s api.Sandbox) 
 	}
 }
 
-func (d *door) get(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) get(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		if s.State == api.SandboxStarting {
 			return noSandbox(s.ID)
@@ -59,7 +59,7 @@ func (d *door) get(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (d *door) kill(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) kill(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		if _, _, err := d.Sandboxes.Kill(r.Context(), s.ID); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (d *door) kill(w http.ResponseWriter, r *http.Request) {
 }
 
 // setTimeout moves the deadline to so many seconds from now, which may be sooner.
-func (d *door) setTimeout(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) setTimeout(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Timeout *int64 `json:"timeout"`
@@ -91,7 +91,7 @@ func (d *door) setTimeout(w http.ResponseWriter, r *http.Request) {
 }
 
 // refresh is what clients did before they set timeouts: it only makes a life longer.
-func (d *door) refresh(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) refresh(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Duration *int64 `json:"duration"`
@@ -125,7 +125,7 @@ type connectBody struct {
 
 // connect resumes a sandbox that is paused (201) and gives one that runs (200) at
 // least so many seconds more.
-func (d *door) connect(legacy bool) http.HandlerFunc {
+func (d sandboxes) connect(legacy bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		d.on(w, r, func(s api.Sandbox) error {
 			var in connectBody
@@ -139,13 +139,13 @@ func (d *door) connect(legacy bool) http.HandlerFunc {
 			if legacy {
 				byDefault = 0 // which is none
 			}
-			return d.wake(w, r, s, in, byDefault)
+			return d.resumeSandbox(w, r, s, in, byDefault)
 		})
 	}
 }
 
 // resume is connect as the oldest clients knew it: for what is paused.
-func (d *door) resume(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) resume(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in connectBody
 		if err := decodeAny(w, r, &in); err != nil {
@@ -157,11 +157,11 @@ func (d *door) resume(w http.ResponseWriter, r *http.Request) {
 		case in.AutoPause != nil && *in.AutoPause != s.OnExpiry.Pauses():
 			return refused("autoPause", "what happens at the deadline is decided when a sandbox is made")
 		}
-		return d.wake(w, r, s, in, legacyTimeout)
+		return d.resumeSandbox(w, r, s, in, legacyTimeout)
 	})
 }
 
-func (d *door) wake(w http.ResponseWriter, r *http.Request, s api.Sandbox, in connectBody, byDefault int64) error {
+func (d sandboxes) resumeSandbox(w http.ResponseWriter, r *http.Request, s api.Sandbox, in connectBody, byDefault int64) error {
 	ms, err := milliseconds(in.Timeout, byDefault)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (d *door) wake(w http.ResponseWriter, r *http.Request, s api.Sandbox, in co
 
 // checkMemory refuses to leave the memory of a paused sandbox out: what it goes on
 // with is what it was paused with.
-func (d *door) checkMemory(r *http.Request, s api.Sandbox, memory *bool) error {
+func (d sandboxes) checkMemory(r *http.Request, s api.Sandbox, memory *bool) error {
 	if memory == nil || *memory || s.State != api.SandboxPaused {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (d *door) checkMemory(r *http.Request, s api.Sandbox, memory *bool) error {
 
 // pause saves a sandbox to disk and lets go of it. One that is paused is a conflict,
 // which SDKs take for having been so already.
-func (d *door) pause(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) pause(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Memory *bool `json:"memory"`
@@ -214,7 +214,7 @@ func (d *door) pause(w http.ResponseWriter, r *http.Request) {
 			call = d.Sandboxes.PauseFiles
 		}
 		if _, err := call(r.Context(), s.ID); err != nil {
-			return because("memory", err)
+			return withOption("memory", err)
 		}
 		done(w)
 		return nil

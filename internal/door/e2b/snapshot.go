@@ -6,9 +6,9 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) snapshotRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /sandboxes/{id}/snapshots", d.unasked(d.snapshot))
-	mux.HandleFunc("POST /sandboxes/{id}/fork", d.unasked(d.fork))
+func (d snapshots) snapshotRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /sandboxes/{id}/snapshots", d.withoutQuery(d.snapshot))
+	mux.HandleFunc("POST /sandboxes/{id}/fork", d.withoutQuery(d.fork))
 	mux.HandleFunc("GET /snapshots", d.snapshots)
 }
 
@@ -27,7 +27,7 @@ func infoOf(s api.Snapshot) snapshotInfo {
 }
 
 // snapshot saves a sandbox, which goes on.
-func (d *door) snapshot(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Name string `json:"name"`
@@ -54,7 +54,7 @@ func (d *door) snapshot(w http.ResponseWriter, r *http.Request) {
 }
 
 // snapshots gives a page of what was saved and can be started from.
-func (d *door) snapshots(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) snapshots(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "sandboxID", "name", "limit", "nextToken")
 	var p page
 	if err == nil {
@@ -62,7 +62,7 @@ func (d *door) snapshots(w http.ResponseWriter, r *http.Request) {
 	}
 	var all []api.Snapshot
 	if err == nil {
-		all, err = d.saved(r)
+		all, err = d.startable(r)
 	}
 	if err != nil {
 		d.fail(w, r, err)
@@ -79,7 +79,7 @@ func (d *door) snapshots(w http.ResponseWriter, r *http.Request) {
 		}
 		rows = append(rows, s)
 	}
-	rows, next := cut(p, rows, func(s api.Snapshot) mark { return mark{s.CreatedAt, string(s.ID)} })
+	rows, next := cut(p, rows, func(s api.Snapshot) position { return position{s.CreatedAt, string(s.ID)} })
 	setNext(w, next)
 	out := make([]snapshotInfo, len(rows))
 	for i, s := range rows {
@@ -96,7 +96,7 @@ type forkEntry struct {
 
 // fork makes sandboxes that go on from where one is now. They have its metadata and
 // its end, and addresses of their own.
-func (d *door) fork(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) fork(w http.ResponseWriter, r *http.Request) {
 	d.on(w, r, func(s api.Sandbox) error {
 		var in struct {
 			Timeout *int64 `json:"timeout"`

@@ -9,11 +9,11 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *door) templateRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /templates/aliases/{alias}", d.unasked(d.alias))
+func (d templates) templateRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /templates/aliases/{alias}", d.withoutQuery(d.alias))
 	mux.HandleFunc("GET /templates", d.templates)
 	mux.HandleFunc("GET /v2/templates", d.templates)
-	mux.HandleFunc("DELETE /templates/{id}", d.unasked(d.removeTemplate))
+	mux.HandleFunc("DELETE /templates/{id}", d.withoutQuery(d.removeTemplate))
 }
 
 // onlyTag is the one tag that a template has.
@@ -38,20 +38,20 @@ func (d *door) template(raw string) (string, error) {
 }
 
 // templateID is what the wire calls a sandbox's template.
-func (d *door) templateID(s api.Sandbox) string { return d.outside(s.Template) }
+func (d *door) templateID(s api.Sandbox) string { return d.displayName(s.Template) }
 
-// outside gives the alias of the host template, where it has one: its clients know it
+// displayName returns the alias of the host template, where it has one: its clients know it
 // by that.
-func (d *door) outside(name string) string {
+func (d *door) displayName(name string) string {
 	if name == api.HostTemplate && d.Aliases["base"] == name {
 		return "base"
 	}
 	return name
 }
 
-// saved lists the snapshots that sandboxes can start from, the newest first; of each
+// startable lists the snapshots that sandboxes can start from, the newest first; of each
 // name the newest.
-func (d *door) saved(r *http.Request) ([]api.Snapshot, error) {
+func (d *door) startable(r *http.Request) ([]api.Snapshot, error) {
 	seen := map[string]bool{}
 	var out []api.Snapshot
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
@@ -79,7 +79,7 @@ func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 	if name == api.HostTemplate {
 		return api.Snapshot{}, api.Errorf(api.KindDenied, "template %.80q is this machine's own", raw)
 	}
-	all, err := d.saved(r)
+	all, err := d.startable(r)
 	if err != nil && api.KindOf(err) != api.KindUnsupported { // which is a daemon that keeps none
 		return api.Snapshot{}, err
 	}
@@ -92,7 +92,7 @@ func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 }
 
 // alias says what a name stands for.
-func (d *door) alias(w http.ResponseWriter, r *http.Request) {
+func (d templates) alias(w http.ResponseWriter, r *http.Request) {
 	raw := r.PathValue("alias")
 	s, err := d.find(r, raw)
 	out := struct {
@@ -100,7 +100,7 @@ func (d *door) alias(w http.ResponseWriter, r *http.Request) {
 		Public     bool   `json:"public"`
 	}{string(s.ID), false}
 	if api.KindOf(err) == api.KindDenied {
-		out.TemplateID, out.Public, err = d.outside(api.HostTemplate), true, nil
+		out.TemplateID, out.Public, err = d.displayName(api.HostTemplate), true, nil
 	}
 	if err != nil {
 		d.fail(w, r, err)
@@ -113,7 +113,7 @@ func (d *door) alias(w http.ResponseWriter, r *http.Request) {
 }
 
 // removeTemplate removes a snapshot for good, under its id or its name.
-func (d *door) removeTemplate(w http.ResponseWriter, r *http.Request) {
+func (d templates) removeTemplate(w http.ResponseWriter, r *http.Request) {
 	s, err := d.find(r, r.PathValue("id"))
 	if err == nil {
 		_, err = d.Snapshots.RemoveSnapshot(r.Context(), s.ID)
@@ -148,7 +148,7 @@ type templateRow struct {
 
 // templates gives a page of what sandboxes can start from by a name, this machine's own
 // tools last, which are the oldest of all.
-func (d *door) templates(w http.ResponseWriter, r *http.Request) {
+func (d templates) templates(w http.ResponseWriter, r *http.Request) {
 	q, err := parameters(r, "limit", "nextToken")
 	var p page
 	if err == nil {
@@ -156,7 +156,7 @@ func (d *door) templates(w http.ResponseWriter, r *http.Request) {
 	}
 	var all []api.Snapshot
 	if err == nil {
-		all, err = d.saved(r)
+		all, err = d.startable(r)
 	}
 	if err != nil {
 		d.fail(w, r, err)
@@ -169,9 +169,9 @@ func (d *door) templates(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// The host template was never made: it stands before all time.
-	host := api.Snapshot{Name: d.outside(api.HostTemplate), Limits: d.Limits.OrDefault(), CreatedAt: time.Unix(0, 0).UTC()}
+	host := api.Snapshot{Name: d.displayName(api.HostTemplate), Limits: d.Limits.OrDefault(), CreatedAt: time.Unix(0, 0).UTC()}
 	host.ID = api.SnapshotID(strings.Repeat("0", api.IDLen))
-	rows, next := cut(p, append(named, host), func(s api.Snapshot) mark { return mark{s.CreatedAt, string(s.ID)} })
+	rows, next := cut(p, append(named, host), func(s api.Snapshot) position { return position{s.CreatedAt, string(s.ID)} })
 	setNext(w, next)
 	out := make([]templateRow, len(rows))
 	for i, s := range rows {

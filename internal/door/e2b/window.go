@@ -9,7 +9,7 @@ import (
 )
 
 // live lists the sandboxes that have not ended.
-func (d *door) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
+func (d sandboxes) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, string, error) {
 	return d.Sandboxes.Page(ctx, false, p)
 }
 
@@ -17,18 +17,18 @@ func (d *door) live(ctx context.Context, p api.PageRequest) ([]api.Sandbox, stri
 // holds about two pages at a time.
 type window[T any] struct {
 	page page
-	at   func(T) mark
+	at   func(T) position
 	rows []T
 }
 
 // where is the place of a row, as precise as a token.
-func (w *window[T]) where(v T) mark {
+func (w *window[T]) where(v T) position {
 	m := w.at(v)
 	m.at = time.UnixMicro(m.at.UnixMicro())
 	return m
 }
 
-func (w *window[T]) compare(a, b mark) int {
+func (w *window[T]) compare(a, b position) int {
 	if w.page.rising {
 		return a.compare(b)
 	}
@@ -65,7 +65,7 @@ func (w *window[T]) cut() ([]T, string) {
 }
 
 // cut gives the page that is asked for of a list, and the token of the one after it.
-func cut[T any](p page, all []T, at func(T) mark) ([]T, string) {
+func cut[T any](p page, all []T, at func(T) position) ([]T, string) {
 	w := window[T]{page: p, at: at}
 	for _, v := range all {
 		w.add(v)

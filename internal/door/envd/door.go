@@ -89,7 +89,7 @@ func New(cfg Config) *Door {
 
 // open opens a stream to a guest.
 func (d *Door) open(ctx context.Context, id api.SandboxID) (net.Conn, error) {
-	return again(ctx, d, id, func() (net.Conn, error) { return d.cfg.Sandboxes.Guest(ctx, id) })
+	return retryResumed(ctx, d, id, func() (net.Conn, error) { return d.cfg.Sandboxes.Guest(ctx, id) })
 }
 
 // ServeHTTP serves a request that Claims.

@@ -33,18 +33,18 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 		req.Dir = fromHome(req.Dir)
 	}
 	if err == nil {
-		req.Env, err = d.named(r.Context(), id, req.Env)
+		req.Env, err = d.resolveEnv(r.Context(), id, req.Env)
 	}
 	var s ExecStream
 	if err == nil {
-		s, err = again(r.Context(), d, id, func() (ExecStream, error) { return d.cfg.Sandboxes.StartExec(r.Context(), id, req) })
+		s, err = retryResumed(r.Context(), d, id, func() (ExecStream, error) { return d.cfg.Sandboxes.StartExec(r.Context(), id, req) })
 	}
 	c.run(r.Context(), s, err, true)
 }
 
-// named adds the variables by which programs know that they run in a sandbox of this wire,
+// resolveEnv adds the variables by which programs know that they run in a sandbox of this wire,
 // and in which. What the client sets goes before them.
-func (d *Door) named(ctx context.Context, id api.SandboxID, given map[string]string) (map[string]string, error) {
+func (d *Door) resolveEnv(ctx context.Context, id api.SandboxID, given map[string]string) (map[string]string, error) {
 	s, err := d.cfg.Sandboxes.Get(ctx, id)
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (c *call) run(ctx context.Context, s ExecStream, err error, lifetime bool) 
 	defer s.Close()
 	c.w.Header().Set("Content-Type", c.codec.ContentType(true))
 	out := guestproxy.NewFrames(c.w, c.codec)
-	defer out.LetGo(c.client)()
+	defer out.CloseOnDone(c.client)()
 	watch := guestproxy.NewWatch(http.NewResponseController(c.w), c.d.cfg.Grace)
 	defer watch.Stop()
 	watch.Over(s)

@@ -58,7 +58,7 @@ func (d *Door) serveGuest(w http.ResponseWriter, r *http.Request, id api.Sandbox
 		refuse(w, http.StatusUnauthorized, noToken)
 		return
 	}
-	d.pass(w, r, id)
+	d.proxy(w, r, id)
 }
 
 // files serves a request whose signature matches.
@@ -69,7 +69,7 @@ func (d *Door) files(w http.ResponseWriter, r *http.Request, id api.SandboxID, s
 	}
 	// A browser must not tell the address to what the file's page leads to.
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	d.pass(w, r, id)
+	d.proxy(w, r, id)
 }
 
 // fileParams are the parameters of /files. Nothing else that a guest serves has any.
@@ -93,8 +93,8 @@ func checkQuery(r *http.Request) error {
 	return nil
 }
 
-// pass serves a request that may be served.
-func (d *Door) pass(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
+// proxy serves an authorized request.
+func (d *Door) proxy(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	if err := checkQuery(r); err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
@@ -103,7 +103,7 @@ func (d *Door) pass(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 		refuse(w, http.StatusUnauthorized, err.Error())
 		return
 	}
-	if !d.awake(w, r, id) {
+	if !d.ensureRunning(w, r, id) {
 		return
 	}
 	switch {
@@ -116,8 +116,9 @@ func (d *Door) pass(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	}
 }
 
-// awake answers, and is false, where the sandbox does not serve now.
-func (d *Door) awake(w http.ResponseWriter, r *http.Request, id api.SandboxID) bool {
+// ensureRunning resumes a paused sandbox. It answers the request and returns false if the
+// sandbox does not run.
+func (d *Door) ensureRunning(w http.ResponseWriter, r *http.Request, id api.SandboxID) bool {
 	_, err := d.running(r.Context(), id)
 	switch {
 	case err == nil:

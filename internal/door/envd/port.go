@@ -50,12 +50,12 @@ func (d *Door) servePort(w http.ResponseWriter, r *http.Request, t target) {
 		refuse(w, http.StatusBadRequest, "the path holds an API key or a token, which is not for a program of a sandbox; send it as a header")
 		return
 	}
-	if !d.awake(w, r, t.id) {
+	if !d.ensureRunning(w, r, t.id) {
 		return
 	}
 	watch := guestproxy.NewWatch(http.NewResponseController(w), d.cfg.Grace)
 	defer watch.Stop()
-	defer guestproxy.BothWays(w, r)()
+	defer guestproxy.EnableFullDuplex(w, r)()
 	d.ports.ServeHTTP(w, r.WithContext(watch.In(context.WithValue(r.Context(), targetKey{}, t))))
 }
 
@@ -79,7 +79,7 @@ func (d *Door) newPorts() *httputil.ReverseProxy {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			t := targetIn(ctx)
-			c, err := again(ctx, d, t.id, func() (net.Conn, error) { return d.cfg.Sandboxes.Dial(ctx, t.id, t.port) })
+			c, err := retryResumed(ctx, d, t.id, func() (net.Conn, error) { return d.cfg.Sandboxes.Dial(ctx, t.id, t.port) })
 			if err != nil {
 				return nil, err
 			}
@@ -93,7 +93,7 @@ func (d *Door) newPorts() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:     guestproxy.FinalOnly{Transport: transport},
 		FlushInterval: -1,
-		ErrorLog:      guestproxy.Quiet(),
+		ErrorLog:      guestproxy.DiscardLog(),
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			t := targetIn(pr.In.Context())
 			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", net.JoinHostPort(string(t.id), strconv.Itoa(t.port))

@@ -107,9 +107,9 @@ func (d *Door) resume(ctx context.Context, id api.SandboxID) error {
 	return nil
 }
 
-// again does once more what failed because a sandbox that wakes when it is asked
+// retryResumed repeats what failed because a sandbox that wakes when it is asked
 // for was paused beneath it.
-func again[T any](ctx context.Context, d *Door, id api.SandboxID, do func() (T, error)) (T, error) {
+func retryResumed[T any](ctx context.Context, d *Door, id api.SandboxID, do func() (T, error)) (T, error) {
 	v, err := do()
 	if k := api.KindOf(err); err == nil || k != api.KindUnavailable && k != api.KindConflict {
 		return v, err

@@ -24,8 +24,10 @@ const (
 	messageTimeout = 30 * time.Second
 )
 
-// ExecStream is a command's events. Next gives io.EOF after the end.
-type ExecStream interface {
+// ExecStream is a command with its record and events. Next returns io.EOF after the end.
+// Close ends the reading, not the command. The type is an alias, so that every package can
+// declare the same one.
+type ExecStream = interface {
 	Exec() api.Exec
 	Next() (*envd.ProcessEvent, error)
 	Close() error
@@ -153,10 +155,10 @@ func NewFrames(w http.ResponseWriter, codec envd.Codec) *Frames {
 	return &Frames{w: w, rc: http.NewResponseController(w), codec: codec, last: time.Now()}
 }
 
-// LetGo gives the connection of a client that leaves back at once: the command that
+// CloseOnDone gives the connection of a client that leaves back at once: the command that
 // it followed may be silent for as long as it lives. The returned function ends that
 // and must be called before the request is done with.
-func (f *Frames) LetGo(ctx context.Context) (stop func()) {
+func (f *Frames) CloseOnDone(ctx context.Context) (stop func()) {
 	undo := context.AfterFunc(ctx, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()

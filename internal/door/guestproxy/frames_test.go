@@ -53,7 +53,7 @@ func TestNothingAfterTheClientLeft(t *testing.T) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(done)
 			out := NewFrames(w, envd.JSON)
-			defer out.LetGo(r.Context())()
+			defer out.CloseOnDone(r.Context())()
 			if !out.Event(&envd.ProcessEvent{Start: &envd.StartEvent{PID: 7}}) {
 				t.Error("the client is there, and is told nothing")
 			}

@@ -93,7 +93,7 @@ func New(cfg Config) *Proxy {
 	p.proxy = &httputil.ReverseProxy{
 		Transport:     FinalOnly{transport},
 		FlushInterval: -1,
-		ErrorLog:      Quiet(),
+		ErrorLog:      DiscardLog(),
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", string(sandboxOf(pr.In.Context()))
 			pr.Out.Host = "guest"
@@ -141,11 +141,11 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, id api.SandboxID) 
 	}
 	watch := NewWatch(http.NewResponseController(w), p.cfg.Grace)
 	defer watch.Stop()
-	defer BothWays(w, r)()
+	defer EnableFullDuplex(w, r)()
 	p.proxy.ServeHTTP(w, r.WithContext(watch.In(context.WithValue(r.Context(), sandboxKey{}, id))))
 }
 
-// BothWays has a request's body readable while its answer is written. A guest may begin
+// EnableFullDuplex has a request's body readable while its answer is written. A guest may begin
 // to answer before it has all of the request, as it does to one that opens a stream.
 // Without this the server reads and closes the body when the answer begins, beneath the
 // transport that reads it too and then takes the connection to the guest for broken:
@@ -153,7 +153,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, id api.SandboxID) 
 //
 // end must be called before the handler returns: what is left of the body is read there,
 // since the server cannot go on after an end of it that comes later.
-func BothWays(w http.ResponseWriter, r *http.Request) (end func()) {
+func EnableFullDuplex(w http.ResponseWriter, r *http.Request) (end func()) {
 	rc := http.NewResponseController(w)
 	if rc.EnableFullDuplex() != nil {
 		return func() {} // HTTP/2 has no need of it
@@ -192,8 +192,8 @@ func userOnly(h http.Header, in *http.Request) {
 	}
 }
 
-// Quiet is a log for a proxy, whose lines quote the guest.
-func Quiet() *log.Logger { return log.New(discard{}, "", 0) }
+// DiscardLog returns a log that discards everything: the lines of a proxy quote the guest.
+func DiscardLog() *log.Logger { return log.New(discard{}, "", 0) }
 
 type discard struct{}
 

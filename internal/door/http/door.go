@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/door/guestproxy"
 )
 
-// Sandboxes is what the door asks of sandboxes.
+// Sandboxes is what the door needs of sandboxes.
 type Sandboxes interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)

@@ -21,8 +21,8 @@ const keepalive = 15 * time.Second
 const DefaultStalled = time.Minute
 
 var eventParams = []Param{
-	{Name: "Last-Event-ID", Doc: "The number of the last event that the client has; what follows it is sent.", Type: int64(0), Header: true},
-	{Name: "after", Doc: "The same, for clients that cannot set the header.", Type: int64(0)},
+	{Name: "Last-Event-ID", Doc: "Number of the last event that the client has received. Later events are sent.", Type: int64(0), Header: true},
+	{Name: "after", Doc: "The same as Last-Event-ID, for clients that cannot set the header.", Type: int64(0)},
 }
 
 // feed is a log as a stream of events.

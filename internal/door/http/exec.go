@@ -13,7 +13,7 @@ import (
 
 // start serves process.Process/Start: it runs the command through the manager,
 // so that it is recorded, and speaks the guest's wire back.
-func (d *Door) start(w http.ResponseWriter, r *http.Request) {
+func (d execs) start(w http.ResponseWriter, r *http.Request) {
 	d.stream(w, r, func(id api.SandboxID, codec envd.Codec) (ExecStream, error) {
 		var in envd.StartRequest
 		if err := guestproxy.ReadMessage(w, r, codec, &in); err != nil {
@@ -29,7 +29,7 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) {
 
 // connect serves process.Process/Connect. A command that Hortus recorded is found
 // by its id and read from an offset; any other process is the guest's business.
-func (d *Door) connect(w http.ResponseWriter, r *http.Request) {
+func (d execs) connect(w http.ResponseWriter, r *http.Request) {
 	exec := api.ExecID(r.Header.Get(envd.HeaderExecID))
 	if exec == "" {
 		d.guest(w, r)
@@ -54,7 +54,7 @@ func (d *Door) connect(w http.ResponseWriter, r *http.Request) {
 
 // stream opens a command's events and writes them as the wire's frames. What
 // fails before the first event is an end frame with an error, as Connect wants.
-func (d *Door) stream(w http.ResponseWriter, r *http.Request, open func(api.SandboxID, envd.Codec) (ExecStream, error)) {
+func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.SandboxID, envd.Codec) (ExecStream, error)) {
 	codec, ok := envd.CodecOf(r.Header.Get("Content-Type"), true)
 	if !ok {
 		w.WriteHeader(http.StatusUnsupportedMediaType)
@@ -79,7 +79,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 	defer s.Close()
 	w.Header().Set(envd.HeaderExecID, string(s.Exec().ID))
 	out := guestproxy.NewFrames(w, codec)
-	defer out.LetGo(r.Context())()
+	defer out.CloseOnDone(r.Context())()
 	watch := guestproxy.NewWatch(http.NewResponseController(w), 0)
 	defer watch.Stop()
 	watch.Over(s)

@@ -8,40 +8,41 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 )
 
-func (d *Door) execRoutes() []Route {
+func (d execs) execRoutes() []Route {
 	const all, one = "/v1/sandboxes/{id}/execs", "/v1/sandboxes/{id}/execs/{exec}"
 	return []Route{{
 		Method: "POST", Pattern: all, Name: "createExec", Role: api.RoleUser, Creates: true,
-		Doc: "Run a command. The answer is its record when it has started; it goes on whether or not anybody reads its output.",
+		Doc: "Start a command. The answer is its record as soon as it has started. It continues even if no client reads its output.",
 		In:  api.ExecRequest{}, Out: api.Exec{}, Status: http.StatusCreated,
 		Handler: d.createExec,
 	}, {
 		Method: "GET", Pattern: one, Name: "exec", Role: api.RoleUser,
-		Doc:     "The record of a command.",
+		Doc:     "Get the record of a command.",
 		Out:     api.Exec{},
 		Handler: d.onExec(func(w http.ResponseWriter, _ *http.Request, x api.Exec) { answer(w, http.StatusOK, x) }),
 	}, {
 		Method: "GET", Pattern: one + "/output", Name: "execOutput", Role: api.RoleUser,
-		Doc: "A command's output from a byte offset on, and then its end: events output with an ExecOutput, " +
+		Doc: "Stream a command's output from a byte offset, then its end: events output with an ExecOutput, " +
 			"gap with an ExecGap where bytes are not kept any more, and once, last, exit with the record. " +
 			"The number of an event is the offset that comes next; whoever comes back with that of the exit gets 204.",
 		Out: api.ExecOutput{}, OutType: typeEvents,
 		Params: []Param{
-			{Name: "Last-Event-ID", Doc: "The number of the last event that the client has.", Type: "", Header: true},
-			{Name: "offset", Doc: "The byte to begin with, for clients that cannot set the header; 0 where both are left out.", Type: int64(0)},
+			{Name: "Last-Event-ID", Doc: "Number of the last event that the client has received.", Type: "", Header: true},
+			{Name: "offset", Doc: "Byte offset to start from, for clients that cannot set the header (default 0).", Type: int64(0)},
 		},
 		Handler: d.onExec(d.execOutput),
 	}, {
 		Method: "POST", Pattern: one + "/stdin", Name: "execStdin", Role: api.RoleUser,
-		Doc:    "Write the body to a command's input. The answer comes when the command has taken it.",
+		Doc:    "Write the body to a command's input. The answer is sent when the command has read it.",
 		InType: typeBytes, Optional: true, Status: http.StatusNoContent,
-		Params:  []Param{{Name: "close", Doc: "Whether the input ends with the body.", Type: false}},
+		Params:  []Param{{Name: "close", Doc: "Close the input after the body (default false).", Type: false}},
 		Handler: d.onExec(d.execStdin),
 	}, {
 		Method: "POST", Pattern: one + "/signal", Name: "execSignal", Role: api.RoleUser,
@@ -50,13 +51,13 @@ func (d *Door) execRoutes() []Route {
 		Handler: d.onExec(d.execSignal),
 	}, {
 		Method: "POST", Pattern: one + "/kill", Name: "execKill", Role: api.RoleUser,
-		Doc:     "Kill a command's process group, and answer when its end was seen. One that has ended stays as it was.",
+		Doc:     "Kill a command's process group and wait for its end. A command that has ended stays as it is.",
 		Out:     api.KilledExec{},
 		Handler: d.onExec(d.execKill),
 	}}
 }
 
-func (d *Door) createExec(w http.ResponseWriter, r *http.Request) {
+func (d execs) createExec(w http.ResponseWriter, r *http.Request) {
 	var in api.ExecRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)
@@ -74,19 +75,19 @@ func (d *Door) createExec(w http.ResponseWriter, r *http.Request) {
 	}
 	x := s.Exec()
 	if err := s.Close(); err != nil {
-		d.Logger.Warn("a command is not read on", "exec", x.ID, "error", err)
+		d.Logger.Warn("closing a stream failed; the command continues", "exec", x.ID, "error", err)
 	}
 	w.Header().Set("Location", "/v1/sandboxes/"+string(x.Sandbox)+"/execs/"+string(x.ID))
 	answer(w, http.StatusCreated, x)
 }
 
 // onExec serves a call on one command of the sandbox in the path.
-func (d *Door) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http.HandlerFunc {
+func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := d.sandboxID(r)
 		var x api.Exec
 		if err == nil {
-			x, err = d.exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
+			x, err = d.Sandboxes.Exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
 		}
 		if err != nil {
 			fail(w, err)
@@ -96,32 +97,27 @@ func (d *Door) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http
 	}
 }
 
-// exec finds a command of a sandbox.
-func (d *Door) exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
-	return d.Sandboxes.Exec(ctx, id, exec)
-}
-
-// execGuest is a client of the guest whose calls mean one command, by its id: process
-// ids come again.
-func (d *Door) execGuest(x api.Exec) *envd.Client {
+// execGuest returns a client of the guest for one command, by its id: process ids are
+// reused.
+func (d execs) execGuest(x api.Exec) *envd.Client {
 	return envd.NewClient(envd.ClientConfig{
 		Dial:   func(ctx context.Context) (net.Conn, error) { return d.Sandboxes.Guest(ctx, x.Sandbox) },
 		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
 	})
 }
 
-// ended says that a command takes no more.
-func ended(x api.Exec) error {
+// checkRunning refuses a command that has ended.
+func checkRunning(x api.Exec) error {
 	if x.State == api.ExecRunning {
 		return nil
 	}
 	return api.Errorf(api.KindConflict, "command %s has ended: it is %s", x.ID, x.State)
 }
 
-func (d *Door) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	last, err := flag(r, "close")
 	if err == nil {
-		err = ended(x)
+		err = checkRunning(x)
 	}
 	if err == nil {
 		err = d.feed(r, x, last)
@@ -134,7 +130,7 @@ func (d *Door) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
 }
 
 // feed writes a request's body to a command's input, as it comes.
-func (d *Door) feed(r *http.Request, x api.Exec, last bool) error {
+func (d execs) feed(r *http.Request, x api.Exec, last bool) error {
 	guest := d.execGuest(x)
 	defer guest.Close()
 	in, err := guest.StreamInput(r.Context(), envd.Selector{})
@@ -151,19 +147,17 @@ func (d *Door) feed(r *http.Request, x api.Exec, last bool) error {
 	return guestError(err)
 }
 
-func (d *Door) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	var in api.SignalExec
 	err := decode(w, r, &in)
 	if err == nil && (in.Signal < 1 || in.Signal > 31) {
-		err = api.Errorf(api.KindInvalid, "signal %d is not between 1 and 31", in.Signal)
+		err = api.Errorf(api.KindInvalid, "signal %d is out of range: use 1 to 31", in.Signal)
 	}
 	if err == nil {
-		err = ended(x)
+		err = checkRunning(x)
 	}
 	if err == nil {
-		guest := d.execGuest(x)
-		defer guest.Close()
-		err = guestError(guest.SendSignal(r.Context(), envd.Selector{}, envd.Signal(in.Signal)))
+		err = d.signal(r.Context(), x, syscall.Signal(in.Signal))
 	}
 	if err != nil {
 		fail(w, err)
@@ -172,24 +166,18 @@ func (d *Door) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// killTimeout bounds the wait for the end of a command that was killed.
+// killTimeout is the maximum time until the end of a killed command.
 const killTimeout = 30 * time.Second
 
-func (d *Door) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	if x.State != api.ExecRunning {
 		answer(w, http.StatusOK, api.KilledExec{Exec: x, How: "it had ended before"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
 	defer cancel()
-	guest := d.execGuest(x)
-	defer guest.Close()
-	err := guestError(guest.SendSignal(ctx, envd.Selector{}, 9))
-	if err != nil && api.KindOf(err) != api.KindNotFound { // not found: it ended meanwhile
-		fail(w, err)
-		return
-	}
-	if x, err = d.awaitEnd(ctx, x); err != nil {
+	x, err := d.killed(ctx, x)
+	if err != nil {
 		fail(w, err)
 		return
 	}
@@ -198,25 +186,39 @@ func (d *Door) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	})
 }
 
-// awaitEnd waits until the end of a command is recorded, which is a moment after the
-// guest has told it.
-func (d *Door) awaitEnd(ctx context.Context, x api.Exec) (api.Exec, error) {
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for {
-		now, err := d.exec(ctx, x.Sandbox, x.ID)
-		if err != nil || now.State != api.ExecRunning {
-			return now, err
-		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return now, api.Errorf(api.KindTimeout, "command %s: its end is not recorded: %w", x.ID, ctx.Err())
+// killed kills a command and waits for its end.
+func (d execs) killed(ctx context.Context, x api.Exec) (api.Exec, error) {
+	// The stream is opened before the signal, so that it has the end.
+	s, err := d.Sandboxes.AttachExec(ctx, x.Sandbox, x.ID, -1)
+	if err == nil {
+		defer s.Close()
+		err = d.signal(ctx, x, syscall.SIGKILL)
+		for err == nil {
+			_, err = s.Next()
 		}
 	}
+	// The end of the stream comes after that of the record. Other errors leave it to the
+	// record: the command may have ended before.
+	now, rerr := d.Sandboxes.Exec(ctx, x.Sandbox, x.ID)
+	switch {
+	case rerr != nil:
+		return now, rerr
+	case now.State != api.ExecRunning:
+		return now, nil
+	case ctx.Err() != nil:
+		return now, api.Errorf(api.KindTimeout, "the end of command %s was not recorded in time: %w", x.ID, ctx.Err())
+	}
+	return now, err
 }
 
-// guestError turns an error of the guest's wire into one of the api's.
+// signal sends a signal to a command's process group.
+func (d execs) signal(ctx context.Context, x api.Exec, s syscall.Signal) error {
+	guest := d.execGuest(x)
+	defer guest.Close()
+	return guestError(guest.SendSignal(ctx, envd.Selector{}, envd.Signal(s)))
+}
+
+// guestError converts an error of the guest's protocol to an api.Error.
 func guestError(err error) error {
 	var e *envd.Error
 	if errors.As(err, &e) {
@@ -228,7 +230,8 @@ func guestError(err error) error {
 // exitSuffix ends the number of the exit's event.
 const exitSuffix = ".exit"
 
-// outputSeen reads from where on a client wants output, and whether it has the exit.
+// outputSeen reads the offset that a client wants output from, and whether it has received
+// the exit.
 func outputSeen(r *http.Request) (offset int64, exit bool, err error) {
 	s := r.Header.Get("Last-Event-ID")
 	if s == "" {

@@ -20,10 +20,10 @@ type Keys interface {
 // Fail answers with an error as the door's own handlers do.
 func Fail(w http.ResponseWriter, err error) { fail(w, err) }
 
-func (d *Door) keyRoutes() []Route {
+func (d system) keyRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/keys", Name: "createKey", Role: api.RoleAdmin,
-		Doc: "Make an API key. The answer is the only place where the key itself ever stands.",
+		Doc: "Create an API key. The answer is the only one that contains the key itself.",
 		In:  api.CreateKey{}, Out: api.CreatedKey{}, Status: http.StatusCreated,
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			var in api.CreateKey
@@ -33,30 +33,27 @@ func (d *Door) keyRoutes() []Route {
 			}
 			v, err := d.Keys.CreateKey(r.Context(), in)
 			w.Header().Set("Cache-Control", "no-store")
-			made(w, v, err)
+			reply(w, http.StatusCreated, v, err)
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,
-		Doc: "The API keys that work, the newest first, without the keys themselves.",
-		Out: []api.Key{}, Paged: true, Params: []Param{{Name: "all", Doc: "Those that were revoked too.", Type: false}},
+		Doc: "List the active API keys, newest first. The keys themselves are not included.",
+		Out: []api.Key{}, Paged: true, Params: []Param{{Name: "all", Doc: "Include revoked keys (default false).", Type: false}},
 		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 			return d.Keys.KeyPage(ctx, all, p)
 		}),
 	}, {
 		Method: "DELETE", Pattern: "/v1/keys/{id}", Name: "revokeKey", Role: api.RoleAdmin,
-		Doc: "End an API key, by its id or a unique beginning of that. It is not known from the next request on.",
+		Doc: "Revoke an API key, by its id or a unique prefix of it. It is rejected from the next request on.",
 		Out: api.Key{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Handler: give(func(r *http.Request) (v api.Key, err error) {
 			id := api.KeyID(r.PathValue("id"))
 			if !id.Valid() {
-				var err error
 				if id, err = d.Keys.FindKey(r.Context(), string(id)); err != nil {
-					fail(w, err)
-					return
+					return v, err
 				}
 			}
-			v, err := d.Keys.RevokeKey(r.Context(), id)
-			reply(w, v, err)
-		},
+			return d.Keys.RevokeKey(r.Context(), id)
+		}),
 	}}
 }

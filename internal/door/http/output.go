@@ -2,8 +2,6 @@ package http
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 )
 
 // execOutput streams a command's output from an offset on, and its end.
-func (d *Door) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	offset, exit, err := outputSeen(r)
 	if err != nil {
 		fail(w, err)
@@ -28,7 +26,7 @@ func (d *Door) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	s, err := d.Sandboxes.AttachExec(ctx, x.Sandbox, x.ID, offset)
 	if err != nil {
 		// It may have ended between, and what the guest kept of it may be gone.
-		if now, nerr := d.exec(ctx, x.Sandbox, x.ID); nerr == nil {
+		if now, nerr := d.Sandboxes.Exec(ctx, x.Sandbox, x.ID); nerr == nil {
 			x = now
 		}
 		if x.State == api.ExecRunning || ctx.Err() != nil {
@@ -42,20 +40,17 @@ func (d *Door) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
 		watch := guestproxy.NewWatch(http.NewResponseController(w), 0)
 		defer watch.Stop()
 		watch.Over(s)
-		seen := ok && v.follow(s, cancel)
+		if ok {
+			v.follow(s, cancel)
+		}
 		cancel()
 		s.Close()
 		if !ok || v.err != nil {
 			return
 		}
-		if seen {
-			x, err = d.awaitEnd(r.Context(), x)
-		} else {
-			// An end that nobody saw is in the record, or comes: then the client
-			// comes back too.
-			x, err = d.exec(r.Context(), x.Sandbox, x.ID)
-		}
-		if err != nil || x.State == api.ExecRunning {
+		// The record is stored before the stream ends. After an error the command may
+		// still run: then the client reconnects.
+		if x, err = d.Sandboxes.Exec(r.Context(), x.Sandbox, x.ID); err != nil || x.State == api.ExecRunning {
 			return
 		}
 	}
@@ -76,9 +71,9 @@ type viewed struct {
 	err error
 }
 
-// follow tells of a stream until it ends or the client is gone, and says whether the
-// command's end was seen. cancel ends a wait for the stream.
-func (v *viewer) follow(s ExecStream, cancel func()) bool {
+// follow sends the events of a stream until it ends or the client is gone. cancel ends a wait
+// for the stream.
+func (v *viewer) follow(s ExecStream, cancel func()) {
 	events, next, done := make(chan viewed), make(chan struct{}), make(chan struct{})
 	quit := make(chan struct{})
 	go func() {
@@ -105,15 +100,15 @@ func (v *viewer) follow(s ExecStream, cancel func()) bool {
 		select {
 		case e := <-events:
 			if e.err != nil || e.ev.End != nil {
-				return e.err == nil || errors.Is(e.err, io.EOF)
+				return
 			}
 			if v.event(e.ev); v.err != nil {
-				return false
+				return
 			}
 			next <- struct{}{}
 		case <-tick.C:
 			if v.err = v.out.comment("keepalive"); v.err != nil {
-				return false
+				return
 			}
 		}
 	}

@@ -14,10 +14,10 @@ const headerNext = "X-Next-Cursor"
 // pageParams are those of every list.
 var pageParams = []Param{
 	{Name: "limit", Doc: "Maximum number of rows, 1 to 1000 (default 100). A page of large rows can be shorter.", Type: 0},
-	{Name: "cursor", Doc: "Where the page begins: the header X-Next-Cursor of the page before. The first page has none.", Type: ""},
+	{Name: "cursor", Doc: "Start of the page: the header X-Next-Cursor of the previous page. Leave it out for the first page.", Type: ""},
 }
 
-var allParam = Param{Name: "all", Doc: "Those that have ended too.", Type: false}
+var allParam = Param{Name: "all", Doc: "Include ended ones (default false).", Type: false}
 
 // pageRequest reads which page is wanted.
 func pageRequest(r *http.Request) (p api.PageRequest, err error) {
@@ -48,7 +48,7 @@ func page[T any](list func(ctx context.Context, r *http.Request, p api.PageReque
 		if rows == nil {
 			rows = []T{}
 		}
-		reply(w, rows, err)
+		reply(w, http.StatusOK, rows, err)
 	}
 }
 

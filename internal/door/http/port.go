@@ -33,10 +33,10 @@ func (d *Door) guest(w http.ResponseWriter, r *http.Request) {
 // port gives a stream to a port inside a sandbox: after the answer 101 the
 // connection is that stream. It lives until either side ends it, or the sandbox
 // ends.
-func (d *Door) port(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) port(w http.ResponseWriter, r *http.Request) {
 	port, ok := envd.ParsePort(r.PathValue("port"))
 	if !ok {
-		fail(w, api.Errorf(api.KindInvalid, "%.20q is no port; ports are 1 to %d", r.PathValue("port"), envd.MaxPort))
+		fail(w, api.Errorf(api.KindInvalid, "%.20q is not a port: use 1 to %d", r.PathValue("port"), envd.MaxPort))
 		return
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), envd.PortProtocol) || r.ContentLength != 0 {
@@ -70,5 +70,5 @@ func (d *Door) port(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	guestproxy.Join(conn, stream, guestproxy.DefaultGrace)
+	guestproxy.Pipe(conn, stream, guestproxy.DefaultGrace)
 }

@@ -33,17 +33,17 @@ type Tokens interface {
 	CheckEnvd(id, got string) bool
 }
 
-func (d *Door) provisionRoutes() []Route {
+func (d provisions) provisionRoutes() []Route {
 	const one = "/v1/provision/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/provision", Name: "provision", Role: api.RoleUser, Creates: true,
-		Doc: "Make the sandbox of a task of the caller's own. While it lives, the same request gives the same sandbox (200 instead of 201), " +
+		Doc: "Create the sandbox of a task of the caller. While the sandbox runs, the same request returns the same sandbox (200 instead of 201), " +
 			"and another request for the task is a conflict.",
 		In: api.ProvisionRequest{}, Out: api.Provisioned{}, Status: http.StatusCreated,
 		Handler: d.provision,
 	}, {
 		Method: "GET", Pattern: one, Name: "provisioned", Role: api.RoleUser,
-		Doc: "The sandbox of a task, by its own id or the task's: the one that lives, or the last that did.",
+		Doc: "Get the sandbox of a task, by the id of the sandbox or of the task: the running one, or the last one.",
 		Out: api.Provisioned{},
 		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
 			s, err := d.Provisions.Find(r.Context(), r.PathValue("id"))
@@ -51,20 +51,20 @@ func (d *Door) provisionRoutes() []Route {
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/wait", Name: "waitProvisioned", Role: api.RoleUser,
-		Doc: "Wait until the sandbox runs, for timeout seconds at most.",
+		Doc: "Wait until the sandbox runs, at most timeout seconds (1 to 600, default 30).",
 		In:  api.WaitRequest{}, Optional: true, Out: api.Provisioned{},
 		Handler: d.onProvisions(d.waitProvisioned),
 	}, {
 		Method: "DELETE", Pattern: one, Name: "destroyProvisioned", Role: api.RoleUser,
-		Doc: "End the sandbox of a task, with the proof that nothing of it is left. One that has ended stays as it was.",
+		Doc: "Kill the sandbox of a task and return the proof that nothing of it is left. One that has ended stays as it is.",
 		Out: api.Destroyed{},
 		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
 			s, proof, err := d.Provisions.Destroy(r.Context(), r.PathValue("id"))
-			reply(w, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
+			reply(w, http.StatusOK, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
 		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/execute", Name: "execute", Role: api.RoleUser, Creates: true,
-		Doc: "Run a piece of code and answer with what it wrote. Files, packages and environment variables stay for the next piece.",
+		Doc: "Run a piece of code and return its output. Files, packages and environment variables remain for the next piece.",
 		In:  api.ExecuteRequest{}, Out: api.Executed{},
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			id, err := d.sandboxID(r)
@@ -76,24 +76,24 @@ func (d *Door) provisionRoutes() []Route {
 		},
 	}, {
 		Method: "POST", Pattern: "/v1/open/{id}/{token}/execute", Name: "executeByURL", Open: true, Creates: true, keyed: true,
-		Doc: "The same for whoever has the sandbox's URL: the token in it is the key, and to this sandbox alone.",
+		Doc: "Run a piece of code with the sandbox's URL instead of an API key: the token in the URL authorizes this sandbox only.",
 		In:  api.ExecuteRequest{}, Out: api.Executed{},
 		Handler: d.executeByURL,
 	}}
 }
 
 // onProvisions serves a call that needs Provisions.
-func (d *Door) onProvisions(h http.HandlerFunc) http.HandlerFunc {
+func (d provisions) onProvisions(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.Provisions == nil {
-			fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
+			fail(w, api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks"))
 			return
 		}
 		h(w, r)
 	}
 }
 
-func (d *Door) provision(w http.ResponseWriter, r *http.Request) {
+func (d provisions) provision(w http.ResponseWriter, r *http.Request) {
 	// A time of 0 that was asked for is out of bounds; one that was left out is not.
 	var in struct {
 		api.ProvisionRequest
@@ -110,26 +110,26 @@ func (d *Door) provision(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if d.Provisions == nil {
-		fail(w, api.Errorf(api.KindUnsupported, "this daemon makes no sandboxes by task"))
+		fail(w, api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks"))
 		return
 	}
 	s, isNew, err := d.Provisions.Provision(r.Context(), req)
+	status := http.StatusOK
 	if isNew {
 		w.Header().Set("Location", "/v1/provision/"+string(s.ID))
-		made(w, d.view(r, s), err)
-		return
+		status = http.StatusCreated
 	}
-	d.provisioned(w, r, s, err)
+	reply(w, status, d.view(r, s), err)
 }
 
-func (d *Door) waitProvisioned(w http.ResponseWriter, r *http.Request) {
+func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) {
 	var in api.WaitRequest
 	err := decodeAny(w, r, &in)
 	if in.Timeout == 0 {
 		in.Timeout = 30
 	}
 	if err == nil && (in.Timeout < 1 || in.Timeout > api.MaxWait) {
-		err = api.Errorf(api.KindInvalid, "timeout is %d; it is 1 to %d seconds", in.Timeout, api.MaxWait)
+		err = api.Errorf(api.KindInvalid, "timeout of %d s is out of range: use 1 to %d s", in.Timeout, api.MaxWait)
 	}
 	if err != nil {
 		fail(w, err)
@@ -139,12 +139,12 @@ func (d *Door) waitProvisioned(w http.ResponseWriter, r *http.Request) {
 	d.provisioned(w, r, s, err)
 }
 
-func (d *Door) provisioned(w http.ResponseWriter, r *http.Request, s api.Sandbox, err error) {
-	reply(w, d.view(r, s), err)
+func (d provisions) provisioned(w http.ResponseWriter, r *http.Request, s api.Sandbox, err error) {
+	reply(w, http.StatusOK, d.view(r, s), err)
 }
 
 // view is a sandbox as the caller of a task knows it.
-func (d *Door) view(r *http.Request, s api.Sandbox) api.Provisioned {
+func (d provisions) view(r *http.Request, s api.Sandbox) api.Provisioned {
 	if s.Provision == nil {
 		return api.Provisioned{}
 	}
@@ -158,7 +158,7 @@ func (d *Door) view(r *http.Request, s api.Sandbox) api.Provisioned {
 // sandboxURL is where a client of this request finds a sandbox. Programs that were
 // written for such URLs send no key with them, so the URL itself is one where the
 // daemon has tokens.
-func (d *Door) sandboxURL(r *http.Request, id api.SandboxID) string {
+func (d provisions) sandboxURL(r *http.Request, id api.SandboxID) string {
 	base := strings.TrimSuffix(d.URL, "/")
 	if base == "" {
 		u := url.URL{Scheme: "http", Host: r.Host}
@@ -175,7 +175,7 @@ func (d *Door) sandboxURL(r *http.Request, id api.SandboxID) string {
 
 // executeByURL runs code for whoever has a sandbox's URL. Everything that is wrong
 // with the URL is the same: it is no such URL.
-func (d *Door) executeByURL(w http.ResponseWriter, r *http.Request) {
+func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) {
 	id := api.SandboxID(r.PathValue("id"))
 	if d.Tokens == nil || !id.Valid() || !d.Tokens.CheckEnvd(string(id), r.PathValue("token")) {
 		fail(w, api.Errorf(api.KindNotFound, "there is no sandbox at this URL"))
@@ -188,16 +188,16 @@ func (d *Door) executeByURL(w http.ResponseWriter, r *http.Request) {
 	d.creates(func(w http.ResponseWriter, r *http.Request) { d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
 }
 
-func (d *Door) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
+func (d provisions) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	var in api.ExecuteRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)
 		return
 	}
 	if d.Code == nil {
-		fail(w, api.Errorf(api.KindUnsupported, "this daemon runs no pieces of code"))
+		fail(w, api.Errorf(api.KindUnsupported, "this daemon does not run pieces of code"))
 		return
 	}
 	v, err := d.Code.Execute(r.Context(), id, in)
-	reply(w, v, err)
+	reply(w, http.StatusOK, v, err)
 }

@@ -35,12 +35,12 @@ type RepoTasks interface {
 // with an error on the connection instead of looking complete.
 const maxStored = 1 << 30
 
-func (d *Door) repoRoutes() []Route {
+func (d tasks) repoRoutes() []Route {
 	const one = "/v1/tasks/{id}"
 	return []Route{{
 		Method: "GET", Pattern: one + "/diff", Name: "taskDiff", Role: api.RoleUser,
-		Doc:     "The patch from the commit that the work started from to its result.",
-		OutType: "text/x-diff", Params: []Param{{Name: "round", Doc: "The result of that round instead of the task's.", Type: 0}},
+		Doc:     "Get the patch from the base commit to the result of the task.",
+		OutType: "text/x-diff", Params: []Param{{Name: "round", Doc: "Number of the round whose result to compare (default: the result of the task).", Type: 0}},
 		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 			n := 0
 			if s := r.URL.Query().Get("round"); s != "" {
@@ -55,20 +55,18 @@ func (d *Door) repoRoutes() []Route {
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/deliver", Name: "deliverTask", Role: api.RoleAdmin,
-		Doc: "Deliver the task's verified result. What kept the delivery from happening is in the answer.",
+		Doc: "Deliver the task's verified result. If the delivery failed, the answer says why.",
 		In:  api.DeliverTask{}, Out: api.Task{},
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			var in api.DeliverTask
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.DeliverTask) (v api.Task, err error) {
+			id, err := d.taskID(r)
+			if err != nil {
+				return v, err
 			}
-			v, err := d.Tasks.Deliver(r.Context(), id, in)
-			reply(w, v, err)
+			return d.Tasks.Deliver(r.Context(), id, in)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/bundle", Name: "taskBundle", Role: api.RoleUser,
-		Doc:     "The result's commits as a git bundle.",
+		Doc:     "Get the commits of the result as a git bundle.",
 		OutType: "application/x-git-bundle",
 		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 			out, err := d.Tasks.Bundle(r.Context(), id)
@@ -76,7 +74,7 @@ func (d *Door) repoRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/transcript", Name: "taskTranscript", Role: api.RoleUser,
-		Doc:     "What the agent and its model said to each other, as JSON lines.",
+		Doc:     "Get the messages between the agent and its model, as JSON lines.",
 		OutType: "application/jsonl",
 		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 			out, err := d.Tasks.Transcript(r.Context(), id)
@@ -84,14 +82,14 @@ func (d *Door) repoRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/gates/{round}/{which}", Name: "taskGate", Role: api.RoleUser,
-		Doc:     "Everything that a gate printed. which is before (of round 0), gate, original or mutant.",
+		Doc:     "Get the whole output of a gate. which is before (of round 0), gate, original, without or mutant.",
 		OutType: typeBytes,
 		Handler: d.onTask(d.gate),
 	}}
 }
 
 // gate sends the whole output of one gate.
-func (d *Door) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+func (d tasks) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 	which := r.PathValue("which")
 	least := 1
 	switch which {
@@ -121,7 +119,7 @@ func roundOf(s string, least int) (int, error) {
 }
 
 // stored sends what is kept of a task, or the error of opening it.
-func (d *Door) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
+func (d tasks) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
 	if err != nil {
 		fail(w, err)
 		return

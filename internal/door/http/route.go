@@ -76,11 +76,22 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHT
 // Routes gives the door's table, in the order of its documentation.
 func (d *Door) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
 
-// table makes the door's table.
+// The handlers of each resource.
+type (
+	sandboxes  struct{ *Door }
+	execs      struct{ *Door }
+	snapshots  struct{ *Door }
+	tasks      struct{ *Door }
+	provisions struct{ *Door }
+	system     struct{ *Door }
+)
+
+// table lists the door's routes.
 func (d *Door) table() []Route {
+	t, s := tasks{d}, system{d}
 	return slices.Concat(
-		d.runRoutes(), d.provisionRoutes(), d.sandboxRoutes(), d.execRoutes(), d.snapshotRoutes(),
-		d.taskRoutes(), d.repoRoutes(), d.upkeepRoutes(), d.keyRoutes(), d.systemRoutes(), d.specRoutes(),
+		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
+		t.taskRoutes(), t.repoRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
 
@@ -122,8 +133,8 @@ func admits(rt Route, p api.Principal) error {
 	case rt.Open, p.Role == api.RoleAdmin && rt.Role != "", p.Role == api.RoleUser && rt.Role == api.RoleUser:
 		return nil
 	case p.Role == "":
-		return api.Errorf(api.KindUnauthenticated, "this needs a key").
-			WithHint("send it as X-API-Key; hortus key create makes one")
+		return api.Errorf(api.KindUnauthenticated, "this request needs an API key").
+			WithHint("send it in the header X-API-Key; create one with hortus key create")
 	}
-	return api.Errorf(api.KindDenied, "%s is for the operator alone", rt.Name)
+	return api.Errorf(api.KindDenied, "%s is allowed for the operator only", rt.Name)
 }

@@ -11,41 +11,41 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *Door) runRoutes() []Route {
+func (d tasks) runRoutes() []Route {
 	const one = "/v1/runs/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/runs", Name: "createRun", Role: api.RoleUser, Creates: true, keyed: true,
-		Doc: "Ask for a verified program, in a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
-			"otherwise it is its record at once, and the run goes on.",
+		Doc: "Create a verified program from a sentence. With Accept: text/event-stream the answer is the run's events, up to the verdict; " +
+			"otherwise it is the record of the run, which continues.",
 		In: api.CreateRun{}, Out: api.Task{}, Status: http.StatusAccepted, Events: api.Event{},
 		Handler: d.createRun,
 	}, {
 		Method: "GET", Pattern: "/v1/runs", Name: "runs", Role: api.RoleUser,
-		Doc: "The newest runs.",
+		Doc: "List the runs, newest first.",
 		Out: []api.Task{}, Paged: true,
 		Handler: page(d.taskPage(true)),
 	}, {
 		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
-		Doc:     "One run with its attempts.",
+		Doc:     "Get a run with its attempts.",
 		Out:     api.Task{},
 		Handler: d.onRun(func(w http.ResponseWriter, _ *http.Request, t api.Task) { answer(w, http.StatusOK, t) }),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
-		Doc: "The run's events: plan, code, attempt, output, result, diagnosis and others as they are, and once, last, the verdict. " +
+		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"Whoever comes back with the verdict's number gets 204.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.events(w, r, runEvents(t.ID)) }),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelRun", Role: api.RoleUser,
-		Doc: "Stop a run. The answer is the run when it is done, with the receipt of what it had finished.",
+		Doc: "Cancel a run. The answer is the ended run, with the receipt of what it had finished.",
 		Out: api.Task{},
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) {
 			v, err := d.Tasks.Cancel(r.Context(), t.ID)
-			reply(w, v, err)
+			reply(w, http.StatusOK, v, err)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "runOutput", Role: api.RoleUser,
-		Doc:     "Everything that an attempt wrote to stdout or to stderr.",
+		Doc:     "Get everything that an attempt wrote to stdout or to stderr.",
 		OutType: typeBytes,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.output(w, r, t.ID) }),
 	}}
@@ -53,13 +53,13 @@ func (d *Door) runRoutes() []Route {
 
 // createRun makes a run, once where the request has a key, and answers with its
 // record or with its events.
-func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
+func (d tasks) createRun(w http.ResponseWriter, r *http.Request) {
 	events := wantsEvents(r)
 	a, ok := d.once(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) {
 		var in api.CreateRun
 		err := decode(w, r, &in)
 		if err == nil && in.Request == "" {
-			err = api.Errorf(api.KindInvalid, "request is empty: it is the sentence to make a program of")
+			err = api.Errorf(api.KindInvalid, "request is empty: it must be a sentence that describes the program")
 		}
 		if err != nil {
 			fail(w, err)
@@ -82,7 +82,7 @@ func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
 	}
 	var t api.Task
 	if err := json.Unmarshal(a.Body, &t); err != nil {
-		fail(w, api.Errorf(api.KindInternal, "the run that was made cannot be read: %w", err))
+		fail(w, api.Errorf(api.KindInternal, "read the record of the created run: %w", err))
 		return
 	}
 	w.Header().Set("Location", a.Location)
@@ -90,7 +90,7 @@ func (d *Door) createRun(w http.ResponseWriter, r *http.Request) {
 }
 
 // taskPage lists tasks, or runs alone: those without a repository.
-func (d *Door) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
+func (d tasks) taskPage(programs bool) func(context.Context, *http.Request, api.PageRequest) ([]api.Task, string, error) {
 	return func(ctx context.Context, _ *http.Request, p api.PageRequest) ([]api.Task, string, error) {
 		return d.Tasks.Page(ctx, programs, p)
 	}
@@ -98,7 +98,7 @@ func (d *Door) taskPage(programs bool) func(context.Context, *http.Request, api.
 
 // onRun serves a call on one run. To a user another account's run is not there, and
 // only a whole identifier finds one: a beginning would tell what else begins so.
-func (d *Door) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.HandlerFunc {
+func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, id := api.PrincipalOf(r.Context()), api.TaskID(r.PathValue("id"))
 		var t api.Task

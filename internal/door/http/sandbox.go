@@ -14,74 +14,86 @@ type Killed struct {
 	Proof   api.Proof   `json:"proof"`
 }
 
-// TTL moves a deadline.
+// TTL sets a time to live.
 type TTL struct {
 	TTLMS int64 `json:"ttlMs"`
 }
 
-func (d *Door) sandboxRoutes() []Route {
+func (d sandboxes) sandboxRoutes() []Route {
 	const one = "/v1/sandboxes/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true,
-		Doc: "Make a sandbox. It is there when the answer is: its guest has answered.",
+		Doc: "Create a sandbox. It accepts commands when the answer is sent.",
 		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CreateSandbox
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Sandboxes.Create(r.Context(), in)
-			made(w, v, err)
-		},
+		Handler: accept(http.StatusCreated, func(r *http.Request, in api.CreateSandbox) (api.Sandbox, error) {
+			return d.Sandboxes.Create(r.Context(), in)
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
-		Doc: "The sandboxes that live, or all that ever did, the newest first.",
+		Doc: "List the sandboxes that have not ended, or all, newest first.",
 		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam},
 		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
 			return d.Sandboxes.Page(ctx, all, p)
 		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
-		Doc:     "One sandbox, by its identifier or a unique beginning of it.",
+		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
 		Out:     api.Sandbox{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Get(ctx, id) }),
+		Handler: on(d.Door, Sandboxes.Get),
 	}, {
 		Method: "GET", Pattern: one + "/stats", Name: "sandboxStats", Role: api.RoleUser,
-		Doc:     "What the sandbox uses of its host now.",
+		Doc:     "Get the current resource usage of a sandbox.",
 		Out:     api.Stats{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Stats(ctx, id) }),
+		Handler: on(d.Door, Sandboxes.Stats),
 	}, {
 		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
-		Doc: "Freeze the sandbox, or save it to disk and let go of it.",
+		Doc: "Pause the sandbox: freeze it in memory, or save it to disk and free its memory.",
 		In:  api.PauseSandbox{}, Optional: true, Out: api.Sandbox{},
-		Handler: d.pause,
+		Handler: acceptOptional(http.StatusOK, func(r *http.Request, in api.PauseSandbox) (v api.Sandbox, err error) {
+			id, err := d.sandboxID(r)
+			switch {
+			case err != nil:
+				return v, err
+			case in.ToDisk:
+				return d.Snapshots.PauseToDisk(r.Context(), id)
+			}
+			return d.Sandboxes.Pause(r.Context(), id)
+		}),
 	}, {
 		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
-		Doc:     "Let a paused sandbox go on, from memory or from disk.",
+		Doc:     "Resume a paused sandbox, from memory or from disk.",
 		Out:     api.Sandbox{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) { return d.Sandboxes.Resume(ctx, id) }),
+		Handler: on(d.Door, Sandboxes.Resume),
 	}, {
 		Method: "DELETE", Pattern: one, Name: "killSandbox", Role: api.RoleUser,
-		Doc: "End the sandbox and everything in it, with the proof that nothing is left.",
+		Doc: "Kill the sandbox and everything in it, and return the proof that nothing is left.",
 		Out: Killed{},
-		Handler: d.on(func(ctx context.Context, id api.SandboxID) (any, error) {
-			s, proof, err := d.Sandboxes.Kill(ctx, id)
+		Handler: on(d.Door, func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
+			s, proof, err := all.Kill(ctx, id)
 			return Killed{s, proof}, err
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/ttl", Name: "setTTL", Role: api.RoleUser,
-		Doc: "Move the deadline to that many milliseconds from now.",
+		Doc: "Set the time to live, in milliseconds from now.",
 		In:  TTL{}, Out: api.Sandbox{},
-		Handler: d.setTTL,
+		Handler: accept(http.StatusOK, func(r *http.Request, in TTL) (v api.Sandbox, err error) {
+			if in.TTLMS > api.MaxTTL.Milliseconds() {
+				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms", in.TTLMS, api.MaxTTL.Milliseconds())
+			}
+			id, err := d.sandboxID(r)
+			if err != nil {
+				return v, err
+			}
+			return d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
+		}),
 	}, {
 		Method: "GET", Pattern: one + "/hold", Name: "holdSandbox", Role: api.RoleUser,
-		Doc:     "Tie the sandbox's life to this connection: whatever ends the one ends the other.",
+		Doc:     "Hold the sandbox: it is killed when this connection ends, and the connection ends with it.",
 		OutType: "text/plain",
 		Handler: d.hold,
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "sandboxEvents", Role: api.RoleUser,
-		Doc: "The sandbox's events: those that are stored, then those that come.",
+		Doc: "Stream the sandbox's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			id, err := d.sandboxID(r)
@@ -96,7 +108,7 @@ func (d *Door) sandboxRoutes() []Route {
 		},
 	}, {
 		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
-		Doc: "The sandbox's commands, the newest first.",
+		Doc: "List the sandbox's commands, newest first.",
 		Out: []api.Exec{}, Paged: true,
 		Handler: page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]api.Exec, string, error) {
 			id, err := d.sandboxID(r)
@@ -107,61 +119,39 @@ func (d *Door) sandboxRoutes() []Route {
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/envd/process.Process/Start", Name: "envdStart", Role: api.RoleUser,
-		Doc:    "Run a command, in the guest's wire (Connect).",
+		Doc:    "Start a command, in the guest's protocol (Connect).",
 		InType: "application/connect+json", OutType: "application/connect+json",
-		Handler: d.start,
+		Handler: execs{d.Door}.start,
 	}, {
 		Method: "POST", Pattern: one + "/envd/process.Process/Connect", Name: "envdConnect", Role: api.RoleUser,
-		Doc:    "Attach to a command, in the guest's wire (Connect).",
+		Doc:    "Attach to a command, in the guest's protocol (Connect).",
 		InType: "application/connect+json", OutType: "application/connect+json",
-		Handler: d.connect,
+		Handler: execs{d.Door}.connect,
 	}, {
 		Pattern: one + "/envd/", Name: "envd", Role: api.RoleUser,
-		Doc:    "Everything else of the guest's wire: files, directories, input, signals, metrics.",
+		Doc:    "All other calls of the guest's protocol: files, directories, input, signals, metrics.",
 		InType: typeBytes, OutType: typeBytes,
 		Handler: d.guest,
 	}, {
 		Method: "GET", Pattern: one + "/ports/{port}", Name: "sandboxPort", Role: api.RoleUser,
-		Doc:     "A stream to what listens on that port inside. Ask with \"Connection: Upgrade\" and \"Upgrade: hortus-port\"; after the answer 101 the connection is the stream.",
+		Doc:     "Open a stream to a port inside the sandbox. Send \"Connection: Upgrade\" and \"Upgrade: hortus-port\"; after the answer 101 the connection is the stream.",
 		OutType: typeBytes, Status: http.StatusSwitchingProtocols,
 		Handler: d.port,
 	}}
 }
 
-func (d *Door) setTTL(w http.ResponseWriter, r *http.Request) {
-	var in TTL
-	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
-	}
-	if in.TTLMS > api.MaxTTL.Milliseconds() {
-		fail(w, api.Errorf(api.KindInvalid, "a time to live of %d ms is above the most, %d", in.TTLMS, api.MaxTTL.Milliseconds()))
-		return
-	}
-	id, err := d.sandboxID(r)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	v, err := d.Sandboxes.SetTTL(r.Context(), id, time.Duration(in.TTLMS)*time.Millisecond)
-	reply(w, v, err)
-}
-
-// on serves a call that takes a sandbox and gives a value.
-func (d *Door) on(call func(context.Context, api.SandboxID) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// on serves a call on one sandbox without a body.
+func on[Out any](d *Door, call func(Sandboxes, context.Context, api.SandboxID) (Out, error)) http.HandlerFunc {
+	return give(func(r *http.Request) (v Out, err error) {
 		id, err := d.sandboxID(r)
 		if err != nil {
-			fail(w, err)
-			return
+			return v, err
 		}
-		v, err := call(r.Context(), id)
-		reply(w, v, err)
-	}
+		return call(d.Sandboxes, r.Context(), id)
+	})
 }
 
-// sandboxID takes the identifier out of the path: a whole one, or a unique
-// beginning.
+// sandboxID reads the identifier in the path: a whole one, or a unique prefix.
 func (d *Door) sandboxID(r *http.Request) (api.SandboxID, error) {
 	raw := r.PathValue("id")
 	if id := api.SandboxID(raw); id.Valid() {
@@ -170,9 +160,8 @@ func (d *Door) sandboxID(r *http.Request) (api.SandboxID, error) {
 	return d.Sandboxes.Find(r.Context(), raw)
 }
 
-// hold ties a sandbox's life to this connection: whatever ends the one ends the
-// other.
-func (d *Door) hold(w http.ResponseWriter, r *http.Request) {
+// hold kills a sandbox when this connection ends, and ends the connection with it.
+func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) {
 	id, err := d.sandboxID(r)
 	if err == nil {
 		err = d.Sandboxes.Held(r.Context(), id)
@@ -186,7 +175,7 @@ func (d *Door) hold(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for {
-		// The byte finds connections that died without saying so.
+		// Writing detects a broken connection.
 		if _, err := w.Write([]byte("\n")); err != nil || rc.Flush() != nil {
 			break
 		}

@@ -29,67 +29,58 @@ type Snapshots interface {
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }
 
-func (d *Door) snapshotRoutes() []Route {
+func (d snapshots) snapshotRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
-		Doc: "Save the sandbox's state, from which others start. It goes on.",
+		Doc: "Save the state of the sandbox as a snapshot. The sandbox continues.",
 		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CreateSnapshot
-			id, err := d.sandboxRequest(w, r, &in)
+		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.CreateSnapshot) (v api.Snapshot, err error) {
+			id, err := d.sandboxID(r)
 			if err != nil {
-				fail(w, err)
-				return
+				return v, err
 			}
-			v, err := d.Snapshots.Snapshot(r.Context(), id, in)
-			made(w, v, err)
-		},
+			return d.Snapshots.Snapshot(r.Context(), id, in)
+		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
-		Doc: "Make sandboxes that go on from where this one is. Each succeeds or fails by itself.",
+		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately.",
 		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.ForkSandbox
-			id, err := d.sandboxRequest(w, r, &in)
+		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.ForkSandbox) (v api.ForkResult, err error) {
+			id, err := d.sandboxID(r)
 			if err != nil {
-				fail(w, err)
-				return
+				return v, err
 			}
-			v, err := d.Snapshots.Fork(r.Context(), id, in)
+			v, err = d.Snapshots.Fork(r.Context(), id, in)
 			if v.Children == nil {
 				v.Children = []api.ForkChild{}
 			}
-			made(w, v, err)
-		},
+			return v, err
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
-		Doc: "The snapshots that are there, or all that ever were, the newest first.",
+		Doc: "List the snapshots that exist, or all, newest first.",
 		Out: []api.Snapshot{}, Paged: true, Params: []Param{allParam},
 		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
 			return d.Snapshots.SnapshotPage(ctx, all, p)
 		}),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
-		Doc: "One snapshot, by its identifier, a unique beginning of it, or the name of a template.",
-		Out: api.Snapshot{},
-		Handler: d.onSnapshot(func(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
-			return d.Snapshots.GetSnapshot(ctx, id)
-		}),
+		Doc:     "Get a snapshot, by its id, a unique prefix of it, or the name of a template.",
+		Out:     api.Snapshot{},
+		Handler: d.onSnapshot(Snapshots.GetSnapshot),
 	}, {
 		Method: "DELETE", Pattern: "/v1/snapshots/{id}", Name: "removeSnapshot", Role: api.RoleUser,
-		Doc: "Remove a snapshot for good.",
-		Out: api.Snapshot{},
-		Handler: d.onSnapshot(func(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
-			return d.Snapshots.RemoveSnapshot(ctx, id)
-		}),
+		Doc:     "Delete a snapshot.",
+		Out:     api.Snapshot{},
+		Handler: d.onSnapshot(Snapshots.RemoveSnapshot),
 	}, {
 		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
-		Doc:     "What sandboxes can start from by name.",
+		Doc:     "List the templates that sandboxes can start from.",
 		Out:     []api.Template{},
 		Handler: d.templates,
 	}, {
 		Method: "POST", Pattern: "/v1/templates", Name: "createTemplate", Role: api.RoleUser, Creates: true,
-		Doc: `Make a template that is warm. What is being done comes one JSON value a line: {"step": ...} for each step as it begins, then {"snapshot": ...}.`,
+		Doc: `Create a template from a running sandbox. The answer has one JSON value per line: {"step": ...} when a step starts, then {"snapshot": ...}.`,
 		In:  api.CreateTemplate{}, OutType: typeLines, Out: TemplateLine{},
 		Handler: d.createTemplate,
 	}}
@@ -102,25 +93,7 @@ type TemplateLine struct {
 	Error    *api.Error    `json:"error,omitempty"`
 }
 
-// sandboxRequest reads what is asked of the sandbox in the path. A body may be
-// missing, and asks for nothing then.
-func (d *Door) sandboxRequest(w http.ResponseWriter, r *http.Request, in any) (api.SandboxID, error) {
-	if err := decodeAny(w, r, in); err != nil {
-		return "", err
-	}
-	return d.sandboxID(r)
-}
-
-// made answers with what a call made.
-func made[T any](w http.ResponseWriter, v T, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, http.StatusCreated, v)
-}
-
-// flag reads a parameter that is true or false; left out it is false.
+// flag reads a boolean parameter (default false).
 func flag(r *http.Request, name string) (bool, error) {
 	s := r.URL.Query().Get(name)
 	if s == "" {
@@ -133,52 +106,32 @@ func flag(r *http.Request, name string) (bool, error) {
 	return v, nil
 }
 
-// pause freezes a sandbox, or saves it and lets go of it. Without a body it is
-// frozen.
-func (d *Door) pause(w http.ResponseWriter, r *http.Request) {
-	var in api.PauseSandbox
-	id, err := d.sandboxRequest(w, r, &in)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	call := d.Sandboxes.Pause
-	if in.ToDisk {
-		call = d.Snapshots.PauseToDisk
-	}
-	v, err := call(r.Context(), id)
-	reply(w, v, err)
-}
-
 // onSnapshot serves a call on one snapshot.
-func (d *Door) onSnapshot(call func(context.Context, api.SnapshotID) (api.Snapshot, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) onSnapshot(call func(Snapshots, context.Context, api.SnapshotID) (api.Snapshot, error)) http.HandlerFunc {
+	return give(func(r *http.Request) (v api.Snapshot, err error) {
 		id := api.SnapshotID(r.PathValue("id"))
-		if !id.Valid() {
-			var err error
-			if !nameable(string(id)) {
-				err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
-			} else {
-				id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
-			}
-			if err != nil {
-				fail(w, err)
-				return
-			}
+		switch {
+		case id.Valid():
+		case !validName(string(id)):
+			err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
+		default:
+			id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
 		}
-		v, err := call(r.Context(), id)
-		reply(w, v, err)
-	}
+		if err != nil {
+			return v, err
+		}
+		return call(d.Snapshots, r.Context(), id)
+	})
 }
 
-// nameable says whether a template or a snapshot can be called so.
-func nameable(s string) bool {
+// validName reports whether s can be the name of a template or a snapshot.
+func validName(s string) bool {
 	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// templates lists what sandboxes can start from by name: the host's, which is
-// always there, and snapshots with a name, of each name the newest.
-func (d *Door) templates(w http.ResponseWriter, r *http.Request) {
+// templates lists the templates: the host template, which always exists, and the newest
+// snapshot of each name.
+func (d snapshots) templates(w http.ResponseWriter, r *http.Request) {
 	out := []api.Template{{Name: api.HostTemplate}}
 	seen := map[string]bool{}
 	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
@@ -200,10 +153,9 @@ func (d *Door) templates(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, out)
 }
 
-// createTemplate streams what is being done, one JSON value a line:
-// {"step": ...} for each step as it begins, then {"snapshot": ...}. A client that
-// goes away ends the work.
-func (d *Door) createTemplate(w http.ResponseWriter, r *http.Request) {
+// createTemplate streams the steps, one JSON value per line. If the client disconnects, the
+// work is cancelled.
+func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) {
 	var in api.CreateTemplate
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)

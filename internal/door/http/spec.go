@@ -19,7 +19,7 @@ func (d *Door) specRoutes() []Route {
 	spec := sync.OnceValues(d.Spec)
 	return []Route{{
 		Method: "GET", Pattern: "/v1/openapi.json", Name: "openapi", Open: true,
-		Doc:     "This document, made from the table of routes.",
+		Doc:     "Get this document.",
 		OutType: typeJSON,
 		Handler: func(w http.ResponseWriter, _ *http.Request) {
 			b, err := spec()
@@ -114,7 +114,7 @@ func success(s *schemas, rt Route) node {
 	out := node{"description": http.StatusText(statusOf(rt.Status))}
 	if rt.Paged {
 		out["headers"] = node{headerNext: node{
-			"schema": node{"type": "string"}, "description": "Where the next page begins, as the parameter cursor. The last page has none.",
+			"schema": node{"type": "string"}, "description": "Start of the next page, for the parameter cursor. The last page has none.",
 		}}
 	}
 	if rt.Out == nil && rt.OutType == "" {
@@ -156,7 +156,7 @@ func parameters(s *schemas, rt Route, path string) []any {
 	if rt.Creates {
 		out = append(out, node{
 			"name": headerKey, "in": "header", "schema": node{"type": "string", "minLength": 1, "maxLength": maxKey},
-			"description": "The same key with the same request gives the same answer, and makes nothing again.",
+			"description": "A repeated request with the same key returns the same answer and creates nothing again.",
 		})
 	}
 	return out

@@ -6,19 +6,16 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *Door) systemRoutes() []Route {
-	model := Param{Name: "model", Doc: "The model that is asked; the daemon's default where it is left out.", Type: ""}
+func (d system) systemRoutes() []Route {
+	model := Param{Name: "model", Doc: "Name of the model (default: the daemon's).", Type: ""}
 	return []Route{{
 		Method: "GET", Pattern: "/v1/info", Name: "info", Role: api.RoleUser,
-		Doc: "Which daemon answers, and what it holds. A user is told the version, and how many sandboxes are the user's own.",
-		Out: api.DaemonInfo{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			v, err := d.System.Info(r.Context())
-			reply(w, v, err)
-		},
+		Doc:     "Get the daemon's version and state. A user gets the version and the number of the user's own sandboxes only.",
+		Out:     api.DaemonInfo{},
+		Handler: give(func(r *http.Request) (api.DaemonInfo, error) { return d.System.Info(r.Context()) }),
 	}, {
 		Method: "GET", Pattern: "/v1/ready", Name: "ready", Open: true,
-		Doc:    "Whether the daemon serves at full speed. 503 says what keeps it.",
+		Doc:    "Check whether the daemon serves at full speed. The answer 503 says what is missing.",
 		Status: http.StatusNoContent,
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			if err := d.System.Ready(r.Context()); err != nil {
@@ -30,17 +27,14 @@ func (d *Door) systemRoutes() []Route {
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/doctor", Name: "doctor", Role: api.RoleUser,
-		Doc: "What the daemon's host can do, and why not more.",
-		Out: api.Doctor{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			v, err := d.System.Doctor(r.Context())
-			reply(w, v, err)
-		},
+		Doc:     "Get what the daemon's host supports and, if something is not supported, why.",
+		Out:     api.Doctor{},
+		Handler: give(func(r *http.Request) (api.Doctor, error) { return d.System.Doctor(r.Context()) }),
 	}, {
 		Method: "POST", Pattern: "/v1/stop", Name: "stop", Role: api.RoleAdmin,
-		Doc: "Stop the daemon. With sandboxes or tasks alive it refuses, unless forced to end them.",
-		Params: []Param{{Name: "force", Doc: "1 ends what is alive.", Type: ""},
-			{Name: "keep", Doc: "1 leaves sandboxes running for the next daemon; with tasks alive it refuses, unless forced to end them.", Type: ""}},
+		Doc: "Stop the daemon. It refuses while sandboxes or tasks run, unless force is set.",
+		Params: []Param{{Name: "force", Doc: "1 ends running sandboxes and tasks.", Type: ""},
+			{Name: "keep", Doc: "1 leaves sandboxes running for the next daemon. It refuses while tasks run, unless force is set.", Type: ""}},
 		Status: http.StatusNoContent,
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			stop := d.System.Stop
@@ -55,54 +49,36 @@ func (d *Door) systemRoutes() []Route {
 		},
 	}, {
 		Method: "POST", Pattern: "/v1/bench", Name: "bench", Role: api.RoleAdmin,
-		Doc: "Measure the daemon. Rows come as they are complete, one JSON value a line, and between them lines that hold progress.",
+		Doc: "Run benchmarks. The answer has one JSON value per line: rows as they are completed, and progress.",
 		In:  api.BenchRequest{}, Out: api.BenchRow{}, OutType: typeLines,
 		Handler: d.bench,
 	}, {
 		Method: "POST", Pattern: "/v1/roles/plan", Name: "plan", Role: api.RoleAdmin,
-		Doc: "Ask the Planner alone.",
+		Doc: "Run the Planner only.",
 		In:  api.PlanRequest{}, Out: api.ExecutionPlan{}, Params: []Param{model},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.PlanRequest
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Roles.Plan(r.Context(), r.URL.Query().Get("model"), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.PlanRequest) (api.ExecutionPlan, error) {
+			return d.Roles.Plan(r.Context(), r.URL.Query().Get("model"), in)
+		}),
 	}, {
 		Method: "POST", Pattern: "/v1/roles/code", Name: "code", Role: api.RoleAdmin,
-		Doc: "Ask the Coder alone.",
+		Doc: "Run the Coder only.",
 		In:  api.ExecutionPlan{}, Out: api.CodeArtifact{}, Params: []Param{model},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.ExecutionPlan
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Roles.Code(r.Context(), r.URL.Query().Get("model"), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.ExecutionPlan) (api.CodeArtifact, error) {
+			return d.Roles.Code(r.Context(), r.URL.Query().Get("model"), in)
+		}),
 	}, {
 		Method: "POST", Pattern: "/v1/roles/debug", Name: "debug", Role: api.RoleAdmin,
-		Doc: "Ask the Debugger alone.",
+		Doc: "Run the Debugger only.",
 		In:  api.DebugRequest{}, Out: api.Diagnosis{}, Params: []Param{model},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.DebugRequest
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Roles.Debug(r.Context(), r.URL.Query().Get("model"), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.DebugRequest) (api.Diagnosis, error) {
+			return d.Roles.Debug(r.Context(), r.URL.Query().Get("model"), in)
+		}),
 	}}
 }
 
 // bench streams rows as they are complete, one JSON value a line, and between
 // them lines {"progress": ...}.
-func (d *Door) bench(w http.ResponseWriter, r *http.Request) {
+func (d system) bench(w http.ResponseWriter, r *http.Request) {
 	var in api.BenchRequest
 	if err := decode(w, r, &in); err != nil {
 		fail(w, err)

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -9,74 +10,57 @@ import (
 	"hortus.dev/api"
 )
 
-func (d *Door) taskRoutes() []Route {
+func (d tasks) taskRoutes() []Route {
 	const one = "/v1/tasks/{id}"
 	return []Route{{
 		Method: "POST", Pattern: "/v1/tasks", Name: "createTask", Role: api.RoleUser, Creates: true,
-		Doc: "Ask for a verified program, or for work on a repository. The task runs on in the daemon.",
+		Doc: "Create a task: a verified program, or work on a repository. It runs in the daemon.",
 		In:  api.CreateTask{}, Out: api.Task{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CreateTask
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Tasks.Create(r.Context(), in)
-			made(w, v, err)
-		},
+		Handler: accept(http.StatusCreated, func(r *http.Request, in api.CreateTask) (api.Task, error) {
+			return d.Tasks.Create(r.Context(), in)
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/tasks", Name: "tasks", Role: api.RoleUser,
-		Doc: "The newest tasks.",
+		Doc: "List the tasks, newest first.",
 		Out: []api.Task{}, Paged: true,
 		Handler: page(d.taskPage(false)),
 	}, {
 		Method: "GET", Pattern: "/v1/stats", Name: "taskStats", Role: api.RoleUser,
-		Doc: "What the tasks since an instant came to.",
-		Out: api.TaskStats{}, Params: []Param{{Name: "since", Doc: "The instant; all that are stored where it is left out.", Type: time.Time{}}},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Doc: "Get statistics of past tasks: success rate, duration, failures, cost.",
+		Out: api.TaskStats{}, Params: []Param{{Name: "since", Doc: "Start of the period, in RFC 3339 (default: all stored tasks).", Type: time.Time{}}},
+		Handler: give(func(r *http.Request) (v api.TaskStats, err error) {
 			var since time.Time
 			if s := r.URL.Query().Get("since"); s != "" {
-				var err error
 				if since, err = time.Parse(time.RFC3339Nano, s); err != nil {
-					fail(w, api.Errorf(api.KindInvalid, "since %.40q is not an instant of RFC 3339", s))
-					return
+					return v, api.Errorf(api.KindInvalid, "since %.40q is not a time of RFC 3339", s)
 				}
 			}
-			v, err := d.Tasks.Stats(r.Context(), since)
-			reply(w, v, err)
-		},
+			return d.Tasks.Stats(r.Context(), since)
+		}),
 	}, {
 		Method: "GET", Pattern: one, Name: "task", Role: api.RoleUser,
-		Doc: "One task with its attempts, by its identifier or a unique beginning of it.",
-		Out: api.Task{},
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			v, err := d.Tasks.Get(r.Context(), id)
-			reply(w, v, err)
-		}),
+		Doc:     "Get a task with its attempts, by its id or a unique prefix of it.",
+		Out:     api.Task{},
+		Handler: d.call(Tasks.Get),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelTask", Role: api.RoleUser,
-		Doc: "Stop a task. The answer is the task when it is done, with the receipt of what it had finished.",
-		Out: api.Task{},
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			v, err := d.Tasks.Cancel(r.Context(), id)
-			reply(w, v, err)
-		}),
+		Doc:     "Cancel a task. The answer is the ended task, with the receipt of what it had finished.",
+		Out:     api.Task{},
+		Handler: d.call(Tasks.Cancel),
 	}, {
 		Method: "POST", Pattern: one + "/reply", Name: "replyTask", Role: api.RoleUser, Creates: true,
 		Doc: "Answer the question of a task that ended with needs_human. A new task continues its work.",
 		In:  api.ReplyTask{}, Out: api.Task{}, Status: http.StatusCreated,
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			var in api.ReplyTask
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
+		Handler: accept(http.StatusCreated, func(r *http.Request, in api.ReplyTask) (v api.Task, err error) {
+			id, err := d.taskID(r)
+			if err != nil {
+				return v, err
 			}
-			v, err := d.Tasks.Reply(r.Context(), id, in)
-			made(w, v, err)
+			return d.Tasks.Reply(r.Context(), id, in)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser,
-		Doc: "The task's events: those that are stored, then those that come.",
+		Doc: "Stream the task's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 			if _, err := d.Tasks.Get(r.Context(), id); err != nil {
@@ -87,14 +71,14 @@ func (d *Door) taskRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "taskOutput", Role: api.RoleUser,
-		Doc:     "Everything that an attempt wrote to stdout or to stderr.",
+		Doc:     "Get everything that an attempt wrote to stdout or to stderr.",
 		OutType: typeBytes,
 		Handler: d.onTask(d.output),
 	}}
 }
 
 // output sends the whole output of one attempt.
-func (d *Door) output(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+func (d tasks) output(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 	n, err := strconv.Atoi(r.PathValue("n"))
 	stream := r.PathValue("stream")
 	if err != nil || stream != "stdout" && stream != "stderr" {
@@ -112,16 +96,32 @@ func (d *Door) output(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 	_, _ = io.Copy(w, out) // a client that has gone is told nothing
 }
 
-// onTask serves a call on one task.
-func (d *Door) onTask(h func(http.ResponseWriter, *http.Request, api.TaskID)) http.HandlerFunc {
+// taskID reads the identifier in the path: a whole one, or a unique prefix.
+func (d *Door) taskID(r *http.Request) (api.TaskID, error) {
+	if id := api.TaskID(r.PathValue("id")); id.Valid() {
+		return id, nil
+	}
+	return d.Tasks.Find(r.Context(), r.PathValue("id"))
+}
+
+// call serves a call on one task that returns the task.
+func (d tasks) call(do func(Tasks, context.Context, api.TaskID) (api.Task, error)) http.HandlerFunc {
+	return give(func(r *http.Request) (t api.Task, err error) {
+		id, err := d.taskID(r)
+		if err != nil {
+			return t, err
+		}
+		return do(d.Tasks, r.Context(), id)
+	})
+}
+
+// onTask serves another call on one task.
+func (d tasks) onTask(h func(http.ResponseWriter, *http.Request, api.TaskID)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id := api.TaskID(r.PathValue("id"))
-		if !id.Valid() {
-			var err error
-			if id, err = d.Tasks.Find(r.Context(), string(id)); err != nil {
-				fail(w, err)
-				return
-			}
+		id, err := d.taskID(r)
+		if err != nil {
+			fail(w, err)
+			return
 		}
 		h(w, r, id)
 	}

@@ -15,40 +15,25 @@ type Upkeep interface {
 	Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error)
 }
 
-func (d *Door) upkeepRoutes() []Route {
+func (d system) upkeepRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/settings", Name: "configure", Role: api.RoleAdmin,
-		Doc: "Change what the daemon runs with. What is left out stays; the answer is what holds then.",
+		Doc: "Change settings of the daemon. Fields that are left out stay. The answer has all settings.",
 		In:  api.DaemonSettings{}, Out: api.DaemonSettings{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.DaemonSettings
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Upkeep.Configure(r.Context(), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.DaemonSettings) (api.DaemonSettings, error) {
+			return d.Upkeep.Configure(r.Context(), in)
+		}),
 	}, {
 		Method: "GET", Pattern: "/v1/disk", Name: "diskUsage", Role: api.RoleAdmin,
-		Doc: "What the data directory holds, and what of it a collection would free.",
-		Out: api.DiskUsage{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			v, err := d.Upkeep.Usage(r.Context())
-			reply(w, v, err)
-		},
+		Doc:     "Get the disk usage of the data directory, and what garbage collection would free.",
+		Out:     api.DiskUsage{},
+		Handler: give(func(r *http.Request) (api.DiskUsage, error) { return d.Upkeep.Usage(r.Context()) }),
 	}, {
 		Method: "POST", Pattern: "/v1/collect", Name: "collect", Role: api.RoleAdmin,
-		Doc: "Remove what nobody needs any more, or list it.",
+		Doc: "Collect garbage in the data directory, or list it.",
 		In:  api.CollectRequest{}, Out: api.Collected{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CollectRequest
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Upkeep.Collect(r.Context(), in)
-			reply(w, v, err)
-		},
+		Handler: accept(http.StatusOK, func(r *http.Request, in api.CollectRequest) (api.Collected, error) {
+			return d.Upkeep.Collect(r.Context(), in)
+		}),
 	}}
 }

@@ -51,9 +51,9 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 		return api.CreatedKey{}, err
 	}
 	if req.Role == api.RoleUser {
-		req.Ceilings = orDefault(req.Ceilings)
+		req.Ceilings = withDefaults(req.Ceilings)
 	}
-	secret := mint()
+	secret := generate()
 	out := api.CreatedKey{Secret: secret, Key: api.Key{
 		ID: api.NewKeyID(), Name: req.Name, Account: req.Account, Role: req.Role,
 		Hint: secret[:hintLen], Ceilings: req.Ceilings, CreatedAt: k.cfg.Now().UTC().Truncate(time.Microsecond),
@@ -95,8 +95,8 @@ func (k *Keys) Verify(ctx context.Context, presented string) (api.Key, error) {
 }
 
 func unknown() error {
-	return api.Errorf(api.KindUnauthenticated, "this API key is not known here").
-		WithHint("a key is e2b_ and 40 hexadecimal digits; whoever runs the server makes one with: hortus key create --account NAME")
+	return api.Errorf(api.KindUnauthenticated, "unknown API key").
+		WithHint("a key is e2b_ and 40 hexadecimal digits; the operator creates one: hortus key create --account NAME")
 }
 
 // Page gives one page of the keys that work, or of all that ever were, the newest first.
@@ -117,44 +117,43 @@ func (k *Keys) Revoke(ctx context.Context, id api.KeyID) (api.Key, error) {
 const (
 	maxName    = 100
 	maxAccount = 63
-	// maxCeiling is more than any host has, of anything.
+	// maxCeiling is above what any host has.
 	maxCeiling = 1 << 50
 )
 
-// check refuses what is no key.
+// check validates a request.
 func check(req api.CreateKey) error {
 	if req.Role != api.RoleUser && req.Role != api.RoleAdmin {
-		return api.Errorf(api.KindInvalid, "there is no role %.40q", req.Role).WithHint("it is %s or %s", api.RoleUser, api.RoleAdmin)
+		return api.Errorf(api.KindInvalid, "unknown role %.40q", req.Role).WithHint("use %s or %s", api.RoleUser, api.RoleAdmin)
 	}
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	a := req.Account
 	if a == "" || len(a) > maxAccount || !strings.ContainsRune(letters, rune(a[0])) || strings.Trim(a, letters+"._-") != "" {
-		return api.Errorf(api.KindInvalid, "%.80q is no name of an account", a).
-			WithHint("it has 1 to %d lower-case letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", maxAccount)
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid name of an account", a).
+			WithHint("use 1 to %d lower-case letters, digits, \".\", \"_\" and \"-\", beginning with a letter or a digit", maxAccount)
 	}
 	if n := req.Name; !utf8.ValidString(n) || utf8.RuneCountInString(n) > maxName ||
 		strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return api.Errorf(api.KindInvalid, "%.80q is no name of a key", n).WithHint("it has at most %d printable characters", maxName)
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid name of a key", n).WithHint("use at most %d printable characters", maxName)
 	}
 	c := req.Ceilings
 	switch {
 	case req.Role == api.RoleAdmin && c != (api.Ceilings{}):
-		return api.Errorf(api.KindInvalid, "an admin's key has no ceilings").WithHint("make a key for a user: role %q", api.RoleUser)
+		return api.Errorf(api.KindInvalid, "an admin's key cannot have ceilings").WithHint("create a key for a user: role %q", api.RoleUser)
 	case c.Sandboxes < api.NoCeiling || c.Sandboxes > 1<<30:
-		return api.Errorf(api.KindInvalid, "a ceiling of %d sandboxes makes no sense", c.Sandboxes)
+		return api.Errorf(api.KindInvalid, "a ceiling of %d sandboxes is out of range", c.Sandboxes)
 	case c.MemoryBytes < 0 && c.MemoryBytes != api.NoCeiling || c.MemoryBytes > maxCeiling:
-		return api.Errorf(api.KindInvalid, "a ceiling of %d bytes of memory makes no sense", c.MemoryBytes)
+		return api.Errorf(api.KindInvalid, "a ceiling of %d bytes of memory is out of range", c.MemoryBytes)
 	case math.IsNaN(c.CPUs) || c.CPUs < 0 && c.CPUs != api.NoCeiling || c.CPUs > 1<<20:
-		return api.Errorf(api.KindInvalid, "a ceiling of %v processors makes no sense", c.CPUs)
+		return api.Errorf(api.KindInvalid, "a ceiling of %v processors is out of range", c.CPUs)
 	case c.TTLMS < api.NoCeiling || c.TTLMS > api.MaxTTL.Milliseconds():
-		return api.Errorf(api.KindInvalid, "a longest life of %d ms is not between 0 and %d", c.TTLMS, api.MaxTTL.Milliseconds())
+		return api.Errorf(api.KindInvalid, "a ceiling of %d ms for the time to live is out of range: use 0 to %d", c.TTLMS, api.MaxTTL.Milliseconds())
 	}
 	return nil
 }
 
-// orDefault gives the ceilings of a key that are asked for so: what is not named is the
-// default, what is not wanted is zero.
-func orDefault(c api.Ceilings) api.Ceilings {
+// withDefaults returns the ceilings of a key: 0 takes the default, NoCeiling becomes 0.
+func withDefaults(c api.Ceilings) api.Ceilings {
 	d := api.DefaultCeilings()
 	return api.Ceilings{
 		Sandboxes:   ceiling(c.Sandboxes, d.Sandboxes),

@@ -130,7 +130,7 @@ func TestNothingLearned(t *testing.T) {
 	}
 	said := map[string]bool{}
 	for name, presented := range map[string]string{
-		"nothing": "", "the prefix": "e2b_", "never made": mint(), "revoked": revoked.Secret,
+		"nothing": "", "the prefix": "e2b_", "never made": generate(), "revoked": revoked.Secret,
 		"last digit": good.Secret[:43] + last, "cut": good.Secret[:43], "longer": good.Secret + "0",
 		"upper case": strings.ToUpper(good.Secret), "without prefix": good.Secret[4:], "spaces": " " + good.Secret, "newline": good.Secret + "\n",
 		"its hash": hash(good.Secret), "its hash as a key": prefix + hash(good.Secret)[:40], "its id": string(good.ID), "its hint": good.Hint,

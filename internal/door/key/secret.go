@@ -17,21 +17,20 @@ const (
 	hintLen = len(prefix) + 4
 )
 
-// mint makes a key.
-func mint() string {
+// generate returns a new key.
+func generate() string {
 	var b [secretLen]byte
 	rand.Read(b[:])
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// hash gives what is kept of a key: its SHA-256 in hexadecimal.
+// hash returns the stored form of a key: its SHA-256 in hexadecimal.
 func hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// wellFormed says whether a text can be a key. What else a client may send is not
-// even hashed.
+// wellFormed reports whether a text has the form of a key. Other texts are not hashed.
 func wellFormed(presented string) bool {
 	digits, ok := strings.CutPrefix(presented, prefix)
 	return ok && len(digits) == 2*secretLen && strings.Trim(digits, "0123456789abcdef") == ""

@@ -45,7 +45,7 @@ const (
 	storeTimeout = 20 * time.Second
 )
 
-// Keeper answers at most once. Its methods may be called at the same time.
+// Keeper executes a request at most once. Its methods may be called from several goroutines.
 type Keeper struct {
 	cfg Config
 
@@ -55,7 +55,7 @@ type Keeper struct {
 
 type id struct{ account, key string }
 
-// flight is a request that is being worked on here.
+// flight is a request in progress in this daemon.
 type flight struct {
 	request []byte
 	done    chan struct{}
@@ -143,22 +143,22 @@ func (k *Keeper) do(ctx context.Context, at id, request []byte, do func() ([]byt
 	return answer, false, nil
 }
 
-// replay gives what is kept.
+// replay returns a stored answer.
 func replay(have store.Once, request []byte) ([]byte, bool, error) {
 	switch {
 	case !bytes.Equal(have.Request, request):
 		return nil, false, reused(have.Key)
 	case !have.Done:
-		return nil, false, api.Errorf(api.KindConflict, "the daemon ended while it answered the request with the idempotency key %.64q: whether it was done is not known", have.Key).
-			WithHint("look for what it would have made, then ask with another key")
+		return nil, false, api.Errorf(api.KindConflict, "the daemon ended during the request with the idempotency key %.64q: whether it succeeded is unknown", have.Key).
+			WithHint("check whether it was created, then retry with another key")
 	case have.Answer == nil:
-		return nil, false, api.Errorf(api.KindConflict, "the request with the idempotency key %.64q was done; its answer was too long to keep", have.Key).
-			WithHint("look for what it made")
+		return nil, false, api.Errorf(api.KindConflict, "the request with the idempotency key %.64q succeeded; its answer was too large to store", have.Key).
+			WithHint("list what was created")
 	}
 	return have.Answer, true, nil
 }
 
 func reused(key string) error {
 	return api.Errorf(api.KindInvalid, "the idempotency key %.64q was used for another request", key).
-		WithHint("a new request needs a new key")
+		WithHint("use a new key for a new request")
 }

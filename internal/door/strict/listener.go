@@ -14,12 +14,12 @@ import (
 // many. The server that takes them has State among its ConnState.
 type Listener struct {
 	net.Listener
-	crowd crowd
+	connections connections
 }
 
 // NewListener makes one of another.
 func NewListener(ln net.Listener, limits Limits) *Listener {
-	return &Listener{Listener: ln, crowd: crowd{limits: limits}}
+	return &Listener{Listener: ln, connections: connections{limits: limits}}
 }
 
 // Accept implements net.Listener.
@@ -29,11 +29,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		own := &conn{Conn: c, crowd: &l.crowd}
-		if l.crowd.enter(own) {
+		own := &conn{Conn: c, connections: &l.connections}
+		if l.connections.add(own) {
 			return own, nil
 		}
-		turnAway(c)
+		rejectConn(c)
 	}
 }
 
@@ -47,11 +47,11 @@ func State(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateHijacked:
 		own.raw.Store(true)
-		own.crowd.serving(own, true)
+		own.connections.serving(own, true)
 	case http.StateActive:
-		own.crowd.serving(own, true)
+		own.connections.serving(own, true)
 	case http.StateIdle:
-		own.crowd.serving(own, false)
+		own.connections.serving(own, false)
 	}
 }
 
@@ -61,8 +61,8 @@ type conn struct {
 	raw atomic.Bool
 	s   scanner // of the one reader
 
-	crowd *crowd
-	// What follows is the crowd's, under its lock.
+	connections *connections
+	// What follows is the connections's, under its lock.
 	from  netip.Addr
 	place *list.Element // among those that wait; nil while a request is served
 	since uint64        // when it began to wait
@@ -71,7 +71,7 @@ type conn struct {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	defer c.crowd.leave(c)
+	defer c.connections.release(c)
 	return c.Conn.Close()
 }
 

@@ -20,8 +20,8 @@ const secretLen = 32
 // Minter makes the tokens of sandboxes and checks those that callers present.
 type Minter struct{ secret [secretLen]byte }
 
-// Open takes the secret from a file of [secretLen] bytes that only its owner can
-// read, and makes one where there is none. A file of another length, or one that
+// Open reads the secret from a file of [secretLen] bytes that only its owner can read, and
+// creates the file if it does not exist. A file of another length, or one that
 // others can read, is refused: tokens of a known secret protect nothing.
 func Open(file string) (*Minter, error) {
 	m, err := read(file)
@@ -29,33 +29,33 @@ func Open(file string) (*Minter, error) {
 		return m, err
 	}
 	if err := create(file); err != nil {
-		return nil, api.Errorf(api.KindInternal, "make the secret of tokens: %w", err)
+		return nil, api.Errorf(api.KindInternal, "create the secret of tokens: %w", err)
 	}
-	// Whoever came first wrote it.
+	// Another process may have created it first.
 	if m, err = read(file); errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindInternal, "the secret of tokens is gone: %w", err)
+		return nil, api.Errorf(api.KindInternal, "the secret of tokens was removed: %w", err)
 	}
 	return m, err
 }
 
 func read(file string) (*Minter, error) {
-	// What is no plain file is not even opened: a pipe would wait for its writer.
+	// Only a regular file is opened: a pipe would block.
 	if st, err := os.Lstat(file); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		return nil, api.Errorf(api.KindInternal, "the secret of tokens: %w", err)
+		return nil, api.Errorf(api.KindInternal, "read the secret of tokens: %w", err)
 	} else if !st.Mode().IsRegular() {
 		return nil, unusable(file, "it is not a plain file")
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the secret of tokens: %w", err)
+		return nil, api.Errorf(api.KindInternal, "read the secret of tokens: %w", err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the secret of tokens: %w", err)
+		return nil, api.Errorf(api.KindInternal, "read the secret of tokens: %w", err)
 	}
 	switch {
 	case !st.Mode().IsRegular():
@@ -67,18 +67,17 @@ func read(file string) (*Minter, error) {
 	}
 	m := &Minter{}
 	if _, err := io.ReadFull(f, m.secret[:]); err != nil {
-		return nil, api.Errorf(api.KindInternal, "the secret of tokens: %w", err)
+		return nil, api.Errorf(api.KindInternal, "read the secret of tokens: %w", err)
 	}
 	return m, nil
 }
 
 func unusable(file, why string) error {
 	return api.Errorf(api.KindDenied, "the secret of tokens in %s is not used: %s", file, why).
-		WithHint("remove the file: another is made, and every sandbox gets another token")
+		WithHint("remove the file: a new secret is created, and every sandbox gets a new token")
 }
 
-// create writes a fresh secret, whole or not at all, and leaves one that is there
-// already.
+// create writes a new secret atomically; an existing file stays.
 func create(file string) error {
 	var secret [secretLen]byte
 	rand.Read(secret[:])
@@ -103,19 +102,18 @@ func create(file string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Envd gives what opens a sandbox's guest: its commands and files. It is 64
-// lower-case hexadecimal digits, the same for the same id for ever.
+// Envd returns the token of a sandbox's guest: its commands and files. It has 64 lower-case
+// hexadecimal digits and is always the same for an id.
 func (m *Minter) Envd(id string) string { return m.make("envd:", id) }
 
-// Traffic gives what opens the ports of a sandbox whose ports are private, in the
-// same form. Neither token tells anything of the other.
+// Traffic returns the token of a sandbox's private ports, in the same form. Neither token can
+// be derived from the other.
 func (m *Minter) Traffic(id string) string { return m.make("traffic:", id) }
 
-// CheckEnvd says whether got is what Envd gives for the id. How long it takes does
-// not depend on how much of got is right.
+// CheckEnvd reports whether got is the token of Envd, in constant time.
 func (m *Minter) CheckEnvd(id, got string) bool { return same(m.Envd(id), got) }
 
-// CheckTraffic does the same for Traffic.
+// CheckTraffic reports whether got is the token of Traffic, in constant time.
 func (m *Minter) CheckTraffic(id, got string) bool { return same(m.Traffic(id), got) }
 
 func (m *Minter) make(purpose, id string) string {

@@ -2,39 +2,31 @@ package code
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/sandbox/box"
 )
 
-// Stream is a command's events. Next gives io.EOF after the end.
-type Stream interface {
-	Exec() api.Exec
-	Next() (*envd.ProcessEvent, error)
-	Close() error
-}
-
-// Config is what a runner needs.
-type Config struct {
-	// Start runs a command that goes on when its stream is closed.
-	Start func(ctx context.Context, id api.SandboxID, req api.ExecRequest) (Stream, error)
+// Sandboxes starts commands and reaches their guests.
+type Sandboxes interface {
+	// StartExec runs a command that continues when its stream is closed.
+	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error)
 	// Guest opens a raw stream to a sandbox's guest.
-	Guest func(ctx context.Context, id api.SandboxID) (net.Conn, error)
+	Guest(ctx context.Context, id api.SandboxID) (net.Conn, error)
 }
 
 // Runner runs code. Its methods may be called at the same time.
-type Runner struct{ cfg Config }
+type Runner struct{ sandboxes Sandboxes }
 
-// New makes a runner.
-func New(cfg Config) *Runner { return &Runner{cfg} }
+// New creates a runner.
+func New(sandboxes Sandboxes) *Runner { return &Runner{sandboxes} }
 
 // Bounds of a timeout.
 const (
@@ -66,7 +58,7 @@ func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteR
 		return api.Executed{}, err
 	}
 	begun := time.Now()
-	s, err := r.cfg.Start(ctx, id, api.ExecRequest{Args: l.args, Stdin: true, TimeoutMS: timeout.Milliseconds()})
+	s, err := r.sandboxes.StartExec(ctx, id, api.ExecRequest{Args: l.args, Stdin: true, TimeoutMS: timeout.Milliseconds()})
 	if api.KindOf(err) == api.KindNotFound && strings.Contains(err.Error(), l.args[0]) {
 		return api.Executed{}, api.Errorf(api.KindUnsupported, "the sandbox has no %s to run %s: %w", l.args[0], l.name, err).
 			WithHint("use a template that has it; hortus doctor lists what the host template has")
@@ -78,8 +70,8 @@ func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteR
 	feedCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	fed := make(chan error, 1)
 	go func() { fed <- r.feed(feedCtx, s.Exec(), req.Code) }()
-	var out, errOut text
-	err = read(s, &out, &errOut)
+	out, errOut := box.Text{Max: api.MaxOutput}, box.Text{Max: api.MaxOutput}
+	err = box.Collect(s, &out, &errOut)
 	stop()
 	ferr := <-fed
 	if err != nil {
@@ -95,7 +87,7 @@ func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteR
 	}
 	return api.Executed{
 		Stdout: out.String(), Stderr: errOut.String(), ExitCode: x.Exit.Code, Signal: x.Exit.Signal, Cause: x.Exit.Cause,
-		Truncated: out.total > int64(out.b.Len()) || errOut.total > int64(errOut.b.Len()), StdoutBytes: out.total, StderrBytes: errOut.total,
+		Truncated: out.Truncated() || errOut.Truncated(), StdoutBytes: out.Total(), StderrBytes: errOut.Total(),
 		MS: time.Since(begun).Milliseconds(), Exec: x.ID,
 	}, nil
 }
@@ -128,7 +120,7 @@ func check(req api.ExecuteRequest) (l language, timeout time.Duration, err error
 // feed gives a command its code and ends its input.
 func (r *Runner) feed(ctx context.Context, x api.Exec, code string) error {
 	guest := envd.NewClient(envd.ClientConfig{
-		Dial: func(ctx context.Context) (net.Conn, error) { return r.cfg.Guest(ctx, x.Sandbox) },
+		Dial: func(ctx context.Context) (net.Conn, error) { return r.sandboxes.Guest(ctx, x.Sandbox) },
 		// The id of the command, not of its process, which may come again.
 		Header: http.Header{envd.HeaderExecID: {string(x.ID)}},
 	})
@@ -143,61 +135,9 @@ func (r *Runner) feed(ctx context.Context, x api.Exec, code string) error {
 	if err == nil {
 		err = guest.CloseStdin(ctx, envd.Selector{})
 	}
-	if err = guestError(err); err != nil && ctx.Err() == nil {
+	if err = box.APIError(err); err != nil && ctx.Err() == nil {
 		// What waits for the rest of its code would wait until its timeout.
 		_ = guest.SendSignal(ctx, envd.Selector{}, 9) // it may have ended, which is why
-	}
-	return err
-}
-
-// read collects output up to the end.
-func read(s Stream, out, errOut *text) error {
-	for {
-		ev, err := s.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case ev.Data != nil:
-			out.add(ev.Data.Stdout)
-			errOut.add(ev.Data.Stderr)
-		}
-	}
-}
-
-// text is the beginning of a stream, and how long all of it is.
-type text struct {
-	b     strings.Builder
-	total int64
-}
-
-func (t *text) add(p []byte) {
-	t.total += int64(len(p))
-	t.b.Write(p[:min(len(p), api.MaxOutput-t.b.Len())])
-}
-
-// String is the text, cut before a character that is not whole, and with U+FFFD for
-// what is none.
-func (t *text) String() string {
-	s := t.b.String()
-	if t.total > int64(len(s)) {
-		for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
-			if c := s[len(s)-n]; utf8.RuneStart(c) {
-				if !utf8.FullRuneInString(s[len(s)-n:]) {
-					s = s[:len(s)-n]
-				}
-				break
-			}
-		}
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
-func guestError(err error) error {
-	var e *envd.Error
-	if errors.As(err, &e) {
-		return e.API()
 	}
 	return err
 }

@@ -1,0 +1,161 @@
+package catalogue
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/anthropic"
+	"hortus.dev/internal/agent/model/offline"
+	"hortus.dev/internal/agent/model/openai"
+	"hortus.dev/internal/agent/model/retry"
+	"hortus.dev/internal/platform/config"
+)
+
+// Config is what a catalogue reads and calls with.
+type Config struct {
+	// Getenv reads the variables with keys and base URLs; nil means that none is set.
+	Getenv func(string) string
+	// Transport carries the calls of all hosted models.
+	Transport http.RoundTripper
+}
+
+// Catalogue finds models by name: "offline", "anthropic", "openai", a vendor with one of
+// its models ("anthropic:claude-opus-5-5"), or "replay:" with the path of a recording. It
+// may be used from several goroutines.
+type Catalogue struct {
+	cfg     Config
+	offline *offline.Model
+}
+
+// New creates a catalogue. Hosted models are created when Open asks for them.
+func New(cfg Config) (*Catalogue, error) {
+	o, err := offline.New()
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "the offline model's catalogue: %w", err)
+	}
+	if cfg.Getenv == nil {
+		cfg.Getenv = func(string) string { return "" }
+	}
+	return &Catalogue{cfg, o}, nil
+}
+
+// vendor names the variables with the settings of a hosted model.
+type vendor struct {
+	name         string
+	key, baseURL string
+}
+
+var (
+	anthropicVendor = vendor{anthropic.Vendor, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"}
+	openaiVendor    = vendor{openai.Vendor, "OPENAI_API_KEY", "OPENAI_BASE_URL"}
+)
+
+// openaiAPI is the variable that chooses between the Responses and the chat completions API.
+const openaiAPI = "HORTUS_OPENAI_API"
+
+// env reads a variable; the one with OwnPrefix takes precedence.
+func (c *Catalogue) env(name string) string {
+	if v := strings.TrimSpace(c.cfg.Getenv(config.OwnPrefix + name)); v != "" {
+		return v
+	}
+	return strings.TrimSpace(c.cfg.Getenv(name))
+}
+
+// keyHint says what to do about a missing or rejected key.
+func (v vendor) keyHint() string {
+	return "Set " + v.key + " and run it again."
+}
+
+// baseURL returns the configured base URL of a vendor, or "" for the vendor's default.
+func (c *Catalogue) baseURL(v vendor) (string, error) {
+	raw := c.env(v.baseURL)
+	if raw == "" {
+		return "", nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", api.Errorf(api.KindInvalid, "%s is not a base URL", v.baseURL).
+			WithHint("It is an http or https address without a name, a password or a query, for example https://host/v1.")
+	}
+	return strings.TrimSuffix(raw, "/"), nil
+}
+
+// find returns a model that is not a recording. The error is KindInvalid for an unknown
+// name and KindUnauthenticated if the key of the model is missing.
+func (c *Catalogue) find(name string) (model.Model, error) {
+	vendor, which, named := strings.Cut(name, ":")
+	switch {
+	case named && strings.TrimSpace(which) == "":
+	case vendor == offline.Name && !named:
+		return c.offline, nil
+	case vendor == anthropic.Vendor:
+		return c.anthropic(which)
+	case vendor == openai.Vendor:
+		return c.openai(which)
+	}
+	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint(
+		"this build has: offline, anthropic, openai; and anthropic:MODEL and openai:MODEL with the vendor's name of the model")
+}
+
+func (c *Catalogue) anthropic(which string) (model.Model, error) {
+	base, err := c.baseURL(anthropicVendor)
+	if err != nil {
+		return nil, err
+	}
+	m := anthropic.New(anthropic.Config{
+		// The API's paths begin with the version, so a base URL with it is equivalent.
+		Model: which, BaseURL: strings.TrimSuffix(base, "/v1"), APIKey: c.env(anthropicVendor.key),
+		KeyHint: anthropicVendor.keyHint(), Base: c.cfg.Transport,
+	})
+	if err := m.Ready(); err != nil {
+		return nil, err
+	}
+	return retry.New(m, retry.Config{}), nil
+}
+
+func (c *Catalogue) openai(which string) (model.Model, error) {
+	base, err := c.baseURL(openaiVendor)
+	if err != nil {
+		return nil, err
+	}
+	m, err := openai.New(openai.Config{
+		Model: which, BaseURL: base, APIKey: c.env(openaiVendor.key), API: openai.API(strings.TrimSpace(c.cfg.Getenv(openaiAPI))),
+		KeyHint: openaiVendor.keyHint(), Base: c.cfg.Transport,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Ready(); err != nil {
+		return nil, err
+	}
+	return retry.New(m, retry.Config{}), nil
+}
+
+// Reports returns for each model whether it can be used and, if not, why.
+func (c *Catalogue) Reports() []api.ModelReport {
+	out := []api.ModelReport{{Name: offline.Name, Default: true, OK: true, Model: offline.Name}}
+	for _, v := range []vendor{anthropicVendor, openaiVendor} {
+		r := api.ModelReport{Name: v.name}
+		r.BaseURL, _ = c.baseURL(v) // find returns the error of an invalid one
+		m, err := c.find(v.name)
+		if err == nil {
+			r.OK, r.Model = true, m.Name()
+		} else {
+			r.Reason, r.Fix = err.Error(), api.HintOf(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Fingerprint identifies the values of the variables that hosted models read.
+func Fingerprint(getenv func(string) string) string {
+	names := []string{openaiAPI}
+	for _, v := range []vendor{anthropicVendor, openaiVendor} {
+		names = append(names, v.key, v.baseURL, config.OwnPrefix+v.key, config.OwnPrefix+v.baseURL)
+	}
+	return config.Fingerprint(getenv, names)
+}

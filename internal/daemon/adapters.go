@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent"
+	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/platform/machine"
+	"hortus.dev/internal/platform/telemetry"
+	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/internal/storage/upkeep"
+	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
+	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/delivery"
+)
+
+// facts is the log of events, counted by the metrics.
+type facts struct {
+	*event.Log
+	metrics *telemetry.Telemetry
+}
+
+// Append implements sandbox.Log and task.Log.
+func (f facts) Append(ctx context.Context, s api.Stream, t api.EventType, data any) (api.Event, error) {
+	e, err := f.Log.Append(ctx, s, t, data)
+	if err == nil {
+		f.metrics.Event(t)
+	}
+	return e, err
+}
+
+// capacity implements sandbox.Admission over the gate.
+type capacity struct{ *admission.Gate }
+
+var _ sandbox.Admission = capacity{}
+
+// Try implements sandbox.Admission.
+func (c capacity) Try(n sandbox.Need) func() { return c.Gate.Try(admission.Request(n)) }
+
+// Admit implements sandbox.Admission.
+func (c capacity) Admit(ctx context.Context, n sandbox.Need, told func(api.WaitingEvent)) (func(), error) {
+	return c.Gate.Admit(ctx, admission.Request(n), told)
+}
+
+// Hold implements sandbox.Admission.
+func (c capacity) Hold(n sandbox.Need) func() { return c.Gate.Hold(admission.Request(n)) }
+
+// engine implements access.Engine over the engine of tasks and the lists of the store.
+type engine struct {
+	*task.Engine
+	rows lists.Lists
+}
+
+var _ access.Engine = engine{}
+
+// Get implements access.Engine.
+func (e engine) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
+	return e.rows.Task(ctx, id)
+}
+
+// Page implements access.Engine.
+func (e engine) Page(ctx context.Context, account string, programs bool, p api.PageRequest) ([]api.Task, string, error) {
+	return e.rows.TaskPage(ctx, account, programs, p)
+}
+
+// Find implements access.Engine.
+func (e engine) Find(ctx context.Context, account, prefix string) (api.TaskID, error) {
+	return e.rows.FindTaskOf(ctx, account, prefix)
+}
+
+// Stats implements access.Engine.
+func (e engine) Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
+	return e.rows.TaskStats(ctx, account, since)
+}
+
+// record implements the Record of task.Config.
+func record(path string, models map[string]string) (task.Recording, error) {
+	r, err := catalogue.Record(path, models)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// roles implements the door's Roles: each role of the pipeline alone, without a task.
+type roles struct{ models *catalogue.Catalogue }
+
+// noEvents implements agent.Emitter for a role without a task.
+type noEvents struct{}
+
+// Emit implements agent.Emitter.
+func (noEvents) Emit(context.Context, api.EventType, any) {}
+
+// model returns a model by name; "" is the default one.
+func (r roles) model(name string) (model.Model, error) {
+	if name == "" {
+		name = task.DefaultModel
+	}
+	return r.models.Open(name)
+}
+
+// Plan implements the door's Roles.
+func (r roles) Plan(ctx context.Context, name string, req api.PlanRequest) (api.ExecutionPlan, error) {
+	m, err := r.model(name)
+	if err != nil {
+		return api.ExecutionPlan{}, err
+	}
+	plan, _, err := agent.NewPlanner(m, noEvents{}).Plan(ctx, req)
+	return plan, err
+}
+
+// Code implements the door's Roles.
+func (r roles) Code(ctx context.Context, name string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
+	m, err := r.model(name)
+	if err != nil {
+		return api.CodeArtifact{}, err
+	}
+	a, _, err := agent.NewCoder(m, noEvents{}, api.DefaultInstallTimeout, api.DefaultRunTimeout).Code(ctx, plan)
+	return a, err
+}
+
+// Debug implements the door's Roles.
+func (r roles) Debug(ctx context.Context, name string, req api.DebugRequest) (api.Diagnosis, error) {
+	m, err := r.model(name)
+	if err != nil {
+		return api.Diagnosis{}, err
+	}
+	d, _, err := agent.NewDebugger(m, noEvents{}, api.DefaultInstallTimeout, api.DefaultRunTimeout).Diagnose(ctx, req)
+	return d, err
+}
+
+// status implements access.Daemon: the daemon itself, its bench and its data directory.
+type status struct{ *System }
+
+var _ access.Daemon = status{}
+
+// Info implements access.Daemon.
+func (s status) Info(context.Context) (api.DaemonInfo, error) {
+	if err := s.service.Leaving(); err != nil {
+		return api.DaemonInfo{}, err
+	}
+	warm, wanted := s.sandboxes.Warm()
+	return api.DaemonInfo{
+		Version: version.Describe(), Owner: s.owner.Owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
+		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(), Warm: warm, WarmWanted: wanted,
+		URL: s.url, Settings: s.service.Settings(), Models: catalogue.Fingerprint(s.cfg.Getenv),
+		Forges: delivery.Fingerprint(s.cfg.Getenv, delivery.TokenVariables(s.cfg.Forges)),
+	}, nil
+}
+
+// Ready implements access.Daemon.
+func (s status) Ready(ctx context.Context) error { return s.service.Ready(ctx) }
+
+// Doctor implements access.Daemon: what this host can do, and what it cannot and why.
+func (s status) Doctor(ctx context.Context) (api.Doctor, error) {
+	d := api.Doctor{
+		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
+		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(),
+	}
+	s.inventory.Fill(ctx, &d.Template)
+	b, _, why, err := s.sandboxes.Choose(ctx, "")
+	if err == nil {
+		d.Auto, d.AutoWhy = b.Name(), why
+	} else if d.AutoWhy = err.Error(); api.HintOf(err) != "" {
+		d.AutoWhy += "; " + api.HintOf(err)
+	}
+	return d, nil
+}
+
+// Bench implements access.Daemon.
+func (s status) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+	return s.bench.Run(ctx, req, report, progress)
+}
+
+// Stop implements access.Daemon.
+func (s status) Stop(ctx context.Context, force bool) error { return s.service.Stop(ctx, force) }
+
+// StopKeeping implements access.Daemon.
+func (s status) StopKeeping(ctx context.Context, force bool) error {
+	return s.service.StopKeeping(ctx, force)
+}
+
+// Configure implements access.Daemon.
+func (s status) Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
+	return s.service.Configure(ctx, want)
+}
+
+// Usage implements access.Daemon.
+func (s status) Usage(ctx context.Context) (api.DiskUsage, error) { return s.keeper.Usage(ctx) }
+
+// Collect implements access.Daemon.
+func (s status) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
+	return s.keeper.Collect(ctx, req)
+}
+
+// newKeeper creates the garbage collector of the data directory.
+func (s *System) newKeeper() *upkeep.Keeper {
+	return upkeep.New(upkeep.Config{
+		Dir: string(s.dir), Layers: s.layers, Named: s.templates.Named, Task: s.db.Task, Workspaces: s.workspaces, Snapshots: s.snapshots, Logger: s.log,
+		Repositories: s.repositories, Busy: func() bool { return s.tasks.Running() > 0 },
+		Orphans: func(ctx context.Context) (out []upkeep.Orphan, err error) {
+			all, err := s.sandboxes.Orphans(ctx)
+			for _, o := range all {
+				out = append(out, upkeep.Orphan{Backend: o.Backend, ID: o.ID, Path: s.dir.Path("run/" + o.Backend + "/" + string(o.ID))})
+			}
+			return out, err
+		},
+		Reclaim: func(ctx context.Context, o upkeep.Orphan) error {
+			return s.sandboxes.Reclaim(ctx, manager.Orphan{Backend: o.Backend, ID: o.ID})
+		},
+	})
+}

@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/task/repo"
+)
+
+// TestComputersHaveCeilings: no way in which a task creates a sandbox exceeds the ceilings of
+// the key that the task belongs to.
+func TestComputersHaveCeilings(t *testing.T) {
+	w := newTown(t)
+	if err := w.s.service.Prepared(t.Context()); err != nil {
+		t.Skipf("this host cannot isolate: %v", err)
+	}
+	k := w.key(api.CreateKey{Account: "carol", Ceilings: api.Ceilings{Sandboxes: 1}})
+	ctx := api.WithPrincipal(t.Context(), api.Principal{Account: "carol", Key: k.ID, Role: api.RoleUser, Ceilings: k.Key.Ceilings})
+	base, release, err := w.s.computers.Layer(ctx, "ceilings", func(_ context.Context, dir string) error {
+		return os.WriteFile(dir+"/a", nil, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	space, err := w.s.computers.Workspace(ctx, "", base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := w.s.computers.Clean(ctx, api.CreateSandbox{}, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close(context.WithoutCancel(ctx))
+	if row := first.Info(); row.Account != "carol" || row.Key != k.ID {
+		t.Errorf("the sandbox belongs to account %q and key %q", row.Account, row.Key)
+	}
+	more := map[string]func() (repo.Computer, error){
+		"over layers":      func() (repo.Computer, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, base) },
+		"over a workspace": func() (repo.Computer, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space) },
+		"of a program": func() (repo.Computer, error) {
+			made, err := w.s.computers.Create(ctx, api.CreateSandbox{})
+			if err != nil {
+				return nil, err
+			}
+			return made.(repo.Computer), nil
+		},
+	}
+	for name, create := range more {
+		if _, err := create(); api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), `"sandboxes"`) {
+			t.Errorf("a second sandbox %s: %v", name, err)
+		}
+	}
+	if _, err := first.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for name, create := range more {
+		c, err := create()
+		if err != nil {
+			t.Fatalf("the control, %s: %v", name, err)
+		}
+		if _, err := c.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	// Nobody creates nothing.
+	if _, err := w.s.computers.Clean(t.Context(), api.CreateSandbox{}, base); api.KindOf(err) != api.KindUnauthenticated {
+		t.Errorf("nobody's sandbox: %v", err)
+	}
+}

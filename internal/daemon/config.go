@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/door/front"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/store/retention"
+)
+
+// Config is what a system is made of.
+type Config struct {
+	// DataDir holds all state; it is created if it does not exist.
+	DataDir string
+	// Idle is the time after which an unused daemon ends; 0 means DefaultIdle, below 0 it
+	// never ends by itself.
+	Idle time.Duration
+	// Pool is the number of guests of each kind of sandbox that are booted ahead; 0 means
+	// DefaultPool, below 0 none.
+	Pool int
+	// Runsc is the path of the runsc executable of gVisor sandboxes; empty means the
+	// embedded one or, if none is embedded, the one beside Executable.
+	Runsc string
+	// Executable is the path of the running program; empty means that no directory is
+	// searched for gVisor.
+	Executable string
+	// Home and Path are where the host template finds toolchains.
+	Home, Path string
+	// Getenv reads the variables with keys and addresses of hosted models, forges and the
+	// service manager; nil means that none is set.
+	Getenv func(string) string
+	Logger *slog.Logger
+	// Level is the Logger's level; nil if it cannot be changed.
+	Level *slog.LevelVar
+	// Forges are the hosts that the configuration names, besides those of the environment;
+	// Policy is what a delivery may do.
+	Forges []config.Forge
+	Policy config.Policy
+	// Room has the limits of all sandboxes together; its functions are not used, and zero
+	// fields take the defaults.
+	Room admission.Config
+	// Keep has the limits of rows of what has ended; zero fields take the defaults.
+	Keep retention.Bounds
+	// Rates has the limits of requests of each user's key; zero fields take the defaults.
+	Rates access.RatesConfig
+	// Drain is the time that streams of commands have after a signal; 0 ends them at once,
+	// below 0 there is no limit.
+	Drain time.Duration
+	// NPM is a directory with the installed npm package e2b for the bench; empty means none.
+	NPM string
+	// Usual is the sandbox that most clients create: guests of its kind are booted ahead,
+	// and E2B's protocol, which has no isolation and limits, creates such sandboxes.
+	Usual api.CreateSandbox
+	// Front is the TCP listener; its zero value is none.
+	Front front.Config
+	// ReadyWithin is the maximum time that a service manager waits for the daemon to be
+	// ready while it serves already; 0 means DefaultReadyWithin.
+	ReadyWithin time.Duration
+}
+
+const (
+	// DefaultIdle is the time after which an unused daemon ends.
+	DefaultIdle = 3 * time.Second
+	// DefaultReadyWithin is less than the time that systemd gives a service to start.
+	DefaultReadyWithin = time.Minute
+	// DefaultPool lets a task and its next attempt start at once. Each guest uses about two
+	// megabytes.
+	DefaultPool = 2
+)
+
+// withDefaults returns the configuration with the defaults of zero fields.
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Getenv == nil {
+		c.Getenv = func(string) string { return "" }
+	}
+	if c.Idle == 0 {
+		c.Idle = DefaultIdle
+	}
+	if c.Pool == 0 {
+		c.Pool = DefaultPool
+	}
+	if c.ReadyWithin == 0 {
+		c.ReadyWithin = DefaultReadyWithin
+	}
+	return c
+}

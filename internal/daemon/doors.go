@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+
+	"hortus.dev/internal/door/access"
+	"hortus.dev/internal/door/e2b"
+	"hortus.dev/internal/door/envd"
+	"hortus.dev/internal/door/front"
+	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/door/key"
+	"hortus.dev/internal/door/once"
+	"hortus.dev/internal/door/token"
+	"hortus.dev/internal/platform/bench"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/code"
+	"hortus.dev/internal/sandbox/provision"
+)
+
+// guards are what the doors lead to: the parts of the daemon, each behind package access.
+type guards struct {
+	keys          *key.Keys
+	authenticator *access.Authenticator
+	rates         *access.Rates
+	// tokens are those of the data planes of sandboxes.
+	tokens *token.Minter
+
+	sandboxes *access.Sandboxes
+	plane     *access.DataPlane
+	tasks     *access.Tasks
+	roles     *access.Roles
+	events    *access.Events
+	system    *access.System
+	keyAdmin  *access.KeyAdmin
+
+	once       *once.Keeper
+	provisions *provision.Service
+	code       *code.Runner
+}
+
+// openGuards opens the guards that tasks need too: keys, tokens and sandboxes.
+func (s *System) openGuards(context.Context) (err error) {
+	g := &s.guards
+	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
+		return err
+	}
+	g.keys = key.New(key.Config{Rows: s.rows})
+	g.rates = access.NewRates(s.cfg.Rates)
+	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates})
+	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
+	g.keyAdmin = access.NewKeyAdmin(g.keys)
+	g.once = once.New(once.Config{Rows: s.rows, Logger: s.log})
+	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
+	s.onClose(g.provisions.Close)
+	g.code = code.New(g.sandboxes)
+	return nil
+}
+
+// openDoors opens the other guards, and what keeps the data directory clean.
+func (s *System) openDoors(context.Context) error {
+	g := &s.guards
+	s.keeper = s.newKeeper()
+	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, g.rates)
+	g.roles = access.NewRoles(roles{s.models})
+	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
+	g.system = access.NewSystem(status{s}, g.sandboxes)
+	return nil
+}
+
+// httpDoor creates the door of the HTTP API. It serves the socket and the TCP listener: the
+// principal of a request is in its context.
+func (s *System) httpDoor() *doorhttp.Door {
+	g := s.guards
+	return doorhttp.New(doorhttp.Config{
+		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
+		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
+		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
+	})
+}
+
+// doors lists the doors of the TCP listener in their order.
+func (s *System) doors(v1 http.Handler) []front.Door {
+	g := s.guards
+	plane := envd.New(envd.Config{Sandboxes: g.plane, Tokens: g.tokens, Logger: s.log, Grace: s.cfg.Front.Bounds.WithDefaults().Grace})
+	control := e2b.New(e2b.Config{
+		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
+		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
+	})
+	return []front.Door{
+		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},
+		{Takes: front.Operational, Handler: s.operations(http.HandlerFunc(front.NotFound)), Keyed: true},
+		{Takes: front.Below("/v1/"), Handler: s.telemetry.HTTP("http", v1), Keyed: true},
+		{Takes: front.Below("/"), Handler: s.telemetry.HTTP("e2b", control), Fail: e2b.Fail},
+	}
+}
+
+// openBench creates the bench, which measures this daemon.
+func (s *System) openBench(backends []sandbox.Backend) {
+	s.bench = &bench.Bench{
+		Sandboxes: s.sandboxes, Counters: bench.Counters(backends, s.dir.Database()), Runsc: s.runsc,
+		Doors: func(ctx context.Context) ([]bench.Door, func(), error) {
+			return bench.Doors{
+				Socket: s.dir.Socket(), URL: s.url, Keys: s.guards.keys, Account: front.FirstAccount,
+				NPM: s.cfg.NPM, Isolation: s.cfg.Usual.Isolation, Backends: s.sandboxes, Logger: s.log,
+			}.Open(ctx)
+		},
+	}
+}

@@ -1,0 +1,230 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/model/catalogue"
+	"hortus.dev/internal/backend/container"
+	"hortus.dev/internal/backend/gvisor"
+	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/platform/binaries"
+	"hortus.dev/internal/platform/datadir"
+	"hortus.dev/internal/platform/machine"
+	"hortus.dev/internal/platform/telemetry"
+	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/sandbox/manager"
+	"hortus.dev/internal/sandbox/template"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/snapshot"
+	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
+	"hortus.dev/internal/store/ownership"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task"
+	"hortus.dev/internal/task/advice"
+	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/repo"
+)
+
+// openDir opens the data directory and acquires its lock.
+func (s *System) openDir(context.Context) (err error) {
+	if s.dir, err = datadir.Open(s.cfg.DataDir); err != nil {
+		return err
+	}
+	lock, err := datadir.AcquireLock(s.dir.Lock())
+	if errors.Is(err, datadir.ErrOwned) {
+		return errOwned(s.dir)
+	}
+	if err != nil {
+		return api.Errorf(api.KindInternal, "lock the data directory: %w", err)
+	}
+	s.onClose(func(context.Context) error { lock.Release(); return nil })
+	for _, name := range []string{"run", "layers", "tasks"} {
+		if err := os.MkdirAll(s.dir.Path(name), 0o700); err != nil {
+			return api.Errorf(api.KindInternal, "data directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// openTelemetry opens metrics and traces, and the client of hosted models and forges.
+func (s *System) openTelemetry(context.Context) error {
+	s.telemetry = telemetry.New(telemetry.Config{Version: version.Describe().Version, Getenv: s.cfg.Getenv, Logger: s.log})
+	s.onClose(s.telemetry.Close)
+	s.transport = http.DefaultTransport
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		s.transport = t
+		s.onClose(func(context.Context) error { t.CloseIdleConnections(); return nil })
+	}
+	return nil
+}
+
+// openStore opens the database and the event log, and registers this daemon as an owner.
+func (s *System) openStore(ctx context.Context) (err error) {
+	s.db, err = sqlite.Open(ctx, sqlite.Config{Path: s.dir.Database(), Ahead: true, Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.rows = lists.Lists{DB: s.db}
+	s.onClose(func(context.Context) error { return s.db.Close() })
+	if s.owner, err = ownership.Register(ctx, s.db, s.dir.Lock()); err != nil {
+		return err
+	}
+	s.onClose(s.owner.Close)
+	s.events = event.NewLog(event.Config{Store: s.db})
+	s.onClose(func(context.Context) error { s.events.Close(); return nil })
+	return nil
+}
+
+// openStorage opens layers, workspaces and snapshots.
+func (s *System) openStorage(ctx context.Context) (err error) {
+	if s.layers, err = layer.Open(s.dir.Layers()); err != nil {
+		return err
+	}
+	s.workspaces, err = workspace.Open(ctx, workspace.Config{
+		Dir: s.dir.Path("workspaces"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.snapshots, err = snapshot.Open(snapshot.Config{
+		Dir: s.dir.Path("snapshots"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
+	})
+	if err == nil {
+		s.onClose(func(context.Context) error { return s.snapshots.Close() })
+	}
+	return err
+}
+
+// openSandboxes opens the backends and their manager.
+func (s *System) openSandboxes(context.Context) error {
+	room := s.cfg.Room
+	room.Measure, room.Waited, room.Logger = admission.Measurer(string(s.dir)), s.telemetry.Waited, s.log
+	gate, err := admission.Open(room)
+	if err != nil {
+		return err
+	}
+	s.gate = gate
+	s.onClose(func(context.Context) error { gate.Close(); return nil })
+	guest, err := binaries.Guest(s.dir.Path("bin"))
+	if err != nil {
+		return err
+	}
+	s.onClose(func(context.Context) error { return guest.Close() })
+	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log, Sudo: guest, SudoKey: build()})
+	s.templates = template.New(s.host)
+	backends, err := s.backends(guest)
+	if err != nil {
+		return err
+	}
+	s.sandboxes = manager.New(manager.Config{
+		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates,
+		Rows: s.rows, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
+		Uptime: machine.Uptime(), Build: build(), Admission: capacity{gate}, Watcher: s.telemetry,
+	})
+	s.onClose(s.sandboxes.Close)
+	s.inventory = template.NewInventory(template.InventoryConfig{
+		File: s.dir.Path("inventory.json"), Templates: s.templates, Backends: s.sandboxes, Debian: machine.IsDebian("/"),
+	})
+	s.openBench(backends)
+	s.telemetry.Watch(telemetry.Gauges{
+		Sandboxes: func(ctx context.Context) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, false) },
+		Pool:      s.sandboxes.Warm,
+		Admission: func() (promised, budget int64, waiting int) {
+			g := gate.State()
+			return g.Memory, g.MemoryBudget, g.Waiting
+		},
+	})
+	return nil
+}
+
+// backends lists the backends that are compiled in, the strongest first.
+func (s *System) backends(guest *os.File) ([]sandbox.Backend, error) {
+	c, err := container.New(container.Config{Dir: s.dir.Path("run/container"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { return c.Close() })
+	p, err := process.New(process.Config{Dir: s.dir.Path("run/process"), Guest: guest, Path: s.cfg.Path, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.gvisor(guest)
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Backend{g, c, p}, nil
+}
+
+// gvisor creates the gVisor backend. In a build without gVisor the backend reports that.
+func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
+	dir := s.dir.Path("run/gvisor")
+	cfg := gvisor.Config{Jail: jail.Config{Dir: dir, Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log}}
+	used, err := jail.ToolsInUse(dir)
+	if err != nil {
+		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	t, err := binaries.Unpack(binaries.Config{Dir: s.dir.Path("bin"), Runsc: s.cfg.Runsc, Executable: s.cfg.Executable, InUse: used}, guest)
+	switch {
+	case api.KindOf(err) == api.KindUnsupported:
+		cfg.Missing = api.Ability{Reason: err.Error(), Fix: api.HintOf(err)}
+	case err != nil:
+		return nil, err
+	default:
+		cfg.Tools, cfg.Version, cfg.GuestDigest = t.Dir, t.Version, t.Guest
+		s.runsc = filepath.Join(t.Dir, gvisor.RunscName)
+	}
+	b, err := gvisor.New(cfg)
+	if err == nil {
+		s.onClose(func(context.Context) error { return b.Close() })
+	}
+	return b, err
+}
+
+// openTasks opens the models, repositories and the engine of tasks.
+func (s *System) openTasks(context.Context) (err error) {
+	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, Transport: s.transport})
+	if err != nil {
+		return err
+	}
+	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Layers: s.layers, Workspaces: s.workspaces})
+	s.bench.Place = s.computers.Temporary
+	repositories, err := s.openRepositories()
+	if err != nil {
+		return err
+	}
+	tools := template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}
+	s.tasks = task.New(task.Config{
+		Store: s.rows, Log: facts{s.events, s.telemetry}, Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
+		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories,
+		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log,
+	})
+	s.onClose(s.tasks.Close)
+	return nil
+}
+
+// openRepositories opens what works on repositories; it returns nil on a machine without git.
+func (s *System) openRepositories() (task.Repositories, error) {
+	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
+	if err != nil {
+		return nil, err
+	}
+	if s.repositories, err = git.Open(git.Config{Dir: s.dir.Path("repositories"), Logger: s.log}); err != nil {
+		s.log.Info("no tasks on repositories", "reason", err)
+		return nil, nil
+	}
+	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Logger: s.log}), nil
+}

@@ -1,0 +1,72 @@
+package access
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/box"
+)
+
+// PlaneManager is the part of the manager that a sandbox's own token opens.
+type PlaneManager interface {
+	Manager
+	// ExecOf finds the recorded command that runs as a process.
+	ExecOf(id api.SandboxID, pid int) (api.ExecID, bool)
+}
+
+// DataPlane guards a sandbox for clients that showed the sandbox's own token, which the
+// data plane checks. It bounds how often commands are started for the sandbox's key.
+type DataPlane struct {
+	m     PlaneManager
+	rates *Rates
+}
+
+// NewDataPlane guards a manager.
+func NewDataPlane(m PlaneManager, rates *Rates) *DataPlane { return &DataPlane{m, rates} }
+
+// Get returns a sandbox.
+func (d *DataPlane) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+	return d.m.Get(ctx, id)
+}
+
+// List lists the sandboxes; ended ones too if all is set.
+func (d *DataPlane) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	return d.m.List(ctx, all)
+}
+
+// Connect resumes a paused sandbox, and extends its time to live to at least ttl.
+func (d *DataPlane) Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, bool, error) {
+	return d.m.Connect(ctx, id, ttl)
+}
+
+// StartExec starts a command, within the rate of the sandbox's key.
+func (d *DataPlane) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
+	row, err := d.m.Get(ctx, id)
+	if err == nil {
+		err = d.rates.Command(row.Key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return stream(d.m.StartExec(ctx, id, req))
+}
+
+// AttachExec reads a command's output.
+func (d *DataPlane) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
+	return stream(d.m.AttachExec(ctx, id, exec, offset))
+}
+
+// ExecOf finds the recorded command that runs as a process.
+func (d *DataPlane) ExecOf(id api.SandboxID, pid int) (api.ExecID, bool) { return d.m.ExecOf(id, pid) }
+
+// Guest opens a stream to the guest.
+func (d *DataPlane) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
+	return d.m.Guest(ctx, id)
+}
+
+// Dial opens a stream to a port inside.
+func (d *DataPlane) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
+	return d.m.Dial(ctx, id, port)
+}

@@ -1,0 +1,215 @@
+package binaries
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/gvisor"
+	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/platform/embedded"
+	"hortus.dev/internal/platform/gvisorbuild"
+	"hortus.dev/internal/platform/version"
+)
+
+// Config says where runsc comes from.
+type Config struct {
+	// Dir is the directory that executables are unpacked into.
+	Dir string
+	// Runsc is the path of a runsc executable; empty means the embedded one or, if none
+	// is embedded, the one beside Executable or built in Dir.
+	Runsc string
+	// Executable is the path of the running program; empty means that no directory is
+	// searched.
+	Executable string
+	// InUse holds the names of unpacked directories that running sandboxes use.
+	InUse map[string]bool
+}
+
+// Toolset is an unpacked directory of executables for gVisor sandboxes.
+type Toolset struct {
+	Dir            string
+	Version, Guest string
+}
+
+// Unpack puts the executables of gVisor sandboxes into a directory of their own below
+// cfg.Dir, where all sandboxes map the same files and share their memory. The directory is
+// named by its contents, is created under a temporary name and renamed, and stays for the
+// next daemon. Directories of other builds are removed unless cfg.InUse names them.
+//
+// Errors: KindUnsupported if there is no usable runsc, KindInvalid if cfg.Runsc names
+// something else.
+func Unpack(cfg Config, guest *os.File) (Toolset, error) {
+	path, named := cfg.Runsc, cfg.Runsc != "" || len(embedded.Runsc()) > 0
+	if !named {
+		var err error
+		if path, err = runscBeside(cfg.Executable); err != nil {
+			return Toolset{}, err
+		}
+		// Only this user can write to the data directory.
+		if built := gvisorbuild.Path(cfg.Dir); path == "" {
+			if info, err := os.Lstat(built); err == nil && info.Mode().IsRegular() {
+				path = built
+			}
+		}
+	}
+	if path != "" {
+		if err := static(guest); err != nil {
+			return Toolset{}, err
+		}
+	}
+	t, err := unpackRunsc(cfg.Dir, guest, path, cfg.InUse)
+	if !named && api.KindOf(err) == api.KindInvalid {
+		// Nobody configured this file, so the daemon starts without gVisor.
+		err = api.Errorf(api.KindUnsupported, "gVisor at %s is not used: it is no program built of cmd/hortus-runsc", path).
+			WithHint("remove it, and build it again: hortus gvisor build")
+	}
+	return t, err
+}
+
+// unpackRunsc is Unpack with the file at path, or the embedded one if path is empty.
+func unpackRunsc(dir string, guest *os.File, path string, inUse map[string]bool) (Toolset, error) {
+	var t Toolset
+	if path == "" && len(embedded.Runsc()) == 0 {
+		_, _, err := openRunsc("")
+		return t, err
+	}
+	var err error
+	if t.Guest, err = digest(guest); err != nil {
+		return t, api.Errorf(api.KindInternal, "read the guest: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return t, api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	var runsc *os.File
+	var sum string
+	if path != "" {
+		if runsc, t.Version, err = openRunsc(path); err != nil {
+			return t, err
+		}
+		defer runsc.Close()
+		sum, err = digest(runsc)
+	} else {
+		t.Version = version.Describe().GVisor
+		sum, err = embeddedDigest(dir)
+	}
+	if err != nil {
+		return t, api.Errorf(api.KindInternal, "read runsc: %w", err)
+	}
+	name := "gvisor-" + sum[:16] + "-" + t.Guest[:16]
+	t.Dir = filepath.Join(dir, name)
+	// A checkpoint can only be restored by the executable that wrote it, so the version
+	// includes its digest.
+	t.Version += " " + sum[:12]
+	if complete(t.Dir) {
+		return t, nil
+	}
+	if runsc == nil {
+		if runsc, _, err = openRunsc(""); err != nil {
+			return t, err
+		}
+		defer runsc.Close()
+	}
+	return t, unpack(dir, name, runsc, guest, inUse)
+}
+
+// embeddedDigest returns the digest of the embedded runsc. Computing it takes tens of
+// milliseconds, so the result is cached in dir for each build.
+func embeddedDigest(dir string) (string, error) {
+	cache := filepath.Join(dir, "runsc-of-"+version.Describe().Build)
+	if b, err := os.ReadFile(cache); err == nil && len(b) == 2*sha256.Size {
+		return string(b), nil
+	}
+	h := sha256.Sum256(embedded.Runsc())
+	sum := hex.EncodeToString(h[:])
+	old, err := filepath.Glob(filepath.Join(dir, "runsc-of-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, p := range old {
+		os.Remove(p)
+	}
+	return sum, os.WriteFile(cache, []byte(sum), 0o600)
+}
+
+// complete reports whether a directory has both executables and belongs to this user, with
+// the modes that unpack gave.
+func complete(dir string) bool {
+	for p, mode := range map[string]fs.FileMode{
+		"": fs.ModeDir | 0o755, keeper.GuestDir: fs.ModeDir | 0o755,
+		gvisor.RunscName: 0o555, filepath.Join(keeper.GuestDir, gvisor.GuestName): 0o555,
+	} {
+		fi, err := os.Lstat(filepath.Join(dir, p))
+		if err != nil || fi.Mode() != mode {
+			return false
+		}
+		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() {
+			return false
+		}
+	}
+	return true
+}
+
+// unpack writes both executables to the directory name below dir.
+func unpack(dir, name string, runsc, guest *os.File, inUse map[string]bool) (err error) {
+	old, err := os.ReadDir(dir)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	for _, e := range old {
+		if strings.HasPrefix(e.Name(), "gvisor-") && (!inUse[e.Name()] || e.Name() == name) || strings.HasPrefix(e.Name(), "new-") {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	fresh, err := os.MkdirTemp(dir, "new-")
+	if err != nil {
+		return api.Errorf(api.KindInternal, "data directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(fresh)
+			err = api.Errorf(api.KindInternal, "unpack gVisor: %w", err)
+		}
+	}()
+	inside := filepath.Join(fresh, keeper.GuestDir)
+	if err := os.Mkdir(inside, 0o700); err != nil {
+		return err
+	}
+	for path, src := range map[string]*os.File{filepath.Join(fresh, gvisor.RunscName): runsc, filepath.Join(inside, gvisor.GuestName): guest} {
+		dst, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(dst, io.NewSectionReader(src, 0, 1<<40))
+		if err == nil {
+			err = dst.Sync()
+		}
+		if err == nil {
+			err = dst.Chmod(0o555)
+		}
+		if err = errors.Join(err, dst.Close()); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{inside, fresh} {
+		if err := os.Chmod(d, 0o755); err != nil { // the sandboxes' user ids read it
+			return err
+		}
+	}
+	return os.Rename(fresh, filepath.Join(dir, name))
+}
+
+func digest(f *os.File) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, 1<<40)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

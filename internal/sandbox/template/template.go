@@ -1,0 +1,150 @@
+package template
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/image"
+	"hortus.dev/internal/storage/layer"
+)
+
+// Chooser chooses the backend of a sandbox.
+type Chooser interface {
+	// Choose returns the backend for an isolation, "" for the default, that has the
+	// capabilities, with its report and the reason for the choice.
+	Choose(ctx context.Context, isolation string, needed ...api.Capability) (sandbox.Backend, api.BackendReport, string, error)
+}
+
+// Templates resolves the names of templates to layers. Its methods may be called from
+// several goroutines.
+type Templates struct {
+	host *image.Host
+
+	mu    sync.Mutex
+	tree  layer.Tree
+	at    time.Time
+	tools []api.Tool // of tree; nil until requested
+	// resolved is when each layer was last returned by Layers.
+	resolved map[layer.Digest]time.Time
+}
+
+// New creates Templates over the host template.
+func New(host *image.Host) *Templates { return &Templates{host: host} }
+
+// maxAge is how long the host template is used before this machine's toolchains are read
+// again. Reading takes milliseconds, which creating a sandbox should not.
+const maxAge = time.Minute
+
+// Layers implements sandbox.Templates.
+func (t *Templates) Layers(ctx context.Context, name string) ([]layer.Digest, error) {
+	if name != image.HostName {
+		return nil, api.Errorf(api.KindNotFound, "there is no template %q", name).WithHint("list them: hortus template ls, hortus snapshot ls")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.at) > maxAge {
+		tree, err := t.host.Prepare(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if tree.Digest != t.tree.Digest {
+			t.tools = nil
+		}
+		t.tree, t.at = tree, time.Now()
+	}
+	if t.resolved == nil {
+		t.resolved = map[layer.Digest]time.Time{}
+	}
+	t.resolved[t.tree.Digest] = time.Now()
+	return []layer.Digest{t.tree.Digest}, nil
+}
+
+// leaseWithin is the maximum time between Layers and the lease of the sandbox that the
+// layers are for. A start takes less.
+const leaseWithin = 2 * time.Minute
+
+// Named calls f with the layers that templates name now and those that Layers returned in
+// the last two minutes. Layers waits until f returns.
+func (t *Templates) Named(_ context.Context, f func([]layer.Digest) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, err := t.host.Digest()
+	if err != nil {
+		return err
+	}
+	named := []layer.Digest{now}
+	if t.tree.Digest != "" && time.Since(t.at) <= maxAge {
+		named = append(named, t.tree.Digest)
+	}
+	for d, at := range t.resolved {
+		if time.Since(at) > leaseWithin {
+			delete(t.resolved, d)
+			continue
+		}
+		named = append(named, d)
+	}
+	return f(named)
+}
+
+// Tools lists the programs of a template.
+func (t *Templates) Tools(ctx context.Context, name string) ([]api.Tool, error) {
+	if _, err := t.Layers(ctx, name); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tools == nil {
+		r := t.host.Report(ctx)
+		if r.Error != "" {
+			return nil, api.Errorf(api.KindInternal, "read the programs of template %s: %s", name, r.Error)
+		}
+		t.tools = r.Tools
+	}
+	return t.tools, nil
+}
+
+// Tools lists the programs that sandboxes have.
+type Tools struct {
+	Templates *Templates
+	Backends  Chooser
+	// Path is the search path of sandboxes that have the files of this machine.
+	Path string
+}
+
+// Of lists the programs of the sandbox that a request would create: those of its template,
+// or those of this machine if the sandbox has no files of its own.
+func (l Tools) Of(ctx context.Context, req api.CreateSandbox) ([]api.Tool, error) {
+	_, report, _, err := l.Backends.Choose(ctx, req.Isolation)
+	if err != nil {
+		return nil, err
+	}
+	// Other templates are saved sandboxes of the host template.
+	listed, err := l.Templates.Tools(ctx, image.HostName)
+	if err != nil {
+		return nil, err
+	}
+	if _, isolated := report.Has(api.CapPrivateFiles); isolated {
+		return listed, nil
+	}
+	out := make([]api.Tool, 0, len(listed))
+	for _, t := range listed {
+		out = append(out, onPath(t.Name, l.Path))
+	}
+	return out, nil
+}
+
+// onPath finds a program on a search path.
+func onPath(name, path string) api.Tool {
+	for _, dir := range filepath.SplitList(path) {
+		p := filepath.Join(dir, name)
+		if fi, err := os.Stat(p); filepath.IsAbs(p) && err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+			return api.Tool{Name: name, Path: p, Present: true}
+		}
+	}
+	return api.Tool{Name: name}
+}

@@ -1,0 +1,85 @@
+package lists
+
+import (
+	"context"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/task/tally"
+)
+
+// Lists has the rows of a database, and the lists that their users declare in interfaces.
+type Lists struct{ *sqlite.DB }
+
+// liveStates are the states of a sandbox that has not ended.
+var liveStates = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
+
+// maxRows is the maximum number of rows of a list that includes ended ones.
+const maxRows = 1000
+
+// ListSandboxes implements sandbox.Rows.
+func (r Lists) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	f := store.SandboxFilter{States: liveStates}
+	if all {
+		f = store.SandboxFilter{Limit: maxRows}
+	}
+	return r.Sandboxes(ctx, f)
+}
+
+// ListExecs implements sandbox.Rows.
+func (r Lists) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
+	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
+}
+
+// UnfinishedTasks implements task.Store.
+func (r Lists) UnfinishedTasks(ctx context.Context, notOwner api.OwnerID) ([]api.Task, error) {
+	return r.Tasks(ctx, store.TaskFilter{
+		States: []api.TaskState{api.TaskPending, api.TaskRunning}, NotOwner: notOwner, WithAttempts: true,
+	})
+}
+
+// ListSnapshots implements snapshot.Rows.
+func (r Lists) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	f := store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}}
+	if all {
+		f = store.SnapshotFilter{Limit: maxRows}
+	}
+	return r.Snapshots(ctx, f)
+}
+
+// ListWorkspaces implements workspace.Rows.
+func (r Lists) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
+	return r.Workspaces(ctx, store.WorkspaceFilter{States: []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}})
+}
+
+// taskShare is how many times the bytes of other Lists tasks may have: they hold
+// programs and output.
+const taskShare = 16
+
+// Prune removes the rows that a retention does not keep. Removed tasks still count in the
+// statistics.
+func (r Lists) Prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
+	done, err := r.DB.Prune(ctx, keep)
+	if err != nil {
+		return done, err
+	}
+	keep.Bytes *= taskShare
+	tasks, err := r.PruneTasks(ctx, keep, tally.Fold)
+	return done.Plus(tasks), err
+}
+
+// TaskStats implements the statistics of access.Engine: those of the rows and those of
+// removed tasks, since a time.
+func (r Lists) TaskStats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
+	y := tally.New(since)
+	err := r.WalkTasks(ctx, store.TaskFilter{Account: account, Since: since, WithAttempts: true}, func(t api.Task) error {
+		y.Add(t)
+		return nil
+	})
+	if err == nil {
+		err = r.WalkTallies(ctx, account, since, y.AddSums)
+	}
+	return y.Stats(), err
+}

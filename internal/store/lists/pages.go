@@ -1,0 +1,79 @@
+package lists
+
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// pageOf reads a page: it converts the client's cursor to the store's and back.
+func pageOf[T any](p api.PageRequest, read func(limit int, after store.Cursor) ([]T, store.Cursor, error)) ([]T, string, error) {
+	limit, err := p.Rows()
+	if err != nil {
+		return nil, "", err
+	}
+	after, err := store.ParseCursor(p.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, next, err := read(limit, after)
+	return rows, next.Token(), err
+}
+
+// SandboxesOf implements access.Rows.
+func (r Lists) SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error) {
+	return r.Sandboxes(ctx, store.SandboxFilter{Account: account, States: liveStates})
+}
+
+// SandboxPage implements access.Rows.
+func (r Lists) SandboxPage(ctx context.Context, account string, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
+	f := store.SandboxFilter{Account: account, States: liveStates}
+	if all {
+		f.States = nil
+	}
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Sandbox, store.Cursor, error) {
+		f.Limit, f.After = limit, after
+		return r.DB.SandboxPage(ctx, f)
+	})
+}
+
+// ExecPage implements access.Rows.
+func (r Lists) ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) ([]api.Exec, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Exec, store.Cursor, error) {
+		return r.DB.ExecPage(ctx, store.ExecFilter{Sandbox: id, Limit: limit, After: after})
+	})
+}
+
+// SnapshotPage implements access.Rows.
+func (r Lists) SnapshotPage(ctx context.Context, account string, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
+	f := store.SnapshotFilter{Account: account, States: []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}}
+	if all {
+		f.States = nil
+	}
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Snapshot, store.Cursor, error) {
+		f.Limit, f.After = limit, after
+		return r.DB.SnapshotPage(ctx, f)
+	})
+}
+
+// TemplatePage implements access.Rows.
+func (r Lists) TemplatePage(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Snapshot, store.Cursor, error) {
+		return r.DB.SnapshotPage(ctx, store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotReady}, Templates: true, Limit: limit, After: after})
+	})
+}
+
+// KeyPage implements key.Rows.
+func (r Lists) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Key, store.Cursor, error) {
+		return r.DB.KeyPage(ctx, store.KeyFilter{Working: !all, Limit: limit, After: after})
+	})
+}
+
+// TaskPage implements the pages of access.Engine.
+func (r Lists) TaskPage(ctx context.Context, account string, programs bool, p api.PageRequest) ([]api.Task, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Task, store.Cursor, error) {
+		return r.DB.TaskPage(ctx, store.TaskFilter{Account: account, Programs: programs, Limit: limit, After: after, WithAttempts: true})
+	})
+}

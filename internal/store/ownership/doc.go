@@ -1,0 +1,15 @@
+// Package ownership records which processes own rows, and finds out which of them have ended,
+// so that what they left can be recovered.
+//
+//	own, err := ownership.Register(ctx, db, dir.Lock())
+//	...
+//	others, err := own.Others(ctx, datadir.LockIsFree)
+//	...
+//	recovered, err := manager.Recover(ctx, others.Ended)
+//	...
+//	err = others.Forget(ctx)
+//
+// The caller holds the lock of its data directory. A lock that nobody holds proves that its
+// owner has ended; a pid does not. The package must not know what is owned. It holds no
+// goroutine; Close ends the ownership.
+package ownership

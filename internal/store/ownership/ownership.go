@@ -1,0 +1,79 @@
+package ownership
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// Rows keeps the owners. Owners lists those that have not ended.
+type Rows interface {
+	InsertOwner(ctx context.Context, o store.Owner) error
+	Owners(ctx context.Context) ([]store.Owner, error)
+	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
+}
+
+// Ownership is this process's own entry among the owners.
+type Ownership struct {
+	Owner store.Owner
+	rows  Rows
+}
+
+// Register adds this process, which holds the lock at lockPath, to the owners.
+func Register(ctx context.Context, rows Rows, lockPath string) (*Ownership, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	o := store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: lockPath, PID: os.Getpid(), StartedAt: time.Now().UTC()}
+	return &Ownership{o, rows}, rows.InsertOwner(ctx, o)
+}
+
+// Close removes this process from the owners.
+func (o *Ownership) Close(ctx context.Context) error {
+	return o.rows.EndOwner(ctx, o.Owner.ID, time.Now().UTC())
+}
+
+// Others are the owners besides this process.
+type Others struct {
+	rows  Rows
+	ended []api.OwnerID
+	alive map[api.OwnerID]bool
+}
+
+// Others reads the other owners. An owner on this host has ended if it used this process's
+// lock, or if lockIsFree says so of its lock. An owner on another host may be alive.
+func (o *Ownership) Others(ctx context.Context, lockIsFree func(path string) bool) (*Others, error) {
+	owners, err := o.rows.Owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &Others{rows: o.rows, alive: map[api.OwnerID]bool{o.Owner.ID: true}}
+	for _, other := range owners {
+		switch {
+		case other.ID == o.Owner.ID:
+		case other.Host != o.Owner.Host, other.LockPath != o.Owner.LockPath && !lockIsFree(other.LockPath):
+			out.alive[other.ID] = true
+		default:
+			out.ended = append(out.ended, other.ID)
+		}
+	}
+	return out, nil
+}
+
+// Ended reports whether an owner has ended. Owners that ended in order are not listed, so an
+// unknown owner has ended.
+func (o *Others) Ended(id api.OwnerID) bool { return !o.alive[id] }
+
+// Forget removes the owners that have ended, once everything that they left is recovered.
+func (o *Others) Forget(ctx context.Context) error {
+	for _, id := range o.ended {
+		if err := o.rows.EndOwner(ctx, id, time.Now().UTC()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

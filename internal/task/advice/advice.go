@@ -1,0 +1,122 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent/observe"
+	"hortus.dev/internal/platform/inventory"
+	"hortus.dev/internal/platform/language"
+)
+
+// hostTemplate is the name of the template of this machine's toolchains.
+const hostTemplate = "host"
+
+// Adviser tells a person how to install what a program did not find in its sandbox.
+type Adviser struct {
+	// Tools lists the programs that the sandboxes of a request have.
+	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
+	// Debian says that this machine uses Debian's packages.
+	Debian bool
+}
+
+// Advise says what is missing, why it cannot be downloaded in the sandbox, and what to
+// install where. It starts no sandbox.
+func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
+	const offline = "Sandboxes have no network of their own, so nothing can be downloaded there."
+	after := "New sandboxes then have it; hortus doctor lists what they have."
+	if name := req.Template; name != "" && name != hostTemplate {
+		after = fmt.Sprintf("Then make the template %q again; hortus doctor lists what the host template has.", name)
+	}
+	if l.Installer == "go" {
+		return fmt.Sprintf("go could not download modules in the sandbox. %s Modules that the repository brings with it need no download: run go mod vendor and commit the folder vendor; hortus doctor lists what sandboxes have.", offline)
+	}
+	if l.Installer != "" {
+		return fmt.Sprintf("%s could not install packages in the sandbox. %s %s On the daemon's machine, install what the program needs%s. %s",
+			l.Installer, offline, managed(l.Installer), a.example(l.Installer), after)
+	}
+	what, install, search := fmt.Sprintf("command %s", l.Name), "", l.Name
+	if l.Language == "" {
+		install = inventory.InstallTool(l.Name)
+	} else {
+		title := string(l.Language)
+		if known, ok := language.Of(l.Language); ok {
+			title = known.Title
+		}
+		what = fmt.Sprintf("%s library %s", title, l.Name)
+		install = inventory.InstallLibrary(l.Language, l.Name, a.interpreter(ctx, req, l.Language), debianNode())
+		search = librarySearch(l)
+	}
+	if !a.Debian && strings.HasPrefix(install, "apt-get") {
+		install = ""
+	}
+	switch {
+	case install != "":
+		return fmt.Sprintf("The sandbox has no %s. %s Run on the daemon's machine: %s. %s", what, offline, install, after)
+	case a.Debian:
+		return fmt.Sprintf("The sandbox has no %s. %s Find its package on the daemon's machine with apt-cache search %s and install it, "+
+			"or put it among the files of the program or repository. %s", what, offline, search, after)
+	}
+	return fmt.Sprintf("The sandbox has no %s. %s Install it below /usr on the daemon's machine, or put it among the files of the program or repository. %s", what, offline, after)
+}
+
+// librarySearch returns the search term for a library in the list of packages.
+func librarySearch(l observe.Lack) string {
+	name := strings.ToLower(strings.Trim(strings.NewReplacer("_", "-", "/", "-", "@", "").Replace(l.Name), "-."))
+	switch l.Language {
+	case api.Python:
+		return "python3-" + name
+	case api.JavaScript, api.TypeScript:
+		return "node-" + name
+	case api.Ruby:
+		return "ruby-" + name
+	}
+	return name
+}
+
+// managed corrects the advice that an installer printed in the sandbox.
+func managed(installer string) string {
+	if installer == "pip" {
+		return `pip's advice (PEP 668, "externally-managed-environment", a virtual environment) does not help there.`
+	}
+	return "Dependencies that the repository or program brings with it need no download."
+}
+
+// example returns the command that installs packages of an installer's kind.
+func (a Adviser) example(installer string) string {
+	switch {
+	case a.Debian && installer == "pip":
+		return " (apt-get install python3-NAME)"
+	case a.Debian && installer == "npm":
+		return " (apt-get install node-NAME)"
+	}
+	return ""
+}
+
+// interpreter returns the path of a language's interpreter in the sandboxes of a request, or
+// "" if it is not known.
+func (a Adviser) interpreter(ctx context.Context, req api.CreateSandbox, name api.Language) string {
+	l, ok := language.Of(name)
+	if !ok {
+		return ""
+	}
+	list, err := a.Tools(ctx, req)
+	if err != nil {
+		return "" // the advice is general then
+	}
+	i := slices.IndexFunc(list, func(t api.Tool) bool { return t.Present && slices.Contains(l.Needs, t.Name) })
+	if i < 0 {
+		return ""
+	}
+	return list[i].Path
+}
+
+// debianNode reports whether Node finds the libraries of Debian's packages.
+func debianNode() bool {
+	_, err := os.Stat("/usr/share/nodejs")
+	return err == nil
+}

@@ -1,0 +1,218 @@
+package computer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/agent"
+	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/box"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/task/repo"
+)
+
+// Creator creates sandboxes on behalf of the context's principal, within the ceilings of
+// its key.
+type Creator interface {
+	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
+	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
+}
+
+// Config is what computers are made of. All fields are required.
+type Config struct {
+	// Creator creates the sandboxes; Manager runs commands in those that it created.
+	Creator    Creator
+	Manager    box.Manager
+	Layers     *layer.Store
+	Workspaces *workspace.Store
+}
+
+// Computers creates the sandboxes of tasks. It implements agent.Sandboxes for programs and
+// repo.Computers for repositories. It may be used from several goroutines.
+type Computers struct{ cfg Config }
+
+var (
+	_ agent.Sandboxes = (*Computers)(nil)
+	_ repo.Computers  = (*Computers)(nil)
+)
+
+// New creates Computers.
+func New(cfg Config) *Computers { return &Computers{cfg} }
+
+// Computer is the sandbox of a task. It implements agent.Sandbox and repo.Computer.
+type Computer struct{ *box.Box }
+
+// List implements agent.Sandbox.
+func (c Computer) List(ctx context.Context) ([]agent.FileInfo, error) {
+	files, err := c.Box.List(ctx)
+	list := make([]agent.FileInfo, len(files))
+	for i, f := range files {
+		list[i] = agent.FileInfo(f)
+	}
+	return list, err
+}
+
+// Start implements tool.Box.
+func (c Computer) Start(ctx context.Context, req api.ExecRequest) (tool.Job, error) {
+	j, err := c.Box.Start(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// open opens a sandbox that was just created.
+func (p *Computers) open(ctx context.Context, row api.Sandbox, err error) (Computer, error) {
+	if err != nil {
+		return Computer{}, err
+	}
+	b, err := box.Open(ctx, p.cfg.Manager, row)
+	return Computer{b}, err
+}
+
+// Create implements agent.Sandboxes.
+func (p *Computers) Create(ctx context.Context, req api.CreateSandbox) (agent.Sandbox, error) {
+	row, err := p.cfg.Creator.Create(ctx, req)
+	c, err := p.open(ctx, row, err)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Layer implements repo.Computers.
+func (p *Computers) Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error) {
+	sum := sha256.Sum256([]byte("repository\x00" + key))
+	digest := layer.Digest("sha256-" + hex.EncodeToString(sum[:]))
+	_, err := p.cfg.Layers.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
+		root := filepath.Join(dir, "root")
+		if err := os.Mkdir(root, 0o755); err != nil {
+			return layer.Tree{}, api.Errorf(api.KindInternal, "create a layer: %w", err)
+		}
+		if err := build(ctx, root); err != nil {
+			return layer.Tree{}, err
+		}
+		return layer.Tree{Root: root}, workspace.Own(root)
+	})
+	return p.lease(digest, err)
+}
+
+// lease holds a layer that was just created, so that it is not garbage collected.
+func (p *Computers) lease(digest layer.Digest, err error) (repo.Layer, func(), error) {
+	if err != nil {
+		return "", nil, err
+	}
+	_, lease, err := p.cfg.Layers.Lease(digest)
+	if err != nil {
+		return "", nil, err
+	}
+	return repo.Layer(digest), lease.Release, nil
+}
+
+// Over implements repo.Computers.
+func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []git.Change) (repo.Layer, func(), error) {
+	list := make([]workspace.Change, len(changes))
+	for i, c := range changes {
+		list[i] = workspace.Change{Path: c.Path, Delete: c.Delete, Size: c.Size, Open: c.Open}
+		if !c.Delete {
+			list[i].Mode = toWorkspace[c.Mode]
+		}
+	}
+	digest, err := workspace.Delta(ctx, p.cfg.Layers, []layer.Digest{layer.Digest(base)}, list)
+	return p.lease(digest, err)
+}
+
+// The kinds of files in git and in workspaces.
+var (
+	toWorkspace = map[git.Mode]workspace.Mode{git.Regular: workspace.Regular, git.Executable: workspace.Executable, git.Symlink: workspace.Symlink}
+	toGit       = map[workspace.Mode]git.Mode{workspace.Regular: git.Regular, workspace.Executable: git.Executable, workspace.Symlink: git.Symlink}
+)
+
+// Workspace implements repo.Computers.
+func (p *Computers) Workspace(ctx context.Context, task api.TaskID, base repo.Layer) (api.WorkspaceID, error) {
+	return p.cfg.Workspaces.Create(ctx, task, []layer.Digest{layer.Digest(base)})
+}
+
+// Adopt implements repo.Computers.
+func (p *Computers) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error {
+	return p.cfg.Workspaces.Adopt(ctx, id, from, to)
+}
+
+// Changes implements repo.Computers.
+func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID) ([]git.Change, []api.RefusedChange, func(), error) {
+	c, err := p.cfg.Workspaces.Changes(ctx, id, workspace.Limits{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list := make([]git.Change, len(c.List))
+	for i, w := range c.List {
+		list[i] = git.Change{Path: w.Path, Delete: w.Delete, Size: w.Size, Open: w.Open}
+		if !w.Delete {
+			list[i].Mode = toGit[w.Mode]
+		}
+	}
+	return list, c.Refused, c.Close, nil
+}
+
+// Open implements repo.Computers.
+func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID) (repo.Computer, error) {
+	w, err := p.cfg.Workspaces.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	ws := sandbox.Workspace{Upper: id}
+	for _, d := range w.Layers {
+		ws.Layers = append(ws.Layers, layer.Digest(d))
+	}
+	return p.createIn(ctx, req, ws)
+}
+
+// Clean implements repo.Computers.
+func (p *Computers) Clean(ctx context.Context, req api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
+	var ws sandbox.Workspace
+	for _, l := range layers {
+		ws.Layers = append(ws.Layers, layer.Digest(l))
+	}
+	return p.createIn(ctx, req, ws)
+}
+
+// createIn creates a sandbox with files at /workspace.
+func (p *Computers) createIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (repo.Computer, error) {
+	row, err := p.cfg.Creator.CreateIn(ctx, req, ws)
+	c, err := p.open(ctx, row, err)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Temporary creates a workspace over the files that fill writes, as a task on a repository
+// has it. remove removes the workspace and its layer.
+func (p *Computers) Temporary(ctx context.Context, fill func(dir string) error) (ws sandbox.Workspace, remove func(context.Context) error, err error) {
+	base, release, err := p.Layer(ctx, "temporary "+string(api.NewOwnerID()), func(_ context.Context, dir string) error { return fill(dir) })
+	if err != nil {
+		return ws, nil, err
+	}
+	digest := layer.Digest(base)
+	id, err := p.Workspace(ctx, "", base)
+	remove = func(ctx context.Context) error {
+		var err error
+		if id != "" {
+			err = p.cfg.Workspaces.Remove(ctx, id, "it was temporary")
+		}
+		release()
+		return errors.Join(err, p.cfg.Layers.Remove(digest))
+	}
+	if err != nil {
+		return ws, nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
+	}
+	return sandbox.Workspace{Layers: []layer.Digest{digest}, Upper: id}, remove, nil
+}

@@ -1,0 +1,193 @@
+package delivery
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/repository/forge"
+	"hortus.dev/internal/repository/forge/gitea"
+	"hortus.dev/internal/repository/forge/github"
+	"hortus.dev/internal/repository/forge/gitlab"
+	"hortus.dev/internal/repository/forge/policy"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/task/repo"
+)
+
+// Config is what deliveries are made with.
+type Config struct {
+	// Getenv reads the variables with the tokens of forges.
+	Getenv func(string) string
+	// Forges are the hosts that the configuration names.
+	Forges []config.Forge
+	Policy config.Policy
+	// Transport carries the calls of the forges' APIs.
+	Transport http.RoundTripper
+}
+
+// Deliverer has the tokens, the policy and the forges. It pushes nothing itself. It
+// implements repo.Deliverer.
+type Deliverer struct {
+	accounts []forge.Account
+	hosts    map[string]string
+	policy   policy.Policy
+	http     *http.Client
+}
+
+// New creates a Deliverer. The error is KindInvalid for a policy that makes no sense.
+func New(cfg Config) (*Deliverer, error) {
+	d := &Deliverer{policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
+	if err := d.policy.Validate(); err != nil {
+		return nil, err
+	}
+	for _, f := range cfg.Forges {
+		a := forge.Account{Kind: f.Kind, Host: f.Host, Web: f.URL, File: f.TokenFile}
+		if f.TokenEnv != "" {
+			a.Token = strings.TrimSpace(cfg.Getenv(f.TokenEnv))
+		}
+		d.accounts = append(d.accounts, a)
+	}
+	// For the same host the configuration takes precedence over the environment.
+	d.accounts = append(d.accounts, forge.Accounts(cfg.Getenv)...)
+	d.hosts = forge.Hosts(d.accounts)
+	return d, nil
+}
+
+// policyOf returns the default policy with the configured values.
+func policyOf(set config.Policy) policy.Policy {
+	p := policy.Default()
+	if set.Branch != "" {
+		p.Branch = set.Branch
+	}
+	if len(set.Protected) > 0 {
+		p.Protected = set.Protected
+	}
+	if set.MaxFiles > 0 {
+		p.MaxFiles = set.MaxFiles
+	}
+	if set.MaxLines > 0 {
+		p.MaxLines = set.MaxLines
+	}
+	if len(set.Forbidden) > 0 {
+		p.Forbidden = set.Forbidden
+	}
+	p.Allow = append(p.Allow, set.Allow...)
+	return p
+}
+
+// Source implements repo.Deliverer. It adds a token only for the host that the token is
+// for, and only over https or to this machine.
+func (d *Deliverer) Source(remote string) (git.Source, error) {
+	src := git.Source{URL: remote}
+	u, err := url.Parse(remote)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return src, nil
+	}
+	l, err := forge.Locate(remote, d.hosts)
+	if err != nil || l.Kind == "" {
+		return src, nil
+	}
+	a, err := forge.Find(d.accounts, l)
+	if err != nil {
+		return src, nil // a public repository needs no token
+	}
+	// Locate maps every port of a configured host to its forge, which may have another
+	// address. The token is sent only to that address and to the host as configured, and
+	// never over plain http to another machine.
+	host := strings.ToLower(strings.TrimSuffix(u.Host, ":443"))
+	set, _, _ := strings.Cut(a.Host, "/")
+	if forge.CheckAPI(u.Scheme+"://"+u.Host) != nil || host != l.Host && host != set {
+		return src, nil
+	}
+	token, err := a.Secret()
+	if err != nil {
+		return src, err
+	}
+	src.Auth = &git.Auth{Username: gitUser[l.Kind], Token: token}
+	return src, nil
+}
+
+// gitUser is the user name that each kind of forge expects with a token.
+var gitUser = map[string]string{forge.GitHub: "x-access-token", forge.GitLab: "oauth2", forge.Gitea: "x-access-token"}
+
+// Check implements repo.Deliverer.
+func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, error) {
+	about := policy.Delivery{Branch: p.Branch, Target: p.Target, Files: p.Files}
+	if p.MergeRequest {
+		f, err := d.forgeOf(ctx, p.Remote)
+		if err != nil {
+			return repo.Verdict{Target: p.Target}, err
+		}
+		r, err := f.Repository(ctx)
+		if err != nil {
+			return repo.Verdict{Target: p.Target}, err
+		}
+		about.Default, about.Protected = r.DefaultBranch, r.Protected
+		if about.Target == "" {
+			about.Target = r.DefaultBranch
+		}
+		switch {
+		case r.Archived:
+			return repo.Verdict{Target: about.Target}, api.Errorf(api.KindDenied, "%s is archived: it accepts no branches and no merge requests", r.URL).
+				WithHint("Unarchive it, or deliver to another repository with --remote.")
+		case about.Target == "":
+			return repo.Verdict{}, api.Errorf(api.KindConflict, "%s has no branch yet that a merge request could target", r.URL).
+				WithHint("Push a first branch, or name one with --target.")
+		}
+	}
+	v := repo.Verdict{Target: about.Target}
+	for _, r := range d.policy.Check(about) {
+		v.Refused = append(v.Refused, api.PolicyRefusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
+	}
+	return v, nil
+}
+
+// Open implements repo.Deliverer.
+func (d *Deliverer) Open(ctx context.Context, p repo.Proposal) (api.Delivery, error) {
+	f, err := d.forgeOf(ctx, p.Remote)
+	if err != nil {
+		return api.Delivery{}, err
+	}
+	mr, err := f.Open(ctx, forge.Request{
+		Source: p.Branch, Target: p.Target, Title: forge.Title(p.Task.Create.Request),
+		Body: forge.Body(evidence(p)), Draft: p.Draft, Commit: p.Task.Repo.Head,
+	})
+	return api.Delivery{Forge: f.Name(), URL: mr.URL, Number: mr.Number, Created: mr.Created, Target: p.Target}, err
+}
+
+// forgeOf returns the repository at its forge, opened with the token for it.
+func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, error) {
+	l, err := forge.Locate(remote, d.hosts)
+	if err != nil {
+		return nil, err
+	}
+	if l, err = forge.Probe(ctx, l, d.http); err != nil {
+		return nil, err
+	}
+	a, err := forge.Find(d.accounts, l)
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.Secret()
+	if err != nil {
+		return nil, err
+	}
+	return d.newForge(l, token)
+}
+
+// newForge creates a client of one of the forges that are compiled in.
+func (d *Deliverer) newForge(l forge.Location, token string) (forge.Forge, error) {
+	switch l.Kind {
+	case forge.GitHub:
+		return github.New(github.Config{Location: l, Token: token, HTTP: d.http})
+	case forge.GitLab:
+		return gitlab.New(gitlab.Config{Location: l, Token: token, HTTP: d.http})
+	case forge.Gitea:
+		return gitea.New(gitea.Config{Location: l, Token: token, HTTP: d.http})
+	}
+	return nil, api.Errorf(api.KindUnsupported, "%s is no known forge", l.Host).
+		WithHint("Set its kind in the configuration: [forge.%q] kind = ...", l.Host)
+}

@@ -1,0 +1,70 @@
+package delivery
+
+import (
+	"fmt"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/forge"
+	"hortus.dev/internal/task/repo"
+)
+
+// evidence collects what the body of a merge request shows to a reviewer.
+func evidence(p repo.Proposal) forge.Evidence {
+	t, r := p.Task, p.Task.Repo
+	e := forge.Evidence{
+		Task: string(t.ID), Model: t.Model, Summary: r.Summary, Usage: t.Usage, Base: r.Commit, Commit: r.Head,
+		Reproduce: []string{"git fetch origin " + p.Branch, "git checkout " + p.Branch, r.Verify},
+	}
+	for _, f := range p.Files {
+		e.Files = append(e.Files, forge.Change{Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Deleted: f.Deleted})
+	}
+	for _, f := range r.Files {
+		if f.Test {
+			e.Tests = append(e.Tests, forge.TestChange{Name: f.Path, Change: changeOf(f.Status)})
+		}
+	}
+	if n := len(r.Rounds); n > 0 {
+		last := r.Rounds[n-1]
+		if g := last.Gate; g != nil {
+			e.Gate = &forge.Gate{Command: g.Command, ExitCode: g.Exit.Code, Unknown: g.Exit.Cause, Output: g.Output, Where: g.Isolation,
+				Duration: time.Duration(g.MS) * time.Millisecond, Tests: g.Evidence()}
+			if o := last.Original; o != nil && o.Passed {
+				e.Gate.Tests = "with the tests as they were, " + o.Evidence()
+			}
+		}
+		if last.Original != nil {
+			e.Look = append(e.Look, "The tests, or files that rule over them, were changed. The gate passes with the original ones too.")
+			if !last.Original.Passed {
+				e.Look[len(e.Look)-1] = "The gate passes with the changed tests only; with the original ones it fails. The person who asked allowed that."
+			}
+		}
+		if n > 1 {
+			e.Look = append(e.Look, fmt.Sprintf("It took %d rounds: the gate failed on the way.", n))
+		}
+		if r.Untested() {
+			e.Look = append(e.Look, "No test touches the change: the gate passes without it too.")
+		}
+	}
+	if r.Unread() {
+		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")
+	}
+	for _, c := range r.Cautions {
+		e.Look = append(e.Look, "The change uses "+c.String()+", with which a program can make its tests pass.")
+	}
+	if n := len(r.Refused); n > 0 {
+		e.Look = append(e.Look, fmt.Sprintf("%d files of the agent's were refused and are not part of this.", n))
+	}
+	return e
+}
+
+// changeOf returns the forge's name for a git status.
+func changeOf(status string) string {
+	switch status {
+	case "modified", "type changed":
+		return "changed"
+	case "deleted":
+		return "removed"
+	}
+	return status
+}
