@@ -28,7 +28,7 @@ const taskShare = 16
 
 // Prune removes the rows that a retention does not keep. Tasks stay in the statistics.
 func (r rows) Prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
-	done, err := r.DB.Prune(ctx, keep)
+	done, err := r.Store.Prune(ctx, keep)
 	if err != nil {
 		return done, err
 	}

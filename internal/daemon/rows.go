@@ -5,12 +5,11 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
 )
 
 // rows gives the manager and the task engine the few lists that they ask for, in
 // their words, over the store's filters.
-type rows struct{ *sqlite.DB }
+type rows struct{ store.Store }
 
 // liveStates are the states of a sandbox that is not final.
 var liveStates = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}

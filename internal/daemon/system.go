@@ -102,7 +102,7 @@ type System struct {
 	log   *slog.Logger
 	owner store.Owner
 
-	db        *sqlite.DB
+	db        store.Store
 	events    *event.Log
 	host      *image.Host
 	shelf     *shelf

@@ -36,7 +36,7 @@ const (
 // command that this process stored itself and that is not final. Everything else
 // is the database's to judge, at once.
 type ahead struct {
-	db  *DB
+	db  *database
 	log *slog.Logger
 
 	// waiting counts the rows that no transaction has committed.

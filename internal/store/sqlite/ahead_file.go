@@ -18,7 +18,7 @@ import (
 const aheadSuffix = "-ahead"
 
 // openAhead applies what an earlier process left in the file and opens it anew.
-func openAhead(ctx context.Context, db *DB, path string, log *slog.Logger) (*ahead, error) {
+func openAhead(ctx context.Context, db *database, path string, log *slog.Logger) (*ahead, error) {
 	file, err := os.OpenFile(path+aheadSuffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open the rows that were stored ahead: %w", err)

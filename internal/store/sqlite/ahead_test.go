@@ -34,7 +34,7 @@ func openAheadTest(t testing.TB, path string) *DB {
 
 // TestStoreAhead holds a store that keeps rows ahead to the same suite.
 func TestStoreAhead(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Store {
+	storetest.Run(t, func(t *testing.T) store.Store {
 		return openAheadTest(t, filepath.Join(t.TempDir(), "hortus.db"))
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // PutAttempt stores an attempt of a task, or replaces the one of that number.
 // It has the task's owner. Numbers count from 1; a lower one is KindInvalid.
-func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
+func (db taskTable) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
 	if a.N < 1 {
 		return api.Errorf(api.KindInvalid, "attempt %d of task %s: attempts count from 1", a.N, task)
 	}

@@ -28,7 +28,7 @@ const maxPage = 1 << 20
 // or nil and is kept as it is, byte for byte. A context that ends before the
 // append begins prevents it; one that ends later does not, so that it is never
 // in doubt whether a number was given.
-func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error) {
+func (db eventTable) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, failed(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
@@ -52,7 +52,7 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 // ReadEvents gives the events after a number, in order, at most limit and about
 // 1 MiB of data, but one at least if there is one. A limit below 1 is
 // KindInvalid.
-func (db *DB) ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
+func (db eventTable) ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
 	if limit < 1 {
 		return nil, api.Errorf(api.KindInvalid, "read events of %s %.64q: the limit %d is not positive", s.Kind, s.ID, limit)
 	}

@@ -34,7 +34,7 @@ func execArgs(e api.Exec) ([]any, error) {
 
 // InsertExec stores a new command of a sandbox that is stored already. It has
 // the sandbox's owner.
-func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
+func (db execTable) InsertExec(ctx context.Context, e api.Exec) error {
 	args, err := execArgs(e)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 
 // UpdateExec replaces a command's row. Its sandbox cannot change (KindInvalid),
 // nor can a final state (KindConflict).
-func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
+func (db execTable) UpdateExec(ctx context.Context, e api.Exec) error {
 	args, err := execArgs(e)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 }
 
 // Exec reads one command.
-func (db *DB) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
+func (db execTable) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
 	if err := db.ahead.settle(ctx); err != nil {
 		return api.Exec{}, err
 	}
@@ -89,7 +89,7 @@ func (db *DB) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
 }
 
 // Execs lists commands, newest first.
-func (db *DB) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
+func (db execTable) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
 	if err := checkLimit("execs", f.Limit); err != nil {
 		return nil, err
 	}

@@ -7,27 +7,22 @@ import (
 	"hortus.dev/api"
 )
 
-// FindTask finds the task whose identifier begins with prefix, which may lack
-// the leading "t". KindNotFound if there is none; KindInvalid if there are
-// several, with some of them in the message, and for an empty prefix.
-func (db *DB) FindTask(ctx context.Context, prefix string) (api.TaskID, error) {
-	return db.FindTaskOf(ctx, "", prefix)
-}
-
-// FindTaskOf is FindTask among those of an account alone: others neither match nor
-// make a prefix ambiguous. "" means all of them.
-func (db *DB) FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error) {
+// FindTaskOf returns the task of an account whose identifier begins with prefix, which
+// may lack the leading "t"; account "" means all of them. KindNotFound if there is none;
+// KindInvalid if there are several, with some of them in the message, and for an empty
+// prefix. Tasks of other accounts do not make a prefix ambiguous.
+func (db taskTable) FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error) {
 	id, err := db.find(ctx, "task", "task", "t", account, prefix)
 	return api.TaskID(id), err
 }
 
-// FindSandbox is FindTask for sandboxes, whose leading letter is "i".
-func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
+// FindSandbox is FindTaskOf all accounts for sandboxes, whose leading letter is "i".
+func (db sandboxTable) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
 	return db.FindSandboxOf(ctx, "", prefix)
 }
 
 // FindSandboxOf is FindTaskOf for sandboxes.
-func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
+func (db sandboxTable) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
 	if err := db.ahead.settle(ctx); err != nil {
 		return "", err
 	}
@@ -35,20 +30,20 @@ func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.Sa
 	return api.SandboxID(id), err
 }
 
-// FindSnapshot is FindTask for snapshots, whose leading letter is "s".
-func (db *DB) FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error) {
+// FindSnapshot is FindTaskOf all accounts for snapshots, whose leading letter is "s".
+func (db snapshotTable) FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error) {
 	return db.FindSnapshotOf(ctx, "", prefix)
 }
 
 // FindSnapshotOf is FindTaskOf for snapshots.
-func (db *DB) FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error) {
+func (db snapshotTable) FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error) {
 	id, err := db.find(ctx, "snapshot", "snapshot", "s", account, prefix)
 	return api.SnapshotID(id), err
 }
 
-// FindKey is FindTask for API keys, by the identifiers that are no secret; their
+// FindKey is FindTaskOf all accounts for API keys, by the identifiers that are no secret; their
 // leading letter is "k".
-func (db *DB) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
+func (db keyTable) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
 	id, err := db.find(ctx, "key", "api_key", "k", "", prefix)
 	return api.KeyID(id), err
 }
@@ -59,7 +54,7 @@ const maxPrefix = 64
 // named bounds the matches that an error names.
 const named = 5
 
-func (db *DB) find(ctx context.Context, what, table, letter, account, prefix string) (string, error) {
+func (db *database) find(ctx context.Context, what, table, letter, account, prefix string) (string, error) {
 	if prefix == "" {
 		return "", api.Errorf(api.KindInvalid, "the id of a %s is missing", what)
 	}

@@ -14,7 +14,7 @@ const keyColumns = `id, account, created_at, revoked_at, doc`
 
 // InsertKey stores a new API key under the hash of its secret. KindExists for an
 // id or a hash that is there already.
-func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
+func (db keyTable) InsertKey(ctx context.Context, k api.Key, hash string) error {
 	switch {
 	case hash == "":
 		return api.Errorf(api.KindInvalid, "a row for key %s without a hash", k.ID)
@@ -38,7 +38,7 @@ func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
 
 // RevokeKey notes that a key does not work any more, and gives it. One that was
 // revoked before keeps its time.
-func (db *DB) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.Key, err error) {
+func (db keyTable) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.Key, err error) {
 	if at.IsZero() {
 		return k, api.Errorf(api.KindInvalid, "key %s is revoked at no time", id)
 	}
@@ -53,24 +53,9 @@ func (db *DB) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.
 	return k, err
 }
 
-// Key reads one key.
-func (db *DB) Key(ctx context.Context, id api.KeyID) (api.Key, error) {
-	return get(ctx, db.read, "key", string(id), scanKey, `SELECT `+keyColumns+` FROM api_key WHERE id = ?`)
-}
-
 // KeyByHash finds the key that was stored under a hash, revoked or not.
-func (db *DB) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
+func (db keyTable) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
 	return get(ctx, db.read, "key", hash, scanKey, `SELECT `+keyColumns+` FROM api_key WHERE hash = ?`)
-}
-
-// Keys lists keys, newest first.
-func (db *DB) Keys(ctx context.Context, f store.KeyFilter) ([]api.Key, error) {
-	if err := checkLimit("keys", f.Limit); err != nil {
-		return nil, err
-	}
-	w := keyWhere(f)
-	q, args := w.selectSQL(keyColumns, "api_key", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "keys", scanKey, q, args...)
 }
 
 func keyWhere(f store.KeyFilter) (w where) {

@@ -13,7 +13,7 @@ import (
 // gives the row that is there, and false. What has expired at o.CreatedAt is removed
 // first, and of the account's rows that are done the oldest beyond most, the new one
 // counted.
-func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store.Once, begun bool, err error) {
+func (db onceTable) BeginOnce(ctx context.Context, o store.Once, most int) (have store.Once, begun bool, err error) {
 	if o.Key == "" || len(o.Request) == 0 || o.CreatedAt.IsZero() || !o.ExpiresAt.After(o.CreatedAt) || most < 1 {
 		return have, false, api.Errorf(api.KindInvalid, "a row for a key needs the key, its request and times")
 	}
@@ -46,7 +46,7 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 }
 
 // EndOnce stores an answer. KindNotFound for a key that was not begun, or has expired.
-func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
+func (db onceTable) EndOnce(ctx context.Context, o store.Once) error {
 	r, err := db.write.ExecContext(ctx, `UPDATE once SET done = 1, answer = ? WHERE account = ? AND key = ? AND done = 0`,
 		o.Answer, o.Account, o.Key)
 	if err != nil {
@@ -59,7 +59,7 @@ func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
 }
 
 // ForgetOnce frees a key that has no answer yet. One that is not there is no error.
-func (db *DB) ForgetOnce(ctx context.Context, account, key string) error {
+func (db onceTable) ForgetOnce(ctx context.Context, account, key string) error {
 	if _, err := db.write.ExecContext(ctx, `DELETE FROM once WHERE account = ? AND key = ? AND done = 0`, account, key); err != nil {
 		return failed(ctx, err, "remove a key")
 	}

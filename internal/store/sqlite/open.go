@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
 // Config says where the database is.
@@ -30,8 +31,40 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DB is an open database. Its methods may be called at the same time.
+// DB is an open database: it implements store.Store, one family of rows in each
+// embedded table. Its methods may be called from several goroutines.
 type DB struct {
+	*database
+	ownerTable
+	sandboxTable
+	execTable
+	taskTable
+	workspaceTable
+	snapshotTable
+	keyTable
+	onceTable
+	eventTable
+	pruner
+}
+
+var _ store.Store = (*DB)(nil)
+
+// The tables add methods to one database.
+type (
+	ownerTable     struct{ *database }
+	sandboxTable   struct{ *database }
+	execTable      struct{ *database }
+	taskTable      struct{ *database } // attempts and the sums of removed tasks too
+	workspaceTable struct{ *database }
+	snapshotTable  struct{ *database }
+	keyTable       struct{ *database }
+	onceTable      struct{ *database }
+	eventTable     struct{ *database }
+	pruner         struct{ *database }
+)
+
+// database is what all tables share.
+type database struct {
 	write *sql.DB // one connection; transactions take the write lock at their begin
 	read  *sql.DB // read-only connections
 	ahead *ahead  // nil without Config.Ahead
@@ -89,7 +122,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 
 	// The read-only connections come first: the schema is checked through one,
 	// so a file that is refused is not written to.
-	db := &DB{}
+	db := &database{}
 	if db.read, err = pool(dsn(path, readOnly), readers); err != nil {
 		return nil, err
 	}
@@ -124,12 +157,13 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	if err := db.sealOld(ctx, log); err != nil {
 		return nil, err
 	}
-	return db, nil
+	return &DB{db, ownerTable{db}, sandboxTable{db}, execTable{db}, taskTable{db}, workspaceTable{db},
+		snapshotTable{db}, keyTable{db}, onceTable{db}, eventTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls
 // fail with KindUnavailable.
-func (db *DB) Close() error {
+func (db *database) Close() error {
 	// The writer is last: the last connection to close folds the write-ahead
 	// log into the file, which a read-only one cannot.
 	err := db.ahead.close()

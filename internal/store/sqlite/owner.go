@@ -11,7 +11,7 @@ import (
 
 // InsertOwner stores a run of a daemon. It comes before anything that the run
 // owns.
-func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
+func (db ownerTable) InsertOwner(ctx context.Context, o store.Owner) error {
 	if o.ID == "" || o.StartedAt.IsZero() {
 		return api.Errorf(api.KindInvalid, "an owner needs an id and the time of its start, not %q and %s", o.ID, o.StartedAt)
 	}
@@ -26,7 +26,7 @@ func (db *DB) InsertOwner(ctx context.Context, o store.Owner) error {
 
 // Owners lists those that have not ended, oldest first. Whether one is alive,
 // the lock of its LockPath tells.
-func (db *DB) Owners(ctx context.Context) ([]store.Owner, error) {
+func (db ownerTable) Owners(ctx context.Context) ([]store.Owner, error) {
 	return list(ctx, db.read, "owners", func(s scanner) (o store.Owner, err error) {
 		var started, ended sql.NullInt64
 		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, &started, &ended)
@@ -36,7 +36,7 @@ func (db *DB) Owners(ctx context.Context) ([]store.Owner, error) {
 }
 
 // EndOwner notes that a run ended. Of several calls the first one counts.
-func (db *DB) EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
+func (db ownerTable) EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
 	if at.IsZero() {
 		return api.Errorf(api.KindInvalid, "owner %s: the time of its end is missing", id)
 	}

@@ -81,16 +81,16 @@ func (s sized) Scan(to ...any) error {
 
 // SandboxPage lists one page of sandboxes, the newest first, and says where the next
 // one begins: the zero Cursor after the last.
-func (db *DB) SandboxPage(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, store.Cursor, error) {
+func (db sandboxTable) SandboxPage(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, store.Cursor, error) {
 	if err := db.ahead.settle(ctx); err != nil {
 		return nil, store.Cursor{}, err
 	}
-	return listing[api.Sandbox]{"sandboxes", sandboxColumns, "sandbox", "created_at", f.Limit, f.After, db.scanSandbox,
+	return listing[api.Sandbox]{"sandboxes", sandboxColumns, "sandbox", "created_at", f.Limit, f.After, db.sealer.scanSandbox,
 		func(s api.Sandbox) (time.Time, string) { return s.CreatedAt, string(s.ID) }}.read(ctx, db.read, sandboxWhere(f))
 }
 
 // ExecPage is SandboxPage for commands.
-func (db *DB) ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, store.Cursor, error) {
+func (db execTable) ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, store.Cursor, error) {
 	if err := db.ahead.settle(ctx); err != nil {
 		return nil, store.Cursor{}, err
 	}
@@ -99,27 +99,27 @@ func (db *DB) ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, sto
 }
 
 // SnapshotPage is SandboxPage for snapshots.
-func (db *DB) SnapshotPage(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, store.Cursor, error) {
+func (db snapshotTable) SnapshotPage(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, store.Cursor, error) {
 	return listing[api.Snapshot]{"snapshots", snapshotColumns, "snapshot", "created_at", f.Limit, f.After, scanSnapshot,
 		func(s api.Snapshot) (time.Time, string) { return s.CreatedAt, string(s.ID) }}.read(ctx, db.read, snapshotWhere(f))
 }
 
 // KeyPage is SandboxPage for API keys.
-func (db *DB) KeyPage(ctx context.Context, f store.KeyFilter) ([]api.Key, store.Cursor, error) {
+func (db keyTable) KeyPage(ctx context.Context, f store.KeyFilter) ([]api.Key, store.Cursor, error) {
 	return listing[api.Key]{"keys", keyColumns, "api_key", "created_at", f.Limit, f.After, scanKey,
 		func(k api.Key) (time.Time, string) { return k.CreatedAt, string(k.ID) }}.read(ctx, db.read, keyWhere(f))
 }
 
 // TaskPage is SandboxPage for tasks, as they were at one instant; with their attempts
 // if the filter says so, which count as their bytes too.
-func (db *DB) TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, store.Cursor, error) {
+func (db taskTable) TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, store.Cursor, error) {
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, store.Cursor{}, failed(ctx, err, "list tasks")
 	}
 	defer tx.Rollback()
 	mark := func(t api.Task) (time.Time, string) { return t.CreatedAt, string(t.ID) }
-	rows, next, err := listing[api.Task]{"tasks", taskColumns, "task", "created_at", f.Limit, f.After, db.scanTask, mark}.read(ctx, tx, taskWhere(f))
+	rows, next, err := listing[api.Task]{"tasks", taskColumns, "task", "created_at", f.Limit, f.After, db.sealer.scanTask, mark}.read(ctx, tx, taskWhere(f))
 	if err != nil || !f.WithAttempts {
 		return rows, next, err
 	}

@@ -36,7 +36,7 @@ const (
 // Prune removes what has ended and is out of bounds: sandboxes with their commands and
 // events, commands, and snapshots. It works in short transactions; after an error what
 // was removed before stays removed.
-func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Pruned, err error) {
+func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pruned, err error) {
 	if keep.Rows < 1 || keep.Execs < 1 || keep.Bytes < 1 {
 		return done, api.Errorf(api.KindInvalid, "retention of %d rows, %d commands and %d bytes: all must be positive", keep.Rows, keep.Execs, keep.Bytes)
 	}
@@ -87,7 +87,7 @@ func (r removal) run(ctx context.Context, tx *sql.Tx, id string) error {
 }
 
 // outOfBounds finds at most pruneFound rows that a retention removes.
-func (db *DB) outOfBounds(ctx context.Context, what, find string, rows int, keep store.Retention) ([]string, error) {
+func (db *database) outOfBounds(ctx context.Context, what, find string, rows int, keep store.Retention) ([]string, error) {
 	var oldest int64
 	if !keep.Before.IsZero() {
 		oldest = keep.Before.UnixMicro()
@@ -96,7 +96,7 @@ func (db *DB) outOfBounds(ctx context.Context, what, find string, rows int, keep
 }
 
 // pruneOnce removes at most pruneFound rows, and gives how many it found.
-func (db *DB) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
+func (db pruner) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
 	ids, err := db.outOfBounds(ctx, what, find, rows, keep)
 	if err != nil {
 		return 0, err

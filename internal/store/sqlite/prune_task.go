@@ -27,7 +27,7 @@ const prunedTasksSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at
 // PruneTasks removes tasks that are done and out of bounds, with their attempts and
 // events. Of each, fold adds what it came to to the sums of its account and day, nil at
 // first, in the transaction that removes it.
-func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
+func (db taskTable) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
 	if keep.Rows < 1 || keep.Bytes < 1 {
 		return done, api.Errorf(api.KindInvalid, "retention of %d tasks and %d bytes: both must be positive", keep.Rows, keep.Bytes)
 	}
@@ -56,8 +56,8 @@ func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(su
 }
 
 // foldTask removes one task and adds it to its account's sums.
-func (db *DB) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
-	t, err := get(ctx, tx, "task", id, db.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
+func (db taskTable) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
+	t, err := get(ctx, tx, "task", id, db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
 	if api.KindOf(err) == api.KindNotFound {
 		return nil // removed since
 	}
@@ -95,7 +95,7 @@ func (db *DB) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]b
 
 // WalkTallies calls use with the sums of the tasks of an account that were removed, of
 // every account for "": those of days that end after since.
-func (db *DB) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
+func (db taskTable) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
 	first := int64(math.MinInt64)
 	if !since.IsZero() {
 		first = dayOf(since)

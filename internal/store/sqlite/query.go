@@ -97,7 +97,7 @@ func get[T any](ctx context.Context, r runner, what, id string, scan func(scanne
 }
 
 // inTx runs f in a transaction that holds the write lock.
-func (db *DB) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
+func (db *database) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return failed(ctx, err, "store %s", what)

@@ -64,7 +64,7 @@ func (r record) what() string {
 var errUnchanged = errors.New("there is no such row, or it is final")
 
 // run executes the statement in a transaction.
-func (r record) run(ctx context.Context, tx *sql.Tx, db *DB) error {
+func (r record) run(ctx context.Context, tx *sql.Tx, db *database) error {
 	stmt := map[byte]*sql.Stmt{insertSandboxOp: db.insertSandbox, updateSandboxOp: db.updateSandboxSame,
 		insertExecOp: db.insertExec, updateExecOp: db.updateExec}[r.op]
 	res, err := tx.StmtContext(ctx, stmt).ExecContext(ctx, r.args...)

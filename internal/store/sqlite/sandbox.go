@@ -17,7 +17,7 @@ func checkSandbox(s api.Sandbox) error {
 		string(api.SandboxStarting), string(api.SandboxRunning), string(api.SandboxPaused), string(api.SandboxEnded), string(api.SandboxLost))
 }
 
-func (db *DB) sandboxArgs(s api.Sandbox) ([]any, error) {
+func (db sandboxTable) sandboxArgs(s api.Sandbox) ([]any, error) {
 	if err := checkSandbox(s); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ const (
 )
 
 // InsertSandbox stores a new sandbox. Its owner, if any, must be stored already.
-func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
+func (db sandboxTable) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 	args, err := db.sandboxArgs(s)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (db *DB) InsertSandbox(ctx context.Context, s api.Sandbox) error {
 
 // UpdateSandbox replaces a sandbox's row. A new owner raises the lease epoch and
 // takes over the sandbox's execs. A final state cannot change: KindConflict.
-func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
+func (db sandboxTable) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 	args, err := db.sandboxArgs(s)
 	if err != nil {
 		return err
@@ -97,15 +97,15 @@ func (db *DB) UpdateSandbox(ctx context.Context, s api.Sandbox) error {
 }
 
 // Sandbox reads one sandbox.
-func (db *DB) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
+func (db sandboxTable) Sandbox(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	if err := db.ahead.settle(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
-	return get(ctx, db.read, "sandbox", string(id), db.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox WHERE id = ?`)
+	return get(ctx, db.read, "sandbox", string(id), db.sealer.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox WHERE id = ?`)
 }
 
 // Sandboxes lists sandboxes, newest first.
-func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error) {
+func (db sandboxTable) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, error) {
 	if err := checkLimit("sandboxes", f.Limit); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (db *DB) Sandboxes(ctx context.Context, f store.SandboxFilter) ([]api.Sandb
 	}
 	w := sandboxWhere(f)
 	q, args := w.selectSQL(sandboxColumns, "sandbox", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "sandboxes", db.scanSandbox, q, args...)
+	return list(ctx, db.read, "sandboxes", db.sealer.scanSandbox, q, args...)
 }
 
 func sandboxWhere(f store.SandboxFilter) (w where) {
@@ -135,11 +135,11 @@ const provisionedSQL = `SELECT ` + sandboxColumns + ` FROM sandbox
 // ProvisionedOf gives the newest sandbox that was made for a task of an account's own
 // ([api.ProvisionRequest]); one that has ended only where ended is set. KindNotFound
 // where there is none. Account "" is the operator's.
-func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
+func (db sandboxTable) ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error) {
 	if err := db.ahead.settle(ctx); err != nil {
 		return api.Sandbox{}, err
 	}
-	s, err := db.scanSandbox(db.read.QueryRowContext(ctx, provisionedSQL, task, null(account), ended))
+	s, err := db.sealer.scanSandbox(db.read.QueryRowContext(ctx, provisionedSQL, task, null(account), ended))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, notFound("provisioned sandbox", task)
 	}
@@ -149,7 +149,7 @@ func (db *DB) ProvisionedOf(ctx context.Context, account, task string, ended boo
 	return s, nil
 }
 
-func (db *DB) scanSandbox(r scanner) (s api.Sandbox, err error) {
+func (k *sealer) scanSandbox(r scanner) (s api.Sandbox, err error) {
 	var id, state, doc string
 	var owner, task sql.NullString
 	var created, expires, ended sql.NullInt64
@@ -160,7 +160,7 @@ func (db *DB) scanSandbox(r scanner) (s api.Sandbox, err error) {
 	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
 		return s, api.Errorf(api.KindInternal, "the row of sandbox %s is damaged: %w", id, err)
 	}
-	s = db.sealer.openSandbox(row, api.SandboxID(id))
+	s = k.openSandbox(row, api.SandboxID(id))
 	s.ID, s.State = api.SandboxID(id), api.SandboxState(state)
 	s.Owner, s.Task = api.OwnerID(owner.String), api.TaskID(task.String)
 	s.CreatedAt, s.ExpiresAt, s.EndedAt = instant(created), instant(expires), instant(ended)

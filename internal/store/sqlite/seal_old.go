@@ -14,17 +14,17 @@ const sealedVersion = 2
 
 // sealOld seals the values of environment variables that an older build wrote in clear,
 // once.
-func (db *DB) sealOld(ctx context.Context, log *slog.Logger) error {
+func (db *database) sealOld(ctx context.Context, log *slog.Logger) error {
 	var version int
 	if err := db.read.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version >= sealedVersion {
 		return err
 	}
-	boxes, err := list(ctx, db.read, "sandboxes", db.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox
+	boxes, err := list(ctx, db.read, "sandboxes", db.sealer.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox
 		WHERE json_type(doc, '$.env') IS NOT NULL OR json_type(doc, '$.provision.envVars') IS NOT NULL`)
 	if err != nil {
 		return err
 	}
-	tasks, err := list(ctx, db.read, "tasks", db.scanTask, `SELECT `+taskColumns+` FROM task
+	tasks, err := list(ctx, db.read, "tasks", db.sealer.scanTask, `SELECT `+taskColumns+` FROM task
 		WHERE json_type(doc, '$.create.sandbox.env') IS NOT NULL`)
 	if err != nil {
 		return err

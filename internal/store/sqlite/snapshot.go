@@ -26,7 +26,7 @@ func snapshotArgs(s api.Snapshot) ([]any, error) {
 }
 
 // InsertSnapshot stores a new snapshot. Its owner, if any, must be stored already.
-func (db *DB) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
+func (db snapshotTable) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
 	args, err := snapshotArgs(s)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (db *DB) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
 
 // UpdateSnapshot replaces a snapshot's row. A new owner raises the lease epoch. A
 // final state cannot change: KindConflict.
-func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
+func (db snapshotTable) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 	args, err := snapshotArgs(s)
 	if err != nil {
 		return err
@@ -64,12 +64,12 @@ func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 }
 
 // Snapshot reads one snapshot.
-func (db *DB) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+func (db snapshotTable) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
 	return get(ctx, db.read, "snapshot", string(id), scanSnapshot, `SELECT `+snapshotColumns+` FROM snapshot WHERE id = ?`)
 }
 
 // Snapshots lists snapshots, newest first.
-func (db *DB) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error) {
+func (db snapshotTable) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error) {
 	if err := checkLimit("snapshots", f.Limit); err != nil {
 		return nil, err
 	}

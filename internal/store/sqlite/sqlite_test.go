@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/storetest"
 )
 
@@ -43,7 +44,7 @@ func openTest(t testing.TB, path string) *DB {
 func newTest(t testing.TB) *DB { return openTest(t, filepath.Join(t.TempDir(), "hortus.db")) }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Store { return newTest(t) })
+	storetest.Run(t, func(t *testing.T) store.Store { return newTest(t) })
 }
 
 func crashChild(path string) error {
@@ -60,7 +61,7 @@ func TestCrash(t *testing.T) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), crashPath+"="+path)
 		return cmd
-	}, func(t *testing.T) storetest.Store { return openTest(t, path) })
+	}, func(t *testing.T) store.Store { return openTest(t, path) })
 }
 
 func FuzzFindTask(f *testing.F) {

@@ -11,7 +11,7 @@ import (
 
 const taskColumns = `id, owner, state, created_at, ended_at, doc`
 
-func (db *DB) taskArgs(t api.Task) ([]any, error) {
+func (db taskTable) taskArgs(t api.Task) ([]any, error) {
 	err := complete("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
 		string(api.TaskPending), string(api.TaskRunning), string(api.TaskDone))
 	if err != nil {
@@ -31,7 +31,7 @@ func (db *DB) taskArgs(t api.Task) ([]any, error) {
 
 // InsertTask stores a new task without its attempts, which PutAttempt stores.
 // Its owner, if any, must be stored already.
-func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
+func (db taskTable) InsertTask(ctx context.Context, t api.Task) error {
 	args, err := db.taskArgs(t)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
 // UpdateTask replaces a task's row and leaves its attempts alone, but for their
 // owner. A new owner raises the lease epoch. A task that is done stays done:
 // KindConflict.
-func (db *DB) UpdateTask(ctx context.Context, t api.Task) error {
+func (db taskTable) UpdateTask(ctx context.Context, t api.Task) error {
 	args, err := db.taskArgs(t)
 	if err != nil {
 		return err
@@ -75,13 +75,13 @@ func (db *DB) UpdateTask(ctx context.Context, t api.Task) error {
 }
 
 // Task reads one task with its attempts in order, as they were at one instant.
-func (db *DB) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
+func (db taskTable) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
 		return api.Task{}, failed(ctx, err, "read task %.64q", id)
 	}
 	defer tx.Rollback()
-	t, err := get(ctx, tx, "task", string(id), db.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
+	t, err := get(ctx, tx, "task", string(id), db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -93,21 +93,21 @@ func (db *DB) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 
 // Tasks lists tasks, newest first, as they were at one instant; with their
 // attempts if the filter says so.
-func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
+func (db taskTable) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
 	if err := checkLimit("tasks", f.Limit); err != nil {
 		return nil, err
 	}
 	w := taskWhere(f)
 	q, args := w.selectSQL(taskColumns, "task", "created_at DESC, seq DESC", f.Limit)
 	if !f.WithAttempts {
-		return list(ctx, db.read, "tasks", db.scanTask, q, args...)
+		return list(ctx, db.read, "tasks", db.sealer.scanTask, q, args...)
 	}
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, failed(ctx, err, "list tasks")
 	}
 	defer tx.Rollback()
-	all, err := list(ctx, tx, "tasks", db.scanTask, q, args...)
+	all, err := list(ctx, tx, "tasks", db.sealer.scanTask, q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func taskWhere(f store.TaskFilter) (w where) {
 	return w
 }
 
-func (db *DB) scanTask(r scanner) (t api.Task, err error) {
+func (s *sealer) scanTask(r scanner) (t api.Task, err error) {
 	var row taskDoc
 	var id, state, doc string
 	var owner sql.NullString
@@ -145,7 +145,7 @@ func (db *DB) scanTask(r scanner) (t api.Task, err error) {
 	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
 		return t, api.Errorf(api.KindInternal, "the row of task %s is damaged: %w", id, err)
 	}
-	t = db.sealer.openTask(row, api.TaskID(id))
+	t = s.openTask(row, api.TaskID(id))
 	t.ID, t.State, t.Owner = api.TaskID(id), api.TaskState(state), api.OwnerID(owner.String)
 	t.CreatedAt, t.EndedAt = instant(created), instant(ended)
 	return t, nil

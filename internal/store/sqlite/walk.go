@@ -15,7 +15,7 @@ const walkPage = 20
 // if the filter says so, until use fails or ctx ends. It holds few tasks at a
 // time, and no statement is open while use works: tasks that change meanwhile are
 // seen as they are when their turn comes, and those that are new are not seen.
-func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
+func (db taskTable) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
 	if err := checkLimit("tasks", f.Limit); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Ta
 		w.conds = append(w.conds, "(created_at, seq) < (?, ?)")
 		w.args = append(w.args, created, seq)
 		q, args := w.selectSQL(taskColumns+", seq", "task", "created_at DESC, seq DESC", n)
-		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return db.scanTask(also{r, &seq}) }, q, args...)
+		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return db.sealer.scanTask(also{r, &seq}) }, q, args...)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func workspaceArgs(w api.Workspace) ([]any, error) {
 }
 
 // InsertWorkspace stores a new workspace. Its owner, if any, must be stored already.
-func (db *DB) InsertWorkspace(ctx context.Context, w api.Workspace) error {
+func (db workspaceTable) InsertWorkspace(ctx context.Context, w api.Workspace) error {
 	args, err := workspaceArgs(w)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (db *DB) InsertWorkspace(ctx context.Context, w api.Workspace) error {
 
 // UpdateWorkspace replaces a workspace's row. A new owner raises the lease epoch.
 // One that was removed stays so: KindConflict.
-func (db *DB) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
+func (db workspaceTable) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
 	args, err := workspaceArgs(w)
 	if err != nil {
 		return err
@@ -68,12 +68,12 @@ func (db *DB) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
 }
 
 // Workspace reads one workspace.
-func (db *DB) Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error) {
+func (db workspaceTable) Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error) {
 	return get(ctx, db.read, "workspace", string(id), scanWorkspace, `SELECT `+workspaceColumns+` FROM workspace WHERE id = ?`)
 }
 
 // Workspaces lists workspaces, newest first.
-func (db *DB) Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error) {
+func (db workspaceTable) Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error) {
 	if err := checkLimit("workspaces", f.Limit); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
 // crashWriters append at the same time in the child of [Crash].
@@ -31,7 +32,7 @@ func crashData(w, i int) json.RawMessage {
 // AppendUntilKilled is the child of [Crash]: it appends events without end and
 // writes a line for each one after the store has confirmed it. It returns only
 // with an error.
-func AppendUntilKilled(s Store, out io.Writer) error {
+func AppendUntilKilled(s store.Store, out io.Writer) error {
 	errs := make(chan error)
 	for w := range crashWriters {
 		go func() {
@@ -54,7 +55,7 @@ func AppendUntilKilled(s Store, out io.Writer) error {
 // store, and reads it after each time: what was confirmed is there, nothing is
 // torn, no number is missing. child is a command that has not been started and
 // runs [AppendUntilKilled]; reopen opens the child's store.
-func Crash(t *testing.T, child func(t *testing.T) *exec.Cmd, reopen func(t *testing.T) Store) {
+func Crash(t *testing.T, child func(t *testing.T) *exec.Cmd, reopen func(t *testing.T) store.Store) {
 	last := map[string]int{}
 	for round := range 5 {
 		confirmed := killAfter(t, child(t), 100+round*77)
