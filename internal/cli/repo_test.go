@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/checkout"
 )
 
 // person has a home directory with a checkout in it.
@@ -275,7 +275,7 @@ func (p *person) workedOn(change func()) (*daemon, api.Task) {
 	}
 	p.git(p.root, "update-ref", "-d", "refs/heads/hortus/4f2a")
 	p.git(p.root, "reset", "-q", "--hard", base)
-	stats, err := git.Person{}.Stat(p.t.Context(), []byte(patch))
+	stats, err := checkout.User{}.Stat(p.t.Context(), []byte(patch))
 	if err != nil {
 		p.t.Fatal(err)
 	}

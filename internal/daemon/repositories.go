@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/repo"
@@ -21,7 +21,7 @@ func (s *System) openRepositories(layers *layer.Store) (task.Repositories, error
 	if err != nil {
 		return nil, err
 	}
-	cache, err := git.Open(git.Config{Dir: s.dir.path(repositories), Logger: s.log})
+	cache, err := cache.Open(cache.Config{Dir: s.dir.path(repositories), Logger: s.log})
 	if err != nil {
 		s.log.Info("no tasks on repositories", "reason", err)
 		return nil, nil

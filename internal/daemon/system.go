@@ -19,7 +19,7 @@ import (
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/platform/telemetry"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/storage/image"
@@ -121,7 +121,7 @@ type System struct {
 	workspaces *workspace.Store
 	snapshots  *snapshot.Store
 	// repositories is nil where there is no git.
-	repositories *git.Cache
+	repositories *cache.Cache
 
 	// closers take down what was built, the last first.
 	closers []func(context.Context) error

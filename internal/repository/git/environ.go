@@ -6,7 +6,7 @@ import (
 )
 
 // protocols that a call may speak, as GIT_ALLOW_PROTOCOL; none unless it says so.
-func allow(protocol string) string { return "GIT_ALLOW_PROTOCOL=" + protocol }
+func AllowProtocol(protocol string) string { return "GIT_ALLOW_PROTOCOL=" + protocol }
 
 // sshCommand is the user's own ssh: its keys, its configuration, its known hosts.
 // It asks nothing, believes no unknown host, gives nothing away to the other side,
@@ -16,13 +16,13 @@ const sshCommand = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o Connect
 
 // environ is the whole environment of a call: nothing of our own but PATH, and for
 // ssh what finds its agent.
-func (p *program) environ(c call) []string {
-	if c.person != nil {
-		return append(environOf(c.person), c.env...)
+func (p *Program) environ(c Call) []string {
+	if c.Person != nil {
+		return append(environOf(c.Person), c.Env...)
 	}
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
-		"HOME=" + p.home,
+		"HOME=" + p.Home,
 		"LC_ALL=C",
 		"TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1",
@@ -49,11 +49,11 @@ func (p *program) environ(c call) []string {
 		"GIT_AUTHOR_NAME=Hortus", "GIT_AUTHOR_EMAIL=hortus@localhost",
 		"GIT_COMMITTER_NAME=Hortus", "GIT_COMMITTER_EMAIL=hortus@localhost",
 	}
-	if c.gitDir == "" {
+	if c.GitDir == "" {
 		// Without a directory of its own a call must find no repository at all.
 		env = append(env, "GIT_CEILING_DIRECTORIES=/", "GIT_DIR=/dev/null/none")
 	}
-	if c.ssh {
+	if c.SSH {
 		env = append(env, "GIT_SSH_COMMAND="+sshCommand, "GIT_SSH_VARIANT=ssh")
 		if agent := os.Getenv("SSH_AUTH_SOCK"); agent != "" {
 			env = append(env, "SSH_AUTH_SOCK="+agent)
@@ -62,14 +62,14 @@ func (p *program) environ(c call) []string {
 		env = append(env, "GIT_SSH_COMMAND=/bin/false")
 	}
 	protocol := false
-	for _, e := range c.env {
+	for _, e := range c.Env {
 		protocol = protocol || len(e) > 19 && e[:19] == "GIT_ALLOW_PROTOCOL="
 	}
 	if !protocol {
-		env = append(env, allow("none"))
+		env = append(env, AllowProtocol("none"))
 	}
-	env = append(env, c.env...)
-	config := append(append([]string{}, settings...), c.config...)
+	env = append(env, c.Env...)
+	config := append(append([]string{}, settings...), c.Config...)
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)/2))
 	for i := 0; i+1 < len(config); i += 2 {
 		n := strconv.Itoa(i / 2)
@@ -143,4 +143,13 @@ var settings = []string{
 	"fetch.fsck.missingSpaceBeforeEmail", "ignore",
 	"fetch.fsck.missingNameBeforeEmail", "ignore",
 	"fetch.fsck.badDate", "ignore",
+}
+
+// environOf is the environment of a call that reads a person's own configuration.
+// It gets neither the protocols, the programs nor the settings that would be needed
+// to do more than read.
+func environOf(person []string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_PAGER=cat", "GIT_EDITOR=/bin/false", "GIT_SSH_COMMAND=/bin/false", "GIT_NO_LAZY_FETCH=1", AllowProtocol("none"),
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null"}, person...)
 }

@@ -1,8 +1,6 @@
 package git
 
 import (
-	"encoding/base64"
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,16 +35,16 @@ func (c *complaints) Write(b []byte) (int, error) {
 }
 
 func (c *complaints) flush() {
-	if line := clean(redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
+	if line := Clean(Redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
 		c.lines(line)
 	}
 	c.part = c.part[:0]
 }
 
-func (c *complaints) text() string { return clean(redact(string(c.kept), c.secret), maxComplaint) }
+func (c *complaints) text() string { return Clean(Redact(string(c.kept), c.secret), maxComplaint) }
 
 // redact takes secrets out of a text.
-func redact(s string, secrets []string) string {
+func Redact(s string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {
 			s = strings.ReplaceAll(s, secret, "[redacted]")
@@ -55,17 +53,9 @@ func redact(s string, secrets []string) string {
 	return s
 }
 
-// secrets are the shapes in which a token may come back.
-func (a *Auth) secrets() []string {
-	if a == nil {
-		return nil
-	}
-	return []string{a.basic(), a.Token, url.QueryEscape(a.Token), url.PathEscape(a.Token), base64.StdEncoding.EncodeToString([]byte(a.Token))}
-}
-
 // clean makes a text of a server fit for a terminal and a log: no control
 // characters but line ends, no invalid UTF-8, at most max bytes, its end kept.
-func clean(s string, max int) string {
+func Clean(s string, max int) string {
 	s = strings.ToValidUTF8(s, "?")
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -127,12 +117,12 @@ var kinds = []struct {
 
 // failure is the error of a git that ended with a code. The text of git is in the
 // message, cleaned and without secrets.
-func failure(c call, err error, text string) error {
+func failure(c Call, err error, text string) error {
 	shown := short(text)
 	if shown == "" {
 		shown = "no reason given"
 	}
-	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.args[0], shown, silent{err})
+	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.Args[0], shown, silent{err})
 	for _, k := range kinds {
 		if strings.Contains(text, k.text) {
 			e.Kind = k.kind
@@ -159,5 +149,5 @@ func short(text string) string {
 		}
 		keep = append(keep, line)
 	}
-	return clean(strings.Join(keep, "; "), 2<<10)
+	return Clean(strings.Join(keep, "; "), 2<<10)
 }

@@ -7,23 +7,14 @@ import (
 	"hortus.dev/api"
 )
 
-// The refs of a repository in the cache. None is where git itself would look for a
-// branch, so that nothing is found by accident.
-const (
-	remoteHeads = "refs/hortus/remote/heads/"
-	remoteTags  = "refs/hortus/remote/tags/"
-	remoteHead  = "refs/hortus/remote-head" // a symbolic ref, or a commit where the remote's is detached
-	ownBranches = "refs/hortus/branches/"
-)
-
 // maxRef bounds the name of a branch, tag or commit, in bytes.
 const maxRef = 512
 
 // checkRevision refuses what is no plain name: revisions such as main~3, main@{1}
 // or :/text, options, and what no ref may be called.
-func checkRevision(ref string) error {
+func CheckRevision(ref string) error {
 	bad := func(why string) error {
-		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", clean(ref, 200), why)
+		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", Clean(ref, 200), why)
 	}
 	switch {
 	case ref == "":
@@ -44,7 +35,7 @@ func checkRevision(ref string) error {
 			return bad("it holds a blank, a control character or one of ~^:?*[\\")
 		}
 	}
-	if clean(ref, maxRef) != ref {
+	if Clean(ref, maxRef) != ref {
 		return bad("it holds a control character or is not UTF-8")
 	}
 	for _, part := range strings.Split(ref, "/") {
@@ -56,14 +47,14 @@ func checkRevision(ref string) error {
 }
 
 // checkBranch refuses a name that git would not take for a branch.
-func (p *program) checkBranch(ctx context.Context, name string) error {
-	if err := checkRevision(name); err != nil {
+func (p *Program) CheckBranch(ctx context.Context, name string) error {
+	if err := CheckRevision(name); err != nil {
 		return err
 	}
 	if strings.HasPrefix(name, "refs/") {
 		return api.Errorf(api.KindInvalid, "%q: give the name of a branch without refs/", name)
 	}
-	ok, err := p.try(ctx, call{args: []string{"check-ref-format", "refs/heads/" + name}})
+	ok, err := p.Try(ctx, Call{Args: []string{"check-ref-format", "refs/heads/" + name}})
 	if err == nil && !ok {
 		err = api.Errorf(api.KindInvalid, "%q is not a name for a branch", name)
 	}
@@ -71,15 +62,15 @@ func (p *program) checkBranch(ctx context.Context, name string) error {
 }
 
 // isHash says whether s is a full object name.
-func isHash(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }
+func IsHash(s string) bool { return (len(s) == 40 || len(s) == 64) && IsHex(s) }
 
-func isHex(s string) bool {
+func IsHex(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') }) < 0
 }
 
-func checkHash(what, s string) error {
-	if !isHash(s) {
-		return api.Errorf(api.KindInvalid, "%s: %q is not the full name of a commit", what, clean(s, 100))
+func CheckHash(what, s string) error {
+	if !IsHash(s) {
+		return api.Errorf(api.KindInvalid, "%s: %q is not the full name of a commit", what, Clean(s, 100))
 	}
 	return nil
 }

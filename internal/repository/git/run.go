@@ -16,39 +16,39 @@ import (
 
 const (
 	// maxOutput bounds what is kept of an answer that has no bound of its own.
-	maxOutput = 64 << 20
+	MaxOutput = 64 << 20
 	// maxComplaint bounds what is kept of what git says on its standard error.
 	maxComplaint = 16 << 10
 )
 
 // program is a git that was found, and the empty directory that it is given as home.
-type program struct {
+type Program struct {
 	path string
-	home string
+	Home string
 	log  *slog.Logger
 }
 
 // call is one run of git. Only args is needed.
-type call struct {
-	args   []string
-	gitDir string   // --git-dir; none where empty
-	dir    string   // working directory; the empty home where empty
-	env    []string // beyond the environment that every call gets
-	config []string // key, value, key, value...: beyond the configuration that every call gets
-	ssh    bool     // the user's ssh and its agent may be used
+type Call struct {
+	Args   []string
+	GitDir string   // --git-dir; none where empty
+	Dir    string   // working directory; the empty home where empty
+	Env    []string // beyond the environment that every call gets
+	Config []string // key, value, key, value...: beyond the configuration that every call gets
+	SSH    bool     // the user's ssh and its agent may be used
 
-	stdin  io.Reader
-	stdout io.Writer         // the answer is returned, up to max bytes, where nil
-	max    int64             // of stdout, in bytes; maxOutput where 0
-	lines  func(line string) // what git says on its standard error, line by line
-	secret []string          // what must not be in an error or a line
-	person []string          // the variables of whose configuration is read, by a call that does nothing else
-	lock   *os.File          // held by git for as long as one of its processes lives
+	Stdin   io.Reader
+	Stdout  io.Writer         // the answer is returned, up to max bytes, where nil
+	Max     int64             // of stdout, in bytes; maxOutput where 0
+	Lines   func(line string) // what git says on its standard error, line by line
+	Secrets []string          // what must not be in an error or a line
+	Person  []string          // the variables of whose configuration is read, by a call that does nothing else
+	Lock    *os.File          // held by git for as long as one of its processes lives
 }
 
 // run runs git and waits until every process of its group is gone. The answer is
 // what it wrote, which on an error is what came before it.
-func (p *program) run(ctx context.Context, c call) ([]byte, error) {
+func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, ended(ctx, c)
 	}
@@ -57,29 +57,29 @@ func (p *program) run(ctx context.Context, c call) ([]byte, error) {
 	defer stop(nil)
 
 	var args []string
-	if c.gitDir != "" {
-		args = append(args, "--git-dir="+c.gitDir)
+	if c.GitDir != "" {
+		args = append(args, "--git-dir="+c.GitDir)
 	}
-	cmd := exec.CommandContext(ctx, p.path, append(args, c.args...)...)
+	cmd := exec.CommandContext(ctx, p.path, append(args, c.Args...)...)
 	cmd.Env = p.environ(c)
-	if cmd.Dir = c.dir; cmd.Dir == "" {
-		cmd.Dir = p.home
+	if cmd.Dir = c.Dir; cmd.Dir == "" {
+		cmd.Dir = p.Home
 	}
-	cmd.Stdin = c.stdin
-	if c.lock != nil {
-		cmd.ExtraFiles = []*os.File{c.lock}
+	cmd.Stdin = c.Stdin
+	if c.Lock != nil {
+		cmd.ExtraFiles = []*os.File{c.Lock}
 	}
-	max := c.max
+	max := c.Max
 	if max == 0 {
-		max = maxOutput
+		max = MaxOutput
 	}
 	var answer bytes.Buffer
-	out := &ceiling{w: c.stdout, left: max, reached: func() { stop(errTooMuch) }}
+	out := &ceiling{w: c.Stdout, left: max, reached: func() { stop(errTooMuch) }}
 	if out.w == nil {
 		out.w = &answer
 	}
 	cmd.Stdout = out
-	complaint := &complaints{lines: c.lines, secret: c.secret}
+	complaint := &complaints{lines: c.Lines, secret: c.Secrets}
 	cmd.Stderr = complaint
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd) }
@@ -90,10 +90,10 @@ func (p *program) run(ctx context.Context, c call) ([]byte, error) {
 	err := cmd.Run()
 	complaint.flush()
 	if p.log != nil {
-		p.log.DebugContext(ctx, "git", "args", redact(strings.Join(c.args, " "), c.secret), "took", time.Since(start), "error", err != nil)
+		p.log.DebugContext(ctx, "git", "args", Redact(strings.Join(c.Args, " "), c.Secrets), "took", time.Since(start), "error", err != nil)
 	}
 	if out.err != nil {
-		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: its answer could not be passed on: %w", c.args[0], out.err)
+		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: its answer could not be passed on: %w", c.Args[0], out.err)
 	}
 	if ctx.Err() != nil && err != nil {
 		return answer.Bytes(), ended(ctx, c)
@@ -107,16 +107,16 @@ func (p *program) run(ctx context.Context, c call) ([]byte, error) {
 var errTooMuch = errors.New("git says more than is read")
 
 // ended is the error of a call whose context is over.
-func ended(ctx context.Context, c call) error {
+func ended(ctx context.Context, c Call) error {
 	cause := context.Cause(ctx)
 	var e *api.Error
 	switch {
 	case errors.Is(cause, errTooMuch):
-		return api.Errorf(api.KindExhausted, "git %s: the answer is larger than what is read of one", c.args[0])
+		return api.Errorf(api.KindExhausted, "git %s: the answer is larger than what is read of one", c.Args[0])
 	case errors.As(cause, &e):
 		return cause
 	}
-	return api.Errorf(api.KindOf(cause), "git %s: %w", c.args[0], cause)
+	return api.Errorf(api.KindOf(cause), "git %s: %w", c.Args[0], cause)
 }
 
 // ceiling passes bytes on until there were too many.
@@ -142,25 +142,33 @@ func (c *ceiling) Write(b []byte) (int, error) {
 }
 
 // line runs git for an answer of one line.
-func (p *program) line(ctx context.Context, c call) (string, error) {
-	if c.max == 0 {
-		c.max = 64 << 10
+func (p *Program) Line(ctx context.Context, c Call) (string, error) {
+	if c.Max == 0 {
+		c.Max = 64 << 10
 	}
-	b, err := p.run(ctx, c)
+	b, err := p.Run(ctx, c)
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
 // try runs git for the sake of its exit code: 0 is true, 1 is false.
-func (p *program) try(ctx context.Context, c call) (bool, error) {
-	_, err := p.run(ctx, c)
-	if exitCode(err, 1) {
+func (p *Program) Try(ctx context.Context, c Call) (bool, error) {
+	_, err := p.Run(ctx, c)
+	if ExitCode(err, 1) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
 // exitCode says whether an error is git's, with that exit code.
-func exitCode(err error, code int) bool {
+func ExitCode(err error, code int) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == code
+}
+
+// fields divides what git ends with NULs.
+func SplitNUL(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(string(bytes.TrimSuffix(b, []byte{0})), "\x00")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // maxURL bounds an address, in bytes.
-const maxURL = 4096
+const MaxURL = 4096
 
 // Source is where a repository comes from or goes to.
 type Source struct {
@@ -42,7 +42,7 @@ func (a *Auth) String() string { return "[redacted]" }
 // GoString keeps a token out of what is printed with %#v.
 func (a *Auth) GoString() string { return a.String() }
 
-func (a *Auth) basic() string {
+func (a *Auth) Basic() string {
 	name := a.Username
 	if name == "" {
 		name = "x-access-token"
@@ -78,7 +78,7 @@ func parseSource(s string) (address, ref string, err error) {
 		}
 		start = scheme + 3 + slash
 		local = strings.EqualFold(s[:scheme], "file")
-	} else if host, _, ok := scp(s); ok && !isDir(s) {
+	} else if host, _, ok := SplitSCP(s); ok && !isDir(s) {
 		start = len(host) + 1
 	} else {
 		local = true
@@ -99,7 +99,7 @@ func parseSource(s string) (address, ref string, err error) {
 		return "", "", api.Errorf(api.KindInvalid, "%q ends with @ and names no branch, tag or commit", withoutUser(s))
 	}
 	if ref != "" {
-		if err := checkRevision(ref); err != nil {
+		if err := CheckRevision(ref); err != nil {
 			return "", "", err
 		}
 	}
@@ -108,7 +108,7 @@ func parseSource(s string) (address, ref string, err error) {
 			return "", "", api.Errorf(api.KindInvalid, "%s: %w", address, err)
 		}
 	}
-	if _, err := parseRemote(address, true); err != nil {
+	if _, err := ParseRemote(address, true); err != nil {
 		return "", "", err
 	}
 	return address, ref, nil
@@ -134,7 +134,7 @@ func isDir(p string) bool {
 }
 
 // scp divides host:path, which is ssh. A colon after a slash is part of a path.
-func scp(s string) (host, path string, ok bool) {
+func SplitSCP(s string) (host, path string, ok bool) {
 	if strings.HasPrefix(s, "[") {
 		// [::1]:path has no user; git knows user@[::1]:path as well.
 		return "", "", false
@@ -156,8 +156,8 @@ func printable(s string) error {
 	switch {
 	case s == "":
 		return api.Errorf(api.KindInvalid, "no repository is named")
-	case len(s) > maxURL:
-		return api.Errorf(api.KindInvalid, "the address of the repository is longer than %d bytes", maxURL)
+	case len(s) > MaxURL:
+		return api.Errorf(api.KindInvalid, "the address of the repository is longer than %d bytes", MaxURL)
 	case !utf8.ValidString(s):
 		return api.Errorf(api.KindInvalid, "the address of the repository is not UTF-8")
 	case s[0] == '-':
@@ -172,70 +172,70 @@ func printable(s string) error {
 }
 
 // remote is an address that was understood.
-type remote struct {
-	url    string // what git is given; for a path, the path
-	scheme string // https, http, ssh or file
-	key    string // the same for every spelling of the address
+type Remote struct {
+	URL    string // what git is given; for a path, the path
+	Scheme string // https, http, ssh or file
+	Key    string // the same for every spelling of the address
 }
 
 // parseRemote understands the address of a [Source].
-func parseRemote(s string, insecure bool) (remote, error) {
+func ParseRemote(s string, insecure bool) (Remote, error) {
 	if err := printable(s); err != nil {
-		return remote{}, err
+		return Remote{}, err
 	}
 	if filepath.IsAbs(s) {
 		p := filepath.Clean(s)
 		if real, err := filepath.EvalSymlinks(p); err == nil {
 			p = real
 		}
-		return remote{url: p, scheme: "file", key: "file://" + p}, nil
+		return Remote{URL: p, Scheme: "file", Key: "file://" + p}, nil
 	}
 	if !strings.Contains(s, "://") {
 		return parseSCP(s)
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return remote{}, api.Errorf(api.KindInvalid, "%q is not an address", withoutUser(s))
+		return Remote{}, api.Errorf(api.KindInvalid, "%q is not an address", withoutUser(s))
 	}
 	shown := withoutUser(s)
 	if _, has := u.User.Password(); has {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a password", shown).
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a password", shown).
 			WithHint("give a token by the means of Hortus; an address is stored and shown")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery || u.Opaque != "" {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository has no ? and no #", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository has no ? and no #", shown)
 	}
 	host := strings.ToLower(u.Hostname())
 	switch u.Scheme {
 	case "file":
 		if host != "" && host != "localhost" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
-			return remote{}, api.Errorf(api.KindInvalid, "%q: file:// is followed by an absolute path", shown)
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: file:// is followed by an absolute path", shown)
 		}
-		return parseRemote(u.Path, insecure)
+		return ParseRemote(u.Path, insecure)
 	case "http", "https":
 		if u.User != nil {
-			return remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a user name", shown).
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a user name", shown).
 				WithHint("leave it out, and give user name and token by the means of Hortus")
 		}
 		if u.Scheme == "http" && !insecure && !loopback(host) {
-			return remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted, and so allowed to this machine alone", shown).
+			return Remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted, and so allowed to this machine alone", shown).
 				WithHint("use https://")
 		}
 	case "ssh":
-		if u.User != nil && !word(u.User.Username()) {
-			return remote{}, api.Errorf(api.KindInvalid, "%q: that is no user name", shown)
+		if u.User != nil && !IsWord(u.User.Username()) {
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no user name", shown)
 		}
 	default:
-		return remote{}, api.Errorf(api.KindInvalid, "%q: Hortus reads repositories from a path, file://, https://, ssh:// or user@host:path", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: Hortus reads repositories from a path, file://, https://, ssh:// or user@host:path", shown)
 	}
-	if !word(strings.NewReplacer(":", "", "%", "").Replace(host)) {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", shown)
+	if !IsWord(strings.NewReplacer(":", "", "%", "").Replace(host)) {
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", shown)
 	}
 	if strings.Trim(u.Path, "/") == "" {
-		return remote{}, api.Errorf(api.KindInvalid, "%q has no path", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q has no path", shown)
 	}
 	if strings.ContainsFunc(u.Path, unicode.IsControl) {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: its path holds a control character", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: its path holds a control character", shown)
 	}
 	if u.Port() == map[string]string{"http": "80", "https": "443", "ssh": "22"}[u.Scheme] {
 		if u.Host = host; strings.Contains(host, ":") {
@@ -244,13 +244,13 @@ func parseRemote(s string, insecure bool) (remote, error) {
 	}
 	u.Host = strings.ToLower(u.Host)
 	text := u.String()
-	return remote{url: text, scheme: u.Scheme, key: strings.TrimRight(text, "/")}, nil
+	return Remote{URL: text, Scheme: u.Scheme, Key: strings.TrimRight(text, "/")}, nil
 }
 
-func parseSCP(s string) (remote, error) {
-	host, path, ok := scp(s)
+func parseSCP(s string) (Remote, error) {
+	host, path, ok := SplitSCP(s)
 	if !ok {
-		return remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", withoutUser(s))
+		return Remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", withoutUser(s))
 	}
 	user, name, has := strings.Cut(host, "@")
 	if !has {
@@ -260,19 +260,19 @@ func parseSCP(s string) (remote, error) {
 	if bare != name {
 		bare = strings.ReplaceAll(bare, ":", "")
 	}
-	if !word(bare) || has && !word(user) {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", s)
+	if !IsWord(bare) || has && !IsWord(user) {
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", s)
 	}
 	// host::path would be a remote helper's address, and a path that begins with -
 	// an option of the other side.
 	if path == "" || path[0] == ':' || path[0] == '-' {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: no path follows the host", s)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: no path follows the host", s)
 	}
-	return remote{url: s, scheme: "ssh", key: "ssh:" + strings.TrimRight(s, "/")}, nil
+	return Remote{URL: s, Scheme: "ssh", Key: "ssh:" + strings.TrimRight(s, "/")}, nil
 }
 
 // word is what a host or user name consists of. It never begins with a dash.
-func word(s string) bool {
+func IsWord(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false
 	}
@@ -324,3 +324,15 @@ func withoutUser(s string) string {
 	}
 	return s
 }
+
+// secrets are the shapes in which a token may come back.
+func (a *Auth) Secrets() []string {
+	if a == nil {
+		return nil
+	}
+	return []string{a.Basic(), a.Token, url.QueryEscape(a.Token), url.PathEscape(a.Token), base64.StdEncoding.EncodeToString([]byte(a.Token))}
+}
+
+// Public is an address as people may see it: without a user and what belongs to
+// one, and in printable characters.
+func Public(address string) string { return Clean(withoutUser(address), 300) }

@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 // Deliver brings the result of a task that is done to the people who review it, in
@@ -20,7 +21,7 @@ func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 	if w.repo, err = r.cfg.Git.Find(w.req.URL); err != nil {
 		return w.res, err
 	}
-	w.base = git.Commit{Hash: w.res.Commit, Branch: w.res.Base}
+	w.base = cache.Commit{Hash: w.res.Commit, Branch: w.res.Base}
 	return w.res, w.deliver(ctx)
 }
 
@@ -81,7 +82,7 @@ func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error 
 		if err != nil {
 			return "", err
 		}
-		res, err := w.repo.Push(ctx, git.PushRequest{Source: src, Commit: w.res.Head, Branch: d.Branch})
+		res, err := w.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.res.Head, Branch: d.Branch})
 		if err != nil {
 			return "", err
 		}
@@ -130,7 +131,7 @@ func (w *work) touched(ctx context.Context) ([]policy.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	is := make(map[string]git.Entry, len(entries))
+	is := make(map[string]cache.Entry, len(entries))
 	for _, e := range entries {
 		is[e.Path] = e
 	}

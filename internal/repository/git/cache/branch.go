@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/shadow"
+)
+
+// SetBranch lets a branch of ours, in the cache alone, be at a commit, whatever it
+// was at before. KindInvalid for a name that git does not take, KindNotFound where
+// there is no such commit.
+func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
+	if err := r.git.CheckBranch(ctx, name); err != nil {
+		return err
+	}
+	if err := r.has(ctx, commit); err != nil {
+		return err
+	}
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	_, err = r.run(ctx, git.Call{Args: []string{"update-ref", "--no-deref", ownBranches + name, commit}, Lock: lock})
+	return err
+}
+
+// has says whether the repository has a commit.
+func (r *Repo) has(ctx context.Context, commit string) error {
+	if err := git.CheckHash("commit", commit); err != nil {
+		return err
+	}
+	found, err := r.peel(ctx, commit)
+	if err == nil && found != commit {
+		err = api.Errorf(api.KindNotFound, "the repository has no commit %s", commit)
+	}
+	return err
+}
+
+// Bundle writes a bundle of a branch of ours to w: what leads from base to it, under
+// the name refs/heads/<branch>. Who has base can fetch from it. An empty base bundles
+// the whole history. KindConflict where the branch has nothing that base has not. On
+// an error w may have got a part.
+func (r *Repo) Bundle(ctx context.Context, w io.Writer, branch, base string) error {
+	if err := r.git.CheckBranch(ctx, branch); err != nil {
+		return err
+	}
+	hash, err := r.peel(ctx, ownBranches+branch)
+	if err != nil {
+		return err
+	}
+	if hash == "" {
+		return api.Errorf(api.KindNotFound, "the cache has no branch %q", branch)
+	}
+	args := []string{"bundle", "create", "--quiet", "-", "refs/heads/" + branch}
+	if base != "" {
+		if err := r.has(ctx, base); err != nil {
+			return err
+		}
+		count, err := r.line(ctx, "rev-list", "--count", "--end-of-options", hash, "^"+base)
+		if err != nil {
+			return err
+		}
+		if count == "0" {
+			return api.Errorf(api.KindConflict, "the branch %q has no commit that %s has not", branch, base)
+		}
+		args = append(args, "^"+base)
+	}
+	// A bundle names refs as they are where it is made, so it is made where the branch
+	// has the name that it is to have.
+	dir, err := os.MkdirTemp(r.cache.cfg.Dir, "tmp-")
+	if err != nil {
+		return api.Errorf(api.KindInternal, "bundle: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	mine := shadow.New(r.git, r.dir, "refs/heads/"+branch)
+	if len(hash) == 64 {
+		mine.Config["extensions.objectformat"] = "sha256"
+	}
+	lean := filepath.Join(dir, "lean")
+	if err := mine.Shadow(ctx, lean, true); err != nil {
+		return err
+	}
+	if _, err := r.git.Run(ctx, git.Call{GitDir: lean, Args: []string{"update-ref", "refs/heads/" + branch, hash}}); err != nil {
+		return err
+	}
+	_, err = r.git.Run(ctx, git.Call{GitDir: lean, Args: args, Stdout: w, Max: 1 << 40})
+	return err
+}

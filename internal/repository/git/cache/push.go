@@ -1,0 +1,184 @@
+package cache
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/shadow"
+)
+
+// PushRequest says what goes where.
+type PushRequest struct {
+	Source git.Source
+	Commit string // full hash, in the cache
+	Branch string // of the remote, without refs/heads/
+	// Expect is the lease: the remote's branch must be at this commit or at an
+	// ancestor of it. Empty, there must be no such branch.
+	Expect string
+}
+
+// PushResult is what a push came to.
+type PushResult struct {
+	Created  bool // the branch was not there before
+	UpToDate bool // it was at the commit already
+}
+
+// Push lets a branch of a remote be at a commit, unless somebody else moved it:
+// KindConflict when the branch is anywhere but where Expect allows, also when it
+// moves in the meantime. The same commit being there already is success, so that a
+// push can be tried again. What the remote says against it is in the error
+// (KindDenied), cleaned and bounded.
+//
+// Into a repository that is named by its path the objects and the branch are put
+// without running anything of it, hooks included, and not where the branch is checked
+// out.
+func (r *Repo) Push(ctx context.Context, q PushRequest) (PushResult, error) {
+	a, err := r.cache.access(q.Source)
+	if err != nil {
+		return PushResult{}, err
+	}
+	if err := r.git.CheckBranch(ctx, q.Branch); err != nil {
+		return PushResult{}, err
+	}
+	if err := r.has(ctx, q.Commit); err != nil {
+		return PushResult{}, err
+	}
+	if q.Expect != "" {
+		if err := git.CheckHash("the lease", q.Expect); err != nil {
+			return PushResult{}, err
+		}
+	}
+	p := pushing{r, a, q}
+	if a.Scheme == "file" {
+		return p.local(ctx)
+	}
+	return p.remote(ctx)
+}
+
+type pushing struct {
+	*Repo
+	to access
+	q  PushRequest
+}
+
+// leased refuses a branch that is where the lease does not allow.
+func (p pushing) leased(ctx context.Context, at string) error {
+	moved := api.Errorf(api.KindConflict, "push: the branch %q of %s is at %.12s, which is not what was expected", p.q.Branch, p.to.URL, at).
+		WithHint("somebody else pushed to it; take another name, or start again from there")
+	switch {
+	case at == "" || at == p.q.Expect:
+		return nil
+	case p.q.Expect == "":
+		return moved
+	}
+	for _, h := range []string{at, p.q.Expect} {
+		if have, err := p.peel(ctx, h); err != nil {
+			return err
+		} else if have != h {
+			return moved
+		}
+	}
+	older, err := p.git.Try(ctx, git.Call{GitDir: p.dir, Args: []string{"merge-base", "--is-ancestor", "--end-of-options", at, p.q.Expect}})
+	if err == nil && !older {
+		return moved
+	}
+	return err
+}
+
+// remoteAt asks where the remote's branch is, "" where there is none.
+func (p pushing) remoteAt(ctx context.Context) (string, error) {
+	ref := "refs/heads/" + p.q.Branch
+	ad, err := p.cache.advertised(ctx, p.to, nil, ref)
+	return ad.refs[ref], err
+}
+
+func (p pushing) remote(ctx context.Context) (PushResult, error) {
+	at, err := p.remoteAt(ctx)
+	if err != nil {
+		return PushResult{}, err
+	}
+	if at == p.q.Commit {
+		return PushResult{UpToDate: true}, nil
+	}
+	if err := p.leased(ctx, at); err != nil {
+		return PushResult{}, err
+	}
+	ref := "refs/heads/" + p.q.Branch
+	// The remote compares with what was seen in the same step in which it writes, so
+	// what the lease allowed cannot have become something else.
+	var said strings.Builder
+	out, err := p.run(ctx, p.cache.through(p.to, git.Call{Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no",
+		"--force-with-lease=" + ref + ":" + at, "--end-of-options", p.to.URL, p.q.Commit + ":" + ref}, Max: 1 << 20, Lines: func(line string) {
+		if text, ok := strings.CutPrefix(line, "remote:"); ok && said.Len() < 2<<10 {
+			said.WriteString(strings.TrimSpace(text) + "; ")
+		}
+	}}))
+	if err == nil {
+		return PushResult{Created: at == ""}, nil
+	}
+	why, refused := refusal(string(out))
+	if !refused {
+		return PushResult{}, err
+	}
+	// It may have been ourselves, in a push whose answer was lost.
+	if now, e := p.remoteAt(ctx); e == nil && now == p.q.Commit {
+		return PushResult{UpToDate: true}, nil
+	}
+	text := git.Clean(strings.TrimSuffix(said.String(), "; "), 2<<10)
+	if text == "" {
+		text = "it gives no reason"
+	}
+	text = git.Redact(text, p.to.auth.Secrets())
+	if strings.Contains(why, "stale info") || strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "cannot lock ref") || strings.Contains(why, "failed to update ref") {
+		return PushResult{}, api.Errorf(api.KindConflict, "push: the branch %q of %s moved in the meantime", p.q.Branch, p.to.URL).
+			WithHint("somebody else pushed to it; take another name, or start again from there")
+	}
+	return PushResult{}, api.Errorf(api.KindDenied, "push: %s refuses the branch %q (%s): %s", p.to.URL, p.q.Branch, git.Clean(git.Redact(why, p.to.auth.Secrets()), 300), text).
+		WithHint("see the rules of the remote for this branch")
+}
+
+// refusal finds what push --porcelain says of a ref that was not taken:
+// "!<tab>from:to<tab>summary (reason)".
+func refusal(out string) (why string, refused bool) {
+	for line := range strings.Lines(out) {
+		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "!\t"); ok {
+			_, why, _ = strings.Cut(rest, "\t")
+			return why, true
+		}
+	}
+	return "", false
+}
+
+// local puts the commit into a repository on this machine.
+func (p pushing) local(ctx context.Context) (PushResult, error) {
+	to, err := shadow.Open(p.git, ctx, p.to.URL, p.q.Source.Owners)
+	if err == nil {
+		err = to.CheckComplete()
+	}
+	if err != nil {
+		return PushResult{}, err
+	}
+	dir, err := os.MkdirTemp(p.cache.cfg.Dir, "tmp-")
+	if err != nil {
+		return PushResult{}, api.Errorf(api.KindInternal, "push: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	at, err := to.Branch(ctx, filepath.Join(dir, "look"), p.q.Branch)
+	if err != nil {
+		return PushResult{}, err
+	}
+	if at == p.q.Commit {
+		return PushResult{UpToDate: true}, nil
+	}
+	if err := p.leased(ctx, at); err != nil {
+		return PushResult{}, err
+	}
+	if err := to.Receive(ctx, filepath.Join(dir, "into"), p.dir, p.q.Commit, p.q.Branch, at); err != nil {
+		return PushResult{}, err
+	}
+	return PushResult{Created: at == ""}, nil
+}

@@ -1,0 +1,161 @@
+package checkout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+)
+
+// ApplyOptions says how a patch is applied.
+type ApplyOptions struct {
+	Check    bool  // only say whether it would
+	Index    bool  // to the index as well, which must match the files
+	ThreeWay bool  // where it does not fit, merge with the version it was made from; implies Index
+	Max      int64 // bytes of the patch; 256 MiB where 0
+}
+
+// Apply applies a patch to the checkout at dir: all of it or, with KindConflict and
+// the files that are in the way, nothing. A patch cannot write outside of the
+// checkout, through a link, or into .git. No hook and no filter of the checkout runs.
+// The index stays as it is unless an option says otherwise.
+func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyOptions) error {
+	if opt.Max == 0 {
+		opt.Max = 256 << 20
+	}
+	b, err := io.ReadAll(io.LimitReader(patch, opt.Max+1))
+	if err != nil {
+		return api.Errorf(api.KindInternal, "apply: the patch cannot be read: %w", err)
+	}
+	if int64(len(b)) > opt.Max {
+		return api.Errorf(api.KindExhausted, "apply: the patch is larger than %d bytes", opt.Max)
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	d, done, err := p.open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if d.Root == "" {
+		return noTree(d)
+	}
+	args := []string{"apply", "--whitespace=nowarn"}
+	env := []string{}
+	if opt.ThreeWay || opt.Index {
+		env = append(env, "GIT_INDEX_FILE="+filepath.Join(d.Dir, "index"), "GIT_OBJECT_DIRECTORY="+filepath.Join(d.Common, "objects"))
+		args = append(args, map[bool]string{true: "--3way", false: "--index"}[opt.ThreeWay])
+	}
+	run := func(extra ...string) error {
+		conflict := ""
+		_, err := d.in(ctx, git.Call{Args: append(append(append([]string{}, args...), extra...), "-"), Env: env, Stdin: bytes.NewReader(b), Lines: func(line string) {
+			if strings.HasSuffix(line, "with conflicts.") {
+				conflict += line + "; "
+			}
+		}})
+		if conflict != "" && len(extra) > 0 {
+			return api.Errorf(api.KindConflict, "apply: %s", git.Clean(conflict, 2<<10))
+		}
+		return err
+	}
+	// A merge writes what conflicts, so it is tried first without writing.
+	if err := run("--check"); err != nil || opt.Check {
+		return notApplied(err)
+	}
+	return notApplied(run())
+}
+
+// notApplied makes an error of git apply one about the patch.
+func notApplied(err error) error {
+	var e *api.Error
+	if err != nil && errors.As(err, &e) {
+		for text, kind := range map[string]api.Kind{"corrupt patch": api.KindInvalid, "No valid patches": api.KindInvalid, "patch with only garbage": api.KindInvalid,
+			"invalid path": api.KindDenied, "beyond a symbolic link": api.KindDenied, "outside repository": api.KindDenied} {
+			if strings.Contains(e.Message, text) {
+				return api.Errorf(kind, "the patch was refused, and nothing was changed: %w", err)
+			}
+		}
+	}
+	if err != nil && errors.As(err, &e) && (git.ExitCode(err, 1) || git.ExitCode(err, 128)) {
+		return api.Errorf(api.KindConflict, "the patch does not apply, and nothing was changed: %w", err).
+			WithHint("commit or stash what you changed in these files, or take the result as a branch")
+	}
+	return err
+}
+
+// Stat is what a patch does to one file.
+type Stat struct {
+	Path           string
+	Added, Deleted int // lines; 0 where Binary
+	Binary         bool
+}
+
+// Stat counts the lines that a patch adds and deletes in each file. It needs no
+// checkout. KindInvalid for what git cannot read as a patch.
+func (p User) Stat(ctx context.Context, patch []byte) ([]Stat, error) {
+	g, done, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return stat(ctx, g, patch)
+}
+
+// Touched gives the paths that a patch changes, both names of a renamed file. Git
+// reads it, as it would be applied.
+func (p User) Touched(ctx context.Context, patch []byte) ([]string, error) {
+	g, done, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var paths []string
+	// Git gives the new name of a rename; the reversed patch has the old one.
+	for _, way := range [][]string{nil, {"-R"}} {
+		list, err := stat(ctx, g, patch, way...)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			paths = append(paths, s.Path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+func stat(ctx context.Context, g *git.Program, patch []byte, way ...string) ([]Stat, error) {
+	out, err := g.Run(ctx, git.Call{Args: append(append([]string{"apply", "--numstat", "-z"}, way...), "-"), Stdin: bytes.NewReader(patch)})
+	if git.ExitCode(err, 1) || git.ExitCode(err, 128) {
+		return nil, api.Errorf(api.KindInvalid, "git cannot read the patch: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Stat
+	for _, line := range git.SplitNUL(out) {
+		f := strings.SplitN(line, "\t", 3)
+		if len(f) != 3 || f[2] == "" {
+			continue
+		}
+		s := Stat{Path: f[2], Binary: f[0] == "-"}
+		if !s.Binary {
+			var e1, e2 error
+			s.Added, e1 = strconv.Atoi(f[0])
+			s.Deleted, e2 = strconv.Atoi(f[1])
+			if err := errors.Join(e1, e2); err != nil {
+				return nil, api.Errorf(api.KindInternal, "git apply --numstat: %w", err)
+			}
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}

@@ -1,0 +1,42 @@
+//go:build unix
+
+package shadow
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+)
+
+// owned refuses what belongs to neither us nor one of others.
+func owned(name string, info fs.FileInfo, others []uint32) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return api.Errorf(api.KindUnsupported, "%s: its owner is not known here", name)
+	}
+	if st.Uid == uint32(os.Geteuid()) || slices.Contains(others, st.Uid) {
+		return nil
+	}
+	return api.Errorf(api.KindDenied, "%s belongs to another user (uid %d)", name, st.Uid).
+		WithHint("work on a checkout of your own: git clone %s", name)
+}
+
+// openPlain opens a file for reading, without following a link or waiting for the
+// other end of a pipe.
+func openPlain(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+	}
+	return f, nil
+}
