@@ -188,7 +188,7 @@ func (c *deliveryFlags) remote(ctx context.Context, a *app, g checkout.User, tre
 		}
 		address = abs
 	}
-	if bare := git.WithoutSecret(address); bare != address {
+	if bare := git.StripCredentials(address); bare != address {
 		// It would be stored with the task.
 		address = bare
 		a.note("hortus: the user and password in the address of the remote are left out; tokens are given to Hortus by a variable or a file: docs/configuration.md")

@@ -18,7 +18,7 @@ const sshCommand = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o Connect
 // ssh what finds its agent.
 func (p *Program) environ(c Call) []string {
 	if c.Person != nil {
-		return append(environOf(c.Person), c.Env...)
+		return append(personEnviron(c.Person), c.Env...)
 	}
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
@@ -148,7 +148,7 @@ var settings = []string{
 // environOf is the environment of a call that reads a person's own configuration.
 // It gets neither the protocols, the programs nor the settings that would be needed
 // to do more than read.
-func environOf(person []string) []string {
+func personEnviron(person []string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_PAGER=cat", "GIT_EDITOR=/bin/false", "GIT_SSH_COMMAND=/bin/false", "GIT_NO_LAZY_FETCH=1", AllowProtocol("none"),
 		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null"}, person...)

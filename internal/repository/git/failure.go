@@ -10,16 +10,16 @@ import (
 
 // complaints keeps the end of what git says on its standard error, and hands it on
 // line by line. It is written to by one goroutine.
-type complaints struct {
+type stderrBuffer struct {
 	lines  func(string)
 	secret []string
 	kept   []byte
 	part   []byte
 }
 
-func (c *complaints) Write(b []byte) (int, error) {
+func (c *stderrBuffer) Write(b []byte) (int, error) {
 	c.kept = append(c.kept, b...)
-	if over := len(c.kept) - maxComplaint; over > 0 {
+	if over := len(c.kept) - maxStderr; over > 0 {
 		c.kept = append(c.kept[:0], c.kept[over:]...)
 	}
 	if c.lines != nil {
@@ -34,14 +34,14 @@ func (c *complaints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (c *complaints) flush() {
-	if line := Clean(Redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
+func (c *stderrBuffer) flush() {
+	if line := Sanitize(Redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
 		c.lines(line)
 	}
 	c.part = c.part[:0]
 }
 
-func (c *complaints) text() string { return Clean(Redact(string(c.kept), c.secret), maxComplaint) }
+func (c *stderrBuffer) text() string { return Sanitize(Redact(string(c.kept), c.secret), maxStderr) }
 
 // redact takes secrets out of a text.
 func Redact(s string, secrets []string) string {
@@ -55,7 +55,7 @@ func Redact(s string, secrets []string) string {
 
 // clean makes a text of a server fit for a terminal and a log: no control
 // characters but line ends, no invalid UTF-8, at most max bytes, its end kept.
-func Clean(s string, max int) string {
+func Sanitize(s string, max int) string {
 	s = strings.ToValidUTF8(s, "?")
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -117,12 +117,12 @@ var kinds = []struct {
 
 // failure is the error of a git that ended with a code. The text of git is in the
 // message, cleaned and without secrets.
-func failure(c Call, err error, text string) error {
-	shown := short(text)
+func callError(c Call, err error, text string) error {
+	shown := summary(text)
 	if shown == "" {
 		shown = "no reason given"
 	}
-	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.Args[0], shown, silent{err})
+	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.Args[0], shown, hiddenCause{err})
 	for _, k := range kinds {
 		if strings.Contains(text, k.text) {
 			e.Kind = k.kind
@@ -134,13 +134,13 @@ func failure(c Call, err error, text string) error {
 
 // silent is a cause that is found by errors.As and prints nothing: git's text
 // says more than its exit code.
-type silent struct{ err error }
+type hiddenCause struct{ err error }
 
-func (silent) Error() string   { return "" }
-func (s silent) Unwrap() error { return s.err }
+func (hiddenCause) Error() string   { return "" }
+func (s hiddenCause) Unwrap() error { return s.err }
 
 // short keeps the lines of a complaint that say something, at most 2 KiB.
-func short(text string) string {
+func summary(text string) string {
 	var keep []string
 	for _, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -149,5 +149,5 @@ func short(text string) string {
 		}
 		keep = append(keep, line)
 	}
-	return Clean(strings.Join(keep, "; "), 2<<10)
+	return Sanitize(strings.Join(keep, "; "), 2<<10)
 }

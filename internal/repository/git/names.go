@@ -14,7 +14,7 @@ const maxRef = 512
 // or :/text, options, and what no ref may be called.
 func CheckRevision(ref string) error {
 	bad := func(why string) error {
-		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", Clean(ref, 200), why)
+		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", Sanitize(ref, 200), why)
 	}
 	switch {
 	case ref == "":
@@ -35,7 +35,7 @@ func CheckRevision(ref string) error {
 			return bad("it holds a blank, a control character or one of ~^:?*[\\")
 		}
 	}
-	if Clean(ref, maxRef) != ref {
+	if Sanitize(ref, maxRef) != ref {
 		return bad("it holds a control character or is not UTF-8")
 	}
 	for _, part := range strings.Split(ref, "/") {
@@ -70,7 +70,7 @@ func IsHex(s string) bool {
 
 func CheckHash(what, s string) error {
 	if !IsHash(s) {
-		return api.Errorf(api.KindInvalid, "%s: %q is not the full name of a commit", what, Clean(s, 100))
+		return api.Errorf(api.KindInvalid, "%s: %q is not the full name of a commit", what, Sanitize(s, 100))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func Find(name, home string, log *slog.Logger) (*Program, error) {
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(text, "git version %d.%d", &major, &minor); err != nil {
-		return nil, api.Errorf(api.KindUnavailable, "%s does not tell its version but %q", path, Clean(text, 100)).WithHint(hint)
+		return nil, api.Errorf(api.KindUnavailable, "%s does not tell its version but %q", path, Sanitize(text, 100)).WithHint(hint)
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
 		return nil, api.Errorf(api.KindUnavailable, "%s is of version %d.%d, and %d.%d is needed", path, major, minor, oldestMajor, oldestMinor).WithHint(hint)

@@ -18,7 +18,7 @@ const (
 	// maxOutput bounds what is kept of an answer that has no bound of its own.
 	MaxOutput = 64 << 20
 	// maxComplaint bounds what is kept of what git says on its standard error.
-	maxComplaint = 16 << 10
+	maxStderr = 16 << 10
 )
 
 // program is a git that was found, and the empty directory that it is given as home.
@@ -50,7 +50,7 @@ type Call struct {
 // what it wrote, which on an error is what came before it.
 func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, ended(ctx, c)
+		return nil, contextError(ctx, c)
 	}
 	// A ceiling that is reached ends git: it must not go on writing to nobody.
 	ctx, stop := context.WithCancelCause(ctx)
@@ -74,12 +74,12 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 		max = MaxOutput
 	}
 	var answer bytes.Buffer
-	out := &ceiling{w: c.Stdout, left: max, reached: func() { stop(errTooMuch) }}
+	out := &limitWriter{w: c.Stdout, left: max, onLimit: func() { stop(errOutputLimit) }}
 	if out.w == nil {
 		out.w = &answer
 	}
 	cmd.Stdout = out
-	complaint := &complaints{lines: c.Lines, secret: c.Secrets}
+	complaint := &stderrBuffer{lines: c.Lines, secret: c.Secrets}
 	cmd.Stderr = complaint
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd) }
@@ -96,22 +96,22 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: its answer could not be passed on: %w", c.Args[0], out.err)
 	}
 	if ctx.Err() != nil && err != nil {
-		return answer.Bytes(), ended(ctx, c)
+		return answer.Bytes(), contextError(ctx, c)
 	}
 	if err != nil {
-		return answer.Bytes(), failure(c, err, complaint.text())
+		return answer.Bytes(), callError(c, err, complaint.text())
 	}
 	return answer.Bytes(), nil
 }
 
-var errTooMuch = errors.New("git says more than is read")
+var errOutputLimit = errors.New("git says more than is read")
 
 // ended is the error of a call whose context is over.
-func ended(ctx context.Context, c Call) error {
+func contextError(ctx context.Context, c Call) error {
 	cause := context.Cause(ctx)
 	var e *api.Error
 	switch {
-	case errors.Is(cause, errTooMuch):
+	case errors.Is(cause, errOutputLimit):
 		return api.Errorf(api.KindExhausted, "git %s: the answer is larger than what is read of one", c.Args[0])
 	case errors.As(cause, &e):
 		return cause
@@ -120,23 +120,23 @@ func ended(ctx context.Context, c Call) error {
 }
 
 // ceiling passes bytes on until there were too many.
-type ceiling struct {
+type limitWriter struct {
 	w       io.Writer
 	left    int64
-	reached func()
+	onLimit func()
 	err     error // of w
 }
 
-func (c *ceiling) Write(b []byte) (int, error) {
+func (c *limitWriter) Write(b []byte) (int, error) {
 	if int64(len(b)) > c.left {
-		c.reached()
-		return 0, errTooMuch
+		c.onLimit()
+		return 0, errOutputLimit
 	}
 	c.left -= int64(len(b))
 	n, err := c.w.Write(b)
 	if err != nil {
 		c.err = err
-		c.reached()
+		c.onLimit()
 	}
 	return n, err
 }

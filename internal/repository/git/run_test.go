@@ -34,10 +34,10 @@ func TestAllocation(t *testing.T) {
 func FuzzClean(f *testing.F) {
 	f.Add([]byte("fatal: x\x1b[31m\nhint: y\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		text := Clean(string(b), 100)
+		text := Sanitize(string(b), 100)
 		if len(text) > 100 || !utf8.ValidString(text) || bytes.ContainsAny([]byte(text), "\x1b\x00\r\x07") {
 			t.Errorf("clean gives %q", text)
 		}
-		short(string(b))
+		summary(string(b))
 	})
 }

@@ -67,14 +67,14 @@ func ParseSource(s string) (address, ref string, err error) {
 }
 
 func parseSource(s string) (address, ref string, err error) {
-	if err := printable(s); err != nil {
+	if err := checkPrintable(s); err != nil {
 		return "", "", err
 	}
 	start, local := 0, false
 	if scheme := strings.Index(s, "://"); scheme >= 0 {
 		slash := strings.IndexByte(s[scheme+3:], '/')
 		if slash < 0 {
-			return "", "", api.Errorf(api.KindInvalid, "%q has no path", withoutUser(s))
+			return "", "", api.Errorf(api.KindInvalid, "%q has no path", redactUser(s))
 		}
 		start = scheme + 3 + slash
 		local = strings.EqualFold(s[:scheme], "file")
@@ -96,7 +96,7 @@ func parseSource(s string) (address, ref string, err error) {
 		}
 	}
 	if ref == "" && address != s {
-		return "", "", api.Errorf(api.KindInvalid, "%q ends with @ and names no branch, tag or commit", withoutUser(s))
+		return "", "", api.Errorf(api.KindInvalid, "%q ends with @ and names no branch, tag or commit", redactUser(s))
 	}
 	if ref != "" {
 		if err := CheckRevision(ref); err != nil {
@@ -152,7 +152,7 @@ func SplitSCP(s string) (host, path string, ok bool) {
 }
 
 // printable refuses what no address may hold.
-func printable(s string) error {
+func checkPrintable(s string) error {
 	switch {
 	case s == "":
 		return api.Errorf(api.KindInvalid, "no repository is named")
@@ -180,7 +180,7 @@ type Remote struct {
 
 // parseRemote understands the address of a [Source].
 func ParseRemote(s string, insecure bool) (Remote, error) {
-	if err := printable(s); err != nil {
+	if err := checkPrintable(s); err != nil {
 		return Remote{}, err
 	}
 	if filepath.IsAbs(s) {
@@ -195,9 +195,9 @@ func ParseRemote(s string, insecure bool) (Remote, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q is not an address", withoutUser(s))
+		return Remote{}, api.Errorf(api.KindInvalid, "%q is not an address", redactUser(s))
 	}
-	shown := withoutUser(s)
+	shown := redactUser(s)
 	if _, has := u.User.Password(); has {
 		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a password", shown).
 			WithHint("give a token by the means of Hortus; an address is stored and shown")
@@ -222,13 +222,13 @@ func ParseRemote(s string, insecure bool) (Remote, error) {
 				WithHint("use https://")
 		}
 	case "ssh":
-		if u.User != nil && !IsWord(u.User.Username()) {
+		if u.User != nil && !IsName(u.User.Username()) {
 			return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no user name", shown)
 		}
 	default:
 		return Remote{}, api.Errorf(api.KindInvalid, "%q: Hortus reads repositories from a path, file://, https://, ssh:// or user@host:path", shown)
 	}
-	if !IsWord(strings.NewReplacer(":", "", "%", "").Replace(host)) {
+	if !IsName(strings.NewReplacer(":", "", "%", "").Replace(host)) {
 		return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", shown)
 	}
 	if strings.Trim(u.Path, "/") == "" {
@@ -250,7 +250,7 @@ func ParseRemote(s string, insecure bool) (Remote, error) {
 func parseSCP(s string) (Remote, error) {
 	host, path, ok := SplitSCP(s)
 	if !ok {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", withoutUser(s))
+		return Remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", redactUser(s))
 	}
 	user, name, has := strings.Cut(host, "@")
 	if !has {
@@ -260,7 +260,7 @@ func parseSCP(s string) (Remote, error) {
 	if bare != name {
 		bare = strings.ReplaceAll(bare, ":", "")
 	}
-	if !IsWord(bare) || has && !IsWord(user) {
+	if !IsName(bare) || has && !IsName(user) {
 		return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", s)
 	}
 	// host::path would be a remote helper's address, and a path that begins with -
@@ -272,7 +272,7 @@ func parseSCP(s string) (Remote, error) {
 }
 
 // word is what a host or user name consists of. It never begins with a dash.
-func IsWord(s string) bool {
+func IsName(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false
 	}
@@ -291,7 +291,7 @@ func loopback(host string) bool {
 
 // WithoutSecret is an address as it may be stored: without a password and, over
 // http, without the user name, which may be a token.
-func WithoutSecret(address string) string {
+func StripCredentials(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return address
@@ -308,7 +308,7 @@ func WithoutSecret(address string) string {
 }
 
 // withoutUser is an address as an error may show it.
-func withoutUser(s string) string {
+func redactUser(s string) string {
 	scheme := strings.Index(s, "://")
 	if scheme < 0 {
 		return s
@@ -335,4 +335,4 @@ func (a *Auth) Secrets() []string {
 
 // Public is an address as people may see it: without a user and what belongs to
 // one, and in printable characters.
-func Public(address string) string { return Clean(withoutUser(address), 300) }
+func DisplayAddress(address string) string { return Sanitize(redactUser(address), 300) }

@@ -98,7 +98,7 @@ func FuzzParseSource(f *testing.F) {
 		if url == "" || url[0] == '-' || strings.ContainsAny(url+ref, "\x00\n\r") || strings.HasPrefix(ref, "-") {
 			t.Errorf("ParseSource(%q) = %q, %q", s, url, ref)
 		}
-		if WithoutSecret(url) != url && !strings.HasPrefix(url, "file:") && !filepath.IsAbs(url) {
+		if StripCredentials(url) != url && !strings.HasPrefix(url, "file:") && !filepath.IsAbs(url) {
 			t.Errorf("%q keeps a secret: %q", s, url)
 		}
 		r, err := ParseRemote(url, true)
@@ -106,7 +106,7 @@ func FuzzParseSource(f *testing.F) {
 			t.Fatalf("%q is no source: %v", url, err)
 		}
 		if strings.Contains(r.URL, "::") && !strings.Contains(r.URL, "[") && r.Scheme != "file" {
-			if before, _, _ := strings.Cut(r.URL, "::"); IsWord(before) {
+			if before, _, _ := strings.Cut(r.URL, "::"); IsName(before) {
 				t.Errorf("%q is the address of a helper", r.URL)
 			}
 		}
@@ -130,7 +130,7 @@ func TestWithoutSecret(t *testing.T) {
 		"ssh://git:pass@host/a": "ssh://host/a", "ssh://git@host/a": "ssh://git@host/a", "ssh://git@host:22/a": "ssh://git@host:22/a", "git@host:a": "git@host:a",
 		"/srv/a@b": "/srv/a@b", "https://host/a@b": "https://host/a@b", "https://u:%zz@host/a": "https://host/a", "https://a@b@host:8/x": "https://host:8/x",
 	} {
-		if got := WithoutSecret(in); got != want {
+		if got := StripCredentials(in); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}

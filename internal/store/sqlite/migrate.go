@@ -72,7 +72,7 @@ func (m *migrator) rollBack(ctx context.Context) error {
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
-		return failed(ctx, err, "roll back what a crash cut off in database %s", m.path)
+		return wrapError(ctx, err, "roll back what a crash cut off in database %s", m.path)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (m *migrator) version(ctx context.Context, q querier) (int64, error) {
 	err := q.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(type = 'table' AND name = 'goose_db_version'), 0)
 		FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`).Scan(&all, &versions)
 	if err != nil {
-		return 0, failed(ctx, err, "read the schema of database %s", m.path)
+		return 0, wrapError(ctx, err, "read the schema of database %s", m.path)
 	}
 	if all == 0 {
 		return 0, nil
@@ -122,7 +122,7 @@ func (m *migrator) version(ctx context.Context, q querier) (int64, error) {
 	}
 	var n sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`).Scan(&n); err != nil {
-		return 0, failed(ctx, err, "read the schema version of database %s", m.path)
+		return 0, wrapError(ctx, err, "read the schema version of database %s", m.path)
 	}
 	return n.Int64, nil
 }
@@ -133,9 +133,9 @@ func (m *migrator) version(ctx context.Context, q querier) (int64, error) {
 // finds nothing left to do.
 func (m *migrator) migrate(ctx context.Context, newest int64) (err error) {
 	start := time.Now()
-	tx, err := beginOuter(ctx, m.read.Driver(), dsn(m.path, migrating))
+	tx, err := beginOuterTx(ctx, m.read.Driver(), dsn(m.path, migrating))
 	if err != nil {
-		return failed(ctx, err, "begin the migration of database %s", m.path)
+		return wrapError(ctx, err, "begin the migration of database %s", m.path)
 	}
 	defer tx.close() // rolls back what is not committed
 
@@ -157,11 +157,11 @@ func (m *migrator) migrate(ctx context.Context, newest int64) (err error) {
 		m.log.Info("backup of the database before its migration", "path", m.path, "backup", backup, "version", have)
 	}
 	if err := m.up(ctx, tx.db); err != nil {
-		e := failed(ctx, err, "migrate database %s from version %d to %d", m.path, have, newest)
+		e := wrapError(ctx, err, "migrate database %s from version %d to %d", m.path, have, newest)
 		return e.WithHint("nothing was changed; the binary that wrote the database can still use it")
 	}
 	if err := tx.commit(ctx); err != nil {
-		return failed(ctx, err, "commit the migration of database %s", m.path)
+		return wrapError(ctx, err, "commit the migration of database %s", m.path)
 	}
 	if have > 0 {
 		m.log.Info("database migrated", "path", m.path, "from", have, "to", newest, "backup", backup, "took", time.Since(start))

@@ -13,10 +13,10 @@ import (
 )
 
 // crashPath tells the test binary that it is the child of TestCrash.
-const crashPath = "HORTUS_TEST_STORE_CRASH"
+const crashPathEnv = "HORTUS_TEST_STORE_CRASH"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(crashPath); path != "" {
+	if path := os.Getenv(crashPathEnv); path != "" {
 		fmt.Fprintln(os.Stderr, crashChild(path))
 		os.Exit(3)
 	}
@@ -59,7 +59,7 @@ func TestCrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hortus.db")
 	storetest.Crash(t, func(t *testing.T) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), crashPath+"="+path)
+		cmd.Env = append(os.Environ(), crashPathEnv+"="+path)
 		return cmd
 	}, func(t *testing.T) store.Store { return openTest(t, path) })
 }

@@ -12,7 +12,7 @@ import (
 const taskColumns = `id, owner, state, created_at, ended_at, doc`
 
 func (db taskTable) taskArgs(t api.Task) ([]any, error) {
-	err := complete("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
+	err := checkRow("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
 		string(api.TaskPending), string(api.TaskRunning), string(api.TaskDone))
 	if err != nil {
 		return nil, err
@@ -26,11 +26,10 @@ func (db taskTable) taskArgs(t api.Task) ([]any, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "task %s: %w", t.ID, err)
 	}
-	return []any{string(t.ID), null(t.Owner), string(t.State), micros(t.CreatedAt), micros(t.EndedAt), string(doc)}, nil
+	return []any{string(t.ID), nullable(t.Owner), string(t.State), toMicros(t.CreatedAt), toMicros(t.EndedAt), string(doc)}, nil
 }
 
-// InsertTask stores a new task without its attempts, which PutAttempt stores.
-// Its owner, if any, must be stored already.
+// InsertTask implements store.Store.
 func (db taskTable) InsertTask(ctx context.Context, t api.Task) error {
 	args, err := db.taskArgs(t)
 	if err != nil {
@@ -40,14 +39,12 @@ func (db taskTable) InsertTask(ctx context.Context, t api.Task) error {
 		(id, owner, host, lease_epoch, state, created_at, ended_at, doc)
 		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6)`, args...)
 	if err != nil {
-		return insertFailed(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
+		return insertError(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
 	}
 	return nil
 }
 
-// UpdateTask replaces a task's row and leaves its attempts alone, but for their
-// owner. A new owner raises the lease epoch. A task that is done stays done:
-// KindConflict.
+// UpdateTask implements store.Store.
 func (db taskTable) UpdateTask(ctx context.Context, t api.Task) error {
 	args, err := db.taskArgs(t)
 	if err != nil {
@@ -60,25 +57,25 @@ func (db taskTable) UpdateTask(ctx context.Context, t api.Task) error {
 			state = ?3, created_at = ?4, ended_at = ?5, doc = ?6
 			WHERE id = ?1 AND (state = ?3 OR state <> 'done')`, args...)
 		if err != nil {
-			return updateFailed(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
+			return updateError(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
 		}
 		if !changed(r) {
-			return refused(ctx, tx, "task", "task", string(t.ID), string(t.State))
+			return updateConflict(ctx, tx, "task", "task", string(t.ID), string(t.State))
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE attempt SET (owner, host, lease_epoch) =
 			(SELECT owner, host, lease_epoch FROM task WHERE id = ?1) WHERE task = ?1 AND owner IS NOT ?2`, args[:2]...)
 		if err != nil {
-			return failed(ctx, err, "store the owner of task %s", t.ID)
+			return wrapError(ctx, err, "store the owner of task %s", t.ID)
 		}
 		return nil
 	})
 }
 
-// Task reads one task with its attempts in order, as they were at one instant.
+// Task implements store.Store.
 func (db taskTable) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
-		return api.Task{}, failed(ctx, err, "read task %.64q", id)
+		return api.Task{}, wrapError(ctx, err, "read task %.64q", id)
 	}
 	defer tx.Rollback()
 	t, err := get(ctx, tx, "task", string(id), db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
@@ -91,8 +88,7 @@ func (db taskTable) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 	return t, nil
 }
 
-// Tasks lists tasks, newest first, as they were at one instant; with their
-// attempts if the filter says so.
+// Tasks implements store.Store.
 func (db taskTable) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
 	if err := checkLimit("tasks", f.Limit); err != nil {
 		return nil, err
@@ -104,7 +100,7 @@ func (db taskTable) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, 
 	}
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, failed(ctx, err, "list tasks")
+		return nil, wrapError(ctx, err, "list tasks")
 	}
 	defer tx.Rollback()
 	all, err := list(ctx, tx, "tasks", db.sealer.scanTask, q, args...)
@@ -121,12 +117,12 @@ func (db taskTable) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, 
 
 func taskWhere(f store.TaskFilter) (w where) {
 	in(&w, "state", f.States)
-	w.is("account", f.Account)
-	w.is("owner", string(f.Owner))
-	w.not("owner", string(f.NotOwner))
+	w.equals("account", f.Account)
+	w.equals("owner", string(f.Owner))
+	w.notEquals("owner", string(f.NotOwner))
 	if !f.Since.IsZero() {
 		w.conds = append(w.conds, "created_at >= ?")
-		w.args = append(w.args, micros(f.Since))
+		w.args = append(w.args, toMicros(f.Since))
 	}
 	if f.Programs {
 		w.conds = append(w.conds, "json_extract(doc, '$.create.repo') IS NULL")
@@ -147,6 +143,6 @@ func (s *sealer) scanTask(r scanner) (t api.Task, err error) {
 	}
 	t = s.openTask(row, api.TaskID(id))
 	t.ID, t.State, t.Owner = api.TaskID(id), api.TaskState(state), api.OwnerID(owner.String)
-	t.CreatedAt, t.EndedAt = instant(created), instant(ended)
+	t.CreatedAt, t.EndedAt = fromMicros(created), fromMicros(ended)
 	return t, nil
 }

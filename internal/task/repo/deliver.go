@@ -37,7 +37,7 @@ func (w *work) deliver(ctx context.Context) error {
 		remote = w.req.URL
 	}
 	d := &api.Delivery{Branch: w.res.Branch}
-	if was := w.res.Delivery; was != nil && was.Pushed == git.Public(remote) {
+	if was := w.res.Delivery; was != nil && was.Pushed == git.DisplayAddress(remote) {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		d.Pushed, d.Target, d.Forge, d.URL, d.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
 	}
@@ -86,7 +86,7 @@ func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error 
 		if err != nil {
 			return "", err
 		}
-		d.Pushed = git.Public(remote)
+		d.Pushed = git.DisplayAddress(remote)
 		if res.UpToDate {
 			return d.Branch + " was there already", nil
 		}

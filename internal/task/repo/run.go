@@ -124,7 +124,7 @@ func name(e api.RepoStepEvent) string {
 
 // prepare brings everything to where the agent can begin.
 func (w *work) prepare(ctx context.Context) error {
-	err := w.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.Public(w.req.URL)}, func() (string, error) {
+	err := w.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(w.req.URL)}, func() (string, error) {
 		src, err := w.cfg.Deliverer.Source(w.req.URL)
 		if err != nil {
 			return "", err

@@ -18,7 +18,7 @@ func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 	if err := r.git.CheckBranch(ctx, name); err != nil {
 		return err
 	}
-	if err := r.has(ctx, commit); err != nil {
+	if err := r.requireCommit(ctx, commit); err != nil {
 		return err
 	}
 	lock, err := r.lock(ctx)
@@ -31,7 +31,7 @@ func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 }
 
 // has says whether the repository has a commit.
-func (r *Repo) has(ctx context.Context, commit string) error {
+func (r *Repo) requireCommit(ctx context.Context, commit string) error {
 	if err := git.CheckHash("commit", commit); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer, branch, base string) err
 	}
 	args := []string{"bundle", "create", "--quiet", "-", "refs/heads/" + branch}
 	if base != "" {
-		if err := r.has(ctx, base); err != nil {
+		if err := r.requireCommit(ctx, base); err != nil {
 			return err
 		}
 		count, err := r.line(ctx, "rev-list", "--count", "--end-of-options", hash, "^"+base)
@@ -78,7 +78,7 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer, branch, base string) err
 		return api.Errorf(api.KindInternal, "bundle: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	mine := shadow.New(r.git, r.dir, "refs/heads/"+branch)
+	mine := shadow.NewOwn(r.git, r.dir, "refs/heads/"+branch)
 	if len(hash) == 64 {
 		mine.Config["extensions.objectformat"] = "sha256"
 	}

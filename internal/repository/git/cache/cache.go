@@ -104,13 +104,13 @@ func (r *Repo) lock(ctx context.Context) (*os.File, error) {
 		return nil, api.Errorf(api.KindOf(err), "the lock of a repository in the cache: %w", err)
 	}
 	// Everything here is of a writer that died, for every writer holds the lock.
-	for _, left := range []string{r.base + ".new", r.work()} {
+	for _, left := range []string{r.base + ".new", r.workDir()} {
 		if err := os.RemoveAll(left); err != nil {
 			f.Close()
 			return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
 		}
 	}
-	r.sweep()
+	r.removeLeftovers()
 	now := time.Now()
 	if err := os.Chtimes(f.Name(), now, now); err != nil { // for List
 		f.Close()
@@ -121,10 +121,10 @@ func (r *Repo) lock(ctx context.Context) (*os.File, error) {
 
 // work is the directory for what a writer makes on the way. It exists only under
 // the lock.
-func (r *Repo) work() string { return r.base + ".work" }
+func (r *Repo) workDir() string { return r.base + ".work" }
 
 // sweep removes the locks and half-written packs that a killed git left.
-func (r *Repo) sweep() {
+func (r *Repo) removeLeftovers() {
 	filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil

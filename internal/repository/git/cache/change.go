@@ -44,19 +44,19 @@ type CommitRequest struct {
 }
 
 // Left is a path that is not in the commit, and why.
-type Left struct{ Path, Why string }
+type Skipped struct{ Path, Why string }
 
 // CommitResult is what became of the changes. Each of them is in the commit, or in
 // Refused, or in Ignored, or is what the parent has already.
 type CommitResult struct {
 	Hash    string // empty where Empty is set
 	Tree    string
-	Empty   bool     // the tree is the parent's: there is nothing to commit
-	Refused []Left   // what may not be committed
-	Ignored []string // new files that the tree's own .gitignore leaves out
+	Empty   bool      // the tree is the parent's: there is nothing to commit
+	Refused []Skipped // what may not be committed
+	Ignored []string  // new files that the tree's own .gitignore leaves out
 }
 
-func (l Limits) orDefault() Limits {
+func (l Limits) withDefaults() Limits {
 	if l.Files == 0 {
 		l.Files = 20_000
 	}
@@ -76,8 +76,8 @@ func (q *CommitRequest) check() error {
 	}
 	for _, id := range []Identity{q.Author, q.Committer} {
 		for _, s := range []string{id.Name, id.Email} {
-			if strings.Trim(s, " .,:;\"'") == "" || len(s) > 256 || strings.ContainsAny(s, "<>") || git.Clean(s, 256) != s || strings.Contains(s, "\n") {
-				return api.Errorf(api.KindInvalid, "commit: %q is not a name or an address that git takes", git.Clean(s, 200))
+			if strings.Trim(s, " .,:;\"'") == "" || len(s) > 256 || strings.ContainsAny(s, "<>") || git.Sanitize(s, 256) != s || strings.Contains(s, "\n") {
+				return api.Errorf(api.KindInvalid, "commit: %q is not a name or an address that git takes", git.Sanitize(s, 200))
 			}
 		}
 	}
@@ -89,8 +89,8 @@ func (q *CommitRequest) check() error {
 	}
 	for _, t := range q.Trailers {
 		key, value, ok := strings.Cut(t, ": ")
-		if !ok || !git.IsWord(strings.ReplaceAll(key, "-", "")) || strings.TrimSpace(value) == "" || strings.Contains(value, "\n") || git.Clean(value, 1024) != value {
-			return api.Errorf(api.KindInvalid, "commit: %q is no trailer, which is \"Key: value\"", git.Clean(t, 200))
+		if !ok || !git.IsName(strings.ReplaceAll(key, "-", "")) || strings.TrimSpace(value) == "" || strings.Contains(value, "\n") || git.Sanitize(value, 1024) != value {
+			return api.Errorf(api.KindInvalid, "commit: %q is no trailer, which is \"Key: value\"", git.Sanitize(t, 200))
 		}
 	}
 	if q.message() == "" {
@@ -108,7 +108,7 @@ func (q *CommitRequest) message() string {
 			m = m[:len(m)-1]
 		}
 	}
-	if m = git.Clean(m, 64<<10); m == "" {
+	if m = git.Sanitize(m, 64<<10); m == "" {
 		return ""
 	}
 	if len(q.Trailers) > 0 {

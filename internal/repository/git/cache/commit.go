@@ -41,7 +41,7 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	if err := q.check(); err != nil {
 		return CommitResult{}, err
 	}
-	q.Limits = q.Limits.orDefault()
+	q.Limits = q.Limits.withDefaults()
 	if len(q.Changes) > maxChanges {
 		return CommitResult{}, api.Errorf(api.KindExhausted, "commit: more than %d files were changed", maxChanges)
 	}
@@ -50,8 +50,8 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 		return CommitResult{}, err
 	}
 	defer lock.Close()
-	defer os.RemoveAll(r.work())
-	d := &draft{Repo: r, dir: filepath.Join(r.work(), "draft"), held: lock, parent: map[string]Entry{}, final: map[string]Entry{}, spooled: map[string]string{}}
+	defer os.RemoveAll(r.workDir())
+	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft"), held: lock, parent: map[string]Entry{}, final: map[string]Entry{}, spooled: map[string]string{}}
 	for _, sub := range []string{"objects", "files", "ignore"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, sub), 0o700); err != nil {
 			return CommitResult{}, api.Errorf(api.KindInternal, "commit: %w", err)
@@ -77,7 +77,7 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 }
 
 // in runs git over the repository with the quarantine in front of it.
-func (d *draft) in(ctx context.Context, c git.Call) (string, error) {
+func (d *draft) runInWork(ctx context.Context, c git.Call) (string, error) {
 	c.GitDir, c.Lock = d.Repo.dir, d.held
 	c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(d.dir, "objects"),
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(d.Repo.dir, "objects"),
@@ -98,7 +98,7 @@ func (d *draft) hash(ctx context.Context) error {
 	if names.Len() == 0 {
 		return nil
 	}
-	out, err := d.in(ctx, git.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin-paths"}, Dir: filepath.Join(d.dir, "files"), Stdin: strings.NewReader(names.String())})
+	out, err := d.runInWork(ctx, git.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin-paths"}, Dir: filepath.Join(d.dir, "files"), Stdin: strings.NewReader(names.String())})
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (d *draft) hash(ctx context.Context) error {
 
 // tree makes the new tree from the parent's and the changes.
 func (d *draft) tree(ctx context.Context, parent string) error {
-	if _, err := d.in(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", parent}}); err != nil {
+	if _, err := d.runInWork(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", parent}}); err != nil {
 		return err
 	}
 	var info bytes.Buffer
@@ -130,14 +130,14 @@ func (d *draft) tree(ctx context.Context, parent string) error {
 	for _, p := range d.took {
 		fmt.Fprintf(&info, "%s %s\t%s\x00", d.final[p].Mode, d.final[p].Hash, p)
 	}
-	if _, err := d.in(ctx, git.Call{Args: []string{"update-index", "-z", "--index-info"}, Stdin: &info}); err != nil {
+	if _, err := d.runInWork(ctx, git.Call{Args: []string{"update-index", "-z", "--index-info"}, Stdin: &info}); err != nil {
 		return err
 	}
-	tree, err := d.in(ctx, git.Call{Args: []string{"write-tree"}})
+	tree, err := d.runInWork(ctx, git.Call{Args: []string{"write-tree"}})
 	if err != nil {
 		return err
 	}
-	was, err := d.in(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", parent + "^{tree}"}})
+	was, err := d.runInWork(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", parent + "^{tree}"}})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (d *draft) tree(ctx context.Context, parent string) error {
 // commit makes the commit, has git check all that is new, and lets it in.
 func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	at := strconv.FormatInt(q.When.Unix(), 10) + " +0000"
-	hash, err := d.in(ctx, git.Call{Args: []string{"commit-tree", d.res.Tree, "-p", q.Parent, "-F", "-"}, Stdin: strings.NewReader(q.message()), Env: []string{
+	hash, err := d.runInWork(ctx, git.Call{Args: []string{"commit-tree", d.res.Tree, "-p", q.Parent, "-F", "-"}, Stdin: strings.NewReader(q.message()), Env: []string{
 		"GIT_AUTHOR_NAME=" + q.Author.Name, "GIT_AUTHOR_EMAIL=" + q.Author.Email, "GIT_AUTHOR_DATE=@" + at,
 		"GIT_COMMITTER_NAME=" + q.Committer.Name, "GIT_COMMITTER_EMAIL=" + q.Committer.Email, "GIT_COMMITTER_DATE=@" + at}})
 	if err != nil {
@@ -163,7 +163,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 		return api.Errorf(api.KindInternal, "commit: %w", err)
 	}
 	defer f.Close()
-	if _, err := d.in(ctx, git.Call{Args: []string{"pack-objects", "--quiet", "--revs", "--stdout"}, Stdin: strings.NewReader(hash + "\n^" + q.Parent + "\n"), Stdout: f, Max: 1 << 40}); err != nil {
+	if _, err := d.runInWork(ctx, git.Call{Args: []string{"pack-objects", "--quiet", "--revs", "--stdout"}, Stdin: strings.NewReader(hash + "\n^" + q.Parent + "\n"), Stdout: f, Max: 1 << 40}); err != nil {
 		return err
 	}
 	if _, err := f.Seek(0, 0); err != nil {
@@ -172,7 +172,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	// Here the objects leave the quarantine: git checks each, and that nothing is
 	// missing, before it gives the pack its name.
 	if _, err := d.run(ctx, git.Call{Args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, Stdin: f, Lock: d.held}); err != nil {
-		d.sweep()
+		d.removeLeftovers()
 		var e *api.Error
 		if errors.As(err, &e) && e.Kind == api.KindInternal {
 			e.Kind = api.KindDenied
@@ -188,7 +188,7 @@ func (d *draft) refuse(p, why string) {
 	if len(p) > maxPath {
 		p = p[:maxPath]
 	}
-	d.res.Refused = append(d.res.Refused, Left{strings.ToValidUTF8(p, "?"), why})
+	d.res.Refused = append(d.res.Refused, Skipped{strings.ToValidUTF8(p, "?"), why})
 }
 
 // out takes a change back.

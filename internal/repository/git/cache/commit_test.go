@@ -112,7 +112,7 @@ func TestCommitRefuses(t *testing.T) {
 	}
 	if len(res.Refused) != len(cases)+1 {
 		for _, c := range cases {
-			if !slices.ContainsFunc(res.Refused, func(l Left) bool { return l.Path == strings.ToValidUTF8(c.Path, "?") || len(c.Path) > maxPath }) {
+			if !slices.ContainsFunc(res.Refused, func(l Skipped) bool { return l.Path == strings.ToValidUTF8(c.Path, "?") || len(c.Path) > maxPath }) {
 				t.Errorf("%q was not refused", c.Path)
 			}
 		}

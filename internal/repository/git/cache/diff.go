@@ -77,7 +77,7 @@ func parseRaw(b []byte) ([]FileStat, error) {
 	for len(f) > 0 {
 		head := strings.Fields(f[0])
 		if len(head) != 5 || head[0][0] != ':' || len(f) < 2 {
-			return nil, api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Clean(f[0], 200))
+			return nil, api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Sanitize(f[0], 200))
 		}
 		s := FileStat{Status: head[4][0], Path: f[1]}
 		f = f[2:]
@@ -107,7 +107,7 @@ func parseNumbers(b []byte, stats []FileStat) error {
 	for len(f) > 0 {
 		part := strings.SplitN(f[0], "\t", 3)
 		if len(part) != 3 {
-			return api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Clean(f[0], 200))
+			return api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Sanitize(f[0], 200))
 		}
 		name := part[2]
 		f = f[1:]
@@ -119,7 +119,7 @@ func parseNumbers(b []byte, stats []FileStat) error {
 		}
 		i, ok := byPath[name]
 		if !ok {
-			return api.Errorf(api.KindInternal, "git diff-tree counts %q and does not list it", git.Clean(name, 200))
+			return api.Errorf(api.KindInternal, "git diff-tree counts %q and does not list it", git.Sanitize(name, 200))
 		}
 		if part[0] == "-" && part[1] == "-" {
 			stats[i].Binary = true
@@ -129,7 +129,7 @@ func parseNumbers(b []byte, stats []FileStat) error {
 		stats[i].Added, err = strconv.Atoi(part[0])
 		stats[i].Deleted, err2 = strconv.Atoi(part[1])
 		if err != nil || err2 != nil || stats[i].Added < 0 || stats[i].Deleted < 0 {
-			return api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Clean(part[0]+" "+part[1], 200))
+			return api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Sanitize(part[0]+" "+part[1], 200))
 		}
 	}
 	return nil

@@ -150,7 +150,7 @@ func (d *draft) spool(ctx context.Context, c Change, name string) (why string, e
 	}
 	in, err := c.Open()
 	if err != nil {
-		return "it could not be read: " + git.Clean(err.Error(), 300), nil
+		return "it could not be read: " + git.Sanitize(err.Error(), 300), nil
 	}
 	defer in.Close()
 	f, err := os.OpenFile(filepath.Join(d.dir, "files", name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -162,7 +162,7 @@ func (d *draft) spool(ctx context.Context, c Change, name string) (why string, e
 	var bad *readError
 	switch {
 	case errors.As(err, &bad):
-		return "it could not be read: " + git.Clean(bad.err.Error(), 300), nil
+		return "it could not be read: " + git.Sanitize(bad.err.Error(), 300), nil
 	case err != nil:
 		return "", api.Errorf(api.KindInternal, "commit: %w", err)
 	case n != c.Size:
@@ -225,7 +225,7 @@ func (d *draft) links(ctx context.Context) error {
 func (d *draft) content(ctx context.Context, p string, max int64) ([]byte, error) {
 	e := d.final[p]
 	if e.Size > max {
-		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes, and %d are the most", git.Clean(p, 200), e.Size, max)
+		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes, and %d are the most", git.Sanitize(p, 200), e.Size, max)
 	}
 	if name, ok := d.spooled[p]; ok {
 		return os.ReadFile(filepath.Join(d.dir, "files", name))

@@ -39,7 +39,7 @@ func (c *Cache) access(s git.Source) (access, error) {
 }
 
 // through makes a call speak to the remote, and to nothing else.
-func (c *Cache) through(a access, k git.Call) git.Call {
+func (c *Cache) withAccess(a access, k git.Call) git.Call {
 	k.Env = append(k.Env, git.AllowProtocol(a.Scheme))
 	k.Config = append(k.Config, "protocol."+a.Scheme+".allow", "always")
 	k.SSH = a.Scheme == "ssh"
@@ -75,7 +75,7 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 		return nil, err
 	}
 	defer lock.Close()
-	defer os.RemoveAll(r.work())
+	defer os.RemoveAll(r.workDir())
 
 	if a.Scheme == "file" {
 		// What is at the path is read through a directory of ours.
@@ -86,7 +86,7 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 		if e != nil {
 			return nil, e
 		}
-		shadow := filepath.Join(r.work(), "source")
+		shadow := filepath.Join(r.workDir(), "source")
 		if err := found.Shadow(ctx, shadow, true); err != nil {
 			return nil, err
 		}
@@ -151,14 +151,14 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 			}
 		}
 	})
-	_, err := c.git.Run(ctx, c.through(a, git.Call{GitDir: dir, Args: args, Lines: progress, Lock: lock}))
+	_, err := c.git.Run(ctx, c.withAccess(a, git.Call{GitDir: dir, Args: args, Lines: progress, Lock: lock}))
 	close(done)
 	watch.Wait()
 	if err == nil {
 		err = c.tooLarge(dir)
 	}
 	if err != nil {
-		r.sweep()
+		r.removeLeftovers()
 		return err
 	}
 	head := []string{"symbolic-ref", remoteHead, remoteHeads + strings.TrimPrefix(ad.branch, "refs/heads/")}
@@ -229,7 +229,7 @@ func (c *Cache) advertised(ctx context.Context, a access, lock *os.File, refs ..
 	}
 	// Each line of the answer is a hash and a name; names are bounded by git.
 	max := int64(c.cfg.MaxRefs+1)*2*400 + 4096
-	out, err := c.git.Run(ctx, c.through(a, git.Call{Args: append([]string{"ls-remote", "--symref", "--end-of-options", a.URL}, refs...), Max: max, Lock: lock}))
+	out, err := c.git.Run(ctx, c.withAccess(a, git.Call{Args: append([]string{"ls-remote", "--symref", "--end-of-options", a.URL}, refs...), Max: max, Lock: lock}))
 	if err != nil {
 		return advertisement{}, err
 	}
@@ -242,7 +242,7 @@ func parseAdvertisement(out []byte, maxRefs int) (advertisement, error) {
 	for line := range strings.Lines(string(out)) {
 		value, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if !ok {
-			return a, api.Errorf(api.KindInternal, "git ls-remote says what is not understood: %q", git.Clean(line, 200))
+			return a, api.Errorf(api.KindInternal, "git ls-remote says what is not understood: %q", git.Sanitize(line, 200))
 		}
 		target, symbolic := strings.CutPrefix(value, "ref: ")
 		switch {
@@ -251,7 +251,7 @@ func parseAdvertisement(out []byte, maxRefs int) (advertisement, error) {
 				a.branch = target
 			}
 		case !git.IsHash(value):
-			return a, api.Errorf(api.KindInternal, "git ls-remote says what is not understood: %q", git.Clean(line, 200))
+			return a, api.Errorf(api.KindInternal, "git ls-remote says what is not understood: %q", git.Sanitize(line, 200))
 		case name == "HEAD":
 			a.head = value
 		case strings.HasSuffix(name, "^{}"): // what a tag points to

@@ -18,7 +18,7 @@ func (c *Cache) Find(address string) (*Repo, error) {
 	}
 	r := c.repo(m)
 	if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindNotFound, "%s is not in the cache of repositories", git.Public(address)).
+		return nil, api.Errorf(api.KindNotFound, "%s is not in the cache of repositories", git.DisplayAddress(address)).
 			WithHint("A task on it brings it back.")
 	} else if err != nil {
 		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)

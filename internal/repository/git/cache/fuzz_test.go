@@ -96,6 +96,6 @@ func FuzzAnswers(f *testing.F) {
 		if c, err := parseCommit(string(b)); err == nil && (!git.IsHash(c.Hash) || len(c.Subject) > 1024 || strings.ContainsAny(c.Subject, "\x1b\n")) {
 			t.Errorf("got %+v", c)
 		}
-		refusal(string(b))
+		parseRejection(string(b))
 	})
 }

@@ -119,7 +119,7 @@ func TestFetchAfterKill(t *testing.T) {
 	left := map[string]string{"packed-refs.lock": "", "HEAD.lock": "", "shallow.lock": "", "refs/hortus/remote/heads/main.lock": "", "refs/hortus/remote-head.lock": "", "objects/pack/tmp_pack_x": "half", "config.lock": ""}
 	gittest.WriteFiles(t, r.dir, left)
 	gittest.WriteFiles(t, r.base+".new", map[string]string{"HEAD": "half"})
-	gittest.WriteFiles(t, r.work(), map[string]string{"draft/x": "half"})
+	gittest.WriteFiles(t, r.workDir(), map[string]string{"draft/x": "half"})
 	gittest.WriteFiles(t, src, map[string]string{"a": "2"})
 	gittest.Git(t, src, "commit", "-qam", "second")
 	// Control: git itself stops.
@@ -135,7 +135,7 @@ func TestFetchAfterKill(t *testing.T) {
 			t.Errorf("%s is left", name)
 		}
 	}
-	for _, dir := range []string{r.base + ".new", r.work()} {
+	for _, dir := range []string{r.base + ".new", r.workDir()} {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
 		}

@@ -26,25 +26,25 @@ func (r *Repo) Patch(ctx context.Context, commit string, patch io.Reader) (strin
 		return "", err
 	}
 	defer lock.Close()
-	defer os.RemoveAll(r.work())
-	d := &draft{Repo: r, dir: filepath.Join(r.work(), "draft")}
+	defer os.RemoveAll(r.workDir())
+	d := &draft{Repo: r, dir: filepath.Join(r.workDir(), "draft")}
 	if err := os.MkdirAll(filepath.Join(d.dir, "objects"), 0o700); err != nil {
 		return "", api.Errorf(api.KindInternal, "patch: %w", err)
 	}
-	if _, err := d.in(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", commit}}); err != nil {
+	if _, err := d.runInWork(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", commit}}); err != nil {
 		return "", err
 	}
 	// Nothing but the index is written: links and names of the patch lead nowhere.
-	if _, err := d.in(ctx, git.Call{Args: []string{"apply", "--cached", "--whitespace=nowarn", "-"}, Stdin: io.LimitReader(patch, maxPatch)}); err != nil {
+	if _, err := d.runInWork(ctx, git.Call{Args: []string{"apply", "--cached", "--whitespace=nowarn", "-"}, Stdin: io.LimitReader(patch, maxPatch)}); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
 		return "", api.Errorf(api.KindInvalid, "the patch does not apply to %.10s: %w", commit, err)
 	}
-	if d.res.Tree, err = d.in(ctx, git.Call{Args: []string{"write-tree"}}); err != nil {
+	if d.res.Tree, err = d.runInWork(ctx, git.Call{Args: []string{"write-tree"}}); err != nil {
 		return "", err
 	}
-	was, err := d.in(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", commit + "^{tree}"}})
+	was, err := d.runInWork(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--end-of-options", commit + "^{tree}"}})
 	if err != nil {
 		return "", err
 	}

@@ -44,7 +44,7 @@ func (r *Repo) Push(ctx context.Context, q PushRequest) (PushResult, error) {
 	if err := r.git.CheckBranch(ctx, q.Branch); err != nil {
 		return PushResult{}, err
 	}
-	if err := r.has(ctx, q.Commit); err != nil {
+	if err := r.requireCommit(ctx, q.Commit); err != nil {
 		return PushResult{}, err
 	}
 	if q.Expect != "" {
@@ -52,21 +52,21 @@ func (r *Repo) Push(ctx context.Context, q PushRequest) (PushResult, error) {
 			return PushResult{}, err
 		}
 	}
-	p := pushing{r, a, q}
+	p := push{r, a, q}
 	if a.Scheme == "file" {
-		return p.local(ctx)
+		return p.pushLocal(ctx)
 	}
-	return p.remote(ctx)
+	return p.pushRemote(ctx)
 }
 
-type pushing struct {
+type push struct {
 	*Repo
 	to access
 	q  PushRequest
 }
 
 // leased refuses a branch that is where the lease does not allow.
-func (p pushing) leased(ctx context.Context, at string) error {
+func (p push) checkLease(ctx context.Context, at string) error {
 	moved := api.Errorf(api.KindConflict, "push: the branch %q of %s is at %.12s, which is not what was expected", p.q.Branch, p.to.URL, at).
 		WithHint("somebody else pushed to it; take another name, or start again from there")
 	switch {
@@ -90,28 +90,28 @@ func (p pushing) leased(ctx context.Context, at string) error {
 }
 
 // remoteAt asks where the remote's branch is, "" where there is none.
-func (p pushing) remoteAt(ctx context.Context) (string, error) {
+func (p push) remoteCommit(ctx context.Context) (string, error) {
 	ref := "refs/heads/" + p.q.Branch
 	ad, err := p.cache.advertised(ctx, p.to, nil, ref)
 	return ad.refs[ref], err
 }
 
-func (p pushing) remote(ctx context.Context) (PushResult, error) {
-	at, err := p.remoteAt(ctx)
+func (p push) pushRemote(ctx context.Context) (PushResult, error) {
+	at, err := p.remoteCommit(ctx)
 	if err != nil {
 		return PushResult{}, err
 	}
 	if at == p.q.Commit {
 		return PushResult{UpToDate: true}, nil
 	}
-	if err := p.leased(ctx, at); err != nil {
+	if err := p.checkLease(ctx, at); err != nil {
 		return PushResult{}, err
 	}
 	ref := "refs/heads/" + p.q.Branch
 	// The remote compares with what was seen in the same step in which it writes, so
 	// what the lease allowed cannot have become something else.
 	var said strings.Builder
-	out, err := p.run(ctx, p.cache.through(p.to, git.Call{Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no",
+	out, err := p.run(ctx, p.cache.withAccess(p.to, git.Call{Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no",
 		"--force-with-lease=" + ref + ":" + at, "--end-of-options", p.to.URL, p.q.Commit + ":" + ref}, Max: 1 << 20, Lines: func(line string) {
 		if text, ok := strings.CutPrefix(line, "remote:"); ok && said.Len() < 2<<10 {
 			said.WriteString(strings.TrimSpace(text) + "; ")
@@ -120,15 +120,15 @@ func (p pushing) remote(ctx context.Context) (PushResult, error) {
 	if err == nil {
 		return PushResult{Created: at == ""}, nil
 	}
-	why, refused := refusal(string(out))
+	why, refused := parseRejection(string(out))
 	if !refused {
 		return PushResult{}, err
 	}
 	// It may have been ourselves, in a push whose answer was lost.
-	if now, e := p.remoteAt(ctx); e == nil && now == p.q.Commit {
+	if now, e := p.remoteCommit(ctx); e == nil && now == p.q.Commit {
 		return PushResult{UpToDate: true}, nil
 	}
-	text := git.Clean(strings.TrimSuffix(said.String(), "; "), 2<<10)
+	text := git.Sanitize(strings.TrimSuffix(said.String(), "; "), 2<<10)
 	if text == "" {
 		text = "it gives no reason"
 	}
@@ -137,13 +137,13 @@ func (p pushing) remote(ctx context.Context) (PushResult, error) {
 		return PushResult{}, api.Errorf(api.KindConflict, "push: the branch %q of %s moved in the meantime", p.q.Branch, p.to.URL).
 			WithHint("somebody else pushed to it; take another name, or start again from there")
 	}
-	return PushResult{}, api.Errorf(api.KindDenied, "push: %s refuses the branch %q (%s): %s", p.to.URL, p.q.Branch, git.Clean(git.Redact(why, p.to.auth.Secrets()), 300), text).
+	return PushResult{}, api.Errorf(api.KindDenied, "push: %s refuses the branch %q (%s): %s", p.to.URL, p.q.Branch, git.Sanitize(git.Redact(why, p.to.auth.Secrets()), 300), text).
 		WithHint("see the rules of the remote for this branch")
 }
 
 // refusal finds what push --porcelain says of a ref that was not taken:
 // "!<tab>from:to<tab>summary (reason)".
-func refusal(out string) (why string, refused bool) {
+func parseRejection(out string) (why string, refused bool) {
 	for line := range strings.Lines(out) {
 		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "!\t"); ok {
 			_, why, _ = strings.Cut(rest, "\t")
@@ -154,7 +154,7 @@ func refusal(out string) (why string, refused bool) {
 }
 
 // local puts the commit into a repository on this machine.
-func (p pushing) local(ctx context.Context) (PushResult, error) {
+func (p push) pushLocal(ctx context.Context) (PushResult, error) {
 	to, err := shadow.Open(p.git, ctx, p.to.URL, p.q.Source.Owners)
 	if err == nil {
 		err = to.CheckComplete()
@@ -174,7 +174,7 @@ func (p pushing) local(ctx context.Context) (PushResult, error) {
 	if at == p.q.Commit {
 		return PushResult{UpToDate: true}, nil
 	}
-	if err := p.leased(ctx, at); err != nil {
+	if err := p.checkLease(ctx, at); err != nil {
 		return PushResult{}, err
 	}
 	if err := to.Receive(ctx, filepath.Join(dir, "into"), p.dir, p.q.Commit, p.q.Branch, at); err != nil {

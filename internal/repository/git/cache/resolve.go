@@ -60,7 +60,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Commit, error) {
 		}
 	}
 	if len(ref) >= 4 && len(ref) <= 64 && git.IsHex(ref) {
-		return r.byHash(ctx, ref)
+		return r.resolveHash(ctx, ref)
 	}
 	return Commit{}, api.Errorf(api.KindNotFound, "the repository has no branch, tag or commit %q", ref)
 }
@@ -83,7 +83,7 @@ func (r *Repo) peel(ctx context.Context, ref string) (string, error) {
 }
 
 // byHash finds a commit by the beginning of its name.
-func (r *Repo) byHash(ctx context.Context, prefix string) (Commit, error) {
+func (r *Repo) resolveHash(ctx context.Context, prefix string) (Commit, error) {
 	out, err := r.run(ctx, git.Call{Args: []string{"rev-parse", "--disambiguate=" + prefix}, Max: 1 << 20})
 	if err != nil {
 		return Commit{}, err
@@ -124,7 +124,7 @@ func (r *Repo) commit(ctx context.Context, hash, branch string) (Commit, error) 
 func parseCommit(s string) (Commit, error) {
 	f := strings.SplitN(s, "\x00", 4)
 	if len(f) != 4 || !git.IsHash(f[0]) || !git.IsHash(f[1]) {
-		return Commit{}, api.Errorf(api.KindInternal, "git rev-list says what is not understood: %q", git.Clean(s, 200))
+		return Commit{}, api.Errorf(api.KindInternal, "git rev-list says what is not understood: %q", git.Sanitize(s, 200))
 	}
 	// A commit may claim any time, one that is no number as well.
 	sec, err := strconv.ParseInt(f[2], 10, 64)
@@ -132,7 +132,7 @@ func parseCommit(s string) (Commit, error) {
 		sec = 0
 	}
 	subject, _, _ := strings.Cut(f[3], "\n")
-	subject = git.Clean(subject, 1<<20)
+	subject = git.Sanitize(subject, 1<<20)
 	if len(subject) > 1024 {
 		subject = strings.ToValidUTF8(subject[:1024], "")
 	}

@@ -108,7 +108,7 @@ func parseEntry(line []byte) (Entry, error) {
 	head, path, ok := bytes.Cut(line, []byte{'\t'})
 	f := bytes.Fields(head)
 	if !ok || len(f) != 4 || len(path) == 0 || !git.IsHash(string(f[2])) {
-		return Entry{}, api.Errorf(api.KindInternal, "git ls-tree says what is not understood: %q", git.Clean(string(line), 200))
+		return Entry{}, api.Errorf(api.KindInternal, "git ls-tree says what is not understood: %q", git.Sanitize(string(line), 200))
 	}
 	e := Entry{Path: string(path), Hash: string(f[2])}
 	switch mode := string(f[0]); mode {
@@ -117,12 +117,12 @@ func parseEntry(line []byte) (Entry, error) {
 	case "100664": // what git wrote long ago, and still reads as 100644
 		e.Mode = Regular
 	default:
-		return Entry{}, api.Errorf(api.KindDenied, "%q has the mode %q, which no file has", git.Clean(e.Path, 200), git.Clean(mode, 20))
+		return Entry{}, api.Errorf(api.KindDenied, "%q has the mode %q, which no file has", git.Sanitize(e.Path, 200), git.Sanitize(mode, 20))
 	}
 	if e.Mode != Submodule {
 		var err error
 		if e.Size, err = strconv.ParseInt(string(f[3]), 10, 64); err != nil || e.Size < 0 {
-			return Entry{}, api.Errorf(api.KindDenied, "%q: its content is missing in the repository", git.Clean(e.Path, 200))
+			return Entry{}, api.Errorf(api.KindDenied, "%q: its content is missing in the repository", git.Sanitize(e.Path, 200))
 		}
 	}
 	return e, nil
@@ -136,7 +136,7 @@ func (r *Repo) ReadFile(ctx context.Context, commit, path string, max int64) ([]
 		return nil, err
 	}
 	if why := badPath(path); why != "" {
-		return nil, api.Errorf(api.KindInvalid, "%q: %s", git.Clean(path, 200), why)
+		return nil, api.Errorf(api.KindInvalid, "%q: %s", git.Sanitize(path, 200), why)
 	}
 	out, err := r.run(ctx, git.Call{Args: []string{"ls-tree", "-l", "-z", "--full-tree", "--end-of-options", commit, path}, Max: 1 << 20})
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *Repo) ReadFile(ctx context.Context, commit, path string, max int64) ([]
 	}
 	line, rest, ok := bytes.Cut(out, []byte{0})
 	if !ok || len(rest) > 0 || bytes.Contains(line, []byte(" tree ")) {
-		return nil, api.Errorf(api.KindNotFound, "the commit has no file %q", git.Clean(path, 200))
+		return nil, api.Errorf(api.KindNotFound, "the commit has no file %q", git.Sanitize(path, 200))
 	}
 	e, err := parseEntry(line)
 	if err != nil {
@@ -152,11 +152,11 @@ func (r *Repo) ReadFile(ctx context.Context, commit, path string, max int64) ([]
 	}
 	switch {
 	case e.Path != path:
-		return nil, api.Errorf(api.KindNotFound, "the commit has no file %q", git.Clean(path, 200))
+		return nil, api.Errorf(api.KindNotFound, "the commit has no file %q", git.Sanitize(path, 200))
 	case e.Mode == Symlink, e.Mode == Submodule:
-		return nil, api.Errorf(api.KindInvalid, "%q is a link or a submodule", git.Clean(path, 200))
+		return nil, api.Errorf(api.KindInvalid, "%q is a link or a submodule", git.Sanitize(path, 200))
 	case e.Size > max:
-		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes, and %d are read at most", git.Clean(path, 200), e.Size, max)
+		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes, and %d are read at most", git.Sanitize(path, 200), e.Size, max)
 	}
 	return r.blob(ctx, e.Hash, e.Size)
 }

@@ -46,7 +46,7 @@ func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyO
 	}
 	defer done()
 	if d.Root == "" {
-		return noTree(d)
+		return noWorkTree(d)
 	}
 	args := []string{"apply", "--whitespace=nowarn"}
 	env := []string{}
@@ -56,25 +56,25 @@ func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyO
 	}
 	run := func(extra ...string) error {
 		conflict := ""
-		_, err := d.in(ctx, git.Call{Args: append(append(append([]string{}, args...), extra...), "-"), Env: env, Stdin: bytes.NewReader(b), Lines: func(line string) {
+		_, err := d.run(ctx, git.Call{Args: append(append(append([]string{}, args...), extra...), "-"), Env: env, Stdin: bytes.NewReader(b), Lines: func(line string) {
 			if strings.HasSuffix(line, "with conflicts.") {
 				conflict += line + "; "
 			}
 		}})
 		if conflict != "" && len(extra) > 0 {
-			return api.Errorf(api.KindConflict, "apply: %s", git.Clean(conflict, 2<<10))
+			return api.Errorf(api.KindConflict, "apply: %s", git.Sanitize(conflict, 2<<10))
 		}
 		return err
 	}
 	// A merge writes what conflicts, so it is tried first without writing.
 	if err := run("--check"); err != nil || opt.Check {
-		return notApplied(err)
+		return applyError(err)
 	}
-	return notApplied(run())
+	return applyError(run())
 }
 
 // notApplied makes an error of git apply one about the patch.
-func notApplied(err error) error {
+func applyError(err error) error {
 	var e *api.Error
 	if err != nil && errors.As(err, &e) {
 		for text, kind := range map[string]api.Kind{"corrupt patch": api.KindInvalid, "No valid patches": api.KindInvalid, "patch with only garbage": api.KindInvalid,
@@ -101,7 +101,7 @@ type Stat struct {
 // Stat counts the lines that a patch adds and deletes in each file. It needs no
 // checkout. KindInvalid for what git cannot read as a patch.
 func (p User) Stat(ctx context.Context, patch []byte) ([]Stat, error) {
-	g, done, err := p.program()
+	g, done, err := p.findGit()
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (p User) Stat(ctx context.Context, patch []byte) ([]Stat, error) {
 // Touched gives the paths that a patch changes, both names of a renamed file. Git
 // reads it, as it would be applied.
 func (p User) Touched(ctx context.Context, patch []byte) ([]string, error) {
-	g, done, err := p.program()
+	g, done, err := p.findGit()
 	if err != nil {
 		return nil, err
 	}

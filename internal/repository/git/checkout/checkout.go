@@ -29,22 +29,22 @@ type Info struct {
 
 // desk is a checkout that was opened, with a directory aside for what is made on
 // the way.
-type desk struct {
+type workTree struct {
 	*shadow.Repository
-	git   *git.Program
-	aside string
-	words []string // of the person's configuration: key, value, key, value...
+	git      *git.Program
+	temp     string
+	settings []string // of the person's configuration: key, value, key, value...
 }
 
 // maxIndexFile is the maximum size of a part of an index, in bytes.
 const maxIndexFile = 1 << 30
 
 // spellings are settings of a checkout that only say how its files are written.
-var spellings = []string{"core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode", "core.trustctime", "core.checkstat"}
+var fileSettings = []string{"core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode", "core.trustctime", "core.checkstat"}
 
 // cast makes the shadow in which the work tree is looked at, once.
-func (d *desk) cast(ctx context.Context) error {
-	dir := filepath.Join(d.aside, "shadow")
+func (d *workTree) createShadow(ctx context.Context) error {
+	dir := filepath.Join(d.temp, "shadow")
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -67,17 +67,17 @@ func (d *desk) cast(ctx context.Context) error {
 }
 
 // in runs git over the work tree, by way of a shadow.
-func (d *desk) in(ctx context.Context, c git.Call) ([]byte, error) {
-	if err := d.cast(ctx); err != nil {
+func (d *workTree) run(ctx context.Context, c git.Call) ([]byte, error) {
+	if err := d.createShadow(ctx); err != nil {
 		return nil, err
 	}
-	c.GitDir, c.Dir = filepath.Join(d.aside, "shadow"), d.Root
-	c.Config = append(c.Config, d.words...)
+	c.GitDir, c.Dir = filepath.Join(d.temp, "shadow"), d.Root
+	c.Config = append(c.Config, d.settings...)
 	if d.Root != "" {
 		c.Env = append(c.Env, "GIT_WORK_TREE="+d.Root)
 		c.Config = append(c.Config, "core.bare", "false")
 	}
-	for _, key := range spellings {
+	for _, key := range fileSettings {
 		if v, ok := d.Config[key]; ok {
 			c.Config = append(c.Config, key, v)
 		}
@@ -99,14 +99,14 @@ func (p User) Toplevel(ctx context.Context, path string) (Info, error) {
 		return Info{}, err
 	}
 	defer done()
-	c := Info{Root: d.Path(), Bare: d.Root == "", Borrows: d.CheckComplete(), Origin: git.Clean(git.WithoutSecret(d.Config["remote.origin.url"]), git.MaxURL)}
+	c := Info{Root: d.Path(), Bare: d.Root == "", Borrows: d.CheckComplete(), Origin: git.Sanitize(git.StripCredentials(d.Config["remote.origin.url"]), git.MaxURL)}
 	if !git.IsHash(d.Head) {
 		c.Branch = strings.TrimPrefix(d.Head, "refs/heads/")
 	}
 	if c.Head, err = d.commit(ctx, "HEAD"); err != nil && api.KindOf(err) != api.KindNotFound {
 		return c, err
 	}
-	out, err := d.in(ctx, git.Call{Args: []string{"config", "--blob", "HEAD:.gitmodules", "--null", "--name-only", "--get-regexp", `^submodule\..*\.path$`}, Max: 16 << 20})
+	out, err := d.run(ctx, git.Call{Args: []string{"config", "--blob", "HEAD:.gitmodules", "--null", "--name-only", "--get-regexp", `^submodule\..*\.path$`}, Max: 16 << 20})
 	if err == nil { // else there is none, or it is malformed, which harms nothing here
 		c.Submodules = len(git.SplitNUL(out))
 	}
@@ -135,8 +135,8 @@ func (p User) Commit(ctx context.Context, dir, name string) (string, error) {
 	return d.commit(ctx, name)
 }
 
-func (d *desk) commit(ctx context.Context, name string) (string, error) {
-	out, err := d.in(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"}, Max: 64 << 10})
+func (d *workTree) commit(ctx context.Context, name string) (string, error) {
+	out, err := d.run(ctx, git.Call{Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"}, Max: 64 << 10})
 	if git.ExitCode(err, 1) || git.ExitCode(err, 128) || err == nil && !git.IsHash(strings.TrimSpace(string(out))) {
 		return "", api.Errorf(api.KindNotFound, "%s has no branch, tag or commit %.100q", d.Path(), name)
 	}
@@ -152,10 +152,10 @@ func (p User) Changed(ctx context.Context, dir string, paths []string) ([]string
 	}
 	defer done()
 	if d.Root == "" {
-		return nil, noTree(d)
+		return nil, noWorkTree(d)
 	}
 	var changed []string
-	for some := range slices.Chunk(paths, atOnce) {
+	for some := range slices.Chunk(paths, maxPathsPerCall) {
 		entries, err := d.status(ctx, append([]string{"--untracked-files=all", "--ignore-submodules=dirty", "--"}, some...)...)
 		if err != nil {
 			return nil, err
@@ -169,28 +169,28 @@ func (p User) Changed(ctx context.Context, dir string, paths []string) ([]string
 }
 
 // atOnce bounds the paths of one command line.
-const atOnce = 200
+const maxPathsPerCall = 200
 
 // status gives the entries of git's own list: two letters, a blank, a path.
-func (d *desk) status(ctx context.Context, args ...string) ([]string, error) {
-	if err := d.index(ctx); err != nil {
+func (d *workTree) status(ctx context.Context, args ...string) ([]string, error) {
+	if err := d.copyIndex(ctx); err != nil {
 		return nil, err
 	}
-	out, err := d.in(ctx, git.Call{Args: append([]string{"status", "--porcelain", "-z", "--no-renames", "--no-ahead-behind"}, args...), Max: 1 << 30})
+	out, err := d.run(ctx, git.Call{Args: append([]string{"status", "--porcelain", "-z", "--no-renames", "--no-ahead-behind"}, args...), Max: 1 << 30})
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(git.SplitNUL(out), func(entry string) bool { return len(entry) < 4 }), nil
 }
 
-func noTree(d *desk) error {
+func noWorkTree(d *workTree) error {
 	return api.Errorf(api.KindInvalid, "%s has no work tree to apply to", d.Dir).WithHint("take the work as a branch")
 }
 
 // index copies the checkout's index, with its time, which tells git what may have
 // changed since.
-func (d *desk) index(ctx context.Context) error {
-	if err := d.cast(ctx); err != nil {
+func (d *workTree) copyIndex(ctx context.Context) error {
+	if err := d.createShadow(ctx); err != nil {
 		return err
 	}
 	shared, _ := filepath.Glob(filepath.Join(d.Dir, "sharedindex.*"))
@@ -205,7 +205,7 @@ func (d *desk) index(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(d.aside, "shadow", filepath.Base(name))
+		to := filepath.Join(d.temp, "shadow", filepath.Base(name))
 		info, err := os.Stat(name)
 		if err == nil {
 			err = os.WriteFile(to, b, 0o600)

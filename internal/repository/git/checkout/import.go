@@ -31,7 +31,7 @@ func (p User) Import(ctx context.Context, dir, bundle, branch, commit string) er
 	if info, err := os.Lstat(bundle); err != nil || !info.Mode().IsRegular() || !filepath.IsAbs(bundle) {
 		return api.Errorf(api.KindInvalid, "import: %q is not the absolute path of a file", bundle)
 	}
-	at, err := d.Repository.Branch(ctx, filepath.Join(d.aside, "look"), branch)
+	at, err := d.Repository.Branch(ctx, filepath.Join(d.temp, "look"), branch)
 	if err != nil {
 		return err
 	}
@@ -43,11 +43,11 @@ func (p User) Import(ctx context.Context, dir, bundle, branch, commit string) er
 		return api.Errorf(api.KindExists, "the branch %q is there already, at %.12s", branch, at).
 			WithHint("rename it (git branch -m %s ...) or delete it, and try again", branch)
 	}
-	name, err := inBundle(ctx, d.git, bundle, commit)
+	name, err := findInBundle(ctx, d.git, bundle, commit)
 	if err != nil {
 		return err
 	}
-	here := filepath.Join(d.aside, "received")
+	here := filepath.Join(d.temp, "received")
 	if err := d.Shadow(ctx, here, true); err != nil {
 		return err
 	}
@@ -65,11 +65,11 @@ func (p User) Import(ctx context.Context, dir, bundle, branch, commit string) er
 	if came != commit {
 		return api.Errorf(api.KindInvalid, "import: the bundle holds %.12s in place of %.12s", came, commit)
 	}
-	return d.Receive(ctx, filepath.Join(d.aside, "into"), here, commit, branch, "")
+	return d.Receive(ctx, filepath.Join(d.temp, "into"), here, commit, branch, "")
 }
 
 // inBundle finds the name that a commit has in a bundle.
-func inBundle(ctx context.Context, g *git.Program, bundle, commit string) (string, error) {
+func findInBundle(ctx context.Context, g *git.Program, bundle, commit string) (string, error) {
 	out, err := g.Run(ctx, git.Call{Args: []string{"bundle", "list-heads", bundle}})
 	if git.ExitCode(err, 1) || git.ExitCode(err, 128) {
 		return "", api.Errorf(api.KindInvalid, "git cannot read the bundle: %w", err)

@@ -27,18 +27,18 @@ type User struct {
 // personal are the variables by which git finds a person's configuration. Those that
 // name a repository are not among them: a hook that runs hortus has them set for
 // another one.
-var personal = []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+var configVariables = []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
 	"USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA", "PROGRAMDATA", "SYSTEMROOT"}
 
 // variables are what of the environment is kept.
-func (p User) variables() []string {
+func (p User) environ() []string {
 	all := p.Environ
 	if all == nil {
 		all = os.Environ()
 	}
 	kept := []string{}
 	for _, v := range all {
-		if name, _, _ := strings.Cut(v, "="); slices.Contains(personal, strings.ToUpper(name)) {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(configVariables, strings.ToUpper(name)) {
 			kept = append(kept, v)
 		}
 	}
@@ -47,16 +47,16 @@ func (p User) variables() []string {
 
 // readTime bounds what reading a configuration may take: an include may name a pipe
 // that nobody writes to.
-const readTime = time.Minute
+const readTimeout = time.Minute
 
 // read runs a command of git that reads the configuration as the person's own git
 // would, with what includes and conditions say of a directory. It is only for
 // commands that run nothing that the configuration names (TestHostileCheckout).
-func (p User) read(ctx context.Context, g *git.Program, dir string, args ...string) (string, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, readTime,
-		api.Errorf(api.KindTimeout, "git has not read its configuration within %v", readTime).WithHint("see whether an include.path names a pipe: git config --list --show-origin"))
+func (p User) readConfig(ctx context.Context, g *git.Program, dir string, args ...string) (string, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, readTimeout,
+		api.Errorf(api.KindTimeout, "git has not read its configuration within %v", readTimeout).WithHint("see whether an include.path names a pipe: git config --list --show-origin"))
 	defer stop()
-	return g.Line(ctx, git.Call{Dir: dir, Person: p.variables(), Args: args, Env: []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(filepath.Dir(g.Home))}, Max: 1 << 20})
+	return g.Line(ctx, git.Call{Dir: dir, Person: p.environ(), Args: args, Env: []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(filepath.Dir(g.Home))}, Max: 1 << 20})
 }
 
 // Setting gives a value of git's configuration as it holds in a directory; empty
@@ -65,7 +65,7 @@ func (p User) Setting(ctx context.Context, dir, key string) (string, error) {
 	if strings.HasPrefix(key, "-") {
 		return "", api.Errorf(api.KindInvalid, "%.100q is no setting", key)
 	}
-	g, done, err := p.program()
+	g, done, err := p.findGit()
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func (p User) Setting(ctx context.Context, dir, key string) (string, error) {
 			return "", api.Errorf(api.KindInternal, "%w", err)
 		}
 	}
-	value, err := p.read(ctx, g, dir, "config", "--get", key)
+	value, err := p.readConfig(ctx, g, dir, "config", "--get", key)
 	if git.ExitCode(err, 1) {
 		return "", nil
 	}
@@ -95,7 +95,7 @@ func (p User) Remote(ctx context.Context, dir, name string) (string, error) {
 	}
 	defer done()
 	at := d.Path()
-	out, err := p.read(ctx, d.git, at, "remote", "get-url", "--push", "--", name)
+	out, err := p.readConfig(ctx, d.git, at, "remote", "get-url", "--push", "--", name)
 	if err != nil && (git.ExitCode(err, 2) || git.ExitCode(err, 128)) {
 		return "", api.Errorf(api.KindNotFound, "%s has no remote %.100q", at, name)
 	}
@@ -111,20 +111,20 @@ func (p User) Remote(ctx context.Context, dir, name string) (string, error) {
 
 // words are the settings of the person, not of a checkout, that say how files are
 // written and which are ignored.
-func (p User) words(ctx context.Context, d *desk) ([]string, error) {
-	out, err := p.read(ctx, d.git, d.aside, "config", "--null", "--list")
+func (p User) settings(ctx context.Context, d *workTree) ([]string, error) {
+	out, err := p.readConfig(ctx, d.git, d.temp, "config", "--null", "--list")
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "your configuration of git cannot be read: %w", err).WithHint("git config --list shows where it is wrong")
 	}
 	var words []string
 	for entry := range strings.SplitSeq(out, "\x00") {
-		if key, value, ok := strings.Cut(entry, "\n"); ok && slices.Contains(spellings, key) {
+		if key, value, ok := strings.Cut(entry, "\n"); ok && slices.Contains(fileSettings, key) {
 			words = append(words, key, value)
 		}
 	}
-	ignored, err := p.read(ctx, d.git, d.aside, "config", "--type=path", "--get", "core.excludesFile")
+	ignored, err := p.readConfig(ctx, d.git, d.temp, "config", "--type=path", "--get", "core.excludesFile")
 	if git.ExitCode(err, 1) {
-		ignored, err = p.usualIgnore(), nil
+		ignored, err = p.defaultIgnoreFile(), nil
 	}
 	if err != nil {
 		return nil, err
@@ -136,9 +136,9 @@ func (p User) words(ctx context.Context, d *desk) ([]string, error) {
 }
 
 // usualIgnore is where git looks for what a person ignores everywhere.
-func (p User) usualIgnore() string {
+func (p User) defaultIgnoreFile() string {
 	var home, config string
-	for _, v := range p.variables() {
+	for _, v := range p.environ() {
 		switch name, value, _ := strings.Cut(v, "="); name {
 		case "HOME":
 			home = value
@@ -153,7 +153,7 @@ func (p User) usualIgnore() string {
 }
 
 // program finds git. The caller calls the function that comes back when it is done.
-func (p User) program() (*git.Program, func(), error) {
+func (p User) findGit() (*git.Program, func(), error) {
 	aside, err := os.MkdirTemp("", "hortus-git-")
 	if err != nil {
 		return nil, nil, api.Errorf(api.KindInternal, "%w", err)
@@ -176,17 +176,17 @@ func (p User) program() (*git.Program, func(), error) {
 
 // open finds the checkout that path is in. The caller calls the function that comes
 // back when it is done.
-func (p User) open(ctx context.Context, path string) (*desk, func(), error) {
+func (p User) open(ctx context.Context, path string) (*workTree, func(), error) {
 	if !filepath.IsAbs(path) {
 		return nil, nil, api.Errorf(api.KindInvalid, "%q is not an absolute path", path)
 	}
-	g, done, err := p.program()
+	g, done, err := p.findGit()
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &desk{git: g, aside: filepath.Dir(g.Home)}
-	if d.Repository, err = around(ctx, g, path); err == nil {
-		d.words, err = p.words(ctx, d)
+	d := &workTree{git: g, temp: filepath.Dir(g.Home)}
+	if d.Repository, err = findRepository(ctx, g, path); err == nil {
+		d.settings, err = p.settings(ctx, d)
 	}
 	if err != nil {
 		done()
@@ -197,7 +197,7 @@ func (p User) open(ctx context.Context, path string) (*desk, func(), error) {
 
 // around finds the repository that a directory is in, as git does: the first on the
 // way up that has a .git or is one.
-func around(ctx context.Context, g *git.Program, path string) (*shadow.Repository, error) {
+func findRepository(ctx context.Context, g *git.Program, path string) (*shadow.Repository, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		if errors.Is(err, os.ErrPermission) {

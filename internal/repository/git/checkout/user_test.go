@@ -227,7 +227,7 @@ func TestPatchPaths(t *testing.T) {
 		t.Errorf("staged: %s", staged)
 	}
 	changed(len(paths))
-	many := make([]string, 3*atOnce)
+	many := make([]string, 3*maxPathsPerCall)
 	for i := range many {
 		many[i] = "none"
 	}

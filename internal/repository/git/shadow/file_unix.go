@@ -15,7 +15,7 @@ import (
 )
 
 // owned refuses what belongs to neither us nor one of others.
-func owned(name string, info fs.FileInfo, others []uint32) error {
+func checkOwner(name string, info fs.FileInfo, others []uint32) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return api.Errorf(api.KindUnsupported, "%s: its owner is not known here", name)
@@ -29,7 +29,7 @@ func owned(name string, info fs.FileInfo, others []uint32) error {
 
 // openPlain opens a file for reading, without following a link or waiting for the
 // other end of a pipe.
-func openPlain(name string) (*os.File, error) {
+func openRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

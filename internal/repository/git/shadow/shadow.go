@@ -26,7 +26,7 @@ type Repository struct {
 }
 
 // ofOurs is a bare repository that this program made.
-func New(p *git.Program, dir, head string) *Repository {
+func NewOwn(p *git.Program, dir, head string) *Repository {
 	return &Repository{git: p, Dir: dir, Common: dir, Head: head, Config: map[string]string{}}
 }
 
@@ -49,7 +49,7 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 	if err != nil || !info.IsDir() {
 		return nil, api.Errorf(api.KindNotFound, "%s is no directory", path)
 	}
-	if err := owned(path, info, owners); err != nil {
+	if err := checkOwner(path, info, owners); err != nil {
 		return nil, err
 	}
 	f := &Repository{git: p, Root: path}
@@ -58,7 +58,7 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 	case err == nil && info.IsDir():
 		f.Dir = dot
 	case err == nil && info.Mode().IsRegular():
-		if f.Dir, err = pointer(dot, "gitdir: "); err != nil {
+		if f.Dir, err = readPointer(dot, "gitdir: "); err != nil {
 			return nil, err
 		}
 	case err == nil:
@@ -72,7 +72,7 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 	linked := false
 	if _, err := os.Lstat(filepath.Join(f.Dir, "commondir")); err == nil {
 		linked = true
-		if f.Common, err = pointer(filepath.Join(f.Dir, "commondir"), ""); err != nil {
+		if f.Common, err = readPointer(filepath.Join(f.Dir, "commondir"), ""); err != nil {
 			return nil, err
 		}
 	}
@@ -81,15 +81,15 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 		if err != nil || !info.IsDir() {
 			return nil, api.Errorf(api.KindNotFound, "%s is not a git repository: %s is no directory", path, d)
 		}
-		if err := owned(d, info, owners); err != nil {
+		if err := checkOwner(d, info, owners); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.read(ctx); err != nil {
+	if err := f.readConfig(ctx); err != nil {
 		return nil, err
 	}
 	if f.Root != "" && f.Dir != dot {
-		if err := f.belongs(dot, linked); err != nil {
+		if err := f.checkBackReference(dot, linked); err != nil {
 			return nil, err
 		}
 	}
@@ -117,10 +117,10 @@ func (f *Repository) CheckComplete() error {
 
 // belongs refuses a .git file that names a repository which knows nothing of it: a
 // directory from elsewhere could point at any repository of its user.
-func (f *Repository) belongs(dot string, linked bool) error {
+func (f *Repository) checkBackReference(dot string, linked bool) error {
 	back := ""
 	if linked {
-		back, _ = pointer(filepath.Join(f.Dir, "gitdir"), "")
+		back, _ = readPointer(filepath.Join(f.Dir, "gitdir"), "")
 	} else if w := f.Config["core.worktree"]; w != "" {
 		if !filepath.IsAbs(w) {
 			w = filepath.Join(f.Dir, w)
@@ -137,7 +137,7 @@ func (f *Repository) belongs(dot string, linked bool) error {
 }
 
 // pointer reads a file that holds a path, which may be relative to it.
-func pointer(name, prefix string) (string, error) {
+func readPointer(name, prefix string) (string, error) {
 	b, err := ReadFile(name, 8<<10)
 	if err != nil {
 		return "", err
@@ -174,7 +174,7 @@ func ReadFile(name string, max int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, api.Errorf(api.KindUnsupported, "%s is not a regular file", name)
 	}
-	f, err := openPlain(name)
+	f, err := openRegular(name)
 	if err != nil {
 		return nil, api.Errorf(api.KindDenied, "%w", err)
 	}
@@ -190,7 +190,7 @@ func ReadFile(name string, max int64) ([]byte, error) {
 }
 
 // read reads HEAD and the configuration, of which only words are taken.
-func (f *Repository) read(ctx context.Context) error {
+func (f *Repository) readConfig(ctx context.Context) error {
 	b, err := ReadFile(filepath.Join(f.Dir, "HEAD"), 4<<10)
 	if err != nil {
 		return err
@@ -217,11 +217,11 @@ func (f *Repository) read(ctx context.Context) error {
 		f.Config[key] = value
 	}
 	if s := f.Config["extensions.refstorage"]; s != "" && s != "files" {
-		return api.Errorf(api.KindUnsupported, "%s keeps its refs in the format %q", f.Common, git.Clean(s, 50)).
+		return api.Errorf(api.KindUnsupported, "%s keeps its refs in the format %q", f.Common, git.Sanitize(s, 50)).
 			WithHint("git refs migrate --ref-format=files")
 	}
 	if s := f.Format(); s != "sha1" && s != "sha256" {
-		return api.Errorf(api.KindUnsupported, "%s has objects of the format %q", f.Common, git.Clean(s, 50))
+		return api.Errorf(api.KindUnsupported, "%s has objects of the format %q", f.Common, git.Sanitize(s, 50))
 	}
 	return nil
 }
