@@ -8,8 +8,8 @@ import (
 	"hortus.dev/api"
 )
 
-// complaints keeps the end of what git says on its standard error, and hands it on
-// line by line. It is written to by one goroutine.
+// stderrBuffer keeps the end of git's standard error and passes it on line by line. One
+// goroutine writes to it.
 type stderrBuffer struct {
 	lines  func(string)
 	secret []string
@@ -43,7 +43,7 @@ func (c *stderrBuffer) flush() {
 
 func (c *stderrBuffer) text() string { return Sanitize(Redact(string(c.kept), c.secret), maxStderr) }
 
-// redact takes secrets out of a text.
+// Redact replaces secrets in a text.
 func Redact(s string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {
@@ -53,8 +53,8 @@ func Redact(s string, secrets []string) string {
 	return s
 }
 
-// clean makes a text of a server fit for a terminal and a log: no control
-// characters but line ends, no invalid UTF-8, at most max bytes, its end kept.
+// Sanitize makes untrusted text safe for a terminal and a log: no control characters
+// except line ends, no invalid UTF-8, and only the last max bytes.
 func Sanitize(s string, max int) string {
 	s = strings.ToValidUTF8(s, "?")
 	s = strings.Map(func(r rune) rune {
@@ -81,8 +81,8 @@ func Sanitize(s string, max int) string {
 	return s
 }
 
-// kinds maps what git says, in English by LC_ALL=C, to a kind. The first that is
-// found counts. A text that git changes becomes KindInternal: less help, no harm.
+// kinds maps git's messages, in English by LC_ALL=C, to kinds. The first match counts. An
+// unknown message is KindInternal.
 var kinds = []struct {
 	text string
 	kind api.Kind
@@ -115,8 +115,8 @@ var kinds = []struct {
 	{"unable to access", api.KindUnavailable, "check the address and the network"},
 }
 
-// failure is the error of a git that ended with a code. The text of git is in the
-// message, cleaned and without secrets.
+// callError is the error of a call that ended with an exit code. It has git's message,
+// sanitized and redacted.
 func callError(c Call, err error, text string) error {
 	shown := summary(text)
 	if shown == "" {
@@ -132,14 +132,14 @@ func callError(c Call, err error, text string) error {
 	return e
 }
 
-// silent is a cause that is found by errors.As and prints nothing: git's text
-// says more than its exit code.
+// hiddenCause is a cause for errors.As that prints nothing: git's message says more than
+// its exit code.
 type hiddenCause struct{ err error }
 
 func (hiddenCause) Error() string   { return "" }
 func (s hiddenCause) Unwrap() error { return s.err }
 
-// short keeps the lines of a complaint that say something, at most 2 KiB.
+// summary returns the informative lines of a message, at most 2 KiB.
 func summary(text string) string {
 	var keep []string
 	for _, line := range strings.Split(text, "\n") {

@@ -7,11 +7,11 @@ import (
 	"hortus.dev/api"
 )
 
-// maxRef bounds the name of a branch, tag or commit, in bytes.
+// maxRef is the maximum length of the name of a branch, tag or commit, in bytes.
 const maxRef = 512
 
-// checkRevision refuses what is no plain name: revisions such as main~3, main@{1}
-// or :/text, options, and what no ref may be called.
+// CheckRevision accepts only plain names. KindInvalid for revisions such as main~3,
+// main@{1} or :/text, for options, and for invalid names of refs.
 func CheckRevision(ref string) error {
 	bad := func(why string) error {
 		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", Sanitize(ref, 200), why)
@@ -24,29 +24,29 @@ func CheckRevision(ref string) error {
 	case ref[0] == '-':
 		return bad("it begins with -")
 	case ref == "@", ref == "HEAD":
-		return bad("it means something else in every repository")
+		return bad("it is ambiguous: it differs between repositories")
 	case strings.Contains(ref, ".."), strings.Contains(ref, "@{"), strings.Contains(ref, "//"):
-		return bad("it holds .., @{ or //")
+		return bad("it contains .., @{ or //")
 	case strings.HasPrefix(ref, "/"), strings.HasSuffix(ref, "/"), strings.HasSuffix(ref, "."):
-		return bad("it begins or ends with / or ends with a dot")
+		return bad("it begins or ends with /, or ends with a dot")
 	}
 	for i := 0; i < len(ref); i++ {
 		if c := ref[i]; c <= ' ' || c == 0x7f || strings.IndexByte("~^:?*[\\", c) >= 0 {
-			return bad("it holds a blank, a control character or one of ~^:?*[\\")
+			return bad("it contains a space, a control character or one of ~^:?*[\\")
 		}
 	}
 	if Sanitize(ref, maxRef) != ref {
-		return bad("it holds a control character or is not UTF-8")
+		return bad("it contains a control character or is not UTF-8")
 	}
 	for _, part := range strings.Split(ref, "/") {
 		if part[0] == '.' || strings.HasSuffix(part, ".lock") {
-			return bad("a part begins with a dot or ends with .lock")
+			return bad("a component begins with a dot or ends with .lock")
 		}
 	}
 	return nil
 }
 
-// checkBranch refuses a name that git would not take for a branch.
+// CheckBranch returns KindInvalid for a name that git does not accept for a branch.
 func (p *Program) CheckBranch(ctx context.Context, name string) error {
 	if err := CheckRevision(name); err != nil {
 		return err
@@ -56,12 +56,12 @@ func (p *Program) CheckBranch(ctx context.Context, name string) error {
 	}
 	ok, err := p.Try(ctx, Call{Args: []string{"check-ref-format", "refs/heads/" + name}})
 	if err == nil && !ok {
-		err = api.Errorf(api.KindInvalid, "%q is not a name for a branch", name)
+		err = api.Errorf(api.KindInvalid, "%q is not a valid name for a branch", name)
 	}
 	return err
 }
 
-// isHash says whether s is a full object name.
+// IsHash reports whether s is a full object name.
 func IsHash(s string) bool { return (len(s) == 40 || len(s) == 64) && IsHex(s) }
 
 func IsHex(s string) bool {

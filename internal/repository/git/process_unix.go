@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// ownGroup makes git the leader of a group of its own, with all that it starts.
+// ownGroup makes git the leader of a new process group.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// killGroup kills the group. It is called before the leader is waited for, so
-// that the number cannot have become somebody else's.
+// killGroup kills the group. It is called before the leader is waited for, so the id cannot
+// have been reused.
 func killGroup(cmd *exec.Cmd) error {
 	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {

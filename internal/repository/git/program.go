@@ -12,10 +12,11 @@ import (
 	"hortus.dev/api"
 )
 
-// The oldest git that has everything that is used here.
+// The oldest supported version of git.
 const oldestMajor, oldestMinor = 2, 34
 
-// find finds git and asks for its version.
+// Find looks up git, a path or a name (default "git"), and checks its version. home is an
+// empty directory. KindUnavailable if git is missing or too old.
 func Find(name, home string, log *slog.Logger) (*Program, error) {
 	const hint = "install git 2.34 or newer (apt install git, dnf install git, apk add git)"
 	if name == "" {
@@ -26,7 +27,7 @@ func Find(name, home string, log *slog.Logger) (*Program, error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return nil, api.Errorf(api.KindUnavailable, "git is needed and not there: %w", err).WithHint(hint)
+		return nil, api.Errorf(api.KindUnavailable, "git is required: %w", err).WithHint(hint)
 	}
 	p := &Program{path: path, Home: home, log: log}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -37,15 +38,15 @@ func Find(name, home string, log *slog.Logger) (*Program, error) {
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(text, "git version %d.%d", &major, &minor); err != nil {
-		return nil, api.Errorf(api.KindUnavailable, "%s does not tell its version but %q", path, Sanitize(text, 100)).WithHint(hint)
+		return nil, api.Errorf(api.KindUnavailable, "%s printed %q instead of its version", path, Sanitize(text, 100)).WithHint(hint)
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
-		return nil, api.Errorf(api.KindUnavailable, "%s is of version %d.%d, and %d.%d is needed", path, major, minor, oldestMajor, oldestMinor).WithHint(hint)
+		return nil, api.Errorf(api.KindUnavailable, "%s has version %d.%d; %d.%d or newer is required", path, major, minor, oldestMajor, oldestMinor).WithHint(hint)
 	}
 	return p, nil
 }
 
-// initBare makes an empty bare repository of ours, that serves any object it has.
+// InitBare creates an empty bare repository that serves any of its objects.
 func InitBare(ctx context.Context, p *Program, dir, format string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
@@ -57,8 +58,8 @@ func InitBare(ctx context.Context, p *Program, dir, format string) error {
 	if err != nil {
 		return api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
 	}
-	// git's upload-pack gets no configuration by its environment, so what it must
-	// keep to stands here.
+	// Git's upload-pack gets no configuration by its environment, so the file has its
+	// settings.
 	_, err = f.WriteString("[uploadpack]\n\tallowAnySHA1InWant = true\n[gc]\n\tauto = 0\n[core]\n\tcommitGraph = false\n\tmultiPackIndex = false\n" +
 		"\thooksPath = /dev/null\n\tlogAllRefUpdates = false\n[pack]\n\tuseBitmaps = false\n\tthreads = 1\n")
 	if e := f.Close(); err == nil {

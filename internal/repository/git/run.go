@@ -15,44 +15,44 @@ import (
 )
 
 const (
-	// maxOutput bounds what is kept of an answer that has no bound of its own.
+	// MaxOutput is the maximum size of the output of a call without Max, in bytes.
 	MaxOutput = 64 << 20
-	// maxComplaint bounds what is kept of what git says on its standard error.
+	// maxStderr is the maximum size of the standard error that is kept, in bytes.
 	maxStderr = 16 << 10
 )
 
-// program is a git that was found, and the empty directory that it is given as home.
+// Program is an installed git. Home is the empty directory that is its HOME.
 type Program struct {
 	path string
 	Home string
 	log  *slog.Logger
 }
 
-// call is one run of git. Only args is needed.
+// Call is one run of git. Only Args is required.
 type Call struct {
 	Args   []string
-	GitDir string   // --git-dir; none where empty
-	Dir    string   // working directory; the empty home where empty
-	Env    []string // beyond the environment that every call gets
-	Config []string // key, value, key, value...: beyond the configuration that every call gets
-	SSH    bool     // the user's ssh and its agent may be used
+	GitDir string   // --git-dir, if any
+	Dir    string   // working directory (default Home)
+	Env    []string // in addition to the environment of every call
+	Config []string // key, value, key, value...: in addition to the configuration of every call
+	SSH    bool     // allows the user's ssh and its agent
 
 	Stdin   io.Reader
-	Stdout  io.Writer         // the answer is returned, up to max bytes, where nil
-	Max     int64             // of stdout, in bytes; maxOutput where 0
-	Lines   func(line string) // what git says on its standard error, line by line
-	Secrets []string          // what must not be in an error or a line
-	Person  []string          // the variables of whose configuration is read, by a call that does nothing else
-	Lock    *os.File          // held by git for as long as one of its processes lives
+	Stdout  io.Writer         // nil: Run returns the output
+	Max     int64             // maximum size of the output in bytes (default MaxOutput)
+	Lines   func(line string) // called with each sanitized line of the standard error
+	Secrets []string          // redacted in errors, lines and logs
+	Person  []string          // variables of a person's environment, for a call that only reads their configuration
+	Lock    *os.File          // inherited by git, and so held until its last process ends
 }
 
-// run runs git and waits until every process of its group is gone. The answer is
-// what it wrote, which on an error is what came before it.
+// Run runs git and waits until every process of its group has ended. It returns the
+// output, after an error the part before it.
 func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, contextError(ctx, c)
 	}
-	// A ceiling that is reached ends git: it must not go on writing to nobody.
+	// Exceeding the maximum size ends git.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
@@ -83,7 +83,7 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	cmd.Stderr = complaint
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd) }
-	// After the kill only a process that left the group could still hold a pipe.
+	// After the kill only a process that has left the group can still hold a pipe.
 	cmd.WaitDelay = 10 * time.Second
 
 	start := time.Now()
@@ -93,7 +93,7 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 		p.log.DebugContext(ctx, "git", "args", Redact(strings.Join(c.Args, " "), c.Secrets), "took", time.Since(start), "error", err != nil)
 	}
 	if out.err != nil {
-		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: its answer could not be passed on: %w", c.Args[0], out.err)
+		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: writing its output failed: %w", c.Args[0], out.err)
 	}
 	if ctx.Err() != nil && err != nil {
 		return answer.Bytes(), contextError(ctx, c)
@@ -104,22 +104,22 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	return answer.Bytes(), nil
 }
 
-var errOutputLimit = errors.New("git says more than is read")
+var errOutputLimit = errors.New("the output of git is too large")
 
-// ended is the error of a call whose context is over.
+// contextError returns the error of a call whose context has ended.
 func contextError(ctx context.Context, c Call) error {
 	cause := context.Cause(ctx)
 	var e *api.Error
 	switch {
 	case errors.Is(cause, errOutputLimit):
-		return api.Errorf(api.KindExhausted, "git %s: the answer is larger than what is read of one", c.Args[0])
+		return api.Errorf(api.KindExhausted, "git %s: the output is larger than the limit", c.Args[0])
 	case errors.As(cause, &e):
 		return cause
 	}
 	return api.Errorf(api.KindOf(cause), "git %s: %w", c.Args[0], cause)
 }
 
-// ceiling passes bytes on until there were too many.
+// limitWriter writes at most left bytes to w.
 type limitWriter struct {
 	w       io.Writer
 	left    int64
@@ -141,7 +141,7 @@ func (c *limitWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// line runs git for an answer of one line.
+// Line runs git and returns its output without the last newline.
 func (p *Program) Line(ctx context.Context, c Call) (string, error) {
 	if c.Max == 0 {
 		c.Max = 64 << 10
@@ -150,7 +150,7 @@ func (p *Program) Line(ctx context.Context, c Call) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// try runs git for the sake of its exit code: 0 is true, 1 is false.
+// Try runs git for its exit code: 0 is true, 1 is false.
 func (p *Program) Try(ctx context.Context, c Call) (bool, error) {
 	_, err := p.Run(ctx, c)
 	if ExitCode(err, 1) {
@@ -159,13 +159,13 @@ func (p *Program) Try(ctx context.Context, c Call) (bool, error) {
 	return err == nil, err
 }
 
-// exitCode says whether an error is git's, with that exit code.
+// ExitCode reports whether an error means that git ended with an exit code.
 func ExitCode(err error, code int) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == code
 }
 
-// fields divides what git ends with NULs.
+// SplitNUL splits output whose entries end with NUL.
 func SplitNUL(b []byte) []string {
 	if len(b) == 0 {
 		return nil

@@ -13,33 +13,33 @@ import (
 	"hortus.dev/api"
 )
 
-// maxURL bounds an address, in bytes.
+// MaxURL is the maximum length of an address, in bytes.
 const MaxURL = 4096
 
-// Source is where a repository comes from or goes to.
+// Source is a repository to fetch from or push to.
 type Source struct {
-	// URL is an absolute path, file://, https://, ssh:// or user@host:path; http://
-	// for a loopback address, or any where Config.Insecure says so. It holds no
-	// password: that is what Auth is for.
+	// URL is an absolute path, file://, https://, ssh:// or user@host:path. http:// is
+	// allowed for loopback addresses, and for others with the cache's Insecure. It has no
+	// password; use Auth.
 	URL string
-	// Auth is for https and http alone; nil asks without.
+	// Auth are the credentials for https and http; nil for none.
 	Auth *Auth
-	// Owners are user ids whose repositories may be read beside our own, where URL
-	// is a path: a daemon that serves others knows who asks.
+	// Owners are the ids of further users whose repositories may be read if URL is a
+	// path, for example the client of a daemon.
 	Owners []uint32
 }
 
-// Auth is what a server takes as proof. It reaches git by its environment, for this
-// one address, and is never stored, logged or in an error.
+// Auth are the credentials for a server. Git gets them in its environment, for this address
+// only. They are never stored, logged or part of an error.
 type Auth struct {
-	Username string // "x-access-token" where empty, which GitHub wants and others take
+	Username string // default "x-access-token", which GitHub needs and others accept
 	Token    string
 }
 
-// String keeps a token out of what is printed with %v.
+// String redacts the token for %v.
 func (a *Auth) String() string { return "[redacted]" }
 
-// GoString keeps a token out of what is printed with %#v.
+// GoString redacts the token for %#v.
 func (a *Auth) GoString() string { return a.String() }
 
 func (a *Auth) Basic() string {
@@ -50,18 +50,16 @@ func (a *Auth) Basic() string {
 	return base64.StdEncoding.EncodeToString([]byte(name + ":" + a.Token))
 }
 
-// ParseSource divides "URL@ref" as a person types it. The ref is what follows the
-// first @ of the path that does not begin a component, so that neither user@host
-// nor /@scope/ is taken for one; an @ that belongs to the path of a URL is written
-// %40. Of a local path the longest part counts that is a directory, and what is one
-// is a path, whatever it looks like. A path comes back absolute. Without a ref, ref
-// is empty.
+// ParseSource splits "URL@ref". The ref follows the first @ of the path that does not begin
+// a component, so user@host and /@scope/ have none. Write %40 for an @ in the path of a URL.
+// A string that begins with the path of an existing directory is a local path, the longest
+// one; it is returned absolute. ref may be empty.
 //
-// It is KindInvalid what no [Source] can be, with a hint.
+// KindInvalid, with a hint, for a string that cannot be a [Source].
 func ParseSource(s string) (address, ref string, err error) {
 	address, ref, err = parseSource(s)
 	if err != nil && api.HintOf(err) == "" {
-		err = api.AsError(err).WithHint("name a directory, or https://HOST/PATH, ssh://HOST/PATH, USER@HOST:PATH; @REF after it names a branch, a tag or a commit")
+		err = api.AsError(err).WithHint("give a directory, https://HOST/PATH, ssh://HOST/PATH or USER@HOST:PATH, optionally followed by @ and a branch, tag or commit")
 	}
 	return address, ref, err
 }
@@ -96,7 +94,7 @@ func parseSource(s string) (address, ref string, err error) {
 		}
 	}
 	if ref == "" && address != s {
-		return "", "", api.Errorf(api.KindInvalid, "%q ends with @ and names no branch, tag or commit", redactUser(s))
+		return "", "", api.Errorf(api.KindInvalid, "%q ends with @: the branch, tag or commit is missing", redactUser(s))
 	}
 	if ref != "" {
 		if err := CheckRevision(ref); err != nil {
@@ -114,7 +112,7 @@ func parseSource(s string) (address, ref string, err error) {
 	return address, ref, nil
 }
 
-// splits are the places of an @ that may divide a path from a ref.
+// splits returns the positions of each @ that may separate a path from a ref.
 func splits(s string, start int) []int {
 	var at []int
 	for i := start + 1; i < len(s); i++ {
@@ -133,10 +131,10 @@ func isDir(p string) bool {
 	return err == nil && info.IsDir()
 }
 
-// scp divides host:path, which is ssh. A colon after a slash is part of a path.
+// SplitSCP splits host:path, an address for ssh. A colon after a slash is part of a path.
 func SplitSCP(s string) (host, path string, ok bool) {
 	if strings.HasPrefix(s, "[") {
-		// [::1]:path has no user; git knows user@[::1]:path as well.
+		// Git accepts [::1]:path and user@[::1]:path.
 		return "", "", false
 	}
 	end := strings.IndexAny(s, "/:")
@@ -151,34 +149,34 @@ func SplitSCP(s string) (host, path string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// printable refuses what no address may hold.
+// checkPrintable returns KindInvalid for characters that no address may contain.
 func checkPrintable(s string) error {
 	switch {
 	case s == "":
-		return api.Errorf(api.KindInvalid, "no repository is named")
+		return api.Errorf(api.KindInvalid, "the repository is missing")
 	case len(s) > MaxURL:
 		return api.Errorf(api.KindInvalid, "the address of the repository is longer than %d bytes", MaxURL)
 	case !utf8.ValidString(s):
 		return api.Errorf(api.KindInvalid, "the address of the repository is not UTF-8")
 	case s[0] == '-':
-		return api.Errorf(api.KindInvalid, "the address of a repository does not begin with -")
+		return api.Errorf(api.KindInvalid, "the address of a repository must not begin with -")
 	}
 	for _, r := range s {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
-			return api.Errorf(api.KindInvalid, "the address of the repository holds a control character")
+			return api.Errorf(api.KindInvalid, "the address of the repository contains a control character")
 		}
 	}
 	return nil
 }
 
-// remote is an address that was understood.
+// Remote is a parsed address.
 type Remote struct {
-	URL    string // what git is given; for a path, the path
+	URL    string // address for git; the path of a file:// URL
 	Scheme string // https, http, ssh or file
-	Key    string // the same for every spelling of the address
+	Key    string // equal for all spellings of the address
 }
 
-// parseRemote understands the address of a [Source].
+// ParseRemote parses the URL of a [Source].
 func ParseRemote(s string, insecure bool) (Remote, error) {
 	if err := checkPrintable(s); err != nil {
 		return Remote{}, err
@@ -199,43 +197,43 @@ func ParseRemote(s string, insecure bool) (Remote, error) {
 	}
 	shown := redactUser(s)
 	if _, has := u.User.Password(); has {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a password", shown).
-			WithHint("give a token by the means of Hortus; an address is stored and shown")
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address contains a password", shown).
+			WithHint("configure a token instead; the address is stored and shown")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery || u.Opaque != "" {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository has no ? and no #", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository must not contain ? or #", shown)
 	}
 	host := strings.ToLower(u.Hostname())
 	switch u.Scheme {
 	case "file":
 		if host != "" && host != "localhost" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
-			return Remote{}, api.Errorf(api.KindInvalid, "%q: file:// is followed by an absolute path", shown)
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: file:// must be followed by an absolute path", shown)
 		}
 		return ParseRemote(u.Path, insecure)
 	case "http", "https":
 		if u.User != nil {
-			return Remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a user name", shown).
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: the address contains a user name", shown).
 				WithHint("leave it out, and give user name and token by the means of Hortus")
 		}
 		if u.Scheme == "http" && !insecure && !loopback(host) {
-			return Remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted, and so allowed to this machine alone", shown).
+			return Remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted and allowed for this machine only", shown).
 				WithHint("use https://")
 		}
 	case "ssh":
 		if u.User != nil && !IsName(u.User.Username()) {
-			return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no user name", shown)
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: invalid user name", shown)
 		}
 	default:
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: Hortus reads repositories from a path, file://, https://, ssh:// or user@host:path", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: unsupported address; use a path, file://, https://, ssh:// or user@host:path", shown)
 	}
 	if !IsName(strings.NewReplacer(":", "", "%", "").Replace(host)) {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: invalid host", shown)
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		return Remote{}, api.Errorf(api.KindInvalid, "%q has no path", shown)
 	}
 	if strings.ContainsFunc(u.Path, unicode.IsControl) {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: its path holds a control character", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the path contains a control character", shown)
 	}
 	if u.Port() == map[string]string{"http": "80", "https": "443", "ssh": "22"}[u.Scheme] {
 		if u.Host = host; strings.Contains(host, ":") {
@@ -261,17 +259,18 @@ func parseSCP(s string) (Remote, error) {
 		bare = strings.ReplaceAll(bare, ":", "")
 	}
 	if !IsName(bare) || has && !IsName(user) {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", s)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: invalid host", s)
 	}
-	// host::path would be a remote helper's address, and a path that begins with -
-	// an option of the other side.
+	// host::path is the address of a remote helper, and the other side could take a path
+	// that begins with - for an option.
 	if path == "" || path[0] == ':' || path[0] == '-' {
-		return Remote{}, api.Errorf(api.KindInvalid, "%q: no path follows the host", s)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the path is missing after the host", s)
 	}
 	return Remote{URL: s, Scheme: "ssh", Key: "ssh:" + strings.TrimRight(s, "/")}, nil
 }
 
-// word is what a host or user name consists of. It never begins with a dash.
+// IsName reports whether s has only characters of host and user names. It must not begin
+// with a dash.
 func IsName(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false
@@ -289,8 +288,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithoutSecret is an address as it may be stored: without a password and, over
-// http, without the user name, which may be a token.
+// StripCredentials returns an address without its password and, for http, without the user
+// name, which may be a token. The result may be stored.
 func StripCredentials(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -307,7 +306,7 @@ func StripCredentials(address string) string {
 	return scheme + "://" + rest[at+1:]
 }
 
-// withoutUser is an address as an error may show it.
+// redactUser redacts the user and password of an address, for errors.
 func redactUser(s string) string {
 	scheme := strings.Index(s, "://")
 	if scheme < 0 {
@@ -318,14 +317,14 @@ func redactUser(s string) string {
 	if end < 0 {
 		end = len(rest)
 	}
-	// A password may itself hold a slash or an @; what is before the last @ goes.
+	// A password may contain a slash or an @, so remove everything before the last @.
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (at < end || strings.IndexByte(rest[:at], ':') >= 0) {
 		return s[:scheme+3] + "[redacted]@" + rest[at+1:]
 	}
 	return s
 }
 
-// secrets are the shapes in which a token may come back.
+// Secrets returns the forms in which the token may be printed.
 func (a *Auth) Secrets() []string {
 	if a == nil {
 		return nil
@@ -333,6 +332,5 @@ func (a *Auth) Secrets() []string {
 	return []string{a.Basic(), a.Token, url.QueryEscape(a.Token), url.PathEscape(a.Token), base64.StdEncoding.EncodeToString([]byte(a.Token))}
 }
 
-// Public is an address as people may see it: without a user and what belongs to
-// one, and in printable characters.
+// DisplayAddress returns an address for people: user and password redacted, printable.
 func DisplayAddress(address string) string { return Sanitize(redactUser(address), 300) }

@@ -191,7 +191,7 @@ func TestHostileMissingObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := newCache(t).Fetch(gittest.Context(t), git.Source{URL: src}, nil)
-	gittest.WantKind(t, err, api.KindUnsupported, "cloned in part")
+	gittest.WantKind(t, err, api.KindUnsupported, "partial clone")
 	if strings.Contains(err.Error(), ".work") {
 		t.Errorf("the error speaks of the shadow: %v", err)
 	}

@@ -11,9 +11,8 @@ import (
 	"hortus.dev/internal/repository/git/shadow"
 )
 
-// SetBranch lets a branch of ours, in the cache alone, be at a commit, whatever it
-// was at before. KindInvalid for a name that git does not take, KindNotFound where
-// there is no such commit.
+// SetBranch sets a branch that exists only in the cache to a commit, creating or moving
+// it. KindInvalid for an invalid name, KindNotFound for an unknown commit.
 func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 	if err := r.git.CheckBranch(ctx, name); err != nil {
 		return err
@@ -30,7 +29,7 @@ func (r *Repo) SetBranch(ctx context.Context, name, commit string) error {
 	return err
 }
 
-// has says whether the repository has a commit.
+// requireCommit returns KindNotFound if the repository does not have a commit.
 func (r *Repo) requireCommit(ctx context.Context, commit string) error {
 	if err := git.CheckHash("commit", commit); err != nil {
 		return err
@@ -42,10 +41,10 @@ func (r *Repo) requireCommit(ctx context.Context, commit string) error {
 	return err
 }
 
-// Bundle writes a bundle of a branch of ours to w: what leads from base to it, under
-// the name refs/heads/<branch>. Who has base can fetch from it. An empty base bundles
-// the whole history. KindConflict where the branch has nothing that base has not. On
-// an error w may have got a part.
+// Bundle writes a bundle of a branch set by SetBranch to w: the commits from base to it,
+// under the name refs/heads/<branch>. A repository that has base can fetch from it. An
+// empty base bundles the whole history. KindConflict if the branch has no commit that base
+// does not have. After an error, w may have received a part.
 func (r *Repo) Bundle(ctx context.Context, w io.Writer, branch, base string) error {
 	if err := r.git.CheckBranch(ctx, branch); err != nil {
 		return err
@@ -67,12 +66,12 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer, branch, base string) err
 			return err
 		}
 		if count == "0" {
-			return api.Errorf(api.KindConflict, "the branch %q has no commit that %s has not", branch, base)
+			return api.Errorf(api.KindConflict, "the branch %q has no commit that %s does not have", branch, base)
 		}
 		args = append(args, "^"+base)
 	}
-	// A bundle names refs as they are where it is made, so it is made where the branch
-	// has the name that it is to have.
+	// A bundle has the ref names of its repository, so create it in a shadow where the
+	// branch is refs/heads/<branch>.
 	dir, err := os.MkdirTemp(r.cache.cfg.Dir, "tmp-")
 	if err != nil {
 		return api.Errorf(api.KindInternal, "bundle: %w", err)

@@ -15,41 +15,39 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Config is what a [Cache] needs. Dir must be given.
+// Config is the configuration of a [Cache]. Only Dir is required.
 type Config struct {
-	Program string       // git; "git" of PATH where empty
-	Dir     string       // of the cache, made with mode 0700 where it is missing
-	Logger  *slog.Logger // each call at level debug; none where nil
+	Program string       // path or name of git (default "git")
+	Dir     string       // directory of the cache, absolute; created with mode 0700
+	Logger  *slog.Logger // logs each call at level debug; nil discards
 
-	// Insecure lets http:// go to other machines than this one.
+	// Insecure allows http:// to other hosts than this one.
 	Insecure bool
-	// Proxy is the address of an HTTP proxy for http and https; none where empty. The
-	// environment of Hortus is not asked.
+	// Proxy is the URL of an HTTP proxy for http and https (default none). The
+	// environment is ignored.
 	Proxy string
-	// CAFile holds the certificates, in PEM, that servers are checked against; git's
-	// own where empty.
+	// CAFile has the CA certificates for https, in PEM (default those of git).
 	CAFile string
 
-	// MaxBytes bounds what a repository takes in the cache: KindExhausted beyond. It
-	// is looked at several times a second while something comes in, so that a fast
-	// server can exceed it for a moment. 4 GiB where 0.
+	// MaxBytes is the maximum size of a repository in bytes (default 4 GiB);
+	// KindExhausted beyond it. It is checked ten times a second during a fetch, so a
+	// fast server can exceed it for a moment.
 	MaxBytes int64
-	// MaxRefs bounds the branches and tags of a remote; 100,000 where 0.
+	// MaxRefs is the maximum number of branches and tags of a remote (default 100,000).
 	MaxRefs int
 }
 
-// Cache is a directory of bare repositories, one for each remote. Its methods may
-// be called at once, from several processes as well.
+// Cache is a directory of bare repositories, one for each remote. Its methods may be
+// called concurrently, also by several processes.
 type Cache struct {
 	cfg Config
 	git *git.Program
 }
 
-// Open finds git and makes the directory. KindUnavailable where git is missing or
-// too old.
+// Open finds git and creates the directory. KindUnavailable if git is missing or too old.
 func Open(cfg Config) (*Cache, error) {
 	if !filepath.IsAbs(cfg.Dir) || strings.ContainsAny(cfg.Dir, "\n\"") {
-		return nil, api.Errorf(api.KindInvalid, "the cache of repositories: %q is not an absolute path", cfg.Dir)
+		return nil, api.Errorf(api.KindInvalid, "repository cache: %q is not an absolute path", cfg.Dir)
 	}
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 4 << 30
@@ -58,21 +56,21 @@ func Open(cfg Config) (*Cache, error) {
 		cfg.MaxRefs = 100_000
 	}
 	if cfg.MaxBytes < 0 || cfg.MaxRefs < 0 {
-		return nil, api.Errorf(api.KindInvalid, "the cache of repositories: a bound is negative")
+		return nil, api.Errorf(api.KindInvalid, "repository cache: a limit is negative")
 	}
 	home := filepath.Join(cfg.Dir, "home")
 	if err := os.MkdirAll(home, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
-	// Nobody but us may put anything where git works.
+	// Only this user may write where git works.
 	if err := os.Chmod(cfg.Dir, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	p, err := git.Find(cfg.Program, home, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
-	// What a killed process left. Nothing of a living one is so old.
+	// Remove what killed processes left. Nothing of a running process is that old.
 	left, _ := filepath.Glob(filepath.Join(cfg.Dir, "tmp-*"))
 	for _, dir := range left {
 		if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
@@ -82,48 +80,47 @@ func Open(cfg Config) (*Cache, error) {
 	return &Cache{cfg: cfg, git: p}, nil
 }
 
-// Repo is one repository of the cache. It has nothing to close.
+// Repo is a repository of the cache. It has nothing to close.
 type Repo struct {
 	cache *Cache
 	git   *git.Program
 	dir   string // bare
-	base  string // dir without its ending: what lies beside it
+	base  string // dir without .git: prefix of the names beside it
 }
 
-// repo is where the repository of a remote is, whether it is there or not.
+// repo returns the repository of a remote, which need not exist.
 func (c *Cache) repo(r git.Remote) *Repo {
 	sum := sha256.Sum256([]byte(r.Key))
 	base := filepath.Join(c.cfg.Dir, hex.EncodeToString(sum[:]))
 	return &Repo{cache: c, git: c.git, dir: base + ".git", base: base}
 }
 
-// lock waits for the right to write into the repository.
+// lock waits for the lock that allows writing into the repository.
 func (r *Repo) lock(ctx context.Context) (*os.File, error) {
 	f, err := lockFile(ctx, r.base+".lock")
 	if err != nil {
-		return nil, api.Errorf(api.KindOf(err), "the lock of a repository in the cache: %w", err)
+		return nil, api.Errorf(api.KindOf(err), "lock a repository of the cache: %w", err)
 	}
-	// Everything here is of a writer that died, for every writer holds the lock.
+	// Every writer holds the lock, so this was left by one that died.
 	for _, left := range []string{r.base + ".new", r.workDir()} {
 		if err := os.RemoveAll(left); err != nil {
 			f.Close()
-			return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+			return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 		}
 	}
 	r.removeLeftovers()
 	now := time.Now()
 	if err := os.Chtimes(f.Name(), now, now); err != nil { // for List
 		f.Close()
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	return f, nil
 }
 
-// work is the directory for what a writer makes on the way. It exists only under
-// the lock.
+// workDir is the temporary directory of the writer that holds the lock.
 func (r *Repo) workDir() string { return r.base + ".work" }
 
-// sweep removes the locks and half-written packs that a killed git left.
+// removeLeftovers removes the locks and incomplete packs that a killed git left.
 func (r *Repo) removeLeftovers() {
 	filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

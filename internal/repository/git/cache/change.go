@@ -10,50 +10,50 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Change is one file that is other than in the parent.
+// Change is a file that differs from the parent.
 type Change struct {
-	Path   string // with slashes, from the top of the tree
-	Mode   Mode   // Regular, Executable or Symlink; not looked at where Delete is set
+	Path   string // relative to the root of the tree, with slashes
+	Mode   Mode   // Regular, Executable or Symlink; ignored if Delete is set
 	Delete bool
-	Size   int64 // of what Open gives; anything else is refused
-	// Open gives the content, or a link's target. It is called at most once, and
-	// what it gives is closed.
+	Size   int64 // of the content, in bytes; the change is refused if it differs
+	// Open returns the content, or a link's target. It is called at most once, and
+	// Commit closes the result.
 	Open func() (io.ReadCloser, error)
 }
 
-// Identity is who an author or a committer is.
+// Identity is an author or a committer.
 type Identity struct{ Name, Email string }
 
-// Limits bound a commit. A zero takes the default.
+// Limits bound a commit. Zero means the default.
 type Limits struct {
-	Files     int   // changes; 20,000
-	FileBytes int64 // of one file; 50 MiB
-	Bytes     int64 // of all files together; 500 MiB
+	Files     int   // maximum number of changes (default 20,000)
+	FileBytes int64 // maximum size of a file (default 50 MiB)
+	Bytes     int64 // maximum size of all files (default 500 MiB)
 }
 
-// CommitRequest is what a commit is made of.
+// CommitRequest describes a new commit.
 type CommitRequest struct {
 	Parent    string // full hash
 	Changes   []Change
 	Author    Identity
 	Committer Identity
-	Message   string   // control characters are taken out; at most 64 KiB
+	Message   string   // control characters are removed; at most 64 KiB
 	Trailers  []string // "Key: value", appended as the last paragraph
 	When      time.Time
 	Limits    Limits
 }
 
-// Left is a path that is not in the commit, and why.
+// Skipped is a path that is not in the commit, and why.
 type Skipped struct{ Path, Why string }
 
-// CommitResult is what became of the changes. Each of them is in the commit, or in
-// Refused, or in Ignored, or is what the parent has already.
+// CommitResult is the result of a commit. Each change is in the commit, in Refused, in
+// Ignored, or equal to the parent.
 type CommitResult struct {
-	Hash    string // empty where Empty is set
+	Hash    string // empty if Empty is set
 	Tree    string
-	Empty   bool      // the tree is the parent's: there is nothing to commit
-	Refused []Skipped // what may not be committed
-	Ignored []string  // new files that the tree's own .gitignore leaves out
+	Empty   bool      // the tree equals the parent's: nothing to commit
+	Refused []Skipped // changes that may not be committed
+	Ignored []string  // new files that a .gitignore of the tree excludes
 }
 
 func (l Limits) withDefaults() Limits {
@@ -69,7 +69,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// check refuses a request that no commit can be made of.
+// check validates the request.
 func (q *CommitRequest) check() error {
 	if err := git.CheckHash("commit", q.Parent); err != nil {
 		return err
@@ -77,12 +77,12 @@ func (q *CommitRequest) check() error {
 	for _, id := range []Identity{q.Author, q.Committer} {
 		for _, s := range []string{id.Name, id.Email} {
 			if strings.Trim(s, " .,:;\"'") == "" || len(s) > 256 || strings.ContainsAny(s, "<>") || git.Sanitize(s, 256) != s || strings.Contains(s, "\n") {
-				return api.Errorf(api.KindInvalid, "commit: %q is not a name or an address that git takes", git.Sanitize(s, 200))
+				return api.Errorf(api.KindInvalid, "commit: %q is not a valid name or email address", git.Sanitize(s, 200))
 			}
 		}
 	}
 	if q.When.Unix() <= 0 {
-		return api.Errorf(api.KindInvalid, "commit: it has no time")
+		return api.Errorf(api.KindInvalid, "commit: the time is missing")
 	}
 	if q.Limits.Files < 0 || q.Limits.FileBytes < 0 || q.Limits.Bytes < 0 {
 		return api.Errorf(api.KindInvalid, "commit: a limit is negative")
@@ -90,7 +90,7 @@ func (q *CommitRequest) check() error {
 	for _, t := range q.Trailers {
 		key, value, ok := strings.Cut(t, ": ")
 		if !ok || !git.IsName(strings.ReplaceAll(key, "-", "")) || strings.TrimSpace(value) == "" || strings.Contains(value, "\n") || git.Sanitize(value, 1024) != value {
-			return api.Errorf(api.KindInvalid, "commit: %q is no trailer, which is \"Key: value\"", git.Sanitize(t, 200))
+			return api.Errorf(api.KindInvalid, "commit: %q is not a trailer (\"Key: value\")", git.Sanitize(t, 200))
 		}
 	}
 	if q.message() == "" {
@@ -99,7 +99,7 @@ func (q *CommitRequest) check() error {
 	return nil
 }
 
-// message is what the commit says.
+// message returns the commit message with its trailers.
 func (q *CommitRequest) message() string {
 	m := q.Message
 	if len(m) > 64<<10 {

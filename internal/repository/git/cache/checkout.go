@@ -12,33 +12,32 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// CheckoutOptions says how a work tree is made.
+// CheckoutOptions are the options of [Repo.Checkout].
 type CheckoutOptions struct {
-	Branch string // that is checked out, without refs/heads/; "main" where empty
-	Depth  int    // commits of history that come along; 0 is all of them
+	Branch string // branch to check out, without refs/heads/ (default "main")
+	Depth  int    // maximum number of commits of history; 0 means all
 
-	MaxFiles int   // KindExhausted beyond; 200,000 where 0
-	MaxBytes int64 // of all files together; 4 GiB where 0
+	MaxFiles int   // maximum number of files (default 200,000)
+	MaxBytes int64 // maximum size of all files (default 4 GiB)
 }
 
-// CheckoutResult is what was written.
+// CheckoutResult describes what Checkout wrote.
 type CheckoutResult struct {
-	Files      int     // submodules are not among them
+	Files      int     // without submodules
 	Bytes      int64   // of their contents
 	Submodules []Entry // empty directories in the work tree
 }
 
-// Checkout writes a commit into dir, which must be empty (or missing) and ours
-// alone: the files, byte for byte as the commit has them, and a .git that stands by
-// itself. That has the history of the commit and of nothing else, one branch, an
-// index that matches, no remote, no hook, no link to the cache.
+// Checkout writes a commit into dir, which must be empty (or missing) and private: the
+// files, byte for byte as in the commit, and an independent .git. That has the history of
+// the commit, one branch and a matching index, and no remote, hook or link to the cache.
 //
-// Nothing is converted, neither by a filter nor by a line end that .gitattributes
-// asks for, and .git/info/attributes says so to who works there, so that what is
-// changed compares with what came. Links are written as they are.
+// No filter and no line ending of .gitattributes converts a file. .git/info/attributes
+// disables conversion in the work tree too, so that changes compare with the commit.
+// Symbolic links are written unchanged.
 //
-// KindConflict where dir is not empty, KindExhausted beyond the bounds, KindDenied
-// for a tree that git refuses to write. On an error, dir may hold a part.
+// KindConflict if dir is not empty, KindExhausted beyond the limits, KindDenied for a tree
+// that git refuses to write. After an error, dir may have a part.
 func (r *Repo) Checkout(ctx context.Context, commit, dir string, opt CheckoutOptions) (CheckoutResult, error) {
 	var res CheckoutResult
 	if opt.Branch == "" {
@@ -51,7 +50,7 @@ func (r *Repo) Checkout(ctx context.Context, commit, dir string, opt CheckoutOpt
 		opt.MaxBytes = 4 << 30
 	}
 	if opt.Depth < 0 || opt.MaxFiles < 0 || opt.MaxBytes < 0 {
-		return res, api.Errorf(api.KindInvalid, "checkout: a number is negative")
+		return res, api.Errorf(api.KindInvalid, "checkout: a limit is negative")
 	}
 	if !filepath.IsAbs(dir) {
 		return res, api.Errorf(api.KindInvalid, "checkout: %q is not an absolute path", dir)
@@ -80,15 +79,14 @@ func (r *Repo) Checkout(ctx context.Context, commit, dir string, opt CheckoutOpt
 	return res, r.write(ctx, commit, dir, opt)
 }
 
-// write makes the repository in dir and its work tree.
+// write creates the repository in dir and its work tree.
 func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOptions) error {
 	dot := filepath.Join(dir, ".git")
 	format := "sha1"
 	if len(commit) == 64 {
 		format = "sha256"
 	}
-	// Where git itself would look; the directory is named on every call, so that
-	// nothing else is found.
+	// Name the directory in every call, so that git finds no other repository.
 	in := func(c git.Call) error {
 		c.GitDir, c.Dir = dot, dir
 		c.Env = append(c.Env, "GIT_WORK_TREE="+dir)
@@ -98,7 +96,7 @@ func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOption
 	if err := in(git.Call{Args: []string{"init", "--quiet", "--template=", "--initial-branch=" + opt.Branch, "--object-format=" + format}}); err != nil {
 		return err
 	}
-	// git notes the work tree that it was told of; where it is, is nobody's business.
+	// Git stores the path of the work tree, which must not become known in the sandbox.
 	if err := in(git.Call{Args: []string{"config", "--unset-all", "core.worktree"}}); err != nil && !git.ExitCode(err, 5) {
 		return err
 	}
@@ -107,7 +105,7 @@ func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOption
 		fetch = append(fetch, "--depth="+strconv.Itoa(opt.Depth))
 	}
 	fetch = append(fetch, "--end-of-options", r.dir, commit+":refs/heads/"+opt.Branch)
-	// What is in the cache was checked when it came.
+	// The cache's objects were checked when they were fetched.
 	if err := in(git.Call{Args: fetch, Env: []string{git.AllowProtocol("file")}, Config: []string{"protocol.file.allow", "always", "fetch.fsckObjects", "false", "transfer.fsckObjects", "false"}}); err != nil {
 		return err
 	}
@@ -129,7 +127,7 @@ func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOption
 	return settle(dot)
 }
 
-// settle removes what git left of its work in a new .git.
+// settle removes files of the fetch from a new .git.
 func settle(dot string) error {
 	for _, name := range []string{"FETCH_HEAD", "ORIG_HEAD", "logs", "branches", "hooks"} {
 		if err := os.RemoveAll(filepath.Join(dot, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,29 +14,29 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// draft is a commit on its way: what the tree will be, and the quarantine that its
-// objects are made in.
+// draft is a commit in progress: the new tree, and the quarantine directory of its
+// objects.
 type draft struct {
 	*Repo
 	dir     string   // the quarantine
 	held    *os.File // the lock of the repository
 	parent  map[string]Entry
-	final   map[string]Entry // the new tree; what is new has no hash before it is hashed
+	final   map[string]Entry // the new tree; new files have no hash until hash runs
 	spooled map[string]string
-	took    []string // paths of changes that are in, in order
-	gone    []string // paths that are taken out
+	took    []string // paths of changes that are committed, in order
+	gone    []string // paths that are removed
 	res     CommitResult
 }
 
-// Commit makes a commit of the parent and the changes, on no branch (see
-// [Repo.SetBranch]). Its objects are made in a quarantine, checked by git's fsck, and
-// enter the repository as one pack at the end; on an error nothing has.
+// Commit creates a commit from the parent and the changes, on no branch (see
+// [Repo.SetBranch]). Its objects are created in a quarantine directory, checked by git's
+// fsck, and added to the repository as one pack at the end; after an error nothing was
+// added.
 //
-// A path, mode, link or size that may not be committed is refused and listed. New
-// files that the new tree's own .gitignore files ignore are left out and listed; a
-// file that the parent has is never ignored. Kinds: KindInvalid for a request that is
-// wrong in itself, KindExhausted for more changes than Limits.Files, KindDenied where
-// git's fsck refuses the result.
+// A path, mode, link or size that may not be committed is refused and listed. New files
+// that match a .gitignore of the new tree are excluded and listed; a file that the parent
+// has is never ignored. Kinds: KindInvalid for an invalid request, KindExhausted for more
+// changes than Limits.Files, KindDenied if git's fsck refuses the result.
 func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
 	if err := q.check(); err != nil {
 		return CommitResult{}, err
@@ -76,7 +76,7 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	return d.res, d.commit(ctx, q)
 }
 
-// in runs git over the repository with the quarantine in front of it.
+// runInWork runs git in the repository; new objects go to the quarantine.
 func (d *draft) runInWork(ctx context.Context, c git.Call) (string, error) {
 	c.GitDir, c.Lock = d.Repo.dir, d.held
 	c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(d.dir, "objects"),
@@ -89,7 +89,7 @@ func (d *draft) runInWork(ctx context.Context, c git.Call) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// hash writes the contents that were spooled into the quarantine.
+// hash writes the spooled contents as objects into the quarantine.
 func (d *draft) hash(ctx context.Context) error {
 	var names strings.Builder
 	for _, p := range d.took {
@@ -108,7 +108,7 @@ func (d *draft) hash(ctx context.Context) error {
 	}
 	for i, p := range d.took {
 		if !git.IsHash(hashes[i]) {
-			return api.Errorf(api.KindInternal, "git hash-object says what is not understood")
+			return api.Errorf(api.KindInternal, "git hash-object printed unexpected output")
 		}
 		e := d.final[p]
 		e.Hash = hashes[i]
@@ -117,13 +117,13 @@ func (d *draft) hash(ctx context.Context) error {
 	return nil
 }
 
-// tree makes the new tree from the parent's and the changes.
+// tree creates the new tree from the parent's and the changes.
 func (d *draft) tree(ctx context.Context, parent string) error {
 	if _, err := d.runInWork(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", parent}}); err != nil {
 		return err
 	}
 	var info bytes.Buffer
-	// What goes comes first, so that a file may take the place of a directory.
+	// Removals come first, so that a file can replace a directory.
 	for _, p := range d.gone {
 		fmt.Fprintf(&info, "0 %s\t%s\x00", strings.Repeat("0", len(parent)), p)
 	}
@@ -145,7 +145,7 @@ func (d *draft) tree(ctx context.Context, parent string) error {
 	return nil
 }
 
-// commit makes the commit, has git check all that is new, and lets it in.
+// commit creates the commit, lets git check the new objects, and adds them.
 func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	at := strconv.FormatInt(q.When.Unix(), 10) + " +0000"
 	hash, err := d.runInWork(ctx, git.Call{Args: []string{"commit-tree", d.res.Tree, "-p", q.Parent, "-F", "-"}, Stdin: strings.NewReader(q.message()), Env: []string{
@@ -155,7 +155,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 		return err
 	}
 	if !git.IsHash(hash) {
-		return api.Errorf(api.KindInternal, "git commit-tree says what is not understood")
+		return api.Errorf(api.KindInternal, "git commit-tree printed unexpected output")
 	}
 	pack := filepath.Join(d.dir, "pack")
 	f, err := os.OpenFile(pack, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -169,8 +169,8 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	if _, err := f.Seek(0, 0); err != nil {
 		return api.Errorf(api.KindInternal, "commit: %w", err)
 	}
-	// Here the objects leave the quarantine: git checks each, and that nothing is
-	// missing, before it gives the pack its name.
+	// The objects leave the quarantine: git checks each of them, and that none is
+	// missing, before it names the pack.
 	if _, err := d.run(ctx, git.Call{Args: []string{"index-pack", "--strict", "--stdin", "--fix-thin"}, Stdin: f, Lock: d.held}); err != nil {
 		d.removeLeftovers()
 		var e *api.Error
@@ -183,7 +183,7 @@ func (d *draft) commit(ctx context.Context, q CommitRequest) error {
 	return nil
 }
 
-// refuse lists a change that is not made.
+// refuse lists a change that is not committed.
 func (d *draft) refuse(p, why string) {
 	if len(p) > maxPath {
 		p = p[:maxPath]
@@ -191,7 +191,7 @@ func (d *draft) refuse(p, why string) {
 	d.res.Refused = append(d.res.Refused, Skipped{strings.ToValidUTF8(p, "?"), why})
 }
 
-// out takes a change back.
+// out reverts a change.
 func (d *draft) out(p string) {
 	if was, ok := d.parent[p]; ok {
 		d.final[p] = was

@@ -137,7 +137,7 @@ func TestCommitRefuses(t *testing.T) {
 	}
 	q.Limits = Limits{Files: 1}
 	_, err = r.Commit(gittest.Context(t), q)
-	gittest.WantKind(t, err, api.KindExhausted, "1 may be")
+	gittest.WantKind(t, err, api.KindExhausted, "the maximum is 1")
 }
 
 // TestCommitLinksThroughLinks: a link that is fine by its letters and leads out by

@@ -9,21 +9,21 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// DiffOptions says how two commits are compared.
+// DiffOptions are the options of [Repo.Diff].
 type DiffOptions struct {
-	Renames bool  // tell a rename as one, not as a deletion and a new file
-	Context int   // lines around a change; 3 where 0
-	Max     int64 // bytes of the patch, KindExhausted beyond; 64 MiB where 0
+	Renames bool  // detect renames
+	Context int   // lines of context (default 3)
+	Max     int64 // maximum size of the patch in bytes (default 64 MiB); KindExhausted beyond it
 }
 
-// Diff gives the patch that makes the tree of from that of to, as git apply takes
-// it, with binary files in it.
+// Diff returns the patch from one commit to another, for git apply, including binary
+// files.
 func (r *Repo) Diff(ctx context.Context, from, to string, opt DiffOptions) ([]byte, error) {
 	if opt.Context == 0 {
 		opt.Context = 3
 	}
 	if opt.Context < 0 || opt.Max < 0 {
-		return nil, api.Errorf(api.KindInvalid, "diff: a number is negative")
+		return nil, api.Errorf(api.KindInvalid, "diff: a limit is negative")
 	}
 	return r.diffTree(ctx, from, to, opt.Renames, opt.Max, "--patch", "--binary", "--full-index", "--unified="+strconv.Itoa(opt.Context), "--src-prefix=a/", "--dst-prefix=b/", "--no-color")
 }
@@ -42,17 +42,17 @@ func (r *Repo) diffTree(ctx context.Context, from, to string, renames bool, max 
 	return r.run(ctx, git.Call{Args: append(args, "--end-of-options", from, to), Max: max})
 }
 
-// FileStat is how one file differs between two commits.
+// FileStat is the difference of a file between two commits.
 type FileStat struct {
 	Path    string
-	OldPath string // where it was; set where Status is 'R' alone
+	OldPath string // old path; set only if Status is 'R'
 	Status  byte   // 'A' added, 'M' modified, 'D' deleted, 'R' renamed, 'T' another type
-	Added   int    // lines; 0 where Binary is set
-	Deleted int    // lines; 0 where Binary is set
+	Added   int    // lines; 0 if Binary is set
+	Deleted int    // lines; 0 if Binary is set
 	Binary  bool
 }
 
-// Stat lists the files that differ between two commits, by path.
+// Stat lists the files that differ between two commits, sorted by path.
 func (r *Repo) Stat(ctx context.Context, from, to string) ([]FileStat, error) {
 	raw, err := r.diffTree(ctx, from, to, true, 0, "-z", "--raw", "--no-abbrev")
 	if err != nil {
@@ -69,15 +69,15 @@ func (r *Repo) Stat(ctx context.Context, from, to string) ([]FileStat, error) {
 	return stats, parseNumbers(numbers, stats)
 }
 
-// parseRaw reads ":mode mode hash hash status" NUL path NUL, with a second path
-// where it was renamed.
+// parseRaw parses ":mode mode hash hash status" NUL path NUL, with a second path for a
+// rename.
 func parseRaw(b []byte) ([]FileStat, error) {
 	var stats []FileStat
 	f := git.SplitNUL(b)
 	for len(f) > 0 {
 		head := strings.Fields(f[0])
 		if len(head) != 5 || head[0][0] != ':' || len(f) < 2 {
-			return nil, api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Sanitize(f[0], 200))
+			return nil, api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(f[0], 200))
 		}
 		s := FileStat{Status: head[4][0], Path: f[1]}
 		f = f[2:]
@@ -85,19 +85,19 @@ func parseRaw(b []byte) ([]FileStat, error) {
 		case 'A', 'M', 'D', 'T':
 		case 'R':
 			if len(f) == 0 {
-				return nil, api.Errorf(api.KindInternal, "git diff-tree ends in the middle")
+				return nil, api.Errorf(api.KindInternal, "git diff-tree printed incomplete output")
 			}
 			s.OldPath, s.Path, f = s.Path, f[0], f[1:]
 		default:
-			return nil, api.Errorf(api.KindInternal, "git diff-tree knows a status %q", s.Status)
+			return nil, api.Errorf(api.KindInternal, "git diff-tree printed an unknown status %q", s.Status)
 		}
 		stats = append(stats, s)
 	}
 	return stats, nil
 }
 
-// parseNumbers reads "added<tab>deleted<tab>path" NUL; the path is empty where two
-// follow, each with a NUL, for a rename. They come in the order of stats.
+// parseNumbers parses "added<tab>deleted<tab>path" NUL. For a rename the path is empty and
+// two paths follow, each with a NUL.
 func parseNumbers(b []byte, stats []FileStat) error {
 	byPath := make(map[string]int, len(stats))
 	for i, s := range stats {
@@ -107,19 +107,19 @@ func parseNumbers(b []byte, stats []FileStat) error {
 	for len(f) > 0 {
 		part := strings.SplitN(f[0], "\t", 3)
 		if len(part) != 3 {
-			return api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Sanitize(f[0], 200))
+			return api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(f[0], 200))
 		}
 		name := part[2]
 		f = f[1:]
 		if name == "" {
 			if len(f) < 2 {
-				return api.Errorf(api.KindInternal, "git diff-tree ends in the middle")
+				return api.Errorf(api.KindInternal, "git diff-tree printed incomplete output")
 			}
 			name, f = f[1], f[2:]
 		}
 		i, ok := byPath[name]
 		if !ok {
-			return api.Errorf(api.KindInternal, "git diff-tree counts %q and does not list it", git.Sanitize(name, 200))
+			return api.Errorf(api.KindInternal, "git diff-tree printed a count for the unlisted file %q", git.Sanitize(name, 200))
 		}
 		if part[0] == "-" && part[1] == "-" {
 			stats[i].Binary = true
@@ -129,7 +129,7 @@ func parseNumbers(b []byte, stats []FileStat) error {
 		stats[i].Added, err = strconv.Atoi(part[0])
 		stats[i].Deleted, err2 = strconv.Atoi(part[1])
 		if err != nil || err2 != nil || stats[i].Added < 0 || stats[i].Deleted < 0 {
-			return api.Errorf(api.KindInternal, "git diff-tree says what is not understood: %q", git.Sanitize(part[0]+" "+part[1], 200))
+			return api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(part[0]+" "+part[1], 200))
 		}
 	}
 	return nil

@@ -18,15 +18,15 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// maxChanges bounds what is looked at, ignored files included.
+// maxChanges is the maximum number of changes, ignored files included.
 const maxChanges = 500_000
 
-// sort divides the changes into what is refused, ignored and made, and spools the
+// sort divides the changes into refused, ignored and committed ones, and spools the
 // contents of the last.
 func (d *draft) sort(ctx context.Context, q CommitRequest) error {
 	kept := d.possible(q.Changes)
 	for i, c := range kept {
-		// These decide about the others.
+		// These decide which other files are ignored.
 		if path.Base(c.Path) != ".gitignore" || c.Mode == Symlink || c.Size > maxIgnoreBytes {
 			continue
 		}
@@ -52,7 +52,7 @@ func (d *draft) sort(ctx context.Context, q CommitRequest) error {
 		return !in || ignored[c.Path]
 	})
 	if n := len(kept) + len(d.gone); n > q.Limits.Files {
-		return api.Errorf(api.KindExhausted, "commit: %d files were changed, and %d may be", n, q.Limits.Files)
+		return api.Errorf(api.KindExhausted, "commit: %d files were changed; the maximum is %d", n, q.Limits.Files)
 	}
 	if err := d.take(ctx, kept, q.Limits); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (d *draft) sort(ctx context.Context, q CommitRequest) error {
 	return d.links(ctx)
 }
 
-// possible refuses what no commit may have, whatever it holds.
+// possible refuses changes whose path or mode may not be committed.
 func (d *draft) possible(changes []Change) (kept []Change) {
 	named := map[string]bool{}
 	for _, c := range changes {
@@ -99,7 +99,7 @@ func (d *draft) possible(changes []Change) (kept []Change) {
 	return kept
 }
 
-// take spools what fits into the limits and into the tree.
+// take spools the changes that fit the limits and the tree.
 func (d *draft) take(ctx context.Context, kept []Change, limits Limits) error {
 	dirs := map[string]bool{}
 	for p := range d.final {
@@ -116,7 +116,7 @@ func (d *draft) take(ctx context.Context, kept []Change, limits Limits) error {
 		case c.Mode == Symlink && c.Size > maxPath:
 			why = "the target of the link is longer than 4096 bytes"
 		case c.Size > limits.FileBytes:
-			why = fmt.Sprintf("it has %d bytes, and %d are the most", c.Size, limits.FileBytes)
+			why = fmt.Sprintf("it has %d bytes; the maximum is %d", c.Size, limits.FileBytes)
 		case total+c.Size > limits.Bytes:
 			why = fmt.Sprintf("with it the changes exceed %d bytes", limits.Bytes)
 		}
@@ -142,8 +142,7 @@ func (d *draft) take(ctx context.Context, kept []Change, limits Limits) error {
 	return nil
 }
 
-// spool copies the content of a change, and refuses one that is not as long as it
-// said.
+// spool copies the content of a change, and refuses it if its length differs from Size.
 func (d *draft) spool(ctx context.Context, c Change, name string) (why string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", api.Errorf(api.KindOf(err), "commit: %w", err)
@@ -166,13 +165,13 @@ func (d *draft) spool(ctx context.Context, c Change, name string) (why string, e
 	case err != nil:
 		return "", api.Errorf(api.KindInternal, "commit: %w", err)
 	case n != c.Size:
-		return fmt.Sprintf("its content does not have the %d bytes that it should", c.Size), nil
+		return fmt.Sprintf("its content does not have the expected %d bytes", c.Size), nil
 	}
 	d.spooled[c.Path] = name
 	return "", nil
 }
 
-// readOnly marks an error of the reader, to tell it from one of the writer.
+// readOnly marks errors of the reader, to distinguish them from those of the writer.
 type readOnly struct{ r io.Reader }
 
 type readError struct{ err error }
@@ -187,7 +186,7 @@ func (r readOnly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// links refuses those that lead out of the tree.
+// links refuses symbolic links that lead out of the tree.
 func (d *draft) links(ctx context.Context) error {
 	var broken error
 	target := func(p string) (string, bool) {
@@ -221,11 +220,11 @@ func (d *draft) links(ctx context.Context) error {
 	return nil
 }
 
-// content gives what a path of the new tree holds, at most max bytes.
+// content returns the content of a path of the new tree, at most max bytes.
 func (d *draft) content(ctx context.Context, p string, max int64) ([]byte, error) {
 	e := d.final[p]
 	if e.Size > max {
-		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes, and %d are the most", git.Sanitize(p, 200), e.Size, max)
+		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes; the maximum is %d", git.Sanitize(p, 200), e.Size, max)
 	}
 	if name, ok := d.spooled[p]; ok {
 		return os.ReadFile(filepath.Join(d.dir, "files", name))
@@ -239,13 +238,13 @@ const (
 	ignoreTime     = time.Minute
 )
 
-// ignored finds the new files that the new tree's own .gitignore files ignore. git
-// decides, over a work tree that holds these files and nothing else.
+// ignored returns the new files that the .gitignore files of the new tree exclude. Git
+// decides, in a work tree that has only the .gitignore files.
 func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, error) {
 	var ask bytes.Buffer
 	for _, c := range kept {
 		if _, old := d.parent[c.Path]; !old {
-			// A path that begins with a colon would be taken for a pattern.
+			// Git takes a path that begins with a colon for a pattern.
 			ask.WriteString("./" + c.Path + "\x00")
 		}
 	}
@@ -258,7 +257,7 @@ func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, er
 	tree := filepath.Join(d.dir, "ignore")
 	count := 0
 	for p, e := range d.final {
-		// A parent may have paths that no change may have; they say nothing here.
+		// A parent may have paths that no change may have; ignore them.
 		if path.Base(p) != ".gitignore" || e.Mode == Symlink || e.Mode == Submodule || badPath(p) != "" {
 			continue
 		}
@@ -269,7 +268,7 @@ func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, er
 		if err != nil {
 			return nil, err
 		}
-		// What is a directory of another's path at the same time is refused later.
+		// A path that is a file and a directory is refused later.
 		name := filepath.Join(tree, filepath.FromSlash(p))
 		if err = os.MkdirAll(filepath.Dir(name), 0o700); err == nil {
 			err = os.WriteFile(name, b, 0o600)
@@ -281,7 +280,7 @@ func (d *draft) ignored(ctx context.Context, kept []Change) (map[string]bool, er
 	if count == 0 {
 		return nil, nil
 	}
-	// A pattern can be made that takes longer than anybody lives.
+	// A hostile pattern can take practically forever.
 	ctx, stop := context.WithTimeout(ctx, ignoreTime)
 	defer stop()
 	out, err := d.git.Run(ctx, git.Call{GitDir: d.Repo.dir, Dir: tree, Args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, Stdin: &ask,

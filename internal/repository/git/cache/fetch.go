@@ -15,8 +15,7 @@ import (
 	"hortus.dev/internal/repository/git/shadow"
 )
 
-// access is how a call reaches a remote: its address for git, and what git needs
-// for it.
+// access is a remote with the credentials for it.
 type access struct {
 	git.Remote
 	auth *git.Auth
@@ -29,16 +28,16 @@ func (c *Cache) access(s git.Source) (access, error) {
 	}
 	if s.Auth != nil {
 		if r.Scheme != "https" && r.Scheme != "http" {
-			return access{}, api.Errorf(api.KindInvalid, "%s: a token is for https alone", r.URL)
+			return access{}, api.Errorf(api.KindInvalid, "%s: a token can be used with https only", r.URL)
 		}
 		if s.Auth.Token == "" || strings.ContainsAny(s.Auth.Username+s.Auth.Token, "\r\n\x00") || strings.Contains(s.Auth.Username, ":") {
-			return access{}, api.Errorf(api.KindInvalid, "%s: the user name or the token given cannot be one", r.URL)
+			return access{}, api.Errorf(api.KindInvalid, "%s: the user name or the token is invalid", r.URL)
 		}
 	}
 	return access{r, s.Auth}, nil
 }
 
-// through makes a call speak to the remote, and to nothing else.
+// withAccess allows a call to connect to the remote, and to nothing else.
 func (c *Cache) withAccess(a access, k git.Call) git.Call {
 	k.Env = append(k.Env, git.AllowProtocol(a.Scheme))
 	k.Config = append(k.Config, "protocol."+a.Scheme+".allow", "always")
@@ -56,14 +55,13 @@ func (c *Cache) withAccess(a access, k git.Call) git.Call {
 	return k
 }
 
-// Fetch brings the cache's copy of a remote up to date, and makes it where there is
-// none. What the remote does not have any more has no name here afterwards, but
-// stays readable by its hash. progress, where it is not nil, gets what git says,
-// line by line, cleaned, from one goroutine, until Fetch returns.
+// Fetch creates or updates the cached copy of a remote. Branches and tags that the remote
+// has removed are removed; their commits stay readable by hash. progress, if not nil, is
+// called by one goroutine with each sanitized line of git's progress until Fetch returns.
 //
-// A server's objects are checked by git's fsck before they get a name: KindDenied.
-// Other kinds: KindInvalid and KindNotFound for the address, KindUnauthenticated,
-// KindDenied, KindExhausted for a bound of Config, KindUnavailable.
+// Objects are checked by git's fsck before they get a name: KindDenied. Other kinds:
+// KindInvalid and KindNotFound for the address, KindUnauthenticated, KindDenied,
+// KindExhausted for a limit of Config, KindUnavailable.
 func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line string)) (_ *Repo, err error) {
 	a, err := c.access(s)
 	if err != nil {
@@ -78,7 +76,7 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 	defer os.RemoveAll(r.workDir())
 
 	if a.Scheme == "file" {
-		// What is at the path is read through a directory of ours.
+		// Read the repository at a path through a shadow.
 		found, e := shadow.Open(c.git, ctx, a.URL, s.Owners)
 		if e == nil {
 			e = found.CheckComplete()
@@ -103,7 +101,7 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 		}
 		return r, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	aside := r.base + ".new"
 	defer os.RemoveAll(aside)
@@ -114,12 +112,12 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 		return nil, err
 	}
 	if err := os.Rename(aside, r.dir); err != nil {
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	return r, nil
 }
 
-// update fetches into dir, which is the repository or what becomes it.
+// update fetches into dir, the repository or its first, temporary directory.
 func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisement, lock *os.File, progress func(string)) error {
 	c := r.cache
 	if len(ad.refs) == 0 && ad.head == "" {
@@ -129,8 +127,8 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 	if ad.head != "" {
 		refspecs = append(refspecs, "+HEAD:refs/hortus/detached")
 	}
-	// The depth is "all". It is given because git refuses it over the old protocol of
-	// plain files, whose objects would come in unchecked.
+	// The depth means everything. With a depth git refuses the dumb HTTP protocol, whose
+	// objects would not be checked.
 	args := append([]string{"fetch", "--progress", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-show-forced-updates", "--depth=2147483647", "--end-of-options", a.URL}, refspecs...)
 
 	ctx, stop := context.WithCancelCause(ctx)
@@ -174,7 +172,7 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 	return nil
 }
 
-// forget removes the names that a remote had which has none any more.
+// forget removes all refs of a remote that has become empty.
 func (r *Repo) forget(ctx context.Context, dir string) error {
 	out, err := r.git.Run(ctx, git.Call{GitDir: dir, Args: []string{"for-each-ref", "--format=delete %(refname)", "refs/hortus/remote/", "refs/hortus/detached"}})
 	if err != nil {
@@ -185,7 +183,7 @@ func (r *Repo) forget(ctx context.Context, dir string) error {
 	return err
 }
 
-// tooLarge says whether a repository exceeds Config.MaxBytes.
+// tooLarge returns KindExhausted if a repository exceeds Config.MaxBytes.
 func (c *Cache) tooLarge(dir string) error {
 	var sum int64
 	filepath.WalkDir(filepath.Join(dir, "objects"), func(_ string, d fs.DirEntry, err error) error {
@@ -197,19 +195,19 @@ func (c *Cache) tooLarge(dir string) error {
 		return nil
 	})
 	if sum > c.cfg.MaxBytes {
-		return api.Errorf(api.KindExhausted, "the repository is larger than the %d bytes that one may take in the cache", c.cfg.MaxBytes)
+		return api.Errorf(api.KindExhausted, "the repository exceeds the cache's limit of %d bytes", c.cfg.MaxBytes)
 	}
 	return nil
 }
 
-// advertisement is what a remote says that it has.
+// advertisement has the refs that a remote advertises.
 type advertisement struct {
-	head   string            // the commit of HEAD; empty where there is none
-	branch string            // the full name of the branch that HEAD is, where it is one
+	head   string            // the commit of HEAD; empty if there is none
+	branch string            // the full name of HEAD's branch; empty if detached
 	refs   map[string]string // full name to object, of branches and tags
 }
 
-// format is the hash that the remote uses.
+// format is the object format of the remote.
 func (a advertisement) format() string {
 	if len(a.head) == 64 {
 		return "sha256"
@@ -222,12 +220,12 @@ func (a advertisement) format() string {
 	return "sha1"
 }
 
-// advertised asks a remote for its refs: those named, or all branches and tags.
+// advertised lists the given refs of a remote, by default all branches and tags.
 func (c *Cache) advertised(ctx context.Context, a access, lock *os.File, refs ...string) (advertisement, error) {
 	if len(refs) == 0 {
 		refs = []string{"HEAD", "refs/heads/*", "refs/tags/*"}
 	}
-	// Each line of the answer is a hash and a name; names are bounded by git.
+	// Each line has a hash and a name; git bounds names.
 	max := int64(c.cfg.MaxRefs+1)*2*400 + 4096
 	out, err := c.git.Run(ctx, c.withAccess(a, git.Call{Args: append([]string{"ls-remote", "--symref", "--end-of-options", a.URL}, refs...), Max: max, Lock: lock}))
 	if err != nil {
@@ -236,13 +234,13 @@ func (c *Cache) advertised(ctx context.Context, a access, lock *os.File, refs ..
 	return parseAdvertisement(out, c.cfg.MaxRefs)
 }
 
-// parseAdvertisement reads what ls-remote --symref says.
+// parseAdvertisement parses the output of ls-remote --symref.
 func parseAdvertisement(out []byte, maxRefs int) (advertisement, error) {
 	a := advertisement{refs: map[string]string{}}
 	for line := range strings.Lines(string(out)) {
 		value, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if !ok {
-			return a, api.Errorf(api.KindInternal, "git ls-remote says what is not understood: %q", git.Sanitize(line, 200))
+			return a, api.Errorf(api.KindInternal, "git ls-remote printed unexpected output: %q", git.Sanitize(line, 200))
 		}
 		target, symbolic := strings.CutPrefix(value, "ref: ")
 		switch {
@@ -251,7 +249,7 @@ func parseAdvertisement(out []byte, maxRefs int) (advertisement, error) {
 				a.branch = target
 			}
 		case !git.IsHash(value):
-			return a, api.Errorf(api.KindInternal, "git ls-remote says what is not understood: %q", git.Sanitize(line, 200))
+			return a, api.Errorf(api.KindInternal, "git ls-remote printed unexpected output: %q", git.Sanitize(line, 200))
 		case name == "HEAD":
 			a.head = value
 		case strings.HasSuffix(name, "^{}"): // what a tag points to

@@ -173,7 +173,7 @@ func TestFetchRefusesSources(t *testing.T) {
 		kind api.Kind
 		text string
 	}{
-		{"", api.KindInvalid, "no repository"},
+		{"", api.KindInvalid, "the repository is missing"},
 		{"relative/path", api.KindInvalid, "absolute path"},
 		{plain, api.KindNotFound, "git init"},
 		{plain + "/nothing", api.KindNotFound, ""},
@@ -181,7 +181,7 @@ func TestFetchRefusesSources(t *testing.T) {
 		{"--upload-pack=touch /tmp/x", api.KindInvalid, "-"},
 		{"ssh://-oProxyCommand=x/y", api.KindInvalid, "host"},
 		{"-oProxyCommand=x:y", api.KindInvalid, ""},
-		{"git://example.org/x", api.KindInvalid, "reads repositories"},
+		{"git://example.org/x", api.KindInvalid, "unsupported address"},
 		{"http://192.0.2.1/x.git", api.KindDenied, "https"},
 		{"https://user:secret@example.org/x", api.KindInvalid, "password"},
 		{"https://user@example.org/x", api.KindInvalid, "user name"},
@@ -196,7 +196,7 @@ func TestFetchRefusesSources(t *testing.T) {
 	}
 	src := gittest.NewCheckout(t, nil)
 	_, err := c.Fetch(gittest.Context(t), git.Source{URL: src, Auth: &git.Auth{Token: "x"}}, nil)
-	gittest.WantKind(t, err, api.KindInvalid, "https alone")
+	gittest.WantKind(t, err, api.KindInvalid, "https only")
 }
 
 func TestFetchesAtOnce(t *testing.T) {
@@ -231,7 +231,7 @@ func TestFetchBounds(t *testing.T) {
 	gittest.WantKind(t, err, api.KindExhausted, "more than 2 branches")
 	small := newCache(t, func(c *Config) { c.MaxBytes = 100 })
 	_, err = small.Fetch(gittest.Context(t), git.Source{URL: src}, nil)
-	gittest.WantKind(t, err, api.KindExhausted, "larger than the 100 bytes")
+	gittest.WantKind(t, err, api.KindExhausted, "limit of 100 bytes")
 	if left, _ := filepath.Glob(filepath.Join(small.cfg.Dir, "*.git")); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}

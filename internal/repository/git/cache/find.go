@@ -9,8 +9,8 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Find gives the cache's copy of a remote as it is, without asking the remote.
-// KindNotFound where there is none.
+// Find returns the cached copy of a remote without fetching. KindNotFound if there is
+// none.
 func (c *Cache) Find(address string) (*Repo, error) {
 	m, err := git.ParseRemote(address, c.cfg.Insecure)
 	if err != nil {
@@ -18,10 +18,10 @@ func (c *Cache) Find(address string) (*Repo, error) {
 	}
 	r := c.repo(m)
 	if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindNotFound, "%s is not in the cache of repositories", git.DisplayAddress(address)).
-			WithHint("A task on it brings it back.")
+		return nil, api.Errorf(api.KindNotFound, "%s is not in the repository cache", git.DisplayAddress(address)).
+			WithHint("Create a task on it to fetch it again.")
 	} else if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	return r, nil
 }

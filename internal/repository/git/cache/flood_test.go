@@ -54,7 +54,7 @@ func TestFetchFlood(t *testing.T) {
 	defer s.Close()
 	c := newCache(t, func(c *Config) { c.MaxBytes = 8 << 20 })
 	_, err := c.Fetch(gittest.Context(t), git.Source{URL: s.URL + "/a.git"}, nil)
-	gittest.WantKind(t, err, api.KindExhausted, "larger than the 8388608 bytes")
+	gittest.WantKind(t, err, api.KindExhausted, "limit of 8388608 bytes")
 	<-gone
 	if sent.Load() < 8<<20 {
 		t.Errorf("only %d bytes were sent", sent.Load())

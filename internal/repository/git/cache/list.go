@@ -11,20 +11,20 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Cached is one repository of a cache.
+// Cached is a repository of a cache.
 type Cached struct {
-	// Name is what the cache calls it, a hash of its address.
+	// Name is a hash of its address.
 	Name string
 	Path string
-	// Used is when it was last written to, or brought up to date.
+	// Used is when it was last written to or fetched.
 	Used time.Time
 }
 
-// List gives the repositories that are there, by their names.
+// List returns the repositories in the cache, sorted by name.
 func (c *Cache) List() ([]Cached, error) {
 	entries, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	var out []Cached
 	for _, e := range entries {
@@ -34,23 +34,23 @@ func (c *Cache) List() ([]Cached, error) {
 		}
 		used, err := os.Stat(filepath.Join(c.cfg.Dir, name+".lock"))
 		if err != nil {
-			continue // it is being made, or removed
+			continue // being created or removed
 		}
 		out = append(out, Cached{Name: name, Path: filepath.Join(c.cfg.Dir, e.Name()), Used: used.ModTime()})
 	}
 	return out, nil
 }
 
-// Remove removes a repository with all that tasks made in it; nil when it is not
-// there. KindConflict while somebody writes to it. Whoever reads from it at that
-// moment fails: the caller sees to it that no task needs it.
+// Remove removes a repository with all commits of tasks in it; it is idempotent.
+// KindConflict while it is being written to. Concurrent readers fail, so the caller must
+// ensure that no task uses it.
 func (c *Cache) Remove(ctx context.Context, name string) error {
 	if !git.IsHash(name) {
-		return api.Errorf(api.KindInvalid, "%.80q is no repository of the cache", name)
+		return api.Errorf(api.KindInvalid, "%.80q is not a repository of the cache", name)
 	}
 	base := filepath.Join(c.cfg.Dir, name)
 	now, cancel := context.WithCancel(ctx)
-	cancel() // nobody is waited for
+	cancel() // do not wait
 	f, err := lockFile(now, base+".lock")
 	if err != nil {
 		if ctx.Err() == nil {
@@ -59,7 +59,8 @@ func (c *Cache) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	// Renamed first: what is cut short must not look whole. The next writer clears it.
+	// Rename it first: an interrupted removal must not look complete. The next writer
+	// removes the rest.
 	aside := base + ".new"
 	err = os.RemoveAll(aside)
 	if err == nil {

@@ -10,5 +10,5 @@ import (
 )
 
 func lockFile(context.Context, string) (*os.File, error) {
-	return nil, api.Errorf(api.KindUnsupported, "a cache of repositories needs a Unix system")
+	return nil, api.Errorf(api.KindUnsupported, "the repository cache needs a Unix system")
 }

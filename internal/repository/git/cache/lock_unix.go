@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes an exclusive lock on a file, and waits for it as long as ctx lasts.
-// The lock is given up when the file is closed, by us and by every process that
-// inherited it.
+// lockFile acquires an exclusive lock on a file, waiting until ctx ends. The lock is
+// released when this process and every process that inherited the file have closed it.
 func lockFile(ctx context.Context, name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// maxPatch bounds a patch, in bytes.
+// maxPatch is the maximum size of a patch, in bytes.
 const maxPatch = 64 << 20
 
-// Patch makes a commit of a commit with a patch applied, on no branch, as Hortus'
-// own: for trying, not for delivery. Either all of the patch applies or nothing is
-// made. KindInvalid for a patch that does not apply or changes nothing.
+// Patch creates a commit with a patch applied to another commit, on no branch and with
+// Hortus as author: for tests, not for delivery. KindInvalid if the patch does not apply
+// completely or changes nothing.
 func (r *Repo) Patch(ctx context.Context, commit string, patch io.Reader) (string, error) {
 	if err := git.CheckHash("patch", commit); err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (r *Repo) Patch(ctx context.Context, commit string, patch io.Reader) (strin
 	if _, err := d.runInWork(ctx, git.Call{Args: []string{"read-tree", "--end-of-options", commit}}); err != nil {
 		return "", err
 	}
-	// Nothing but the index is written: links and names of the patch lead nowhere.
+	// Only the index is written, so links and paths of the patch are harmless.
 	if _, err := d.runInWork(ctx, git.Call{Args: []string{"apply", "--cached", "--whitespace=nowarn", "-"}, Stdin: io.LimitReader(patch, maxPatch)}); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()

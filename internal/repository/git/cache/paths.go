@@ -6,12 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxPath bounds the path of a file, in bytes.
+// maxPath is the maximum length of a path, in bytes.
 const maxPath = 4096
 
-// badPath says why a path may not be committed, or "". It must hold on every system
-// that a commit is checked out on, so what only one of them takes for .git is
-// refused as well.
+// badPath returns why a path may not be committed, or "". A commit may be checked out on
+// any system, so a path that only one of them takes for .git is refused too.
 func badPath(p string) string {
 	switch {
 	case p == "":
@@ -23,13 +22,13 @@ func badPath(p string) string {
 	case p[0] == '/':
 		return "the path is absolute"
 	case strings.Contains(p, "\\"):
-		return "the path holds a backslash, which divides paths on Windows"
+		return "the path contains a backslash, which separates components on Windows"
 	case len(p) >= 2 && p[1] == ':' && (p[0]|0x20) >= 'a' && (p[0]|0x20) <= 'z':
-		return "the path begins with a drive of Windows"
+		return "the path begins with a Windows drive letter"
 	}
 	for _, r := range p {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) && !joiner(r) {
-			return "the path holds a control character"
+			return "the path contains a control character"
 		}
 	}
 	for _, part := range strings.Split(p, "/") {
@@ -41,18 +40,18 @@ func badPath(p string) string {
 		case len(part) > 255:
 			return "a component of the path is longer than 255 bytes"
 		case isDotGit(part):
-			return "a component of the path is .git, or what some system takes for it"
+			return "a component of the path is .git, or equivalent to it on some system"
 		}
 	}
 	return ""
 }
 
-// joiner is what languages and emoji need inside of words.
+// joiner reports whether languages and emoji need a character inside of words.
 func joiner(r rune) bool { return r == '\u200c' || r == '\u200d' || r == '\u200e' || r == '\u200f' }
 
-// isDotGit says whether a system would open .git when it is asked for this name.
+// isDotGit reports whether some system would open .git for this name.
 func isDotGit(name string) bool {
-	// HFS+ ignores these, wherever they stand.
+	// HFS+ ignores these anywhere.
 	name = strings.Map(func(r rune) rune {
 		switch {
 		case r >= '\u200c' && r <= '\u200f', r >= '\u202a' && r <= '\u202e', r >= '\u206a' && r <= '\u206f', r == '\ufeff':
@@ -60,8 +59,8 @@ func isDotGit(name string) bool {
 		}
 		return r
 	}, name)
-	// NTFS: what follows a colon is a stream of the file; blanks and dots at the end
-	// do not count.
+	// NTFS: a colon separates the name of a stream; trailing spaces and dots are
+	// ignored.
 	name, _, _ = strings.Cut(name, ":")
 	name = strings.TrimRight(name, " .")
 	// Both fold case, HFS+ by Unicode: EqualFold knows the Kelvin sign and its like.
@@ -80,10 +79,10 @@ func cutFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// badTarget says why a link at path may not point at target, or "". The ups of a
-// target come first, and are no more than the link is deep: then they end in the
-// tree whatever the rest goes through, since a path of a tree leads through real
-// directories alone. via says what a link of the tree points at.
+// badTarget returns why a link at path may not point at target, or "". The target's ".."
+// components must come first and may not exceed the link's depth. Then they stay in the
+// tree, since the link's own path has real directories only. via returns the target of a
+// link of the tree.
 func badTarget(path, target string, via func(path string) (string, bool)) string {
 	switch {
 	case target == "":
@@ -91,7 +90,7 @@ func badTarget(path, target string, via func(path string) (string, bool)) string
 	case len(target) > maxPath:
 		return "the target of the link is longer than 4096 bytes"
 	case strings.ContainsAny(target, "\x00\n\r"):
-		return "the target of the link holds a control character"
+		return "the target of the link contains a control character"
 	case target[0] == '/' || target[0] == '\\' || len(target) >= 2 && target[1] == ':':
 		return "the link is absolute"
 	}
@@ -100,10 +99,10 @@ func badTarget(path, target string, via func(path string) (string, bool)) string
 
 func follow(path, target string, via func(string) (string, bool), depth int) string {
 	if depth == 0 {
-		return "the link leads through too many links"
+		return "the link leads through too many other links"
 	}
 	if target == "" || target[0] == '/' {
-		return "the link leads through one that is absolute"
+		return "the link leads through an absolute link"
 	}
 	parts := strings.Split(path, "/")
 	at := parts[:len(parts)-1]
@@ -132,8 +131,8 @@ func follow(path, target string, via func(string) (string, bool), depth int) str
 				if i == len(steps)-1 {
 					return ""
 				}
-				// What is below the target of that link was checked with it, and the
-				// rest goes down only.
+				// The target of that link was checked, and the remaining components only
+				// go down.
 			}
 			at = append(at[:len(at):len(at)], step)
 		}

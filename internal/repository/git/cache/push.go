@@ -11,31 +11,29 @@ import (
 	"hortus.dev/internal/repository/git/shadow"
 )
 
-// PushRequest says what goes where.
+// PushRequest describes a push.
 type PushRequest struct {
 	Source git.Source
 	Commit string // full hash, in the cache
 	Branch string // of the remote, without refs/heads/
-	// Expect is the lease: the remote's branch must be at this commit or at an
-	// ancestor of it. Empty, there must be no such branch.
+	// Expect is the lease: the remote's branch must be at this commit or at an ancestor
+	// of it. If it is empty, the branch must not exist.
 	Expect string
 }
 
-// PushResult is what a push came to.
+// PushResult is the result of a push.
 type PushResult struct {
-	Created  bool // the branch was not there before
-	UpToDate bool // it was at the commit already
+	Created  bool // the branch is new
+	UpToDate bool // the branch was at the commit already
 }
 
-// Push lets a branch of a remote be at a commit, unless somebody else moved it:
-// KindConflict when the branch is anywhere but where Expect allows, also when it
-// moves in the meantime. The same commit being there already is success, so that a
-// push can be tried again. What the remote says against it is in the error
-// (KindDenied), cleaned and bounded.
+// Push sets a branch of a remote to a commit. KindConflict if the branch is not where
+// Expect allows, also if somebody moves it during the push. A push is idempotent: it
+// succeeds if the branch is at the commit already. KindDenied if the remote rejects the
+// push; the error has its reason, sanitized and truncated.
 //
-// Into a repository that is named by its path the objects and the branch are put
-// without running anything of it, hooks included, and not where the branch is checked
-// out.
+// A push to a path runs nothing of that repository, hooks included. KindConflict if the
+// branch is checked out there.
 func (r *Repo) Push(ctx context.Context, q PushRequest) (PushResult, error) {
 	a, err := r.cache.access(q.Source)
 	if err != nil {
@@ -65,10 +63,10 @@ type push struct {
 	q  PushRequest
 }
 
-// leased refuses a branch that is where the lease does not allow.
+// checkLease returns KindConflict if the branch is not where the lease allows.
 func (p push) checkLease(ctx context.Context, at string) error {
-	moved := api.Errorf(api.KindConflict, "push: the branch %q of %s is at %.12s, which is not what was expected", p.q.Branch, p.to.URL, at).
-		WithHint("somebody else pushed to it; take another name, or start again from there")
+	moved := api.Errorf(api.KindConflict, "push: the branch %q of %s is at the unexpected commit %.12s", p.q.Branch, p.to.URL, at).
+		WithHint("somebody else pushed to it; use another name, or start again from its commit")
 	switch {
 	case at == "" || at == p.q.Expect:
 		return nil
@@ -89,7 +87,7 @@ func (p push) checkLease(ctx context.Context, at string) error {
 	return err
 }
 
-// remoteAt asks where the remote's branch is, "" where there is none.
+// remoteCommit returns the commit of the remote's branch, "" if it does not exist.
 func (p push) remoteCommit(ctx context.Context) (string, error) {
 	ref := "refs/heads/" + p.q.Branch
 	ad, err := p.cache.advertised(ctx, p.to, nil, ref)
@@ -108,8 +106,8 @@ func (p push) pushRemote(ctx context.Context) (PushResult, error) {
 		return PushResult{}, err
 	}
 	ref := "refs/heads/" + p.q.Branch
-	// The remote compares with what was seen in the same step in which it writes, so
-	// what the lease allowed cannot have become something else.
+	// The remote compares and writes in one step, so the branch cannot move between the
+	// check of the lease and the write.
 	var said strings.Builder
 	out, err := p.run(ctx, p.cache.withAccess(p.to, git.Call{Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no",
 		"--force-with-lease=" + ref + ":" + at, "--end-of-options", p.to.URL, p.q.Commit + ":" + ref}, Max: 1 << 20, Lines: func(line string) {
@@ -124,7 +122,7 @@ func (p push) pushRemote(ctx context.Context) (PushResult, error) {
 	if !refused {
 		return PushResult{}, err
 	}
-	// It may have been ourselves, in a push whose answer was lost.
+	// An earlier push of ours may have succeeded without its answer arriving.
 	if now, e := p.remoteCommit(ctx); e == nil && now == p.q.Commit {
 		return PushResult{UpToDate: true}, nil
 	}
@@ -134,14 +132,14 @@ func (p push) pushRemote(ctx context.Context) (PushResult, error) {
 	}
 	text = git.Redact(text, p.to.auth.Secrets())
 	if strings.Contains(why, "stale info") || strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "cannot lock ref") || strings.Contains(why, "failed to update ref") {
-		return PushResult{}, api.Errorf(api.KindConflict, "push: the branch %q of %s moved in the meantime", p.q.Branch, p.to.URL).
-			WithHint("somebody else pushed to it; take another name, or start again from there")
+		return PushResult{}, api.Errorf(api.KindConflict, "push: the branch %q of %s moved during the push", p.q.Branch, p.to.URL).
+			WithHint("somebody else pushed to it; use another name, or start again from its commit")
 	}
-	return PushResult{}, api.Errorf(api.KindDenied, "push: %s refuses the branch %q (%s): %s", p.to.URL, p.q.Branch, git.Sanitize(git.Redact(why, p.to.auth.Secrets()), 300), text).
-		WithHint("see the rules of the remote for this branch")
+	return PushResult{}, api.Errorf(api.KindDenied, "push: %s rejected the branch %q (%s): %s", p.to.URL, p.q.Branch, git.Sanitize(git.Redact(why, p.to.auth.Secrets()), 300), text).
+		WithHint("check the remote's rules for this branch")
 }
 
-// refusal finds what push --porcelain says of a ref that was not taken:
+// parseRejection returns the reason of a rejected ref in the output of push --porcelain:
 // "!<tab>from:to<tab>summary (reason)".
 func parseRejection(out string) (why string, refused bool) {
 	for line := range strings.Lines(out) {
@@ -153,7 +151,7 @@ func parseRejection(out string) (why string, refused bool) {
 	return "", false
 }
 
-// local puts the commit into a repository on this machine.
+// pushLocal pushes to a repository on this machine.
 func (p push) pushLocal(ctx context.Context) (PushResult, error) {
 	to, err := shadow.Open(p.git, ctx, p.to.URL, p.q.Source.Owners)
 	if err == nil {

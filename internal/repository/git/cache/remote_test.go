@@ -157,7 +157,7 @@ func TestRemoteMovesMeanwhile(t *testing.T) {
 		return false
 	})
 	_, err = r.Push(gittest.Context(t), PushRequest{Source: git.Source{URL: url}, Commit: res.Hash, Branch: "b"})
-	gittest.WantKind(t, err, api.KindConflict, "in the meantime")
+	gittest.WantKind(t, err, api.KindConflict, "during the push")
 	if got := gittest.Git(t, dir, "rev-parse", "b"); got == res.Hash {
 		t.Error("it was overwritten")
 	}

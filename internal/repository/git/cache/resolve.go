@@ -10,19 +10,19 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Commit is one commit, as [Repo.Resolve] finds it.
+// Commit is a commit found by [Repo.Resolve].
 type Commit struct {
 	Hash    string // full, in hex
 	Tree    string // full, in hex
-	Subject string // first line of the message, cleaned, at most 1 KiB
-	Branch  string // the remote's branch by which it was found, without refs/heads/; empty for a tag or hash
+	Subject string // first line of the message, sanitized, at most 1 KiB
+	Branch  string // branch that it was found by, without refs/heads/; empty for a tag or hash
 	Time    time.Time
 }
 
-// Resolve finds the commit that a ref means: the remote's HEAD where it is empty,
-// else a branch, a tag, a branch of ours, or a full or short hash, in this order.
-// Nothing is asked of the remote. KindNotFound; KindInvalid for what is no name, and
-// for a short hash that several commits begin with.
+// Resolve returns the commit of a ref: the remote's HEAD if it is empty, otherwise a
+// branch, a tag, a branch set by SetBranch, or a full or short hash, in this order. It
+// does not contact the remote. KindNotFound; KindInvalid for an invalid name and for an
+// ambiguous short hash.
 func (r *Repo) Resolve(ctx context.Context, ref string) (Commit, error) {
 	if ref == "" {
 		hash, err := r.peel(ctx, remoteHead)
@@ -30,7 +30,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Commit, error) {
 			return Commit{}, err
 		}
 		if hash == "" {
-			return Commit{}, api.Errorf(api.KindNotFound, "the repository's HEAD is no commit").WithHint("name a branch, or make a first commit")
+			return Commit{}, api.Errorf(api.KindNotFound, "the repository's HEAD is not a commit").WithHint("name a branch, or create a first commit")
 		}
 		branch, err := r.line(ctx, "for-each-ref", "--format=%(symref)", remoteHead)
 		if err != nil {
@@ -65,12 +65,12 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Commit, error) {
 	return Commit{}, api.Errorf(api.KindNotFound, "the repository has no branch, tag or commit %q", ref)
 }
 
-// line runs git in the repository for one line.
+// line runs git in the repository and returns one line.
 func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
 	return r.git.Line(ctx, git.Call{GitDir: r.dir, Args: args})
 }
 
-// peel gives the commit of a full ref name, or "".
+// peel returns the commit of a full ref name, or "".
 func (r *Repo) peel(ctx context.Context, ref string) (string, error) {
 	out, err := r.run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objecttype) %(objectname)"}, Stdin: strings.NewReader(ref + "^{commit}\n"), Max: 64 << 10})
 	if err != nil {
@@ -82,13 +82,13 @@ func (r *Repo) peel(ctx context.Context, ref string) (string, error) {
 	return "", nil
 }
 
-// byHash finds a commit by the beginning of its name.
+// resolveHash finds a commit by a prefix of its hash.
 func (r *Repo) resolveHash(ctx context.Context, prefix string) (Commit, error) {
 	out, err := r.run(ctx, git.Call{Args: []string{"rev-parse", "--disambiguate=" + prefix}, Max: 1 << 20})
 	if err != nil {
 		return Commit{}, err
 	}
-	// Of the objects that begin so, commits and the tags that name them count.
+	// Only commits count.
 	if out, err = r.run(ctx, git.Call{Args: []string{"cat-file", "--batch-check=%(objecttype) %(objectname)"}, Stdin: strings.NewReader(string(out)), Max: 1 << 20}); err != nil {
 		return Commit{}, err
 	}
@@ -105,12 +105,12 @@ func (r *Repo) resolveHash(ctx context.Context, prefix string) (Commit, error) {
 	}
 	if found == "" {
 		return Commit{}, api.Errorf(api.KindNotFound, "the repository has no branch, tag or commit %q", prefix).
-			WithHint("only commits that a branch or a tag of the remote leads to are fetched")
+			WithHint("only commits that are reachable from a branch or tag of the remote are fetched")
 	}
 	return r.commit(ctx, found, "")
 }
 
-// commit reads what is told about one.
+// commit reads the fields of a Commit.
 func (r *Repo) commit(ctx context.Context, hash, branch string) (Commit, error) {
 	out, err := r.run(ctx, git.Call{Args: []string{"rev-list", "--no-walk", "--max-count=1", "--no-commit-header", "--format=%H%x00%T%x00%ct%x00%s", "--end-of-options", hash}, Max: 4 << 20})
 	if err != nil {
@@ -124,9 +124,9 @@ func (r *Repo) commit(ctx context.Context, hash, branch string) (Commit, error) 
 func parseCommit(s string) (Commit, error) {
 	f := strings.SplitN(s, "\x00", 4)
 	if len(f) != 4 || !git.IsHash(f[0]) || !git.IsHash(f[1]) {
-		return Commit{}, api.Errorf(api.KindInternal, "git rev-list says what is not understood: %q", git.Sanitize(s, 200))
+		return Commit{}, api.Errorf(api.KindInternal, "git rev-list printed unexpected output: %q", git.Sanitize(s, 200))
 	}
-	// A commit may claim any time, one that is no number as well.
+	// A commit may have any time, even one that is not a number.
 	sec, err := strconv.ParseInt(f[2], 10, 64)
 	if err != nil || sec < 0 || sec > 1<<40 {
 		sec = 0

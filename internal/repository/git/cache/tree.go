@@ -9,30 +9,30 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// Mode is what an entry of a tree is.
+// Mode is the mode of an entry of a tree.
 type Mode string
 
 const (
 	Regular    Mode = "100644"
 	Executable Mode = "100755"
 	Symlink    Mode = "120000"
-	Submodule  Mode = "160000" // the commit of another repository; never followed
+	Submodule  Mode = "160000" // a commit of another repository; never followed
 )
 
-// Entry is one file of a commit.
+// Entry is a file of a commit.
 type Entry struct {
-	Path string // with slashes; as the commit has it, so not to be trusted as a path
+	Path string // with slashes; untrusted: as in the commit
 	Mode Mode
-	Hash string // of the blob, or the commit of a submodule
-	Size int64  // in bytes; of a link, its target's; 0 for a submodule
+	Hash string // of the blob, or a submodule's commit
+	Size int64  // in bytes; of a link: of its target; 0 for a submodule
 }
 
-// maxTreeFiles bounds the files of a commit that anything here deals with. A tree
-// that names itself many times over is small to send and has no end.
+// maxTreeFiles is the maximum number of files of a commit. A small tree can refer to the
+// same subtree many times and expand exponentially.
 const maxTreeFiles = 1_000_000
 
-// Files lists the files of a commit, in the order of their paths. KindExhausted
-// where there are more than a million.
+// Files lists the files of a commit, sorted by path. KindExhausted for more than a
+// million.
 func (r *Repo) Files(ctx context.Context, commit string) ([]Entry, error) {
 	return r.files(ctx, commit, maxTreeFiles, 1<<62)
 }
@@ -49,12 +49,12 @@ func (r *Repo) files(ctx context.Context, commit string, maxFiles int, maxBytes 
 		return nil, l.err
 	}
 	if err == nil && len(l.rest) > 0 {
-		err = api.Errorf(api.KindInternal, "git ls-tree ends in the middle")
+		err = api.Errorf(api.KindInternal, "git ls-tree printed incomplete output")
 	}
 	return l.entries, err
 }
 
-// listing reads ls-tree -r -l -z while it comes, and ends it at a bound.
+// listing parses the output of ls-tree -r -l -z as it arrives, and stops it at a limit.
 type listing struct {
 	entries  []Entry
 	rest     []byte
@@ -90,7 +90,7 @@ func (l *listing) Write(b []byte) (int, error) {
 		case len(l.entries) > l.maxFiles:
 			l.fail(api.Errorf(api.KindExhausted, "the tree has more than %d files", l.maxFiles))
 		case l.bytes > l.maxBytes:
-			l.fail(api.Errorf(api.KindExhausted, "the files of the tree are larger than %d bytes together", l.maxBytes))
+			l.fail(api.Errorf(api.KindExhausted, "the files of the tree exceed %d bytes together", l.maxBytes))
 		}
 		if l.err != nil {
 			return len(b), nil
@@ -108,16 +108,16 @@ func parseEntry(line []byte) (Entry, error) {
 	head, path, ok := bytes.Cut(line, []byte{'\t'})
 	f := bytes.Fields(head)
 	if !ok || len(f) != 4 || len(path) == 0 || !git.IsHash(string(f[2])) {
-		return Entry{}, api.Errorf(api.KindInternal, "git ls-tree says what is not understood: %q", git.Sanitize(string(line), 200))
+		return Entry{}, api.Errorf(api.KindInternal, "git ls-tree printed unexpected output: %q", git.Sanitize(string(line), 200))
 	}
 	e := Entry{Path: string(path), Hash: string(f[2])}
 	switch mode := string(f[0]); mode {
 	case "100644", "100755", "120000", "160000":
 		e.Mode = Mode(mode)
-	case "100664": // what git wrote long ago, and still reads as 100644
+	case "100664": // old versions of git wrote it; git reads it as 100644
 		e.Mode = Regular
 	default:
-		return Entry{}, api.Errorf(api.KindDenied, "%q has the mode %q, which no file has", git.Sanitize(e.Path, 200), git.Sanitize(mode, 20))
+		return Entry{}, api.Errorf(api.KindDenied, "%q has the invalid mode %q", git.Sanitize(e.Path, 200), git.Sanitize(mode, 20))
 	}
 	if e.Mode != Submodule {
 		var err error
@@ -128,9 +128,8 @@ func parseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// ReadFile gives the content of one regular file of a commit. KindNotFound where
-// there is none, KindInvalid for a link or a submodule, KindExhausted where it is
-// larger than max bytes.
+// ReadFile returns the content of a regular file of a commit. KindNotFound if it does not
+// exist, KindInvalid for a link or a submodule, KindExhausted if it exceeds max bytes.
 func (r *Repo) ReadFile(ctx context.Context, commit, path string, max int64) ([]byte, error) {
 	if err := git.CheckHash("read a file", commit); err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func (r *Repo) ReadFile(ctx context.Context, commit, path string, max int64) ([]
 	case e.Mode == Symlink, e.Mode == Submodule:
 		return nil, api.Errorf(api.KindInvalid, "%q is a link or a submodule", git.Sanitize(path, 200))
 	case e.Size > max:
-		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes, and %d are read at most", git.Sanitize(path, 200), e.Size, max)
+		return nil, api.Errorf(api.KindExhausted, "%q has %d bytes; the maximum is %d", git.Sanitize(path, 200), e.Size, max)
 	}
 	return r.blob(ctx, e.Hash, e.Size)
 }

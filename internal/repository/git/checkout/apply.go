@@ -14,18 +14,18 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// ApplyOptions says how a patch is applied.
+// ApplyOptions are the options of [User.Apply].
 type ApplyOptions struct {
-	Check    bool  // only say whether it would
-	Index    bool  // to the index as well, which must match the files
-	ThreeWay bool  // where it does not fit, merge with the version it was made from; implies Index
-	Max      int64 // bytes of the patch; 256 MiB where 0
+	Check    bool  // only check whether the patch applies
+	Index    bool  // apply to the index too, which must match the files
+	ThreeWay bool  // merge if the patch does not apply; implies Index
+	Max      int64 // maximum size of the patch in bytes (default 256 MiB)
 }
 
-// Apply applies a patch to the checkout at dir: all of it or, with KindConflict and
-// the files that are in the way, nothing. A patch cannot write outside of the
-// checkout, through a link, or into .git. No hook and no filter of the checkout runs.
-// The index stays as it is unless an option says otherwise.
+// Apply applies a patch to the checkout at dir: all of it, or nothing. KindConflict names
+// the conflicting files. A patch cannot write outside of the checkout, through a link, or
+// into .git. No hook and no filter of the checkout runs. The index changes only with Index
+// or ThreeWay.
 func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyOptions) error {
 	if opt.Max == 0 {
 		opt.Max = 256 << 20
@@ -35,7 +35,7 @@ func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyO
 		return api.Errorf(api.KindInternal, "apply: the patch cannot be read: %w", err)
 	}
 	if int64(len(b)) > opt.Max {
-		return api.Errorf(api.KindExhausted, "apply: the patch is larger than %d bytes", opt.Max)
+		return api.Errorf(api.KindExhausted, "apply: the patch exceeds %d bytes", opt.Max)
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
@@ -66,14 +66,14 @@ func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyO
 		}
 		return err
 	}
-	// A merge writes what conflicts, so it is tried first without writing.
+	// A merge writes conflicts into files, so try it without writing first.
 	if err := run("--check"); err != nil || opt.Check {
 		return applyError(err)
 	}
 	return applyError(run())
 }
 
-// notApplied makes an error of git apply one about the patch.
+// applyError turns an error of git apply into one about the patch.
 func applyError(err error) error {
 	var e *api.Error
 	if err != nil && errors.As(err, &e) {
@@ -86,20 +86,20 @@ func applyError(err error) error {
 	}
 	if err != nil && errors.As(err, &e) && (git.ExitCode(err, 1) || git.ExitCode(err, 128)) {
 		return api.Errorf(api.KindConflict, "the patch does not apply, and nothing was changed: %w", err).
-			WithHint("commit or stash what you changed in these files, or take the result as a branch")
+			WithHint("commit or stash your changes of these files, or import the result as a branch")
 	}
 	return err
 }
 
-// Stat is what a patch does to one file.
+// Stat counts the changes of a file in a patch.
 type Stat struct {
 	Path           string
-	Added, Deleted int // lines; 0 where Binary
+	Added, Deleted int // lines; 0 if Binary is set
 	Binary         bool
 }
 
-// Stat counts the lines that a patch adds and deletes in each file. It needs no
-// checkout. KindInvalid for what git cannot read as a patch.
+// Stat counts the lines that a patch adds and deletes in each file. It needs no checkout.
+// KindInvalid if git cannot parse the patch.
 func (p User) Stat(ctx context.Context, patch []byte) ([]Stat, error) {
 	g, done, err := p.findGit()
 	if err != nil {
@@ -109,8 +109,8 @@ func (p User) Stat(ctx context.Context, patch []byte) ([]Stat, error) {
 	return stat(ctx, g, patch)
 }
 
-// Touched gives the paths that a patch changes, both names of a renamed file. Git
-// reads it, as it would be applied.
+// Touched returns the paths that a patch changes, both names of a renamed file. Git parses
+// the patch as it would to apply it.
 func (p User) Touched(ctx context.Context, patch []byte) ([]string, error) {
 	g, done, err := p.findGit()
 	if err != nil {
@@ -118,7 +118,7 @@ func (p User) Touched(ctx context.Context, patch []byte) ([]string, error) {
 	}
 	defer done()
 	var paths []string
-	// Git gives the new name of a rename; the reversed patch has the old one.
+	// Git prints the new name of a rename; the reversed patch has the old one.
 	for _, way := range [][]string{nil, {"-R"}} {
 		list, err := stat(ctx, g, patch, way...)
 		if err != nil {

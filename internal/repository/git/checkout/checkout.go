@@ -14,35 +14,34 @@ import (
 	"hortus.dev/internal/repository/git/shadow"
 )
 
-// Info is the work tree of the person who asks, or their bare repository.
+// Info describes a checkout or a bare repository of the user.
 type Info struct {
-	Root       string // absolute, links resolved; the repository itself where it is bare
+	Root       string // absolute, links resolved; the repository itself if it is bare
 	Bare       bool   // there is no work tree
-	Head       string // the commit that is checked out; empty before the first
-	Branch     string // without refs/heads/; empty where no branch is checked out
-	Dirty      int    // files that git tracks and that differ from the commit
-	Untracked  int    // files, and directories of nothing else, that git neither tracks nor ignores
-	Submodules int    // that HEAD's .gitmodules names
-	Borrows    error  // why no task can start from it, where it takes objects from another repository
-	Origin     string // the address of the remote "origin", without user and password; may be empty
+	Head       string // the commit that is checked out; empty before the first commit
+	Branch     string // without refs/heads/; empty if no branch is checked out
+	Dirty      int    // number of tracked files that differ from the commit
+	Untracked  int    // number of untracked files and directories that are not ignored
+	Submodules int    // number of submodules in HEAD's .gitmodules
+	Borrows    error  // why no task can start from it: it borrows objects from another repository; else nil
+	Origin     string // address of the remote "origin" without credentials; may be empty
 }
 
-// desk is a checkout that was opened, with a directory aside for what is made on
-// the way.
+// workTree is an open checkout with a temporary directory.
 type workTree struct {
 	*shadow.Repository
 	git      *git.Program
 	temp     string
-	settings []string // of the person's configuration: key, value, key, value...
+	settings []string // of the user's configuration: key, value, key, value...
 }
 
 // maxIndexFile is the maximum size of a part of an index, in bytes.
 const maxIndexFile = 1 << 30
 
-// spellings are settings of a checkout that only say how its files are written.
+// fileSettings are the settings of a checkout for how its files are written.
 var fileSettings = []string{"core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode", "core.trustctime", "core.checkstat"}
 
-// cast makes the shadow in which the work tree is looked at, once.
+// createShadow creates the shadow of the checkout on the first call.
 func (d *workTree) createShadow(ctx context.Context) error {
 	dir := filepath.Join(d.temp, "shadow")
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +50,7 @@ func (d *workTree) createShadow(ctx context.Context) error {
 	if err := d.Shadow(ctx, dir, true); err != nil {
 		return err
 	}
-	// These hold patterns and nothing that could run.
+	// These have patterns only and run nothing.
 	for _, name := range []string{"info/exclude", "info/attributes"} {
 		if b, err := shadow.ReadFile(filepath.Join(d.Common, name), 1<<20); err == nil {
 			to := filepath.Join(dir, name)
@@ -66,7 +65,7 @@ func (d *workTree) createShadow(ctx context.Context) error {
 	return nil
 }
 
-// in runs git over the work tree, by way of a shadow.
+// run runs git on the work tree, in its shadow.
 func (d *workTree) run(ctx context.Context, c git.Call) ([]byte, error) {
 	if err := d.createShadow(ctx); err != nil {
 		return nil, err
@@ -89,10 +88,9 @@ func (d *workTree) run(ctx context.Context, c git.Call) ([]byte, error) {
 	return out, err
 }
 
-// Toplevel finds the checkout that a path is in and says what it is at. Nothing that
-// its configuration names is run; of submodules, only the commit that is checked out
-// counts. KindNotFound where there is none, KindDenied where it belongs to another
-// user.
+// Toplevel finds the checkout that contains a path and describes it. Nothing of its
+// configuration runs. Changes inside of submodules do not count. KindNotFound if there is
+// none, KindDenied if it belongs to another user.
 func (p User) Toplevel(ctx context.Context, path string) (Info, error) {
 	d, done, err := p.open(ctx, path)
 	if err != nil {
@@ -107,7 +105,7 @@ func (p User) Toplevel(ctx context.Context, path string) (Info, error) {
 		return c, err
 	}
 	out, err := d.run(ctx, git.Call{Args: []string{"config", "--blob", "HEAD:.gitmodules", "--null", "--name-only", "--get-regexp", `^submodule\..*\.path$`}, Max: 16 << 20})
-	if err == nil { // else there is none, or it is malformed, which harms nothing here
+	if err == nil { // otherwise it is missing or malformed: no submodules
 		c.Submodules = len(git.SplitNUL(out))
 	}
 	if c.Bare {
@@ -124,8 +122,8 @@ func (p User) Toplevel(ctx context.Context, path string) (Info, error) {
 	return c, err
 }
 
-// Commit gives the commit that a name stands for in the checkout at dir: a branch, a
-// tag, HEAD, a full or short hash. KindNotFound where there is none.
+// Commit returns the commit of a name in the checkout at dir: a branch, a tag, HEAD, a full
+// or short hash. KindNotFound for an unknown name.
 func (p User) Commit(ctx context.Context, dir, name string) (string, error) {
 	d, done, err := p.open(ctx, dir)
 	if err != nil {
@@ -143,8 +141,8 @@ func (d *workTree) commit(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Changed gives those of some paths whose content in the work tree or the index is
-// not that of HEAD, and untracked ones among them.
+// Changed returns the paths that differ from HEAD in the work tree or the index, or are
+// untracked.
 func (p User) Changed(ctx context.Context, dir string, paths []string) ([]string, error) {
 	d, done, err := p.open(ctx, dir)
 	if err != nil {
@@ -168,10 +166,10 @@ func (p User) Changed(ctx context.Context, dir string, paths []string) ([]string
 	return slices.Compact(changed), nil
 }
 
-// atOnce bounds the paths of one command line.
+// maxPathsPerCall is the maximum number of paths of a command line.
 const maxPathsPerCall = 200
 
-// status gives the entries of git's own list: two letters, a blank, a path.
+// status returns the entries of git status: two letters, a space, a path.
 func (d *workTree) status(ctx context.Context, args ...string) ([]string, error) {
 	if err := d.copyIndex(ctx); err != nil {
 		return nil, err
@@ -184,18 +182,18 @@ func (d *workTree) status(ctx context.Context, args ...string) ([]string, error)
 }
 
 func noWorkTree(d *workTree) error {
-	return api.Errorf(api.KindInvalid, "%s has no work tree to apply to", d.Dir).WithHint("take the work as a branch")
+	return api.Errorf(api.KindInvalid, "%s has no work tree to apply the patch to", d.Dir).WithHint("import the result as a branch")
 }
 
-// index copies the checkout's index, with its time, which tells git what may have
-// changed since.
+// copyIndex copies the checkout's index with its modification time, by which git detects
+// changed files.
 func (d *workTree) copyIndex(ctx context.Context) error {
 	if err := d.createShadow(ctx); err != nil {
 		return err
 	}
 	shared, _ := filepath.Glob(filepath.Join(d.Dir, "sharedindex.*"))
 	if len(shared) > 16 {
-		return api.Errorf(api.KindExhausted, "%s has too many parts of an index", d.Dir)
+		return api.Errorf(api.KindExhausted, "%s has too many shared index files", d.Dir)
 	}
 	for _, name := range append(shared, filepath.Join(d.Dir, "index")) {
 		b, err := shadow.ReadFile(name, maxIndexFile)

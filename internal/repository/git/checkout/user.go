@@ -14,23 +14,21 @@ import (
 	"hortus.dev/internal/repository/git/shadow"
 )
 
-// Person is somebody at a terminal, whose own checkouts are looked at and, by
-// [User.Apply] and [User.Import] alone, changed. The zero value is whoever runs
-// this process. Each call is a few git processes that end with it.
+// User is the user at a terminal. Only [User.Apply] and [User.Import] change their
+// checkouts. The zero value is the user of this process.
 type User struct {
-	Program string // git; "git" of PATH where empty
-	// Environ is the environment that tells where the person's configuration is;
-	// that of this process where nil. Nothing else of it reaches git.
+	Program string // path or name of git (default "git")
+	// Environ is the environment that locates the user's configuration (default that of
+	// this process). Git gets nothing else of it.
 	Environ []string
 }
 
-// personal are the variables by which git finds a person's configuration. Those that
-// name a repository are not among them: a hook that runs hortus has them set for
-// another one.
+// configVariables are the variables by which git finds a user's configuration. Variables
+// that name a repository are excluded: a hook that runs hortus has them for another one.
 var configVariables = []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
 	"USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA", "PROGRAMDATA", "SYSTEMROOT"}
 
-// variables are what of the environment is kept.
+// environ returns the variables of configVariables.
 func (p User) environ() []string {
 	all := p.Environ
 	if all == nil {
@@ -45,25 +43,25 @@ func (p User) environ() []string {
 	return kept
 }
 
-// readTime bounds what reading a configuration may take: an include may name a pipe
-// that nobody writes to.
+// readTimeout is the timeout for reading a configuration: an include may name a pipe that
+// nobody writes to.
 const readTimeout = time.Minute
 
-// read runs a command of git that reads the configuration as the person's own git
-// would, with what includes and conditions say of a directory. It is only for
-// commands that run nothing that the configuration names (TestHostileCheckout).
+// readConfig runs a command of git that reads the configuration as the user's own git
+// would, with includes and conditions for a directory. Use it only for commands that run
+// no program of the configuration (TestHostileCheckout).
 func (p User) readConfig(ctx context.Context, g *git.Program, dir string, args ...string) (string, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, readTimeout,
-		api.Errorf(api.KindTimeout, "git has not read its configuration within %v", readTimeout).WithHint("see whether an include.path names a pipe: git config --list --show-origin"))
+		api.Errorf(api.KindTimeout, "git did not read its configuration within %v", readTimeout).WithHint("check whether an include.path names a pipe: git config --list --show-origin"))
 	defer stop()
 	return g.Line(ctx, git.Call{Dir: dir, Person: p.environ(), Args: args, Env: []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(filepath.Dir(g.Home))}, Max: 1 << 20})
 }
 
-// Setting gives a value of git's configuration as it holds in a directory; empty
-// where nothing is set. Where dir is empty, what holds in the working directory.
+// Setting returns a value of git's configuration in dir (default the working directory);
+// empty if it is not set.
 func (p User) Setting(ctx context.Context, dir, key string) (string, error) {
 	if strings.HasPrefix(key, "-") {
-		return "", api.Errorf(api.KindInvalid, "%.100q is no setting", key)
+		return "", api.Errorf(api.KindInvalid, "%.100q is not a setting", key)
 	}
 	g, done, err := p.findGit()
 	if err != nil {
@@ -80,14 +78,13 @@ func (p User) Setting(ctx context.Context, dir, key string) (string, error) {
 		return "", nil
 	}
 	if err != nil && api.KindOf(err) == api.KindInternal {
-		return "", api.Errorf(api.KindInvalid, "your configuration of git cannot be read: %w", err).WithHint("git config --list shows where it is wrong")
+		return "", api.Errorf(api.KindInvalid, "your configuration of git cannot be read: %w", err).WithHint("git config --list shows the error")
 	}
 	return value, err
 }
 
-// Remote gives the address that the pushes of a remote of the checkout at dir go to,
-// as it is written: there may be a password in it ([WithoutSecret]). A path comes
-// back absolute. KindNotFound where there is no such remote.
+// Remote returns the push URL of a remote of the checkout at dir. It may contain a password
+// (git.StripCredentials). A path is returned absolute. KindNotFound for an unknown remote.
 func (p User) Remote(ctx context.Context, dir, name string) (string, error) {
 	d, done, err := p.open(ctx, dir)
 	if err != nil {
@@ -109,12 +106,12 @@ func (p User) Remote(ctx context.Context, dir, name string) (string, error) {
 	return address, nil
 }
 
-// words are the settings of the person, not of a checkout, that say how files are
-// written and which are ignored.
+// settings returns the user's settings, not those of a checkout, for how files are written
+// and which are ignored.
 func (p User) settings(ctx context.Context, d *workTree) ([]string, error) {
 	out, err := p.readConfig(ctx, d.git, d.temp, "config", "--null", "--list")
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "your configuration of git cannot be read: %w", err).WithHint("git config --list shows where it is wrong")
+		return nil, api.Errorf(api.KindInvalid, "your configuration of git cannot be read: %w", err).WithHint("git config --list shows the error")
 	}
 	var words []string
 	for entry := range strings.SplitSeq(out, "\x00") {
@@ -135,7 +132,7 @@ func (p User) settings(ctx context.Context, d *workTree) ([]string, error) {
 	return words, nil
 }
 
-// usualIgnore is where git looks for what a person ignores everywhere.
+// defaultIgnoreFile is git's default for core.excludesFile.
 func (p User) defaultIgnoreFile() string {
 	var home, config string
 	for _, v := range p.environ() {
@@ -152,7 +149,7 @@ func (p User) defaultIgnoreFile() string {
 	return filepath.Join(config, "git", "ignore")
 }
 
-// program finds git. The caller calls the function that comes back when it is done.
+// findGit finds git. The caller must call the returned function at the end.
 func (p User) findGit() (*git.Program, func(), error) {
 	aside, err := os.MkdirTemp("", "hortus-git-")
 	if err != nil {
@@ -174,8 +171,8 @@ func (p User) findGit() (*git.Program, func(), error) {
 	return g, done, nil
 }
 
-// open finds the checkout that path is in. The caller calls the function that comes
-// back when it is done.
+// open finds the checkout that contains path. The caller must call the returned function
+// at the end.
 func (p User) open(ctx context.Context, path string) (*workTree, func(), error) {
 	if !filepath.IsAbs(path) {
 		return nil, nil, api.Errorf(api.KindInvalid, "%q is not an absolute path", path)
@@ -195,26 +192,26 @@ func (p User) open(ctx context.Context, path string) (*workTree, func(), error) 
 	return d, done, nil
 }
 
-// around finds the repository that a directory is in, as git does: the first on the
-// way up that has a .git or is one.
+// findRepository finds the repository of a directory as git does: the nearest parent that
+// has a .git or is a repository.
 func findRepository(ctx context.Context, g *git.Program, path string) (*shadow.Repository, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		if errors.Is(err, os.ErrPermission) {
 			return nil, api.Errorf(api.KindDenied, "%s: %w", path, err)
 		}
-		return nil, api.Errorf(api.KindNotFound, "there is no directory %s", path)
+		return nil, api.Errorf(api.KindNotFound, "directory %s not found", path)
 	}
 	if info, err := os.Stat(real); err == nil && !info.IsDir() {
-		return nil, api.Errorf(api.KindNotFound, "%s is no directory", path)
+		return nil, api.Errorf(api.KindNotFound, "%s is not a directory", path)
 	}
 	for dir := real; ; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || shadow.IsBare(dir) {
 			return shadow.Open(g, ctx, dir, nil)
 		}
 		if dir == filepath.Dir(dir) {
-			return nil, api.Errorf(api.KindNotFound, "%s is in no git checkout", path).
-				WithHint("go into one, or name one; or make one: git init")
+			return nil, api.Errorf(api.KindNotFound, "%s is not in a git checkout", path).
+				WithHint("change to a checkout, name one, or create one: git init")
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestSetting(t *testing.T) {
 		t.Errorf("in a hook: %v", err)
 	}
 	_, err := p.Setting(gittest.Context(t), src, "--list")
-	gittest.WantKind(t, err, api.KindInvalid, "no setting")
+	gittest.WantKind(t, err, api.KindInvalid, "is not a setting")
 	gittest.WriteFiles(t, home, map[string]string{".gitconfig": "[user\n"})
 	_, err = p.Setting(gittest.Context(t), src, "user.name")
 	gittest.WantKind(t, err, api.KindInvalid, ".gitconfig")

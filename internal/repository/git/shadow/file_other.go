@@ -10,8 +10,8 @@ import (
 )
 
 func owned(name string, _ fs.FileInfo, _ []uint32) error {
-	return api.Errorf(api.KindUnsupported, "%s: whose it is cannot be told on this system", name).
-		WithHint("give the address of its remote instead")
+	return api.Errorf(api.KindUnsupported, "%s: its owner cannot be checked on this system", name).
+		WithHint("use the address of its remote instead")
 }
 
 func openPlain(name string) (*os.File, error) { return os.Open(name) }

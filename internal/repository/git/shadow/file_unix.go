@@ -14,21 +14,21 @@ import (
 	"hortus.dev/api"
 )
 
-// owned refuses what belongs to neither us nor one of others.
+// checkOwner returns KindDenied for a file that belongs neither to this user nor to others.
 func checkOwner(name string, info fs.FileInfo, others []uint32) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return api.Errorf(api.KindUnsupported, "%s: its owner is not known here", name)
+		return api.Errorf(api.KindUnsupported, "%s: its owner is unknown", name)
 	}
 	if st.Uid == uint32(os.Geteuid()) || slices.Contains(others, st.Uid) {
 		return nil
 	}
 	return api.Errorf(api.KindDenied, "%s belongs to another user (uid %d)", name, st.Uid).
-		WithHint("work on a checkout of your own: git clone %s", name)
+		WithHint("use your own clone: git clone %s", name)
 }
 
-// openPlain opens a file for reading, without following a link or waiting for the
-// other end of a pipe.
+// openRegular opens a regular file for reading, without following a link or waiting for a
+// pipe.
 func openRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

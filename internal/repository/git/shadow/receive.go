@@ -10,8 +10,8 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// branch says where a branch of a place is, "" where there is none. aside is a
-// directory that does not exist.
+// Branch returns the commit of a branch, "" if it does not exist. aside is a directory to
+// create for a shadow.
 func (f *Repository) Branch(ctx context.Context, aside, name string) (string, error) {
 	if err := f.Shadow(ctx, aside, true); err != nil {
 		return "", err
@@ -26,7 +26,8 @@ func (f *Repository) Branch(ctx context.Context, aside, name string) (string, er
 	return "", err
 }
 
-// checkedOut says where a branch is checked out, whose files would not follow it.
+// checkedOut returns where a branch is checked out, or "". The files there would not
+// follow the branch.
 func (f *Repository) checkedOut(name string) (string, error) {
 	heads := map[string]string{}
 	if f.Root != "" {
@@ -57,15 +58,14 @@ func (f *Repository) checkedOut(name string) (string, error) {
 	return "", nil
 }
 
-// receive takes a commit over from a repository of ours and lets a branch of the
-// place be at it, if the branch is at was ("" for a new one). Nothing of the place
-// runs: its hooks are off, and its objects come in through a shadow, checked by
-// git's fsck. aside is a directory that does not exist.
+// Receive fetches a commit from from, a repository of our own, and sets a branch to it if
+// the branch is at was ("" for a new one). Hooks do not run. The objects arrive through a
+// shadow and are checked by git's fsck. aside is a directory to create for the shadow.
 func (f *Repository) Receive(ctx context.Context, aside, from, commit, name, was string) error {
 	if where, err := f.checkedOut(name); err != nil {
 		return err
 	} else if where != "" {
-		return api.Errorf(api.KindConflict, "the branch %q is checked out in %s", name, where).WithHint("take another name for the branch")
+		return api.Errorf(api.KindConflict, "the branch %q is checked out in %s", name, where).WithHint("use another name for the branch")
 	}
 	if err := f.Shadow(ctx, aside, false); err != nil {
 		return err
@@ -79,12 +79,12 @@ func (f *Repository) Receive(ctx context.Context, aside, from, commit, name, was
 	if was == "" {
 		was = strings.Repeat("0", len(commit))
 	}
-	// The one call in a repository that is not ours: a ref is written as its owner's
-	// git would, in whatever format, and the only thing of it that update-ref would
-	// run is a hook, which core.hooksPath turns off.
+	// The only call in a repository of somebody else. Git writes the ref in the format of
+	// the repository. Of its configuration update-ref runs only a hook, which
+	// core.hooksPath disables.
 	if _, err := f.git.Run(ctx, git.Call{GitDir: f.Common, Args: []string{"update-ref", "--no-deref", "refs/heads/" + name, commit, was}, Config: []string{"core.logAllRefUpdates", "true"}}); err != nil {
 		return api.Errorf(api.KindConflict, "the branch %q of %s cannot be written: %w", name, f.Common, err).
-			WithHint("a branch whose name is the beginning of this one, or that moved in the meantime, is in the way")
+			WithHint("the branch moved, or the name of another branch is a prefix of this one")
 	}
 	return nil
 }

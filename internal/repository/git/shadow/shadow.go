@@ -13,19 +13,18 @@ import (
 	"hortus.dev/internal/repository/git"
 )
 
-// place is a repository that somebody else wrote, on this machine. Nothing runs in
-// it: git is shown its objects and its refs through a directory of ours, a shadow,
-// so that its configuration and its hooks have no say.
+// Repository is a repository on this machine that somebody else wrote. Git does not run in
+// it but in a shadow of it, so that its configuration and its hooks have no effect.
 type Repository struct {
 	git    *git.Program
-	Root   string // of the work tree; empty where it is bare
-	Dir    string // what .git is or names
-	Common string // where objects and refs are; dir but for a linked work tree
+	Root   string // of the work tree; empty if the repository is bare
+	Dir    string // the .git directory
+	Common string // has objects and refs; differs from Dir for a linked work tree
 	Head   string // "refs/heads/..." or a hash
 	Config map[string]string
 }
 
-// ofOurs is a bare repository that this program made.
+// NewOwn returns a bare repository that this program created.
 func NewOwn(p *git.Program, dir, head string) *Repository {
 	return &Repository{git: p, Dir: dir, Common: dir, Head: head, Config: map[string]string{}}
 }
@@ -36,18 +35,19 @@ const (
 	maxLooseRefs  = 100_000
 )
 
-// locate finds the repository at a path: a work tree or a bare one.
+// Open finds the repository at a path: a work tree or a bare one. It must belong to this
+// user or one of owners.
 func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*Repository, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, api.Errorf(api.KindNotFound, "there is no repository: %w", err)
+		return nil, api.Errorf(api.KindNotFound, "repository not found: %w", err)
 	}
 	if strings.ContainsAny(path, "\n\r") {
-		return nil, api.Errorf(api.KindInvalid, "%q: the path of a repository holds no line end", path)
+		return nil, api.Errorf(api.KindInvalid, "%q: the path of a repository must not contain a line end", path)
 	}
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {
-		return nil, api.Errorf(api.KindNotFound, "%s is no directory", path)
+		return nil, api.Errorf(api.KindNotFound, "%s is not a directory", path)
 	}
 	if err := checkOwner(path, info, owners); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 	case IsBare(path):
 		f.Root, f.Dir = "", path
 	default:
-		return nil, api.Errorf(api.KindNotFound, "%s is not a git repository", path).WithHint("make one there: git init && git add . && git commit")
+		return nil, api.Errorf(api.KindNotFound, "%s is not a git repository", path).WithHint("create one there: git init && git add . && git commit")
 	}
 	f.Common = f.Dir
 	linked := false
@@ -79,7 +79,7 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 	for _, d := range []string{f.Dir, f.Common, filepath.Join(f.Common, "objects")} {
 		info, err := os.Lstat(d)
 		if err != nil || !info.IsDir() {
-			return nil, api.Errorf(api.KindNotFound, "%s is not a git repository: %s is no directory", path, d)
+			return nil, api.Errorf(api.KindNotFound, "%s is not a git repository: %s is not a directory", path, d)
 		}
 		if err := checkOwner(d, info, owners); err != nil {
 			return nil, err
@@ -96,7 +96,7 @@ func Open(p *git.Program, ctx context.Context, path string, owners []uint32) (*R
 	return f, nil
 }
 
-// where is the place as a person names it.
+// Path returns the work tree, or the repository itself if it is bare.
 func (f *Repository) Path() string {
 	if f.Root != "" {
 		return f.Root
@@ -104,19 +104,19 @@ func (f *Repository) Path() string {
 	return f.Dir
 }
 
-// complete refuses a repository that takes objects from another one: what somebody
-// may name is not what they may read.
+// CheckComplete returns KindUnsupported for a repository that borrows objects from another
+// one: its user may not be allowed to read that one.
 func (f *Repository) CheckComplete() error {
 	borrows := filepath.Join(f.Common, "objects", "info", "alternates")
 	if _, err := os.Lstat(borrows); !errors.Is(err, fs.ErrNotExist) {
-		return api.Errorf(api.KindUnsupported, "%s takes objects from another repository (objects/info/alternates)", f.Path()).
-			WithHint("make it complete: git repack -a -d && rm %s", borrows)
+		return api.Errorf(api.KindUnsupported, "%s borrows objects from another repository (objects/info/alternates)", f.Path()).
+			WithHint("copy the objects: git repack -a -d && rm %s", borrows)
 	}
 	return nil
 }
 
-// belongs refuses a .git file that names a repository which knows nothing of it: a
-// directory from elsewhere could point at any repository of its user.
+// checkBackReference returns KindDenied for a .git file that names a repository which does
+// not refer back to it: an unpacked directory could point at any repository of its user.
 func (f *Repository) checkBackReference(dot string, linked bool) error {
 	back := ""
 	if linked {
@@ -133,10 +133,10 @@ func (f *Repository) checkBackReference(dot string, linked bool) error {
 		}
 	}
 	return api.Errorf(api.KindDenied, "%s names %s, which does not name it", dot, f.Dir).
-		WithHint("where both are yours and a work tree was moved: git worktree repair")
+		WithHint("if both are yours and the work tree was moved: git worktree repair")
 }
 
-// pointer reads a file that holds a path, which may be relative to it.
+// readPointer reads a file that has a path, which may be relative to it.
 func readPointer(name, prefix string) (string, error) {
 	b, err := ReadFile(name, 8<<10)
 	if err != nil {
@@ -164,8 +164,8 @@ func IsBare(dir string) bool {
 	return true
 }
 
-// readSmall reads a regular file of at most max bytes. It neither follows a link nor
-// waits for a pipe.
+// ReadFile reads a regular file of at most max bytes. It does not follow a link or wait
+// for a pipe.
 func ReadFile(name string, max int64) ([]byte, error) {
 	info, err := os.Lstat(name)
 	if err != nil {
@@ -184,12 +184,12 @@ func ReadFile(name string, max int64) ([]byte, error) {
 		return nil, api.Errorf(api.KindInternal, "%w", err)
 	}
 	if int64(len(b)) > max {
-		return nil, api.Errorf(api.KindExhausted, "%s is larger than %d bytes", name, max)
+		return nil, api.Errorf(api.KindExhausted, "%s exceeds %d bytes", name, max)
 	}
 	return b, nil
 }
 
-// read reads HEAD and the configuration, of which only words are taken.
+// readConfig reads HEAD and the configuration.
 func (f *Repository) readConfig(ctx context.Context) error {
 	b, err := ReadFile(filepath.Join(f.Dir, "HEAD"), 4<<10)
 	if err != nil {
@@ -199,7 +199,7 @@ func (f *Repository) readConfig(ctx context.Context) error {
 	if ref, ok := strings.CutPrefix(f.Head, "ref:"); ok {
 		f.Head = strings.TrimSpace(ref)
 		if !strings.HasPrefix(f.Head, "refs/heads/") || git.CheckRevision(f.Head) != nil {
-			return api.Errorf(api.KindInvalid, "%s: HEAD is no branch", f.Dir)
+			return api.Errorf(api.KindInvalid, "%s: HEAD is not a branch", f.Dir)
 		}
 	} else if !git.IsHash(f.Head) {
 		return api.Errorf(api.KindInvalid, "%s: HEAD is malformed", f.Dir)
@@ -217,11 +217,11 @@ func (f *Repository) readConfig(ctx context.Context) error {
 		f.Config[key] = value
 	}
 	if s := f.Config["extensions.refstorage"]; s != "" && s != "files" {
-		return api.Errorf(api.KindUnsupported, "%s keeps its refs in the format %q", f.Common, git.Sanitize(s, 50)).
+		return api.Errorf(api.KindUnsupported, "%s stores its refs in the unsupported format %q", f.Common, git.Sanitize(s, 50)).
 			WithHint("git refs migrate --ref-format=files")
 	}
 	if s := f.Format(); s != "sha1" && s != "sha256" {
-		return api.Errorf(api.KindUnsupported, "%s has objects of the format %q", f.Common, git.Sanitize(s, 50))
+		return api.Errorf(api.KindUnsupported, "%s has the unsupported object format %q", f.Common, git.Sanitize(s, 50))
 	}
 	return nil
 }
@@ -233,8 +233,8 @@ func (f *Repository) Format() string {
 	return "sha1"
 }
 
-// shadow makes a bare repository of ours at dir that has the refs of this place
-// and borrows its objects.
+// Shadow creates a bare repository at dir with copies of the refs. If borrow is set, it
+// uses the objects of the original.
 func (f *Repository) Shadow(ctx context.Context, dir string, borrow bool) error {
 	if err := git.InitBare(ctx, f.git, dir, f.Format()); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (f *Repository) Shadow(ctx context.Context, dir string, borrow bool) error 
 				return err
 			}
 			if count++; count > maxLooseRefs {
-				return api.Errorf(api.KindExhausted, "%s has more than %d refs that are not packed", f.Common, maxLooseRefs).WithHint("git pack-refs --all")
+				return api.Errorf(api.KindExhausted, "%s has more than %d unpacked refs", f.Common, maxLooseRefs).WithHint("git pack-refs --all")
 			}
 			rel, err := filepath.Rel(f.Common, p)
 			if err != nil {
@@ -306,7 +306,7 @@ func (f *Repository) Shadow(ctx context.Context, dir string, borrow bool) error 
 	return nil
 }
 
-// explain makes an error that git met in a shadow one about the place.
+// Explain turns an error of git in a shadow, dir, into one about the repository.
 func (f *Repository) Explain(err error, dir string) error {
 	var e *api.Error
 	if !errors.As(err, &e) {
@@ -319,8 +319,8 @@ func (f *Repository) Explain(err error, dir string) error {
 	}
 	for key, value := range f.Config {
 		if key == "extensions.partialclone" || strings.HasSuffix(key, ".promisor") && value == "true" {
-			return api.Errorf(api.KindUnsupported, "%s lacks objects, since it was cloned in part: %w", f.Dir, &c).
-				WithHint("clone it without --filter, or give the address of its remote")
+			return api.Errorf(api.KindUnsupported, "%s is a partial clone without some objects: %w", f.Dir, &c).
+				WithHint("clone it without --filter, or use the address of its remote")
 		}
 	}
 	return &c
