@@ -8,8 +8,8 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// Run runs the suite. open gives a fresh, empty store for each test and closes
-// it with the test.
+// Run runs the suite. open returns a new, empty store for each test and closes it at the end
+// of the test.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, test := range []struct {
 		name string
