@@ -9,9 +9,9 @@ import (
 	"hortus.dev/api"
 )
 
-func owned(name string, _ fs.FileInfo, _ []uint32) error {
+func checkOwner(name string, _ fs.FileInfo, _ []uint32) error {
 	return api.Errorf(api.KindUnsupported, "%s: its owner cannot be checked on this system", name).
 		WithHint("use the address of its remote instead")
 }
 
-func openPlain(name string) (*os.File, error) { return os.Open(name) }
+func openRegular(name string) (*os.File, error) { return os.Open(name) }
