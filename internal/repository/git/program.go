@@ -49,14 +49,14 @@ func Find(name, home string, log *slog.Logger) (*Program, error) {
 // InitBare creates an empty bare repository that serves any of its objects.
 func InitBare(ctx context.Context, p *Program, dir, format string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return api.Errorf(api.KindInternal, "create a repository: %w", err)
 	}
 	if _, err := p.Run(ctx, Call{GitDir: dir, Args: []string{"init", "--quiet", "--bare", "--template=", "--initial-branch=none", "--object-format=" + format}}); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return api.Errorf(api.KindInternal, "create a repository: %w", err)
 	}
 	// Git's upload-pack gets no configuration by its environment, so the file has its
 	// settings.
@@ -66,7 +66,7 @@ func InitBare(ctx context.Context, p *Program, dir, format string) error {
 		err = e
 	}
 	if err != nil {
-		return api.Errorf(api.KindInternal, "the cache of repositories: %w", err)
+		return api.Errorf(api.KindInternal, "create a repository: %w", err)
 	}
 	return nil
 }
