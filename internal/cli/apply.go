@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/checkout"
 )
 
 type taskApplyCmd struct {
@@ -113,7 +113,7 @@ func (c *taskApplyCmd) Run(ctx runContext, a *app) error {
 }
 
 // patch applies the patch to the working tree.
-func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g git.Person, t api.Task, tree git.Checkout) error {
+func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g checkout.User, t api.Task, tree checkout.Info) error {
 	r, err := cl.TaskDiff(ctx, t.ID, 0)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g g
 	if tree.Head != t.Repo.Commit {
 		a.note("hortus: the work started from %.12s, and %s is at %.12s", t.Repo.Commit, tree.Root, tree.Head)
 	}
-	err = g.Apply(ctx, tree.Root, bytes.NewReader(text), git.ApplyOptions{Check: c.Check, Max: maxPatch})
+	err = g.Apply(ctx, tree.Root, bytes.NewReader(text), checkout.ApplyOptions{Check: c.Check, Max: maxPatch})
 	if api.KindOf(err) == api.KindConflict {
 		return api.AsError(err).WithHint("nothing was changed; take the work as a branch and merge it: hortus task apply %s --branch", t.ID)
 	}
@@ -150,7 +150,7 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app, cl *client.Client, g g
 const maxBundle = 1 << 30
 
 // importBranch makes a branch of the result's commits.
-func (a *app) importBranch(ctx context.Context, cl *client.Client, g git.Person, t api.Task, tree git.Checkout, branch string) error {
+func (a *app) importBranch(ctx context.Context, cl *client.Client, g checkout.User, t api.Task, tree checkout.Info, branch string) error {
 	r, err := cl.TaskBundle(ctx, t.ID)
 	if err != nil {
 		return err

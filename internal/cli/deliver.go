@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/checkout"
 )
 
 type taskDeliverCmd struct {
@@ -37,7 +37,7 @@ func (c *taskDeliverCmd) Run(ctx runContext, a *app) error {
 	}
 	req := api.DeliverTask{Push: push, MergeRequest: request, Draft: c.Draft || request && asked.Draft, Target: c.Target}
 	if push && (c.Remote != "" || asked.Remote == "") {
-		var tree git.Checkout
+		var tree checkout.Info
 		g := a.person()
 		if filepath.IsAbs(asked.URL) {
 			if tree, err = g.Toplevel(ctx, asked.URL); err != nil {

@@ -13,10 +13,11 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/checkout"
 )
 
 // person is who runs this command, as their git knows them.
-func (a *app) person() git.Person { return git.Person{Environ: a.env.Environ} }
+func (a *app) person() checkout.User { return checkout.User{Environ: a.env.Environ} }
 
 // source finds the repository, who the person is, and where a delivery goes.
 func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) error {
@@ -25,7 +26,7 @@ func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) e
 	if err != nil {
 		return err
 	}
-	var tree git.Checkout
+	var tree checkout.Info
 	if into.URL, into.Ref = address, ref; filepath.IsAbs(address) {
 		if tree, err = g.Toplevel(ctx, address); err != nil {
 			if c.Repo == "" && api.KindOf(err) == api.KindNotFound {
@@ -53,7 +54,7 @@ func (c *taskStartCmd) source(ctx context.Context, a *app, into *api.RepoTask) e
 
 // local takes a checkout of this machine: what is committed in it, and nothing
 // else.
-func (c *taskStartCmd) local(ctx context.Context, a *app, g git.Person, tree git.Checkout, into *api.RepoTask) error {
+func (c *taskStartCmd) local(ctx context.Context, a *app, g checkout.User, tree checkout.Info, into *api.RepoTask) error {
 	if tree.Borrows != nil {
 		return tree.Borrows
 	}
@@ -102,7 +103,7 @@ func exists(name string) bool {
 }
 
 // author is who the commits are by: --author, or whom git would take.
-func (c *taskStartCmd) author(ctx context.Context, a *app, g git.Person, dir string) (api.Identity, error) {
+func (c *taskStartCmd) author(ctx context.Context, a *app, g checkout.User, dir string) (api.Identity, error) {
 	if c.Author != "" {
 		return parseAuthor(c.Author)
 	}
@@ -160,7 +161,7 @@ func checkAuthor(who api.Identity) error {
 }
 
 // remote is where a delivery goes; empty for the URL of the repository itself.
-func (c *deliveryFlags) remote(ctx context.Context, a *app, g git.Person, tree git.Checkout) (string, error) {
+func (c *deliveryFlags) remote(ctx context.Context, a *app, g checkout.User, tree checkout.Info) (string, error) {
 	address := c.Remote
 	switch {
 	case address == "" && tree.Root == "":
@@ -187,7 +188,7 @@ func (c *deliveryFlags) remote(ctx context.Context, a *app, g git.Person, tree g
 		}
 		address = abs
 	}
-	if bare := git.WithoutSecret(address); bare != address {
+	if bare := git.StripCredentials(address); bare != address {
 		// It would be stored with the task.
 		address = bare
 		a.note("hortus: the user and password in the address of the remote are left out; tokens are given to Hortus by a variable or a file: docs/configuration.md")

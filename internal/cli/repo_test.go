@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/checkout"
 )
 
 // person has a home directory with a checkout in it.
@@ -151,11 +151,11 @@ func TestTaskUsage(t *testing.T) {
 		{[]string{"t4f2a000000000000000"}, "hortus task show"},
 		{[]string{"fix", "it"}, "quotes"},
 		{nil, "quotes"},
-		{[]string{"--repo", p.home, "fix it"}, "is in no git checkout"},
-		{[]string{"--repo", filepath.Join(p.home, "none"), "fix it"}, "there is no directory"},
+		{[]string{"--repo", p.home, "fix it"}, "is not in a git checkout"},
+		{[]string{"--repo", filepath.Join(p.home, "none"), "fix it"}, "not found"},
 		{[]string{"--repo", fresh, "fix it"}, "no commit yet"},
 		{[]string{"--repo", p.root + "@none", "fix it"}, `no branch, tag or commit "none"`},
-		{[]string{"--repo", "https://u:secret@h/x", "fix it"}, "holds a password"},
+		{[]string{"--repo", "https://u:secret@h/x", "fix it"}, "contains a password"},
 		{at("--draft"), "add --mr"},
 		{at("--target", "x"), "add --mr"},
 		{at("--remote", "x"), "add --push"},
@@ -275,7 +275,7 @@ func (p *person) workedOn(change func()) (*daemon, api.Task) {
 	}
 	p.git(p.root, "update-ref", "-d", "refs/heads/hortus/4f2a")
 	p.git(p.root, "reset", "-q", "--hard", base)
-	stats, err := git.Person{}.Stat(p.t.Context(), []byte(patch))
+	stats, err := checkout.User{}.Stat(p.t.Context(), []byte(patch))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/internal/platform/machine"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
@@ -78,7 +78,7 @@ func (s *System) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.rows = lists.Lists{DB: s.db}
+	s.rows = lists.Lists{Store: s.db}
 	s.onClose(func(context.Context) error { return s.db.Close() })
 	if s.owner, err = ownership.Register(ctx, s.db, s.dir.Lock()); err != nil {
 		return err
@@ -222,7 +222,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.repositories, err = git.Open(git.Config{Dir: s.dir.Path("repositories"), Logger: s.log}); err != nil {
+	if s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log}); err != nil {
 		s.log.Info("no tasks on repositories", "reason", err)
 		return nil, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
@@ -26,11 +26,11 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/upkeep"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/ownership"
 	"hortus.dev/internal/store/retention"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/computer"
 )
@@ -42,7 +42,7 @@ type System struct {
 	log   *slog.Logger
 	owner *ownership.Ownership
 
-	db        *sqlite.DB
+	db        store.Store
 	rows      lists.Lists
 	events    *event.Log
 	telemetry *telemetry.Telemetry
@@ -51,7 +51,7 @@ type System struct {
 	workspaces *workspace.Store
 	snapshots  *snapshot.Store
 	// repositories is nil on a machine without git.
-	repositories *git.Cache
+	repositories *cache.Cache
 
 	host      *image.Host
 	templates *template.Templates

@@ -1,14 +1,17 @@
-// Package store holds what every store of Hortus shares: the rows that are not
-// wire types, and the filters of its lists. The stores themselves are below it
-// (sqlite); each one passes the suite in storetest. Those who use a store
-// declare the few methods that they need, and so never name an implementation.
+// Package store is the contract of the stores of Hortus: the interface [Store], rows that
+// are not wire types, and the filters of lists. Implementations are below it (sqlite) and
+// pass the suite in storetest. A consumer takes the small interface that it needs, for
+// example [Sandboxes], and never names an implementation.
+//
+//	var s store.Store = db
+//	err := s.InsertSandbox(ctx, sandbox)
 //
 // # Promises of every store
 //
-// A method that returns nil has stored: the death of the process at any later
-// byte loses nothing. Errors are [hortus.dev/api.Error]s: KindNotFound names
-// what is not there, KindExists an identifier that is taken, KindConflict a
-// state that does not allow the change, KindInvalid a row that must not be kept.
+// When a method returns nil, the change survives the death of the process. Errors are
+// [hortus.dev/api.Error]s: KindNotFound for what does not exist, KindExists for a taken
+// identifier, KindConflict for a state that does not allow the change, KindInvalid for an
+// invalid row.
 //
 // Final states are final. A sandbox that is ended or lost, a task that is done,
 // a workspace that is removed, a snapshot that is broken or removed and an exec that

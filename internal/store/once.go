@@ -2,14 +2,14 @@ package store
 
 import "time"
 
-// Once is a request that is answered at most once: its key within an account, what
-// tells it from others, and its answer once that is known.
+// Once is an idempotent request: its key within an account, its digest, and its answer when
+// it has one.
 type Once struct {
 	Account, Key string
 	Request      []byte // a digest
-	// Done says that it was answered. Answer is nil where that was too long to keep.
+	// Done is true once it is answered. Answer is nil if it was too long to store.
 	Done   bool
 	Answer []byte
-	// From ExpiresAt on the row is not there any more.
+	// At ExpiresAt the row expires.
 	CreatedAt, ExpiresAt time.Time
 }

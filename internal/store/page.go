@@ -9,18 +9,17 @@ import (
 	"hortus.dev/api"
 )
 
-// Cursor is a place in a list, which is the newest first: directly after the row with
-// this identifier. The zero Cursor is the beginning.
+// Cursor is a position in a list: after the row with this identifier. The zero Cursor is
+// the beginning.
 type Cursor struct {
 	At time.Time // when the row was created or started
 	ID string
 }
 
-// IsZero says whether the cursor is the beginning of a list.
+// IsZero reports whether the cursor is the beginning of a list.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
-// Token is the cursor as clients carry it, who do not look into it; "" for the
-// beginning.
+// Token encodes the cursor for clients, to which it is opaque; "" is the beginning.
 func (c Cursor) Token() string {
 	if c.IsZero() {
 		return ""
@@ -28,7 +27,7 @@ func (c Cursor) Token() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(c.At.UnixMicro(), 36) + "." + c.ID))
 }
 
-// ParseCursor reads a token. KindInvalid for one that no list gave.
+// ParseCursor decodes a token. KindInvalid for an invalid one.
 func ParseCursor(token string) (Cursor, error) {
 	bad := api.Errorf(api.KindInvalid, "the cursor %.60q is none that a list gave", token).
 		WithHint("leave it out to begin at the beginning of the list")
@@ -50,6 +49,6 @@ func ParseCursor(token string) (Cursor, error) {
 	return Cursor{time.UnixMicro(micros).UTC(), id}, nil
 }
 
-// MaxPageBytes bounds the rows of one page as they are stored. The row that goes over
-// it is the last one of its page.
+// MaxPageBytes is the maximum size of the stored rows of a page. The row that exceeds it is
+// the last one of its page.
 const MaxPageBytes = 4 << 20

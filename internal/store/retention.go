@@ -2,25 +2,25 @@ package store
 
 import "time"
 
-// Retention bounds what is kept of what has ended, for each account: rows that have
-// ended and are in bounds stay, others are removed. What has not ended always stays.
+// Retention limits the ended rows of each account: those that exceed it are removed. Rows
+// that have not ended are always kept.
 type Retention struct {
 	// Rows is the maximum number of sandboxes, and of snapshots, of an account; Execs
-	// that of its commands. The ones that ended last stay.
+	// that of its commands. The last to end are kept.
 	Rows, Execs int
-	// Bytes bounds the rows of each of these kinds, as they are stored.
+	// Bytes is the maximum stored size of the rows of each kind.
 	Bytes int64
-	// Before is when the oldest of them ended; the zero time bounds nothing.
+	// Before removes rows that ended before it; the zero time removes none.
 	Before time.Time
 }
 
 // Pruned counts the rows that a retention removed.
 type Pruned struct{ Sandboxes, Execs, Snapshots, Events, Tasks int }
 
-// Plus adds what was removed besides.
+// Plus adds two counts.
 func (p Pruned) Plus(q Pruned) Pruned {
 	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Events + q.Events, p.Tasks + q.Tasks}
 }
 
-// Zero says whether nothing was removed.
+// Zero reports whether nothing was removed.
 func (p Pruned) Zero() bool { return p == Pruned{} }

@@ -6,14 +6,14 @@ import (
 	"hortus.dev/api"
 )
 
-// Owner is one run of one daemon on one host. While it lives it holds the lock
-// on the file LockPath; whoever can take that lock knows that the owner is gone.
+// Owner is a run of a daemon on a host. While it runs it holds the lock on the file
+// LockPath; if the lock is free, the owner has ended.
 type Owner struct {
 	ID       api.OwnerID
 	Host     string // the host's name for itself
 	LockPath string // an absolute path on that host
-	PID      int    // for people; no proof of anything
-	// EndedAt is zero until the owner left or was found dead.
+	PID      int    // informational: it may be reused
+	// EndedAt is zero until the owner ended or was found dead.
 	StartedAt, EndedAt time.Time
 }
 
@@ -21,14 +21,14 @@ type Owner struct {
 type SandboxFilter struct {
 	States []api.SandboxState
 	Owner  api.OwnerID
-	// NotOwner leaves out the sandboxes of one owner; those without any stay.
+	// NotOwner excludes the sandboxes of an owner; those without one are included.
 	NotOwner api.OwnerID
 	Task     api.TaskID
-	// Account leaves out what belongs to others; the operator's own, of account
-	// "", cannot be asked for.
+	// Account selects one account; "" selects all, so the operator's own cannot be
+	// selected alone.
 	Account string
-	Limit   int // the most rows; 0 means all
-	// After is where the page begins; the lists that are no pages leave it unused.
+	Limit   int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
 	After Cursor
 }
 
@@ -37,7 +37,7 @@ type WorkspaceFilter struct {
 	States []api.WorkspaceState
 	Owner  api.OwnerID
 	Task   api.TaskID
-	Limit  int // the most rows; 0 means all
+	Limit  int // maximum number of rows; 0 means all
 }
 
 // SnapshotFilter selects snapshots. A zero field does not filter.
@@ -47,20 +47,20 @@ type SnapshotFilter struct {
 	Sandbox api.SandboxID
 	Name    string
 	Account string // as in SandboxFilter
-	Limit   int    // the most rows; 0 means all
-	// After is where the page begins; the lists that are no pages leave it unused.
+	Limit   int    // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
 	After Cursor
-	// Templates leaves out all but the operator's snapshots with a name.
+	// Templates selects the operator's named snapshots.
 	Templates bool
 }
 
 // KeyFilter selects API keys. A zero field does not filter.
 type KeyFilter struct {
 	Account string
-	// Working leaves out the keys that were revoked.
+	// Working excludes revoked keys.
 	Working bool
-	Limit   int // the most rows; 0 means all
-	// After is where the page begins; the lists that are no pages leave it unused.
+	Limit   int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
 	After Cursor
 }
 
@@ -68,8 +68,8 @@ type KeyFilter struct {
 type ExecFilter struct {
 	Sandbox api.SandboxID
 	States  []api.ExecState
-	Limit   int // the most rows; 0 means all
-	// After is where the page begins; the lists that are no pages leave it unused.
+	Limit   int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
 	After Cursor
 }
 
@@ -77,17 +77,17 @@ type ExecFilter struct {
 type TaskFilter struct {
 	States []api.TaskState
 	Owner  api.OwnerID
-	// NotOwner leaves out the tasks of one owner; those without any stay.
+	// NotOwner excludes the tasks of an owner; those without one are included.
 	NotOwner api.OwnerID
-	// Since leaves out the tasks that were created before.
+	// Since excludes tasks that were created before it.
 	Since time.Time
 	// Account is as in SandboxFilter.
 	Account string
-	Limit   int // the most rows; 0 means all
+	Limit   int // maximum number of rows; 0 means all
 	// WithAttempts reads each task's attempts too.
 	WithAttempts bool
-	// After is where the page begins; the lists that are no pages leave it unused.
+	// After is where the page begins; only pages use it.
 	After Cursor
-	// Programs leaves out tasks on repositories.
+	// Programs excludes tasks on repositories.
 	Programs bool
 }

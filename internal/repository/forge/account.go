@@ -9,30 +9,28 @@ import (
 	"hortus.dev/api"
 )
 
-// Account is a token, or the file that holds it, for one host: it is never sent
-// to another.
+// Account is a token, or the file that contains it, for one host. It is never sent to
+// another host.
 type Account struct {
-	// Kind and Host are those of a [Location]. An empty host is the kind's public
-	// one.
+	// Kind and Host are those of a [Location]. Host defaults to the kind's public host.
 	Kind, Host string
-	// Web, when set, is the address of the forge's web server, for remotes that do
-	// not tell it.
+	// Web is the URL of the forge's web server, if it does not follow from the remote.
 	Web string
-	// Token goes before File.
+	// Token takes precedence over File.
 	Token, File string
 }
 
-// publicHosts are the hosts that a token without a host is for.
+// publicHosts are the default hosts of tokens.
 var publicHosts = map[string]string{GitHub: "github.com", GitLab: "gitlab.com", Gitea: "gitea.com"}
 
-// Accounts reads the settings of the environment. For each kind, KIND being its
-// name in capitals:
+// Accounts reads accounts from environment variables. KIND is the name of a kind in
+// capitals:
 //
 //	HORTUS_KIND_TOKEN       the token
-//	HORTUS_KIND_TOKEN_FILE  or the file that holds it
-//	HORTUS_KIND_HOST        the host that it is for; the public one when not set
-//	HORTUS_KIND_URL         the forge's web address, where the host is not enough
-//	KIND_TOKEN, GH_TOKEN    what other programs read; for the public host alone
+//	HORTUS_KIND_TOKEN_FILE  or the file that contains it
+//	HORTUS_KIND_HOST        its host (default the public one)
+//	HORTUS_KIND_URL         the URL of the forge, if the host is not enough
+//	KIND_TOKEN, GH_TOKEN    variables of other programs; for the public host only
 func Accounts(getenv func(string) string) []Account {
 	var all []Account
 	for _, kind := range Kinds {
@@ -62,7 +60,7 @@ func Accounts(getenv func(string) string) []Account {
 	return all
 }
 
-// Hosts is what [Locate] needs to know of the accounts.
+// Hosts returns the hosts of the accounts for [Locate].
 func Hosts(accounts []Account) map[string]string {
 	hosts := map[string]string{}
 	for _, a := range accounts {
@@ -77,7 +75,7 @@ func Hosts(accounts []Account) map[string]string {
 	return hosts
 }
 
-// Find gives the account of a location: the one of its kind and its very host.
+// Find returns the account for a location: the one with its kind and exactly its host.
 func Find(accounts []Account, l Location) (Account, error) {
 	for _, a := range accounts {
 		host, _, _ := strings.Cut(a.Host, "/")
@@ -96,10 +94,10 @@ func Find(accounts []Account, l Location) (Account, error) {
 	return Account{}, api.Errorf(api.KindUnauthenticated, "there is no token for %s", l.Host).WithHint("%s.", hint)
 }
 
-// maxToken bounds a token, in bytes.
+// maxToken is the maximum length of a token, in bytes.
 const maxToken = 4096
 
-// Secret reads the token. A file must be regular and for its owner alone.
+// Secret reads the token. A file must be regular and readable by its owner only.
 func (a Account) Secret() (string, error) {
 	if a.Token != "" {
 		return a.Token, CheckToken(a.Token)
@@ -108,7 +106,7 @@ func (a Account) Secret() (string, error) {
 	if err != nil {
 		return "", api.Errorf(api.KindUnauthenticated, "the file of the token for %s cannot be read: %w", a.Kind, err)
 	}
-	// Windows has no such modes.
+	// Windows does not have these modes.
 	open := info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows"
 	if !info.Mode().IsRegular() || open {
 		return "", api.Errorf(api.KindDenied, "%s, the file of a token, is no file that its owner alone can read", a.File).
@@ -127,7 +125,7 @@ func (a Account) Secret() (string, error) {
 	return token, CheckToken(token)
 }
 
-// CheckToken says what is wrong with a token, without repeating it.
+// CheckToken validates a token. The error does not contain it.
 func CheckToken(token string) error {
 	if token == "" {
 		return api.Errorf(api.KindUnauthenticated, "the token is empty")

@@ -9,64 +9,62 @@ import (
 	"hortus.dev/api"
 )
 
-// Evidence is what a person needs in order to judge a delivery. Every text in it
-// may be hostile.
+// Evidence is what a reviewer needs to judge a delivery. All its texts are untrusted.
 type Evidence struct {
-	// Task is its id, Model the name of the model that worked on it.
+	// Task is the id of the task, Model the name of its model.
 	Task, Model string
-	// Summary is what the model says about its work.
+	// Summary is the model's summary of its work.
 	Summary string
-	// Files are what changed.
+	// Files are the changed files.
 	Files []Change
-	// Gate is the check that the platform ran; nil when there was none.
+	// Gate is the check that the platform ran; nil for none.
 	Gate *Gate
-	// Tests are the tests among what changed.
+	// Tests are the changed tests.
 	Tests []TestChange
-	// Look are sentences on what deserves a reader's eye.
+	// Look are sentences about what a reviewer should check.
 	Look []string
-	// Usage is what the models cost.
+	// Usage is the usage of the models.
 	Usage api.Usage
-	// Base and Commit are the hashes of what was changed and what came out.
+	// Base and Commit are the hashes of the commits before and after the change.
 	Base, Commit string
-	// Reproduce are the commands with which a person gets the same.
+	// Reproduce are the commands that reproduce the result.
 	Reproduce []string
 }
 
-// Change is what became of a file.
+// Change is a changed file.
 type Change struct {
 	Path string
 	// From is the path before a rename or a copy.
 	From string
-	// Status is one word: "added", "changed", "removed", "renamed".
+	// Status is "added", "changed", "removed" or "renamed".
 	Status         string
 	Added, Deleted int
 	Binary         bool
 }
 
-// Gate is a check and how it ended.
+// Gate is a check and its result.
 type Gate struct {
 	Command string
-	// ExitCode is the command's own. Unknown, when set, says why there is none.
+	// ExitCode is the exit code. Unknown, if set, says why there is none.
 	ExitCode int
 	Unknown  string
 	Duration time.Duration
-	// Output is what it printed; the end of it is shown.
+	// Output is what it printed; the description shows the end.
 	Output string
 	// Tests says which tests ran, or that the exit code alone decided.
 	Tests string
-	// Where names the isolation that it ran in: "gvisor".
+	// Where is the isolation that it ran in, for example "gvisor".
 	Where string
 }
 
-// TestChange is what became of a test, or of a file of tests: Change is one word,
-// "added", "changed" or "removed".
+// TestChange is a changed test or file of tests. Change is "added", "changed" or "removed".
 type TestChange struct {
 	Name   string
 	Change string
 }
 
-// What a body shows of each part. The sizes are in bytes of Markdown; together
-// they stay below MaxBody.
+// Limits of the parts of a body. The sizes are in bytes of Markdown; their sum is below
+// MaxBody.
 const (
 	showSummary = 8_000
 	showFiles   = 50
@@ -80,8 +78,8 @@ const (
 	showScript  = 2_000
 )
 
-// Body writes the description of a merge request, at most [MaxBody] bytes of
-// Markdown. The same evidence gives the same text.
+// Body returns the description of a merge request: at most [MaxBody] bytes of Markdown. The
+// same evidence results in the same text.
 func Body(e Evidence) string {
 	var b strings.Builder
 	bodyTests(&b, e.Tests)
@@ -211,7 +209,7 @@ func bodyFoot(b *strings.Builder, e Evidence) {
 	b.WriteString(strings.Join(parts, ", ") + ".\n")
 }
 
-// cost tells what the models were asked and what they took for it.
+// cost describes the number of model calls, their tokens and their cost.
 func cost(u api.Usage) string {
 	if u.Requests == 0 {
 		return "no hosted model was asked"
@@ -226,10 +224,10 @@ func cost(u api.Usage) string {
 	return s
 }
 
-// head is the beginning of a text, at most most bytes, and whether there is more.
+// head returns the first most bytes of a text, and whether there are more.
 func head(s string, most int) (string, bool) {
-	s, long := shorten(s, most)
-	s = strings.Trim(clean(s), "\n")
+	s, long := truncateInput(s, most)
+	s = strings.Trim(sanitize(s), "\n")
 	if len(s) <= most {
 		return s, long
 	}

@@ -126,7 +126,7 @@ func check(t *testing.T, hostile, want string) {
 		t.Errorf("%.40q: a body of %d bytes", hostile, len(body))
 	}
 	got := shape(t, body)
-	if strings.TrimSpace(clean(hostile)) == "" {
+	if strings.TrimSpace(sanitize(hostile)) == "" {
 		// Nothing to quote: the summary's part is left out.
 		want = strings.Replace(want, "h2 Blockquote ", "", 1)
 	}
@@ -144,7 +144,7 @@ func check(t *testing.T, hostile, want string) {
 		t.Errorf("%.40q: the marker ends the body", hostile)
 	}
 	if i := strings.IndexFunc(body, func(r rune) bool {
-		return r != '\n' && r != '\t' && r != breaker && r != '\u00a0' && (r < ' ' || r == '\u007f' || r == '\u202e' || r == '\u2028')
+		return r != '\n' && r != '\t' && r != zeroWidthSpace && r != '\u00a0' && (r < ' ' || r == '\u007f' || r == '\u202e' || r == '\u2028')
 	}); i >= 0 {
 		t.Errorf("%.40q: %q is in the body", hostile, body[i:min(len(body), i+4)])
 	}

@@ -21,48 +21,45 @@ const (
 // Kinds lists them.
 var Kinds = [...]string{GitHub, GitLab, Gitea}
 
-// Forge is one repository at one forge. Its methods may be called concurrently.
+// Forge is a repository at a code host. Its methods may be called concurrently.
 //
-// Errors are those of the api package: KindUnauthenticated for a token that is
-// missing or not taken, KindDenied for one that may not, KindNotFound for what is
-// not there or hidden from it, KindConflict for a state that does not allow the
-// request, KindExhausted for a rate limit, with its end in the hint and in
-// [RetryAt], KindUnavailable for a forge that fails or cannot be reached, and the
-// context's own error when it ended. No error holds the token.
+// Errors are api errors: KindUnauthenticated for a missing or rejected token, KindDenied for
+// one without permission, KindNotFound for what does not exist or is hidden from the token,
+// KindConflict for a state that does not allow the request, KindExhausted for a rate limit,
+// with its end in the hint and in [RetryAt], KindUnavailable for a forge that fails or is
+// unreachable, and the context's error when it ends. No error contains the token.
 type Forge interface {
 	// Name is the kind: "github", "gitlab" or "gitea".
 	Name() string
-	// Repository reads what is needed of the repository.
+	// Repository reads the repository's properties.
 	Repository(ctx context.Context) (Repository, error)
-	// Open opens the merge request, or finds the open one of the same source and
-	// target branch in the same repository, whoever's branch of that name a fork
-	// has. It may be called again after any failure: a request that arrived
-	// although its answer did not is found and not made twice.
+	// Open opens the merge request, or finds the open one with the same source and
+	// target branch in the same repository; forks are ignored. It is idempotent: after
+	// a failure call it again, it does not create a second request.
 	//
-	// One that Open made (it carries [Marker]) gets the title, the body and the
-	// labels asked for; its draft state stays as people left it. One that a person
-	// made is left as it is and reported as Foreign. Beside an error, a
-	// MergeRequest with a Number is what exists all the same.
+	// If Open created the existing request (it has [Marker]), Open updates its title,
+	// body and labels and keeps its draft state. A request that a person created does
+	// not change and is reported as Foreign. If Open returns an error and a
+	// MergeRequest with a Number, that request exists.
 	Open(ctx context.Context, req Request) (MergeRequest, error)
 }
 
-// Repository is what a forge tells about one.
+// Repository describes a repository at a forge.
 type Repository struct {
-	// DefaultBranch is the branch that requests aim at when nobody says otherwise.
-	// It is empty for an empty repository.
+	// DefaultBranch is the default target of requests; empty for an empty repository.
 	DefaultBranch string
 	// Protected are the names, or the forge's own patterns, of the branches that
 	// are protected.
 	Protected []string
-	// ProtectedComplete is false when the token may not see all of them.
+	// ProtectedComplete is false if the token may not list all of them.
 	ProtectedComplete bool
 	// URL is the repository's page.
 	URL string
-	// Archived repositories take no branches and no requests.
+	// Archived repositories accept no branches and no requests.
 	Archived bool
 }
 
-// Request asks for a merge request of a branch that is there already.
+// Request describes a merge request for a branch that exists already.
 type Request struct {
 	// Source and Target are branches of the repository, without refs/heads/.
 	Source, Target string
@@ -70,18 +67,19 @@ type Request struct {
 	Title string
 	// Body is Markdown of at most [MaxBody] bytes; see [Body].
 	Body string
-	// Draft asks for a request that is not ready to be merged.
+	// Draft marks the request as not ready to be merged.
 	Draft bool
-	// Labels are added, and made where the forge does not know them: at most
-	// [MaxLabels] of 1 to [MaxLabel] characters, without commas.
+	// Labels are added, and created if they do not exist: at most [MaxLabels] of 1 to
+	// [MaxLabel] characters, without commas.
 	Labels []string
-	// Commit, when set, is the full hash that Source must be at: a branch that
-	// moved since it was pushed is a conflict.
+	// Commit, if set, is the full hash that Source must be at: KindConflict if the
+	// branch has moved.
 	Commit string
 }
 
-// Bounds of a [Request]. The smallest forge decides: GitHub takes 256 characters
-// of title and 65,536 of body, GitLab 255 and 1,048,576, and labels of 50.
+// Limits of a [Request], the smallest of all forges: GitHub accepts titles of 256
+// characters, bodies of 65,536 and labels of 50; GitLab titles of 255 and bodies of
+// 1,048,576.
 const (
 	MaxTitle  = 200
 	MaxBody   = 60_000
@@ -89,27 +87,27 @@ const (
 	MaxLabel  = 50
 )
 
-// MergeRequest is what became of a [Request].
+// MergeRequest is the result of a [Request].
 type MergeRequest struct {
-	// Number is what people call it by: #7, or !7 at GitLab.
+	// Number is its number: #7, or !7 at GitLab.
 	Number int
 	// URL is its page.
 	URL string
 	// State is "open".
 	State string
-	// Draft tells what it is now, whatever was asked for.
+	// Draft is the current state, which may differ from the request.
 	Draft bool
-	// Created is false when it was there already; Updated says that its title, body
-	// or labels were changed then.
+	// Created is false if it existed already; Updated is true if its title, body or
+	// labels were then changed.
 	Created, Updated bool
-	// Foreign says that a person opened it; nothing of it was changed.
+	// Foreign is true if a person opened it; Open did not change it.
 	Foreign bool
 }
 
-// Marker ends the body of every request that Open made, so that it knows them.
+// Marker is the end of the body of every request that Open creates.
 const Marker = "<!-- opened by hortus -->"
 
-// Check says what is wrong with a request, as KindInvalid.
+// Check validates a request.
 func (r Request) Check() error {
 	if err := CheckBranch(r.Source); err != nil {
 		return err
@@ -141,16 +139,15 @@ func (r Request) Check() error {
 }
 
 func printable(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && r != breaker }) < 0
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && r != zeroWidthSpace }) < 0
 }
 
 func hash(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// CheckBranch says what is wrong with the name of a branch, as KindInvalid. It is
-// git's own rule (git check-ref-format) for names of printable characters, at
-// most 244 bytes.
+// CheckBranch validates the name of a branch: git's rule (git check-ref-format) for
+// printable characters, at most 244 bytes.
 func CheckBranch(name string) error {
 	bad := func(why string) error {
 		return api.Errorf(api.KindInvalid, "%.80q is no name of a branch: it %s", name, why)
@@ -181,15 +178,14 @@ func CheckBranch(name string) error {
 
 // Wait is the cause of an error of a rate limit.
 type Wait struct {
-	// Until is when the forge takes requests again.
+	// Until is when the forge accepts requests again.
 	Until time.Time
 }
 
 // Error implements error.
 func (w *Wait) Error() string { return "" }
 
-// RetryAt tells from when on a call that failed may be made again, if the forge
-// said so.
+// RetryAt returns when a failed call may be retried, if the forge said so.
 func RetryAt(err error) (time.Time, bool) {
 	var w *Wait
 	if errors.As(err, &w) {

@@ -10,18 +10,18 @@ import (
 	"hortus.dev/api"
 )
 
-// Location is a repository at a forge.
+// Location is the address of a repository at a forge.
 type Location struct {
-	// Kind is the forge's, or empty when its host is not known: see [Probe].
+	// Kind is the kind of the forge; empty for an unknown host: see [Probe].
 	Kind string
-	// Host is the name, in lower case, of the forge's web server, with its port
-	// where that is not the usual one, and without a path.
+	// Host is the name of the forge's web server in lower case, with its port unless it
+	// is the default.
 	Host string
 	// Owner is the user, organisation, or group with its subgroups ("a/b/c").
 	Owner string
 	// Name is the repository, without .git.
 	Name string
-	// API is the base URL of the forge's API. It is empty when Kind is.
+	// API is the base URL of the forge's API; empty if Kind is.
 	API string
 	// Web is the base URL of the forge, without a slash at its end.
 	Web string
@@ -30,10 +30,10 @@ type Location struct {
 // Path is owner and name.
 func (l Location) Path() string { return l.Owner + "/" + l.Name }
 
-// String names the location for people: "github.com/owner/name".
+// String returns the location for people: "github.com/owner/name".
 func (l Location) String() string { return l.Host + "/" + l.Path() }
 
-// Check says what is wrong with a location that was not made by [Locate].
+// Check validates a location that was not returned by [Locate].
 func (l Location) Check() error {
 	if !slices.Contains(Kinds[:], l.Kind) {
 		return api.Errorf(api.KindInvalid, "%q is no kind of forge: it must be one of %s", l.Kind, strings.Join(Kinds[:], ", "))
@@ -44,8 +44,7 @@ func (l Location) Check() error {
 	return checkPath(l.Kind, append(strings.Split(l.Owner, "/"), l.Name))
 }
 
-// public are the hosts that everybody knows, by the name that stands in a URL.
-// Some take SSH under a name of its own.
+// public are the public hosts by their name in a URL. Some have another name for SSH.
 var public = map[string]struct{ kind, host string }{
 	"github.com":        {GitHub, "github.com"},
 	"ssh.github.com":    {GitHub, "github.com"},
@@ -55,20 +54,18 @@ var public = map[string]struct{ kind, host string }{
 	"codeberg.org":      {Gitea, "codeberg.org"},
 }
 
-// maxRemote bounds a remote's URL, in bytes.
+// maxRemote is the maximum length of a remote's URL, in bytes.
 const maxRemote = 2048
 
-// Locate reads the URL of a git remote: https://, http://, ssh://, git:// and
-// git's short form user@host:path. What stands before the @ is dropped and is in
-// no error.
+// Locate parses the URL of a git remote: https://, http://, ssh://, git:// and git's short
+// form user@host:path. The user is ignored and not part of an error.
 //
-// Hosts tells the kinds of forges that are not among the public ones. A key is a
-// host, with a port or a path where the forge has one ("git.example.org",
-// "git.example.org:3000", "example.org/gitlab"); the longest that fits is taken.
-// A value is a kind ("gitlab"), or a kind with the address of the forge's web
-// server, for remotes that do not tell it ("gitlab+https://git.example.org:8443").
+// hosts are the kinds of forges that are not public. A key is a host, optionally with a port
+// or a path ("git.example.org", "git.example.org:3000", "example.org/gitlab"); the longest
+// match counts. A value is a kind ("gitlab"), optionally with the URL of the forge's web
+// server if it does not follow from the remote ("gitlab+https://git.example.org:8443").
 //
-// An unknown host gives a Location without Kind and API.
+// For an unknown host, Kind and API are empty.
 func Locate(remote string, hosts map[string]string) (Location, error) {
 	r, err := parseRemote(remote)
 	if err != nil {
@@ -108,14 +105,14 @@ func Locate(remote string, hosts map[string]string) (Location, error) {
 	return l, nil
 }
 
-// apiURL is where a forge's API is below its web server.
+// apiURL returns the URL of the API for the URL of the web server.
 func apiURL(kind, web, host string) string {
 	switch kind {
 	case GitHub:
 		if host == "github.com" {
 			return "https://api.github.com/"
 		}
-		// GitHub's cloud for enterprises that choose where their data lies.
+		// GitHub Enterprise Cloud with data residency.
 		if strings.HasSuffix(host, ".ghe.com") {
 			return "https://api." + host + "/"
 		}
@@ -128,12 +125,12 @@ func apiURL(kind, web, host string) string {
 	return ""
 }
 
-// CheckAPI says what is wrong with the address of a forge: it must be https, or
-// http on this machine, and hold neither user nor query.
+// CheckAPI validates the URL of a forge: https, or http for this machine, without user and
+// query.
 func CheckAPI(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || len(address) > maxRemote {
-		return api.Errorf(api.KindInvalid, "the address of the forge cannot be read")
+		return api.Errorf(api.KindInvalid, "invalid URL of the forge")
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || u.Hostname() == "" {
 		return api.Errorf(api.KindInvalid, "the address of a forge must be https://HOST/PATH without user, query and fragment")
@@ -148,21 +145,22 @@ func CheckAPI(address string) error {
 	return nil
 }
 
-// loopback says whether a host is this machine by its name or number alone.
+// loopback reports whether a host is localhost or a loopback address. It does not resolve
+// names.
 func loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || (err == nil && a.IsLoopback())
 }
 
-// remote is a remote's URL in parts.
+// remote is a parsed URL of a remote.
 type remote struct {
-	scheme string // https, http, or ssh for all that does not tell a web server
+	scheme string // https, http, or ssh for every other scheme
 	host   string // lower case, IPv6 without brackets
 	port   string
 	path   []string
 }
 
-// web guesses the web server's address.
+// web guesses the URL of the web server.
 func (r remote) web(prefix string) string {
 	scheme, host := "https", r.host
 	if strings.Contains(host, ":") {
@@ -180,7 +178,7 @@ func (r remote) web(prefix string) string {
 	return scheme + "://" + host
 }
 
-// match finds the longest key of hosts that fits, and the path that is left.
+// match returns the longest matching key of hosts, and the rest of the path.
 func match(r remote, hosts map[string]string) (key string, rest []string) {
 	names := []string{r.host}
 	if r.port != "" {
@@ -192,7 +190,7 @@ func match(r remote, hosts map[string]string) (key string, rest []string) {
 			continue
 		}
 		left := r.path
-		// A key's path is part of the web address only: SSH has none.
+		// A key's path is part of web URLs only, not of those for SSH.
 		if prefix = strings.Trim(prefix, "/"); prefix != "" && r.scheme != "ssh" {
 			parts := strings.Split(prefix, "/")
 			if len(left) < len(parts) || !slices.Equal(left[:len(parts)], parts) {
@@ -208,7 +206,7 @@ func match(r remote, hosts map[string]string) (key string, rest []string) {
 }
 
 func parseRemote(s string) (remote, error) {
-	// The text may hold a password, so errors do not repeat it.
+	// The text may contain a password, so errors do not.
 	bad := func(why string) (remote, error) {
 		return remote{}, api.Errorf(api.KindInvalid, "the remote is no repository at a forge: %s", why).
 			WithHint("Use https://HOST/OWNER/NAME.git or git@HOST:OWNER/NAME.git.")
@@ -260,7 +258,7 @@ func parseRemote(s string) (remote, error) {
 	return r, nil
 }
 
-// hostName accepts what DNS and IPv6 addresses are written with.
+// hostName reports whether a string has only characters of DNS names and IPv6 addresses.
 func hostName(h string) bool {
 	if a, err := netip.ParseAddr(h); err == nil {
 		return a.Zone() == ""
@@ -269,8 +267,8 @@ func hostName(h string) bool {
 		strings.Trim(h, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == ""
 }
 
-// checkPath checks the owner and name of a repository. No part can be one that a
-// URL's path or an API gives a meaning to.
+// checkPath validates the owner and name of a repository: no part may have a meaning in the
+// path of a URL or in an API.
 func checkPath(kind string, parts []string) error {
 	bad := func(why string) error {
 		return api.Errorf(api.KindInvalid, "%.200q is no repository: %s", strings.Join(parts, "/"), why)

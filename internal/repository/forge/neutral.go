@@ -7,44 +7,42 @@ import (
 	"unicode/utf8"
 )
 
-// breaker is a space without width. Standing inside a word, it keeps a forge from
-// reading the word as a mention, a reference or a command, and people do not see
-// it. Escaping is not enough for that: forges look for mentions in the text that
-// is left after Markdown, GitLab looks for closing keywords in the raw text, code
-// included, and any forge may copy the whole body into a commit message.
-const breaker = '\u200b'
+// zeroWidthSpace inside a word prevents a forge from parsing the word as a mention, a
+// reference or a command, and is invisible. Escaping is not enough: forges look for mentions
+// in the rendered text, GitLab looks for closing keywords in the raw text, code included, and
+// any forge may copy the body into a commit message.
+const zeroWidthSpace = '\u200b'
 
-// mode says where a text will stand.
+// mode is the place of a text in the body.
 type mode int
 
 const (
-	// prose stands outside of code: everything is broken that a forge may follow.
+	// prose is outside of code: everything that a forge may parse is neutralized.
 	prose mode = iota
-	// output stands in a code block; it should stay readable and to be searched.
+	// output is in a code block and should stay readable and searchable.
 	output
-	// command stands in a code block and will be copied: as little as can be.
+	// command is in a code block and will be copied: change as little as possible.
 	command
 )
 
 var (
 	// sequences are the control sequences of terminals.
 	sequences = regexp.MustCompile("\x1b\\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
-	// closing are the words with which GitHub, GitLab and Gitea close or reopen
-	// issues.
+	// closing are the keywords by which GitHub, GitLab and Gitea close or reopen issues.
 	closing = regexp.MustCompile(`(?i)\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?|reopen(?:s|ed|ing)?)\b`)
-	// reference is what follows such a word where it closes something.
+	// reference is what follows a keyword that closes an issue.
 	reference = regexp.MustCompile(`(?i)^:?\s+(?:issues?\s+)?\S*(?:#|!\d|://|\b[a-z][a-z0-9_]*-\d)`)
-	// key is an issue of a tracker: PROJ-12, GH-7.
+	// key is the key of an issue: PROJ-12, GH-7.
 	key = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9_]+|gh)-\d`)
-	// skip is what keeps a pipeline from running, in the message of a commit.
+	// skip is what disables a pipeline in a commit message.
 	skip = regexp.MustCompile(`(?i)\[(?:skip|ci|no|actions)[ -]`)
-	// action is a line that GitLab may take for a command, and bots anywhere.
+	// action is a line that GitLab or a bot may take for a command.
 	action = regexp.MustCompile(`(?m)^[ \t]*/[A-Za-z_-]+(?:[ \t]|$)`)
 )
 
-// clean makes a text of printable characters and newlines: what terminals,
-// browsers and readers would act upon or not show is gone.
-func clean(s string) string {
+// sanitize removes everything but printable characters and newlines: control sequences and
+// invisible characters.
+func sanitize(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	s = sequences.ReplaceAllString(s, "")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -63,9 +61,9 @@ func clean(s string) string {
 	}, s)
 }
 
-// defuse puts breakers into a clean text.
-func defuse(s string, m mode) string {
-	cuts := map[int]bool{} // offsets that get a breaker before them
+// neutralize inserts zeroWidthSpace into a sanitized text.
+func neutralize(s string, m mode) string {
+	cuts := map[int]bool{} // offsets before which to insert one
 	for _, at := range closing.FindAllStringIndex(s, -1) {
 		if m == prose || reference.MatchString(s[at[1]:min(len(s), at[1]+400)]) {
 			cuts[at[0]+1] = true
@@ -87,8 +85,8 @@ func defuse(s string, m mode) string {
 	var before rune
 	start := true // of a line
 	for i, r := range s {
-		if cuts[i] || broken(s, i, before, r, start, m) {
-			b.WriteRune(breaker)
+		if cuts[i] || needsBreak(s, i, before, r, start, m) {
+			b.WriteRune(zeroWidthSpace)
 		}
 		b.WriteRune(r)
 		start = r == '\n' || start && (r == ' ' || r == '\t')
@@ -97,14 +95,14 @@ func defuse(s string, m mode) string {
 	return b.String()
 }
 
-// broken says whether a breaker goes between before and r, which is at s[i:].
-func broken(s string, i int, before, r rune, start bool, m mode) bool {
+// needsBreak reports whether to insert one between before and r, which is at s[i:].
+func needsBreak(s string, i int, before, r rune, start bool, m mode) bool {
 	word := unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
 	switch m {
 	case command:
 		return false
 	case output:
-		// user@host and name@1.2 call nobody.
+		// user@host and name@1.2 are not mentions.
 		if before != '@' || !word {
 			return false
 		}
@@ -123,28 +121,28 @@ func broken(s string, i int, before, r rune, start bool, m mode) bool {
 		r == '.' && len(s[:i]) >= 3 && strings.EqualFold(s[i-3:i], "www")
 }
 
-// shorten cuts what is far longer than the most bytes that will be shown of it, so
-// that the work on a text is bounded too.
-func shorten(s string, most int) (string, bool) {
+// truncateInput truncates a text that is much longer than the most bytes that are shown, to
+// bound the work.
+func truncateInput(s string, most int) (string, bool) {
 	if most *= 8; len(s) > most {
 		return s[:most], true
 	}
 	return s, false
 }
 
-// inline makes any text into one line of Markdown that shows it, of at most most
-// bytes. It may stand in a paragraph or in a cell of a table.
+// inline returns a line of Markdown that shows any text, of at most most bytes, for a
+// paragraph or a cell of a table.
 func inline(s string, most int) string {
-	s, long := shorten(s, most)
-	s = strings.Join(strings.Fields(clean(s)), " ")
-	out, cut := escape(defuse(s, prose), most)
+	s, long := truncateInput(s, most)
+	s = strings.Join(strings.Fields(sanitize(s)), " ")
+	out, cut := escape(neutralize(s, prose), most)
 	if cut || long {
 		out += " ..."
 	}
 	return out
 }
 
-// escape makes a line show as it is, as far as most bytes reach.
+// escape escapes a line, up to most bytes.
 func escape(line string, most int) (out string, cut bool) {
 	var b strings.Builder
 	for i, r := range line {
@@ -165,11 +163,11 @@ func escape(line string, most int) (out string, cut bool) {
 		case '*', '_', '[', ']', '#', '~', '$', '{', '}':
 			piece = `\` + piece
 		case '-', '+', '=':
-			if strings.Trim(line[:i], " \u00a0"+string(breaker)) == "" {
+			if strings.Trim(line[:i], " \u00a0"+string(zeroWidthSpace)) == "" {
 				piece = `\` + piece
 			}
 		case '.', ')':
-			if n := strings.TrimLeft(line[:i], " \u00a0"); n != "" && strings.Trim(n, "0123456789"+string(breaker)) == "" {
+			if n := strings.TrimLeft(line[:i], " \u00a0"); n != "" && strings.Trim(n, "0123456789"+string(zeroWidthSpace)) == "" {
 				piece = `\` + piece
 			}
 		case '\t':
@@ -183,12 +181,12 @@ func escape(line string, most int) (out string, cut bool) {
 	return b.String(), false
 }
 
-// quote shows a text of many lines as a quotation, of about most bytes. It is empty
-// when nothing of the text can be shown.
+// quote returns a quotation of a text of several lines, of about most bytes; empty if
+// nothing of the text is printable.
 func quote(s string, most int) string {
 	var b strings.Builder
-	s, long := shorten(s, most)
-	if s = defuse(strings.Trim(clean(s), "\n \t"), prose); s == "" {
+	s, long := truncateInput(s, most)
+	if s = neutralize(strings.Trim(sanitize(s), "\n \t"), prose); s == "" {
 		return ""
 	}
 	blank := false
@@ -219,15 +217,15 @@ func quote(s string, most int) string {
 	return b.String()
 }
 
-// longestRun is the most backticks in a row that a block keeps.
+// longestRun is the maximum number of consecutive backticks that a block keeps.
 const longestRun = 8
 
 var runs = regexp.MustCompile("`{8}")
 
-// block shows a text as code that nothing in it can end.
+// block returns a code block that its text cannot end.
 func block(s string, m mode) string {
-	s = defuse(strings.Trim(clean(s), "\n"), m)
-	s = runs.ReplaceAllString(s, "$0"+string(breaker))
+	s = neutralize(strings.Trim(sanitize(s), "\n"), m)
+	s = runs.ReplaceAllString(s, "$0"+string(zeroWidthSpace))
 	fence := "```"
 	for strings.Contains(s, fence) {
 		fence += "`"
@@ -235,14 +233,14 @@ func block(s string, m mode) string {
 	return fence + "text\n" + s + "\n" + fence + "\n"
 }
 
-// tail is the end of a text: at most lines lines and most bytes, each line at most
-// width bytes, and how many lines were left out.
+// tail returns the end of a text, at most lines lines and most bytes, each line at most
+// width bytes, and how many lines it omits.
 func tail(s string, lines, most, width int) (string, int) {
 	before := 0
 	if cut := len(s) - 16*most; cut > 0 {
 		before, s = strings.Count(s[:cut], "\n"), s[cut:]
 	}
-	s = strings.Trim(clean(s), "\n")
+	s = strings.Trim(sanitize(s), "\n")
 	all := strings.Split(s, "\n")
 	var kept []string
 	size := 0
@@ -262,11 +260,10 @@ func tail(s string, lines, most, width int) (string, int) {
 	return strings.Join(kept, "\n"), before + len(all) - len(kept)
 }
 
-// Title makes any text into the title of a request: one line, at most [MaxTitle]
-// characters, that is no draft by its beginning, calls nobody and closes nothing.
-// It is empty if nothing is left.
+// Title returns a safe title for any text: one line of at most [MaxTitle] characters without
+// a prefix for drafts, mentions or closing keywords. It may be empty.
 func Title(s string) string {
-	s = strings.Join(strings.Fields(clean(s)), " ")
+	s = strings.Join(strings.Fields(sanitize(s)), " ")
 	for again := true; again; {
 		again = false
 		for _, p := range drafts {
@@ -275,12 +272,12 @@ func Title(s string) string {
 			}
 		}
 	}
-	s = defuse(s, prose)
+	s = neutralize(s, prose)
 	if utf8.RuneCountInString(s) > MaxTitle {
 		s = strings.TrimSpace(string([]rune(s)[:MaxTitle-3])) + "..."
 	}
 	return s
 }
 
-// drafts are the beginnings by which GitLab and Gitea know a draft.
+// drafts are the prefixes of drafts at GitLab and Gitea.
 var drafts = []string{"Draft:", "[Draft]", "(Draft)", "WIP:", "[WIP]"}

@@ -17,26 +17,25 @@ var probes = []struct {
 	// field must be a string of the answer's JSON, where no header tells.
 	field string
 }{
-	// GitLab answers 401 with its header to who is not logged in.
+	// GitLab answers 401 with its header if nobody is logged in.
 	{kind: GitLab, path: "/api/v4/version", header: "X-Gitlab-Meta"},
-	// Gitea and Forgejo tell their version.
+	// Gitea and Forgejo return their version.
 	{kind: Gitea, path: "/api/v1/version", field: "version"},
 	// GitHub Enterprise Server answers even in private mode with its headers.
 	{kind: GitHub, path: "/api/v3/meta", header: "X-GitHub-Request-Id"},
 }
 
-// Bounds of a probe: the time of one of its at most three requests, and what is
-// read of an answer, in bytes.
+// Limits of a probe: the timeout of each of its at most three requests, and the maximum size
+// of an answer in bytes.
 const (
 	probeTime  = 10 * time.Second
 	probeBytes = 64 << 10
 )
 
-// Probe asks the host of a location of unknown kind what it is, without a token,
-// and without following redirects. The host comes from a remote's URL, so the
-// caller decides which addresses client may dial; nil is a client that dials all.
-// A host that is no forge is KindUnsupported, one that does not answer
-// KindUnavailable.
+// Probe detects the kind of a location's host, without a token and without following
+// redirects. The host comes from a remote's URL, so the caller decides which addresses
+// client may dial; nil is a client that dials any. KindUnsupported for a host that is not a
+// forge, KindUnavailable for one that does not answer.
 func Probe(ctx context.Context, l Location, client *http.Client) (Location, error) {
 	if l.Kind != "" {
 		return l, nil

@@ -5,24 +5,24 @@ import (
 	"strconv"
 )
 
-// protocols that a call may speak, as GIT_ALLOW_PROTOCOL; none unless it says so.
-func allow(protocol string) string { return "GIT_ALLOW_PROTOCOL=" + protocol }
+// AllowProtocol returns the variable that allows one protocol. By default none is allowed.
+func AllowProtocol(protocol string) string { return "GIT_ALLOW_PROTOCOL=" + protocol }
 
-// sshCommand is the user's own ssh: its keys, its configuration, its known hosts.
-// It asks nothing, believes no unknown host, gives nothing away to the other side,
-// and leaves no master behind that would outlive the call.
+// sshCommand is the user's ssh with its keys, configuration and known hosts. It never
+// prompts, rejects unknown hosts, forwards nothing, and starts no control master that
+// would outlive the call.
 const sshCommand = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=30" +
 	" -o ForwardAgent=no -o ForwardX11=no -o ClearAllForwardings=yes -o PermitLocalCommand=no -o ControlMaster=no"
 
-// environ is the whole environment of a call: nothing of our own but PATH, and for
-// ssh what finds its agent.
-func (p *program) environ(c call) []string {
-	if c.person != nil {
-		return append(environOf(c.person), c.env...)
+// environ returns the whole environment of a call. Of this process it has only PATH and,
+// for ssh, the agent's socket.
+func (p *Program) environ(c Call) []string {
+	if c.Person != nil {
+		return append(personEnviron(c.Person), c.Env...)
 	}
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
-		"HOME=" + p.home,
+		"HOME=" + p.Home,
 		"LC_ALL=C",
 		"TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1",
@@ -41,19 +41,19 @@ func (p *program) environ(c call) []string {
 		"GIT_MERGE_AUTOEDIT=no",
 		"GIT_EDITOR=/bin/false",
 		"GIT_PAGER=cat",
-		// The most that one allocation may take: an object that claims to be huge
-		// ends git, not the machine.
+		// The maximum size of one allocation: an object that claims to be huge ends git
+		// and does not exhaust the memory.
 		"GIT_ALLOC_LIMIT=1g",
-		// Who a reflog names, where the user's repository keeps one. Without it git
-		// would ask the machine for its name.
+		// The identity in the reflog of a user's repository. Without it git would look
+		// up the host's name.
 		"GIT_AUTHOR_NAME=Hortus", "GIT_AUTHOR_EMAIL=hortus@localhost",
 		"GIT_COMMITTER_NAME=Hortus", "GIT_COMMITTER_EMAIL=hortus@localhost",
 	}
-	if c.gitDir == "" {
-		// Without a directory of its own a call must find no repository at all.
+	if c.GitDir == "" {
+		// Without GitDir a call must find no repository.
 		env = append(env, "GIT_CEILING_DIRECTORIES=/", "GIT_DIR=/dev/null/none")
 	}
-	if c.ssh {
+	if c.SSH {
 		env = append(env, "GIT_SSH_COMMAND="+sshCommand, "GIT_SSH_VARIANT=ssh")
 		if agent := os.Getenv("SSH_AUTH_SOCK"); agent != "" {
 			env = append(env, "SSH_AUTH_SOCK="+agent)
@@ -62,14 +62,14 @@ func (p *program) environ(c call) []string {
 		env = append(env, "GIT_SSH_COMMAND=/bin/false")
 	}
 	protocol := false
-	for _, e := range c.env {
+	for _, e := range c.Env {
 		protocol = protocol || len(e) > 19 && e[:19] == "GIT_ALLOW_PROTOCOL="
 	}
 	if !protocol {
-		env = append(env, allow("none"))
+		env = append(env, AllowProtocol("none"))
 	}
-	env = append(env, c.env...)
-	config := append(append([]string{}, settings...), c.config...)
+	env = append(env, c.Env...)
+	config := append(append([]string{}, settings...), c.Config...)
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)/2))
 	for i := 0; i+1 < len(config); i += 2 {
 		n := strconv.Itoa(i / 2)
@@ -78,8 +78,7 @@ func (p *program) environ(c call) []string {
 	return env
 }
 
-// settings is the configuration of every call. It stands above that of any
-// repository.
+// settings is the configuration of every call. It overrides that of any repository.
 var settings = []string{
 	"protocol.allow", "never",
 	"protocol.version", "2",
@@ -128,7 +127,7 @@ var settings = []string{
 	"transfer.fsckObjects", "true",
 	"fetch.fsckObjects", "true",
 	"receive.fsckObjects", "true",
-	// Everything stays a pack: nothing that was sent is written as a file of its own.
+	// Keep everything that is received in a pack.
 	"transfer.unpackLimit", "1",
 	"fetch.unpackLimit", "1",
 	"fetch.writeCommitGraph", "false",
@@ -143,4 +142,12 @@ var settings = []string{
 	"fetch.fsck.missingSpaceBeforeEmail", "ignore",
 	"fetch.fsck.missingNameBeforeEmail", "ignore",
 	"fetch.fsck.badDate", "ignore",
+}
+
+// personEnviron is the environment of a call that reads a person's configuration. It
+// allows no protocol and no program, so that such a call can only read.
+func personEnviron(person []string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_PAGER=cat", "GIT_EDITOR=/bin/false", "GIT_SSH_COMMAND=/bin/false", "GIT_NO_LAZY_FETCH=1", AllowProtocol("none"),
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null"}, person...)
 }

@@ -1,8 +1,6 @@
 package git
 
 import (
-	"encoding/base64"
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,18 +8,18 @@ import (
 	"hortus.dev/api"
 )
 
-// complaints keeps the end of what git says on its standard error, and hands it on
-// line by line. It is written to by one goroutine.
-type complaints struct {
+// stderrBuffer keeps the end of git's standard error and passes it on line by line. One
+// goroutine writes to it.
+type stderrBuffer struct {
 	lines  func(string)
 	secret []string
 	kept   []byte
 	part   []byte
 }
 
-func (c *complaints) Write(b []byte) (int, error) {
+func (c *stderrBuffer) Write(b []byte) (int, error) {
 	c.kept = append(c.kept, b...)
-	if over := len(c.kept) - maxComplaint; over > 0 {
+	if over := len(c.kept) - maxStderr; over > 0 {
 		c.kept = append(c.kept[:0], c.kept[over:]...)
 	}
 	if c.lines != nil {
@@ -36,17 +34,17 @@ func (c *complaints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (c *complaints) flush() {
-	if line := clean(redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
+func (c *stderrBuffer) flush() {
+	if line := Sanitize(Redact(string(c.part), c.secret), 1024); line != "" && c.lines != nil {
 		c.lines(line)
 	}
 	c.part = c.part[:0]
 }
 
-func (c *complaints) text() string { return clean(redact(string(c.kept), c.secret), maxComplaint) }
+func (c *stderrBuffer) text() string { return Sanitize(Redact(string(c.kept), c.secret), maxStderr) }
 
-// redact takes secrets out of a text.
-func redact(s string, secrets []string) string {
+// Redact replaces secrets in a text.
+func Redact(s string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {
 			s = strings.ReplaceAll(s, secret, "[redacted]")
@@ -55,17 +53,9 @@ func redact(s string, secrets []string) string {
 	return s
 }
 
-// secrets are the shapes in which a token may come back.
-func (a *Auth) secrets() []string {
-	if a == nil {
-		return nil
-	}
-	return []string{a.basic(), a.Token, url.QueryEscape(a.Token), url.PathEscape(a.Token), base64.StdEncoding.EncodeToString([]byte(a.Token))}
-}
-
-// clean makes a text of a server fit for a terminal and a log: no control
-// characters but line ends, no invalid UTF-8, at most max bytes, its end kept.
-func clean(s string, max int) string {
+// Sanitize makes untrusted text safe for a terminal and a log: no control characters
+// except line ends, no invalid UTF-8, and only the last max bytes.
+func Sanitize(s string, max int) string {
 	s = strings.ToValidUTF8(s, "?")
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -91,8 +81,8 @@ func clean(s string, max int) string {
 	return s
 }
 
-// kinds maps what git says, in English by LC_ALL=C, to a kind. The first that is
-// found counts. A text that git changes becomes KindInternal: less help, no harm.
+// kinds maps git's messages, in English by LC_ALL=C, to kinds. The first match counts. An
+// unknown message is KindInternal.
 var kinds = []struct {
 	text string
 	kind api.Kind
@@ -125,14 +115,14 @@ var kinds = []struct {
 	{"unable to access", api.KindUnavailable, "check the address and the network"},
 }
 
-// failure is the error of a git that ended with a code. The text of git is in the
-// message, cleaned and without secrets.
-func failure(c call, err error, text string) error {
-	shown := short(text)
+// callError is the error of a call that ended with an exit code. It has git's message,
+// sanitized and redacted.
+func callError(c Call, err error, text string) error {
+	shown := summary(text)
 	if shown == "" {
 		shown = "no reason given"
 	}
-	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.args[0], shown, silent{err})
+	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.Args[0], shown, hiddenCause{err})
 	for _, k := range kinds {
 		if strings.Contains(text, k.text) {
 			e.Kind = k.kind
@@ -142,15 +132,15 @@ func failure(c call, err error, text string) error {
 	return e
 }
 
-// silent is a cause that is found by errors.As and prints nothing: git's text
-// says more than its exit code.
-type silent struct{ err error }
+// hiddenCause is a cause for errors.As that prints nothing: git's message says more than
+// its exit code.
+type hiddenCause struct{ err error }
 
-func (silent) Error() string   { return "" }
-func (s silent) Unwrap() error { return s.err }
+func (hiddenCause) Error() string   { return "" }
+func (s hiddenCause) Unwrap() error { return s.err }
 
-// short keeps the lines of a complaint that say something, at most 2 KiB.
-func short(text string) string {
+// summary returns the informative lines of a message, at most 2 KiB.
+func summary(text string) string {
 	var keep []string
 	for _, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -159,5 +149,5 @@ func short(text string) string {
 		}
 		keep = append(keep, line)
 	}
-	return clean(strings.Join(keep, "; "), 2<<10)
+	return Sanitize(strings.Join(keep, "; "), 2<<10)
 }

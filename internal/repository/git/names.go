@@ -7,23 +7,14 @@ import (
 	"hortus.dev/api"
 )
 
-// The refs of a repository in the cache. None is where git itself would look for a
-// branch, so that nothing is found by accident.
-const (
-	remoteHeads = "refs/hortus/remote/heads/"
-	remoteTags  = "refs/hortus/remote/tags/"
-	remoteHead  = "refs/hortus/remote-head" // a symbolic ref, or a commit where the remote's is detached
-	ownBranches = "refs/hortus/branches/"
-)
-
-// maxRef bounds the name of a branch, tag or commit, in bytes.
+// maxRef is the maximum length of the name of a branch, tag or commit, in bytes.
 const maxRef = 512
 
-// checkRevision refuses what is no plain name: revisions such as main~3, main@{1}
-// or :/text, options, and what no ref may be called.
-func checkRevision(ref string) error {
+// CheckRevision accepts only plain names. KindInvalid for revisions such as main~3,
+// main@{1} or :/text, for options, and for invalid names of refs.
+func CheckRevision(ref string) error {
 	bad := func(why string) error {
-		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", clean(ref, 200), why)
+		return api.Errorf(api.KindInvalid, "%q is not the name of a branch, a tag or a commit: %s", Sanitize(ref, 200), why)
 	}
 	switch {
 	case ref == "":
@@ -33,53 +24,53 @@ func checkRevision(ref string) error {
 	case ref[0] == '-':
 		return bad("it begins with -")
 	case ref == "@", ref == "HEAD":
-		return bad("it means something else in every repository")
+		return bad("it is ambiguous: it differs between repositories")
 	case strings.Contains(ref, ".."), strings.Contains(ref, "@{"), strings.Contains(ref, "//"):
-		return bad("it holds .., @{ or //")
+		return bad("it contains .., @{ or //")
 	case strings.HasPrefix(ref, "/"), strings.HasSuffix(ref, "/"), strings.HasSuffix(ref, "."):
-		return bad("it begins or ends with / or ends with a dot")
+		return bad("it begins or ends with /, or ends with a dot")
 	}
 	for i := 0; i < len(ref); i++ {
 		if c := ref[i]; c <= ' ' || c == 0x7f || strings.IndexByte("~^:?*[\\", c) >= 0 {
-			return bad("it holds a blank, a control character or one of ~^:?*[\\")
+			return bad("it contains a space, a control character or one of ~^:?*[\\")
 		}
 	}
-	if clean(ref, maxRef) != ref {
-		return bad("it holds a control character or is not UTF-8")
+	if Sanitize(ref, maxRef) != ref {
+		return bad("it contains a control character or is not UTF-8")
 	}
 	for _, part := range strings.Split(ref, "/") {
 		if part[0] == '.' || strings.HasSuffix(part, ".lock") {
-			return bad("a part begins with a dot or ends with .lock")
+			return bad("a component begins with a dot or ends with .lock")
 		}
 	}
 	return nil
 }
 
-// checkBranch refuses a name that git would not take for a branch.
-func (p *program) checkBranch(ctx context.Context, name string) error {
-	if err := checkRevision(name); err != nil {
+// CheckBranch returns KindInvalid for a name that git does not accept for a branch.
+func (p *Program) CheckBranch(ctx context.Context, name string) error {
+	if err := CheckRevision(name); err != nil {
 		return err
 	}
 	if strings.HasPrefix(name, "refs/") {
 		return api.Errorf(api.KindInvalid, "%q: give the name of a branch without refs/", name)
 	}
-	ok, err := p.try(ctx, call{args: []string{"check-ref-format", "refs/heads/" + name}})
+	ok, err := p.Try(ctx, Call{Args: []string{"check-ref-format", "refs/heads/" + name}})
 	if err == nil && !ok {
-		err = api.Errorf(api.KindInvalid, "%q is not a name for a branch", name)
+		err = api.Errorf(api.KindInvalid, "%q is not a valid name for a branch", name)
 	}
 	return err
 }
 
-// isHash says whether s is a full object name.
-func isHash(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }
+// IsHash reports whether s is a full object name.
+func IsHash(s string) bool { return (len(s) == 40 || len(s) == 64) && IsHex(s) }
 
-func isHex(s string) bool {
+func IsHex(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') }) < 0
 }
 
-func checkHash(what, s string) error {
-	if !isHash(s) {
-		return api.Errorf(api.KindInvalid, "%s: %q is not the full name of a commit", what, clean(s, 100))
+func CheckHash(what, s string) error {
+	if !IsHash(s) {
+		return api.Errorf(api.KindInvalid, "%s: %q is not the full name of a commit", what, Sanitize(s, 100))
 	}
 	return nil
 }

@@ -15,152 +15,160 @@ import (
 )
 
 const (
-	// maxOutput bounds what is kept of an answer that has no bound of its own.
-	maxOutput = 64 << 20
-	// maxComplaint bounds what is kept of what git says on its standard error.
-	maxComplaint = 16 << 10
+	// MaxOutput is the maximum size of the output of a call without Max, in bytes.
+	MaxOutput = 64 << 20
+	// maxStderr is the maximum size of the standard error that is kept, in bytes.
+	maxStderr = 16 << 10
 )
 
-// program is a git that was found, and the empty directory that it is given as home.
-type program struct {
+// Program is an installed git. Home is the empty directory that is its HOME.
+type Program struct {
 	path string
-	home string
+	Home string
 	log  *slog.Logger
 }
 
-// call is one run of git. Only args is needed.
-type call struct {
-	args   []string
-	gitDir string   // --git-dir; none where empty
-	dir    string   // working directory; the empty home where empty
-	env    []string // beyond the environment that every call gets
-	config []string // key, value, key, value...: beyond the configuration that every call gets
-	ssh    bool     // the user's ssh and its agent may be used
+// Call is one run of git. Only Args is required.
+type Call struct {
+	Args   []string
+	GitDir string   // --git-dir, if any
+	Dir    string   // working directory (default Home)
+	Env    []string // in addition to the environment of every call
+	Config []string // key, value, key, value...: in addition to the configuration of every call
+	SSH    bool     // allows the user's ssh and its agent
 
-	stdin  io.Reader
-	stdout io.Writer         // the answer is returned, up to max bytes, where nil
-	max    int64             // of stdout, in bytes; maxOutput where 0
-	lines  func(line string) // what git says on its standard error, line by line
-	secret []string          // what must not be in an error or a line
-	person []string          // the variables of whose configuration is read, by a call that does nothing else
-	lock   *os.File          // held by git for as long as one of its processes lives
+	Stdin   io.Reader
+	Stdout  io.Writer         // nil: Run returns the output
+	Max     int64             // maximum size of the output in bytes (default MaxOutput)
+	Lines   func(line string) // called with each sanitized line of the standard error
+	Secrets []string          // redacted in errors, lines and logs
+	Person  []string          // variables of a person's environment, for a call that only reads their configuration
+	Lock    *os.File          // inherited by git, and so held until its last process ends
 }
 
-// run runs git and waits until every process of its group is gone. The answer is
-// what it wrote, which on an error is what came before it.
-func (p *program) run(ctx context.Context, c call) ([]byte, error) {
+// Run runs git and waits until every process of its group has ended. It returns the
+// output, after an error the part before it.
+func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, ended(ctx, c)
+		return nil, contextError(ctx, c)
 	}
-	// A ceiling that is reached ends git: it must not go on writing to nobody.
+	// Exceeding the maximum size ends git.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
 	var args []string
-	if c.gitDir != "" {
-		args = append(args, "--git-dir="+c.gitDir)
+	if c.GitDir != "" {
+		args = append(args, "--git-dir="+c.GitDir)
 	}
-	cmd := exec.CommandContext(ctx, p.path, append(args, c.args...)...)
+	cmd := exec.CommandContext(ctx, p.path, append(args, c.Args...)...)
 	cmd.Env = p.environ(c)
-	if cmd.Dir = c.dir; cmd.Dir == "" {
-		cmd.Dir = p.home
+	if cmd.Dir = c.Dir; cmd.Dir == "" {
+		cmd.Dir = p.Home
 	}
-	cmd.Stdin = c.stdin
-	if c.lock != nil {
-		cmd.ExtraFiles = []*os.File{c.lock}
+	cmd.Stdin = c.Stdin
+	if c.Lock != nil {
+		cmd.ExtraFiles = []*os.File{c.Lock}
 	}
-	max := c.max
+	max := c.Max
 	if max == 0 {
-		max = maxOutput
+		max = MaxOutput
 	}
 	var answer bytes.Buffer
-	out := &ceiling{w: c.stdout, left: max, reached: func() { stop(errTooMuch) }}
+	out := &limitWriter{w: c.Stdout, left: max, onLimit: func() { stop(errOutputLimit) }}
 	if out.w == nil {
 		out.w = &answer
 	}
 	cmd.Stdout = out
-	complaint := &complaints{lines: c.lines, secret: c.secret}
+	complaint := &stderrBuffer{lines: c.Lines, secret: c.Secrets}
 	cmd.Stderr = complaint
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd) }
-	// After the kill only a process that left the group could still hold a pipe.
+	// After the kill only a process that has left the group can still hold a pipe.
 	cmd.WaitDelay = 10 * time.Second
 
 	start := time.Now()
 	err := cmd.Run()
 	complaint.flush()
 	if p.log != nil {
-		p.log.DebugContext(ctx, "git", "args", redact(strings.Join(c.args, " "), c.secret), "took", time.Since(start), "error", err != nil)
+		p.log.DebugContext(ctx, "git", "args", Redact(strings.Join(c.Args, " "), c.Secrets), "took", time.Since(start), "error", err != nil)
 	}
 	if out.err != nil {
-		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: its answer could not be passed on: %w", c.args[0], out.err)
+		return answer.Bytes(), api.Errorf(api.KindInternal, "git %s: writing its output failed: %w", c.Args[0], out.err)
 	}
 	if ctx.Err() != nil && err != nil {
-		return answer.Bytes(), ended(ctx, c)
+		return answer.Bytes(), contextError(ctx, c)
 	}
 	if err != nil {
-		return answer.Bytes(), failure(c, err, complaint.text())
+		return answer.Bytes(), callError(c, err, complaint.text())
 	}
 	return answer.Bytes(), nil
 }
 
-var errTooMuch = errors.New("git says more than is read")
+var errOutputLimit = errors.New("the output of git is too large")
 
-// ended is the error of a call whose context is over.
-func ended(ctx context.Context, c call) error {
+// contextError returns the error of a call whose context has ended.
+func contextError(ctx context.Context, c Call) error {
 	cause := context.Cause(ctx)
 	var e *api.Error
 	switch {
-	case errors.Is(cause, errTooMuch):
-		return api.Errorf(api.KindExhausted, "git %s: the answer is larger than what is read of one", c.args[0])
+	case errors.Is(cause, errOutputLimit):
+		return api.Errorf(api.KindExhausted, "git %s: the output is larger than the limit", c.Args[0])
 	case errors.As(cause, &e):
 		return cause
 	}
-	return api.Errorf(api.KindOf(cause), "git %s: %w", c.args[0], cause)
+	return api.Errorf(api.KindOf(cause), "git %s: %w", c.Args[0], cause)
 }
 
-// ceiling passes bytes on until there were too many.
-type ceiling struct {
+// limitWriter writes at most left bytes to w.
+type limitWriter struct {
 	w       io.Writer
 	left    int64
-	reached func()
+	onLimit func()
 	err     error // of w
 }
 
-func (c *ceiling) Write(b []byte) (int, error) {
+func (c *limitWriter) Write(b []byte) (int, error) {
 	if int64(len(b)) > c.left {
-		c.reached()
-		return 0, errTooMuch
+		c.onLimit()
+		return 0, errOutputLimit
 	}
 	c.left -= int64(len(b))
 	n, err := c.w.Write(b)
 	if err != nil {
 		c.err = err
-		c.reached()
+		c.onLimit()
 	}
 	return n, err
 }
 
-// line runs git for an answer of one line.
-func (p *program) line(ctx context.Context, c call) (string, error) {
-	if c.max == 0 {
-		c.max = 64 << 10
+// Line runs git and returns its output without the last newline.
+func (p *Program) Line(ctx context.Context, c Call) (string, error) {
+	if c.Max == 0 {
+		c.Max = 64 << 10
 	}
-	b, err := p.run(ctx, c)
+	b, err := p.Run(ctx, c)
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// try runs git for the sake of its exit code: 0 is true, 1 is false.
-func (p *program) try(ctx context.Context, c call) (bool, error) {
-	_, err := p.run(ctx, c)
-	if exitCode(err, 1) {
+// Try runs git for its exit code: 0 is true, 1 is false.
+func (p *Program) Try(ctx context.Context, c Call) (bool, error) {
+	_, err := p.Run(ctx, c)
+	if ExitCode(err, 1) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// exitCode says whether an error is git's, with that exit code.
-func exitCode(err error, code int) bool {
+// ExitCode reports whether an error means that git ended with an exit code.
+func ExitCode(err error, code int) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == code
+}
+
+// SplitNUL splits output whose entries end with NUL.
+func SplitNUL(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(string(bytes.TrimSuffix(b, []byte{0})), "\x00")
 }

@@ -13,36 +13,36 @@ import (
 	"hortus.dev/api"
 )
 
-// maxURL bounds an address, in bytes.
-const maxURL = 4096
+// MaxURL is the maximum length of an address, in bytes.
+const MaxURL = 4096
 
-// Source is where a repository comes from or goes to.
+// Source is a repository to fetch from or push to.
 type Source struct {
-	// URL is an absolute path, file://, https://, ssh:// or user@host:path; http://
-	// for a loopback address, or any where Config.Insecure says so. It holds no
-	// password: that is what Auth is for.
+	// URL is an absolute path, file://, https://, ssh:// or user@host:path. http:// is
+	// allowed for loopback addresses, and for others with the cache's Insecure. It has no
+	// password; use Auth.
 	URL string
-	// Auth is for https and http alone; nil asks without.
+	// Auth are the credentials for https and http; nil for none.
 	Auth *Auth
-	// Owners are user ids whose repositories may be read beside our own, where URL
-	// is a path: a daemon that serves others knows who asks.
+	// Owners are the ids of further users whose repositories may be read if URL is a
+	// path, for example the client of a daemon.
 	Owners []uint32
 }
 
-// Auth is what a server takes as proof. It reaches git by its environment, for this
-// one address, and is never stored, logged or in an error.
+// Auth are the credentials for a server. Git gets them in its environment, for this address
+// only. They are never stored, logged or part of an error.
 type Auth struct {
-	Username string // "x-access-token" where empty, which GitHub wants and others take
+	Username string // default "x-access-token", which GitHub needs and others accept
 	Token    string
 }
 
-// String keeps a token out of what is printed with %v.
+// String redacts the token for %v.
 func (a *Auth) String() string { return "[redacted]" }
 
-// GoString keeps a token out of what is printed with %#v.
+// GoString redacts the token for %#v.
 func (a *Auth) GoString() string { return a.String() }
 
-func (a *Auth) basic() string {
+func (a *Auth) Basic() string {
 	name := a.Username
 	if name == "" {
 		name = "x-access-token"
@@ -50,35 +50,33 @@ func (a *Auth) basic() string {
 	return base64.StdEncoding.EncodeToString([]byte(name + ":" + a.Token))
 }
 
-// ParseSource divides "URL@ref" as a person types it. The ref is what follows the
-// first @ of the path that does not begin a component, so that neither user@host
-// nor /@scope/ is taken for one; an @ that belongs to the path of a URL is written
-// %40. Of a local path the longest part counts that is a directory, and what is one
-// is a path, whatever it looks like. A path comes back absolute. Without a ref, ref
-// is empty.
+// ParseSource splits "URL@ref". The ref follows the first @ of the path that does not begin
+// a component, so user@host and /@scope/ have none. Write %40 for an @ in the path of a URL.
+// A string that begins with the path of an existing directory is a local path, the longest
+// one; it is returned absolute. ref may be empty.
 //
-// It is KindInvalid what no [Source] can be, with a hint.
+// KindInvalid, with a hint, for a string that cannot be a [Source].
 func ParseSource(s string) (address, ref string, err error) {
 	address, ref, err = parseSource(s)
 	if err != nil && api.HintOf(err) == "" {
-		err = api.AsError(err).WithHint("name a directory, or https://HOST/PATH, ssh://HOST/PATH, USER@HOST:PATH; @REF after it names a branch, a tag or a commit")
+		err = api.AsError(err).WithHint("give a directory, https://HOST/PATH, ssh://HOST/PATH or USER@HOST:PATH, optionally followed by @ and a branch, tag or commit")
 	}
 	return address, ref, err
 }
 
 func parseSource(s string) (address, ref string, err error) {
-	if err := printable(s); err != nil {
+	if err := checkPrintable(s); err != nil {
 		return "", "", err
 	}
 	start, local := 0, false
 	if scheme := strings.Index(s, "://"); scheme >= 0 {
 		slash := strings.IndexByte(s[scheme+3:], '/')
 		if slash < 0 {
-			return "", "", api.Errorf(api.KindInvalid, "%q has no path", withoutUser(s))
+			return "", "", api.Errorf(api.KindInvalid, "%q has no path", redactUser(s))
 		}
 		start = scheme + 3 + slash
 		local = strings.EqualFold(s[:scheme], "file")
-	} else if host, _, ok := scp(s); ok && !isDir(s) {
+	} else if host, _, ok := SplitSCP(s); ok && !isDir(s) {
 		start = len(host) + 1
 	} else {
 		local = true
@@ -96,10 +94,10 @@ func parseSource(s string) (address, ref string, err error) {
 		}
 	}
 	if ref == "" && address != s {
-		return "", "", api.Errorf(api.KindInvalid, "%q ends with @ and names no branch, tag or commit", withoutUser(s))
+		return "", "", api.Errorf(api.KindInvalid, "%q ends with @: the branch, tag or commit is missing", redactUser(s))
 	}
 	if ref != "" {
-		if err := checkRevision(ref); err != nil {
+		if err := CheckRevision(ref); err != nil {
 			return "", "", err
 		}
 	}
@@ -108,13 +106,13 @@ func parseSource(s string) (address, ref string, err error) {
 			return "", "", api.Errorf(api.KindInvalid, "%s: %w", address, err)
 		}
 	}
-	if _, err := parseRemote(address, true); err != nil {
+	if _, err := ParseRemote(address, true); err != nil {
 		return "", "", err
 	}
 	return address, ref, nil
 }
 
-// splits are the places of an @ that may divide a path from a ref.
+// splits returns the positions of each @ that may separate a path from a ref.
 func splits(s string, start int) []int {
 	var at []int
 	for i := start + 1; i < len(s); i++ {
@@ -133,10 +131,10 @@ func isDir(p string) bool {
 	return err == nil && info.IsDir()
 }
 
-// scp divides host:path, which is ssh. A colon after a slash is part of a path.
-func scp(s string) (host, path string, ok bool) {
+// SplitSCP splits host:path, an address for ssh. A colon after a slash is part of a path.
+func SplitSCP(s string) (host, path string, ok bool) {
 	if strings.HasPrefix(s, "[") {
-		// [::1]:path has no user; git knows user@[::1]:path as well.
+		// Git accepts [::1]:path and user@[::1]:path.
 		return "", "", false
 	}
 	end := strings.IndexAny(s, "/:")
@@ -151,91 +149,91 @@ func scp(s string) (host, path string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// printable refuses what no address may hold.
-func printable(s string) error {
+// checkPrintable returns KindInvalid for characters that no address may contain.
+func checkPrintable(s string) error {
 	switch {
 	case s == "":
-		return api.Errorf(api.KindInvalid, "no repository is named")
-	case len(s) > maxURL:
-		return api.Errorf(api.KindInvalid, "the address of the repository is longer than %d bytes", maxURL)
+		return api.Errorf(api.KindInvalid, "the repository is missing")
+	case len(s) > MaxURL:
+		return api.Errorf(api.KindInvalid, "the address of the repository is longer than %d bytes", MaxURL)
 	case !utf8.ValidString(s):
 		return api.Errorf(api.KindInvalid, "the address of the repository is not UTF-8")
 	case s[0] == '-':
-		return api.Errorf(api.KindInvalid, "the address of a repository does not begin with -")
+		return api.Errorf(api.KindInvalid, "the address of a repository must not begin with -")
 	}
 	for _, r := range s {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
-			return api.Errorf(api.KindInvalid, "the address of the repository holds a control character")
+			return api.Errorf(api.KindInvalid, "the address of the repository contains a control character")
 		}
 	}
 	return nil
 }
 
-// remote is an address that was understood.
-type remote struct {
-	url    string // what git is given; for a path, the path
-	scheme string // https, http, ssh or file
-	key    string // the same for every spelling of the address
+// Remote is a parsed address.
+type Remote struct {
+	URL    string // address for git; the path of a file:// URL
+	Scheme string // https, http, ssh or file
+	Key    string // equal for all spellings of the address
 }
 
-// parseRemote understands the address of a [Source].
-func parseRemote(s string, insecure bool) (remote, error) {
-	if err := printable(s); err != nil {
-		return remote{}, err
+// ParseRemote parses the URL of a [Source].
+func ParseRemote(s string, insecure bool) (Remote, error) {
+	if err := checkPrintable(s); err != nil {
+		return Remote{}, err
 	}
 	if filepath.IsAbs(s) {
 		p := filepath.Clean(s)
 		if real, err := filepath.EvalSymlinks(p); err == nil {
 			p = real
 		}
-		return remote{url: p, scheme: "file", key: "file://" + p}, nil
+		return Remote{URL: p, Scheme: "file", Key: "file://" + p}, nil
 	}
 	if !strings.Contains(s, "://") {
 		return parseSCP(s)
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return remote{}, api.Errorf(api.KindInvalid, "%q is not an address", withoutUser(s))
+		return Remote{}, api.Errorf(api.KindInvalid, "%q is not an address", redactUser(s))
 	}
-	shown := withoutUser(s)
+	shown := redactUser(s)
 	if _, has := u.User.Password(); has {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a password", shown).
-			WithHint("give a token by the means of Hortus; an address is stored and shown")
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address contains a password", shown).
+			WithHint("configure a token instead; the address is stored and shown")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery || u.Opaque != "" {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository has no ? and no #", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the address of a repository must not contain ? or #", shown)
 	}
 	host := strings.ToLower(u.Hostname())
 	switch u.Scheme {
 	case "file":
 		if host != "" && host != "localhost" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
-			return remote{}, api.Errorf(api.KindInvalid, "%q: file:// is followed by an absolute path", shown)
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: file:// must be followed by an absolute path", shown)
 		}
-		return parseRemote(u.Path, insecure)
+		return ParseRemote(u.Path, insecure)
 	case "http", "https":
 		if u.User != nil {
-			return remote{}, api.Errorf(api.KindInvalid, "%q: the address holds a user name", shown).
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: the address contains a user name", shown).
 				WithHint("leave it out, and give user name and token by the means of Hortus")
 		}
 		if u.Scheme == "http" && !insecure && !loopback(host) {
-			return remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted, and so allowed to this machine alone", shown).
+			return Remote{}, api.Errorf(api.KindDenied, "%q: http is not encrypted and allowed for this machine only", shown).
 				WithHint("use https://")
 		}
 	case "ssh":
-		if u.User != nil && !word(u.User.Username()) {
-			return remote{}, api.Errorf(api.KindInvalid, "%q: that is no user name", shown)
+		if u.User != nil && !IsName(u.User.Username()) {
+			return Remote{}, api.Errorf(api.KindInvalid, "%q: invalid user name", shown)
 		}
 	default:
-		return remote{}, api.Errorf(api.KindInvalid, "%q: Hortus reads repositories from a path, file://, https://, ssh:// or user@host:path", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: unsupported address; use a path, file://, https://, ssh:// or user@host:path", shown)
 	}
-	if !word(strings.NewReplacer(":", "", "%", "").Replace(host)) {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", shown)
+	if !IsName(strings.NewReplacer(":", "", "%", "").Replace(host)) {
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: invalid host", shown)
 	}
 	if strings.Trim(u.Path, "/") == "" {
-		return remote{}, api.Errorf(api.KindInvalid, "%q has no path", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q has no path", shown)
 	}
 	if strings.ContainsFunc(u.Path, unicode.IsControl) {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: its path holds a control character", shown)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the path contains a control character", shown)
 	}
 	if u.Port() == map[string]string{"http": "80", "https": "443", "ssh": "22"}[u.Scheme] {
 		if u.Host = host; strings.Contains(host, ":") {
@@ -244,13 +242,13 @@ func parseRemote(s string, insecure bool) (remote, error) {
 	}
 	u.Host = strings.ToLower(u.Host)
 	text := u.String()
-	return remote{url: text, scheme: u.Scheme, key: strings.TrimRight(text, "/")}, nil
+	return Remote{URL: text, Scheme: u.Scheme, Key: strings.TrimRight(text, "/")}, nil
 }
 
-func parseSCP(s string) (remote, error) {
-	host, path, ok := scp(s)
+func parseSCP(s string) (Remote, error) {
+	host, path, ok := SplitSCP(s)
 	if !ok {
-		return remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", withoutUser(s))
+		return Remote{}, api.Errorf(api.KindInvalid, "%q is neither an address nor an absolute path", redactUser(s))
 	}
 	user, name, has := strings.Cut(host, "@")
 	if !has {
@@ -260,19 +258,20 @@ func parseSCP(s string) (remote, error) {
 	if bare != name {
 		bare = strings.ReplaceAll(bare, ":", "")
 	}
-	if !word(bare) || has && !word(user) {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: that is no host", s)
+	if !IsName(bare) || has && !IsName(user) {
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: invalid host", s)
 	}
-	// host::path would be a remote helper's address, and a path that begins with -
-	// an option of the other side.
+	// host::path is the address of a remote helper, and the other side could take a path
+	// that begins with - for an option.
 	if path == "" || path[0] == ':' || path[0] == '-' {
-		return remote{}, api.Errorf(api.KindInvalid, "%q: no path follows the host", s)
+		return Remote{}, api.Errorf(api.KindInvalid, "%q: the path is missing after the host", s)
 	}
-	return remote{url: s, scheme: "ssh", key: "ssh:" + strings.TrimRight(s, "/")}, nil
+	return Remote{URL: s, Scheme: "ssh", Key: "ssh:" + strings.TrimRight(s, "/")}, nil
 }
 
-// word is what a host or user name consists of. It never begins with a dash.
-func word(s string) bool {
+// IsName reports whether s has only characters of host and user names. It must not begin
+// with a dash.
+func IsName(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false
 	}
@@ -289,9 +288,9 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithoutSecret is an address as it may be stored: without a password and, over
-// http, without the user name, which may be a token.
-func WithoutSecret(address string) string {
+// StripCredentials returns an address without its password and, for http, without the user
+// name, which may be a token. The result may be stored.
+func StripCredentials(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return address
@@ -307,8 +306,8 @@ func WithoutSecret(address string) string {
 	return scheme + "://" + rest[at+1:]
 }
 
-// withoutUser is an address as an error may show it.
-func withoutUser(s string) string {
+// redactUser redacts the user and password of an address, for errors.
+func redactUser(s string) string {
 	scheme := strings.Index(s, "://")
 	if scheme < 0 {
 		return s
@@ -318,9 +317,20 @@ func withoutUser(s string) string {
 	if end < 0 {
 		end = len(rest)
 	}
-	// A password may itself hold a slash or an @; what is before the last @ goes.
+	// A password may contain a slash or an @, so remove everything before the last @.
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 && (at < end || strings.IndexByte(rest[:at], ':') >= 0) {
 		return s[:scheme+3] + "[redacted]@" + rest[at+1:]
 	}
 	return s
 }
+
+// Secrets returns the forms in which the token may be printed.
+func (a *Auth) Secrets() []string {
+	if a == nil {
+		return nil
+	}
+	return []string{a.Basic(), a.Token, url.QueryEscape(a.Token), url.PathEscape(a.Token), base64.StdEncoding.EncodeToString([]byte(a.Token))}
+}
+
+// DisplayAddress returns an address for people: user and password redacted, printable.
+func DisplayAddress(address string) string { return Sanitize(redactUser(address), 300) }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
@@ -41,7 +41,7 @@ type Config struct {
 	Snapshots *snapshot.Store
 	// Repositories are the copies of repositories; nil where there are none. Busy
 	// says that a task may be reading them.
-	Repositories *git.Cache
+	Repositories *cache.Cache
 	Busy         func() bool
 	// Named calls f with the layers that templates name now, and lets nobody be
 	// given the layers of a template until f returns.

@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 func TestRepositories(t *testing.T) {
@@ -21,7 +22,7 @@ func TestRepositories(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	cache, err := git.Open(git.Config{Dir: filepath.Join(w.dir, "repositories")})
+	cache, err := cache.Open(cache.Config{Dir: filepath.Join(w.dir, "repositories")})
 	if err != nil {
 		t.Fatal(err)
 	}

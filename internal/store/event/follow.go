@@ -7,8 +7,8 @@ import (
 	"hortus.dev/api"
 )
 
-// pageEvents is how many events a follower takes from the store at once. The
-// store bounds the bytes of a page as well.
+// pageEvents is the number of events that a follower reads from the store at once. The
+// store also bounds the bytes of a page.
 const pageEvents = 128
 
 // Follow yields the events of a stream that follow number after: those that are
@@ -33,8 +33,8 @@ func (l *Log) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[a
 		l.join(s)
 		defer l.leave(s)
 		for n := after; ctx.Err() == nil; {
-			// The channel is taken before the store is read, so that an
-			// append between the two is not slept through.
+			// Get the channel before reading the store, so that an append between
+			// the two is not missed.
 			last, changed := l.watch(s)
 			if n >= last {
 				if !wait(ctx, changed) {
@@ -50,8 +50,7 @@ func (l *Log) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[a
 				return
 			}
 			for _, e := range page {
-				// Only a broken store can do this. A reader must not take a
-				// hole for the whole.
+				// The store is broken. A reader must not miss events unnoticed.
 				if e.Seq != n+1 {
 					yield(api.Event{}, api.Errorf(api.KindInternal, "events of %s %s: %d follows %d", s.Kind, s.ID, e.Seq, n))
 					return
@@ -68,8 +67,7 @@ func (l *Log) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[a
 	}
 }
 
-// wait says whether there may be something new. A nil channel is that of a
-// closed log: nothing comes any more.
+// wait reports whether there may be new events. A nil channel means that the log is closed.
 func wait(ctx context.Context, changed <-chan struct{}) bool {
 	if changed == nil {
 		return false
@@ -82,8 +80,8 @@ func wait(ctx context.Context, changed <-chan struct{}) bool {
 	}
 }
 
-// watch gives the highest number that is known to be stored, and what will be
-// closed when there is more (nil if the log is closed).
+// watch returns the highest number known to be stored, and a channel that is closed when
+// there are more events (nil if the log is closed).
 func (l *Log) watch(s api.Stream) (last int64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,32 +10,26 @@ import (
 	"hortus.dev/api"
 )
 
-// MaxData is the most that the data of one event may hold, in bytes of JSON.
-// What is larger (a program's whole output, for example) is kept in a file that
-// an event refers to.
+// MaxData is the maximum size of the data of an event, in bytes of JSON. Larger data, for
+// example the output of a program, is in a file that an event refers to.
 const MaxData = 1 << 20
 
-// Store keeps events. Its methods may be called at the same time.
+// Store stores events; store.Events has its contract. Its methods may be called
+// concurrently.
 type Store interface {
-	// AppendEvent stores one event and gives its number: 1 for the first of a
-	// stream, then one more each, without a gap, whoever else appends. When it
-	// returns, every event with a lower number can be read.
 	AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error)
-	// ReadEvents gives the events that follow number after, in order, at most
-	// limit. It may give fewer to bound its memory, but gives none only if
-	// there is none.
 	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
 
-// Config says what a [Log] stands on. Store is required.
+// Config is the configuration of a [Log]. Store is required.
 type Config struct {
 	Store Store
-	// Now gives the time of an event; nil means time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Log appends facts and tells those who follow. Its methods may be called at
-// the same time. It starts no goroutine.
+// Log appends events and notifies followers. Its methods may be called concurrently. It
+// starts no goroutine.
 //
 // It wakes the followers of what is appended through itself; an event that
 // another process appends to the same stream is seen with the next one that
@@ -47,11 +41,11 @@ type Log struct {
 
 	mu     sync.Mutex
 	closed bool
-	// topics holds an entry for each stream that is followed, and no other.
+	// topics has an entry for each stream with followers.
 	topics map[api.Stream]*topic
 }
 
-// topic is the meeting point of one stream's appenders and followers.
+// topic connects the appenders and followers of a stream.
 type topic struct {
 	followers int
 	// last is the highest number known to be stored; 0 means not known.
@@ -60,7 +54,7 @@ type topic struct {
 	changed chan struct{}
 }
 
-// NewLog makes a log over a store, which it does not close.
+// NewLog returns a log that uses a store and does not close it.
 func NewLog(cfg Config) *Log {
 	now := cfg.Now
 	if now == nil {
@@ -110,9 +104,9 @@ func (l *Log) Append(ctx context.Context, s api.Stream, t api.EventType, data an
 	return api.Event{Stream: s, Seq: seq, At: at, Type: t, Data: raw}, nil
 }
 
-// Read gives stored events that follow number after, in order, at most limit (0
-// means 1000, which is also the most). It may give fewer; it gives none only if
-// there is none, so a caller that wants all asks again after the last it got.
+// Read returns the stored events after a number, in order, at most limit (1 to 1000, 0
+// means 1000). It may return fewer, but none only if there is none. Call it again after the
+// last event to read all.
 func (l *Log) Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
 	if err := checkStream(s); err != nil {
 		return nil, err
@@ -139,7 +133,7 @@ func (l *Log) Close() {
 	l.closed = true
 	for _, t := range l.topics {
 		close(t.changed)
-		t.changed = nil // nothing waits for it any more; see wait
+		t.changed = nil // nothing waits for it; see wait
 	}
 }
 

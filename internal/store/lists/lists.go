@@ -6,12 +6,11 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/internal/task/tally"
 )
 
-// Lists has the rows of a database, and the lists that their users declare in interfaces.
-type Lists struct{ *sqlite.DB }
+// Lists has the rows of a store, and the lists that their users declare in interfaces.
+type Lists struct{ store.Store }
 
 // liveStates are the states of a sandbox that has not ended.
 var liveStates = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
@@ -61,7 +60,7 @@ const taskShare = 16
 // Prune removes the rows that a retention does not keep. Removed tasks still count in the
 // statistics.
 func (r Lists) Prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
-	done, err := r.DB.Prune(ctx, keep)
+	done, err := r.Store.Prune(ctx, keep)
 	if err != nil {
 		return done, err
 	}

@@ -34,14 +34,14 @@ func (r Lists) SandboxPage(ctx context.Context, account string, all bool, p api.
 	}
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Sandbox, store.Cursor, error) {
 		f.Limit, f.After = limit, after
-		return r.DB.SandboxPage(ctx, f)
+		return r.Store.SandboxPage(ctx, f)
 	})
 }
 
 // ExecPage implements access.Rows.
 func (r Lists) ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) ([]api.Exec, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Exec, store.Cursor, error) {
-		return r.DB.ExecPage(ctx, store.ExecFilter{Sandbox: id, Limit: limit, After: after})
+		return r.Store.ExecPage(ctx, store.ExecFilter{Sandbox: id, Limit: limit, After: after})
 	})
 }
 
@@ -53,27 +53,27 @@ func (r Lists) SnapshotPage(ctx context.Context, account string, all bool, p api
 	}
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Snapshot, store.Cursor, error) {
 		f.Limit, f.After = limit, after
-		return r.DB.SnapshotPage(ctx, f)
+		return r.Store.SnapshotPage(ctx, f)
 	})
 }
 
 // TemplatePage implements access.Rows.
 func (r Lists) TemplatePage(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Snapshot, store.Cursor, error) {
-		return r.DB.SnapshotPage(ctx, store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotReady}, Templates: true, Limit: limit, After: after})
+		return r.Store.SnapshotPage(ctx, store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotReady}, Templates: true, Limit: limit, After: after})
 	})
 }
 
 // KeyPage implements key.Rows.
 func (r Lists) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Key, store.Cursor, error) {
-		return r.DB.KeyPage(ctx, store.KeyFilter{Working: !all, Limit: limit, After: after})
+		return r.Store.KeyPage(ctx, store.KeyFilter{Working: !all, Limit: limit, After: after})
 	})
 }
 
 // TaskPage implements the pages of access.Engine.
 func (r Lists) TaskPage(ctx context.Context, account string, programs bool, p api.PageRequest) ([]api.Task, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Task, store.Cursor, error) {
-		return r.DB.TaskPage(ctx, store.TaskFilter{Account: account, Programs: programs, Limit: limit, After: after, WithAttempts: true})
+		return r.Store.TaskPage(ctx, store.TaskFilter{Account: account, Programs: programs, Limit: limit, After: after, WithAttempts: true})
 	})
 }

@@ -9,14 +9,13 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// Bounds say what is kept of what has ended, for each account. Zero fields take the
-// defaults.
+// Bounds limit the ended rows of each account. Zero fields mean the defaults.
 type Bounds struct {
 	// Rows is the maximum number of sandboxes, and of snapshots, Execs that of commands.
 	Rows, Execs int
-	// Bytes bounds the rows of each of these kinds, as they are stored.
+	// Bytes is the maximum stored size of the rows of each kind.
 	Bytes int64
-	// Age is how long after its end a row is kept; below 0 no row is removed for its age.
+	// Age is how long a row is kept after its end; no limit if it is below 0.
 	Age time.Duration
 }
 
@@ -32,9 +31,9 @@ const (
 // is at most 600,000 rows over its bound.
 const DefaultEvery = 10 * time.Minute
 
-// Config is what a keeper needs. Prune is required.
+// Config is the configuration of a keeper. Prune is required.
 type Config struct {
-	// Prune removes what is out of bounds.
+	// Prune removes the rows that exceed a retention.
 	Prune  func(ctx context.Context, keep store.Retention) (store.Pruned, error)
 	Bounds Bounds
 	Every  time.Duration
@@ -49,7 +48,7 @@ type Keeper struct {
 	wg     sync.WaitGroup
 }
 
-// New makes a keeper and starts it.
+// New creates a keeper and starts it.
 func New(cfg Config) *Keeper {
 	b := &cfg.Bounds
 	if b.Rows == 0 {
@@ -87,7 +86,7 @@ func (k *Keeper) Close(context.Context) error {
 }
 
 func (k *Keeper) run(ctx context.Context) {
-	// Not at once: a daemon that starts has better things to do.
+	// Not at once: do not slow down the start of the daemon.
 	next := time.NewTimer(k.cfg.Every / 10)
 	defer next.Stop()
 	for {
@@ -98,10 +97,10 @@ func (k *Keeper) run(ctx context.Context) {
 		}
 		done, err := k.prune(ctx)
 		if err != nil && ctx.Err() == nil {
-			k.cfg.Logger.Error("records of what has ended could not be removed", "error", err)
+			k.cfg.Logger.Error("removing old rows failed", "error", err)
 		}
 		if !done.Zero() {
-			k.cfg.Logger.Info("removed old records", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "tasks", done.Tasks, "events", done.Events)
+			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "tasks", done.Tasks, "events", done.Events)
 		}
 		next.Reset(k.cfg.Every)
 	}

@@ -16,21 +16,21 @@ const (
 	lastLow   = '\uFDEF'
 )
 
-// mark begins every character of the range in UTF-8 (and a few others).
+// mark is the first byte of every character of the range in UTF-8 (and of others).
 var mark = []byte{0xEF, 0xB7}
 
-// replaced and replacedRaw are what encoding/json may write for wrong bytes.
+// replaced and replacedRaw are what encoding/json may write for invalid bytes.
 var replaced, replacedRaw = []byte(`\ufffd`), []byte("\uFFFD")
 
-// Marshal encodes v, which it does not change. v holds plain data: strings,
-// numbers, slices, maps with string keys, pointers and structs of those. What
-// encodes itself (a time, a json.RawMessage) is taken as it comes.
+// Marshal encodes v and does not change it. v has plain data: strings, numbers, slices, maps
+// with string keys, pointers and structs of those. Types with their own encoding (a time, a
+// json.RawMessage) are not changed.
 func Marshal(v any) ([]byte, error) {
 	if v == nil {
 		return json.Marshal(nil)
 	}
-	// What is plain text throughout, which nearly all is, needs no copy: package
-	// json shows what it replaces.
+	// Nearly all rows are plain text and need no copy: check whether package json has
+	// replaced anything.
 	b, err := json.Marshal(v)
 	if err == nil && !bytes.Contains(b, mark) && !bytes.Contains(b, replaced) && !bytes.Contains(b, replacedRaw) {
 		return b, nil
@@ -38,7 +38,7 @@ func Marshal(v any) ([]byte, error) {
 	return json.Marshal(rewrite(reflect.ValueOf(v), escape).Interface())
 }
 
-// Unmarshal decodes what Marshal made into the value that v points to.
+// Unmarshal decodes the output of Marshal into the value that v points to.
 func Unmarshal(data []byte, v any) error {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
@@ -58,8 +58,8 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// rewrite copies v with f applied to every string that JSON would show. What
-// holds no string is shared with the original.
+// rewrite copies v with f applied to every string that JSON encodes. Values without strings
+// are shared with the original.
 func rewrite(v reflect.Value, f func(string) string) reflect.Value {
 	t := v.Type()
 	if t.Implements(jsonMarshaler) || t.Implements(textMarshaler) {
@@ -123,7 +123,7 @@ func rewrite(v reflect.Value, f func(string) string) reflect.Value {
 
 func scalar(k reflect.Kind) bool { return reflect.Bool <= k && k <= reflect.Complex128 }
 
-// escape gives text that JSON keeps.
+// escape returns text that JSON does not change.
 func escape(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, string(mark)) {
 		return s
@@ -145,8 +145,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape undoes escape. Characters of the range that escape cannot have made
-// stay as they are.
+// unescape reverses escape. It keeps characters of the range that escape cannot have written.
 func unescape(s string) string {
 	if !strings.Contains(s, string(mark)) {
 		return s

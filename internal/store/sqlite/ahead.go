@@ -12,95 +12,96 @@ import (
 )
 
 const (
-	// aheadRest is how long the last row waits for one that comes soon after: a
-	// command that ends at once is one insert, and whoever waits for it has the
-	// processors to himself.
-	aheadRest = 10 * time.Millisecond
-	// aheadMost is how long the first one waits where the others do not end.
-	aheadMost = 100 * time.Millisecond
-	// aheadRetry is the pause after the database refused.
-	aheadRetry = time.Second
-	// aheadRows and aheadBytes bound what waits: beyond, a writer sees to it that
-	// the database has it.
-	aheadRows  = 1024
-	aheadBytes = 4 << 20
-	// aheadTimeout bounds one transaction.
-	aheadTimeout = 20 * time.Second
+	// flushDelay is the time without a new row after which pending rows are flushed. A
+	// command that ends within it costs one insert, and the transaction does not compete
+	// with the command for the processors.
+	flushDelay = 10 * time.Millisecond
+	// maxFlushDelay is the maximum time that a row is pending.
+	maxFlushDelay = 100 * time.Millisecond
+	// flushRetry is the time between two attempts if the database fails.
+	flushRetry = time.Second
+	// maxPendingRows and maxAheadFile (bytes) bound what is pending: the writer that
+	// exceeds one flushes.
+	maxPendingRows = 1024
+	maxAheadFile   = 4 << 20
+	// flushTimeout is the timeout of one transaction.
+	flushTimeout = 20 * time.Second
 )
 
-// ahead keeps rows of sandboxes and commands that are stored, in a file of its
-// own, and not in the database yet. A write costs one system call instead of a
-// transaction; every read of such rows comes after what was written before it.
+// ahead stores rows of sandboxes and commands in a file before they are stored in the
+// database. A write costs one system call instead of a transaction. A read flushes
+// pending rows first, so it sees every row that was stored before it.
 //
-// It accepts only what the database cannot refuse: a row of an owner, sandbox or
-// command that this process stored itself and that is not final. Everything else
-// is the database's to judge, at once.
+// It accepts only rows that the database cannot refuse: rows of an owner, sandbox or
+// command that this process stored itself and that is not final. Everything else is
+// written to the database at once.
 type ahead struct {
-	db  *DB
+	db  *database
 	log *slog.Logger
 
-	// waiting counts the rows that no transaction has committed.
-	waiting atomic.Int64
-	// applying is held from taking rows out of the queue to their commit, so that
-	// they reach the database in their order.
+	// pending is the number of rows that no transaction has committed.
+	pending atomic.Int64
+	// applying is held while a batch of the queue is committed, so that batches are
+	// committed in order.
 	applying sync.Mutex
 
-	mu     sync.Mutex
-	file   *os.File // nil once closed
-	broken bool     // what is in the file cannot be followed by anything
-	size   int64
-	buf    []byte
-	queue  []record
-	place  map[rowKey]int // of each row in the queue
-	owners map[string]bool
-	boxes  map[string]*box // that are not final
-	timer  *time.Timer
-	armed  bool
-	due    time.Time      // the latest that the queue's rows may wait; zero where the timer is not theirs
-	wg     sync.WaitGroup // the timer's run
+	mu        sync.Mutex
+	file      *os.File // nil once closed
+	broken    bool     // the end of the file is damaged: append nothing
+	size      int64
+	buf       []byte
+	queue     []record
+	position  map[rowKey]int // of each row in the queue
+	owners    map[string]bool
+	sandboxes map[string]*liveSandbox // that are not final
+	timer     *time.Timer
+	scheduled bool
+	deadline  time.Time      // of the queue's rows; zero while the timer waits to retry
+	timerRuns sync.WaitGroup // runs of the timer's function
 }
 
-// box is what is known of a sandbox that was stored here.
-type box struct {
+// liveSandbox is a sandbox that this process stored and that is not final.
+type liveSandbox struct {
 	owner, task any
 	execs       map[string]bool // that are not final
 }
 
-// put stores a row, unless the database has to be asked: then it is false.
+// put stores a row in the file and returns true. It returns false if the row must be
+// written to the database instead; pending rows are flushed then.
 func (a *ahead) put(ctx context.Context, r record) (bool, error) {
 	if a == nil {
 		return false, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return true, failed(ctx, err, "store %s %s", r.what(), r.id())
+		return true, wrapError(ctx, err, "store %s %s", r.kind(), r.id())
 	}
 	a.mu.Lock()
-	known := a.file != nil && !a.broken && a.knows(r)
+	known := a.file != nil && !a.broken && a.accepts(r)
 	if !known {
 		if r.op == updateSandboxOp {
-			delete(a.boxes, r.id()) // what it becomes is not known here
+			delete(a.sandboxes, r.id()) // its next state is unknown here
 		}
 		a.mu.Unlock()
-		return false, a.settle(ctx)
+		return false, a.flush(ctx)
 	}
-	if err := a.write(r); err != nil {
+	if err := a.appendRecord(r); err != nil {
 		a.mu.Unlock()
 		return true, err
 	}
-	a.learn(r)
+	a.remember(r)
 	a.enqueue(r)
-	full := len(a.queue) >= aheadRows || a.size >= aheadBytes
+	full := len(a.queue) >= maxPendingRows || a.size >= maxAheadFile
 	a.mu.Unlock()
 	if full {
-		// The row is stored; that the database is slow or refuses is said by run.
-		_ = a.settle(context.Background())
+		// The row is stored. flushLater logs an error and retries.
+		_ = a.flush(context.Background())
 	}
 	return true, nil
 }
 
-// knows says whether the database will take a row. The caller holds the lock.
-func (a *ahead) knows(r record) bool {
-	b := a.boxes[r.sandbox()]
+// accepts reports whether the database cannot refuse a row. The caller holds the lock.
+func (a *ahead) accepts(r record) bool {
+	b := a.sandboxes[r.sandbox()]
 	switch r.op {
 	case insertSandboxOp:
 		owner, _ := r.args[1].(string)
@@ -115,23 +116,24 @@ func (a *ahead) knows(r record) bool {
 	return false
 }
 
-// learn remembers what a row makes known. The caller holds the lock.
-func (a *ahead) learn(r record) {
+// remember updates the known sandboxes and commands with a stored row. The caller
+// holds the lock.
+func (a *ahead) remember(r record) {
 	id, state := r.id(), r.args[2]
 	switch r.op {
 	case insertSandboxOp, updateSandboxOp:
 		if state == string(api.SandboxEnded) || state == string(api.SandboxLost) {
-			delete(a.boxes, id)
+			delete(a.sandboxes, id)
 			return
 		}
-		b := a.boxes[id]
+		b := a.sandboxes[id]
 		if b == nil {
-			b = &box{owner: r.args[1], execs: map[string]bool{}}
-			a.boxes[id] = b
+			b = &liveSandbox{owner: r.args[1], execs: map[string]bool{}}
+			a.sandboxes[id] = b
 		}
 		b.task = r.args[3]
 	case insertExecOp, updateExecOp:
-		b := a.boxes[r.sandbox()]
+		b := a.sandboxes[r.sandbox()]
 		if state == string(api.ExecRunning) {
 			b.execs[id] = true
 		} else {
@@ -140,22 +142,21 @@ func (a *ahead) learn(r record) {
 	}
 }
 
-// enqueue leaves a row to the database. One that waits there already is replaced:
-// an insert and an update have the same values in the same order. The caller
-// holds the lock.
+// enqueue adds a row to the queue, or replaces its pending version: an insert and an
+// update have the same values in the same order. The caller holds the lock.
 func (a *ahead) enqueue(r record) {
-	if at, ok := a.place[r.key()]; ok {
+	if at, ok := a.position[r.key()]; ok {
 		a.queue[at].args = r.args
 	} else {
-		a.place[r.key()] = len(a.queue)
+		a.position[r.key()] = len(a.queue)
 		a.queue = append(a.queue, r)
-		a.waiting.Add(1)
+		a.pending.Add(1)
 	}
-	a.rest()
+	a.scheduleFlush()
 }
 
-// owner makes known whose rows may come.
-func (a *ahead) owner(id api.OwnerID) {
+// addOwner accepts rows of an owner from now on.
+func (a *ahead) addOwner(id api.OwnerID) {
 	if a == nil {
 		return
 	}
@@ -164,17 +165,17 @@ func (a *ahead) owner(id api.OwnerID) {
 	a.owners[string(id)] = true
 }
 
-// taskOf gives the task of a sandbox whose row may still wait, or nil.
+// taskOf returns the task of a sandbox whose row may be pending, or nil.
 func (a *ahead) taskOf(id string) any {
-	if a == nil || a.waiting.Load() == 0 {
+	if a == nil || a.pending.Load() == 0 {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if b := a.boxes[id]; b != nil {
+	if b := a.sandboxes[id]; b != nil {
 		return b.task
 	}
-	if at, ok := a.place[rowKey{id: id}]; ok {
+	if at, ok := a.position[rowKey{id: id}]; ok {
 		return a.queue[at].args[3]
 	}
 	return nil

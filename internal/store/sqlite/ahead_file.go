@@ -14,39 +14,39 @@ import (
 	"hortus.dev/api"
 )
 
-// aheadSuffix ends the name of the file that rows are stored in first.
+// aheadSuffix is appended to the name of the database.
 const aheadSuffix = "-ahead"
 
-// openAhead applies what an earlier process left in the file and opens it anew.
-func openAhead(ctx context.Context, db *DB, path string, log *slog.Logger) (*ahead, error) {
+// openAhead replays the file of an earlier process and empties it.
+func openAhead(ctx context.Context, db *database, path string, log *slog.Logger) (*ahead, error) {
 	file, err := os.OpenFile(path+aheadSuffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "open the rows that were stored ahead: %w", err)
+		return nil, api.Errorf(api.KindInternal, "open rows stored ahead: %w", err)
 	}
-	a := &ahead{db: db, log: log, file: file, place: map[rowKey]int{}, owners: map[string]bool{}, boxes: map[string]*box{}}
-	err = alone(ctx, file)
+	a := &ahead{db: db, log: log, file: file, position: map[rowKey]int{}, owners: map[string]bool{}, sandboxes: map[string]*liveSandbox{}}
+	err = lockExclusive(ctx, file)
 	if err == nil {
 		err = a.replay(ctx)
 	}
 	if err == nil {
-		err = a.begin()
+		err = a.writeHeader()
 	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	a.timer = time.AfterFunc(time.Hour, a.run)
+	a.timer = time.AfterFunc(time.Hour, a.flushLater)
 	a.timer.Stop()
 	return a, nil
 }
 
-// aloneWithin bounds the wait for the file's lock. Of a process that was killed a
-// child may hold it, until it executes its program.
-const aloneWithin = 5 * time.Second
+// lockTimeout is the timeout for the file's lock. The child of a process that was killed
+// may hold it until it executes its program.
+const lockTimeout = 5 * time.Second
 
-// alone takes the file's lock, which ends with the process.
-func alone(ctx context.Context, file *os.File) error {
-	ctx, cancel := context.WithTimeout(ctx, aloneWithin)
+// lockExclusive locks the file for the life of the process.
+func lockExclusive(ctx context.Context, file *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
@@ -56,42 +56,41 @@ func alone(ctx context.Context, file *os.File) error {
 			return nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return api.Errorf(api.KindInternal, "lock the rows that are stored ahead: %w", err)
+			return api.Errorf(api.KindInternal, "lock rows stored ahead: %w", err)
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return api.Errorf(api.KindConflict, "another process stores rows ahead of this database: it holds %s", file.Name()).
-				WithHint("stop the daemon that has this data directory")
+			return api.Errorf(api.KindConflict, "another process has locked %s", file.Name()).
+				WithHint("stop the daemon that uses this data directory")
 		}
 	}
 }
 
-// begin writes the head of an empty file.
-func (a *ahead) begin() error {
+// writeHeader empties the file and writes its header.
+func (a *ahead) writeHeader() error {
 	err := a.file.Truncate(0)
 	if err == nil {
 		_, err = a.file.WriteAt([]byte(aheadMagic), 0)
 	}
 	a.size = int64(len(aheadMagic))
 	if err != nil {
-		return fileFailed(err)
+		return fileError(err)
 	}
 	return nil
 }
 
-// clear empties the file of rows that the database has. Where that fails they are
-// there once more, which does no harm, and it is tried again after the next ones.
-// The caller holds the lock.
-func (a *ahead) clear() {
+// truncate removes the rows that the database has from the file. If that fails, a replay
+// ignores them; the next flush tries again. The caller holds the lock.
+func (a *ahead) truncate() {
 	if a.file.Truncate(int64(len(aheadMagic))) == nil {
 		a.size, a.broken = int64(len(aheadMagic)), false
 	}
 }
 
-// write appends a row to the file. A row that fails is not there: neither for a
-// later process nor before the next one. The caller holds the lock.
-func (a *ahead) write(r record) error {
+// appendRecord appends a row to the file. After an error nothing of the row is left. The
+// caller holds the lock.
+func (a *ahead) appendRecord(r record) error {
 	a.buf = r.append(a.buf[:0])
 	n, err := a.file.WriteAt(a.buf, a.size)
 	if cap(a.buf) > 64<<10 {
@@ -104,30 +103,30 @@ func (a *ahead) write(r record) error {
 	if terr := a.file.Truncate(a.size); terr != nil {
 		a.broken = true
 	}
-	return fileFailed(err)
+	return fileError(err)
 }
 
-// close has everything in the database, which leaves the file empty. What does not
-// get there is in the file for the next process.
+// close flushes all rows and empties the file. If the flush fails, they stay in the file
+// for the next process.
 func (a *ahead) close() error {
 	if a == nil {
 		return nil
 	}
-	err := a.settle(context.Background())
+	err := a.flush(context.Background())
 	a.mu.Lock()
 	file := a.file
 	a.file = nil
-	if a.armed && a.timer.Stop() {
-		a.armed = false
-		a.wg.Done()
+	if a.scheduled && a.timer.Stop() {
+		a.scheduled = false
+		a.timerRuns.Done()
 	}
 	a.mu.Unlock()
-	a.wg.Wait()
+	a.timerRuns.Wait()
 	if file == nil {
 		return nil
 	}
-	// What was stored meanwhile.
-	if serr := a.settle(context.Background()); err == nil {
+	// Rows that were stored during the first flush.
+	if serr := a.flush(context.Background()); err == nil {
 		err = serr
 	}
 	if err == nil {
@@ -136,18 +135,18 @@ func (a *ahead) close() error {
 	return errors.Join(err, file.Close())
 }
 
-// replay puts what an earlier process stored ahead into the database. A part of
-// it, or all, may be there already: such rows are as new or newer there.
+// replay writes the rows that an earlier process left in the file to the database. Rows
+// that the database has already are as new or newer there.
 func (a *ahead) replay(ctx context.Context) error {
 	info, err := a.file.Stat()
 	if err != nil {
-		return api.Errorf(api.KindInternal, "read the rows that were stored ahead: %w", err)
+		return api.Errorf(api.KindInternal, "read rows stored ahead: %w", err)
 	}
 	left := info.Size()
 	in := bufio.NewReader(a.file)
 	magic := make([]byte, min(left, int64(len(aheadMagic))))
 	if _, err := io.ReadFull(in, magic); err != nil {
-		return api.Errorf(api.KindInternal, "read the rows that were stored ahead: %w", err)
+		return api.Errorf(api.KindInternal, "read rows stored ahead: %w", err)
 	}
 	if string(magic) != aheadMagic[:len(magic)] {
 		return api.Errorf(api.KindConflict, "%s was not written by this version of hortus", a.file.Name()).
@@ -161,8 +160,8 @@ func (a *ahead) replay(ctx context.Context) error {
 			if err == io.EOF {
 				return nil
 			}
-			if err == errTorn {
-				a.log.Warn("the last row that an earlier daemon was storing is not whole; nobody was told that it is stored", "bytes", left)
+			if err == errIncomplete {
+				a.log.Warn("ignoring an incomplete row of an earlier daemon; it was never confirmed", "bytes", left)
 				return nil
 			}
 			if err != nil {
@@ -170,19 +169,19 @@ func (a *ahead) replay(ctx context.Context) error {
 			}
 			left -= n
 			rows++
-			if err := r.run(ctx, tx, a.db); err != nil && !r.refused(err) {
-				return failed(ctx, err, "store %s %s", r.what(), r.id())
+			if err := r.run(ctx, tx, a.db); err != nil && !r.isRefusal(err) {
+				return wrapError(ctx, err, "store %s %s", r.kind(), r.id())
 			}
 		}
 	})
 	if err == nil && rows > 0 {
-		a.log.Info("rows that an earlier daemon had stored ahead are in the database", "rows", rows)
+		a.log.Info("replayed rows of an earlier daemon", "rows", rows)
 	}
 	return err
 }
 
-// fileFailed gives an error of the file its kind.
-func fileFailed(err error) error {
+// fileError sets the kind of an error of the file.
+func fileError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return api.Errorf(api.KindExhausted, "store a row: %w", err).WithHint("free space on the disk of the database")
 	}

@@ -6,52 +6,53 @@ import (
 	"time"
 )
 
-// arm has run called once, after a while. The caller holds the lock.
-func (a *ahead) arm(after time.Duration) {
-	if !a.armed && a.file != nil {
-		a.armed = true
-		a.wg.Add(1)
+// schedule calls flushLater once, after a delay. The caller holds the lock.
+func (a *ahead) schedule(after time.Duration) {
+	if !a.scheduled && a.file != nil {
+		a.scheduled = true
+		a.timerRuns.Add(1)
 		a.timer.Reset(after)
 	}
 }
 
-// rest has run called once no row has come for a while. The caller holds the lock.
-func (a *ahead) rest() {
+// scheduleFlush flushes flushDelay after the last row, at most maxFlushDelay after the
+// first. The caller holds the lock.
+func (a *ahead) scheduleFlush() {
 	switch now := time.Now(); {
-	case !a.armed:
-		a.arm(aheadRest)
-		a.due = now.Add(aheadMost)
-	case a.due.IsZero(): // it waits after an error
-	case a.timer.Stop(): // else it runs now
-		a.timer.Reset(min(aheadRest, a.due.Sub(now)))
+	case !a.scheduled:
+		a.schedule(flushDelay)
+		a.deadline = now.Add(maxFlushDelay)
+	case a.deadline.IsZero(): // waiting to retry
+	case a.timer.Stop(): // otherwise it runs now
+		a.timer.Reset(min(flushDelay, a.deadline.Sub(now)))
 	}
 }
 
-func (a *ahead) run() {
-	defer a.wg.Done()
+func (a *ahead) flushLater() {
+	defer a.timerRuns.Done()
 	a.mu.Lock()
-	a.armed, a.due = false, time.Time{}
+	a.scheduled, a.deadline = false, time.Time{}
 	a.mu.Unlock()
-	if err := a.settle(context.Background()); err != nil {
-		a.log.Error("rows that are stored did not get into the database; trying again", "error", err)
+	if err := a.flush(context.Background()); err != nil {
+		a.log.Error("flushing rows to the database failed; retrying", "error", err)
 		a.mu.Lock()
-		a.arm(aheadRetry)
+		a.schedule(flushRetry)
 		a.mu.Unlock()
 	}
 }
 
-// settle has everything in the database that was stored before the call.
-func (a *ahead) settle(ctx context.Context) error {
-	if a == nil || a.waiting.Load() == 0 {
+// flush commits every row that was stored before the call to the database.
+func (a *ahead) flush(ctx context.Context) error {
+	if a == nil || a.pending.Load() == 0 {
 		return nil
 	}
 	a.applying.Lock()
 	defer a.applying.Unlock()
 	a.mu.Lock()
 	batch := a.queue
-	a.queue, a.place = nil, map[rowKey]int{}
-	// A file that has grown has to become empty some time: writers wait for it.
-	long := a.size >= aheadBytes
+	a.queue, a.position = nil, map[rowKey]int{}
+	// A file that exceeds its maximum must be emptied, so writers wait for this flush.
+	long := a.size >= maxAheadFile
 	if !long {
 		a.mu.Unlock()
 	}
@@ -62,39 +63,39 @@ func (a *ahead) settle(ctx context.Context) error {
 	defer a.mu.Unlock()
 	if err != nil {
 		later := a.queue
-		a.queue, a.place = batch, map[rowKey]int{}
+		a.queue, a.position = batch, map[rowKey]int{}
 		for i, r := range batch {
-			a.place[r.key()] = i
+			a.position[r.key()] = i
 		}
-		a.waiting.Add(-int64(len(later)))
-		a.arm(aheadRetry)
+		a.pending.Add(-int64(len(later)))
+		a.schedule(flushRetry)
 		for _, r := range later {
 			a.enqueue(r)
 		}
 		return err
 	}
-	a.waiting.Add(-int64(len(batch)))
+	a.pending.Add(-int64(len(batch)))
 	if len(a.queue) == 0 && a.file != nil {
-		a.clear()
+		a.truncate()
 	}
 	return nil
 }
 
-// apply commits rows in one transaction. What the database refuses, which put
-// should have known, is reported and left out.
+// apply commits rows in one transaction. A row that the database refuses, which accepts
+// should have prevented, is logged and dropped.
 func (a *ahead) apply(ctx context.Context, batch []record) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	return a.db.inTx(ctx, "rows", func(tx *sql.Tx) error {
 		for _, r := range batch {
 			if err := r.run(ctx, tx, a.db); err != nil {
-				if !r.refused(err) {
-					return failed(ctx, err, "store %s %s", r.what(), r.id())
+				if !r.isRefusal(err) {
+					return wrapError(ctx, err, "store %s %s", r.kind(), r.id())
 				}
-				a.log.Error("a row that was stored is refused by the database", "row", r.what(), "id", r.id(), "error", err)
+				a.log.Error("the database refused a row that was stored ahead of it", "row", r.kind(), "id", r.id(), "error", err)
 			}
 		}
 		return nil

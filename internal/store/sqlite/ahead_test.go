@@ -34,7 +34,7 @@ func openAheadTest(t testing.TB, path string) *DB {
 
 // TestStoreAhead holds a store that keeps rows ahead to the same suite.
 func TestStoreAhead(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Store {
+	storetest.Run(t, func(t *testing.T) store.Store {
 		return openAheadTest(t, filepath.Join(t.TempDir(), "hortus.db"))
 	})
 }
@@ -192,9 +192,9 @@ func TestAheadWithoutRest(t *testing.T) {
 	if err := db.InsertSandbox(t.Context(), box1(api.SandboxRunning)); err != nil {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(aheadRest / 5)
+	tick := time.NewTicker(flushDelay / 5)
 	defer tick.Stop()
-	for range 500 * int(aheadMost/aheadRest) { // a hundred times as long as a row may wait
+	for range 500 * int(maxFlushDelay/flushDelay) { // a hundred times as long as a row may wait
 		if err := db.UpdateSandbox(t.Context(), box1(api.SandboxPaused)); err != nil {
 			t.Fatal(err)
 		}
@@ -402,11 +402,11 @@ func FuzzReadRecord(f *testing.F) {
 			if got := r.append(nil); int64(len(got)) > n {
 				t.Errorf("%d bytes were read as %+v, which takes %d", n, r, len(got))
 			}
-		} else if err != io.EOF && err != errTorn && api.KindOf(err) != api.KindInternal {
+		} else if err != io.EOF && err != errIncomplete && api.KindOf(err) != api.KindInternal {
 			t.Errorf("%v", err)
 		}
 		if r, err := parseRecord(data); err == nil {
-			again, err := parseRecord(r.append(nil)[recordHead:])
+			again, err := parseRecord(r.append(nil)[recordHeader:])
 			if err != nil || !slices.Equal(again.args, r.args) {
 				t.Errorf("%+v was read again as %+v, %v", r, again, err)
 			}

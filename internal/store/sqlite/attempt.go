@@ -8,9 +8,8 @@ import (
 	"hortus.dev/internal/store/rowjson"
 )
 
-// PutAttempt stores an attempt of a task, or replaces the one of that number.
-// It has the task's owner. Numbers count from 1; a lower one is KindInvalid.
-func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
+// PutAttempt implements store.Store.
+func (db taskTable) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
 	if a.N < 1 {
 		return api.Errorf(api.KindInvalid, "attempt %d of task %s: attempts count from 1", a.N, task)
 	}
@@ -25,9 +24,9 @@ func (db *DB) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) er
 			owner = excluded.owner, host = excluded.host, lease_epoch = excluded.lease_epoch,
 			sandbox = excluded.sandbox, started_at = excluded.started_at, ended_at = excluded.ended_at,
 			stdout_path = excluded.stdout_path, stderr_path = excluded.stderr_path, doc = excluded.doc`,
-		string(task), a.N, null(a.Sandbox), micros(a.StartedAt), micros(a.EndedAt), a.StdoutPath, a.StderrPath, string(doc))
+		string(task), a.N, nullable(a.Sandbox), toMicros(a.StartedAt), toMicros(a.EndedAt), a.StdoutPath, a.StderrPath, string(doc))
 	if err != nil {
-		return failed(ctx, err, "store attempt %d of task %s", a.N, task)
+		return wrapError(ctx, err, "store attempt %d of task %s", a.N, task)
 	}
 	if !changed(r) {
 		return notFound("task", string(task))
@@ -53,6 +52,6 @@ func scanAttempt(r scanner) (a api.Attempt, err error) {
 		return a, api.Errorf(api.KindInternal, "the row of attempt %d is damaged: %w", n, err)
 	}
 	a.N, a.Sandbox, a.StdoutPath, a.StderrPath = n, api.SandboxID(sandbox.String), stdout, stderr
-	a.StartedAt, a.EndedAt = instant(started), instant(ended)
+	a.StartedAt, a.EndedAt = fromMicros(started), fromMicros(ended)
 	return a, nil
 }

@@ -12,23 +12,22 @@ import (
 	"hortus.dev/api"
 )
 
-// maxBackups bounds the copies of one version that may pile up when a migration
-// fails again and again.
+// maxBackups is the maximum number of copies of one version, which accumulate if a
+// migration fails repeatedly.
 const maxBackups = 100
 
-// backup writes a copy of the database beside it and gives its path: the
-// database's name with ".bak-v<version>", then ".bak-v<version>.2" and so on.
-// It never replaces a file of such a name, and a copy has it only when it is
-// whole and on the disk. The caller holds the write lock, so that one process at
-// a time is here and the copy is what the migration will change.
+// backup writes a copy of the database beside it and returns its path: the database's
+// name with ".bak-v<version>", then ".bak-v<version>.2" and so on. It never replaces a
+// file. A copy gets its name when it is complete and synchronized. The caller holds the
+// write lock, so only one process makes a backup at a time, of what it will migrate.
 func (m *migrator) backup(ctx context.Context, version int64) (_ string, err error) {
 	partial := fmt.Sprintf("%s.bak-v%d.partial", m.path, version)
-	// A leftover of a process that died here.
+	// Left by a process that died here.
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", api.Errorf(api.KindInternal, "remove an unfinished backup: %w", err)
 	}
 	defer os.Remove(partial)
-	// SQLite writes into an empty file that is there, and keeps its mode.
+	// SQLite writes into an existing empty file and keeps its mode.
 	f, err := os.OpenFile(partial, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", api.Errorf(api.KindInternal, "make a backup of the database: %w", err)
@@ -59,16 +58,16 @@ func (m *migrator) backup(ctx context.Context, version int64) (_ string, err err
 		WithHint("remove old backups (%s.bak-v%d*)", m.path, version)
 }
 
-// vacuumInto copies over a connection of its own, which sees the committed
-// state beside the migration's open transaction.
+// vacuumInto copies over a separate connection, which sees the committed state while the
+// migration's transaction is open.
 func (m *migrator) vacuumInto(ctx context.Context, to string) error {
 	db, err := sql.Open("sqlite", dsn(m.path, readOnly))
 	if err != nil {
-		return failed(ctx, err, "open database %s for a backup", m.path)
+		return wrapError(ctx, err, "open database %s for a backup", m.path)
 	}
 	defer db.Close()
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
-		return failed(ctx, err, "write a backup of database %s", m.path)
+		return wrapError(ctx, err, "write a backup of database %s", m.path)
 	}
 	return nil
 }

@@ -1,26 +1,31 @@
 // Package sqlite keeps the rows of package store in one SQLite file.
 //
-// A [DB] is made by Open, which creates the file or brings its schema up to
-// date, and dies with Close. It writes through one connection, so writers queue
-// in the process instead of meeting SQLITE_BUSY, and reads through a few others
-// that never wait for it (write-ahead log). Several processes may have the file
-// open at a time, one of them with rows stored ahead.
+// Open creates the file or migrates its schema and returns a [DB]; Close closes it. A DB
+// implements store.Store, with one table type for each family of rows. It writes through
+// one connection, so writers queue in the process instead of getting SQLITE_BUSY, and
+// reads through several others that never wait for it (write-ahead log). Several
+// processes may have the file open at the same time, one of them with Ahead.
 //
-// A commit survives the death of the process at any byte. After a power failure
-// the file is whole, but the last commits may be missing: it is synchronized at
-// checkpoints only (synchronous=NORMAL), since what the rows describe
-// (processes, sandboxes) does not survive that either.
+// A commit survives the death of the process. After a power failure the file is intact,
+// but the last commits may be missing: SQLite synchronizes it at checkpoints only
+// (synchronous=NORMAL), since the processes and sandboxes that rows describe do not
+// survive a power failure either.
 //
-// With [Config].Ahead, rows of sandboxes and commands are stored in a file beside
-// the database first and taken up by it a moment later (ahead.go). They are no less
-// stored: Open replays the file, and every read of such rows comes after what was
-// written before it. Only what the database cannot refuse goes that way.
+// With [Config].Ahead, rows of sandboxes and commands are stored in a file beside the
+// database first (ahead.go). They survive the death of the process too: Open replays the
+// file, and a read flushes pending rows first.
 //
-// Migrations are numbered SQL files inside the binary. All that are pending run
-// in one transaction: a database has the old schema or the new one, never one
-// between. Before an existing database is changed, a copy of it is made beside
-// it. A database of a newer binary is refused and not written to.
+// Migrations are numbered SQL files in the binary. All pending ones run in one
+// transaction. Before it changes an existing database, Open makes a copy beside it. A
+// database of a newer binary is refused and not changed.
 //
-// The package must not know what rows are for: it guards final states, owners
-// and sequence numbers, and nothing else.
+//	db, err := sqlite.Open(ctx, sqlite.Config{Path: "/var/lib/hortus/hortus.db"})
+//	if err != nil {
+//		return err
+//	}
+//	defer db.Close()
+//	err = db.InsertOwner(ctx, owner)
+//
+// The package must not know what rows are for: it protects final states, owners and
+// sequence numbers, and nothing else.
 package sqlite

@@ -13,8 +13,9 @@ import (
 	"hortus.dev/api"
 )
 
-// failed gives an error of the driver its kind. The format says what was done.
-func failed(ctx context.Context, err error, format string, args ...any) *api.Error {
+// wrapError sets the kind of an error of the driver. The format says which operation
+// failed.
+func wrapError(ctx context.Context, err error, format string, args ...any) *api.Error {
 	what := fmt.Sprintf(format, args...)
 	var already *api.Error
 	if errors.As(err, &already) {
@@ -36,7 +37,7 @@ func failed(ctx context.Context, err error, format string, args ...any) *api.Err
 		return api.Errorf(api.KindInternal, "%s: %w", what, err).
 			WithHint("the file is damaged or not a database; restore a backup of it, or use another --data-dir")
 	}
-	// The text is database/sql's own; it exports no value for it.
+	// database/sql exports no value for these errors.
 	if errors.Is(err, sql.ErrConnDone) || err.Error() == "sql: database is closed" || err.Error() == "sql: statement is closed" {
 		return api.Errorf(api.KindUnavailable, "%s: the database is closed", what)
 	}
@@ -52,44 +53,44 @@ func code(err error) int {
 	return 0
 }
 
-// insertFailed is failed for an insert: a taken key is KindExists, and an owner
-// or parent that is not there is KindNotFound.
-func insertFailed(ctx context.Context, err error, what, id, refersTo string) *api.Error {
+// insertError is wrapError for an insert: a taken key is KindExists, and an owner or
+// parent that does not exist is KindNotFound.
+func insertError(ctx context.Context, err error, what, id, refersTo string) *api.Error {
 	switch code(err) {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
 		return api.Errorf(api.KindExists, "%s %s exists already", what, id)
 	}
-	return updateFailed(ctx, err, what, id, refersTo)
+	return updateError(ctx, err, what, id, refersTo)
 }
 
-func updateFailed(ctx context.Context, err error, what, id, refersTo string) *api.Error {
+func updateError(ctx context.Context, err error, what, id, refersTo string) *api.Error {
 	if code(err) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
 		return api.Errorf(api.KindNotFound, "%s %s refers to %s, which does not exist", what, id, refersTo)
 	}
-	return failed(ctx, err, "store %s %s", what, id)
+	return wrapError(ctx, err, "store %s %s", what, id)
 }
 
 func notFound(what, id string) *api.Error {
 	return api.Errorf(api.KindNotFound, "there is no %s %.64q", what, id)
 }
 
-// micros is an instant as it is kept: nil for the zero time.
-func micros(t time.Time) any {
+// toMicros returns an instant as it is stored: nil for the zero time.
+func toMicros(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
 	return t.UnixMicro()
 }
 
-func instant(n sql.NullInt64) time.Time {
+func fromMicros(n sql.NullInt64) time.Time {
 	if !n.Valid {
 		return time.Time{}
 	}
 	return time.UnixMicro(n.Int64).UTC()
 }
 
-// null keeps an empty identifier as NULL, so that it refers to nothing.
-func null[S ~string](s S) any {
+// nullable returns nil for an empty identifier, which is stored as NULL.
+func nullable[S ~string](s S) any {
 	if s == "" {
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 	"hortus.dev/api"
 )
 
-// One statement is one transaction, so the number cannot be given twice. With
-// the primary key's order, max is one step to the end of the stream.
+// A statement is a transaction, so no number is used twice. In the order of the primary
+// key, max is one step to the end of the stream.
 const appendEventSQL = `INSERT INTO event (stream_kind, stream_id, seq, parent, at, type, data)
 	VALUES (?1, ?2,
 		(SELECT coalesce(max(seq), 0) + 1 FROM event WHERE stream_kind = ?1 AND stream_id = ?2),
@@ -20,17 +20,15 @@ const appendEventSQL = `INSERT INTO event (stream_kind, stream_id, seq, parent, 
 const readEventsSQL = `SELECT seq, at, type, data FROM event
 	WHERE stream_kind = ?1 AND stream_id = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4`
 
-// maxPage bounds the data of one page of events, in bytes; the event that goes
-// over it is the last one of its page.
+// maxPage is the maximum size of a page of events, in bytes; the event that exceeds it is
+// the last one of its page.
 const maxPage = 1 << 20
 
-// AppendEvent stores an event under the next number of its stream. data is JSON
-// or nil and is kept as it is, byte for byte. A context that ends before the
-// append begins prevents it; one that ends later does not, so that it is never
-// in doubt whether a number was given.
-func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error) {
+// AppendEvent implements store.Store. A context that ends after the append began does not
+// prevent it, so it is never in doubt whether a number was used.
+func (db eventTable) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at time.Time, data json.RawMessage) (int64, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, failed(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
+		return 0, wrapError(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
 	ctx = context.WithoutCancel(ctx)
 	var blob any
@@ -44,19 +42,17 @@ func (db *DB) AppendEvent(ctx context.Context, s api.Stream, t api.EventType, at
 	}
 	err := db.appendEvent.QueryRowContext(ctx, string(s.Kind), s.ID, at.UnixMicro(), string(t), blob, parent).Scan(&seq)
 	if err != nil {
-		return 0, failed(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
+		return 0, wrapError(ctx, err, "store event %s of %s %.64q", t, s.Kind, s.ID)
 	}
 	return seq, nil
 }
 
-// ReadEvents gives the events after a number, in order, at most limit and about
-// 1 MiB of data, but one at least if there is one. A limit below 1 is
-// KindInvalid.
-func (db *DB) ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
+// ReadEvents implements store.Store.
+func (db eventTable) ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
 	if limit < 1 {
 		return nil, api.Errorf(api.KindInvalid, "read events of %s %.64q: the limit %d is not positive", s.Kind, s.ID, limit)
 	}
-	fail := func(err error) error { return failed(ctx, err, "read events of %s %.64q", s.Kind, s.ID) }
+	fail := func(err error) error { return wrapError(ctx, err, "read events of %s %.64q", s.Kind, s.ID) }
 	rows, err := db.readEvents.QueryContext(ctx, string(s.Kind), s.ID, after, limit)
 	if err != nil {
 		return nil, fail(err)

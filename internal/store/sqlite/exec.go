@@ -20,7 +20,7 @@ const (
 const execColumns = `id, sandbox, state, started_at, ended_at, doc`
 
 func execArgs(e api.Exec) ([]any, error) {
-	err := complete("exec", string(e.ID), !e.StartedAt.IsZero(), string(e.State),
+	err := checkRow("exec", string(e.ID), !e.StartedAt.IsZero(), string(e.State),
 		string(api.ExecRunning), string(api.ExecExited), string(api.ExecUnknown))
 	if err != nil {
 		return nil, err
@@ -29,12 +29,11 @@ func execArgs(e api.Exec) ([]any, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "exec %s: %w", e.ID, err)
 	}
-	return []any{string(e.ID), string(e.Sandbox), string(e.State), micros(e.StartedAt), micros(e.EndedAt), string(doc)}, nil
+	return []any{string(e.ID), string(e.Sandbox), string(e.State), toMicros(e.StartedAt), toMicros(e.EndedAt), string(doc)}, nil
 }
 
-// InsertExec stores a new command of a sandbox that is stored already. It has
-// the sandbox's owner.
-func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
+// InsertExec implements store.Store.
+func (db execTable) InsertExec(ctx context.Context, e api.Exec) error {
 	args, err := execArgs(e)
 	if err != nil {
 		return err
@@ -44,7 +43,7 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 	}
 	r, err := db.insertExec.ExecContext(ctx, args...)
 	if err != nil {
-		return insertFailed(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
+		return insertError(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
 	}
 	if !changed(r) {
 		return notFound("sandbox", string(e.Sandbox))
@@ -52,9 +51,8 @@ func (db *DB) InsertExec(ctx context.Context, e api.Exec) error {
 	return nil
 }
 
-// UpdateExec replaces a command's row. Its sandbox cannot change (KindInvalid),
-// nor can a final state (KindConflict).
-func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
+// UpdateExec implements store.Store.
+func (db execTable) UpdateExec(ctx context.Context, e api.Exec) error {
 	args, err := execArgs(e)
 	if err != nil {
 		return err
@@ -64,36 +62,36 @@ func (db *DB) UpdateExec(ctx context.Context, e api.Exec) error {
 	}
 	r, err := db.updateExec.ExecContext(ctx, args...)
 	if err != nil {
-		return failed(ctx, err, "store exec %s", e.ID)
+		return wrapError(ctx, err, "store exec %s", e.ID)
 	}
 	if changed(r) {
 		return nil
 	}
-	// Why it changed nothing.
+	// Find out why it changed nothing.
 	return db.inTx(ctx, "exec "+string(e.ID), func(tx *sql.Tx) error {
 		var sandbox string
 		err := tx.QueryRowContext(ctx, `SELECT sandbox FROM exec WHERE id = ?`, string(e.ID)).Scan(&sandbox)
 		if err == nil && sandbox != string(e.Sandbox) {
 			return api.Errorf(api.KindInvalid, "exec %s is of sandbox %s, not of %.64q", e.ID, sandbox, e.Sandbox)
 		}
-		return refused(ctx, tx, "exec", "exec", string(e.ID), string(e.State))
+		return updateConflict(ctx, tx, "exec", "exec", string(e.ID), string(e.State))
 	})
 }
 
-// Exec reads one command.
-func (db *DB) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
-	if err := db.ahead.settle(ctx); err != nil {
+// Exec implements store.Store.
+func (db execTable) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
+	if err := db.ahead.flush(ctx); err != nil {
 		return api.Exec{}, err
 	}
 	return get(ctx, db.read, "exec", string(id), scanExec, `SELECT `+execColumns+` FROM exec WHERE id = ?`)
 }
 
-// Execs lists commands, newest first.
-func (db *DB) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
+// Execs implements store.Store.
+func (db execTable) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
 	if err := checkLimit("execs", f.Limit); err != nil {
 		return nil, err
 	}
-	if err := db.ahead.settle(ctx); err != nil {
+	if err := db.ahead.flush(ctx); err != nil {
 		return nil, err
 	}
 	w := execWhere(f)
@@ -102,7 +100,7 @@ func (db *DB) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error)
 }
 
 func execWhere(f store.ExecFilter) (w where) {
-	w.is("sandbox", string(f.Sandbox))
+	w.equals("sandbox", string(f.Sandbox))
 	in(&w, "state", f.States)
 	return w
 }
@@ -117,6 +115,6 @@ func scanExec(r scanner) (e api.Exec, err error) {
 		return e, api.Errorf(api.KindInternal, "the row of exec %s is damaged: %w", id, err)
 	}
 	e.ID, e.Sandbox, e.State = api.ExecID(id), api.SandboxID(sandbox), api.ExecState(state)
-	e.StartedAt, e.EndedAt = instant(started), instant(ended)
+	e.StartedAt, e.EndedAt = fromMicros(started), fromMicros(ended)
 	return e, nil
 }

@@ -7,71 +7,61 @@ import (
 	"hortus.dev/api"
 )
 
-// FindTask finds the task whose identifier begins with prefix, which may lack
-// the leading "t". KindNotFound if there is none; KindInvalid if there are
-// several, with some of them in the message, and for an empty prefix.
-func (db *DB) FindTask(ctx context.Context, prefix string) (api.TaskID, error) {
-	return db.FindTaskOf(ctx, "", prefix)
-}
-
-// FindTaskOf is FindTask among those of an account alone: others neither match nor
-// make a prefix ambiguous. "" means all of them.
-func (db *DB) FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error) {
+// FindTaskOf implements store.Store.
+func (db taskTable) FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error) {
 	id, err := db.find(ctx, "task", "task", "t", account, prefix)
 	return api.TaskID(id), err
 }
 
-// FindSandbox is FindTask for sandboxes, whose leading letter is "i".
-func (db *DB) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
+// FindSandbox implements store.Store.
+func (db sandboxTable) FindSandbox(ctx context.Context, prefix string) (api.SandboxID, error) {
 	return db.FindSandboxOf(ctx, "", prefix)
 }
 
-// FindSandboxOf is FindTaskOf for sandboxes.
-func (db *DB) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
-	if err := db.ahead.settle(ctx); err != nil {
+// FindSandboxOf implements store.Store.
+func (db sandboxTable) FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error) {
+	if err := db.ahead.flush(ctx); err != nil {
 		return "", err
 	}
 	id, err := db.find(ctx, "sandbox", "sandbox", "i", account, prefix)
 	return api.SandboxID(id), err
 }
 
-// FindSnapshot is FindTask for snapshots, whose leading letter is "s".
-func (db *DB) FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error) {
+// FindSnapshot implements store.Store.
+func (db snapshotTable) FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error) {
 	return db.FindSnapshotOf(ctx, "", prefix)
 }
 
-// FindSnapshotOf is FindTaskOf for snapshots.
-func (db *DB) FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error) {
+// FindSnapshotOf implements store.Store.
+func (db snapshotTable) FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error) {
 	id, err := db.find(ctx, "snapshot", "snapshot", "s", account, prefix)
 	return api.SnapshotID(id), err
 }
 
-// FindKey is FindTask for API keys, by the identifiers that are no secret; their
-// leading letter is "k".
-func (db *DB) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
+// FindKey implements store.Store.
+func (db keyTable) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
 	id, err := db.find(ctx, "key", "api_key", "k", "", prefix)
 	return api.KeyID(id), err
 }
 
-// maxPrefix is more than any identifier has, in bytes.
+// maxPrefix is the maximum length of a prefix, in bytes; identifiers are shorter.
 const maxPrefix = 64
 
-// named bounds the matches that an error names.
-const named = 5
+// maxNamedMatches is the maximum number of matches in an error.
+const maxNamedMatches = 5
 
-func (db *DB) find(ctx context.Context, what, table, letter, account, prefix string) (string, error) {
+func (db *database) find(ctx context.Context, what, table, letter, account, prefix string) (string, error) {
 	if prefix == "" {
 		return "", api.Errorf(api.KindInvalid, "the id of a %s is missing", what)
 	}
 	if len(prefix) > maxPrefix {
 		return "", notFound(what, prefix)
 	}
-	// Ranges of the identifiers' own order, so that no character of the prefix
-	// means anything but itself.
+	// Ranges instead of a pattern, so that no character of the prefix is special.
 	query := `SELECT id FROM ` + table + ` WHERE (id >= ?1 AND id < ?2 OR id >= ?3 AND id < ?4) AND (?6 = '' OR account = ?6) ORDER BY id LIMIT ?5`
 	scan := func(s scanner) (id string, err error) { return id, s.Scan(&id) }
 	matches, err := list(ctx, db.read, what+" ids", scan, query,
-		prefix, after(prefix), letter+prefix, after(letter+prefix), named+1, account)
+		prefix, prefixEnd(prefix), letter+prefix, prefixEnd(letter+prefix), maxNamedMatches+1, account)
 	if err != nil {
 		return "", err
 	}
@@ -87,17 +77,17 @@ func (db *DB) find(ctx context.Context, what, table, letter, account, prefix str
 		}
 	}
 	more := ""
-	if len(matches) > named {
-		matches, more = matches[:named], " and more"
+	if len(matches) > maxNamedMatches {
+		matches, more = matches[:maxNamedMatches], " and more"
 	}
 	return "", api.Errorf(api.KindInvalid, "%s %q is ambiguous: %s%s", what, prefix, strings.Join(matches, ", "), more).
 		WithHint("give more characters of the id")
 }
 
-// after is the least string above everything that begins with prefix, which is
-// not empty. An identifier has no byte 0xFF, so such a prefix matches nothing
-// and any bound will do.
-func after(prefix string) string {
+// prefixEnd returns the least string above all strings that begin with prefix, which is
+// not empty. An identifier has no byte 0xFF, so the result does not matter for a prefix
+// that ends in one.
+func prefixEnd(prefix string) string {
 	b := []byte(prefix)
 	if last := len(b) - 1; b[last] < 0xFF {
 		b[last]++

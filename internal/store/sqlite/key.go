@@ -12,16 +12,15 @@ import (
 
 const keyColumns = `id, account, created_at, revoked_at, doc`
 
-// InsertKey stores a new API key under the hash of its secret. KindExists for an
-// id or a hash that is there already.
-func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
+// InsertKey implements store.Store.
+func (db keyTable) InsertKey(ctx context.Context, k api.Key, hash string) error {
 	switch {
 	case hash == "":
-		return api.Errorf(api.KindInvalid, "a row for key %s without a hash", k.ID)
+		return api.Errorf(api.KindInvalid, "row of key %s: the hash is missing", k.ID)
 	case k.Account == "":
-		return api.Errorf(api.KindInvalid, "a row for key %s without an account", k.ID)
+		return api.Errorf(api.KindInvalid, "row of key %s: the account is missing", k.ID)
 	}
-	if err := complete("key", string(k.ID), !k.CreatedAt.IsZero(), string(k.Role), string(api.RoleAdmin), string(api.RoleUser)); err != nil {
+	if err := checkRow("key", string(k.ID), !k.CreatedAt.IsZero(), string(k.Role), string(api.RoleAdmin), string(api.RoleUser)); err != nil {
 		return err
 	}
 	doc, err := rowjson.Marshal(k)
@@ -29,23 +28,22 @@ func (db *DB) InsertKey(ctx context.Context, k api.Key, hash string) error {
 		return api.Errorf(api.KindInvalid, "key %s: %w", k.ID, err)
 	}
 	_, err = db.write.ExecContext(ctx, `INSERT INTO api_key (id, hash, account, created_at, revoked_at, doc) VALUES (?, ?, ?, ?, ?, ?)`,
-		string(k.ID), hash, k.Account, micros(k.CreatedAt), micros(k.RevokedAt), string(doc))
+		string(k.ID), hash, k.Account, toMicros(k.CreatedAt), toMicros(k.RevokedAt), string(doc))
 	if err != nil {
-		return insertFailed(ctx, err, "key", string(k.ID), "nothing")
+		return insertError(ctx, err, "key", string(k.ID), "nothing")
 	}
 	return nil
 }
 
-// RevokeKey notes that a key does not work any more, and gives it. One that was
-// revoked before keeps its time.
-func (db *DB) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.Key, err error) {
+// RevokeKey implements store.Store.
+func (db keyTable) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.Key, err error) {
 	if at.IsZero() {
-		return k, api.Errorf(api.KindInvalid, "key %s is revoked at no time", id)
+		return k, api.Errorf(api.KindInvalid, "key %s: the time of its revocation is missing", id)
 	}
 	err = db.inTx(ctx, "key "+string(id), func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE api_key SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL`, string(id), micros(at))
+		_, err := tx.ExecContext(ctx, `UPDATE api_key SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL`, string(id), toMicros(at))
 		if err != nil {
-			return failed(ctx, err, "revoke key %.64q", id)
+			return wrapError(ctx, err, "revoke key %.64q", id)
 		}
 		k, err = get(ctx, tx, "key", string(id), scanKey, `SELECT `+keyColumns+` FROM api_key WHERE id = ?`)
 		return err
@@ -53,28 +51,13 @@ func (db *DB) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.
 	return k, err
 }
 
-// Key reads one key.
-func (db *DB) Key(ctx context.Context, id api.KeyID) (api.Key, error) {
-	return get(ctx, db.read, "key", string(id), scanKey, `SELECT `+keyColumns+` FROM api_key WHERE id = ?`)
-}
-
-// KeyByHash finds the key that was stored under a hash, revoked or not.
-func (db *DB) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
+// KeyByHash implements store.Store.
+func (db keyTable) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
 	return get(ctx, db.read, "key", hash, scanKey, `SELECT `+keyColumns+` FROM api_key WHERE hash = ?`)
 }
 
-// Keys lists keys, newest first.
-func (db *DB) Keys(ctx context.Context, f store.KeyFilter) ([]api.Key, error) {
-	if err := checkLimit("keys", f.Limit); err != nil {
-		return nil, err
-	}
-	w := keyWhere(f)
-	q, args := w.selectSQL(keyColumns, "api_key", "created_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "keys", scanKey, q, args...)
-}
-
 func keyWhere(f store.KeyFilter) (w where) {
-	w.is("account", f.Account)
+	w.equals("account", f.Account)
 	if f.Working {
 		w.conds = append(w.conds, "revoked_at IS NULL")
 	}
@@ -91,6 +74,6 @@ func scanKey(r scanner) (k api.Key, err error) {
 		return k, api.Errorf(api.KindInternal, "the row of key %s is damaged: %w", id, err)
 	}
 	k.ID, k.Account = api.KeyID(id), account
-	k.CreatedAt, k.RevokedAt = instant(created), instant(revoked)
+	k.CreatedAt, k.RevokedAt = fromMicros(created), fromMicros(revoked)
 	return k, nil
 }

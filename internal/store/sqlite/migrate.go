@@ -28,7 +28,7 @@ func embedded() fs.FS {
 	return sub
 }
 
-// migrator brings one database file to the newest schema of this binary.
+// migrator migrates a database file to the newest schema of this binary.
 type migrator struct {
 	path string
 	fsys fs.FS // numbered .sql files as goose wants them
@@ -36,8 +36,8 @@ type migrator struct {
 	log  *slog.Logger
 }
 
-// run compares versions, and migrates if the database is behind. It reads two
-// rows if there is nothing to do; goose is not even set up then.
+// run migrates the database if its version is older. If there is nothing to do, it reads two
+// rows and does not set up goose.
 func (m *migrator) run(ctx context.Context) error {
 	newest, err := newestVersion(m.fsys)
 	if err != nil {
@@ -61,8 +61,8 @@ func (m *migrator) run(ctx context.Context) error {
 	return m.migrate(ctx, newest)
 }
 
-// rollBack undoes a transaction that a crash cut off before the database had its
-// write-ahead log, as in the first moments of its life. Who may only read cannot.
+// rollBack rolls back a transaction that a crash interrupted before the database had its
+// write-ahead log, when it was created. A read-only connection cannot.
 func (m *migrator) rollBack(ctx context.Context) error {
 	m.log.Warn("roll back what a crash cut off", "database", m.path)
 	db, err := sql.Open("sqlite", dsn(m.path, rollingBack))
@@ -72,7 +72,7 @@ func (m *migrator) rollBack(ctx context.Context) error {
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
-		return failed(ctx, err, "roll back what a crash cut off in database %s", m.path)
+		return wrapError(ctx, err, "roll back what a crash cut off in database %s", m.path)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (m *migrator) newer(have, newest int64) error {
 		WithHint("use the newer binary that wrote it, or another --data-dir")
 }
 
-// newestVersion is the highest number of the migration files.
+// newestVersion returns the highest number of the migration files.
 func newestVersion(fsys fs.FS) (int64, error) {
 	names, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
@@ -105,13 +105,13 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// version is the schema version of the database: 0 for an empty one.
+// version returns the schema version of the database: 0 for an empty one.
 func (m *migrator) version(ctx context.Context, q querier) (int64, error) {
 	var all, versions int
 	err := q.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(type = 'table' AND name = 'goose_db_version'), 0)
 		FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`).Scan(&all, &versions)
 	if err != nil {
-		return 0, failed(ctx, err, "read the schema of database %s", m.path)
+		return 0, wrapError(ctx, err, "read the schema of database %s", m.path)
 	}
 	if all == 0 {
 		return 0, nil
@@ -122,20 +122,19 @@ func (m *migrator) version(ctx context.Context, q querier) (int64, error) {
 	}
 	var n sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`).Scan(&n); err != nil {
-		return 0, failed(ctx, err, "read the schema version of database %s", m.path)
+		return 0, wrapError(ctx, err, "read the schema version of database %s", m.path)
 	}
 	return n.Int64, nil
 }
 
-// migrate runs what is pending in one transaction on one connection. The
-// transaction takes the write lock at its begin, so no row changes between the
-// backup and the migration, and of two processes that come here the second
-// finds nothing left to do.
+// migrate runs all pending migrations in one transaction on one connection. The transaction
+// acquires the write lock at its begin, so no row changes between the backup and the
+// migration. If two processes migrate, the second one finds nothing to do.
 func (m *migrator) migrate(ctx context.Context, newest int64) (err error) {
 	start := time.Now()
-	tx, err := beginOuter(ctx, m.read.Driver(), dsn(m.path, migrating))
+	tx, err := beginOuterTx(ctx, m.read.Driver(), dsn(m.path, migrating))
 	if err != nil {
-		return failed(ctx, err, "begin the migration of database %s", m.path)
+		return wrapError(ctx, err, "begin the migration of database %s", m.path)
 	}
 	defer tx.close() // rolls back what is not committed
 
@@ -157,11 +156,11 @@ func (m *migrator) migrate(ctx context.Context, newest int64) (err error) {
 		m.log.Info("backup of the database before its migration", "path", m.path, "backup", backup, "version", have)
 	}
 	if err := m.up(ctx, tx.db); err != nil {
-		e := failed(ctx, err, "migrate database %s from version %d to %d", m.path, have, newest)
+		e := wrapError(ctx, err, "migrate database %s from version %d to %d", m.path, have, newest)
 		return e.WithHint("nothing was changed; the binary that wrote the database can still use it")
 	}
 	if err := tx.commit(ctx); err != nil {
-		return failed(ctx, err, "commit the migration of database %s", m.path)
+		return wrapError(ctx, err, "commit the migration of database %s", m.path)
 	}
 	if have > 0 {
 		m.log.Info("database migrated", "path", m.path, "from", have, "to", newest, "backup", backup, "took", time.Since(start))
@@ -170,7 +169,7 @@ func (m *migrator) migrate(ctx context.Context, newest int64) (err error) {
 }
 
 func (m *migrator) up(ctx context.Context, db *sql.DB) error {
-	// The registry of Go migrations is global to the process; ours are files.
+	// Do not use the registry of Go migrations, which is global: ours are files.
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, m.fsys,
 		goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -183,7 +182,7 @@ func (m *migrator) up(ctx context.Context, db *sql.DB) error {
 	var row sql.NullInt64
 	err = db.QueryRowContext(ctx, `SELECT "table", rowid FROM pragma_foreign_key_check LIMIT 1`).Scan(&table, &row)
 	if err == nil {
-		return api.Errorf(api.KindInternal, "row %d of table %s refers to nothing after the migration", row.Int64, table)
+		return api.Errorf(api.KindInternal, "row %d of table %s has a dangling reference after the migration", row.Int64, table)
 	}
 	if err != sql.ErrNoRows {
 		return err

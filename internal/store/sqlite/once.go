@@ -9,17 +9,14 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// BeginOnce stores that a request is being answered, unless its key is taken: then it
-// gives the row that is there, and false. What has expired at o.CreatedAt is removed
-// first, and of the account's rows that are done the oldest beyond most, the new one
-// counted.
-func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store.Once, begun bool, err error) {
+// BeginOnce implements store.Store.
+func (db onceTable) BeginOnce(ctx context.Context, o store.Once, most int) (have store.Once, begun bool, err error) {
 	if o.Key == "" || len(o.Request) == 0 || o.CreatedAt.IsZero() || !o.ExpiresAt.After(o.CreatedAt) || most < 1 {
-		return have, false, api.Errorf(api.KindInvalid, "a row for a key needs the key, its request and times")
+		return have, false, api.Errorf(api.KindInvalid, "a row for an idempotency key needs the key, its request and times")
 	}
 	err = db.inTx(ctx, "key", func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM once WHERE expires_at <= ?`, micros(o.CreatedAt)); err != nil {
-			return failed(ctx, err, "remove keys that have expired")
+		if _, err := tx.ExecContext(ctx, `DELETE FROM once WHERE expires_at <= ?`, toMicros(o.CreatedAt)); err != nil {
+			return wrapError(ctx, err, "remove keys that have expired")
 		}
 		have, err = scanOnce(tx.QueryRowContext(ctx, `SELECT account, key, request, done, answer, created_at, expires_at
 			FROM once WHERE account = ? AND key = ?`, o.Account, o.Key))
@@ -27,17 +24,17 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 			return nil
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
-			return failed(ctx, err, "read key")
+			return wrapError(ctx, err, "read key")
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM once WHERE account = ?1 AND done = 1 AND seq NOT IN
 			(SELECT seq FROM once WHERE account = ?1 ORDER BY seq DESC LIMIT ?2)`, o.Account, most-1)
 		if err != nil {
-			return failed(ctx, err, "remove old keys")
+			return wrapError(ctx, err, "remove old keys")
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO once (account, key, request, done, created_at, expires_at) VALUES (?, ?, ?, 0, ?, ?)`,
-			o.Account, o.Key, o.Request, micros(o.CreatedAt), micros(o.ExpiresAt))
+			o.Account, o.Key, o.Request, toMicros(o.CreatedAt), toMicros(o.ExpiresAt))
 		if err != nil {
-			return failed(ctx, err, "store key")
+			return wrapError(ctx, err, "store key")
 		}
 		begun = true
 		return nil
@@ -45,12 +42,12 @@ func (db *DB) BeginOnce(ctx context.Context, o store.Once, most int) (have store
 	return have, begun && err == nil, err
 }
 
-// EndOnce stores an answer. KindNotFound for a key that was not begun, or has expired.
-func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
+// EndOnce implements store.Store.
+func (db onceTable) EndOnce(ctx context.Context, o store.Once) error {
 	r, err := db.write.ExecContext(ctx, `UPDATE once SET done = 1, answer = ? WHERE account = ? AND key = ? AND done = 0`,
 		o.Answer, o.Account, o.Key)
 	if err != nil {
-		return failed(ctx, err, "store the answer under a key")
+		return wrapError(ctx, err, "store the answer under a key")
 	}
 	if !changed(r) {
 		return notFound("key", o.Key)
@@ -58,10 +55,10 @@ func (db *DB) EndOnce(ctx context.Context, o store.Once) error {
 	return nil
 }
 
-// ForgetOnce frees a key that has no answer yet. One that is not there is no error.
-func (db *DB) ForgetOnce(ctx context.Context, account, key string) error {
+// ForgetOnce implements store.Store.
+func (db onceTable) ForgetOnce(ctx context.Context, account, key string) error {
 	if _, err := db.write.ExecContext(ctx, `DELETE FROM once WHERE account = ? AND key = ? AND done = 0`, account, key); err != nil {
-		return failed(ctx, err, "remove a key")
+		return wrapError(ctx, err, "remove a key")
 	}
 	return nil
 }
@@ -71,6 +68,6 @@ func scanOnce(r scanner) (o store.Once, err error) {
 	if err := r.Scan(&o.Account, &o.Key, &o.Request, &o.Done, &o.Answer, &created, &expires); err != nil {
 		return o, err
 	}
-	o.CreatedAt, o.ExpiresAt = instant(created), instant(expires)
+	o.CreatedAt, o.ExpiresAt = fromMicros(created), fromMicros(expires)
 	return o, nil
 }

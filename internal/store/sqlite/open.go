@@ -13,43 +13,75 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
-// Config says where the database is.
+// Config is the configuration of a database.
 type Config struct {
 	// Path of the database file. Its directory must exist; the file is made
 	// with mode 0600 if it does not, and set to that mode if it does.
 	Path string
-	// Ahead has the rows of sandboxes and commands stored in a file beside the
-	// database (its name with "-ahead") before they are in the database, which
-	// takes them up a moment later. It is for a process that is the only one to
-	// write such rows, and makes their identifiers itself: another one that has
-	// the database open sees them late.
+	// Ahead stores rows of sandboxes and commands in a file beside the database (its
+	// name with "-ahead") first and in the database a moment later. Use it if this
+	// process is the only one that writes such rows and it creates their identifiers:
+	// another process that has the database open sees them up to 0.1 s late.
 	Ahead bool
-	// Logger gets migrations and backups; nil drops them.
+	// Logger logs migrations and backups; nil discards them.
 	Logger *slog.Logger
 }
 
-// DB is an open database. Its methods may be called at the same time.
+// DB is an open database: it implements store.Store, one family of rows in each
+// embedded table. Its methods may be called from several goroutines.
 type DB struct {
+	*database
+	ownerTable
+	sandboxTable
+	execTable
+	taskTable
+	workspaceTable
+	snapshotTable
+	keyTable
+	onceTable
+	eventTable
+	pruner
+}
+
+var _ store.Store = (*DB)(nil)
+
+// The tables add methods to one database.
+type (
+	ownerTable     struct{ *database }
+	sandboxTable   struct{ *database }
+	execTable      struct{ *database }
+	taskTable      struct{ *database } // attempts and the sums of removed tasks too
+	workspaceTable struct{ *database }
+	snapshotTable  struct{ *database }
+	keyTable       struct{ *database }
+	onceTable      struct{ *database }
+	eventTable     struct{ *database }
+	pruner         struct{ *database }
+)
+
+// database is what all tables share.
+type database struct {
 	write *sql.DB // one connection; transactions take the write lock at their begin
 	read  *sql.DB // read-only connections
 	ahead *ahead  // nil without Config.Ahead
-	// sealer encrypts what must not stand in a row in clear.
+	// sealer encrypts secret values of rows.
 	sealer *sealer
 
-	// Statements on the path of every event, command and sandbox; parsing one
-	// costs as much as running it.
+	// Prepared statements for events, commands and sandboxes: parsing one costs as
+	// much as running it.
 	appendEvent, readEvents          *sql.Stmt
 	insertExec, updateExec           *sql.Stmt
 	insertSandbox, updateSandboxSame *sql.Stmt
 }
 
-// readers bounds the read-only connections. Each has a page cache of its own.
+// readers is the maximum number of read-only connections. Each has its own page cache.
 const readers = 4
 
-// Open opens a database, which it creates or migrates where that is needed. ctx
-// bounds the opening only. The kind of an error is KindConflict for a file that
+// Open opens a database, and creates or migrates it if necessary. ctx bounds only the
+// opening. The kind of an error is KindConflict for a file that
 // a newer binary wrote or that is not a database of Hortus (neither is changed),
 // and KindNotFound if the directory does not exist.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
@@ -79,7 +111,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	pool := func(dsn string, n int) (*sql.DB, error) {
 		p, err := sql.Open("sqlite", dsn)
 		if err != nil {
-			return nil, failed(ctx, err, "open database %s", path)
+			return nil, wrapError(ctx, err, "open database %s", path)
 		}
 		p.SetMaxOpenConns(n)
 		p.SetMaxIdleConns(n)
@@ -89,7 +121,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 
 	// The read-only connections come first: the schema is checked through one,
 	// so a file that is refused is not written to.
-	db := &DB{}
+	db := &database{}
 	if db.read, err = pool(dsn(path, readOnly), readers); err != nil {
 		return nil, err
 	}
@@ -113,7 +145,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		{&db.insertSandbox, db.write, insertSandboxSQL}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
 	} {
 		if *p.stmt, err = p.pool.PrepareContext(ctx, p.sql); err != nil {
-			return nil, failed(ctx, err, "open database %s", path)
+			return nil, wrapError(ctx, err, "open database %s", path)
 		}
 	}
 	if cfg.Ahead {
@@ -121,52 +153,53 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 			return nil, err
 		}
 	}
-	if err := db.sealOld(ctx, log); err != nil {
+	if err := db.sealOldRows(ctx, log); err != nil {
 		return nil, err
 	}
-	return db, nil
+	return &DB{db, ownerTable{db}, sandboxTable{db}, execTable{db}, taskTable{db}, workspaceTable{db},
+		snapshotTable{db}, keyTable{db}, onceTable{db}, eventTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls
 // fail with KindUnavailable.
-func (db *DB) Close() error {
-	// The writer is last: the last connection to close folds the write-ahead
-	// log into the file, which a read-only one cannot.
+func (db *database) Close() error {
+	// The writer is closed last: the last connection merges the write-ahead log into
+	// the file, which a read-only one cannot.
 	err := db.ahead.close()
 	for _, stmt := range []*sql.Stmt{db.appendEvent, db.readEvents, db.insertExec, db.updateExec, db.insertSandbox, db.updateSandboxSame} {
 		err = errors.Join(err, stmt.Close())
 	}
 	err = errors.Join(err, db.read.Close(), db.write.Close())
 	if err != nil {
-		return failed(context.Background(), err, "close the database")
+		return wrapError(context.Background(), err, "close the database")
 	}
 	return nil
 }
 
-// The parameters of the two sorts of connections. SQLite makes the files of its
+// The parameters of the kinds of connections. SQLite makes the files of its
 // write-ahead log with the mode of the database file.
 const (
 	readOnly  = "mode=ro&_pragma=busy_timeout(5000)" + pageCache
 	readWrite = "mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)" +
 		"&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" + pageCache
-	// SQLite's own bound is 2000 KiB for each connection, which a daemon fills
-	// within its first thousand sandboxes and which every fork of it then pays
-	// for. The kernel caches the file anyway.
+	// SQLite's default is 2000 KiB for each connection. A daemon fills it within its
+	// first thousand sandboxes, and it makes each fork of the daemon slower. The kernel
+	// caches the file anyway.
 	pageCache = "&_pragma=cache_size(-400)"
-	// To look is enough for SQLite to roll back what was cut off.
+	// SQLite rolls back an interrupted transaction when it reads.
 	rollingBack = "mode=rw&_pragma=busy_timeout(5000)"
 	// Foreign keys are checked at the end of a migration instead of at each
 	// statement, so that it can rebuild a table that others refer to.
 	migrating = "mode=rw&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(0)"
 )
 
-// dsn names a database whose path may hold any character.
+// dsn returns the data source name of a path, which may contain any character.
 func dsn(path, params string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + params
 }
 
-// makeFile makes an empty file of mode 0600, which SQLite takes for an empty
-// database, or makes sure that the one that is there is private.
+// makeFile creates an empty file of mode 0600, which is an empty database to SQLite, or
+// makes an existing one private.
 func makeFile(path string, log *slog.Logger) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -176,7 +209,7 @@ func makeFile(path string, log *slog.Logger) error {
 		return api.Errorf(api.KindNotFound, "database %s: its directory does not exist", path)
 	}
 	if !errors.Is(err, fs.ErrExist) {
-		return api.Errorf(api.KindInternal, "make database: %w", err)
+		return api.Errorf(api.KindInternal, "create database: %w", err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -187,9 +220,9 @@ func makeFile(path string, log *slog.Logger) error {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(path, 0o600); err != nil {
-			return api.Errorf(api.KindInternal, "database is open to other users: %w", err)
+			return api.Errorf(api.KindInternal, "database is accessible to other users: %w", err)
 		}
-		log.Warn("the database was open to other users; its mode is 0600 now", "path", path, "was", info.Mode().Perm().String())
+		log.Warn("the database was accessible to other users; its mode is now 0600", "path", path, "was", info.Mode().Perm().String())
 	}
 	return nil
 }

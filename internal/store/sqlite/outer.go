@@ -7,15 +7,15 @@ import (
 	"errors"
 )
 
-// outer is one transaction on one connection, in which every transaction that
+// outerTx is one transaction on one connection, in which every transaction that
 // is begun through db is a savepoint. goose commits after each migration; in an
 // outer transaction all of them take effect together or not at all.
-type outer struct {
+type outerTx struct {
 	db  *sql.DB
 	raw sqliteConn
 }
 
-// sqliteConn is what the driver's connections can do.
+// sqliteConn has the methods of the driver's connections.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnPrepareContext
@@ -23,7 +23,7 @@ type sqliteConn interface {
 	driver.QueryerContext
 }
 
-func beginOuter(ctx context.Context, d driver.Driver, dsn string) (*outer, error) {
+func beginOuterTx(ctx context.Context, d driver.Driver, dsn string) (*outerTx, error) {
 	c, err := d.Open(dsn)
 	if err != nil {
 		return nil, err
@@ -39,20 +39,20 @@ func beginOuter(ctx context.Context, d driver.Driver, dsn string) (*outer, error
 	}
 	db := sql.OpenDB(outerConnector{conn: outerConn{raw}, driver: d})
 	db.SetMaxOpenConns(1)
-	return &outer{db: db, raw: raw}, nil
+	return &outerTx{db: db, raw: raw}, nil
 }
 
-func (o *outer) commit(ctx context.Context) error {
+func (o *outerTx) commit(ctx context.Context) error {
 	_, err := o.raw.ExecContext(ctx, "COMMIT", nil)
 	return err
 }
 
 // close ends the connection; SQLite rolls back what was not committed.
-func (o *outer) close() error {
+func (o *outerTx) close() error {
 	return errors.Join(o.db.Close(), o.raw.Close())
 }
 
-// outerConnector hands out the one connection, again and again.
+// outerConnector returns the same connection every time.
 type outerConnector struct {
 	conn   outerConn
 	driver driver.Driver
@@ -63,7 +63,7 @@ func (c outerConnector) Driver() driver.Driver                        { return c
 
 type outerConn struct{ sqliteConn }
 
-// Close leaves the connection to its outer transaction.
+// Close does nothing: the outer transaction closes the connection.
 func (c outerConn) Close() error { return nil }
 
 func (c outerConn) Begin() (driver.Tx, error) {

@@ -8,8 +8,8 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// after continues a list behind a row. Where that row is not there any more, the rows
-// of its instant come again.
+// after selects the rows after a cursor. If the cursor's row was removed, the other rows
+// of the same instant are listed again.
 func (w *where) after(table, at string, c store.Cursor) {
 	if c.IsZero() {
 		return
@@ -27,15 +27,14 @@ type listing[T any] struct {
 	mark                     func(T) (time.Time, string)
 }
 
-// read gives a page of rows, and where the next page begins; the zero Cursor after the
-// last row. The page ends with its limit, or with the row that goes over
-// store.MaxPageBytes.
+// read returns a page of rows and the cursor of the next page, the zero Cursor after the
+// last one. A page ends at its limit, or with the row that exceeds store.MaxPageBytes.
 func (l listing[T]) read(ctx context.Context, r runner, w where) (rows []T, next store.Cursor, err error) {
 	if l.limit < 1 {
 		return nil, next, api.Errorf(api.KindInvalid, "list %s: the limit %d is not positive", l.what, l.limit)
 	}
 	fail := func(err error) ([]T, store.Cursor, error) {
-		return nil, store.Cursor{}, failed(ctx, err, "list %s", l.what)
+		return nil, store.Cursor{}, wrapError(ctx, err, "list %s", l.what)
 	}
 	w.after(l.table, l.at, l.cursor)
 	q, args := w.selectSQL(l.columns, l.table, l.at+" DESC, seq DESC", l.limit+1)
@@ -50,7 +49,7 @@ func (l listing[T]) read(ctx context.Context, r runner, w where) (rows []T, next
 			next.At, next.ID = l.mark(rows[len(rows)-1])
 			break
 		}
-		v, err := l.scan(sized{found, &size})
+		v, err := l.scan(sizeCounter{found, &size})
 		if err != nil {
 			return fail(err)
 		}
@@ -62,14 +61,14 @@ func (l listing[T]) read(ctx context.Context, r runner, w where) (rows []T, next
 	return rows, next, nil
 }
 
-// sized adds up the bytes of the strings that it scans.
-type sized struct {
+// sizeCounter adds up the bytes of the strings that it scans.
+type sizeCounter struct {
 	scanner
 	size *int
 }
 
 // Scan implements scanner.
-func (s sized) Scan(to ...any) error {
+func (s sizeCounter) Scan(to ...any) error {
 	err := s.scanner.Scan(to...)
 	for _, v := range to {
 		if p, ok := v.(*string); ok {
@@ -79,47 +78,45 @@ func (s sized) Scan(to ...any) error {
 	return err
 }
 
-// SandboxPage lists one page of sandboxes, the newest first, and says where the next
-// one begins: the zero Cursor after the last.
-func (db *DB) SandboxPage(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, store.Cursor, error) {
-	if err := db.ahead.settle(ctx); err != nil {
+// SandboxPage implements store.Store.
+func (db sandboxTable) SandboxPage(ctx context.Context, f store.SandboxFilter) ([]api.Sandbox, store.Cursor, error) {
+	if err := db.ahead.flush(ctx); err != nil {
 		return nil, store.Cursor{}, err
 	}
-	return listing[api.Sandbox]{"sandboxes", sandboxColumns, "sandbox", "created_at", f.Limit, f.After, db.scanSandbox,
+	return listing[api.Sandbox]{"sandboxes", sandboxColumns, "sandbox", "created_at", f.Limit, f.After, db.sealer.scanSandbox,
 		func(s api.Sandbox) (time.Time, string) { return s.CreatedAt, string(s.ID) }}.read(ctx, db.read, sandboxWhere(f))
 }
 
-// ExecPage is SandboxPage for commands.
-func (db *DB) ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, store.Cursor, error) {
-	if err := db.ahead.settle(ctx); err != nil {
+// ExecPage implements store.Store.
+func (db execTable) ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, store.Cursor, error) {
+	if err := db.ahead.flush(ctx); err != nil {
 		return nil, store.Cursor{}, err
 	}
 	return listing[api.Exec]{"execs", execColumns, "exec", "started_at", f.Limit, f.After, scanExec,
 		func(e api.Exec) (time.Time, string) { return e.StartedAt, string(e.ID) }}.read(ctx, db.read, execWhere(f))
 }
 
-// SnapshotPage is SandboxPage for snapshots.
-func (db *DB) SnapshotPage(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, store.Cursor, error) {
+// SnapshotPage implements store.Store.
+func (db snapshotTable) SnapshotPage(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, store.Cursor, error) {
 	return listing[api.Snapshot]{"snapshots", snapshotColumns, "snapshot", "created_at", f.Limit, f.After, scanSnapshot,
 		func(s api.Snapshot) (time.Time, string) { return s.CreatedAt, string(s.ID) }}.read(ctx, db.read, snapshotWhere(f))
 }
 
-// KeyPage is SandboxPage for API keys.
-func (db *DB) KeyPage(ctx context.Context, f store.KeyFilter) ([]api.Key, store.Cursor, error) {
+// KeyPage implements store.Store.
+func (db keyTable) KeyPage(ctx context.Context, f store.KeyFilter) ([]api.Key, store.Cursor, error) {
 	return listing[api.Key]{"keys", keyColumns, "api_key", "created_at", f.Limit, f.After, scanKey,
 		func(k api.Key) (time.Time, string) { return k.CreatedAt, string(k.ID) }}.read(ctx, db.read, keyWhere(f))
 }
 
-// TaskPage is SandboxPage for tasks, as they were at one instant; with their attempts
-// if the filter says so, which count as their bytes too.
-func (db *DB) TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, store.Cursor, error) {
+// TaskPage implements store.Store.
+func (db taskTable) TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, store.Cursor, error) {
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, store.Cursor{}, failed(ctx, err, "list tasks")
+		return nil, store.Cursor{}, wrapError(ctx, err, "list tasks")
 	}
 	defer tx.Rollback()
 	mark := func(t api.Task) (time.Time, string) { return t.CreatedAt, string(t.ID) }
-	rows, next, err := listing[api.Task]{"tasks", taskColumns, "task", "created_at", f.Limit, f.After, db.scanTask, mark}.read(ctx, tx, taskWhere(f))
+	rows, next, err := listing[api.Task]{"tasks", taskColumns, "task", "created_at", f.Limit, f.After, db.sealer.scanTask, mark}.read(ctx, tx, taskWhere(f))
 	if err != nil || !f.WithAttempts {
 		return rows, next, err
 	}
@@ -129,7 +126,7 @@ func (db *DB) TaskPage(ctx context.Context, f store.TaskFilter) ([]api.Task, sto
 			at, id := mark(rows[i-1])
 			return rows[:i:i], store.Cursor{At: at, ID: id}, nil
 		}
-		scan := func(r scanner) (api.Attempt, error) { return scanAttempt(sized{r, &size}) }
+		scan := func(r scanner) (api.Attempt, error) { return scanAttempt(sizeCounter{r, &size}) }
 		if rows[i].Attempts, err = list(ctx, tx, "attempts of task "+string(rows[i].ID), scan, attemptsSQL, string(rows[i].ID)); err != nil {
 			return nil, store.Cursor{}, err
 		}

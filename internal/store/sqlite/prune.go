@@ -9,15 +9,15 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// pruneBatch is how many rows are removed in one transaction: others wait for it.
-// pruneFound is how many are looked for at a time.
+// pruneBatch is the number of rows that one transaction removes; other writers wait for
+// it. pruneFindLimit is the number of rows that one query finds.
 const (
-	pruneBatch = 200
-	pruneFound = 10_000
+	pruneBatch     = 200
+	pruneFindLimit = 10_000
 )
 
-// Statements that find what is out of bounds: ?1 rows, ?2 bytes, ?3 the oldest end,
-// ?4 a maximum number of results. Rows without an account are the operator's.
+// Statements that find rows that exceed a retention: ?1 rows, ?2 bytes, ?3 the oldest
+// end, ?4 the maximum number of results. Rows without an account are the operator's.
 const (
 	prunedSandboxesSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at) AS ended, row_number() OVER w AS n, sum(octet_length(doc)) OVER w AS size
 		FROM sandbox WHERE state IN ('ended', 'lost')
@@ -33,14 +33,12 @@ const (
 		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
 )
 
-// Prune removes what has ended and is out of bounds: sandboxes with their commands and
-// events, commands, and snapshots. It works in short transactions; after an error what
-// was removed before stays removed.
-func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Pruned, err error) {
+// Prune implements store.Store.
+func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pruned, err error) {
 	if keep.Rows < 1 || keep.Execs < 1 || keep.Bytes < 1 {
 		return done, api.Errorf(api.KindInvalid, "retention of %d rows, %d commands and %d bytes: all must be positive", keep.Rows, keep.Execs, keep.Bytes)
 	}
-	if err := db.ahead.settle(ctx); err != nil {
+	if err := db.ahead.flush(ctx); err != nil {
 		return done, err
 	}
 	for _, kind := range []struct {
@@ -61,7 +59,7 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Prune
 			if err != nil {
 				return done, err
 			}
-			if n < pruneFound {
+			if n < pruneFindLimit {
 				break
 			}
 		}
@@ -69,7 +67,7 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) (done store.Prune
 	return done, nil
 }
 
-// removal is a statement that removes rows by an id, and where they are counted.
+// removal is a statement that removes the rows of an id, and their counter.
 type removal struct {
 	query string
 	count *int
@@ -79,25 +77,25 @@ type removal struct {
 func (r removal) run(ctx context.Context, tx *sql.Tx, id string) error {
 	res, err := tx.ExecContext(ctx, r.query, id)
 	if err != nil {
-		return failed(ctx, err, "remove old rows")
+		return wrapError(ctx, err, "remove old rows")
 	}
 	n, err := res.RowsAffected()
 	*r.count += int(n)
 	return err
 }
 
-// outOfBounds finds at most pruneFound rows that a retention removes.
-func (db *DB) outOfBounds(ctx context.Context, what, find string, rows int, keep store.Retention) ([]string, error) {
+// findExpired returns the ids of at most pruneFindLimit rows that exceed a retention.
+func (db *database) findExpired(ctx context.Context, what, find string, rows int, keep store.Retention) ([]string, error) {
 	var oldest int64
 	if !keep.Before.IsZero() {
 		oldest = keep.Before.UnixMicro()
 	}
-	return list(ctx, db.read, "old "+what, func(r scanner) (id string, err error) { return id, r.Scan(&id) }, find, rows, keep.Bytes, oldest, pruneFound)
+	return list(ctx, db.read, "old "+what, func(r scanner) (id string, err error) { return id, r.Scan(&id) }, find, rows, keep.Bytes, oldest, pruneFindLimit)
 }
 
-// pruneOnce removes at most pruneFound rows, and gives how many it found.
-func (db *DB) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
-	ids, err := db.outOfBounds(ctx, what, find, rows, keep)
+// pruneOnce removes at most pruneFindLimit rows and returns how many it found.
+func (db pruner) pruneOnce(ctx context.Context, what, find string, rows int, keep store.Retention, removals []removal) (int, error) {
+	ids, err := db.findExpired(ctx, what, find, rows, keep)
 	if err != nil {
 		return 0, err
 	}

@@ -12,11 +12,11 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// taskBatch is how many tasks are removed in one transaction: each may hold megabytes.
+// taskBatch is the number of tasks that one transaction removes: each may have megabytes.
 const taskBatch = 20
 
-// prunedTasksSQL is as the statements for other rows; what counts are the bytes of the
-// task, its attempts and its events. A task whose workspace is there still is wanted.
+// prunedTasksSQL has the parameters of the statements in prune.go. The size of a task
+// includes its attempts and events. A task with a workspace is kept.
 const prunedTasksSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at) AS ended, row_number() OVER w AS n, sum(octet_length(doc)
 			+ coalesce((SELECT sum(octet_length(doc)) FROM attempt WHERE attempt.task = task.id), 0)
 			+ coalesce((SELECT sum(octet_length(data)) FROM event WHERE stream_kind = 'task' AND stream_id = task.id), 0)) OVER w AS size
@@ -24,15 +24,13 @@ const prunedTasksSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at
 		WINDOW w AS (PARTITION BY account ORDER BY coalesce(ended_at, created_at) DESC, seq DESC))
 		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
 
-// PruneTasks removes tasks that are done and out of bounds, with their attempts and
-// events. Of each, fold adds what it came to to the sums of its account and day, nil at
-// first, in the transaction that removes it.
-func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
+// PruneTasks implements store.Store.
+func (db taskTable) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
 	if keep.Rows < 1 || keep.Bytes < 1 {
 		return done, api.Errorf(api.KindInvalid, "retention of %d tasks and %d bytes: both must be positive", keep.Rows, keep.Bytes)
 	}
 	for {
-		ids, err := db.outOfBounds(ctx, "tasks", prunedTasksSQL, keep.Rows, keep)
+		ids, err := db.findExpired(ctx, "tasks", prunedTasksSQL, keep.Rows, keep)
 		if err != nil {
 			return done, err
 		}
@@ -49,15 +47,15 @@ func (db *DB) PruneTasks(ctx context.Context, keep store.Retention, fold func(su
 				return done, err
 			}
 		}
-		if len(ids) < pruneFound {
+		if len(ids) < pruneFindLimit {
 			return done, nil
 		}
 	}
 }
 
 // foldTask removes one task and adds it to its account's sums.
-func (db *DB) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
-	t, err := get(ctx, tx, "task", id, db.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
+func (db taskTable) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
+	t, err := get(ctx, tx, "task", id, db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
 	if api.KindOf(err) == api.KindNotFound {
 		return nil // removed since
 	}
@@ -71,14 +69,14 @@ func (db *DB) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]b
 	day := dayOf(t.CreatedAt)
 	err = tx.QueryRowContext(ctx, `SELECT sums FROM task_tally WHERE account = ? AND day = ?`, t.Account, day).Scan(&sums)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return failed(ctx, err, "read the sums of old tasks")
+		return wrapError(ctx, err, "read the sums of old tasks")
 	}
 	if sums, err = fold(sums, t); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO task_tally (account, day, sums) VALUES (?1, ?2, ?3) ON CONFLICT (account, day) DO UPDATE SET sums = ?3`, t.Account, day, sums)
 	if err != nil {
-		return failed(ctx, err, "store the sums of old tasks")
+		return wrapError(ctx, err, "store the sums of old tasks")
 	}
 	var n int
 	for _, r := range []removal{
@@ -93,9 +91,8 @@ func (db *DB) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]b
 	return nil
 }
 
-// WalkTallies calls use with the sums of the tasks of an account that were removed, of
-// every account for "": those of days that end after since.
-func (db *DB) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
+// WalkTallies implements store.Store.
+func (db taskTable) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
 	first := int64(math.MinInt64)
 	if !since.IsZero() {
 		first = dayOf(since)

@@ -15,15 +15,15 @@ type where struct {
 	args  []any
 }
 
-func (w *where) is(column, value string) {
+func (w *where) equals(column, value string) {
 	if value != "" {
 		w.conds = append(w.conds, column+" = ?")
 		w.args = append(w.args, value)
 	}
 }
 
-// not leaves out one value; NULL stays in.
-func (w *where) not(column, value string) {
+// notEquals excludes one value; NULL is included.
+func (w *where) notEquals(column, value string) {
 	if value != "" {
 		w.conds = append(w.conds, column+" IS NOT ?")
 		w.args = append(w.args, value)
@@ -40,7 +40,7 @@ func in[S ~string](w *where, column string, values []S) {
 	}
 }
 
-// selectSQL makes the whole statement; limit 0 means all rows.
+// selectSQL returns the whole statement; limit 0 means all rows.
 func (w *where) selectSQL(columns, table, order string, limit int) (string, []any) {
 	q := "SELECT " + columns + " FROM " + table
 	if len(w.conds) > 0 {
@@ -67,19 +67,19 @@ type runner interface {
 func list[T any](ctx context.Context, r runner, what string, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := r.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, failed(ctx, err, "list %s", what)
+		return nil, wrapError(ctx, err, "list %s", what)
 	}
 	defer rows.Close()
 	var all []T
 	for rows.Next() {
 		v, err := scan(rows)
 		if err != nil {
-			return nil, failed(ctx, err, "list %s", what)
+			return nil, wrapError(ctx, err, "list %s", what)
 		}
 		all = append(all, v)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, failed(ctx, err, "list %s", what)
+		return nil, wrapError(ctx, err, "list %s", what)
 	}
 	return all, nil
 }
@@ -91,61 +91,61 @@ func get[T any](ctx context.Context, r runner, what, id string, scan func(scanne
 		return v, notFound(what, id)
 	}
 	if err != nil {
-		return v, failed(ctx, err, "read %s %.64q", what, id)
+		return v, wrapError(ctx, err, "read %s %.64q", what, id)
 	}
 	return v, nil
 }
 
 // inTx runs f in a transaction that holds the write lock.
-func (db *DB) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
+func (db *database) inTx(ctx context.Context, what string, f func(*sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
-		return failed(ctx, err, "store %s", what)
+		return wrapError(ctx, err, "store %s", what)
 	}
 	defer tx.Rollback()
 	if err := f(tx); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return failed(ctx, err, "store %s", what)
+		return wrapError(ctx, err, "store %s", what)
 	}
 	return nil
 }
 
-// changed says whether a statement changed a row.
+// changed reports whether a statement changed a row.
 func changed(r sql.Result) bool {
 	n, err := r.RowsAffected()
 	return err == nil && n > 0
 }
 
-// refused says why an update changed nothing: there is no such row, or its state
-// is final.
-func refused(ctx context.Context, tx *sql.Tx, what, table, id, state string) error {
+// updateConflict explains why an update changed nothing: the row does not exist, or its
+// state is final.
+func updateConflict(ctx context.Context, tx *sql.Tx, what, table, id, state string) error {
 	var have string
 	err := tx.QueryRowContext(ctx, "SELECT state FROM "+table+" WHERE id = ?", id).Scan(&have)
 	if err == sql.ErrNoRows {
 		return notFound(what, id)
 	}
 	if err != nil {
-		return failed(ctx, err, "read %s %.64q", what, id)
+		return wrapError(ctx, err, "read %s %.64q", what, id)
 	}
 	return api.Errorf(api.KindConflict, "%s %s is %s, which is final; it cannot become %s", what, id, have, state)
 }
 
-// complete checks what every row needs.
-func complete(what, id string, timed bool, state string, known ...string) error {
+// checkRow validates what every row needs: an id, a start time and a known state.
+func checkRow(what, id string, timed bool, state string, known ...string) error {
 	if id == "" {
-		return api.Errorf(api.KindInvalid, "a row for a %s without an id", what)
+		return api.Errorf(api.KindInvalid, "row of a %s: the id is missing", what)
 	}
 	if !timed {
-		return api.Errorf(api.KindInvalid, "%s %s has no time of its beginning", what, id)
+		return api.Errorf(api.KindInvalid, "%s %s: the start time is missing", what, id)
 	}
 	for _, k := range known {
 		if state == k {
 			return nil
 		}
 	}
-	return api.Errorf(api.KindInvalid, "%s %s: there is no state %.64q", what, id, state)
+	return api.Errorf(api.KindInvalid, "%s %s: unknown state %.64q", what, id, state)
 }
 
 func checkLimit(what string, limit int) error {

@@ -13,11 +13,11 @@ import (
 	"hortus.dev/api"
 )
 
-// aheadMagic begins the file of rows that were stored ahead. Its number goes up
-// when the values of a statement change.
+// aheadMagic is the header of the file. Increment its number when the values of a
+// statement change.
 const aheadMagic = "hortus ahead 1\n"
 
-// The statements that rows can be stored ahead of. Their numbers are in the file.
+// The statements that can be in the file, by their numbers there.
 const (
 	insertSandboxOp byte = 1 + iota
 	updateSandboxOp
@@ -25,7 +25,7 @@ const (
 	updateExecOp
 )
 
-// recordArgs is how many values each statement has.
+// recordArgs is the number of values of each statement.
 var recordArgs = map[byte]int{insertSandboxOp: 8, updateSandboxOp: 8, insertExecOp: 6, updateExecOp: 6}
 
 // record is a statement with its values: nil, int64 or string.
@@ -36,7 +36,7 @@ type record struct {
 
 func (r record) id() string { return r.args[0].(string) }
 
-// sandbox is the sandbox that a row is or belongs to.
+// sandbox returns the id of the row's sandbox.
 func (r record) sandbox() string {
 	if r.op == insertSandboxOp || r.op == updateSandboxOp {
 		return r.id()
@@ -45,7 +45,7 @@ func (r record) sandbox() string {
 	return s
 }
 
-// rowKey names a row.
+// rowKey identifies a row.
 type rowKey struct {
 	exec bool
 	id   string
@@ -53,18 +53,18 @@ type rowKey struct {
 
 func (r record) key() rowKey { return rowKey{r.op >= insertExecOp, r.id()} }
 
-func (r record) what() string {
+func (r record) kind() string {
 	if r.op == insertSandboxOp || r.op == updateSandboxOp {
 		return "sandbox"
 	}
 	return "exec"
 }
 
-// errUnchanged says that a statement found no row to change.
+// errUnchanged means that a statement changed no row.
 var errUnchanged = errors.New("there is no such row, or it is final")
 
 // run executes the statement in a transaction.
-func (r record) run(ctx context.Context, tx *sql.Tx, db *DB) error {
+func (r record) run(ctx context.Context, tx *sql.Tx, db *database) error {
 	stmt := map[byte]*sql.Stmt{insertSandboxOp: db.insertSandbox, updateSandboxOp: db.updateSandboxSame,
 		insertExecOp: db.insertExec, updateExecOp: db.updateExec}[r.op]
 	res, err := tx.StmtContext(ctx, stmt).ExecContext(ctx, r.args...)
@@ -74,9 +74,9 @@ func (r record) run(ctx context.Context, tx *sql.Tx, db *DB) error {
 	return err
 }
 
-// refused says whether an error of run is about the row, and not about the
-// database. The transaction goes on after it.
-func (r record) refused(err error) bool {
+// isRefusal reports whether the database refused the row, after which the transaction can
+// continue.
+func (r record) isRefusal(err error) bool {
 	return err == errUnchanged || code(err)&0xff == sqlite3.SQLITE_CONSTRAINT
 }
 
@@ -87,16 +87,16 @@ const (
 	argString
 )
 
-// recordHead is the length of what stands before a record's bytes: their number
-// and their checksum.
-const recordHead = 8
+// recordHeader is the length of a record's header: its length and its checksum, four
+// bytes each.
+const recordHeader = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// append writes the record.
+// append encodes the record.
 func (r record) append(b []byte) []byte {
 	start := len(b)
-	b = append(b, make([]byte, recordHead)...)
+	b = append(b, make([]byte, recordHeader)...)
 	b = append(b, r.op)
 	for _, arg := range r.args {
 		switch v := arg.(type) {
@@ -109,47 +109,47 @@ func (r record) append(b []byte) []byte {
 			b = append(b, argNil)
 		}
 	}
-	body := b[start+recordHead:]
+	body := b[start+recordHeader:]
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(b[start+4:], crc32.Checksum(body, castagnoli))
 	return b
 }
 
-// errTorn says that a file ends in what is no whole record: what was being
-// written when its process or its host died.
-var errTorn = errors.New("the last record is not whole")
+// errIncomplete means that the file ends in an incomplete record: its process or host
+// died while it was written.
+var errIncomplete = errors.New("the last record is incomplete")
 
-// readRecord reads the next record of a file that has left bytes more. It gives
-// io.EOF at the end.
+// readRecord reads the next record of a file that has left more bytes. It returns io.EOF
+// at the end.
 func readRecord(r io.Reader, left int64) (rec record, n int64, err error) {
-	var head [recordHead]byte
+	var head [recordHeader]byte
 	if left == 0 {
 		return rec, 0, io.EOF
 	}
-	if left < recordHead {
-		return rec, 0, errTorn
+	if left < recordHeader {
+		return rec, 0, errIncomplete
 	}
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return rec, 0, err
 	}
 	size := int64(binary.LittleEndian.Uint32(head[:]))
-	if size > left-recordHead {
-		return rec, 0, errTorn
+	if size > left-recordHeader {
+		return rec, 0, errIncomplete
 	}
 	body := make([]byte, size)
 	if _, err := io.ReadFull(r, body); err != nil {
 		return rec, 0, err
 	}
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return rec, 0, errTorn
+		return rec, 0, errIncomplete
 	}
 	rec, err = parseRecord(body)
-	return rec, recordHead + size, err
+	return rec, recordHeader + size, err
 }
 
-// parseRecord reads a record's bytes.
+// parseRecord decodes a record without its header.
 func parseRecord(b []byte) (record, error) {
-	damaged := api.Errorf(api.KindInternal, "a row that was stored ahead is damaged")
+	damaged := api.Errorf(api.KindInternal, "a row stored ahead is damaged")
 	if len(b) == 0 || recordArgs[b[0]] == 0 {
 		return record{}, damaged
 	}

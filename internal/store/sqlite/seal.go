@@ -15,17 +15,17 @@ import (
 	"hortus.dev/internal/store/rowjson"
 )
 
-// keySuffix names the file with the key of sealed values, beside the database. A copy
-// of the database alone does not tell them.
+// keySuffix is appended to the name of the database: the file with the key of sealed
+// values. A copy of the database alone does not reveal them.
 const keySuffix = "-key"
 
 const sealKeyLen = 32
 
-// sealer encrypts what must not stand in a row in clear: AES-256-GCM, with the row's
-// id as additional data, so that a value cannot be moved to another row.
+// sealer encrypts secret values of rows with AES-256-GCM. The row's id is additional
+// data, so that a value cannot be moved to another row.
 type sealer struct{ aead cipher.AEAD }
 
-// openSealer reads the key, and makes one if there is none.
+// openSealer reads the key, or creates it if it does not exist.
 func openSealer(path string) (*sealer, error) {
 	file := path + keySuffix
 	key, err := readSealKey(file)
@@ -56,7 +56,7 @@ func readSealKey(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// createSealKey writes a key, whole or not at all, and keeps one that is there.
+// createSealKey writes a new key atomically. It keeps an existing one.
 func createSealKey(file string) error {
 	key := make([]byte, sealKeyLen)
 	rand.Read(key)
@@ -79,7 +79,7 @@ func createSealKey(file string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// env seals the values of a row's environment variables; the kind and id are the row's.
+// env encrypts the values of environment variables for the row of a kind and id.
 func (s *sealer) env(kind, id string, env map[string]string) ([]byte, error) {
 	if len(env) == 0 {
 		return nil, nil
@@ -93,8 +93,8 @@ func (s *sealer) env(kind, id string, env map[string]string) ([]byte, error) {
 	return s.aead.Seal(nonce, nonce, plain, envOf(kind, id)), nil
 }
 
-// openEnv gives the values again. Those that the key does not open stay away; whoever
-// needs them sees from the names that they are missing.
+// openEnv decrypts the values. It returns nil if the key does not fit; the row's list of
+// names shows that values are missing.
 func (s *sealer) openEnv(kind, id string, sealed []byte) (env map[string]string) {
 	n := s.aead.NonceSize()
 	if len(sealed) <= n {
@@ -108,17 +108,17 @@ func (s *sealer) openEnv(kind, id string, sealed []byte) (env map[string]string)
 
 func envOf(kind, id string) []byte { return []byte(kind + ".env:" + id) }
 
-// sandboxDoc is a sandbox as its row has it. Values of environment variables are in it
-// sealed, and only as long as something may need them: a sandbox that goes on from
-// saved files, or a fork.
+// sandboxDoc is the document in a sandbox's row. Values of environment variables are
+// sealed, and removed with the final state: until then a resume from saved files or a
+// fork may need them.
 type sandboxDoc struct {
 	api.Sandbox
 	SealedEnv []byte `json:"sealedEnv,omitempty"`
-	// ClearEnv is what builds before sealing wrote.
+	// ClearEnv was written by builds without sealing.
 	ClearEnv map[string]string `json:"env,omitempty"`
 }
 
-// sandbox gives a sandbox's row.
+// sandbox returns the document of a sandbox.
 func (s *sealer) sandbox(b api.Sandbox) (doc sandboxDoc, err error) {
 	doc.Sandbox = withoutValues(b)
 	if !b.State.Final() {
@@ -127,7 +127,7 @@ func (s *sealer) sandbox(b api.Sandbox) (doc sandboxDoc, err error) {
 	return doc, err
 }
 
-// withoutValues names a sandbox's variables.
+// withoutValues sets EnvNames and removes the values from the provision request.
 func withoutValues(b api.Sandbox) api.Sandbox {
 	if len(b.EnvNames) == 0 && len(b.Env) > 0 {
 		b.EnvNames = slices.Sorted(maps.Keys(b.Env))
@@ -140,7 +140,7 @@ func withoutValues(b api.Sandbox) api.Sandbox {
 	return b
 }
 
-// openSandbox gives the sandbox of a row.
+// openSandbox returns the sandbox of a document.
 func (s *sealer) openSandbox(doc sandboxDoc, id api.SandboxID) api.Sandbox {
 	b := doc.Sandbox
 	b.Env = doc.ClearEnv
@@ -150,22 +150,22 @@ func (s *sealer) openSandbox(doc sandboxDoc, id api.SandboxID) api.Sandbox {
 	return withoutValues(b)
 }
 
-// taskDoc is a task as its row has it. Its sealed values stay as long as the row does,
-// since a replay runs with them.
+// taskDoc is the document in a task's row. It keeps its sealed values, since a replay
+// needs them.
 type taskDoc struct {
 	api.Task
 	SealedEnv []byte `json:"sealedEnv,omitempty"`
 }
 
-// task gives a task's row.
+// task returns the document of a task.
 func (s *sealer) task(t api.Task) (doc taskDoc, err error) {
 	doc.Task = taskWithoutValues(t)
 	doc.SealedEnv, err = s.env("task", string(t.ID), t.Env)
 	return doc, err
 }
 
-// taskWithoutValues moves the values to where nothing shows them. Builds before sealing
-// left them in the request.
+// taskWithoutValues moves the values from the request, where builds without sealing left
+// them, to Env, which is never shown.
 func taskWithoutValues(t api.Task) api.Task {
 	if len(t.Create.Sandbox.Env) > 0 {
 		t.Env, t.Create.Sandbox.Env = t.Create.Sandbox.Env, nil
@@ -176,7 +176,7 @@ func taskWithoutValues(t api.Task) api.Task {
 	return t
 }
 
-// openTask gives the task of a row.
+// openTask returns the task of a document.
 func (s *sealer) openTask(doc taskDoc, id api.TaskID) api.Task {
 	t := doc.Task
 	t.Env = s.openEnv("task", string(id), doc.SealedEnv)

@@ -8,23 +8,23 @@ import (
 	"hortus.dev/internal/store/rowjson"
 )
 
-// sealedVersion is the user_version of a database without values in clear: 1 had the
-// sandboxes' sealed alone.
+// sealedVersion is the user_version of a database with all values sealed. In version 1
+// only those of sandboxes were.
 const sealedVersion = 2
 
-// sealOld seals the values of environment variables that an older build wrote in clear,
-// once.
-func (db *DB) sealOld(ctx context.Context, log *slog.Logger) error {
+// sealOldRows seals the values of environment variables that an older build wrote in
+// clear. It does so once.
+func (db *database) sealOldRows(ctx context.Context, log *slog.Logger) error {
 	var version int
 	if err := db.read.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version >= sealedVersion {
 		return err
 	}
-	boxes, err := list(ctx, db.read, "sandboxes", db.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox
+	boxes, err := list(ctx, db.read, "sandboxes", db.sealer.scanSandbox, `SELECT `+sandboxColumns+` FROM sandbox
 		WHERE json_type(doc, '$.env') IS NOT NULL OR json_type(doc, '$.provision.envVars') IS NOT NULL`)
 	if err != nil {
 		return err
 	}
-	tasks, err := list(ctx, db.read, "tasks", db.scanTask, `SELECT `+taskColumns+` FROM task
+	tasks, err := list(ctx, db.read, "tasks", db.sealer.scanTask, `SELECT `+taskColumns+` FROM task
 		WHERE json_type(doc, '$.create.sandbox.env') IS NOT NULL`)
 	if err != nil {
 		return err
@@ -41,11 +41,11 @@ func (db *DB) sealOld(ctx context.Context, log *slog.Logger) error {
 			if err := sealRow(ctx, tx, "task", string(t.ID), doc, err); err != nil {
 				return err
 			}
-			// Events told the whole task.
+			// Events contained the whole task.
 			_, err = tx.ExecContext(ctx, `UPDATE event SET data = CAST(json_remove(CAST(data AS TEXT), '$.create.sandbox.env') AS BLOB)
 				WHERE stream_kind = 'task' AND stream_id = ? AND json_type(CAST(data AS TEXT), '$.create.sandbox.env') IS NOT NULL`, string(t.ID))
 			if err != nil {
-				return failed(ctx, err, "remove environment values from the events of task %s", t.ID)
+				return wrapError(ctx, err, "remove environment values from the events of task %s", t.ID)
 			}
 		}
 		return nil
@@ -55,18 +55,18 @@ func (db *DB) sealOld(ctx context.Context, log *slog.Logger) error {
 	}
 	if n := len(boxes) + len(tasks); n > 0 {
 		log.Info("environment values of sandboxes and tasks were sealed", "rows", n)
-		// What was replaced is still on free pages of the file.
+		// The clear values are still on free pages of the file.
 		if _, err := db.write.ExecContext(ctx, `VACUUM`); err != nil {
-			return failed(ctx, err, "remove environment values from the database's free pages")
+			return wrapError(ctx, err, "remove environment values from the database's free pages")
 		}
 	}
 	if _, err := db.write.ExecContext(ctx, `PRAGMA user_version = 2`); err != nil {
-		return failed(ctx, err, "mark the database")
+		return wrapError(ctx, err, "mark the database")
 	}
 	return nil
 }
 
-// sealRow replaces the document of a row by its sealed form, or gives the error of
+// sealRow replaces the document of a row by its sealed form, or returns err, the error of
 // sealing it.
 func sealRow(ctx context.Context, tx *sql.Tx, table, id string, doc any, err error) error {
 	if err != nil {
@@ -77,7 +77,7 @@ func sealRow(ctx context.Context, tx *sql.Tx, table, id string, doc any, err err
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE `+table+` SET doc = ?2 WHERE id = ?1`, id, string(text)); err != nil {
-		return failed(ctx, err, "seal the environment of %s %s", table, id)
+		return wrapError(ctx, err, "seal the environment of %s %s", table, id)
 	}
 	return nil
 }

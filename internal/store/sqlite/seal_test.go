@@ -78,7 +78,7 @@ func TestEnvIsSealed(t *testing.T) {
 			if err := db.InsertSandbox(t.Context(), other); err != nil {
 				t.Fatal(err)
 			}
-			db.ahead.settle(t.Context())
+			db.ahead.flush(t.Context())
 			if _, err := db.write.ExecContext(t.Context(), `UPDATE sandbox SET doc = (SELECT doc FROM sandbox WHERE id = ?) WHERE id = ?`, a.ID, other.ID); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 const snapshotColumns = `id, owner, state, name, sandbox, created_at, ended_at, doc`
 
 func snapshotArgs(s api.Snapshot) ([]any, error) {
-	err := complete("snapshot", string(s.ID), !s.CreatedAt.IsZero(), string(s.State),
+	err := checkRow("snapshot", string(s.ID), !s.CreatedAt.IsZero(), string(s.State),
 		string(api.SnapshotSaving), string(api.SnapshotReady), string(api.SnapshotBroken), string(api.SnapshotRemoved))
 	if err != nil {
 		return nil, err
@@ -21,12 +21,12 @@ func snapshotArgs(s api.Snapshot) ([]any, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "snapshot %s: %w", s.ID, err)
 	}
-	return []any{string(s.ID), null(s.Owner), string(s.State), null(s.Name), string(s.Sandbox),
-		micros(s.CreatedAt), micros(s.EndedAt), string(doc)}, nil
+	return []any{string(s.ID), nullable(s.Owner), string(s.State), nullable(s.Name), string(s.Sandbox),
+		toMicros(s.CreatedAt), toMicros(s.EndedAt), string(doc)}, nil
 }
 
-// InsertSnapshot stores a new snapshot. Its owner, if any, must be stored already.
-func (db *DB) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
+// InsertSnapshot implements store.Store.
+func (db snapshotTable) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
 	args, err := snapshotArgs(s)
 	if err != nil {
 		return err
@@ -35,14 +35,13 @@ func (db *DB) InsertSnapshot(ctx context.Context, s api.Snapshot) error {
 		(id, owner, host, lease_epoch, state, name, sandbox, created_at, ended_at, doc)
 		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6, ?7, ?8)`, args...)
 	if err != nil {
-		return insertFailed(ctx, err, "snapshot", string(s.ID), "owner "+string(s.Owner))
+		return insertError(ctx, err, "snapshot", string(s.ID), "owner "+string(s.Owner))
 	}
 	return nil
 }
 
-// UpdateSnapshot replaces a snapshot's row. A new owner raises the lease epoch. A
-// final state cannot change: KindConflict.
-func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
+// UpdateSnapshot implements store.Store.
+func (db snapshotTable) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 	args, err := snapshotArgs(s)
 	if err != nil {
 		return err
@@ -54,22 +53,22 @@ func (db *DB) UpdateSnapshot(ctx context.Context, s api.Snapshot) error {
 			state = ?3, name = ?4, sandbox = ?5, created_at = ?6, ended_at = ?7, doc = ?8
 			WHERE id = ?1 AND (state = ?3 OR state NOT IN ('broken', 'removed'))`, args...)
 		if err != nil {
-			return updateFailed(ctx, err, "snapshot", string(s.ID), "owner "+string(s.Owner))
+			return updateError(ctx, err, "snapshot", string(s.ID), "owner "+string(s.Owner))
 		}
 		if !changed(r) {
-			return refused(ctx, tx, "snapshot", "snapshot", string(s.ID), string(s.State))
+			return updateConflict(ctx, tx, "snapshot", "snapshot", string(s.ID), string(s.State))
 		}
 		return nil
 	})
 }
 
-// Snapshot reads one snapshot.
-func (db *DB) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
+// Snapshot implements store.Store.
+func (db snapshotTable) Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
 	return get(ctx, db.read, "snapshot", string(id), scanSnapshot, `SELECT `+snapshotColumns+` FROM snapshot WHERE id = ?`)
 }
 
-// Snapshots lists snapshots, newest first.
-func (db *DB) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error) {
+// Snapshots implements store.Store.
+func (db snapshotTable) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snapshot, error) {
 	if err := checkLimit("snapshots", f.Limit); err != nil {
 		return nil, err
 	}
@@ -80,10 +79,10 @@ func (db *DB) Snapshots(ctx context.Context, f store.SnapshotFilter) ([]api.Snap
 
 func snapshotWhere(f store.SnapshotFilter) (w where) {
 	in(&w, "state", f.States)
-	w.is("account", f.Account)
-	w.is("owner", string(f.Owner))
-	w.is("sandbox", string(f.Sandbox))
-	w.is("name", f.Name)
+	w.equals("account", f.Account)
+	w.equals("owner", string(f.Owner))
+	w.equals("sandbox", string(f.Sandbox))
+	w.equals("name", f.Name)
 	if f.Templates {
 		w.conds = append(w.conds, "account IS NULL AND name IS NOT NULL")
 	}
@@ -102,6 +101,6 @@ func scanSnapshot(r scanner) (s api.Snapshot, err error) {
 	}
 	s.ID, s.State, s.Name, s.Sandbox = api.SnapshotID(id), api.SnapshotState(state), name.String, api.SandboxID(sandbox)
 	s.Owner = api.OwnerID(owner.String)
-	s.CreatedAt, s.EndedAt = instant(created), instant(ended)
+	s.CreatedAt, s.EndedAt = fromMicros(created), fromMicros(ended)
 	return s, nil
 }

@@ -8,14 +8,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/storetest"
 )
 
 // crashPath tells the test binary that it is the child of TestCrash.
-const crashPath = "HORTUS_TEST_STORE_CRASH"
+const crashPathEnv = "HORTUS_TEST_STORE_CRASH"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(crashPath); path != "" {
+	if path := os.Getenv(crashPathEnv); path != "" {
 		fmt.Fprintln(os.Stderr, crashChild(path))
 		os.Exit(3)
 	}
@@ -43,7 +44,7 @@ func openTest(t testing.TB, path string) *DB {
 func newTest(t testing.TB) *DB { return openTest(t, filepath.Join(t.TempDir(), "hortus.db")) }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Store { return newTest(t) })
+	storetest.Run(t, func(t *testing.T) store.Store { return newTest(t) })
 }
 
 func crashChild(path string) error {
@@ -58,9 +59,9 @@ func TestCrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hortus.db")
 	storetest.Crash(t, func(t *testing.T) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), crashPath+"="+path)
+		cmd.Env = append(os.Environ(), crashPathEnv+"="+path)
 		return cmd
-	}, func(t *testing.T) storetest.Store { return openTest(t, path) })
+	}, func(t *testing.T) store.Store { return openTest(t, path) })
 }
 
 func FuzzFindTask(f *testing.F) {

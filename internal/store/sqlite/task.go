@@ -11,8 +11,8 @@ import (
 
 const taskColumns = `id, owner, state, created_at, ended_at, doc`
 
-func (db *DB) taskArgs(t api.Task) ([]any, error) {
-	err := complete("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
+func (db taskTable) taskArgs(t api.Task) ([]any, error) {
+	err := checkRow("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
 		string(api.TaskPending), string(api.TaskRunning), string(api.TaskDone))
 	if err != nil {
 		return nil, err
@@ -26,12 +26,11 @@ func (db *DB) taskArgs(t api.Task) ([]any, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "task %s: %w", t.ID, err)
 	}
-	return []any{string(t.ID), null(t.Owner), string(t.State), micros(t.CreatedAt), micros(t.EndedAt), string(doc)}, nil
+	return []any{string(t.ID), nullable(t.Owner), string(t.State), toMicros(t.CreatedAt), toMicros(t.EndedAt), string(doc)}, nil
 }
 
-// InsertTask stores a new task without its attempts, which PutAttempt stores.
-// Its owner, if any, must be stored already.
-func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
+// InsertTask implements store.Store.
+func (db taskTable) InsertTask(ctx context.Context, t api.Task) error {
 	args, err := db.taskArgs(t)
 	if err != nil {
 		return err
@@ -40,15 +39,13 @@ func (db *DB) InsertTask(ctx context.Context, t api.Task) error {
 		(id, owner, host, lease_epoch, state, created_at, ended_at, doc)
 		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6)`, args...)
 	if err != nil {
-		return insertFailed(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
+		return insertError(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
 	}
 	return nil
 }
 
-// UpdateTask replaces a task's row and leaves its attempts alone, but for their
-// owner. A new owner raises the lease epoch. A task that is done stays done:
-// KindConflict.
-func (db *DB) UpdateTask(ctx context.Context, t api.Task) error {
+// UpdateTask implements store.Store.
+func (db taskTable) UpdateTask(ctx context.Context, t api.Task) error {
 	args, err := db.taskArgs(t)
 	if err != nil {
 		return err
@@ -60,28 +57,28 @@ func (db *DB) UpdateTask(ctx context.Context, t api.Task) error {
 			state = ?3, created_at = ?4, ended_at = ?5, doc = ?6
 			WHERE id = ?1 AND (state = ?3 OR state <> 'done')`, args...)
 		if err != nil {
-			return updateFailed(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
+			return updateError(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
 		}
 		if !changed(r) {
-			return refused(ctx, tx, "task", "task", string(t.ID), string(t.State))
+			return updateConflict(ctx, tx, "task", "task", string(t.ID), string(t.State))
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE attempt SET (owner, host, lease_epoch) =
 			(SELECT owner, host, lease_epoch FROM task WHERE id = ?1) WHERE task = ?1 AND owner IS NOT ?2`, args[:2]...)
 		if err != nil {
-			return failed(ctx, err, "store the owner of task %s", t.ID)
+			return wrapError(ctx, err, "store the owner of task %s", t.ID)
 		}
 		return nil
 	})
 }
 
-// Task reads one task with its attempts in order, as they were at one instant.
-func (db *DB) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
+// Task implements store.Store.
+func (db taskTable) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
-		return api.Task{}, failed(ctx, err, "read task %.64q", id)
+		return api.Task{}, wrapError(ctx, err, "read task %.64q", id)
 	}
 	defer tx.Rollback()
-	t, err := get(ctx, tx, "task", string(id), db.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
+	t, err := get(ctx, tx, "task", string(id), db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -91,23 +88,22 @@ func (db *DB) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
 	return t, nil
 }
 
-// Tasks lists tasks, newest first, as they were at one instant; with their
-// attempts if the filter says so.
-func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
+// Tasks implements store.Store.
+func (db taskTable) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
 	if err := checkLimit("tasks", f.Limit); err != nil {
 		return nil, err
 	}
 	w := taskWhere(f)
 	q, args := w.selectSQL(taskColumns, "task", "created_at DESC, seq DESC", f.Limit)
 	if !f.WithAttempts {
-		return list(ctx, db.read, "tasks", db.scanTask, q, args...)
+		return list(ctx, db.read, "tasks", db.sealer.scanTask, q, args...)
 	}
 	tx, err := db.read.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, failed(ctx, err, "list tasks")
+		return nil, wrapError(ctx, err, "list tasks")
 	}
 	defer tx.Rollback()
-	all, err := list(ctx, tx, "tasks", db.scanTask, q, args...)
+	all, err := list(ctx, tx, "tasks", db.sealer.scanTask, q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +117,12 @@ func (db *DB) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error)
 
 func taskWhere(f store.TaskFilter) (w where) {
 	in(&w, "state", f.States)
-	w.is("account", f.Account)
-	w.is("owner", string(f.Owner))
-	w.not("owner", string(f.NotOwner))
+	w.equals("account", f.Account)
+	w.equals("owner", string(f.Owner))
+	w.notEquals("owner", string(f.NotOwner))
 	if !f.Since.IsZero() {
 		w.conds = append(w.conds, "created_at >= ?")
-		w.args = append(w.args, micros(f.Since))
+		w.args = append(w.args, toMicros(f.Since))
 	}
 	if f.Programs {
 		w.conds = append(w.conds, "json_extract(doc, '$.create.repo') IS NULL")
@@ -134,7 +130,7 @@ func taskWhere(f store.TaskFilter) (w where) {
 	return w
 }
 
-func (db *DB) scanTask(r scanner) (t api.Task, err error) {
+func (s *sealer) scanTask(r scanner) (t api.Task, err error) {
 	var row taskDoc
 	var id, state, doc string
 	var owner sql.NullString
@@ -145,8 +141,8 @@ func (db *DB) scanTask(r scanner) (t api.Task, err error) {
 	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
 		return t, api.Errorf(api.KindInternal, "the row of task %s is damaged: %w", id, err)
 	}
-	t = db.sealer.openTask(row, api.TaskID(id))
+	t = s.openTask(row, api.TaskID(id))
 	t.ID, t.State, t.Owner = api.TaskID(id), api.TaskState(state), api.OwnerID(owner.String)
-	t.CreatedAt, t.EndedAt = instant(created), instant(ended)
+	t.CreatedAt, t.EndedAt = fromMicros(created), fromMicros(ended)
 	return t, nil
 }

@@ -8,14 +8,11 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// walkPage is how many tasks are read at once: each may hold megabytes.
+// walkPage is the number of tasks that WalkTasks reads at once: each may have megabytes.
 const walkPage = 20
 
-// WalkTasks calls use with each task of a filter, newest first, with its attempts
-// if the filter says so, until use fails or ctx ends. It holds few tasks at a
-// time, and no statement is open while use works: tasks that change meanwhile are
-// seen as they are when their turn comes, and those that are new are not seen.
-func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
+// WalkTasks implements store.Store.
+func (db taskTable) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
 	if err := checkLimit("tasks", f.Limit); err != nil {
 		return err
 	}
@@ -32,7 +29,7 @@ func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Ta
 		w.conds = append(w.conds, "(created_at, seq) < (?, ?)")
 		w.args = append(w.args, created, seq)
 		q, args := w.selectSQL(taskColumns+", seq", "task", "created_at DESC, seq DESC", n)
-		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return db.scanTask(also{r, &seq}) }, q, args...)
+		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return db.sealer.scanTask(extraColumn{r, &seq}) }, q, args...)
 		if err != nil {
 			return err
 		}
@@ -54,11 +51,11 @@ func (db *DB) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Ta
 	}
 }
 
-// also scans one column more than it is asked for.
-type also struct {
+// extraColumn scans one more column than the caller asks for.
+type extraColumn struct {
 	scanner
 	last any
 }
 
 // Scan implements scanner.
-func (a also) Scan(to ...any) error { return a.scanner.Scan(append(to, a.last)...) }
+func (a extraColumn) Scan(to ...any) error { return a.scanner.Scan(append(to, a.last)...) }

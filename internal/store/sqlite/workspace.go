@@ -12,7 +12,7 @@ import (
 const workspaceColumns = `id, owner, state, task, created_at, ended_at, doc`
 
 func workspaceArgs(w api.Workspace) ([]any, error) {
-	err := complete("workspace", string(w.ID), !w.CreatedAt.IsZero(), string(w.State),
+	err := checkRow("workspace", string(w.ID), !w.CreatedAt.IsZero(), string(w.State),
 		string(api.WorkspaceIdle), string(api.WorkspaceActive), string(api.WorkspaceRemoved))
 	if err != nil {
 		return nil, err
@@ -25,12 +25,12 @@ func workspaceArgs(w api.Workspace) ([]any, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "workspace %s: %w", w.ID, err)
 	}
-	return []any{string(w.ID), null(w.Owner), string(w.State), null(w.Task), string(layers),
-		micros(w.CreatedAt), micros(w.EndedAt), string(doc)}, nil
+	return []any{string(w.ID), nullable(w.Owner), string(w.State), nullable(w.Task), string(layers),
+		toMicros(w.CreatedAt), toMicros(w.EndedAt), string(doc)}, nil
 }
 
-// InsertWorkspace stores a new workspace. Its owner, if any, must be stored already.
-func (db *DB) InsertWorkspace(ctx context.Context, w api.Workspace) error {
+// InsertWorkspace implements store.Store.
+func (db workspaceTable) InsertWorkspace(ctx context.Context, w api.Workspace) error {
 	args, err := workspaceArgs(w)
 	if err != nil {
 		return err
@@ -39,14 +39,13 @@ func (db *DB) InsertWorkspace(ctx context.Context, w api.Workspace) error {
 		(id, owner, host, lease_epoch, state, task, layers, created_at, ended_at, doc)
 		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6, ?7, ?8)`, args...)
 	if err != nil {
-		return insertFailed(ctx, err, "workspace", string(w.ID), "owner "+string(w.Owner))
+		return insertError(ctx, err, "workspace", string(w.ID), "owner "+string(w.Owner))
 	}
 	return nil
 }
 
-// UpdateWorkspace replaces a workspace's row. A new owner raises the lease epoch.
-// One that was removed stays so: KindConflict.
-func (db *DB) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
+// UpdateWorkspace implements store.Store.
+func (db workspaceTable) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
 	args, err := workspaceArgs(w)
 	if err != nil {
 		return err
@@ -58,29 +57,29 @@ func (db *DB) UpdateWorkspace(ctx context.Context, w api.Workspace) error {
 			state = ?3, task = ?4, layers = ?5, created_at = ?6, ended_at = ?7, doc = ?8
 			WHERE id = ?1 AND (state = ?3 OR state <> 'removed')`, args...)
 		if err != nil {
-			return updateFailed(ctx, err, "workspace", string(w.ID), "owner "+string(w.Owner))
+			return updateError(ctx, err, "workspace", string(w.ID), "owner "+string(w.Owner))
 		}
 		if !changed(r) {
-			return refused(ctx, tx, "workspace", "workspace", string(w.ID), string(w.State))
+			return updateConflict(ctx, tx, "workspace", "workspace", string(w.ID), string(w.State))
 		}
 		return nil
 	})
 }
 
-// Workspace reads one workspace.
-func (db *DB) Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error) {
+// Workspace implements store.Store.
+func (db workspaceTable) Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error) {
 	return get(ctx, db.read, "workspace", string(id), scanWorkspace, `SELECT `+workspaceColumns+` FROM workspace WHERE id = ?`)
 }
 
-// Workspaces lists workspaces, newest first.
-func (db *DB) Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error) {
+// Workspaces implements store.Store.
+func (db workspaceTable) Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error) {
 	if err := checkLimit("workspaces", f.Limit); err != nil {
 		return nil, err
 	}
 	var w where
 	in(&w, "state", f.States)
-	w.is("owner", string(f.Owner))
-	w.is("task", string(f.Task))
+	w.equals("owner", string(f.Owner))
+	w.equals("task", string(f.Task))
 	q, args := w.selectSQL(workspaceColumns, "workspace", "created_at DESC, seq DESC", f.Limit)
 	return list(ctx, db.read, "workspaces", scanWorkspace, q, args...)
 }
@@ -97,6 +96,6 @@ func scanWorkspace(r scanner) (w api.Workspace, err error) {
 	}
 	w.ID, w.State = api.WorkspaceID(id), api.WorkspaceState(state)
 	w.Owner, w.Task = api.OwnerID(owner.String), api.TaskID(task.String)
-	w.CreatedAt, w.EndedAt = instant(created), instant(ended)
+	w.CreatedAt, w.EndedAt = fromMicros(created), fromMicros(ended)
 	return w, nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
 // crashWriters append at the same time in the child of [Crash].
@@ -31,7 +32,7 @@ func crashData(w, i int) json.RawMessage {
 // AppendUntilKilled is the child of [Crash]: it appends events without end and
 // writes a line for each one after the store has confirmed it. It returns only
 // with an error.
-func AppendUntilKilled(s Store, out io.Writer) error {
+func AppendUntilKilled(s store.Store, out io.Writer) error {
 	errs := make(chan error)
 	for w := range crashWriters {
 		go func() {
@@ -50,11 +51,10 @@ func AppendUntilKilled(s Store, out io.Writer) error {
 	return <-errs
 }
 
-// Crash kills a child in the middle of its appends, several times over the same
-// store, and reads it after each time: what was confirmed is there, nothing is
-// torn, no number is missing. child is a command that has not been started and
-// runs [AppendUntilKilled]; reopen opens the child's store.
-func Crash(t *testing.T, child func(t *testing.T) *exec.Cmd, reopen func(t *testing.T) Store) {
+// Crash kills a child during its appends, several times with the same store, and then reads
+// the store: every confirmed event is there, none is torn, and no number is missing. child
+// returns a command, not started, that runs [AppendUntilKilled]; reopen opens its store.
+func Crash(t *testing.T, child func(t *testing.T) *exec.Cmd, reopen func(t *testing.T) store.Store) {
 	last := map[string]int{}
 	for round := range 5 {
 		confirmed := killAfter(t, child(t), 100+round*77)
@@ -90,8 +90,8 @@ func Crash(t *testing.T, child func(t *testing.T) *exec.Cmd, reopen func(t *test
 	}
 }
 
-// killAfter starts the child, kills it (SIGKILL) once it has confirmed n events,
-// and gives all that it confirmed: writer, its count, number.
+// killAfter starts the child, kills it (SIGKILL) after n confirmed events, and returns all
+// confirmed events: writer, its count, number.
 func killAfter(t *testing.T, cmd *exec.Cmd, n int) (confirmed [][3]int) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()

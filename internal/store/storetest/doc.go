@@ -1,7 +1,11 @@
-// Package storetest is the suite that every store passes. An implementation's
-// own tests call [Run], and [Crash] with a child process that ends in
-// [AppendUntilKilled]; they add what only that implementation can show (files,
-// migrations).
+// Package storetest is the conformance suite of store.Store. The tests of an implementation
+// call [Run], and [Crash] with a child process that calls [AppendUntilKilled]; they add tests
+// of the implementation itself (files, migrations).
 //
-// The suite must not know how a store keeps its rows.
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) store.Store { return openTest(t) })
+//	}
+//
+// The suite must not know how a store stores its rows. Each test gets a store of its own and
+// closes it at its end.
 package storetest

@@ -10,9 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
-func testEvents(t *testing.T, s Store) {
+func testEvents(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	one, two := api.Stream{Kind: api.StreamTask, ID: "x"}, api.Stream{Kind: api.StreamSandbox, ID: "x"}
 	var want []api.Event
@@ -49,7 +50,7 @@ func testEvents(t *testing.T, s Store) {
 }
 
 // testEventPages reads much data in pages: bounded, and none lost.
-func testEventPages(t *testing.T, s Store) {
+func testEventPages(t *testing.T, s store.Store) {
 	stream := api.Stream{Kind: api.StreamTask, ID: "big"}
 	data, err := json.Marshal(strings.Repeat("x", 1<<20-2))
 	must(t, err)
@@ -78,7 +79,7 @@ func testEventPages(t *testing.T, s Store) {
 	}
 }
 
-func testConcurrentAppend(t *testing.T, s Store) {
+func testConcurrentAppend(t *testing.T, s store.Store) {
 	const writers, each = 8, 50
 	stream := api.Stream{Kind: api.StreamTask, ID: "shared"}
 	given := make([][]int64, writers)
@@ -111,7 +112,7 @@ func testConcurrentAppend(t *testing.T, s Store) {
 }
 
 // readAll reads a stream and checks that its numbers have no gap.
-func readAll(t *testing.T, s Store, stream api.Stream) (all []api.Event) {
+func readAll(t *testing.T, s store.Store, stream api.Stream) (all []api.Event) {
 	t.Helper()
 	for {
 		page, err := s.ReadEvents(t.Context(), stream, int64(len(all)), 100)

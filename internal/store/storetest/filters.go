@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-func testSandboxFilter(t *testing.T, s Store) {
+func testSandboxFilter(t *testing.T, s store.Store) {
 	mine, other, task := newOwner(t, s), newOwner(t, s), api.NewTaskID()
 	// In order of creation; c and d of the same instant in order of insertion.
 	a := newSandbox(t, s, func(b *api.Sandbox) { b.Owner, b.State, b.CreatedAt = mine, api.SandboxEnded, began })
@@ -41,7 +41,7 @@ func testSandboxFilter(t *testing.T, s Store) {
 	}
 }
 
-func testExecFilter(t *testing.T, s Store) {
+func testExecFilter(t *testing.T, s store.Store) {
 	x, y := newSandbox(t, s, nil), newSandbox(t, s, nil)
 	a := newExec(t, s, func(e *api.Exec) { e.Sandbox = x.ID })
 	b := newExec(t, s, func(e *api.Exec) { e.Sandbox, e.State = x.ID, api.ExecUnknown })
@@ -63,7 +63,7 @@ func testExecFilter(t *testing.T, s Store) {
 	}
 }
 
-func testTaskFilter(t *testing.T, s Store) {
+func testTaskFilter(t *testing.T, s store.Store) {
 	mine, other := newOwner(t, s), newOwner(t, s)
 	a := newTask(t, s, func(k *api.Task) { k.Owner, k.State = mine, api.TaskDone })
 	b := newTask(t, s, func(k *api.Task) { k.Owner = other })
@@ -101,7 +101,7 @@ func same[T any](t *testing.T, name string, want, got []T, id func(T) string) {
 	}
 }
 
-func testWalkTasks(t *testing.T, s Store) {
+func testWalkTasks(t *testing.T, s store.Store) {
 	// Three instants for many tasks, so that pages end within one.
 	for i := range 47 {
 		k := newTask(t, s, func(k *api.Task) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
 // findIDs are task ids with the letter t where it can mislead.
@@ -14,7 +15,7 @@ var findIDs = []api.TaskID{
 	"tabc0000000000000000", "tz999999999999999999", "ttt00000000000000000",
 }
 
-func testFind(t *testing.T, s Store) {
+func testFind(t *testing.T, s store.Store) {
 	for _, id := range findIDs {
 		newTask(t, s, func(k *api.Task) { k.ID = id })
 	}
@@ -45,7 +46,7 @@ func testFind(t *testing.T, s Store) {
 		{"4F2A", "", api.KindNotFound},
 		{strings.Repeat("4", 1<<20), "", api.KindNotFound},
 	} {
-		got, err := s.FindTask(t.Context(), test.prefix)
+		got, err := s.FindTaskOf(t.Context(), "", test.prefix)
 		if got != test.want || api.KindOf(err) != test.kind {
 			t.Errorf("%.32q: got %q, %v; want %q, kind %q", test.prefix, got, err, test.want, test.kind)
 		}
@@ -53,7 +54,7 @@ func testFind(t *testing.T, s Store) {
 			t.Errorf("%.32q: an error of %d bytes", test.prefix, len(err.Error()))
 		}
 	}
-	_, err := s.FindTask(t.Context(), "4f2")
+	_, err := s.FindTaskOf(t.Context(), "", "4f2")
 	if !strings.Contains(err.Error(), string(findIDs[0])) || !strings.Contains(err.Error(), string(findIDs[1])) {
 		t.Errorf("the matches are not named: %v", err)
 	}
@@ -69,7 +70,7 @@ func testFind(t *testing.T, s Store) {
 }
 
 // testFindAgainstModel tries every prefix of one and two bytes.
-func testFindAgainstModel(t *testing.T, s Store) {
+func testFindAgainstModel(t *testing.T, s store.Store) {
 	if testing.Short() {
 		t.Skip("skipped by -short: 1,500 queries")
 	}
@@ -83,16 +84,16 @@ func testFindAgainstModel(t *testing.T, s Store) {
 }
 
 // InsertFindTasks stores the tasks that [CheckFind] knows.
-func InsertFindTasks(t *testing.T, s Store) {
+func InsertFindTasks(t *testing.T, s store.Store) {
 	t.Helper()
 	for _, id := range findIDs {
 		newTask(t, s, func(k *api.Task) { k.ID = id })
 	}
 }
 
-// CheckFind compares FindTask with what strings.HasPrefix says; implementations
+// CheckFind compares FindTaskOf with what strings.HasPrefix says; implementations
 // fuzz it, after [InsertFindTasks].
-func CheckFind(t *testing.T, s Store, prefix string) {
+func CheckFind(t *testing.T, s store.Store, prefix string) {
 	t.Helper()
 	var matches []api.TaskID
 	for _, id := range findIDs {
@@ -100,7 +101,7 @@ func CheckFind(t *testing.T, s Store, prefix string) {
 			matches = append(matches, id)
 		}
 	}
-	got, err := s.FindTask(t.Context(), prefix)
+	got, err := s.FindTaskOf(t.Context(), "", prefix)
 	want := fmt.Sprint(api.TaskID(""), api.KindInvalid)
 	switch {
 	case prefix == "":

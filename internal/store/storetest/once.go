@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-func testOnce(t *testing.T, s Store) {
+func testOnce(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	o := store.Once{Account: "a", Key: "k", Request: []byte{0, 1}, CreatedAt: began, ExpiresAt: began.Add(time.Hour)}
 	begin := func(o store.Once, most int) (store.Once, bool) {
@@ -66,7 +66,7 @@ func testOnce(t *testing.T, s Store) {
 
 // testOnceBounded fills an account beyond its bound: the oldest answers go, another
 // account's stay, and so does what is being worked on.
-func testOnceBounded(t *testing.T, s Store) {
+func testOnceBounded(t *testing.T, s store.Store) {
 	const most = 3
 	row := func(account string, n int) store.Once {
 		return store.Once{Account: account, Key: fmt.Sprint(n), Request: []byte{1}, CreatedAt: began, ExpiresAt: began.Add(time.Hour)}
@@ -96,7 +96,7 @@ func testOnceBounded(t *testing.T, s Store) {
 }
 
 // testOnceConcurrent has many begin the same key: one does.
-func testOnceConcurrent(t *testing.T, s Store) {
+func testOnceConcurrent(t *testing.T, s store.Store) {
 	o := store.Once{Key: "k", Request: []byte{1}, CreatedAt: began, ExpiresAt: began.Add(time.Hour)}
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -32,7 +32,7 @@ func walk[T any](t *testing.T, limit int, page func(store.Cursor) ([]T, store.Cu
 	}
 }
 
-func testPages(t *testing.T, s Store) {
+func testPages(t *testing.T, s store.Store) {
 	box := newSandbox(t, s, func(b *api.Sandbox) { b.CreatedAt = began.Add(-time.Hour) })
 	// Few instants for many rows, so that pages end within one.
 	at := func(i int) time.Time { return began.Add(time.Duration(i%3) * time.Second) }
@@ -84,7 +84,7 @@ func testPages(t *testing.T, s Store) {
 		ef.Limit = limit
 		pagedExecs, _ := walk(t, limit, func(c store.Cursor) ([]api.Exec, store.Cursor, error) { ef.After = c; return s.ExecPage(ctx, ef) })
 		same(t, "execs", execs, pagedExecs, func(e api.Exec) string { return string(e.ID) })
-		keys, err := s.Keys(ctx, store.KeyFilter{})
+		keys, _, err := s.KeyPage(ctx, store.KeyFilter{Limit: 1000})
 		must(t, err)
 		pagedKeys, _ := walk(t, limit, func(c store.Cursor) ([]api.Key, store.Cursor, error) {
 			return s.KeyPage(ctx, store.KeyFilter{Limit: limit, After: c})
@@ -114,7 +114,7 @@ func testPages(t *testing.T, s Store) {
 }
 
 // A page ends early where its rows are large, and the list goes on behind it.
-func testPageBytes(t *testing.T, s Store) {
+func testPageBytes(t *testing.T, s store.Store) {
 	ctx := context.Background()
 	large := strings.Repeat("x", store.MaxPageBytes/4)
 	for i := range 10 {

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
 // testProvisioned finds sandboxes by the tasks of accounts' own.
-func testProvisioned(t *testing.T, s Store) {
+func testProvisioned(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	made := func(account, task string, state api.SandboxState, at time.Duration) api.Sandbox {
 		return newSandbox(t, s, func(b *api.Sandbox) {

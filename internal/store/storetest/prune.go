@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-func testPrune(t *testing.T, s Store) {
+func testPrune(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	minute := func(i int) time.Time { return began.Add(time.Duration(i) * time.Minute) }
 	ended := map[string][]api.SandboxID{}
@@ -88,7 +88,7 @@ func testPrune(t *testing.T, s Store) {
 }
 
 // More rows than one transaction removes, and a bound in bytes that leaves some.
-func testPruneMany(t *testing.T, s Store) {
+func testPruneMany(t *testing.T, s store.Store) {
 	for i := range 450 {
 		newSandbox(t, s, func(b *api.Sandbox) {
 			b.State, b.Account, b.EndedAt, b.Reason = api.SandboxEnded, fmt.Sprint("account-", i%2), began, strings.Repeat("x", 10<<10)
@@ -102,7 +102,7 @@ func testPruneMany(t *testing.T, s Store) {
 	}
 }
 
-func testPruneTasks(t *testing.T, s Store) {
+func testPruneTasks(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	var ids []api.TaskID
 	for i := range 50 {

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-func testOwners(t *testing.T, s Store) {
+func testOwners(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	a := store.Owner{ID: api.NewOwnerID(), Host: "a\xff", LockPath: "/run/\xfe lock", PID: 1, StartedAt: began}
 	b := store.Owner{ID: api.NewOwnerID(), Host: "b", LockPath: "/b", PID: 2, StartedAt: began.Add(time.Second)}
@@ -35,7 +35,7 @@ func testOwners(t *testing.T, s Store) {
 	}
 }
 
-func testRoundTrip(t *testing.T, s Store) {
+func testRoundTrip(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	owner := newOwner(t, s)
 
@@ -94,7 +94,7 @@ func testRoundTrip(t *testing.T, s Store) {
 	}
 }
 
-func testZeroTimes(t *testing.T, s Store) {
+func testZeroTimes(t *testing.T, s store.Store) {
 	b := newSandbox(t, s, func(b *api.Sandbox) {
 		b.ExpiresAt = time.Time{}
 		b.CreatedAt = time.Date(1969, 1, 2, 3, 4, 5, 999, time.FixedZone("east", 3600))
@@ -109,7 +109,7 @@ func testZeroTimes(t *testing.T, s Store) {
 	}
 }
 
-func testNotFound(t *testing.T, s Store) {
+func testNotFound(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	_, err := s.Sandbox(ctx, api.NewSandboxID())
 	wantKind(t, err, api.KindNotFound)
@@ -123,7 +123,7 @@ func testNotFound(t *testing.T, s Store) {
 	wantKind(t, s.PutAttempt(ctx, api.NewTaskID(), api.Attempt{N: 1}), api.KindNotFound)
 }
 
-func testExists(t *testing.T, s Store) {
+func testExists(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	b, k := newSandbox(t, s, nil), newTask(t, s, nil)
 	e := newExec(t, s, func(e *api.Exec) { e.Sandbox = b.ID })
@@ -132,7 +132,7 @@ func testExists(t *testing.T, s Store) {
 	wantKind(t, s.InsertExec(ctx, e), api.KindExists)
 }
 
-func testInvalid(t *testing.T, s Store) {
+func testInvalid(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	wantKind(t, s.InsertSandbox(ctx, api.Sandbox{State: api.SandboxRunning, CreatedAt: began}), api.KindInvalid)
 	wantKind(t, s.InsertSandbox(ctx, api.Sandbox{ID: api.NewSandboxID(), State: "odd", CreatedAt: began}), api.KindInvalid)
@@ -154,7 +154,7 @@ func testInvalid(t *testing.T, s Store) {
 	wantKind(t, s.UpdateExec(ctx, e), api.KindInvalid)
 }
 
-func testReferences(t *testing.T, s Store) {
+func testReferences(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	wantKind(t, s.InsertExec(ctx, api.Exec{ID: api.NewExecID(), Sandbox: api.NewSandboxID(), State: api.ExecRunning, StartedAt: began}), api.KindNotFound)
 	nobody := api.NewOwnerID()
@@ -170,7 +170,7 @@ func testReferences(t *testing.T, s Store) {
 	}
 }
 
-func testAttempts(t *testing.T, s Store) {
+func testAttempts(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	k := newTask(t, s, nil)
 	for _, n := range []int{2, 10, 1} {
@@ -199,7 +199,7 @@ func testAttempts(t *testing.T, s Store) {
 	}
 }
 
-func testCanceled(t *testing.T, s Store) {
+func testCanceled(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b := newSandbox(t, s, nil)

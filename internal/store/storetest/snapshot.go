@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-func newSnapshot(t *testing.T, s Store, change func(*api.Snapshot)) api.Snapshot {
+func newSnapshot(t *testing.T, s store.Store, change func(*api.Snapshot)) api.Snapshot {
 	t.Helper()
 	n := api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, Kind: api.SnapshotFiles, Sandbox: api.NewSandboxID(), CreatedAt: began}
 	if change != nil {
@@ -20,7 +20,7 @@ func newSnapshot(t *testing.T, s Store, change func(*api.Snapshot)) api.Snapshot
 	return n
 }
 
-func testSnapshots(t *testing.T, s Store) {
+func testSnapshots(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	owner := newOwner(t, s)
 	var n api.Snapshot
@@ -84,7 +84,7 @@ func testSnapshots(t *testing.T, s Store) {
 	wantKind(t, err, api.KindNotFound)
 }
 
-func testSnapshotStates(t *testing.T, s Store) {
+func testSnapshotStates(t *testing.T, s store.Store) {
 	all := []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady, api.SnapshotBroken, api.SnapshotRemoved}
 	for _, from := range all {
 		for _, to := range all {

@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/store"
 )
 
-func testSandboxStates(t *testing.T, s Store) {
+func testSandboxStates(t *testing.T, s store.Store) {
 	all := []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost}
 	for _, from := range all {
 		for _, to := range all {
@@ -30,7 +31,7 @@ func testSandboxStates(t *testing.T, s Store) {
 	}
 }
 
-func testExecStates(t *testing.T, s Store) {
+func testExecStates(t *testing.T, s store.Store) {
 	b := newSandbox(t, s, nil)
 	all := []api.ExecState{api.ExecRunning, api.ExecExited, api.ExecUnknown}
 	for _, from := range all {
@@ -54,7 +55,7 @@ func testExecStates(t *testing.T, s Store) {
 	}
 }
 
-func testTaskStates(t *testing.T, s Store) {
+func testTaskStates(t *testing.T, s store.Store) {
 	all := []api.TaskState{api.TaskPending, api.TaskRunning, api.TaskDone}
 	for _, from := range all {
 		for _, to := range all {
@@ -78,7 +79,7 @@ func testTaskStates(t *testing.T, s Store) {
 }
 
 // testConcurrentFinal races ends of one sandbox: exactly one state wins.
-func testConcurrentFinal(t *testing.T, s Store) {
+func testConcurrentFinal(t *testing.T, s store.Store) {
 	for range 20 {
 		b := newSandbox(t, s, nil)
 		states := []api.SandboxState{api.SandboxEnded, api.SandboxLost}

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-func newWorkspace(t *testing.T, s Store, change func(*api.Workspace)) api.Workspace {
+func newWorkspace(t *testing.T, s store.Store, change func(*api.Workspace)) api.Workspace {
 	t.Helper()
 	w := api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Layers: []string{"sha256-a"}, CreatedAt: began}
 	if change != nil {
@@ -20,7 +20,7 @@ func newWorkspace(t *testing.T, s Store, change func(*api.Workspace)) api.Worksp
 	return w
 }
 
-func testWorkspaces(t *testing.T, s Store) {
+func testWorkspaces(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	owner := newOwner(t, s)
 	var w api.Workspace
@@ -68,7 +68,7 @@ func testWorkspaces(t *testing.T, s Store) {
 	wantKind(t, err, api.KindInvalid)
 }
 
-func testWorkspaceStates(t *testing.T, s Store) {
+func testWorkspaceStates(t *testing.T, s store.Store) {
 	all := []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive, api.WorkspaceRemoved}
 	for _, from := range all {
 		for _, to := range all {

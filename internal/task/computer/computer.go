@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/box"
 	"hortus.dev/internal/storage/layer"
@@ -118,7 +118,7 @@ func (p *Computers) lease(digest layer.Digest, err error) (repo.Layer, func(), e
 }
 
 // Over implements repo.Computers.
-func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []git.Change) (repo.Layer, func(), error) {
+func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
 	list := make([]workspace.Change, len(changes))
 	for i, c := range changes {
 		list[i] = workspace.Change{Path: c.Path, Delete: c.Delete, Size: c.Size, Open: c.Open}
@@ -132,8 +132,8 @@ func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []git.Cha
 
 // The kinds of files in git and in workspaces.
 var (
-	toWorkspace = map[git.Mode]workspace.Mode{git.Regular: workspace.Regular, git.Executable: workspace.Executable, git.Symlink: workspace.Symlink}
-	toGit       = map[workspace.Mode]git.Mode{workspace.Regular: git.Regular, workspace.Executable: git.Executable, workspace.Symlink: git.Symlink}
+	toWorkspace = map[cache.Mode]workspace.Mode{cache.Regular: workspace.Regular, cache.Executable: workspace.Executable, cache.Symlink: workspace.Symlink}
+	toGit       = map[workspace.Mode]cache.Mode{workspace.Regular: cache.Regular, workspace.Executable: cache.Executable, workspace.Symlink: cache.Symlink}
 )
 
 // Workspace implements repo.Computers.
@@ -147,14 +147,14 @@ func (p *Computers) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.
 }
 
 // Changes implements repo.Computers.
-func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID) ([]git.Change, []api.RefusedChange, func(), error) {
+func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Change, []api.RefusedChange, func(), error) {
 	c, err := p.cfg.Workspaces.Changes(ctx, id, workspace.Limits{})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	list := make([]git.Change, len(c.List))
+	list := make([]cache.Change, len(c.List))
 	for i, w := range c.List {
-		list[i] = git.Change{Path: w.Path, Delete: w.Delete, Size: w.Size, Open: w.Open}
+		list[i] = cache.Change{Path: w.Path, Delete: w.Delete, Size: w.Size, Open: w.Open}
 		if !w.Delete {
 			list[i].Mode = toGit[w.Mode]
 		}

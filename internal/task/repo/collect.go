@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/gate"
 )
 
@@ -30,11 +30,11 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 		return "", err
 	}
 	defer release()
-	res, err := w.repo.Commit(ctx, git.CommitRequest{
+	res, err := w.repo.Commit(ctx, cache.CommitRequest{
 		Parent: w.base.Hash, Changes: changes,
 		Author: w.identity(), Committer: w.identity(),
 		Message: w.message(partial), Trailers: trailers(w.job.Task.ID), When: w.cfg.Now(),
-		Limits: git.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
+		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
 	})
 	if err != nil {
 		return "", err
@@ -115,8 +115,8 @@ func trailers(id api.TaskID) []string {
 	return []string{"Hortus-Task: " + string(id), "Co-authored-by: Hortus <hortus@hortus.dev>"}
 }
 
-func (w *work) identity() git.Identity {
-	return git.Identity{Name: w.req.Author.Name, Email: w.req.Author.Email}
+func (w *work) identity() cache.Identity {
+	return cache.Identity{Name: w.req.Author.Name, Email: w.req.Author.Email}
 }
 
 // touchedTests are the changed files that are tests or rule over them.
@@ -132,7 +132,7 @@ func (w *work) touchedTests() []string {
 
 // changed lists what a commit has that the base has not, read from the commits
 // themselves.
-func (w *work) changed(ctx context.Context, head string) ([]git.Change, error) {
+func (w *work) changed(ctx context.Context, head string) ([]cache.Change, error) {
 	was, err := w.repo.Files(ctx, w.base.Hash)
 	if err != nil {
 		return nil, err
@@ -141,27 +141,27 @@ func (w *work) changed(ctx context.Context, head string) ([]git.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := make(map[string]git.Entry, len(was))
+	old := make(map[string]cache.Entry, len(was))
 	for _, e := range was {
 		old[e.Path] = e
 	}
-	var out []git.Change
+	var out []cache.Change
 	for _, e := range is {
 		o, there := old[e.Path]
 		delete(old, e.Path)
-		if there && o.Hash == e.Hash && o.Mode == e.Mode || e.Mode == git.Submodule {
+		if there && o.Hash == e.Hash && o.Mode == e.Mode || e.Mode == cache.Submodule {
 			continue
 		}
-		out = append(out, git.Change{Path: e.Path, Mode: e.Mode, Size: e.Size, Open: func() (io.ReadCloser, error) {
+		out = append(out, cache.Change{Path: e.Path, Mode: e.Mode, Size: e.Size, Open: func() (io.ReadCloser, error) {
 			b, err := w.repo.ReadFile(ctx, head, e.Path, maxChangedFile)
 			return io.NopCloser(bytes.NewReader(b)), err
 		}})
 	}
 	for p, e := range old {
-		if e.Mode != git.Submodule {
-			out = append(out, git.Change{Path: p, Delete: true})
+		if e.Mode != cache.Submodule {
+			out = append(out, cache.Change{Path: p, Delete: true})
 		}
 	}
-	slices.SortFunc(out, func(a, b git.Change) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(out, func(a, b cache.Change) int { return strings.Compare(a.Path, b.Path) })
 	return out, nil
 }

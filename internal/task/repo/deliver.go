@@ -8,6 +8,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 // Deliver brings the result of a task that is done to the people who review it, in
@@ -20,7 +21,7 @@ func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 	if w.repo, err = r.cfg.Git.Find(w.req.URL); err != nil {
 		return w.res, err
 	}
-	w.base = git.Commit{Hash: w.res.Commit, Branch: w.res.Base}
+	w.base = cache.Commit{Hash: w.res.Commit, Branch: w.res.Base}
 	return w.res, w.deliver(ctx)
 }
 
@@ -36,7 +37,7 @@ func (w *work) deliver(ctx context.Context) error {
 		remote = w.req.URL
 	}
 	d := &api.Delivery{Branch: w.res.Branch}
-	if was := w.res.Delivery; was != nil && was.Pushed == git.Public(remote) {
+	if was := w.res.Delivery; was != nil && was.Pushed == git.DisplayAddress(remote) {
 		// What an earlier delivery brought there is there, whatever comes of this one.
 		d.Pushed, d.Target, d.Forge, d.URL, d.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
 	}
@@ -81,11 +82,11 @@ func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error 
 		if err != nil {
 			return "", err
 		}
-		res, err := w.repo.Push(ctx, git.PushRequest{Source: src, Commit: w.res.Head, Branch: d.Branch})
+		res, err := w.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.res.Head, Branch: d.Branch})
 		if err != nil {
 			return "", err
 		}
-		d.Pushed = git.Public(remote)
+		d.Pushed = git.DisplayAddress(remote)
 		if res.UpToDate {
 			return d.Branch + " was there already", nil
 		}
@@ -130,7 +131,7 @@ func (w *work) touched(ctx context.Context) ([]policy.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	is := make(map[string]git.Entry, len(entries))
+	is := make(map[string]cache.Entry, len(entries))
 	for _, e := range entries {
 		is[e.Path] = e
 	}

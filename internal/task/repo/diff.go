@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 // maxDiff bounds a patch, in bytes.
@@ -24,7 +24,7 @@ func (r *Runner) Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser
 	if err != nil {
 		return nil, err
 	}
-	patch, err := repo.Diff(ctx, t.Repo.Commit, head, git.DiffOptions{Max: maxDiff})
+	patch, err := repo.Diff(ctx, t.Repo.Commit, head, cache.DiffOptions{Max: maxDiff})
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 // Earlier is a task that ended with a question and is continued.
@@ -31,7 +31,7 @@ func (w *work) last() *api.RepoResult {
 
 // start finds the commit that the work starts from. A task that continues another one
 // keeps its commit, also if the branch has moved: its workspace lies on that one.
-func (w *work) start(ctx context.Context) (git.Commit, error) {
+func (w *work) start(ctx context.Context) (cache.Commit, error) {
 	before := w.last()
 	if before == nil {
 		return w.repo.Resolve(ctx, w.req.Ref)

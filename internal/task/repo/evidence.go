@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 	"hortus.dev/internal/task/gate/sign"
@@ -122,7 +122,7 @@ const maxSigned = 64 << 20
 
 // cautions are the lines of the result that could make a gate say what it should not.
 func (w *work) cautions(ctx context.Context, head string) ([]api.Caution, error) {
-	patch, err := w.repo.Diff(ctx, w.base.Hash, head, git.DiffOptions{Max: maxSigned})
+	patch, err := w.repo.Diff(ctx, w.base.Hash, head, cache.DiffOptions{Max: maxSigned})
 	if api.KindOf(err) == api.KindExhausted {
 		return []api.Caution{{Uses: fmt.Sprintf("more than %d MiB, which were not looked through", maxSigned>>20)}}, nil
 	}

@@ -14,7 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/gate"
 )
 
@@ -41,7 +41,7 @@ func (w *work) findGate(ctx context.Context) error {
 		return b
 	}}
 	for _, f := range files {
-		if f.Mode == git.Regular || f.Mode == git.Executable {
+		if f.Mode == cache.Regular || f.Mode == cache.Executable {
 			t.Paths = append(t.Paths, f.Path)
 		}
 	}
@@ -65,7 +65,7 @@ func (w *work) judge(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c git.Change) bool { return gate.Watched(w.res.Verify, c.Path) })
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return gate.Watched(w.res.Verify, c.Path) })
 	touched := len(rest) < len(changes)
 	need := allTests
 	if touched {
@@ -112,9 +112,9 @@ func (w *work) judge(ctx context.Context, n int) error {
 
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
-func (w *work) without(ctx context.Context, n int, changes, rest []git.Change) error {
-	tests := slices.DeleteFunc(slices.Clone(changes), func(c git.Change) bool { return !gate.Watched(w.res.Verify, c.Path) })
-	code := slices.ContainsFunc(rest, func(c git.Change) bool { return !api.IsDocument(c.Path) })
+func (w *work) without(ctx context.Context, n int, changes, rest []cache.Change) error {
+	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !gate.Watched(w.res.Verify, c.Path) })
+	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
 	if len(tests) == 0 || !code || w.res.Before == nil || !w.res.Before.Passed {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (w *work) passed(r *api.Round) bool {
 }
 
 // over runs the gate on the base with some changes.
-func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []git.Change, on terms) (api.Gate, error) {
+func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	layers := []Layer{w.layer}
 	if len(changes) > 0 {
 		top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)

@@ -19,7 +19,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/tool"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -41,7 +41,7 @@ type local struct {
 // stack is a folder and the changes above it.
 type stack struct {
 	dir     string
-	changes []git.Change
+	changes []cache.Change
 }
 
 func newLocal(t testing.TB) *local {
@@ -77,7 +77,7 @@ func (l *local) Layer(ctx context.Context, key string, build func(context.Contex
 }
 
 // Over implements repo.Computers.
-func (l *local) Over(_ context.Context, base repo.Layer, changes []git.Change) (repo.Layer, func(), error) {
+func (l *local) Over(_ context.Context, base repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gates++
@@ -108,24 +108,24 @@ func copyTree(from, to string) error {
 }
 
 // Changes implements repo.Computers.
-func (l *local) Changes(_ context.Context, id api.WorkspaceID) (out []git.Change, _ []api.RefusedChange, _ func(), err error) {
+func (l *local) Changes(_ context.Context, id api.WorkspaceID) (out []cache.Change, _ []api.RefusedChange, _ func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, was := files(l.spaces[id].dir), files(l.layers[repo.Layer(id)].dir)
 	for p, c := range now {
 		if o, ok := was[p]; !ok || o != c {
-			mode := git.Regular
+			mode := cache.Regular
 			if c.exec {
-				mode = git.Executable
+				mode = cache.Executable
 			}
-			out = append(out, git.Change{Path: p, Mode: mode, Size: int64(len(c.text)), Open: func() (io.ReadCloser, error) {
+			out = append(out, cache.Change{Path: p, Mode: mode, Size: int64(len(c.text)), Open: func() (io.ReadCloser, error) {
 				return io.NopCloser(strings.NewReader(c.text)), nil
 			}})
 		}
 	}
 	for p := range was {
 		if _, ok := now[p]; !ok {
-			out = append(out, git.Change{Path: p, Delete: true})
+			out = append(out, cache.Change{Path: p, Delete: true})
 		}
 	}
 	return out, nil, func() {}, nil
@@ -182,7 +182,7 @@ func (l *local) Clean(_ context.Context, _ api.CreateSandbox, layers ...repo.Lay
 		os.MkdirAll(filepath.Dir(p), 0o755)
 		os.Remove(p)
 		mode := fs.FileMode(0o644)
-		if c.Mode == git.Executable {
+		if c.Mode == cache.Executable {
 			mode = 0o755
 		}
 		if err := os.WriteFile(p, b, mode); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 const (
@@ -123,7 +124,7 @@ func name(e api.RepoStepEvent) string {
 
 // prepare brings everything to where the agent can begin.
 func (w *work) prepare(ctx context.Context) error {
-	err := w.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.Public(w.req.URL)}, func() (string, error) {
+	err := w.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(w.req.URL)}, func() (string, error) {
 		src, err := w.cfg.Deliverer.Source(w.req.URL)
 		if err != nil {
 			return "", err
@@ -148,7 +149,7 @@ func (w *work) prepare(ctx context.Context) error {
 	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		var detail string
 		layer, release, err := w.cfg.Computers.Layer(ctx, "checkout 1 "+w.base.Hash+" "+checkoutBranch(w.base), func(ctx context.Context, dir string) error {
-			res, err := w.repo.Checkout(ctx, w.base.Hash, dir, git.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth})
+			res, err := w.repo.Checkout(ctx, w.base.Hash, dir, cache.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth})
 			detail = fmt.Sprintf("%d files", res.Files)
 			return err
 		})
@@ -168,7 +169,7 @@ func (w *work) prepare(ctx context.Context) error {
 }
 
 // checkoutBranch is the branch that the agent finds itself on.
-func checkoutBranch(c git.Commit) string {
+func checkoutBranch(c cache.Commit) string {
 	if c.Branch != "" {
 		return c.Branch
 	}

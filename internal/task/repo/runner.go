@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/agent/tool"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/gate/report"
 )
 
@@ -25,7 +26,7 @@ type Computers interface {
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (l Layer, release func(), err error)
 	// Over makes a layer of changes above base, which stays until release is called.
 	// It is used with base below it.
-	Over(ctx context.Context, base Layer, changes []git.Change) (l Layer, release func(), err error)
+	Over(ctx context.Context, base Layer, changes []cache.Change) (l Layer, release func(), err error)
 	// Workspace makes durable files above a layer.
 	Workspace(ctx context.Context, task api.TaskID, base Layer) (api.WorkspaceID, error)
 	// Adopt makes a task the owner of a workspace of another one, whose it must be;
@@ -33,7 +34,7 @@ type Computers interface {
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
 	// Changes reads what was written in a workspace, while nobody has it. The
 	// second result is what cannot be taken, with the reasons.
-	Changes(ctx context.Context, id api.WorkspaceID) ([]git.Change, []api.RefusedChange, func(), error)
+	Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Change, []api.RefusedChange, func(), error)
 	// Open starts a sandbox over a workspace.
 	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID) (Computer, error)
 	// Clean starts a sandbox over layers, the lowest first, whose changes are lost
@@ -89,7 +90,7 @@ type Emitter interface {
 
 // Config is what a Runner is made of. All fields but Logger and Now must be set.
 type Config struct {
-	Git       *git.Cache
+	Git       *cache.Cache
 	Computers Computers
 	Deliverer Deliverer
 	Now       func() time.Time
@@ -148,8 +149,8 @@ type work struct {
 	job  Job
 	req  api.RepoTask
 	res  api.RepoResult
-	repo *git.Repo
-	base git.Commit
+	repo *cache.Repo
+	base cache.Commit
 	// layer is the checkout of base.
 	layer Layer
 	// plan is how the gate's command reports its tests, and tests what it reported

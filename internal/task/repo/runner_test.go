@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -132,7 +133,7 @@ func newBench(t *testing.T, d repo.Deliverer) *bench {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	cache, err := git.Open(git.Config{Dir: filepath.Join(t.TempDir(), "cache")})
+	cache, err := cache.Open(cache.Config{Dir: filepath.Join(t.TempDir(), "cache")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
 )
 
 // Salvage commits what a task had written whose daemon died in the middle. Its
@@ -14,7 +14,7 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	if res.Workspace == "" || res.Commit == "" {
 		return res
 	}
-	w := &work{Runner: r, req: *t.Create.Repo, res: res, base: git.Commit{Hash: res.Commit}, box: &seat{}}
+	w := &work{Runner: r, req: *t.Create.Repo, res: res, base: cache.Commit{Hash: res.Commit}, box: &seat{}}
 	w.job = Job{Task: t, Save: func(context.Context, api.RepoResult) error { return nil }}
 	var err error
 	if w.repo, err = r.cfg.Git.Find(w.req.URL); err == nil {

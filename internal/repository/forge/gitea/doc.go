@@ -4,6 +4,6 @@
 // A token needs the scopes write:repository and write:issue; the second one is for
 // labels.
 //
-// The package must not know how a branch got there, nor what is in it. It starts
-// no goroutine.
+// The package must not know how a branch was pushed or what it contains. It starts no
+// goroutine.
 package gitea

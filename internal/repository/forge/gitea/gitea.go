@@ -24,16 +24,16 @@ type Forge struct {
 
 var _ forge.Forge = (*Forge)(nil)
 
-// maxPages bounds what is listed, at 50 a page, which is the most that Gitea gives.
+// maxPages is the maximum number of pages, of 50 entries, Gitea's maximum.
 const (
 	maxPages = 20
 	perPage  = 50
 )
 
-// New checks the configuration; it does not call.
+// New validates the configuration; it sends no request.
 func New(cfg Config) (*Forge, error) {
 	if cfg.Location.Kind != forge.Gitea {
-		return nil, api.Errorf(api.KindInvalid, "%s is no repository at Gitea", cfg.Location)
+		return nil, api.Errorf(api.KindInvalid, "%s is not a repository at Gitea", cfg.Location)
 	}
 	// The SDK adds this path itself.
 	if !strings.HasSuffix(strings.TrimRight(cfg.Location.API, "/"), apiPath) {
@@ -48,13 +48,13 @@ func New(cfg Config) (*Forge, error) {
 
 const apiPath = "/api/v1"
 
-// calls makes a client for one call, because the SDK keeps the context in it. It
-// does not ask the server for its version: what is used here is old.
+// calls returns a client for one call, because the SDK keeps the context in it. It does not
+// check the server's version: all versions have what is used here.
 func (f *Forge) calls(ctx context.Context) (*gitea.Client, error) {
 	c, err := gitea.NewClient(strings.TrimSuffix(strings.TrimRight(f.rest.API(), "/"), apiPath), gitea.SetHTTPClient(f.rest.HTTP()),
 		gitea.SetContext(ctx), gitea.SetGiteaVersion(""), gitea.SetUserAgent("hortus"))
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "a client for Gitea cannot be made: %w", err)
+		return nil, api.Errorf(api.KindInternal, "create a client for Gitea: %w", err)
 	}
 	return c, nil
 }
@@ -73,7 +73,8 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 		return forge.Repository{}, f.rest.Failure(ctx, err)
 	}
 	repo := forge.Repository{DefaultBranch: r.DefaultBranch, URL: r.HTMLURL, Archived: r.Archived}
-	// The rules are for administrators; whether a branch is protected is for all.
+	// Only administrators may read the rules; everybody may read whether a branch is
+	// protected.
 	rules, _, err := c.ListBranchProtections(f.owner, f.name, gitea.ListBranchProtectionsOptions{})
 	if err == nil {
 		repo.ProtectedComplete = true
@@ -112,7 +113,7 @@ func (f *Forge) Open(ctx context.Context, req forge.Request) (forge.MergeRequest
 	return f.rest.Open(ctx, host{f}, req)
 }
 
-// host is what opening a request needs.
+// host implements [rest.Host].
 type host struct{ *Forge }
 
 func (h host) Branch(ctx context.Context, name string) (string, error) {
@@ -130,8 +131,8 @@ func (h host) Branch(ctx context.Context, name string) (string, error) {
 	return b.Commit.ID, nil
 }
 
-// Find reads the open requests, the newest first, until it meets the source's. It
-// has no filter for it: the call for two branches gives closed requests too.
+// Find lists the open requests, newest first, until it finds the source's. Gitea has no
+// filter for that: the call for two branches returns closed requests too.
 func (h host) Find(ctx context.Context, source string) ([]rest.Found, error) {
 	c, err := h.calls(ctx)
 	if err != nil {
@@ -184,10 +185,10 @@ func (h host) Update(ctx context.Context, f rest.Found, title, body string) (res
 	return found(p), nil
 }
 
-// labelColor is that of labels that have to be made.
+// labelColor is the color of new labels.
 const labelColor = "ededed"
 
-// Label adds labels by their numbers, which is the one form that all versions take.
+// Label adds labels by their numbers, the only form that all versions accept.
 func (h host) Label(ctx context.Context, f rest.Found, labels []string) error {
 	c, err := h.calls(ctx)
 	if err != nil {
@@ -222,7 +223,7 @@ func (h host) Label(ctx context.Context, f rest.Found, labels []string) error {
 	return h.rest.Failure(ctx, err)
 }
 
-// draft begins the title of a draft, unless an administrator set other words.
+// draft is the default prefix of a draft's title.
 const draft = "WIP: "
 
 func retitle(title string, isDraft bool) string {
@@ -237,7 +238,7 @@ func found(p *gitea.PullRequest) rest.Found {
 	if p.Head != nil && p.Base != nil {
 		f.Source, f.Target = p.Head.Ref, p.Base.Ref
 	}
-	// Older servers do not say so but by the title.
+	// Older servers show it in the title only.
 	if rest, ok := strings.CutPrefix(f.Title, draft); ok {
 		f.Title, f.Draft = rest, true
 	}

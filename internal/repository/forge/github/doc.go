@@ -4,6 +4,6 @@
 // A token is a fine-grained one with "Pull requests: write" and "Contents: read"
 // for the repository, a classic one with the scope repo, or an installation's.
 //
-// The package must not know how a branch got there, nor what is in it. It starts
-// no goroutine.
+// The package must not know how a branch was pushed or what it contains. It starts no
+// goroutine.
 package github

@@ -26,18 +26,17 @@ type Forge struct {
 var _ forge.Forge = (*Forge)(nil)
 
 const (
-	// maxPages bounds what is listed, at 100 a page.
+	// maxPages is the maximum number of pages, of 100 entries.
 	maxPages = 10
-	// maxRedirects is how many redirects the library follows where it does not
-	// leave them to its client: a repository may have a new name. The transport
-	// refuses those that leave the API.
+	// maxRedirects is the maximum number of redirects that the library follows itself,
+	// for renamed repositories. The transport refuses those that leave the API.
 	maxRedirects = 3
 )
 
-// New checks the configuration; it does not call.
+// New validates the configuration; it sends no request.
 func New(cfg Config) (*Forge, error) {
 	if cfg.Location.Kind != forge.GitHub {
-		return nil, api.Errorf(api.KindInvalid, "%s is no repository at GitHub", cfg.Location)
+		return nil, api.Errorf(api.KindInvalid, "%s is not a repository at GitHub", cfg.Location)
 	}
 	c, err := rest.New(cfg, func(h http.Header, token string) { h.Set("Authorization", "Bearer "+token) })
 	if err != nil {
@@ -47,7 +46,7 @@ func New(cfg Config) (*Forge, error) {
 	calls, err := github.NewClient(github.WithHTTPClient(c.HTTP()), github.WithURLs(&base, &base),
 		github.WithDisableRateLimitCheck(), github.WithUserAgent("hortus"))
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "the address of GitHub's API is not taken: %w", err)
+		return nil, api.Errorf(api.KindInvalid, "invalid URL of GitHub's API: %w", err)
 	}
 	return &Forge{rest: c, calls: calls, owner: cfg.Location.Owner, name: cfg.Location.Name}, nil
 }
@@ -85,7 +84,7 @@ func (f *Forge) Open(ctx context.Context, req forge.Request) (forge.MergeRequest
 	return f.rest.Open(ctx, host{f}, req)
 }
 
-// host is what opening a request needs.
+// host implements [rest.Host].
 type host struct{ *Forge }
 
 func (h host) Branch(ctx context.Context, name string) (string, error) {
@@ -97,8 +96,8 @@ func (h host) Branch(ctx context.Context, name string) (string, error) {
 }
 
 func (h host) Find(ctx context.Context, source string) ([]rest.Found, error) {
-	// The filter wants the owner of the head, so that a fork's branch of that name
-	// is not meant; the owner may have forks of its own, so it is checked again.
+	// The filter includes the owner of the head, which excludes forks of other owners. The
+	// owner may have forks too, so check the result.
 	opts := &github.PullRequestListOptions{State: "open", Head: h.owner + ":" + source, ListOptions: github.ListOptions{PerPage: 100}}
 	var all []rest.Found
 	for range maxPages {
@@ -143,7 +142,7 @@ func (h host) Update(ctx context.Context, f rest.Found, title, body string) (res
 	return found(p), nil
 }
 
-// Label adds labels; GitHub makes those that it does not know.
+// Label adds labels; GitHub creates missing ones.
 func (h host) Label(ctx context.Context, f rest.Found, labels []string) error {
 	_, _, err := h.calls.Issues.AddLabelsToIssue(ctx, h.owner, h.name, f.Number, labels)
 	return h.rest.Failure(ctx, err)

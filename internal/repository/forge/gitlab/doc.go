@@ -4,6 +4,6 @@
 // A token is a personal, group or project access token with the scope api and the
 // role Developer, or one of OAuth.
 //
-// The package must not know how a branch got there, nor what is in it. It starts
-// no goroutine.
+// The package must not know how a branch was pushed or what it contains. It starts no
+// goroutine.
 package gitlab

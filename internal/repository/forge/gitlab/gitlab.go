@@ -25,31 +25,31 @@ type Forge struct {
 
 var _ forge.Forge = (*Forge)(nil)
 
-// maxPages bounds what is listed, at 100 a page.
+// maxPages is the maximum number of pages, of 100 entries.
 const maxPages = 10
 
-// New checks the configuration; it does not call.
+// New validates the configuration; it sends no request.
 func New(cfg Config) (*Forge, error) {
 	if cfg.Location.Kind != forge.GitLab {
-		return nil, api.Errorf(api.KindInvalid, "%s is no project at GitLab", cfg.Location)
+		return nil, api.Errorf(api.KindInvalid, "%s is not a project at GitLab", cfg.Location)
 	}
-	// GitLab takes every kind of token but those of its jobs in this form.
+	// GitLab accepts every kind of token in this form, except job tokens.
 	c, err := rest.New(cfg, func(h http.Header, token string) { h.Set("Authorization", "Bearer "+token) })
 	if err != nil {
 		return nil, err
 	}
 	calls, err := gitlab.NewAuthSourceClient(gitlab.Unauthenticated{},
 		gitlab.WithBaseURL(c.API()), gitlab.WithHTTPClient(c.HTTP()), gitlab.WithoutRetries(), gitlab.WithUserAgent("hortus"),
-		// The library would set up a limiter by what a server's headers say, and
-		// could be made to wait for ever.
+		// The library would configure a limiter by the server's headers, which could
+		// make it wait forever.
 		gitlab.WithCustomLimiter(unlimited{}), gitlab.WithURLWarningLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "the address of GitLab's API is not taken: %w", err)
+		return nil, api.Errorf(api.KindInvalid, "invalid URL of GitLab's API: %w", err)
 	}
 	return &Forge{rest: c, calls: calls, path: cfg.Location.Path()}, nil
 }
 
-// unlimited leaves waiting to the transport.
+// unlimited disables the library's limiter; the transport waits.
 type unlimited struct{}
 
 func (unlimited) Wait(ctx context.Context) error { return ctx.Err() }
@@ -70,7 +70,7 @@ func (f *Forge) Repository(ctx context.Context) (forge.Repository, error) {
 		if err != nil {
 			err = f.rest.Failure(ctx, err)
 			if k := api.KindOf(err); k == api.KindDenied || k == api.KindNotFound {
-				return f.rest.Repository(repo) // this token may not see them
+				return f.rest.Repository(repo) // the token may not list them
 			}
 			return forge.Repository{}, err
 		}
@@ -90,7 +90,7 @@ func (f *Forge) Open(ctx context.Context, req forge.Request) (forge.MergeRequest
 	return f.rest.Open(ctx, host{f}, req)
 }
 
-// host is what opening a request needs.
+// host implements [rest.Host].
 type host struct{ *Forge }
 
 func (h host) Branch(ctx context.Context, name string) (string, error) {
@@ -148,7 +148,7 @@ func (h host) Update(ctx context.Context, f rest.Found, title, body string) (res
 	return found(&m.BasicMergeRequest), nil
 }
 
-// Label adds labels; GitLab makes those that it does not know.
+// Label adds labels; GitLab creates missing ones.
 func (h host) Label(ctx context.Context, f rest.Found, labels []string) error {
 	add := gitlab.LabelOptions(labels)
 	_, _, err := h.calls.MergeRequests.UpdateMergeRequest(h.path, int64(f.Number),
@@ -156,7 +156,7 @@ func (h host) Label(ctx context.Context, f rest.Found, labels []string) error {
 	return h.rest.Failure(ctx, err)
 }
 
-// draft begins the title of a draft.
+// draft is the prefix of a draft's title.
 const draft = "Draft: "
 
 func retitle(title string, isDraft bool) string {

@@ -14,11 +14,11 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// maxRefusals bounds what one check says.
+// maxRefusals is the maximum number of refusals of a check.
 const maxRefusals = 100
 
-// Check says what speaks against a delivery; nothing means that it may go. A policy
-// that is not valid refuses.
+// Check returns the refusals of a delivery; none means that it is allowed. An invalid policy
+// refuses.
 func (p Policy) Check(d Delivery) []Refusal {
 	if err := p.Validate(); err != nil {
 		return []Refusal{{Rule: "branch", Why: "the policy itself is wrong: " + err.Error()}}
@@ -36,8 +36,8 @@ func (p Policy) Check(d Delivery) []Refusal {
 			add("lines", f.Path, "its figures are below 0")
 			continue
 		}
-		lines = sum(lines, sum(int64(f.Added), int64(f.Deleted)))
-		size = sum(size, f.Size)
+		lines = saturatingAdd(lines, saturatingAdd(int64(f.Added), int64(f.Deleted)))
+		size = saturatingAdd(size, f.Size)
 		// A delivery with too many files is refused whatever they are.
 		if i >= p.MaxFiles || len(all) >= maxRefusals {
 			continue
@@ -53,7 +53,7 @@ func (p Policy) Check(d Delivery) []Refusal {
 	return all[:min(len(all), maxRefusals)]
 }
 
-// branches checks what is pushed and what is aimed at.
+// branches checks the pushed branch and the target.
 func (p Policy) branches(d Delivery) []Refusal {
 	var all []Refusal
 	if err := forge.CheckBranch(d.Branch); err != nil {
@@ -63,28 +63,28 @@ func (p Policy) branches(d Delivery) []Refusal {
 		all = append(all, Refusal{Rule: "target", Why: err.Error()})
 	}
 	if !doublestar.MatchUnvalidated(p.Branch, d.Branch) {
-		all = append(all, Refusal{Rule: "branch", Why: fmt.Sprintf("the branch %s does not match %s", quoted(d.Branch), p.Branch)})
+		all = append(all, Refusal{Rule: "branch", Why: fmt.Sprintf("the branch %s does not match %s", quote(d.Branch), p.Branch)})
 	}
 	for _, g := range p.Protected {
-		if doublestar.MatchUnvalidated(fold(g), fold(d.Branch)) {
-			all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the branch %s is protected by %s", quoted(d.Branch), g)})
+		if doublestar.MatchUnvalidated(normalize(g), normalize(d.Branch)) {
+			all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the branch %s is protected by %s", quote(d.Branch), g)})
 		}
 	}
-	if d.Target != "" && fold(d.Branch) == fold(d.Target) || d.Default != "" && fold(d.Branch) == fold(d.Default) {
-		all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the branch %s is the target or the default branch itself", quoted(d.Branch))})
+	if d.Target != "" && normalize(d.Branch) == normalize(d.Target) || d.Default != "" && normalize(d.Branch) == normalize(d.Default) {
+		all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the branch %s is the target or the default branch itself", quote(d.Branch))})
 	}
 	for _, g := range d.Protected {
 		if forges(g, d.Branch) {
-			all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the forge protects the branch %s by %s", quoted(d.Branch), quoted(g))})
+			all = append(all, Refusal{Rule: "protected", Why: fmt.Sprintf("the forge protects the branch %s by %s", quote(d.Branch), quote(g))})
 		}
 	}
 	return all
 }
 
-// forges says whether a forge's rule may mean a branch. Forges differ in what * is,
-// so the widest reading counts; a rule that cannot be read means every branch.
+// forges reports whether a forge's rule may match a branch. Forges differ in the meaning of
+// *, so the widest counts; an invalid rule matches every branch.
 func forges(rule, branch string) bool {
-	rule, branch = fold(rule), fold(branch)
+	rule, branch = normalize(rule), normalize(branch)
 	if len(rule) > maxPattern || !doublestar.ValidatePattern(rule) {
 		return true
 	}
@@ -116,14 +116,14 @@ func (p Policy) file(f File) []Refusal {
 	paths := []string{f.Path}
 	switch f.Status {
 	case "renamed":
-		paths = append(paths, f.From) // it is gone from there
-	case "copied": // nothing happened where it came from
+		paths = append(paths, f.From) // it is removed there
+	case "copied": // the source did not change
 	case "added", "changed", "removed":
 		if f.From != "" {
 			add("path", f.Path, "it has a former path, and is neither renamed nor copied")
 		}
 	default:
-		add("path", f.Path, "what happened to it is not known: "+quoted(f.Status))
+		add("path", f.Path, "what happened to it is not known: "+quote(f.Status))
 	}
 	for _, path := range paths {
 		if why := badPath(path); why != "" {
@@ -157,12 +157,12 @@ func (p Policy) allowed(path string) bool {
 	return slices.ContainsFunc(p.Allow, func(g string) bool { return doublestar.MatchUnvalidated(g, path) })
 }
 
-// forbidden finds the pattern that forbids a path, or "". A file or link that takes
-// the place of a folder with forbidden files is forbidden with them.
+// forbidden returns the pattern that forbids a path, or "". A file or link that replaces a
+// folder with forbidden files is forbidden too.
 func (p Policy) forbidden(path string) string {
-	path = fold(path)
+	path = normalize(path)
 	for _, g := range p.Forbidden {
-		folded := fold(g)
+		folded := normalize(g)
 		if doublestar.MatchUnvalidated(folded, path) {
 			return g
 		}
@@ -178,7 +178,7 @@ func (p Policy) forbidden(path string) string {
 	return ""
 }
 
-// badPath says why no delivery may hold a path.
+// badPath returns why no delivery may contain a path, or "".
 func badPath(path string) string {
 	if path == "" || len(path) > 4096 {
 		return "its path is empty or longer than 4096 bytes"
@@ -187,7 +187,7 @@ func badPath(path string) string {
 		return "its path holds a backslash, control characters, or is not UTF-8"
 	}
 	for _, part := range strings.Split(path, "/") {
-		switch clean := fold(part); {
+		switch clean := normalize(part); {
 		case part == "", part == ".", part == "..":
 			return "its path is absolute, or holds an empty part, . or .."
 		case clean == "":
@@ -199,10 +199,9 @@ func badPath(path string) string {
 	return ""
 }
 
-// fold reads a name as file systems do that are less exact: without case, without
-// characters that nobody sees, without dots and spaces at the end of a part, and
-// without a stream's name.
-func fold(s string) string {
+// normalize returns a name as tolerant file systems read it: without case, invisible
+// characters, dots and spaces at the end of a component, and the name of a stream.
+func normalize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
 			return -1
@@ -220,16 +219,16 @@ func fold(s string) string {
 	return strings.Join(parts, "/")
 }
 
-// sum adds without going around.
-func sum(a, b int64) int64 {
+// saturatingAdd adds without overflow.
+func saturatingAdd(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
 	return a + b
 }
 
-// quoted shows a name that may hold anything, in at most about 200 bytes.
-func quoted(s string) string {
+// quote quotes an untrusted name in at most about 200 bytes.
+func quote(s string) string {
 	if len(s) > 200 {
 		s = s[:200] + "..."
 	}

@@ -1,9 +1,8 @@
-// Package policy decides what may be delivered: to which branches, how much, and
-// which files not. Its functions are pure: they look at names, sizes and modes, and
-// say everything that speaks against a delivery.
+// Package policy decides what may be delivered: to which branches, how much, and which
+// files. Its functions are pure: they check names, sizes and modes, and return all refusals.
 //
-// A policy is the operator's. It must never be read from the repository that is
-// delivered, because that is the agent's to change.
+// A policy belongs to the operator. It must never be read from the delivered repository,
+// which the agent can change.
 //
 // # Patterns
 //

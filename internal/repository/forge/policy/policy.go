@@ -8,7 +8,7 @@ import (
 	"hortus.dev/api"
 )
 
-// Policy says what may be delivered. Start from [Default]: a zero Policy refuses
+// Policy defines what may be delivered. Start with [Default]: the zero Policy refuses
 // everything.
 type Policy struct {
 	// Branch is the pattern that a delivered branch must match.
@@ -26,7 +26,7 @@ type Policy struct {
 	Allow []string
 }
 
-// Default is the policy where nobody set another.
+// Default returns the default policy.
 func Default() Policy {
 	return Policy{
 		Branch:    "hortus/*",
@@ -36,9 +36,9 @@ func Default() Policy {
 	}
 }
 
-// forbidden are the files that a machine acts on before a person has read them: CI
-// with its secrets, hooks, what an editor, a shell or another agent runs when a
-// folder is opened; and those that decide who or what is asked to look.
+// forbidden are files that a machine uses before a person has read them: CI with its
+// secrets, hooks, what an editor, a shell or another agent runs when it opens a folder; and
+// files that select reviewers and checks.
 var forbidden = [...]string{
 	".github/workflows/**", ".github/actions/**", "**/action.{yml,yaml}", ".github/dependabot.{yml,yaml}",
 	"**/.gitlab-ci.{yml,yaml}", "**/*.gitlab-ci.{yml,yaml}", ".gitlab/**",
@@ -48,7 +48,7 @@ var forbidden = [...]string{
 	"{.,}appveyor.{yml,yaml}", ".teamcity/**", ".tekton/**", ".semaphore/**", ".builds/**", ".build.yml",
 	"cloudbuild.{yml,yaml,json}", "buildspec.{yml,yaml}",
 	"**/CODEOWNERS", "**/.gitmodules", "**/.lfsconfig",
-	// It can hide a file's changes from who reviews them.
+	// It can hide changes of a file from reviewers.
 	"**/.gitattributes",
 	".husky/**", ".githooks/**", "**/.pre-commit-config.{yml,yaml}", "{.,}lefthook*.{yml,yaml,toml,json}",
 	"**/.vscode/{tasks,launch,settings,mcp}.json", "**/*.code-workspace", "**/.idea/**",
@@ -56,13 +56,13 @@ var forbidden = [...]string{
 	"**/.mcp.json", "**/.claude/settings*.json", "**/.claude/hooks/**", "**/.cursor/{mcp,hooks}.json",
 }
 
-// Bounds of a policy.
+// Limits of a policy.
 const (
 	maxPatterns = 1000
 	maxPattern  = 256
 )
 
-// Validate says what is wrong with a policy, as KindInvalid.
+// Validate returns KindInvalid for an invalid policy.
 func (p Policy) Validate() error {
 	if err := pattern("branch", p.Branch); err != nil {
 		return err
@@ -101,19 +101,18 @@ func pattern(list, g string) error {
 	return nil
 }
 
-// Delivery is what is to be pushed and offered.
+// Delivery is what is pushed and proposed.
 type Delivery struct {
-	// Branch is pushed; Target is what the request aims at, empty where a branch is
-	// all that is delivered.
+	// Branch is pushed; Target is the target of the request, empty without a request.
 	Branch, Target string
-	// Default is the repository's default branch; Protected are the branches that
-	// the forge protects, as names or its own patterns.
+	// Default is the repository's default branch; Protected are the names or the forge's
+	// patterns of protected branches.
 	Default   string
 	Protected []string
 	Files     []File
 }
 
-// File is a change of one path.
+// File is a changed path.
 type File struct {
 	Path string
 	// From is the path before a rename or a copy.
@@ -128,19 +127,18 @@ type File struct {
 	Mode uint32
 }
 
-// Refusal is one thing that speaks against a delivery.
+// Refusal is a reason to refuse a delivery.
 type Refusal struct {
 	// Rule is "branch", "protected", "target", "files", "lines", "bytes", "path",
 	// "mode" or "forbidden".
 	Rule string
-	// Path is the file's, where there is one. It may hold anything.
+	// Path is that of the file, if any. It is untrusted.
 	Path string
 	// Why is a sentence for people.
 	Why string
 }
 
-// Error makes one error of refusals, KindDenied, or nil of none. It names the first
-// few.
+// Error returns KindDenied with the first few refusals, or nil for none.
 func Error(refusals []Refusal) error {
 	if len(refusals) == 0 {
 		return nil
@@ -151,7 +149,7 @@ func Error(refusals []Refusal) error {
 			text += "; "
 		}
 		if r.Path != "" {
-			text += quoted(r.Path) + ": "
+			text += quote(r.Path) + ": "
 		}
 		text += r.Why
 	}

@@ -16,39 +16,38 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// Config says which repository is spoken about, and how patiently. Zero fields
-// take the defaults.
+// Config is the repository, its token and the retries. Zero fields mean the defaults.
 type Config struct {
 	// Location is the repository; Kind and API must be set.
 	Location forge.Location
-	// Token proves who asks. It goes to the API's own address alone.
+	// Token is sent to the API's host only.
 	Token string
-	// HTTP gives the transport to use, and the longest time of one try; its cookies
-	// and its policy of redirects are not used. Nil is http.DefaultTransport.
+	// HTTP has the transport and the timeout of an attempt; its cookies and its redirect
+	// policy are ignored. Nil means http.DefaultTransport.
 	HTTP *http.Client
-	// Tries is how often a call is made at most.
+	// Tries is the maximum number of attempts.
 	Tries int
-	// First is the wait after the first failure; each further one is twice as long.
-	// Most bounds one wait: a forge that asks for more is not called again.
+	// First is the delay after the first failure; each further one is twice as long.
+	// Most is the maximum delay: if a forge asks for more, the call fails.
 	First, Most time.Duration
-	// Bytes bounds one answer.
+	// Bytes is the maximum size of an answer.
 	Bytes int64
-	// Wait sleeps; it returns the context's error when that ends first. Now tells
-	// the time. Both are for tests.
+	// Wait sleeps, or returns the context's error if that ends first. Now is the clock.
+	// Both are for tests.
 	Wait func(ctx context.Context, d time.Duration) error
 	Now  func() time.Time
 }
 
-// Defaults of a [Config]. DefaultTime is that of one try.
+// Defaults of a [Config]. DefaultTime is the timeout of an attempt.
 const (
 	DefaultTries = 4
 	DefaultFirst = 500 * time.Millisecond
 	DefaultMost  = 30 * time.Second
 	DefaultBytes = 16 << 20
 	DefaultTime  = 30 * time.Second
-	// maxError is what is read of an answer that is an error.
+	// maxError is the maximum size of an error answer.
 	maxError = 64 << 10
-	// maxRedirects is how many redirects within the API are followed.
+	// maxRedirects is the maximum number of redirects within the API.
 	maxRedirects = 3
 )
 
@@ -61,7 +60,7 @@ type Client struct {
 	http *http.Client
 }
 
-// New checks the configuration. Auth puts the token into a request's header.
+// New validates the configuration. auth sets the token in a request's header.
 func New(cfg Config, auth func(h http.Header, token string)) (*Client, error) {
 	if err := cfg.Location.Check(); err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func New(cfg Config, auth func(h http.Header, token string)) (*Client, error) {
 	}
 	u, err := url.Parse(strings.TrimRight(cfg.Location.API, "/") + "/")
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "the address of the forge cannot be read")
+		return nil, api.Errorf(api.KindInvalid, "invalid URL of the forge")
 	}
 	c := &Client{cfg: cfg, base: http.DefaultTransport, api: u, auth: auth}
 	c.http = &http.Client{Transport: c, CheckRedirect: c.redirect, Timeout: 0}
@@ -84,7 +83,7 @@ func New(cfg Config, auth func(h http.Header, token string)) (*Client, error) {
 			timeout = cfg.HTTP.Timeout
 		}
 	}
-	c.base = timed{c.base, timeout}
+	c.base = withTimeout{c.base, timeout}
 	if c.cfg.Tries <= 0 {
 		c.cfg.Tries = DefaultTries
 	}
@@ -106,7 +105,7 @@ func New(cfg Config, auth func(h http.Header, token string)) (*Client, error) {
 	return c, nil
 }
 
-// HTTP is the client to give to a library, which must not have the token.
+// HTTP returns the client for a library, which must not have the token.
 func (c *Client) HTTP() *http.Client { return c.http }
 
 // API is the base URL, with a slash at its end.
@@ -116,17 +115,17 @@ func (c *Client) API() string { return c.api.String() }
 func (c *Client) Location() forge.Location { return c.cfg.Location }
 
 // inside says whether an address belongs to the API.
-func (c *Client) inside(u *url.URL) bool {
+func (c *Client) isAPI(u *url.URL) bool {
 	return u.Scheme == c.api.Scheme && u.Host == c.api.Host && u.User == nil &&
 		strings.HasPrefix(u.EscapedPath(), c.api.EscapedPath()) && !strings.Contains(u.Path+"/", "/../")
 }
 
-// redirect follows within the API only, and never turns a call into another.
+// redirect follows redirects within the API only, and never changes the method.
 func (c *Client) redirect(req *http.Request, via []*http.Request) error {
 	switch {
-	case !c.inside(req.URL):
+	case !c.isAPI(req.URL):
 		return c.errorf(api.KindInvalid, "answered with a redirect to %q, outside of %s, which is not followed", req.URL.Host, c.api).
-			WithHint("Was the repository moved? Set its remote, or the address of the forge, to where it is.")
+			WithHint("If the repository was moved, update its remote, or the URL of the forge.")
 	case req.Method != via[0].Method:
 		return c.errorf(api.KindInvalid, "answered %s with a redirect that would make it %s", via[0].Method, req.Method)
 	case len(via) > maxRedirects:
@@ -135,12 +134,11 @@ func (c *Client) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// RoundTrip implements [http.RoundTripper] for the libraries. Answers of 400 and
-// more are errors, *[api.Error]s as all of its errors but the context's. A call
-// that changes nothing when made again (all but POST) is made again where that may
-// help; a POST only if the forge said that it did nothing because of a rate limit.
+// RoundTrip implements [http.RoundTripper] for the libraries. It returns an *[api.Error]
+// for a status of 400 or more. It retries idempotent calls (all but POST) if that may help,
+// and a POST only if the forge rejected it because of a rate limit.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !c.inside(req.URL) {
+	if !c.isAPI(req.URL) {
 		return nil, c.errorf(api.KindInternal, "a call to %s, outside of %s", req.URL.Host, c.api)
 	}
 	body, err := rewind(req)
@@ -148,7 +146,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		resp, err := c.once(req, body)
+		resp, err := c.attempt(req, body)
 		if err == nil {
 			return resp, nil
 		}
@@ -166,8 +164,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// rewind gives the bytes of a request's body, so that it can be sent again. What
-// is sent was bounded by [forge.Request.Check].
+// rewind returns the body of a request, so that it can be sent again. [forge.Request.Check]
+// bounds its size.
 func rewind(req *http.Request) ([]byte, error) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil, nil
@@ -177,7 +175,7 @@ func rewind(req *http.Request) ([]byte, error) {
 }
 
 // once makes one try.
-func (c *Client) once(from *http.Request, body []byte) (*http.Response, error) {
+func (c *Client) attempt(from *http.Request, body []byte) (*http.Response, error) {
 	req := from.Clone(from.Context())
 	req.Body = nil
 	if body != nil {
@@ -194,8 +192,8 @@ func (c *Client) once(from *http.Request, body []byte) (*http.Response, error) {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
 		return nil, c.status(resp, b)
 	}
-	// The whole answer is read here, so that a cut one is tried again like any
-	// other failure.
+	// Read the whole answer here, so that an incomplete one is retried like any other
+	// failure.
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, c.cfg.Bytes+1))
 	if err != nil {
@@ -208,8 +206,8 @@ func (c *Client) once(from *http.Request, body []byte) (*http.Response, error) {
 	return resp, nil
 }
 
-// Pause waits before the next try: as long as a rate limit asks for, else longer
-// from try to try. It gives err back when the wait would be too long.
+// Pause waits before the next attempt: as long as a rate limit asks for, otherwise with
+// exponential backoff. It returns err if the delay would be too long.
 func (c *Client) Pause(ctx context.Context, try int, err error) error {
 	d := c.cfg.Most
 	if try < 20 {
@@ -227,7 +225,7 @@ func (c *Client) Pause(ctx context.Context, try int, err error) error {
 	return c.cfg.Wait(ctx, d)
 }
 
-// Failure turns what a library returned into an error of the contract.
+// Failure turns an error of a library into one of the contract.
 func (c *Client) Failure(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -242,7 +240,7 @@ func (c *Client) Failure(ctx context.Context, err error) error {
 	return c.errorf(api.KindUnavailable, "the answer cannot be read: %v", err)
 }
 
-// failure is why no answer came.
+// failure returns the error of an attempt without an answer.
 func (c *Client) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -252,23 +250,23 @@ func (c *Client) failure(ctx context.Context, err error) error {
 		return own
 	}
 	return c.errorf(api.KindUnavailable, "cannot be reached: %v", err).
-		WithHint("Is the network up, and is the address right (%s)?", c.api.Host)
+		WithHint("Check the network and the address (%s).", c.api.Host)
 }
 
-// errorf makes an error about the forge, without the token.
+// errorf returns an error about the forge, without the token.
 func (c *Client) errorf(kind api.Kind, format string, args ...any) *api.Error {
-	return api.Errorf(kind, "%s: %s", c.cfg.Location.Host, c.clean(fmt.Sprintf(format, args...)))
+	return api.Errorf(kind, "%s: %s", c.cfg.Location.Host, c.sanitize(fmt.Sprintf(format, args...)))
 }
 
 func path(req *http.Request) string { return req.Method + " " + req.URL.Path }
 
 // timed bounds the time of one try, the body included.
-type timed struct {
+type withTimeout struct {
 	base http.RoundTripper
 	most time.Duration
 }
 
-func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t withTimeout) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), t.most)
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {

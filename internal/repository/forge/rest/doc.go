@@ -1,13 +1,12 @@
-// Package rest holds what the clients of forges share: the HTTP transport below
-// the vendors' libraries, which keeps a token at its host, bounds answers, tries
-// again where that is safe and gives failures the kinds of the api package; and
-// the order of calls that makes opening a merge request idempotent ([Open]).
+// Package rest has the common parts of the clients of forges: the HTTP transport of the
+// vendors' libraries, which sends a token to its host only, bounds answers, retries where
+// that is safe and returns api errors; and [Open], which makes opening a merge request
+// idempotent.
 //
-// The token is known to the transport alone: the libraries have none, so that it
-// is in no URL, error or log of theirs. A server that answers is not trusted: an
-// answer has bounds in bytes and time, and a redirect away from the API is an
-// error.
+// Only the transport has the token, so it cannot be part of a URL, error or log of a
+// library. Servers are untrusted: answers are bounded in bytes and time, and a redirect away
+// from the API is an error.
 //
-// The package must not know any forge's messages, nor where settings come from. It
-// starts no goroutine.
+// The package must not know any forge's messages or where settings come from. It starts no
+// goroutine.
 package rest

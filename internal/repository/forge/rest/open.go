@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// Found is a merge request as a forge tells it.
+// Found is an existing merge request.
 type Found struct {
 	Number         int
 	URL            string
@@ -20,23 +20,22 @@ type Found struct {
 	Labels         []string
 }
 
-// Host is what [Open] needs of a forge. All of it is about one repository.
+// Host has the calls of a forge that [Open] needs, for one repository.
 type Host interface {
-	// Branch gives the hash that a branch is at.
+	// Branch returns the hash of a branch.
 	Branch(ctx context.Context, name string) (string, error)
-	// Find lists the open requests from a branch of this very repository, not of a
-	// fork.
+	// Find lists the open requests from a branch of this repository, not of a fork.
 	Find(ctx context.Context, source string) ([]Found, error)
-	// Create makes one. It need not add the labels.
+	// Create creates a request. It need not add the labels.
 	Create(ctx context.Context, req forge.Request) (Found, error)
-	// Update sets title and body; a draft stays one.
+	// Update sets title and body and keeps the draft state.
 	Update(ctx context.Context, f Found, title, body string) (Found, error)
-	// Label adds labels, and makes those that are missing.
+	// Label adds labels and creates missing ones.
 	Label(ctx context.Context, f Found, labels []string) error
 }
 
-// Open opens a merge request as [forge.Forge] says: it looks before it makes one,
-// and looks again when it does not know whether its call arrived.
+// Open implements [forge.Forge.Open]: it looks for an open request before it creates one,
+// and again if it does not know whether its call succeeded.
 func (c *Client) Open(ctx context.Context, h Host, req forge.Request) (forge.MergeRequest, error) {
 	if err := req.Check(); err != nil {
 		return forge.MergeRequest{}, err
@@ -61,7 +60,7 @@ func (c *Client) Open(ctx context.Context, h Host, req forge.Request) (forge.Mer
 	return c.settle(ctx, h, req, f, created)
 }
 
-// obtain finds the request or makes it.
+// findOrCreate finds the request or creates it.
 func (c *Client) obtain(ctx context.Context, h Host, req forge.Request) (f Found, created bool, err error) {
 	for try := 1; ; try++ {
 		f, ok, ferr := c.find(ctx, h, req)
@@ -69,12 +68,11 @@ func (c *Client) obtain(ctx context.Context, h Host, req forge.Request) (f Found
 			return Found{}, false, ferr
 		}
 		if ok {
-			// Nobody knows whether an earlier try of this call made it or another
-			// call did; it is there.
+			// An earlier attempt or another call has created it.
 			return f, false, nil
 		}
-		if err != nil && !lost(err) {
-			return Found{}, false, err // the forge refused, and nothing is there
+		if err != nil && !mayHaveSucceeded(err) {
+			return Found{}, false, err // the forge refused and there is none
 		}
 		if try > c.cfg.Tries {
 			return Found{}, false, err
@@ -88,10 +86,10 @@ func (c *Client) obtain(ctx context.Context, h Host, req forge.Request) (f Found
 		if ctx.Err() != nil {
 			return Found{}, false, ctx.Err()
 		}
-		if !lost(err) && api.KindOf(err) != api.KindConflict {
+		if !mayHaveSucceeded(err) && api.KindOf(err) != api.KindConflict {
 			return Found{}, false, err
 		}
-		if lost(err) {
+		if mayHaveSucceeded(err) {
 			if perr := c.Pause(ctx, try, err); perr != nil {
 				return Found{}, false, perr
 			}
@@ -99,10 +97,10 @@ func (c *Client) obtain(ctx context.Context, h Host, req forge.Request) (f Found
 	}
 }
 
-// lost says that a call may have arrived although its answer did not come.
-func lost(err error) bool { return api.KindOf(err) == api.KindUnavailable }
+// mayHaveSucceeded reports whether a failed call may have taken effect.
+func mayHaveSucceeded(err error) bool { return api.KindOf(err) == api.KindUnavailable }
 
-// find gives the open request of the same source and target.
+// find returns the open request with the same source and target.
 func (c *Client) find(ctx context.Context, h Host, req forge.Request) (Found, bool, error) {
 	all, err := h.Find(ctx, req.Source)
 	if err != nil {
@@ -122,13 +120,13 @@ func (c *Client) find(ctx context.Context, h Host, req forge.Request) (Found, bo
 	return Found{}, false, nil
 }
 
-// page says whether an address may be shown to people as a page.
+// page reports whether a URL may be shown to people as a web page.
 func page(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && len(address) <= 2048
 }
 
-// Repository checks what a forge told about the repository.
+// Repository validates a forge's description of the repository.
 func (c *Client) Repository(r forge.Repository) (forge.Repository, error) {
 	if !page(r.URL) {
 		return forge.Repository{}, c.errorf(api.KindUnavailable, "the answer cannot be read: a repository without an address")
@@ -141,7 +139,7 @@ func (c *Client) Repository(r forge.Repository) (forge.Repository, error) {
 	return r, nil
 }
 
-// valid says whether people can be shown what a forge answered.
+// valid reports whether a forge's answer may be shown to people.
 func (c *Client) valid(f Found) error {
 	if f.Number <= 0 || !page(f.URL) {
 		return c.errorf(api.KindUnavailable, "the answer cannot be read: a request without a number or an address")
@@ -149,14 +147,14 @@ func (c *Client) valid(f Found) error {
 	return nil
 }
 
-// settle brings a request that is there to what was asked for.
+// updateExisting updates an existing request to match the requested one.
 func (c *Client) settle(ctx context.Context, h Host, req forge.Request, f Found, created bool) (forge.MergeRequest, error) {
 	mr := forge.MergeRequest{Number: f.Number, URL: f.URL, State: "open", Draft: f.Draft, Created: created}
 	if !created {
-		if mr.Foreign = !marked(f.Body); mr.Foreign {
+		if mr.Foreign = !hasMarker(f.Body); mr.Foreign {
 			return mr, nil
 		}
-		if f.Title != req.Title || !same(f.Body, req.Body) {
+		if f.Title != req.Title || !equalBodies(f.Body, req.Body) {
 			if _, err := h.Update(ctx, f, req.Title, req.Body); err != nil {
 				return mr, err
 			}
@@ -178,14 +176,13 @@ func (c *Client) settle(ctx context.Context, h Host, req forge.Request, f Found,
 	return mr, nil
 }
 
-// marked says whether Open made a request of this body.
-func marked(body string) bool {
+// hasMarker reports whether a body is that of a request that Open created.
+func hasMarker(body string) bool {
 	return strings.HasSuffix(strings.TrimSpace(body), forge.Marker)
 }
 
-// same compares bodies as forges keep them: they may change the ends of lines and
-// of the text.
-func same(a, b string) bool {
+// equalBodies compares bodies. Forges may change line ends and the end of the text.
+func equalBodies(a, b string) bool {
 	norm := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
 	return norm(a) == norm(b)
 }

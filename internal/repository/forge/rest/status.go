@@ -15,13 +15,13 @@ import (
 	"hortus.dev/internal/repository/forge"
 )
 
-// Status is the cause of an error that a forge answered with.
+// Status is the cause of an error from an error answer.
 type Status struct{ Code int }
 
 // Error implements error.
 func (s *Status) Error() string { return "" }
 
-// Code is the HTTP status that an error came with, or 0.
+// Code returns the HTTP status of an error, or 0.
 func Code(err error) int {
 	var s *Status
 	if errors.As(err, &s) {
@@ -30,12 +30,12 @@ func Code(err error) int {
 	return 0
 }
 
-// status turns an answer into an error.
+// status turns an error answer into an error.
 func (c *Client) status(resp *http.Response, body []byte) error {
 	kind := kindOf(resp.StatusCode)
 	until, limited := limit(resp, c.cfg.Now())
-	said := said(body)
-	// GitHub tells a secondary limit by its words alone, at times.
+	said := errorText(body)
+	// GitHub sometimes reports a secondary limit only in the message.
 	if resp.StatusCode == http.StatusForbidden && strings.Contains(strings.ToLower(said), "rate limit") {
 		limited = true
 	}
@@ -50,11 +50,11 @@ func (c *Client) status(resp *http.Response, body []byte) error {
 	switch {
 	case limited && !until.IsZero():
 		e.Err = errors.Join(e.Err, &forge.Wait{Until: until})
-		return quietly(e).WithHint("The rate limit is used up. %s takes calls again at %s.", c.cfg.Location.Host, until.UTC().Format(time.RFC3339))
+		return hideCauses(e).WithHint("The rate limit is used up. %s takes calls again at %s.", c.cfg.Location.Host, until.UTC().Format(time.RFC3339))
 	case limited:
-		return quietly(e).WithHint("The rate limit is used up. Try again in a while.")
+		return hideCauses(e).WithHint("The rate limit is used up. Try again in a while.")
 	}
-	e = quietly(e)
+	e = hideCauses(e)
 	switch kind {
 	case api.KindUnauthenticated:
 		return e.WithHint("The token for %s was refused: make a new one and set it.", c.cfg.Location.Host)
@@ -66,8 +66,8 @@ func (c *Client) status(resp *http.Response, body []byte) error {
 	return e
 }
 
-// quietly keeps the causes of an error without their text.
-func quietly(e *api.Error) *api.Error {
+// hideCauses keeps the causes of an error without their text.
+func hideCauses(e *api.Error) *api.Error {
 	e.Err = quiet{e.Err}
 	return e
 }
@@ -98,10 +98,10 @@ func kindOf(code int) api.Kind {
 	return api.KindInvalid
 }
 
-// maxWait bounds what a server can ask for.
+// maxWait is the maximum delay that a server can ask for.
 const maxWait = 24 * time.Hour
 
-// limit says whether an answer is a rate limit's, and when it ends, if it says so:
+// limit reports whether an answer is a rate limit, and when it ends, if known:
 // 429 everywhere; at GitHub also 403 with no calls left or with Retry-After.
 func limit(resp *http.Response, now time.Time) (until time.Time, limited bool) {
 	h := resp.Header
@@ -136,9 +136,9 @@ func clamp(at, now time.Time) time.Time {
 	return at
 }
 
-// said finds the words of a forge's error: {"message": TEXT} or a list or map of
+// errorText returns the messages of an error answer: {"message": TEXT} or a list or map of
 // texts in its place, {"error": TEXT}, and GitHub's {"errors": [{"message"}]}.
-func said(body []byte) string {
+func errorText(body []byte) string {
 	var answer struct {
 		Message any `json:"message"`
 		Error   any `json:"error"`
@@ -184,11 +184,11 @@ func texts(v any, depth int) []string {
 	return all
 }
 
-// maxText is the most of a server's words that a message holds, in bytes.
+// maxText is the maximum size of a server's text in an error, in bytes.
 const maxText = 400
 
-// clean makes a server's words one short line without the token.
-func (c *Client) clean(s string) string {
+// sanitize turns a server's text into one short line without the token.
+func (c *Client) sanitize(s string) string {
 	s = strings.ReplaceAll(s, c.cfg.Token, "[token]")
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }), " ")
 	if len(s) > maxText {

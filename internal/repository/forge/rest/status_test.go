@@ -137,7 +137,7 @@ func TestInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.inside(u) != want {
+		if c.isAPI(u) != want {
 			t.Errorf("%s: %v", address, !want)
 		}
 	}

@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+)
+
+// Config is the configuration of a [Cache]. Only Dir is required.
+type Config struct {
+	Program string       // path or name of git (default "git")
+	Dir     string       // directory of the cache, absolute; created with mode 0700
+	Logger  *slog.Logger // logs each call at level debug; nil discards
+
+	// Insecure allows http:// to other hosts than this one.
+	Insecure bool
+	// Proxy is the URL of an HTTP proxy for http and https (default none). The
+	// environment is ignored.
+	Proxy string
+	// CAFile has the CA certificates for https, in PEM (default those of git).
+	CAFile string
+
+	// MaxBytes is the maximum size of a repository in bytes (default 4 GiB);
+	// KindExhausted beyond it. It is checked ten times a second during a fetch, so a
+	// fast server can exceed it for a moment.
+	MaxBytes int64
+	// MaxRefs is the maximum number of branches and tags of a remote (default 100,000).
+	MaxRefs int
+}
+
+// Cache is a directory of bare repositories, one for each remote. Its methods may be
+// called concurrently, also by several processes.
+type Cache struct {
+	cfg Config
+	git *git.Program
+}
+
+// Open finds git and creates the directory. KindUnavailable if git is missing or too old.
+func Open(cfg Config) (*Cache, error) {
+	if !filepath.IsAbs(cfg.Dir) || strings.ContainsAny(cfg.Dir, "\n\"") {
+		return nil, api.Errorf(api.KindInvalid, "repository cache: %q is not an absolute path", cfg.Dir)
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 4 << 30
+	}
+	if cfg.MaxRefs == 0 {
+		cfg.MaxRefs = 100_000
+	}
+	if cfg.MaxBytes < 0 || cfg.MaxRefs < 0 {
+		return nil, api.Errorf(api.KindInvalid, "repository cache: a limit is negative")
+	}
+	home := filepath.Join(cfg.Dir, "home")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+	}
+	// Only this user may write where git works.
+	if err := os.Chmod(cfg.Dir, 0o700); err != nil {
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+	}
+	p, err := git.Find(cfg.Program, home, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	// Remove what killed processes left. Nothing of a running process is that old.
+	left, _ := filepath.Glob(filepath.Join(cfg.Dir, "tmp-*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			os.RemoveAll(dir)
+		}
+	}
+	return &Cache{cfg: cfg, git: p}, nil
+}
+
+// Repo is a repository of the cache. It has nothing to close.
+type Repo struct {
+	cache *Cache
+	git   *git.Program
+	dir   string // bare
+	base  string // dir without .git: prefix of the names beside it
+}
+
+// repo returns the repository of a remote, which need not exist.
+func (c *Cache) repo(r git.Remote) *Repo {
+	sum := sha256.Sum256([]byte(r.Key))
+	base := filepath.Join(c.cfg.Dir, hex.EncodeToString(sum[:]))
+	return &Repo{cache: c, git: c.git, dir: base + ".git", base: base}
+}
+
+// lock waits for the lock that allows writing into the repository.
+func (r *Repo) lock(ctx context.Context) (*os.File, error) {
+	f, err := lockFile(ctx, r.base+".lock")
+	if err != nil {
+		return nil, api.Errorf(api.KindOf(err), "lock a repository of the cache: %w", err)
+	}
+	// Every writer holds the lock, so this was left by one that died.
+	for _, left := range []string{r.base + ".new", r.workDir()} {
+		if err := os.RemoveAll(left); err != nil {
+			f.Close()
+			return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+		}
+	}
+	r.removeLeftovers()
+	now := time.Now()
+	if err := os.Chtimes(f.Name(), now, now); err != nil { // for List
+		f.Close()
+		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+	}
+	return f, nil
+}
+
+// workDir is the temporary directory of the writer that holds the lock.
+func (r *Repo) workDir() string { return r.base + ".work" }
+
+// removeLeftovers removes the locks and incomplete packs that a killed git left.
+func (r *Repo) removeLeftovers() {
+	filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		inPack := filepath.Base(filepath.Dir(p)) == "pack"
+		if strings.HasSuffix(p, ".lock") || strings.HasPrefix(d.Name(), "tmp_") || inPack && strings.HasPrefix(d.Name(), ".tmp") {
+			os.Remove(p)
+		}
+		return nil
+	})
+}
+
+// run runs git in the repository.
+func (r *Repo) run(ctx context.Context, c git.Call) ([]byte, error) {
+	c.GitDir = r.dir
+	return r.git.Run(ctx, c)
+}

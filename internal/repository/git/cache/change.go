@@ -1,0 +1,118 @@
+package cache
+
+import (
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+)
+
+// Change is a file that differs from the parent.
+type Change struct {
+	Path   string // relative to the root of the tree, with slashes
+	Mode   Mode   // Regular, Executable or Symlink; ignored if Delete is set
+	Delete bool
+	Size   int64 // of the content, in bytes; the change is refused if it differs
+	// Open returns the content, or a link's target. It is called at most once, and
+	// Commit closes the result.
+	Open func() (io.ReadCloser, error)
+}
+
+// Identity is an author or a committer.
+type Identity struct{ Name, Email string }
+
+// Limits bound a commit. Zero means the default.
+type Limits struct {
+	Files     int   // maximum number of changes (default 20,000)
+	FileBytes int64 // maximum size of a file (default 50 MiB)
+	Bytes     int64 // maximum size of all files (default 500 MiB)
+}
+
+// CommitRequest describes a new commit.
+type CommitRequest struct {
+	Parent    string // full hash
+	Changes   []Change
+	Author    Identity
+	Committer Identity
+	Message   string   // control characters are removed; at most 64 KiB
+	Trailers  []string // "Key: value", appended as the last paragraph
+	When      time.Time
+	Limits    Limits
+}
+
+// Skipped is a path that is not in the commit, and why.
+type Skipped struct{ Path, Why string }
+
+// CommitResult is the result of a commit. Each change is in the commit, in Refused, in
+// Ignored, or equal to the parent.
+type CommitResult struct {
+	Hash    string // empty if Empty is set
+	Tree    string
+	Empty   bool      // the tree equals the parent's: nothing to commit
+	Refused []Skipped // changes that may not be committed
+	Ignored []string  // new files that a .gitignore of the tree excludes
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Files == 0 {
+		l.Files = 20_000
+	}
+	if l.FileBytes == 0 {
+		l.FileBytes = 50 << 20
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 500 << 20
+	}
+	return l
+}
+
+// check validates the request.
+func (q *CommitRequest) check() error {
+	if err := git.CheckHash("commit", q.Parent); err != nil {
+		return err
+	}
+	for _, id := range []Identity{q.Author, q.Committer} {
+		for _, s := range []string{id.Name, id.Email} {
+			if strings.Trim(s, " .,:;\"'") == "" || len(s) > 256 || strings.ContainsAny(s, "<>") || git.Sanitize(s, 256) != s || strings.Contains(s, "\n") {
+				return api.Errorf(api.KindInvalid, "commit: %q is not a valid name or email address", git.Sanitize(s, 200))
+			}
+		}
+	}
+	if q.When.Unix() <= 0 {
+		return api.Errorf(api.KindInvalid, "commit: the time is missing")
+	}
+	if q.Limits.Files < 0 || q.Limits.FileBytes < 0 || q.Limits.Bytes < 0 {
+		return api.Errorf(api.KindInvalid, "commit: a limit is negative")
+	}
+	for _, t := range q.Trailers {
+		key, value, ok := strings.Cut(t, ": ")
+		if !ok || !git.IsName(strings.ReplaceAll(key, "-", "")) || strings.TrimSpace(value) == "" || strings.Contains(value, "\n") || git.Sanitize(value, 1024) != value {
+			return api.Errorf(api.KindInvalid, "commit: %q is not a trailer (\"Key: value\")", git.Sanitize(t, 200))
+		}
+	}
+	if q.message() == "" {
+		return api.Errorf(api.KindInvalid, "commit: the message is empty")
+	}
+	return nil
+}
+
+// message returns the commit message with its trailers.
+func (q *CommitRequest) message() string {
+	m := q.Message
+	if len(m) > 64<<10 {
+		m = m[:64<<10]
+		for !utf8.ValidString(m) && len(m) > 64<<10-4 {
+			m = m[:len(m)-1]
+		}
+	}
+	if m = git.Sanitize(m, 64<<10); m == "" {
+		return ""
+	}
+	if len(q.Trailers) > 0 {
+		m += "\n\n" + strings.Join(q.Trailers, "\n")
+	}
+	return m + "\n"
+}

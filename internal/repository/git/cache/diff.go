@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+)
+
+// DiffOptions are the options of [Repo.Diff].
+type DiffOptions struct {
+	Renames bool  // detect renames
+	Context int   // lines of context (default 3)
+	Max     int64 // maximum size of the patch in bytes (default 64 MiB); KindExhausted beyond it
+}
+
+// Diff returns the patch from one commit to another, for git apply, including binary
+// files.
+func (r *Repo) Diff(ctx context.Context, from, to string, opt DiffOptions) ([]byte, error) {
+	if opt.Context == 0 {
+		opt.Context = 3
+	}
+	if opt.Context < 0 || opt.Max < 0 {
+		return nil, api.Errorf(api.KindInvalid, "diff: a limit is negative")
+	}
+	return r.diffTree(ctx, from, to, opt.Renames, opt.Max, "--patch", "--binary", "--full-index", "--unified="+strconv.Itoa(opt.Context), "--src-prefix=a/", "--dst-prefix=b/", "--no-color")
+}
+
+func (r *Repo) diffTree(ctx context.Context, from, to string, renames bool, max int64, args ...string) ([]byte, error) {
+	for _, h := range []string{from, to} {
+		if err := git.CheckHash("diff", h); err != nil {
+			return nil, err
+		}
+	}
+	find := "--no-renames"
+	if renames {
+		find = "--find-renames"
+	}
+	args = append([]string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--submodule=short", "-l1000", find}, args...)
+	return r.run(ctx, git.Call{Args: append(args, "--end-of-options", from, to), Max: max})
+}
+
+// FileStat is the difference of a file between two commits.
+type FileStat struct {
+	Path    string
+	OldPath string // old path; set only if Status is 'R'
+	Status  byte   // 'A' added, 'M' modified, 'D' deleted, 'R' renamed, 'T' another type
+	Added   int    // lines; 0 if Binary is set
+	Deleted int    // lines; 0 if Binary is set
+	Binary  bool
+}
+
+// Stat lists the files that differ between two commits, sorted by path.
+func (r *Repo) Stat(ctx context.Context, from, to string) ([]FileStat, error) {
+	raw, err := r.diffTree(ctx, from, to, true, 0, "-z", "--raw", "--no-abbrev")
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := r.diffTree(ctx, from, to, true, 0, "-z", "--numstat")
+	if err != nil {
+		return nil, err
+	}
+	stats, err := parseRaw(raw)
+	if err != nil {
+		return nil, err
+	}
+	return stats, parseNumbers(numbers, stats)
+}
+
+// parseRaw parses ":mode mode hash hash status" NUL path NUL, with a second path for a
+// rename.
+func parseRaw(b []byte) ([]FileStat, error) {
+	var stats []FileStat
+	f := git.SplitNUL(b)
+	for len(f) > 0 {
+		head := strings.Fields(f[0])
+		if len(head) != 5 || head[0][0] != ':' || len(f) < 2 {
+			return nil, api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(f[0], 200))
+		}
+		s := FileStat{Status: head[4][0], Path: f[1]}
+		f = f[2:]
+		switch s.Status {
+		case 'A', 'M', 'D', 'T':
+		case 'R':
+			if len(f) == 0 {
+				return nil, api.Errorf(api.KindInternal, "git diff-tree printed incomplete output")
+			}
+			s.OldPath, s.Path, f = s.Path, f[0], f[1:]
+		default:
+			return nil, api.Errorf(api.KindInternal, "git diff-tree printed an unknown status %q", s.Status)
+		}
+		stats = append(stats, s)
+	}
+	return stats, nil
+}
+
+// parseNumbers parses "added<tab>deleted<tab>path" NUL. For a rename the path is empty and
+// two paths follow, each with a NUL.
+func parseNumbers(b []byte, stats []FileStat) error {
+	byPath := make(map[string]int, len(stats))
+	for i, s := range stats {
+		byPath[s.Path] = i
+	}
+	f := git.SplitNUL(b)
+	for len(f) > 0 {
+		part := strings.SplitN(f[0], "\t", 3)
+		if len(part) != 3 {
+			return api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(f[0], 200))
+		}
+		name := part[2]
+		f = f[1:]
+		if name == "" {
+			if len(f) < 2 {
+				return api.Errorf(api.KindInternal, "git diff-tree printed incomplete output")
+			}
+			name, f = f[1], f[2:]
+		}
+		i, ok := byPath[name]
+		if !ok {
+			return api.Errorf(api.KindInternal, "git diff-tree printed a count for the unlisted file %q", git.Sanitize(name, 200))
+		}
+		if part[0] == "-" && part[1] == "-" {
+			stats[i].Binary = true
+			continue
+		}
+		var err, err2 error
+		stats[i].Added, err = strconv.Atoi(part[0])
+		stats[i].Deleted, err2 = strconv.Atoi(part[1])
+		if err != nil || err2 != nil || stats[i].Added < 0 || stats[i].Deleted < 0 {
+			return api.Errorf(api.KindInternal, "git diff-tree printed unexpected output: %q", git.Sanitize(part[0]+" "+part[1], 200))
+		}
+	}
+	return nil
+}

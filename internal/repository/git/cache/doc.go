@@ -1,0 +1,30 @@
+// Package cache keeps the daemon's copies of remote repositories.
+//
+// A [Cache] holds one bare repository for each remote, below one directory.
+// [Cache.Fetch] creates or updates it and returns a [Repo]. A Repo resolves commits,
+// writes them out as work trees, creates commits from changed files, compares, bundles
+// and pushes.
+//
+// What is hostile: the server, every object and ref that it sends, a source that is a
+// path (package shadow), and every path, mode, link and byte of a [Change]. Objects are
+// checked by git's fsck before they get a name. A file that an agent changed is refused,
+// ignored or committed, and [CommitResult] lists which. All sizes are bounded.
+//
+// A repository is written only under its lock. The git processes of the writer hold the
+// lock too, so that it is not free while the git of a dead daemon still runs. A first
+// fetch is written to a temporary directory and renamed. The next writer removes what a
+// killed one left. Objects are only added, so readers need no lock. [Cache.Remove]
+// deletes a repository.
+//
+//	c, err := cache.Open(cache.Config{Dir: "/var/lib/hortus/repositories"})
+//	if err != nil {
+//		return err
+//	}
+//	r, err := c.Fetch(ctx, git.Source{URL: "https://example.org/o/r"}, nil)
+//	if err != nil {
+//		return err
+//	}
+//	commit, err := r.Resolve(ctx, "main")
+//
+// The package must not know what a layer, a sandbox, a task or a forge is.
+package cache
