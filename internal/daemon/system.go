@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/platform/bench"
@@ -165,7 +166,7 @@ func (s *System) backends(guest *os.File, layers *layer.Store) ([]sandbox.Backen
 // has none it says so itself.
 func (s *System) gvisor(guest *os.File, layers *layer.Store) (*gvisor.Backend, error) {
 	cfg := gvisor.Config{Jail: jail.Config{Dir: s.dir.path("run/gvisor"), Layers: layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log}}
-	used, err := jail.ToolsInUse(s.dir.path("run/gvisor"))
+	used, err := rundir.ToolsInUse(s.dir.path("run/gvisor"))
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
 	}

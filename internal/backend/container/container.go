@@ -5,7 +5,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
-	"hortus.dev/internal/sandbox"
 )
 
 // Config is a jail's; its Name is set here.
@@ -27,9 +26,4 @@ func New(cfg Config) (*Backend, error) {
 // Mark says which images can be restored here: those of files. See sandbox.Restorer.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	return b.FilesMark(kind)
-}
-
-// Restore boots a guest over saved files. See sandbox.Restorer.
-func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	return b.Revive(ctx, spec, dir)
 }

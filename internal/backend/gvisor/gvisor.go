@@ -69,13 +69,8 @@ func (c *Config) mark() api.ImageMark {
 	return api.ImageMark{Backend: c.Jail.Name, Kernel: c.Version, Guest: c.GuestDigest, CPU: cpu()}
 }
 
-// Restore boots a guest from a saved state. See sandbox.Restorer.
-func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	return b.Revive(ctx, spec, dir)
-}
-
 // Expect makes the kernel for a state that is about to be saved. See
 // sandbox.Expecter.
 func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Expected, error) {
-	return b.Await(ctx, spec, dir)
+	return b.BeginRestore(ctx, spec, dir)
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/guest/birth"
 )
 
@@ -20,7 +20,7 @@ const guestUID = 65533
 var guestCaps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
 	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}
 
-// kernel brings gVisor to life. See jail.Kernel.
+// kernel brings gVisor to life. See launch.Kernel.
 type kernel struct{ tools string }
 
 func (k *kernel) Tools() string { return k.tools }
@@ -28,7 +28,7 @@ func (k *kernel) Tools() string { return k.tools }
 // Plan says how a keeper does that: runsc makes the processes, and the calls that its
 // own commands would make come from the keeper, which spares two starts of a program
 // of eighty megabytes.
-func (k *kernel) Plan(q jail.PlanRequest) (keeper.Plan, error) {
+func (k *kernel) Plan(q launch.PlanRequest) (keeper.Plan, error) {
 	const bundle = keeper.StateDir + "/bundle"
 	config, err := json.Marshal(oci(q))
 	if err != nil {
@@ -121,7 +121,7 @@ func loopback(restore bool) any {
 
 // oci is the sandbox in the words of the Open Container Initiative's runtime
 // specification, as far as runsc needs it.
-func oci(q jail.PlanRequest) any {
+func oci(q launch.PlanRequest) any {
 	type m = map[string]any
 	mounts := []m{
 		{"destination": "/proc", "type": "proc", "source": "proc", "options": []string{"nosuid", "nodev", "noexec"}},

@@ -11,11 +11,12 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/sandbox"
 )
 
 // plainKernel is a kernel of which a keeper is asked for a save.
-type plainKernel struct{ Kernel }
+type plainKernel struct{ launch.Kernel }
 
 func (plainKernel) Files() []string   { return []string{"image"} }
 func (plainKernel) Save() keeper.Call { return keeper.Call{Method: "save"} }

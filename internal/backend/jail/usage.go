@@ -1,87 +1,170 @@
 package jail
 
 import (
-	"bytes"
-	"fmt"
-	"os"
+	"context"
 	"runtime"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/workdir"
+	"hortus.dev/internal/backend/proc"
 )
 
-// maxScan bounds how many processes a count looks at.
-const maxScan = 1 << 16
-
-// use is what the process table tells of a tree of processes.
-type use struct {
-	processes int64
-	tasks     int64 // processes and their threads
-	cpu       time.Duration
-	memory    int64 // resident, pages that are shared counted for each
+// disk is a descriptor of a machine's disk, while there is one.
+type disk struct {
+	mu sync.Mutex
+	fd int
+	// sizeOnly says that the descriptor is good for the size only, see rundir.Disk.
+	sizeOnly bool
 }
 
-// usage walks the children of a pid namespace's init. Every process of the
-// namespace is below it: an orphan becomes its child.
-func usage(pid int) use {
-	const tick = time.Second / 100 // USER_HZ is 100 wherever Linux runs Go
-	var u use
-	queue := []int{pid}
-	for n := 0; n < len(queue) && n < maxScan; n++ {
-		dir := fmt.Sprintf("/proc/%d", queue[n])
-		b, err := os.ReadFile(dir + "/stat")
-		if err != nil {
-			continue
-		}
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(f) < 22 {
-			continue
-		}
-		num := func(i int) int64 {
-			v, _ := strconv.ParseInt(f[i], 10, 64)
-			return v
-		}
-		// Fields 14 to 17, 20 and 24 of proc(5).
-		u.cpu += time.Duration(num(11)+num(12)+num(13)+num(14)) * tick
-		u.processes++
-		u.tasks += num(17)
-		u.memory += num(21) * int64(os.Getpagesize())
-		queue = append(queue, children(queue[n])...)
-	}
-	return u
+func (d *disk) set(fd int, sizeOnly bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fd, d.sizeOnly = fd, sizeOnly
 }
 
-// processes lists a pid namespace's init and what is below it, at most maxScan.
-func processes(pid int) []int {
-	queue := []int{pid}
-	for n := 0; n < len(queue) && n < maxScan; n++ {
-		queue = append(queue, children(queue[n])...)
+func (d *disk) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fd >= 0 {
+		unix.Close(d.fd)
+		d.fd = -1
 	}
-	return queue[:min(len(queue), maxScan)]
 }
 
-// children lists the processes that another one has.
-func children(pid int) (all []int) {
-	dir := fmt.Sprintf("/proc/%d/task/", pid)
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
+// readable reports whether the files on the disk can be read.
+func (d *disk) readable() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fd >= 0 && !d.sizeOnly
+}
+
+// dup returns a descriptor of the caller's own.
+func (d *disk) dup() (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0) // EBADF for -1
+}
+
+// size returns the used and the total size in bytes, -1 if they are not known.
+func (d *disk) size() (used, total int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var fs unix.Statfs_t
+	if d.fd < 0 || unix.Fstatfs(d.fd, &fs) != nil {
+		return -1, -1
 	}
-	for _, t := range tasks {
-		b, err := os.ReadFile(dir + t.Name() + "/children")
-		if err != nil {
-			continue
+	total = int64(fs.Blocks) * fs.Bsize
+	return total - int64(fs.Bfree)*fs.Bsize, total
+}
+
+// Stats returns the resource usage; after the end of the guest, that at its end.
+func (m *machine) Stats(context.Context) (api.Stats, error) {
+	select {
+	case <-m.done:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.last, nil
+	default:
+		return m.read(), nil
+	}
+}
+
+// read reads the resource usage from the control groups; what they do not count, from the
+// processes.
+func (m *machine) read() api.Stats {
+	g := m.group.Stats()
+	s := api.Stats{At: time.Now(), CPUTimeMS: -1, MemoryBytes: g.Memory, MemoryPeakBytes: g.MemoryPeak,
+		MemoryKills: g.MemoryKills, Processes: g.Processes}
+	if g.CPU >= 0 {
+		s.CPUTimeMS = g.CPU.Milliseconds()
+	}
+	if g.CPU < 0 || g.Memory < 0 || g.Processes < 0 {
+		u := proc.TreeUsage(m.proc.Pid)
+		if g.CPU < 0 && u.Processes > 0 {
+			s.CPUTimeMS = u.CPU.Milliseconds()
 		}
-		for _, c := range strings.Fields(string(b)) {
-			if child, err := strconv.Atoi(c); err == nil {
-				all = append(all, child)
+		if g.Memory < 0 && u.Processes > 0 {
+			s.MemoryBytes = u.Memory
+		}
+		if g.Processes < 0 {
+			s.Processes = u.Tasks
+		}
+	}
+	s.DiskUsedBytes, s.DiskTotalBytes = m.disk.size()
+	return s
+}
+
+// count counts the live processes; -1 if the host cannot tell.
+func (m *machine) count() int {
+	if n := len(m.group.Procs()); n > 0 {
+		return n
+	}
+	if u := proc.TreeUsage(m.proc.Pid); u.Processes > 0 {
+		return int(u.Processes)
+	}
+	return -1
+}
+
+// watchLimits starts the enforcement of the limits that no control group enforces. stop ends
+// it.
+func (m *machine) watchLimits() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	watch := func(wait func(context.Context) string) {
+		wg.Go(func() {
+			cause := wait(ctx)
+			if cause == "" {
+				return
 			}
-		}
+			m.mu.Lock()
+			m.cause = cause
+			m.mu.Unlock()
+			m.group.Thaw(ctx)
+			m.proc.Kill()
+		})
 	}
-	return all
+	if m.limits.CPUTimeMS > 0 {
+		watch(m.waitCPUTime)
+	}
+	if m.workdir.Durable() {
+		unlinked := workdir.Unlinked{PID: m.proc.Pid}
+		if m.b.cfg.Kernel != nil { // the kernel's processes have the files open
+			unlinked.Target = keeper.WorkspaceDir
+		}
+		watch(func(ctx context.Context) string {
+			return m.b.mounter.Watch(ctx, m.workdir, m.id, m.limits.DiskBytes, unlinked)
+		})
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
-// cpus is how many processors a sandbox can use at the same time, at least 1.
+// waitCPUTime waits until the limit of processor time is used up. It returns "" if ctx ends
+// first. It reads the usage again when the rest could be used up at the earliest.
+func (m *machine) waitCPUTime(ctx context.Context) string {
+	for {
+		used := m.read().CPUTimeMS
+		if used >= m.limits.CPUTimeMS {
+			return api.CauseCPUTime
+		}
+		rest := time.Duration(m.limits.CPUTimeMS-max(used, 0)) * time.Millisecond
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-time.After(max(rest/time.Duration(cpus(m.limits.CPUs)), time.Millisecond)):
+		}
+	}
+}
+
+// cpus is the maximum number of processors that a sandbox uses at the same time.
 func cpus(share float64) int64 {
 	n := int64(runtime.NumCPU())
 	if share > 0 {

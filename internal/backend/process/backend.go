@@ -235,8 +235,5 @@ func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	return ids, nil
 }
 
-// clockTicks is the unit of processor times in /proc, fixed by the kernel's ABI.
-const clockTicks = 100
-
 var _ sandbox.Backend = (*Backend)(nil)
 var _ sandbox.Reclaimer = (*Backend)(nil)

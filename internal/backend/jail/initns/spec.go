@@ -42,14 +42,14 @@ type Spec struct {
 	DiskBytes  int64 `json:"diskBytes"`
 	DiskInodes int64 `json:"diskInodes"`
 	// Dirs are made in the upper layer before the root is mounted, in order.
-	Dirs []Dir `json:"dirs,omitempty"`
+	Dirs []birth.Dir `json:"dirs,omitempty"`
 	// Saved holds what the upper layers start with, as package upper saves it;
 	// without it, -1, the root's starts with Dirs and Files.
 	Saved int `json:"saved"`
 	// Workspace is mounted at /workspace; nil for a plain directory.
 	Workspace *Workspace `json:"workspace,omitempty"`
 	// Files are written into the upper layer; their directories are in Dirs.
-	Files []File `json:"files,omitempty"`
+	Files []birth.File `json:"files,omitempty"`
 	// Run are the files of birth.RunDir. They are no part of the upper layer: one that
 	// was saved belongs to another sandbox.
 	Run []birth.File `json:"run,omitempty"`
@@ -106,20 +106,6 @@ type Workspace struct {
 type Mount struct {
 	Target string  `json:"target"`
 	Lowers []Lower `json:"lowers"`
-}
-
-// Dir is a directory of the upper layer.
-type Dir struct {
-	Path string `json:"path"`
-	Mode uint32 `json:"mode"`
-	UID  int    `json:"uid"`
-	GID  int    `json:"gid"`
-}
-
-// File is a small file of the upper layer, owned by root inside.
-type File struct {
-	Path string `json:"path"`
-	Data string `json:"data"`
 }
 
 // step is an error of one named step.
