@@ -89,7 +89,7 @@ func (k *kernel) Save() keeper.Call {
 // Hold are the calls of a kernel that stands still. Its pauses are counted: one that is
 // made before a save lasts beyond the save's own.
 func (k *kernel) Hold() keeper.Hold {
-	return keeper.Hold{Stand: keeper.Call{Method: "containerManager.Pause"}, Go: keeper.Call{Method: "containerManager.Resume"}}
+	return keeper.Hold{Stop: keeper.Call{Method: "containerManager.Pause"}, Resume: keeper.Call{Method: "containerManager.Resume"}}
 }
 
 // loopback describes the one interface that there is.

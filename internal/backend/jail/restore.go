@@ -75,7 +75,7 @@ func (e *expected) Restore(ctx context.Context) (sandbox.Prepared, error) {
 		return nil, err
 	}
 	// A stage that has failed has sent the reason, which finish reads.
-	_ = s.child.Send([]byte(keeper.GoOn), nil)
+	_ = s.child.Send([]byte(keeper.Proceed), nil)
 	w, err := s.finish(ctx)
 	if err != nil {
 		return nil, err

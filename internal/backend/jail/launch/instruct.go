@@ -26,7 +26,7 @@ type Request struct {
 	Range   *ids.Range // nil for a single id
 	Workdir *workdir.Dir
 	// Image are the open files to restore from; nil for a fresh start. Held says that they
-	// are not written yet: the kernel is made and waits for keeper.GoOn.
+	// are not written yet: the kernel is made and waits for keeper.Proceed.
 	Image []*os.File
 	Held  bool
 	// Waits says that the guest waits for its claim.
