@@ -7,7 +7,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 )
 
-// Config is a jail's; its Name is set here.
+// Config is that of a jail; New sets its Name.
 type Config = jail.Config
 
 // Backend starts guests on the host's kernel.
@@ -23,7 +23,8 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{b}, nil
 }
 
-// Mark says which images can be restored here: those of files. See sandbox.Restorer.
+// Mark is the mark of the images that can be restored here: those of files. See
+// sandbox.Restorer.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	return b.FilesMark(kind)
 }

@@ -50,8 +50,8 @@ func newMachine(b *Backend, id api.SandboxID, dir string, cmd *exec.Cmd) *machin
 	return m
 }
 
-// greet tells the guest what it is and waits until it serves.
-func (m *machine) greet(ctx context.Context, control *birth.Control, cfg birth.Config) error {
+// configure configures the guest and waits until it serves.
+func (m *machine) configure(ctx context.Context, control *birth.Control, cfg birth.Config) error {
 	defer control.Close()
 	if err := control.Configure(ctx, cfg); err != nil {
 		return m.startError(ctx, err)
@@ -132,7 +132,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	return proof, nil
 }
 
-// Stats implements sandbox.Machine, from the host's view of the processes.
+// Stats implements sandbox.Machine. It adds up the processes that the host sees.
 func (m *machine) Stats(context.Context) (api.Stats, error) {
 	ps, err := members(m.id)
 	if err != nil {

@@ -34,8 +34,8 @@ func processes() (map[int]proc.Stat, error) {
 	return all, nil
 }
 
-// marked says whether a process carries the sandbox's id. The processes of other
-// users cannot be read and are not ours.
+// marked reports whether a process has the sandbox's id in its environment. Processes of other
+// users cannot be read, and do not belong to the sandbox.
 func marked(pid int, id api.SandboxID) bool {
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -80,9 +80,8 @@ func members(id api.SandboxID) ([]proc.Stat, error) {
 	return out, nil
 }
 
-// killAll kills a sandbox's processes until a look finds none. A look that finds
-// some is followed by another, so that what was forked between a look and its
-// kills is found by the next.
+// killAll kills a sandbox's processes until a scan finds none. A scan that finds some is followed
+// by another one, which finds the processes that were forked meanwhile.
 func killAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 	proof := api.Proof{How: "no process with the sandbox's mark or of its descent is left"}
 	seen := map[proc.ID]bool{}
