@@ -39,7 +39,7 @@ type machine struct {
 	image   api.ImageMark  // of its memory images, with a kernel of its own
 	adopted bool           // another process started it
 
-	turn  chan struct{} // has one element while the sandbox is stopped, left or saved
+	turn  turn
 	done  chan struct{} // closed when the guest was reaped
 	freed chan struct{} // closed when nothing is left, or this process has left the machine
 
@@ -57,7 +57,7 @@ type machine struct {
 
 func newMachine(b *Backend, id api.SandboxID, limits api.Limits) *machine {
 	return &machine{b: b, id: id, limits: limits, dir: b.rundir(id), disk: disk{fd: -1},
-		turn: make(chan struct{}, 1), done: make(chan struct{}), freed: make(chan struct{})}
+		turn: make(turn, 1), done: make(chan struct{}), freed: make(chan struct{})}
 }
 
 // run starts the machine's goroutine.
@@ -73,10 +73,10 @@ func (m *machine) run(l *link.Link) {
 func (m *machine) wait() {
 	defer m.b.machines.Done()
 	stop := m.watchLimits()
-	ended := m.watch.Wait()
+	over := m.watch.Wait()
 	m.hold.close()
 	stop()
-	if !ended {
+	if !over {
 		m.detach()
 		close(m.freed)
 		return
@@ -86,7 +86,7 @@ func (m *machine) wait() {
 	m.mu.Unlock()
 	ws, known := m.reap(wanted)
 	m.watch.Close()
-	last := m.read()
+	last := m.meter().read()
 	m.mu.Lock()
 	m.last = last
 	if !m.killed && m.cause == "" {
@@ -177,15 +177,15 @@ func (m *machine) detach() {
 
 // Leave gives up the machine while it runs. See sandbox.Leaver.
 func (m *machine) Leave(ctx context.Context) error {
-	if err := m.takeTurn(ctx); err != nil { // a save is not interrupted
+	if err := m.turn.take(ctx, m.id); err != nil { // a save is not interrupted
 		return err
 	}
-	defer m.endTurn()
+	defer m.turn.end()
 	m.mu.Lock()
-	ended := m.ended()
+	over := m.ended()
 	m.mu.Unlock()
-	if ended {
-		return m.endedError()
+	if over {
+		return ended(m.id)
 	}
 	m.link.Close()
 	m.watch.Close()
@@ -216,8 +216,8 @@ func (m *machine) ended() bool {
 	}
 }
 
-func (m *machine) endedError() error {
-	return api.Errorf(api.KindUnavailable, "sandbox %s has ended", m.id)
+func ended(id api.SandboxID) error {
+	return api.Errorf(api.KindUnavailable, "sandbox %s has ended", id)
 }
 
 // How it is known that every process has ended.
@@ -240,7 +240,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 		case <-m.done:
 		default:
 			m.killed = true
-			m.proof.Killed = m.count()
+			m.proof.Killed = m.meter().count()
 			// Frozen processes of version 1 die only after a thaw. All are killed before
 			// it, so that none of them runs after the thaw.
 			if m.paused {

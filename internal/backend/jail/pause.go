@@ -16,31 +16,34 @@ func (m *machine) freeze(ctx context.Context, on bool) error {
 	if err := m.b.require(api.CapPause); err != nil {
 		return err
 	}
-	if err := m.takeTurn(ctx); err != nil {
+	if err := m.turn.take(ctx, m.id); err != nil {
 		return err
 	}
-	defer m.endTurn()
+	defer m.turn.end()
 	return m.setFrozen(ctx, on)
 }
 
-// takeTurn waits until no other caller stops, leaves or saves the sandbox.
-func (m *machine) takeTurn(ctx context.Context) error {
+// turn is held while a caller stops, leaves or saves the sandbox.
+type turn chan struct{}
+
+// take waits until no other caller has the turn.
+func (t turn) take(ctx context.Context, id api.SandboxID) error {
 	select {
-	case m.turn <- struct{}{}:
+	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return api.Errorf(api.KindOf(ctx.Err()), "sandbox %s is being saved: %w", m.id, ctx.Err())
+		return api.Errorf(api.KindOf(ctx.Err()), "sandbox %s is being saved: %w", id, ctx.Err())
 	}
 }
 
-func (m *machine) endTurn() { <-m.turn }
+func (t turn) end() { <-t }
 
 // setFrozen freezes or thaws every process. The caller has the turn.
 func (m *machine) setFrozen(ctx context.Context, on bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended() {
-		return m.endedError()
+		return ended(m.id)
 	}
 	if m.paused == on {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/child"
-	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/probe"
@@ -61,18 +59,18 @@ func (h *hold) close() {
 func (m *machine) Release(ctx context.Context) error {
 	m.hold.release()
 	m.mu.Lock()
-	ended, standing := m.ended(), m.standing
+	over, standing := m.ended(), m.standing
 	m.mu.Unlock()
-	if ended {
-		return m.endedError()
+	if over {
+		return ended(m.id)
 	}
 	if !standing {
 		return nil
 	}
-	if err := m.takeTurn(ctx); err != nil {
+	if err := m.turn.take(ctx, m.id); err != nil {
 		return err
 	}
-	defer m.endTurn()
+	defer m.turn.end()
 	if err := m.setFrozen(ctx, false); err != nil {
 		return err
 	}
@@ -144,10 +142,10 @@ func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptio
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: files can be saved only while the sandbox is paused, and it cannot be paused (capability %s): %s",
 			m.id, api.CapPause, a.Reason).WithHint("%s", a.Fix)
 	}
-	if err := m.takeTurn(ctx); err != nil {
+	if err := m.turn.take(ctx, m.id); err != nil {
 		return saved, err
 	}
-	defer m.endTurn()
+	defer m.turn.end()
 	was := m.isPaused()
 	start := time.Now()
 	if err := m.setFrozen(ctx, true); err != nil {
@@ -195,11 +193,11 @@ func (m *machine) stillRunning() error {
 func (m *machine) writeFiles(ctx context.Context, dir string) error {
 	disk, err := m.disk.dup()
 	if err != nil {
-		return m.endedError()
+		return ended(m.id)
 	}
 	defer unix.Close(disk)
 	err = image.WriteFiles(ctx, dir, disk, m.workdir != nil, upper.Options{
-		ID: m.insideID, Entries: workdir.Inodes(m.limits.DiskBytes), Bytes: m.limits.DiskBytes, Lift: m.ids == nil,
+		ID: m.ids.Inside, Entries: workdir.Inodes(m.limits.DiskBytes), Bytes: m.limits.DiskBytes, Lift: m.ids == nil,
 	})
 	var refused *upper.RefusedError
 	switch {
@@ -216,12 +214,4 @@ func (m *machine) writeFiles(ctx context.Context, dir string) error {
 		return m.stillRunning()
 	}
 	return api.Errorf(api.KindInternal, "sandbox %s was not saved: %w", m.id, err)
-}
-
-// insideID translates an id of the host to the id inside.
-func (m *machine) insideID(host uint32) (uint32, bool) {
-	if m.ids == nil {
-		return ids.UserUID, int(host) == os.Geteuid() || int(host) == os.Getegid()
-	}
-	return m.ids.Inside(host)
 }

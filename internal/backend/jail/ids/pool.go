@@ -142,8 +142,12 @@ func (le *Range) Record(p proc.ID) error {
 	return err
 }
 
-// Inside translates an id of the host to the id inside.
+// Inside translates an id of the host to the id inside. For a nil Range it is the single id of
+// this process.
 func (le *Range) Inside(host uint32) (uint32, bool) {
+	if le == nil {
+		return UserUID, int(host) == os.Geteuid() || int(host) == os.Getegid()
+	}
 	inside := int64(host) - int64(le.Base)
 	return uint32(inside), inside >= 0 && inside < Size
 }

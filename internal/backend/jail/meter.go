@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/backend/proc"
@@ -63,6 +64,15 @@ func (d *disk) size() (used, total int64) {
 	return total - int64(fs.Bfree)*fs.Bsize, total
 }
 
+// meter measures the resource usage of a machine.
+type meter struct {
+	group *cgroup.Group
+	pid   int // the first process
+	disk  *disk
+}
+
+func (m *machine) meter() meter { return meter{m.group, m.proc.Pid, &m.disk} }
+
 // Stats returns the resource usage; after the end of the guest, that at its end.
 func (m *machine) Stats(context.Context) (api.Stats, error) {
 	select {
@@ -71,13 +81,13 @@ func (m *machine) Stats(context.Context) (api.Stats, error) {
 		defer m.mu.Unlock()
 		return m.last, nil
 	default:
-		return m.read(), nil
+		return m.meter().read(), nil
 	}
 }
 
 // read reads the resource usage from the control groups; what they do not count, from the
 // processes.
-func (m *machine) read() api.Stats {
+func (m meter) read() api.Stats {
 	g := m.group.Stats()
 	s := api.Stats{At: time.Now(), CPUTimeMS: -1, MemoryBytes: g.Memory, MemoryPeakBytes: g.MemoryPeak,
 		MemoryKills: g.MemoryKills, Processes: g.Processes}
@@ -85,7 +95,7 @@ func (m *machine) read() api.Stats {
 		s.CPUTimeMS = g.CPU.Milliseconds()
 	}
 	if g.CPU < 0 || g.Memory < 0 || g.Processes < 0 {
-		u := proc.TreeUsage(m.proc.Pid)
+		u := proc.TreeUsage(m.pid)
 		if g.CPU < 0 && u.Processes > 0 {
 			s.CPUTimeMS = u.CPU.Milliseconds()
 		}
@@ -101,11 +111,11 @@ func (m *machine) read() api.Stats {
 }
 
 // count counts the live processes; -1 if the host cannot tell.
-func (m *machine) count() int {
+func (m meter) count() int {
 	if n := len(m.group.Procs()); n > 0 {
 		return n
 	}
-	if u := proc.TreeUsage(m.proc.Pid); u.Processes > 0 {
+	if u := proc.TreeUsage(m.pid); u.Processes > 0 {
 		return int(u.Processes)
 	}
 	return -1
@@ -130,7 +140,9 @@ func (m *machine) watchLimits() (stop func()) {
 		})
 	}
 	if m.limits.CPUTimeMS > 0 {
-		watch(m.waitCPUTime)
+		watch(func(ctx context.Context) string {
+			return m.meter().waitCPUTime(ctx, m.limits)
+		})
 	}
 	if m.workdir.Durable() {
 		unlinked := workdir.Unlinked{PID: m.proc.Pid}
@@ -149,17 +161,17 @@ func (m *machine) watchLimits() (stop func()) {
 
 // waitCPUTime waits until the limit of processor time is used up. It returns "" if ctx ends
 // first. It reads the usage again when the rest could be used up at the earliest.
-func (m *machine) waitCPUTime(ctx context.Context) string {
+func (m meter) waitCPUTime(ctx context.Context, limits api.Limits) string {
 	for {
 		used := m.read().CPUTimeMS
-		if used >= m.limits.CPUTimeMS {
+		if used >= limits.CPUTimeMS {
 			return api.CauseCPUTime
 		}
-		rest := time.Duration(m.limits.CPUTimeMS-max(used, 0)) * time.Millisecond
+		rest := time.Duration(limits.CPUTimeMS-max(used, 0)) * time.Millisecond
 		select {
 		case <-ctx.Done():
 			return ""
-		case <-time.After(max(rest/time.Duration(cpus(m.limits.CPUs)), time.Millisecond)):
+		case <-time.After(max(rest/time.Duration(cpus(limits.CPUs)), time.Millisecond)):
 		}
 	}
 }
