@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/backend/container"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
+	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/platform/binaries"
 	"hortus.dev/internal/platform/datadir"
@@ -173,7 +174,7 @@ func (s *System) backends(guest *os.File) ([]sandbox.Backend, error) {
 func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
 	dir := s.dir.Path("run/gvisor")
 	cfg := gvisor.Config{Jail: jail.Config{Dir: dir, Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log}}
-	used, err := jail.ToolsInUse(dir)
+	used, err := rundir.ToolsInUse(dir)
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
 	}

@@ -95,12 +95,12 @@ echo 1 >/mnt/proc/sys/kernel/apparmor_restrict_unprivileged_userns || exit 99`
 		cause, fix string
 		soak       bool
 	}{
-		{"namespaces forbidden", user, forbid, drop, "user namespaces are switched off", "user.max_user_namespaces", false},
-		{"namespaces forbidden to root in a container", root, forbid, "", "user namespaces are switched off", "user.max_user_namespaces", true},
+		{"namespaces forbidden", user, forbid, drop, "user namespaces are disabled", "user.max_user_namespaces", false},
+		{"namespaces forbidden to root in a container", root, forbid, "", "user namespaces are disabled", "user.max_user_namespaces", true},
 		{"container without privileges", append(slices.Clone(user), "-m", "-p", "-f"), mask, drop, "mount /proc: operation not permitted", "systempaths=unconfined", false},
 		{"container without privileges, as its root", append(slices.Clone(root), "-m", "-p", "-f"), mask, "", "mount /proc: operation not permitted", "systempaths=unconfined", true},
-		{"AppArmor", append(slices.Clone(user), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns", false},
-		{"AppArmor, as root of a container", append(slices.Clone(root), "-m"), apparmor, confined, "AppArmor lets listed programs only", "kernel.apparmor_restrict_unprivileged_userns", true},
+		{"AppArmor", append(slices.Clone(user), "-m"), apparmor, confined, "AppArmor allows only listed programs", "kernel.apparmor_restrict_unprivileged_userns", false},
+		{"AppArmor, as root of a container", append(slices.Clone(root), "-m"), apparmor, confined, "AppArmor allows only listed programs", "kernel.apparmor_restrict_unprivileged_userns", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.soak {

@@ -5,10 +5,9 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
-	"hortus.dev/internal/sandbox"
 )
 
-// Config is a jail's; its Name is set here.
+// Config is that of a jail; New sets its Name.
 type Config = jail.Config
 
 // Backend starts guests on the host's kernel.
@@ -24,12 +23,8 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{b}, nil
 }
 
-// Mark says which images can be restored here: those of files. See sandbox.Restorer.
+// Mark is the mark of the images that can be restored here: those of files. See
+// sandbox.Restorer.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	return b.FilesMark(kind)
-}
-
-// Restore boots a guest over saved files. See sandbox.Restorer.
-func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	return b.Revive(ctx, spec, dir)
 }

@@ -1,11 +1,13 @@
-// Package container is the backend that runs a sandbox as ordinary processes of
-// the host's kernel, in namespaces of their own: a [jail] whose first process is
-// the guest. What holds a sandbox, how it is born and how it dies is written there.
+// Package container is the backend that runs a sandbox as ordinary processes on the host's
+// kernel, in their own namespaces: a [jail] whose first process is the guest. Package jail
+// documents what contains a sandbox, and how it starts and ends.
 //
-// It must not know what a kernel of their own needs, which is package gvisor's.
+// It must not know what a kernel of the sandbox's own needs, which is in package gvisor.
 //
-// A process tree of the host's kernel cannot be saved with its memory; its files can
-// be saved and started from, where it can be frozen.
+// The memory of processes on the host's kernel cannot be saved. Files can be saved and restored
+// if the sandbox can be frozen.
+//
+//	b, err := container.New(container.Config{Dir: runDir, Layers: layers})
 //
 // [jail]: hortus.dev/internal/backend/jail
 package container

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// cpu names the features of this machine's processor, which programs in an image may
-// have found and rely on.
+// cpu identifies the features of this host's processor, which programs in an image may have
+// detected and rely on.
 var cpu = sync.OnceValue(func() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -23,7 +23,7 @@ var cpu = sync.OnceValue(func() string {
 	return runtime.GOARCH + "-" + features(f)
 })
 
-// features digests the list of features of the first processor of a cpuinfo.
+// features is a digest of the features of the first processor in a cpuinfo file.
 func features(r io.Reader) string {
 	s := bufio.NewScanner(io.LimitReader(r, 1<<20))
 	s.Buffer(nil, 64<<10)

@@ -10,18 +10,17 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Config says what a Backend works with.
+// Config configures a Backend.
 type Config struct {
-	// Jail is what sandboxes are born in; Name, Guest's place in the sandbox and
-	// Kernel are set here.
+	// Jail is the jail of the sandboxes; New sets its Name, Kernel and Image.
 	Jail jail.Config
-	// Tools is a directory with runsc as RunscName and the guest's executable as
-	// GuestName below keeper.GuestDir, which nobody but the daemon's user may change.
-	// Empty means that this build has none: Missing says why and how to get it.
+	// Tools is a directory with runsc, named RunscName, and the guest's executable, named
+	// GuestName, in keeper.GuestDir. Only the daemon's user may change it. Empty means that
+	// this build has none; Missing says why and how to get it.
 	Tools   string
 	Missing api.Ability
-	// Version names runsc, exactly: images of one version are restored by no other.
-	// GuestDigest names the guest's executable in the same way.
+	// Version is the exact version of runsc, and GuestDigest the digest of the guest's
+	// executable. An image can be restored only with the same ones.
 	Version, GuestDigest string
 }
 
@@ -31,7 +30,7 @@ const (
 	GuestName = "hortus-guest"
 )
 
-// Backend starts guests on kernels of their own.
+// Backend starts guests with their own kernels.
 type Backend struct {
 	*jail.Backend
 	cfg Config
@@ -57,10 +56,10 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{Backend: b, cfg: cfg}, nil
 }
 
-// Mark says which images can be restored here. See sandbox.Restorer.
+// Mark is the mark of the images that can be restored here. See sandbox.Restorer.
 func (b *Backend) Mark(_ context.Context, kind api.SnapshotKind) (api.ImageMark, error) {
 	if kind != api.SnapshotMemory {
-		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "the gvisor backend has snapshots with memory alone, none of kind %q", kind)
+		return api.ImageMark{}, api.Errorf(api.KindUnsupported, "the gvisor backend supports memory snapshots only, not of kind %q", kind)
 	}
 	return b.cfg.mark(), nil
 }
@@ -69,13 +68,7 @@ func (c *Config) mark() api.ImageMark {
 	return api.ImageMark{Backend: c.Jail.Name, Kernel: c.Version, Guest: c.GuestDigest, CPU: cpu()}
 }
 
-// Restore boots a guest from a saved state. See sandbox.Restorer.
-func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Prepared, error) {
-	return b.Revive(ctx, spec, dir)
-}
-
-// Expect makes the kernel for a state that is about to be saved. See
-// sandbox.Expecter.
+// Expect makes the kernel for an image that is not written yet. See sandbox.Expecter.
 func (b *Backend) Expect(ctx context.Context, spec sandbox.Spec, dir string) (sandbox.Expected, error) {
-	return b.Await(ctx, spec, dir)
+	return b.BeginRestore(ctx, spec, dir)
 }

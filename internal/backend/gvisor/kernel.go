@@ -6,29 +6,28 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/guest/birth"
 )
 
-// guestUID is the guest's id on its own kernel; nothing that it starts has it.
+// guestUID is the guest's id on its own kernel. No process that it starts has this id.
 const guestUID = 65533
 
-// guestCaps are what the guest holds there: it changes ids, signals every process,
-// prepares directories and the host name, takes capabilities from what it starts and
-// changes its root. See birth.ArgStdio.
+// guestCaps are the guest's capabilities there: it changes ids, signals every process, prepares
+// directories and the host name, drops capabilities of what it starts and changes its root. See
+// birth.ArgStdio.
 var guestCaps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
 	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}
 
-// kernel brings gVisor to life. See jail.Kernel.
+// kernel starts gVisor. See launch.Kernel.
 type kernel struct{ tools string }
 
 func (k *kernel) Tools() string { return k.tools }
 
-// Plan says how a keeper does that: runsc makes the processes, and the calls that its
-// own commands would make come from the keeper, which spares two starts of a program
-// of eighty megabytes.
-func (k *kernel) Plan(q jail.PlanRequest) (keeper.Plan, error) {
+// Plan says how a keeper starts it: runsc creates the processes, and the keeper makes the calls
+// that other commands of runsc would make. That saves two starts of a program of 80 MB.
+func (k *kernel) Plan(q launch.PlanRequest) (keeper.Plan, error) {
 	const bundle = keeper.StateDir + "/bundle"
 	config, err := json.Marshal(oci(q))
 	if err != nil {
@@ -62,37 +61,37 @@ func flags(l api.Limits) []string {
 		"--platform=systrap",
 		"--network=none",
 		"--ignore-cgroups",       // the jail's are around it
-		"--host-settings=ignore", // the host is not its to change
+		"--host-settings=ignore", // it must not change the host
 		"--file-access=exclusive",
 		"--overlay2=root:memory,size=" + strconv.FormatInt(l.DiskBytes, 10),
-		"--in-sandbox-cgroup=v2", // in which the guest bounds processes
+		"--in-sandbox-cgroup=v2", // with which the guest limits processes
 		"--watchdog-action=log",
 		"--allow-flag-override=false",
 	}
 }
 
-// Files are what an image is made of.
+// Files are the files of an image.
 func (k *kernel) Files() []string { return []string{"checkpoint.img", "pages_meta.img", "pages.img"} }
 
-// Save is the call that writes them. The kernel goes on after it: who ends it does so
-// when what was written is on record.
+// Save is the call that writes them. The kernel resumes after it; a caller that wants to end
+// it does so after the snapshot was recorded.
 func (k *kernel) Save() keeper.Call {
 	arg, err := json.Marshal(map[string]any{
 		"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": true,
 	})
 	if err != nil {
-		panic(err) // of constants
+		panic(err) // the argument is constant
 	}
 	return keeper.Call{Method: "containerManager.Checkpoint", Arg: arg}
 }
 
-// Hold are the calls of a kernel that stands still. Its pauses are counted: one that is
-// made before a save lasts beyond the save's own.
+// Hold are the calls that stop a kernel and resume it. gVisor counts pauses: one made before a
+// save outlasts the pause of the save.
 func (k *kernel) Hold() keeper.Hold {
-	return keeper.Hold{Stand: keeper.Call{Method: "containerManager.Pause"}, Go: keeper.Call{Method: "containerManager.Resume"}}
+	return keeper.Hold{Stop: keeper.Call{Method: "containerManager.Pause"}, Resume: keeper.Call{Method: "containerManager.Resume"}}
 }
 
-// loopback describes the one interface that there is.
+// loopback describes the only network interface.
 func loopback(restore bool) any {
 	type address struct {
 		Address   string
@@ -119,9 +118,9 @@ func loopback(restore bool) any {
 	}
 }
 
-// oci is the sandbox in the words of the Open Container Initiative's runtime
-// specification, as far as runsc needs it.
-func oci(q jail.PlanRequest) any {
+// oci is the configuration of the sandbox by the OCI runtime specification, as far as runsc
+// needs it.
+func oci(q launch.PlanRequest) any {
 	type m = map[string]any
 	mounts := []m{
 		{"destination": "/proc", "type": "proc", "source": "proc", "options": []string{"nosuid", "nodev", "noexec"}},

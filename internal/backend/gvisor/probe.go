@@ -9,8 +9,8 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Probe is the jail's, which boots a guest on this kernel, in the words of what this
-// kernel does itself.
+// Probe is the report of the jail, which boots a guest on this kernel, with the differences of
+// this kernel.
 func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 	if b.cfg.Tools == "" {
 		r := api.BackendReport{Backend: b.Name()}
@@ -36,47 +36,48 @@ func (b *Backend) Probe(ctx context.Context) api.BackendReport {
 }
 
 const (
-	noWorkspace    = "an ordinary user's daemon has one id on the disk, and the users of the sandbox's own kernel have several"
+	noWorkspace    = "the users of the sandbox's own kernel have several ids, but an ordinary user's daemon has a single id on the disk"
 	noWorkspaceFix = "Run the daemon as root, or use the container backend (--isolation container)."
 )
 
-// Start is the jail's, but for what this kernel cannot do. See sandbox.Backend.
+// Start refuses what this kernel cannot do, and starts the sandbox otherwise. See
+// sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
 	if spec.Workspace != nil && !b.Root() {
 		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: %s", api.CapWorkspace, noWorkspace).WithHint("%s", noWorkspaceFix)
 	}
 	if _, ok := b.Probe(ctx).Has(api.CapLimitCPUTime); spec.Asked.CPUTime && !ok {
-		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: the host cannot add up processor time here", api.CapLimitCPUTime)
+		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: without control groups the host cannot measure processor time", api.CapLimitCPUTime)
 	}
 	return b.Backend.Start(ctx, spec)
 }
 
-// own says what differs from a sandbox on the host's kernel.
+// own returns the ability if it differs from that of a sandbox on the host's kernel.
 func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 	yes := func(format string, args ...any) (api.Ability, bool) {
 		return api.Ability{Capability: a.Capability, OK: true, Reason: fmt.Sprintf(format, args...)}, true
 	}
 	switch a.Capability {
 	case api.CapIsolated:
-		return yes("a kernel of its own (gVisor %s, systrap), unprivileged, with its own filter of system calls, in namespaces of its own", b.cfg.Version)
+		return yes("its own kernel (gVisor %s, systrap), unprivileged, with its own system call filter and namespaces", b.cfg.Version)
 	case api.CapRootIdentity:
-		return yes("an id of the sandbox's own kernel")
+		return yes("root is an id of the sandbox's own kernel")
 	case api.CapLimitMemory:
 		by := a.Reason
 		if a.Fix != "" {
-			a.OK, a.Reason = true, "best effort: watched by the guest"
+			a.OK, a.Reason = true, "best effort: checked by the guest"
 			return a, true
 		}
-		return yes("watched by the guest, which ends the command that uses most; %s ends the sandbox some megabytes above", by)
+		return yes("checked by the guest, which kills the command that uses most; %s ends the sandbox some megabytes above the limit", by)
 	case api.CapLimitCPUTime:
 		if strings.HasPrefix(a.Reason, "best effort") {
-			a.OK, a.Reason = false, "without control groups the host cannot add up what a kernel of the sandbox's own uses"
+			a.OK, a.Reason = false, "without control groups the host cannot measure the processor time of the sandbox's own kernel"
 		}
 		return a, true
 	case api.CapLimitProcs:
-		return yes("held by the sandbox's own kernel")
+		return yes("enforced by the sandbox's own kernel")
 	case api.CapLimitDisk:
-		return yes("the size of what the sandbox's own kernel keeps in memory; what is written counts as memory too, and /dev/shm has a bound of its own")
+		return yes("the maximum size of files that the sandbox's own kernel keeps in memory; what is written also counts as memory, and /dev/shm has its own limit")
 	case api.CapPrivateFiles:
 		return yes("")
 	case api.CapCheckpoint:

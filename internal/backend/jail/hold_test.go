@@ -11,16 +11,17 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/sandbox"
 )
 
 // plainKernel is a kernel of which a keeper is asked for a save.
-type plainKernel struct{ Kernel }
+type plainKernel struct{ launch.Kernel }
 
 func (plainKernel) Files() []string   { return []string{"image"} }
 func (plainKernel) Save() keeper.Call { return keeper.Call{Method: "save"} }
 func (plainKernel) Hold() keeper.Hold {
-	return keeper.Hold{Stand: keeper.Call{Method: "stand"}, Go: keeper.Call{Method: "go"}}
+	return keeper.Hold{Stop: keeper.Call{Method: "stand"}, Resume: keeper.Call{Method: "go"}}
 }
 
 // keptMachine is a machine whose keeper is this process: it answers one request, and
@@ -91,7 +92,7 @@ func TestHold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m, request, over := keptMachine(t, tt.answer, func() {})
 			saved, err := m.saveMemory(t.Context(), t.TempDir(), sandbox.SaveOptions{Hold: true})
-			if q := <-request; q.Save == nil || q.Save.Method != "save" || q.Hold == nil || q.Hold.Stand.Method != "stand" || q.Hold.Go.Method != "go" {
+			if q := <-request; q.Save == nil || q.Save.Method != "save" || q.Hold == nil || q.Hold.Stop.Method != "stand" || q.Hold.Resume.Method != "go" {
 				t.Errorf("asked for %+v", q)
 			}
 			if tt.want != "" {

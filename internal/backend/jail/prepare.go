@@ -4,49 +4,48 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/child"
+	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 )
 
-// Prepare boots a guest ahead. See sandbox.Preparer.
+// Prepare boots a guest for a later claim. See sandbox.Preparer.
 func (b *Backend) Prepare(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
 	if len(spec.Env) > 0 {
-		return nil, api.Errorf(api.KindInvalid, "a guest that is booted ahead gets its environment at its claim")
+		return nil, api.Errorf(api.KindInvalid, "a prepared guest gets its environment when it is claimed")
 	}
 	if spec.Workspace != nil {
-		return nil, api.Errorf(api.KindInvalid, "no guest is booted ahead with a workspace")
+		return nil, api.Errorf(api.KindInvalid, "a prepared guest cannot have a workspace")
 	}
-	w, err := b.boot(ctx, spec, true, nil)
+	w, err := b.boot(ctx, launch.Request{Spec: spec, Waits: true})
 	if err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// waiting is a guest that has reported and waits for its "go".
+// waiting is a guest that has reported and waits for its claim.
 type waiting struct {
 	*machine
-	trees []*prepared
-
-	// spec is what it was booted for; restored says that it came from an
-	// image of its memory and knows not yet who it is.
-	spec     sandbox.Spec
-	restored bool
+	request launch.Request
 
 	claim sync.Mutex
-	conn  *child // nil once claimed
+	conn  *net.UnixConn // nil once claimed
 }
 
-// Claim says "go", or who it is to one that came from an image. See
-// sandbox.Prepared.
+// restored reports whether the guest comes from an image of its memory, and therefore has
+// to be told who it is.
+func (w *waiting) restored() bool { return w.request.Image != nil && w.b.cfg.Kernel != nil }
+
+// Claim starts the guest's service: it says "go", or who it is to a guest from a memory
+// image. See sandbox.Prepared.
 func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	w.claim.Lock()
 	defer w.claim.Unlock()
@@ -56,7 +55,7 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	if err := ctx.Err(); err != nil {
 		return api.Errorf(api.KindOf(err), "claim sandbox %s: %w", w.id, err)
 	}
-	conn := w.conn.conn
+	conn := w.conn
 	packet, nonce, err := w.lastPacket(env)
 	if err != nil {
 		return api.Errorf(api.KindInvalid, "sandbox %s: its environment: %w", w.id, err)
@@ -72,11 +71,11 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	}
 	_, err = conn.Write(packet)
 	if err == nil && nonce != "" {
-		err = (&child{conn: conn}).awaitSelf(nonce)
+		err = child.AwaitSelf(conn, nonce)
 	}
 	if err != nil {
 		kind := api.KindUnavailable
-		if cerr := ctx.Err(); cerr != nil { // which broke it off: the guest did not
+		if cerr := ctx.Err(); cerr != nil {
 			kind, err = api.KindOf(cerr), cerr
 		}
 		return api.Errorf(kind, "claim sandbox %s: %w", w.id, err)
@@ -84,56 +83,39 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	return nil
 }
 
-// lastPacket is what ends the wait; with a nonce an answer follows that has it.
+// lastPacket is the packet that ends the wait. With a nonce the guest answers, and the
+// answer contains it.
 func (w *waiting) lastPacket(env map[string]string) (packet []byte, nonce string, err error) {
-	if !w.restored {
+	spec := w.request.Spec
+	if !w.restored() {
 		if len(env) == 0 {
 			return []byte(birth.GoPacket), "", nil
 		}
-		_, all := environment(w.trees, env)
+		_, all := launch.Environment(w.request.Trees, env)
 		packet, err = (birth.Claim{Env: all}).Packet()
 		return packet, "", err
 	}
 	if env == nil {
-		env = w.spec.Env
+		env = spec.Env
 	}
-	_, all := environment(w.trees, env)
-	self := birth.Self{Sandbox: string(w.id), Hostname: w.spec.Hostname, Template: templateID(w.spec), Env: all, Seed: make([]byte, 32), Nonce: rand.Text()}
+	_, all := launch.Environment(w.request.Trees, env)
+	self := birth.Self{Sandbox: string(w.id), Hostname: spec.Hostname, Template: launch.TemplateID(spec), Env: all, Seed: make([]byte, 32), Nonce: rand.Text()}
 	rand.Read(self.Seed)
 	data, err := json.Marshal(self)
 	if err != nil {
 		return nil, "", err
 	}
 	if packet = append([]byte(birth.SelfPacket), data...); len(packet) > birth.MaxPacket {
-		return nil, "", fmt.Errorf("a packet of %d bytes; at most %d are allowed", len(packet), birth.MaxPacket)
+		return nil, "", fmt.Errorf("a packet has %d bytes, the maximum is %d", len(packet), birth.MaxPacket)
 	}
 	return packet, self.Nonce, nil
-}
-
-// awaitSelf waits for a restored guest's word that it is who it was told to be.
-func (c *child) awaitSelf(nonce string) error {
-	for range 16 { // what it said before it was saved may come first
-		b, fd, err := c.receive()
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-		if err != nil {
-			return err
-		}
-		var r birth.Report
-		if json.Unmarshal(b, &r) != nil || r.Nonce != nonce {
-			continue
-		}
-		return reported(b)
-	}
-	return errors.New("the restored guest does not say who it is")
 }
 
 // Kill ends the wait and the guest. See sandbox.Machine.
 func (w *waiting) Kill(ctx context.Context) (api.Proof, error) {
 	w.claim.Lock()
 	if w.conn != nil {
-		w.conn.conn.Close()
+		w.conn.Close()
 		w.conn = nil
 	}
 	w.claim.Unlock()

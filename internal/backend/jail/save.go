@@ -2,23 +2,89 @@ package jail
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
-	"os"
-	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/child"
+	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/probe"
+	"hortus.dev/internal/backend/jail/upper"
+	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/sandbox"
 )
 
-// Save writes the state of a kernel of its own, else the files. See sandbox.Saver.
-// The Mark is the backend's to fill in.
+// hold is the connection that makes a keeper hold its kernel after a save.
+type hold struct {
+	mu     sync.Mutex
+	conn   *net.UnixConn
+	closed bool
+}
+
+// keep keeps the connection until release or close.
+func (h *hold) keep(c *net.UnixConn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		c.Close()
+		return
+	}
+	h.conn = c
+}
+
+// release closes the connection: a kernel that is still there resumes.
+func (h *hold) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn != nil {
+		h.conn.Close()
+		h.conn = nil
+	}
+}
+
+// close is release, also for connections to come.
+func (h *hold) close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.release()
+}
+
+// Release resumes what a save left stopped. See sandbox.Saver.
+func (m *machine) Release(ctx context.Context) error {
+	m.hold.release()
+	m.mu.Lock()
+	over, standing := m.ended(), m.standing
+	m.mu.Unlock()
+	if over {
+		return ended(m.id)
+	}
+	if !standing {
+		return nil
+	}
+	if err := m.turn.take(ctx, m.id); err != nil {
+		return err
+	}
+	defer m.turn.end()
+	if err := m.setFrozen(ctx, false); err != nil {
+		return err
+	}
+	m.setStanding(false)
+	return nil
+}
+
+func (m *machine) setStanding(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.standing = on
+}
+
+// Save writes the memory of a kernel of its own, otherwise the files. See sandbox.Saver.
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
 	if m.b.cfg.Kernel == nil {
 		return m.saveFiles(ctx, dir, o)
@@ -33,156 +99,119 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: its files cannot be saved without its memory", m.id).
 			WithHint("Leave --files-only out.")
 	}
-	if m.ws != nil && m.ws.upper != nil {
-		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a snapshot of its memory does not hold", m.id)
+	if m.workdir.Durable() {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a memory snapshot does not contain", m.id)
 	}
-	m.mu.Lock()
-	paused := m.paused
-	m.mu.Unlock()
-	if paused {
-		// What is frozen can neither let go of its streams nor write.
+	if m.isPaused() {
+		// A frozen kernel can neither close its streams nor write.
 		if err := m.Resume(ctx); err != nil {
 			return saved, err
 		}
 		defer m.Pause(context.WithoutCancel(ctx))
 	}
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	for _, name := range m.b.cfg.Kernel.Files() {
-		// Who expects the image may have it open already: see Expect.
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-		if err != nil {
-			return saved, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
-		}
-		files = append(files, f)
-		if st, err := f.Stat(); err != nil || st.Size() != 0 {
-			return saved, api.Errorf(api.KindInternal, "sandbox %s: %s is not empty", m.id, name)
-		}
-	}
-	q := keeper.Request{Save: ptr(m.b.cfg.Kernel.Save())}
+	k := m.b.cfg.Kernel
+	call := k.Save()
+	q := keeper.Request{Save: &call}
 	if o.Hold {
-		q.Hold = ptr(m.b.cfg.Kernel.Hold())
+		stop := k.Hold()
+		q.Hold = &stop
 	}
-	a, conn, err := m.ask(ctx, q, files)
+	memory := image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Cause: m.Cause}
+	a, conn, err := memory.Save(ctx, dir, k.Files(), q)
 	if err != nil {
 		return saved, err
 	}
-	held := false
-	defer func() {
-		if !held {
-			conn.Close() // it goes on
-		}
-	}()
-	if !a.OK {
-		kind := api.KindInternal
-		if full(dir) {
-			kind = api.KindExhausted
-		}
-		return saved, api.Errorf(kind, "sandbox %s could not be saved: %s", m.id, a.Error)
+	if conn != nil {
+		m.hold.keep(conn)
 	}
-	if err := writeSizes(dir, files); err != nil {
-		kind := api.KindInternal
-		if full(dir) {
-			kind = api.KindExhausted
-		}
-		return saved, api.Errorf(kind, "sandbox %s could not be saved: %w", m.id, err)
-	}
-	if o.Hold && !a.Held {
-		return saved, api.Errorf(api.KindUnsupported, "sandbox %s was started by an earlier version, and cannot stand still after a save", m.id).
-			WithHint("take a snapshot of it: hortus sandbox snapshot %s", m.id)
-	}
-	if held = o.Hold; held {
-		m.hold(conn)
-	}
-	saved.Mark = m.image // of what it runs on, which may be another than new ones do
+	saved.Mark = m.image // of its own kernel, which may differ from that of new sandboxes
 	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(a.PausedUS)*time.Microsecond
 	return saved, nil
 }
 
-func ptr[T any](v T) *T { return &v }
-
-// full says whether a directory's disk has no room left.
-func full(dir string) bool {
-	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && st.Bavail < 16
-}
-
-// saveWait bounds how long a save may go on whose caller has given up.
-const saveWait = time.Minute
-
-// ask sends the keeper a request and waits for its answer. The keeper's is a
-// hostile word: it sits beside the kernel that untrusted code runs on. What it holds,
-// it holds until the connection is closed, which is the caller's.
-func (m *machine) ask(ctx context.Context, q keeper.Request, files []*os.File) (a keeper.Answer, _ *net.UnixConn, err error) {
-	b, err := json.Marshal(q)
-	if err != nil {
-		return a, nil, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
+// saveFiles writes what the sandbox wrote over its layers, while it is frozen.
+func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptions) (saved sandbox.Saved, err error) {
+	if m.workdir.Durable() {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which outlives it and is not saved with it", m.id)
 	}
-	dir, err := os.Open(m.dir)
-	if err != nil {
-		return a, nil, errGone()
+	if m.adopted && !m.disk.readable() {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s was adopted from a daemon that ended, and an ordinary user's daemon cannot read its files", m.id).
+			WithHint("copy what you need out of it: hortus sandbox cp")
 	}
-	defer dir.Close()
-	// By descriptor, because a name may be longer than an address holds.
-	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), keeper.SocketName)})
-	if err != nil {
-		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
+	if a := m.b.prober.Limit(api.CapPause); !a.OK {
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: files can be saved only while the sandbox is paused, and it cannot be paused (capability %s): %s",
+			m.id, api.CapPause, a.Reason).WithHint("%s", a.Fix)
 	}
+	if err := m.turn.take(ctx, m.id); err != nil {
+		return saved, err
+	}
+	defer m.turn.end()
+	was := m.isPaused()
+	start := time.Now()
+	if err := m.setFrozen(ctx, true); err != nil {
+		return saved, err
+	}
+	standing := false
 	defer func() {
-		if err != nil {
-			c.Close()
+		defer func() { saved.Paused = time.Since(start) }()
+		if was || standing {
+			return
+		}
+		// Also after a failure, and if the caller has given up.
+		if terr := m.setFrozen(context.WithoutCancel(ctx), false); terr != nil && err == nil {
+			err = terr
 		}
 	}()
-	if pid, err := peer(c); err != nil || pid != m.proc.Pid {
-		return a, nil, api.Errorf(api.KindUnavailable, "process %d answers for sandbox %s, not its keeper %d", pid, m.id, m.proc.Pid)
+	if err := m.writeFiles(ctx, dir); err != nil {
+		return saved, err
 	}
-	// A save that has begun ends: nobody can take a kernel from its writing, and who
-	// came back before would find streams that are about to be cut.
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(saveWait)) })
-	defer stop()
-	fds := make([]int, len(files))
-	for i, f := range files {
-		fds[i] = int(f.Fd())
+	// A kill thaws the sandbox for a moment, in which it may have written.
+	if err := m.stillRunning(); err != nil {
+		return saved, err
 	}
-	if _, _, err := c.WriteMsgUnix(b, unix.UnixRights(fds...), nil); err != nil {
-		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.id, err)
+	if standing = o.Hold && !was; standing {
+		m.setStanding(true)
 	}
-	buf := make([]byte, 4096)
-	n, err := c.Read(buf)
-	if cerr := ctx.Err(); cerr != nil {
-		return a, nil, api.Errorf(api.KindOf(cerr), "sandbox %s was not saved in time: %w", m.id, cerr)
+	saved.Kind, saved.Mark = api.SnapshotFiles, m.b.filesMark()
+	if !o.Files {
+		saved.Why = probe.NoMemory
 	}
-	if err == nil && n == 0 {
-		err = errors.New("it ended")
-	}
-	if err == nil {
-		a, err = answered(buf[:n])
-	}
-	if err != nil {
-		cause := m.Cause()
-		if cause == "" {
-			cause = err.Error()
-		}
-		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, cause)
-	}
-	return a, c, nil
+	return saved, nil
 }
 
-// maxPaused bounds how long a guest is said to have stood still, in microseconds: no
-// save takes a day.
-const maxPaused = 24 * 60 * 60 * 1e6
-
-// answered reads a keeper's answer. What is said and cannot be is bounded.
-func answered(b []byte) (keeper.Answer, error) {
-	var a keeper.Answer
-	if err := json.Unmarshal(b, &a); err != nil {
-		return keeper.Answer{}, errors.New("its keeper's answer is malformed")
+// stillRunning returns an error if the sandbox is ending.
+func (m *machine) stillRunning() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended() || m.cause != "" {
+		return api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, m.cause)
 	}
-	a.PausedUS = min(max(a.PausedUS, 0), maxPaused)
-	a.Error = clip(a.Error, 300)
-	return a, nil
+	return nil
+}
+
+// writeFiles writes the upper layers into an image.
+func (m *machine) writeFiles(ctx context.Context, dir string) error {
+	disk, err := m.disk.dup()
+	if err != nil {
+		return ended(m.id)
+	}
+	defer unix.Close(disk)
+	err = image.WriteFiles(ctx, dir, disk, m.workdir != nil, upper.Options{
+		ID: m.ids.Inside, Entries: workdir.Inodes(m.limits.DiskBytes), Bytes: m.limits.DiskBytes, Lift: m.ids == nil,
+	})
+	var refused *upper.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return api.Errorf(api.KindOf(ctx.Err()), "sandbox %s was not saved in time: %w", m.id, ctx.Err())
+	case errors.As(err, &refused):
+		return api.Errorf(api.KindConflict, "sandbox %s contains a file that cannot be saved: %s", m.id, child.Sanitize(refused.Error())).
+			WithHint("Remove it and save again.")
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
+		return api.Errorf(api.KindExhausted, "sandbox %s was not saved: the host's disk is full: %w", m.id, err).WithHint("free disk space: hortus gc")
+	case m.stillRunning() != nil:
+		return m.stillRunning()
+	}
+	return api.Errorf(api.KindInternal, "sandbox %s was not saved: %w", m.id, err)
 }

@@ -63,7 +63,7 @@ func TestImageLeadsToNoHostFile(t *testing.T) {
 					}
 				})
 				spec := sandbox.Spec{ID: api.NewSandboxID(), Layers: specLayers(), Limits: limits(), Hostname: "garden"}
-				m, err := e.Revive(t.Context(), spec, dir)
+				m, err := e.Restore(t.Context(), spec, dir)
 				if err == nil { // it may start: the link leads nowhere inside
 					if err := m.Claim(t.Context(), nil); err == nil {
 						_, _ = try(m, request{User: "user", Args: []string{"/bin/sh", "-c", "echo x >/" + name + "/x"}})

@@ -77,7 +77,7 @@ func BenchmarkForkFiles(b *testing.B) {
 			b.Fatal(err)
 		}
 		saving, paused = append(saving, time.Since(t0)), append(paused, s.Paused)
-		p, err := e.Revive(context.Background(), on(), dir)
+		p, err := e.Restore(context.Background(), on(), dir)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -35,9 +35,9 @@ func save(t testing.TB, m sandbox.Machine, o sandbox.SaveOptions) string {
 func (e *env) restored(t testing.TB, dir string) sandbox.Machine {
 	t.Helper()
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Layers: specLayers(), Limits: limits(), Hostname: "garden"}
-	m, err := e.Revive(t.Context(), spec, dir)
+	m, err := e.Restore(t.Context(), spec, dir)
 	if err != nil {
-		t.Fatalf("Revive: %v", err)
+		t.Fatalf("Restore: %v", err)
 	}
 	t.Cleanup(func() { kill(t, m) })
 	if err := m.Claim(t.Context(), nil); err != nil {
@@ -168,7 +168,7 @@ func TestRestoreRefusesBadImages(t *testing.T) {
 			if change != nil {
 				change(&spec)
 			}
-			p, err := e.Revive(t.Context(), spec, dir)
+			p, err := e.Restore(t.Context(), spec, dir)
 			if err == nil {
 				kill(t, p)
 			}

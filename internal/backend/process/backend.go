@@ -17,13 +17,13 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Config is what the backend needs.
+// Config configures the backend.
 type Config struct {
-	// Dir is where the machines' directories lie.
+	// Dir contains the directories of the machines.
 	Dir string
 	// Guest is the guest's executable. The backend does not close it.
 	Guest *os.File
-	// Path is the PATH that commands get; what is not absolute is left out.
+	// Path is the PATH of commands; relative entries are removed.
 	Path   string
 	Logger *slog.Logger
 }
@@ -35,7 +35,7 @@ type Backend struct {
 	path string
 }
 
-// New makes the backend and its directory.
+// New makes a backend and its directory.
 func New(cfg Config) (*Backend, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, api.Errorf(api.KindInternal, "process backend: %w", err)
@@ -59,29 +59,28 @@ func New(cfg Config) (*Backend, error) {
 // Name implements sandbox.Backend.
 func (b *Backend) Name() string { return "process" }
 
-// Probe implements sandbox.Backend. There is nothing to try: what it can do it
-// can do wherever processes run.
+// Probe implements sandbox.Backend. There is nothing to try: the backend works on every host.
 func (b *Backend) Probe(context.Context) api.BackendReport {
-	const open = "commands are ordinary processes of this machine"
+	const open = "commands are ordinary processes of this host"
 	r := api.BackendReport{Backend: b.Name(), Abilities: []api.Ability{
 		{Capability: api.CapStart, OK: true},
 		{Capability: api.CapUserIdentity, OK: true, Reason: "commands run as the daemon's own user"},
-		{Capability: api.CapLimitCPUTime, OK: true, Reason: "added up over the processes that are alive and those that were waited for"},
-		{Capability: api.CapLimitMemory, OK: true, Reason: "best effort: watched by the guest"},
+		{Capability: api.CapLimitCPUTime, OK: true, Reason: "added up over live processes and the children that they reaped"},
+		{Capability: api.CapLimitMemory, OK: true, Reason: "best effort: checked by the guest"},
 		{Capability: api.CapLimitOutput, OK: true},
 	}}
 	for c, why := range map[api.Capability]string{
-		api.CapIsolated:      open + ": for code that you trust",
+		api.CapIsolated:      open + ": use it for trusted code only",
 		api.CapRootIdentity:  "commands run as the daemon's own user",
-		api.CapPause:         "there is no cgroup to freeze",
-		api.CapLimitCPU:      "there is no cgroup to limit",
-		api.CapLimitProcs:    "a limit on processes would count all of this user's",
-		api.CapLimitDisk:     "files are written to the machine's own file system",
-		api.CapLimitDiskRate: "there is no cgroup to limit",
+		api.CapPause:         "it uses no cgroup that could be frozen",
+		api.CapLimitCPU:      "it uses no cgroup that could be limited",
+		api.CapLimitProcs:    "a limit would count all processes of this user",
+		api.CapLimitDisk:     "files are written to the host's own file system",
+		api.CapLimitDiskRate: "it uses no cgroup that could be limited",
 		api.CapPrivateFiles:  open,
 		api.CapNoNetwork:     open,
 		api.CapCheckpoint:    "ordinary processes cannot be saved",
-		api.CapWorkspace:     "commands see the machine's own file system: nothing can be laid over a layer",
+		api.CapWorkspace:     "commands see the host's own file system: it cannot mount layers",
 	} {
 		r.Abilities = append(r.Abilities, api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"})
 	}
@@ -93,7 +92,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
-	// What is built is taken down again unless everything succeeds.
+	// Undo everything if a step fails.
 	var undo []func()
 	defer func() {
 		if err == nil {
@@ -128,10 +127,10 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	m := newMachine(b, spec.ID, dir, cmd)
 	undo = append(undo, func() {
 		if _, kerr := m.Kill(context.WithoutCancel(ctx)); kerr != nil {
-			b.log.Error("failed start not cleaned up", "sandbox", spec.ID, "error", kerr)
+			b.log.Error("failed start was not cleaned up", "sandbox", spec.ID, "error", kerr)
 		}
 	})
-	if err := m.greet(ctx, control, b.config(spec, dir)); err != nil {
+	if err := m.configure(ctx, control, b.config(spec, dir)); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -139,10 +138,10 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 
 func (b *Backend) check(spec sandbox.Spec) error {
 	if !spec.ID.Valid() {
-		return api.Errorf(api.KindInvalid, "%q is no sandbox id", spec.ID)
+		return api.Errorf(api.KindInvalid, "sandbox id %q is malformed", spec.ID)
 	}
 	if spec.Workspace != nil {
-		return api.Errorf(api.KindUnsupported, "the process backend lays nothing over a layer (capability %s)", api.CapWorkspace).
+		return api.Errorf(api.KindUnsupported, "the process backend cannot mount layers (capability %s)", api.CapWorkspace).
 			WithHint("use --isolation container")
 	}
 	for _, l := range []struct {
@@ -161,7 +160,7 @@ func (b *Backend) check(spec sandbox.Spec) error {
 
 func (b *Backend) dir(id api.SandboxID) string { return filepath.Join(b.cfg.Dir, string(id)) }
 
-// config is what the guest is told.
+// config is the configuration of the guest.
 func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
 	env := map[string]string{"TMPDIR": filepath.Join(dir, "tmp")}
 	for k, v := range spec.Env {
@@ -172,13 +171,13 @@ func (b *Backend) config(spec sandbox.Spec, dir string) birth.Config {
 	return birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname,
 		Identities: []birth.Identity{self},
-		WhyNot:     map[string]string{"root": "the process backend runs commands as the daemon's own user only"},
+		WhyNot:     map[string]string{"root": "the process backend runs commands only as the daemon's own user"},
 		Workspace:  filepath.Join(dir, "workspace"), Path: b.path, Env: env,
 		OutputBuffer: 1 << 20, Memory: spec.Limits.MemoryBytes,
 	}
 }
 
-// listen makes the socket that the guest serves on.
+// listen makes the socket on which the guest serves.
 func listen(dir string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -194,7 +193,7 @@ func listen(dir string) (*os.File, error) {
 	return ln.File()
 }
 
-// spawn executes the guest with nothing but its two descriptors.
+// spawn executes the guest with its two descriptors only.
 func (b *Backend) spawn(id api.SandboxID, dir string, listener, control *os.File) (*exec.Cmd, error) {
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", b.cfg.Guest.Fd()))
 	cmd.Args = []string{birth.Argv0}
@@ -208,7 +207,7 @@ func (b *Backend) spawn(id api.SandboxID, dir string, listener, control *os.File
 // Reclaim implements sandbox.Backend.
 func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error) {
 	if !id.Valid() {
-		return api.Proof{}, api.Errorf(api.KindInvalid, "%q is no sandbox id", id)
+		return api.Proof{}, api.Errorf(api.KindInvalid, "sandbox id %q is malformed", id)
 	}
 	proof, err := killAll(ctx, id)
 	if err != nil {
@@ -220,7 +219,7 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	return proof, nil
 }
 
-// Orphans implements sandbox.Reclaimer: the sandboxes that have a directory.
+// Orphans implements sandbox.Reclaimer. It lists the sandboxes that have a directory.
 func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	entries, err := os.ReadDir(b.cfg.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -234,9 +233,6 @@ func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	}
 	return ids, nil
 }
-
-// clockTicks is the unit of processor times in /proc, fixed by the kernel's ABI.
-const clockTicks = 100
 
 var _ sandbox.Backend = (*Backend)(nil)
 var _ sandbox.Reclaimer = (*Backend)(nil)

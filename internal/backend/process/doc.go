@@ -1,17 +1,17 @@
-// Package process is the backend for code that its user trusts: commands run as
-// ordinary processes of this machine, with a scrubbed environment, a temporary
-// directory of their own, and limits where a process can be given them.
+// Package process is the backend for trusted code: commands run as ordinary processes of this
+// host, with a cleaned environment, their own temporary directory, and the limits that a process
+// can have.
 //
-// It isolates nothing. A command can read what the daemon's user can read and
-// open any connection, and its report says so (CapIsolated, CapPrivateFiles and
-// CapNoNetwork are missing); "auto" never chooses it.
+// It isolates nothing. A command can read what the daemon's user can read and open any
+// connection, and the report says so (CapIsolated, CapPrivateFiles and CapNoNetwork are missing);
+// "auto" never selects it.
 //
-// A machine is one guest process in its own session, which is the subreaper of
-// all that it starts, and a directory below Config.Dir. Every process of it
-// carries the sandbox's id in its environment, and that mark, together with the
-// line of descent, is how Kill and Reclaim find them all. Code that removes the
-// mark and daemonises can hide; code that would do so does not belong here.
+// A machine is one guest process in its own session, which is the subreaper of everything that it
+// starts, and a directory below Config.Dir. Every process of it has the sandbox's id in its
+// environment. Kill and Reclaim find them by that variable and by their descent. Code that removes
+// the variable and daemonizes can hide; such code must not run here.
 //
-// The package must not know another backend, the manager's internals, or what
-// commands mean.
+// The package must not know another backend, the manager's internals, or what commands mean.
+//
+//	b, err := process.New(process.Config{Dir: dir, Guest: guest, Path: os.Getenv("PATH")})
 package process

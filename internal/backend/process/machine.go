@@ -2,18 +2,15 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/tether"
@@ -25,7 +22,7 @@ type machine struct {
 	id      api.SandboxID
 	dir     string
 	cmd     *exec.Cmd
-	link    *link
+	link    *link.Link
 	done    chan struct{} // closed when the guest was waited for
 
 	killing sync.Mutex // one kill at a time
@@ -37,7 +34,7 @@ type machine struct {
 
 func newMachine(b *Backend, id api.SandboxID, dir string, cmd *exec.Cmd) *machine {
 	m := &machine{backend: b, id: id, dir: dir, cmd: cmd, done: make(chan struct{})}
-	m.link = &link{path: filepath.Join(dir, "s"), id: id}
+	m.link = link.New(filepath.Join(dir, "s"), 0)
 	go func() {
 		defer close(m.done)
 		err := cmd.Wait()
@@ -53,8 +50,8 @@ func newMachine(b *Backend, id api.SandboxID, dir string, cmd *exec.Cmd) *machin
 	return m
 }
 
-// greet tells the guest what it is and waits until it serves.
-func (m *machine) greet(ctx context.Context, control *birth.Control, cfg birth.Config) error {
+// configure configures the guest and waits until it serves.
+func (m *machine) configure(ctx context.Context, control *birth.Control, cfg birth.Config) error {
 	defer control.Close()
 	if err := control.Configure(ctx, cfg); err != nil {
 		return m.startError(ctx, err)
@@ -135,125 +132,18 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	return proof, nil
 }
 
-// Stats implements sandbox.Machine, from the host's view of the processes.
+// Stats implements sandbox.Machine. It adds up the processes that the host sees.
 func (m *machine) Stats(context.Context) (api.Stats, error) {
 	ps, err := members(m.id)
 	if err != nil {
 		return api.Stats{}, api.Errorf(api.KindInternal, "sandbox %s: %w", m.id, err)
 	}
 	s := api.Stats{At: time.Now().UTC(), MemoryPeakBytes: -1, MemoryKills: -1, DiskUsedBytes: -1, DiskTotalBytes: -1, Processes: int64(len(ps))}
-	page := int64(os.Getpagesize())
 	for _, p := range ps {
-		f, ok := statFields(p.pid)
-		if !ok {
-			continue
-		}
-		// utime, stime, and those of children that were waited for; then the
-		// resident pages.
-		for _, i := range []int{11, 12, 13, 14} {
-			s.CPUTimeMS += f[i] * 1000 / clockTicks
-		}
-		s.MemoryBytes += f[21] * page
+		s.CPUTimeMS += p.CPU.Milliseconds()
+		s.MemoryBytes += p.Memory
 	}
 	return s, nil
-}
-
-// statFields gives the numbers of /proc/PID/stat that follow the name; the first
-// of them, the state, is 0.
-func statFields(pid int) ([]int64, bool) {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return nil, false
-	}
-	text := string(b)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 22 {
-		return nil, false
-	}
-	out := make([]int64, len(fields))
-	for i, f := range fields {
-		out[i], _ = strconv.ParseInt(f, 10, 64) // the state is no number
-	}
-	return out, true
-}
-
-// link dials the guest's socket.
-type link struct {
-	path string
-	id   api.SandboxID
-
-	mu     sync.Mutex
-	closed bool
-	open   map[*stream]struct{}
-}
-
-// maxStreams bounds what is open to one guest.
-const maxStreams = 256
-
-// Open implements tether.Link.
-func (l *link) Open(ctx context.Context) (net.Conn, error) {
-	l.mu.Lock()
-	closed, n := l.closed, len(l.open)
-	l.mu.Unlock()
-	if closed {
-		return nil, api.Errorf(api.KindUnavailable, "sandbox %s has ended", l.id)
-	}
-	if n >= maxStreams {
-		return nil, api.Errorf(api.KindExhausted, "%d streams to sandbox %s are open", n, l.id)
-	}
-	dir, err := os.Open(filepath.Dir(l.path))
-	if err != nil {
-		return nil, api.Errorf(api.KindUnavailable, "sandbox %s has ended", l.id)
-	}
-	defer dir.Close()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(l.path)))
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, api.Errorf(api.KindUnavailable, "the guest of sandbox %s does not answer: %w", l.id, err)
-	}
-	s := &stream{UnixConn: c.(*net.UnixConn), link: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		c.Close()
-		return nil, api.Errorf(api.KindUnavailable, "sandbox %s has ended", l.id)
-	}
-	if l.open == nil {
-		l.open = map[*stream]struct{}{}
-	}
-	l.open[s] = struct{}{}
-	return s, nil
-}
-
-// Close implements tether.Link.
-func (l *link) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	open := l.open
-	l.open = nil
-	l.mu.Unlock()
-	var errs []error
-	for s := range open {
-		errs = append(errs, s.UnixConn.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// stream is one connection, counted by its link.
-type stream struct {
-	*net.UnixConn
-	link *link
-}
-
-// Close ends the stream.
-func (s *stream) Close() error {
-	s.link.mu.Lock()
-	delete(s.link.open, s)
-	s.link.mu.Unlock()
-	return s.UnixConn.Close()
 }
 
 var _ sandbox.Machine = (*machine)(nil)

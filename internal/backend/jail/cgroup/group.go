@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are what a group enforces; zero means none.
+// Limits are the limits that a group enforces; 0 means none.
 type Limits struct {
 	MemoryBytes int64
 	Processes   int64
 	CPUs        float64
 }
 
-// period is the span over which processor time is shared out, in microseconds.
+// period is the period of the CPU quota, in microseconds.
 const period = 100_000
 
 // Group is one sandbox's directories.
@@ -31,8 +31,7 @@ type Group struct {
 // Open names a group that may exist.
 func (h *Host) Open(id string) *Group { return &Group{h, id} }
 
-// Create makes the directories and writes the limits. On an error nothing is
-// left.
+// Create creates the directories and writes the limits. After an error nothing is left.
 func (h *Host) Create(id string, l Limits) (*Group, error) {
 	g := &Group{h, id}
 	for _, p := range h.parents {
@@ -48,13 +47,12 @@ func (h *Host) Create(id string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// socketMemory is the limit of what lies in the buffers of TCP and UDP sockets, in bytes.
-// Version 1 counts it apart from all other memory, and without a limit not at all;
-// version 2 counts it in memory.max.
+// socketMemory is the limit of the buffers of TCP and UDP sockets, in bytes. Version 1 counts
+// them separately, and only with a limit; version 2 counts them in memory.max.
 func socketMemory(memory int64) int64 { return max(memory/8, 1<<20) }
 
-// limit writes what is asked for where there is a controller; whether there is
-// one was decided before, from Has.
+// limit writes the limits that have a controller. The caller has checked with Has that the
+// required ones do.
 func (g *Group) limit(l Limits) error {
 	if dir, unified, ok := g.dir(Memory); ok && l.MemoryBytes > 0 {
 		n := []byte(strconv.FormatInt(l.MemoryBytes, 10))
@@ -99,7 +97,7 @@ func (g *Group) limit(l Limits) error {
 	return nil
 }
 
-// Exists says whether any directory of the group is there.
+// Exists reports whether any directory of the group exists.
 func (g *Group) Exists() bool {
 	for _, p := range g.h.parents {
 		if exists(filepath.Join(p, g.id)) {
@@ -119,7 +117,7 @@ func (g *Group) Procs() []int {
 			continue
 		}
 		for _, f := range strings.Fields(string(b)) {
-			// A 0 is a process of another pid namespace.
+			// 0 is a process of another pid namespace.
 			if pid, err := strconv.Atoi(f); err == nil && pid > 0 && pid != os.Getpid() && !seen[pid] {
 				seen[pid] = true
 				out = append(out, pid)
@@ -129,14 +127,14 @@ func (g *Group) Procs() []int {
 	return out
 }
 
-// KillAll asks the kernel to kill every process at once; false where it cannot.
+// KillAll lets the kernel kill every process at once. It returns false if the kernel cannot.
 func (g *Group) KillAll() bool {
 	dir, _, ok := g.dir(Kill)
 	return ok && write(dir+"/cgroup.kill", []byte("1")) == nil
 }
 
-// Remove removes the directories, waiting up to the given time for processes
-// that are dying to leave them. It is idempotent.
+// Remove removes the directories. It waits at most the given time for dying processes to
+// leave them. It is idempotent.
 func (g *Group) Remove(wait time.Duration) error {
 	deadline := time.Now().Add(wait)
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -153,7 +151,7 @@ func (g *Group) Remove(wait time.Duration) error {
 	}
 }
 
-// List names the groups that exist below the parents.
+// List lists the groups that exist.
 func (h *Host) List() []string {
 	seen := map[string]bool{}
 	var out []string
@@ -172,13 +170,13 @@ func (h *Host) List() []string {
 	return out
 }
 
-// dir finds a controller's directory of this group.
+// dir is the directory of the group for a controller.
 func (g *Group) dir(c Controller) (dir string, unified, ok bool) {
 	p, ok := g.h.places[c]
 	return filepath.Join(p.parent, g.id), p.unified, ok
 }
 
-// write writes a control file in one call, as the kernel wants it.
+// write writes a control file in one call, as the kernel requires.
 func write(path string, b []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -191,7 +189,7 @@ func write(path string, b []byte) error {
 	return nil
 }
 
-// writeIf writes a file that a kernel may not have.
+// writeIf writes a control file, if the kernel has it.
 func writeIf(path, value string) error {
 	err := write(path, []byte(value))
 	if errors.Is(err, unix.ENOENT) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Controller is a kind of control that a host may have.
+// Controller is a control group controller.
 type Controller string
 
-// The controllers that are used.
+// The controllers that the package uses.
 const (
 	Memory Controller = "memory"
 	Pids   Controller = "pids"
@@ -28,27 +28,27 @@ const (
 
 var controllers = []Controller{Memory, Pids, CPU, Freezer, CPUAcct, Kill}
 
-// place is where a controller's groups are made.
+// place is the directory in which a controller's groups are created.
 type place struct {
 	parent  string
 	unified bool
 }
 
-// Host is what this machine offers.
+// Host is the controllers that this host offers.
 type Host struct {
 	places  map[Controller]place
 	missing map[Controller]string
 	parents []string // distinct, in the order of joining
 	unified string   // the parent under version 2, or ""
-	// home are the tasks files of this process's own version 1 groups, by
-	// parent: where a thread goes back to.
+	// home are the tasks files of this process's own version 1 groups, by parent: a
+	// thread returns there after a fork.
 	home map[string]string
 }
 
-// Options say where to look. The zero paths are the kernel's.
+// Options configure Detect. Empty paths mean those of the kernel.
 type Options struct {
-	// Name is the directory below which groups are made; it tells apart the
-	// owners on one machine.
+	// Name is the directory in which groups are created; every daemon of a host has
+	// its own.
 	Name string
 	// MountInfo and Self replace /proc/self/mountinfo and /proc/self/cgroup.
 	MountInfo, Self string
@@ -61,9 +61,9 @@ type mount struct {
 	options     []string
 }
 
-// Detect looks for controllers and makes the parent directory in each hierarchy
-// that can be written. It fails only when the kernel's tables cannot be read; a
-// host without any controller is a Host whose every controller is missing.
+// Detect looks for controllers and creates the parent directory in each writable hierarchy.
+// It fails only if the kernel's tables cannot be read; on a host without any controller, all
+// controllers of the Host are missing.
 func Detect(o Options) (*Host, error) {
 	if o.Name == "" || strings.ContainsAny(o.Name, "/.") {
 		return nil, fmt.Errorf("cgroup: the name %q is malformed", o.Name)
@@ -84,7 +84,7 @@ func Detect(o Options) (*Host, error) {
 	}
 	h := &Host{places: map[Controller]place{}, missing: map[Controller]string{}, home: map[string]string{}}
 	for _, c := range controllers {
-		h.missing[c] = "no control group hierarchy has it"
+		h.missing[c] = "no control group hierarchy has this controller"
 	}
 	for _, m := range mounts {
 		if m.unified {
@@ -96,13 +96,13 @@ func Detect(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Has says whether a controller can be used; otherwise why not.
+// Has reports whether a controller can be used, and if not, why.
 func (h *Host) Has(c Controller) (bool, string) {
 	_, ok := h.places[c]
 	return ok, h.missing[c]
 }
 
-// Version describes where a controller lives, for people.
+// Version is the control group version of a controller, for people.
 func (h *Host) Version(c Controller) string {
 	p, ok := h.places[c]
 	switch {
@@ -114,10 +114,10 @@ func (h *Host) Version(c Controller) string {
 	return "cgroup v1"
 }
 
-// Close removes the parent directories that hold no group any more.
+// Close removes the parent directories that contain no group any more.
 func (h *Host) Close() {
 	for _, p := range h.parents {
-		os.Remove(p) // fails while there is a group inside, as it should
+		os.Remove(p) // fails if there is a group inside
 	}
 }
 
@@ -132,7 +132,7 @@ func (h *Host) use(c Controller, p place) {
 	}
 }
 
-// addV1 takes the controllers of one version 1 hierarchy into use.
+// addV1 uses the controllers of one version 1 hierarchy.
 func (h *Host) addV1(m mount, own map[string]string, name string) {
 	var found []Controller
 	for _, opt := range m.options {
@@ -150,7 +150,7 @@ func (h *Host) addV1(m mount, own map[string]string, name string) {
 		}
 	}
 	if !needed {
-		return // mounted a second time, or version 2 does it
+		return // mounted twice, or used under version 2
 	}
 	parent := filepath.Join(m.point, name)
 	if err := mkdir(parent); err != nil {
@@ -178,7 +178,7 @@ func mkdir(path string) error {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	// One that exists may belong to somebody else.
+	// An existing directory may belong to another user.
 	probe := filepath.Join(path, "hortus-probe")
 	if err := os.Mkdir(probe, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -207,8 +207,7 @@ func readMounts(path string) ([]mount, error) {
 		}
 		out = append(out, mount{point: l[4], root: strings.TrimSuffix(l[3], "/"), unified: r[0] == "cgroup2", options: strings.Split(r[2], ",")})
 	}
-	// Version 2 first: what it offers needs no hierarchy of version 1, and a
-	// controller that is on version 1 is not offered.
+	// Version 2 first: it does not offer a controller that is bound to version 1.
 	slices.SortStableFunc(out, func(a, b mount) int {
 		if a.unified == b.unified {
 			return 0

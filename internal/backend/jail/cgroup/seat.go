@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seat is what it takes to be born in a group. It can be told to another process,
-// which forks for this one: FD is passed beside the rest.
+// Seat is what is needed to create a process in a group. It can be sent to another process
+// that forks for this one; FD is sent as a descriptor.
 type Seat struct {
 	// FD is open on the group's directory in version 2, for CLONE_INTO_CGROUP, or -1.
 	FD int `json:"-"`
-	// Tasks are the group's files of version 1, and Home those of the same hierarchies
-	// to which a thread goes back that went there to fork.
+	// Tasks are the group's version 1 files. Home are those to which a thread returns
+	// after it has forked.
 	Tasks, Home []string
 }
 
-// Seat gives the group's. The caller closes it.
+// Seat returns the Seat of the group. The caller closes it.
 func (g *Group) Seat() (Seat, error) {
 	s := Seat{FD: -1}
 	if g.h.unified != "" {
@@ -44,10 +44,10 @@ func (s Seat) Close() {
 }
 
 // Take runs fork on a thread that is in the group's version 1 hierarchies, so that the
-// process which fork starts is born there. fd is FD.
+// process is created there. fd is FD.
 func (s Seat) Take(fork func(fd int) error) error {
 	if len(s.Tasks) != len(s.Home) {
-		return fmt.Errorf("cgroup: %d groups, and %d to go back to", len(s.Tasks), len(s.Home))
+		return fmt.Errorf("cgroup: %d groups to join, but %d to return to", len(s.Tasks), len(s.Home))
 	}
 	runtime.LockOSThread()
 	joined, back := 0, true
@@ -57,8 +57,7 @@ func (s Seat) Take(fork func(fd int) error) error {
 				back = false
 			}
 		}
-		// A thread that could not go back is never used again: it ends with its
-		// goroutine.
+		// A thread that could not return ends with its goroutine.
 		if back {
 			runtime.UnlockOSThread()
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Stats is a group's use; -1 where the host cannot tell.
+// Stats is the resource usage of a group; a value that is not known is -1.
 type Stats struct {
 	CPU         time.Duration
 	Memory      int64
@@ -18,7 +18,7 @@ type Stats struct {
 	Processes   int64
 }
 
-// Stats reads the group's use.
+// Stats reads the resource usage of the group.
 func (g *Group) Stats() Stats {
 	s := Stats{CPU: -1, Memory: -1, MemoryPeak: -1, MemoryKills: -1, Processes: -1}
 	if dir, unified, ok := g.dir(Memory); ok {
@@ -45,10 +45,10 @@ func (g *Group) Stats() Stats {
 	return s
 }
 
-// Freeze stops every process and returns when all stand still.
+// Freeze stops every process and returns when all are stopped.
 func (g *Group) Freeze(ctx context.Context) error { return g.setFrozen(ctx, true) }
 
-// Thaw lets them go on.
+// Thaw resumes every process.
 func (g *Group) Thaw(ctx context.Context) error { return g.setFrozen(ctx, false) }
 
 func (g *Group) setFrozen(ctx context.Context, frozen bool) error {
@@ -95,7 +95,7 @@ func (g *Group) setFrozen(ctx context.Context, frozen bool) error {
 	}
 }
 
-// number reads a file that holds one number, or -1.
+// number reads a file that contains one number; -1 if it cannot.
 func number(path string) int64 {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func number(path string) int64 {
 	return n
 }
 
-// field reads one line of a file of names and numbers, or -1.
+// field reads one line of a file of names and numbers; -1 if it cannot.
 func field(path, name string) int64 {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostGroup is the group to which the processes of a divided group move: version
-// 2 hands controllers down only from a group without processes of its own. It is
-// a sibling of the groups of all owners, whatever their names.
+// hostGroup is the group to which the processes of a group move that is to delegate
+// controllers: version 2 allows that only for a group without processes of its own. It is a
+// sibling of the groups of all daemons.
 const hostGroup = "hortus-host"
 
-// addUnified takes the version 2 hierarchy into use: below this process's own
-// group where a service manager handed that over, at the top where that can be
-// written, else below the own group all the same.
+// addUnified uses the version 2 hierarchy: below this process's own group if a service
+// manager delegated it, otherwise at the top if that is writable, otherwise below the own
+// group.
 func (h *Host) addUnified(m mount, own, name string) {
 	var refused error
 	for _, base := range bases(m, own) {
@@ -29,15 +29,15 @@ func (h *Host) addUnified(m mount, own, name string) {
 	}
 	for _, c := range controllers {
 		if _, ok := h.places[c]; !ok {
-			h.missing[c] = fmt.Sprintf("cgroup v2 cannot be divided here: %v", refused)
+			h.missing[c] = fmt.Sprintf("cgroup v2 groups cannot be created here: %v", refused)
 		}
 	}
 }
 
-// bases are the groups below which ours may be made, the better first.
+// bases are the groups below which ours may be created, the preferred first.
 func bases(m mount, own string) []string {
 	out := []string{m.point}
-	// Another owner, or this one in an earlier life, moved this process.
+	// Another daemon, or an earlier one, moved this process.
 	if filepath.Base(own) == hostGroup {
 		own = filepath.Dir(own)
 	}
@@ -46,15 +46,15 @@ func bases(m mount, own string) []string {
 	if p := filepath.Join(m.point, own); p != m.point && own != "" && !strings.Contains(own, "..") {
 		out = append(out, p)
 		if delegated(p) {
-			// What the manager allows the service holds for its sandboxes too.
+			// The limits of the service then also hold for its sandboxes.
 			out = []string{p, m.point}
 		}
 	}
 	return out
 }
 
-// delegated says whether systemd has handed a group over (Delegate=yes), which it
-// marks by an attribute.
+// delegated reports whether systemd has delegated a group (Delegate=yes), which it marks
+// with an attribute.
 func delegated(dir string) bool {
 	var value [4]byte
 	for _, name := range []string{"trusted.delegate", "user.delegate"} {
@@ -65,11 +65,11 @@ func delegated(dir string) bool {
 	return false
 }
 
-// divide makes the parent of our groups below base, and has base hand down what
-// it can. On an error nothing is in use.
+// divide creates the parent of our groups below base, and delegates the controllers of base
+// to it. After an error nothing is used.
 func (h *Host) divide(m mount, base, name string) error {
-	// A group is of no use if no process can be put into it: the kernel wants
-	// the right to write there in the group that is above both.
+	// To put a process into a group, the kernel requires write access to the group that
+	// is above both its old and its new one.
 	if err := unix.Faccessat(unix.AT_FDCWD, base+"/cgroup.procs", unix.W_OK, unix.AT_EACCESS); err != nil {
 		return &os.PathError{Op: "write", Path: base + "/cgroup.procs", Err: err}
 	}
@@ -81,7 +81,7 @@ func (h *Host) divide(m mount, base, name string) error {
 	if err != nil {
 		return err
 	}
-	existing, _ := names(m.point + "/cgroup.controllers") // for the reason alone
+	existing, _ := names(m.point + "/cgroup.controllers") // for the reason only
 	var enabled []Controller
 	var refused error
 	for _, c := range []Controller{Memory, Pids, CPU} {
@@ -96,9 +96,9 @@ func (h *Host) divide(m mount, base, name string) error {
 				continue
 			}
 			refused = err
-			h.missing[c] = fmt.Sprintf("cgroup v2 does not hand it down: %v", err)
+			h.missing[c] = fmt.Sprintf("cgroup v2 cannot delegate this controller: %v", err)
 		case slices.Contains(existing, string(c)):
-			h.missing[c] = fmt.Sprintf("cgroup v2 has it, but not for %s", base)
+			h.missing[c] = fmt.Sprintf("cgroup v2 has this controller, but not in %s", base)
 		}
 	}
 	if refused != nil && len(enabled) == 0 {
@@ -119,7 +119,7 @@ func (h *Host) divide(m mount, base, name string) error {
 	return nil
 }
 
-// enable lets a controller reach the groups below parent.
+// enable enables a controller for the groups below parent.
 func enable(base, parent string, c Controller) error {
 	on := []byte("+" + string(c))
 	err := write(base+"/cgroup.subtree_control", on)
@@ -134,38 +134,38 @@ func enable(base, parent string, c Controller) error {
 	return write(parent+"/cgroup.subtree_control", on)
 }
 
-// makeWay moves the processes of this process's own group into one below it,
-// where every limit from above holds for them as before. A delegated group is
-// its user's to divide, with all that runs in it: this process, the shell that
-// started it, the daemons of other data directories.
+// makeWay moves the processes of this process's own group into a group below it, where the
+// limits from above still apply. The user of a delegated group may do that with everything
+// that runs in it: this process, the shell that started it, the daemons of other data
+// directories.
 func makeWay(base string) error {
 	leaf := filepath.Join(base, hostGroup)
 	own := strconv.Itoa(os.Getpid())
-	// Processes that are started meanwhile show up in the next look.
+	// The next round finds processes that were started meanwhile.
 	for look := range 100 {
 		pids, err := names(base + "/cgroup.procs")
 		if err != nil || len(pids) == 0 {
 			return err
 		}
-		// Somebody else's group is not ours to divide.
+		// The group must be our own.
 		if look == 0 && !slices.Contains(pids, own) {
 			return fmt.Errorf("%s has processes and is not this process's own group", base)
 		}
-		// One of another pid namespace shows as 0.
+		// A process of another pid namespace is shown as 0.
 		if slices.Contains(pids, "0") {
-			return fmt.Errorf("%s has processes that cannot be moved from here", base)
+			return fmt.Errorf("%s has processes of another pid namespace, which cannot be moved", base)
 		}
 		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 		for _, pid := range pids {
-			// One that has ended meanwhile is not there any more.
+			// It may have ended meanwhile.
 			if err := write(leaf+"/cgroup.procs", []byte(pid)); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
 		}
 	}
-	return fmt.Errorf("%s is never without processes", base)
+	return fmt.Errorf("%s always has processes", base)
 }
 
 // names reads a file of words.

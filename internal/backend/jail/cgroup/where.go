@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where says where a group lies, so that another process finds it again: below which
-// parents a process makes groups may hang on what started it.
+// Where locates a group for another process, which may itself create groups below other
+// parents.
 type Where struct {
-	// Parents are the directories that hold the group's, Unified the one among them
-	// that is of version 2, or empty.
+	// Parents are the directories that contain the group's directories. Unified is the
+	// one of them that is of version 2; it may be empty.
 	Parents []string `json:"parents,omitempty"`
 	Unified string   `json:"unified,omitempty"`
-	// Controllers gives the parent of each controller that is in use.
+	// Controllers maps each controller in use to its parent.
 	Controllers map[Controller]string `json:"controllers,omitempty"`
 }
 
-// Where says where the group lies.
+// Where locates the group.
 func (g *Group) Where() Where {
 	w := Where{Parents: slices.Clone(g.h.parents), Unified: g.h.unified, Controllers: map[Controller]string{}}
 	for c, p := range g.h.places {
@@ -32,23 +32,23 @@ func (g *Group) Where() Where {
 	return w
 }
 
-// maxParents bounds the hierarchies of a group: there is one for each controller.
+// maxParents is the maximum number of hierarchies: one for each controller.
 const maxParents = 8
 
-// At names a group that another process made. It fails for a place where no control
-// groups are.
+// At names a group that another process created. It fails if a directory is not in a control
+// group hierarchy.
 func At(id string, w Where) (*Group, error) {
 	if id == "" || strings.ContainsAny(id, "/.") {
 		return nil, fmt.Errorf("cgroup: the name %q is malformed", id)
 	}
 	if len(w.Parents) > maxParents || len(w.Controllers) > len(controllers) {
-		return nil, errors.New("cgroup: more hierarchies than there can be")
+		return nil, errors.New("cgroup: too many hierarchies")
 	}
 	h := &Host{places: map[Controller]place{}, missing: map[Controller]string{}, home: map[string]string{}, parents: slices.Clone(w.Parents), unified: w.Unified}
 	for _, p := range w.Parents {
 		var fs unix.Statfs_t
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p {
-			return nil, fmt.Errorf("cgroup: the place %q is malformed", p)
+			return nil, fmt.Errorf("cgroup: the directory %q is malformed", p)
 		}
 		want := int64(unix.CGROUP_SUPER_MAGIC)
 		if p == w.Unified {
@@ -58,19 +58,19 @@ func At(id string, w Where) (*Group, error) {
 			return nil, fmt.Errorf("cgroup: %w", &os.PathError{Op: "statfs", Path: p, Err: err})
 		}
 		if int64(fs.Type) != want {
-			return nil, fmt.Errorf("cgroup: %s has no control groups of that version", p)
+			return nil, fmt.Errorf("cgroup: %s is not in a hierarchy of that version", p)
 		}
 	}
 	if w.Unified != "" && !slices.Contains(w.Parents, w.Unified) {
-		return nil, errors.New("cgroup: the place of version 2 is none of the group's")
+		return nil, errors.New("cgroup: the directory of version 2 does not belong to the group")
 	}
 	for _, c := range controllers {
 		p, ok := w.Controllers[c]
 		switch {
 		case !ok:
-			h.missing[c] = "the group was made without it"
+			h.missing[c] = "the group was created without this controller"
 		case !slices.Contains(w.Parents, p):
-			return nil, fmt.Errorf("cgroup: the place of %s is none of the group's", c)
+			return nil, fmt.Errorf("cgroup: the directory of %s does not belong to the group", c)
 		default:
 			h.places[c] = place{p, p == w.Unified}
 		}
@@ -83,8 +83,8 @@ func At(id string, w Where) (*Group, error) {
 	return &Group{h, id}, nil
 }
 
-// Holds says whether a process is in the group, in every hierarchy. It is an error
-// where one cannot be asked.
+// Holds reports whether a process is in the group, in every hierarchy. It fails if one cannot
+// be read.
 func (g *Group) Holds(pid int) (bool, error) {
 	for _, p := range g.h.parents {
 		b, err := os.ReadFile(filepath.Join(p, g.id, "cgroup.procs"))
@@ -98,7 +98,7 @@ func (g *Group) Holds(pid int) (bool, error) {
 	return true, nil
 }
 
-// Frozen says whether the group stands still, or is about to.
+// Frozen reports whether the group is frozen or freezing.
 func (g *Group) Frozen() (bool, error) {
 	dir, unified, ok := g.dir(Freezer)
 	if !ok {
@@ -115,7 +115,7 @@ func (g *Group) Frozen() (bool, error) {
 	return strings.TrimSpace(string(b)) != thawed, nil
 }
 
-// Settle completes a freeze or a thaw that another process began.
+// Settle completes a freeze or thaw that another process began.
 func (g *Group) Settle(ctx context.Context, frozen bool) error {
 	if _, _, ok := g.dir(Freezer); !ok {
 		return nil

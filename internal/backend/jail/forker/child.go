@@ -11,35 +11,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Child is a process that was forked. It is no child of this one.
+// Child is a forked process. It is a child of the forker, not of this process.
 type Child struct {
 	PID int
-	// FD is a descriptor of the process (pidfd_open), or -1 where this kernel has none.
-	// It is the caller's to close.
+	// FD is a pidfd, or -1 if this kernel has none. The caller closes it.
 	FD int
 
-	said int // where the forker says how it ended; -1 when that was heard
+	status int // the socket on which the forker reports the exit status; -1 after that
 }
 
-// Ended gives the status with which the process ended, once it was collected: it waits
-// for that so long. It is false when the forker does not say.
+// Ended waits until the process was reaped and returns its exit status. It returns false if
+// the forker does not report it in time.
 func (c *Child) Ended(wait time.Duration) (syscall.WaitStatus, bool) {
-	if c.said < 0 {
+	if c.status < 0 {
 		return 0, false
 	}
 	var e end
-	fd, err := c.hear(&e, wait)
+	fd, err := c.receive(&e, wait)
 	if fd >= 0 {
 		unix.Close(fd)
 	}
 	return e.Status, err == nil
 }
 
-// Forget gives up hearing of its end.
+// Forget stops waiting for the exit status.
 func (c *Child) Forget() {
-	if c.said >= 0 {
-		unix.Close(c.said)
-		c.said = -1
+	if c.status >= 0 {
+		unix.Close(c.status)
+		c.status = -1
 	}
 }
 
@@ -52,20 +51,20 @@ func (c *Child) Close() {
 	}
 }
 
-// hear reads what the forker says next, with a descriptor where one comes along.
-func (c *Child) hear(what any, wait time.Duration) (fd int, err error) {
+// receive reads the forker's next packet, and its descriptor, if there is one.
+func (c *Child) receive(what any, wait time.Duration) (fd int, err error) {
 	left := unix.NsecToTimeval(int64(wait))
-	if err := unix.SetsockoptTimeval(c.said, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left); err != nil {
+	if err := unix.SetsockoptTimeval(c.status, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left); err != nil {
 		return -1, os.NewSyscallError("setsockopt", err)
 	}
 	buf, oob := make([]byte, maxAnswer), make([]byte, unix.CmsgSpace(4))
 	for {
-		n, oobn, _, _, err := unix.Recvmsg(c.said, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		n, oobn, _, _, err := unix.Recvmsg(c.status, buf, oob, unix.MSG_CMSG_CLOEXEC)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
-			return -1, errors.New("nothing is said in time")
+			return -1, errors.New("no answer in time")
 		case err != nil:
 			return -1, os.NewSyscallError("recvmsg", err)
 		case n == 0:

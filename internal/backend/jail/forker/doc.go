@@ -1,33 +1,37 @@
 // Package forker is a small process that forks the first processes of sandboxes for a
 // daemon, and the daemon's end of it.
 //
-// A process that forks without sharing its memory, as it must for a user namespace
-// whose ids it writes, has the kernel copy its page tables and take its right to write
-// from every page; each page that it writes to afterwards costs a fault. Many starts at
-// once are slower by a third for that. This process has little memory, and nothing to do
-// meanwhile.
+// When a process forks without sharing its memory, as it must for a user namespace whose ids
+// it writes, the kernel copies its page tables and write-protects every page, and each later
+// write to a page costs a fault. That makes many concurrent starts slower by a third. The
+// forker has little memory and is otherwise idle.
 //
 // # What it does
 //
-// It takes an [Order] a packet over the socket that it was started with, forks on a
-// thread of its own that ends afterwards, and answers on a socket that came with the
-// order, with a descriptor of the new process. For the clone the thread takes the user id
-// to which the kernel is to charge the new user namespace: see [Order]. The process's own
-// soft limits bound what is charged. As an ordinary user it runs in a user namespace of
-// its own, whose bounds hold for all namespaces that it creates: see [Config].
+// It receives an [Order] in a packet over the socket that it was started with, forks on a
+// dedicated thread, and answers on a socket that came with the order, with a descriptor of
+// the new process. For the clone the thread takes the user id to which the kernel charges
+// the new user namespace, see [Order]; the forker's own soft limits bound what is charged.
+// For an ordinary user the forker runs in its own user namespace, whose limits hold for all
+// namespaces that it creates, see [Config].
 //
-// It collects what it forked when that ends, and says on the socket of its order how.
+// It reaps the processes that it forked, and reports their exit status on the socket of
+// their order.
 //
-// # Life
+// # How it lives and dies
 //
-// The daemon starts it, ends it, and starts another where it has ended. The end of the
-// socket, which is the daemon's end too, ends it; what it forked lives on, and is
-// another process's to collect then: how it ended is not known to the daemon unless the
-// kernel tells.
+// The daemon starts it with the first order and restarts it if it has ended. It ends when
+// its socket is closed, which includes the end of the daemon. The processes that it forked
+// then keep running, and another process reaps them: the daemon learns their exit status
+// only if the kernel tells.
+//
+//	f := forker.New(forker.Config{Program: guest, Argv0: argv0, Null: null})
+//	defer f.Close()
+//	child, err := f.Fork(order, controlSocket)
 //
 // # What it must not know
 //
-// Sandboxes, and who asks: it has the daemon's rights, no way to it but the socket that
-// was inherited, and no code but this package's, the groups' and the standard library's
-// at work. No guest can name it: it is in no namespace of theirs.
+// Sandboxes, and who asks. It has the daemon's rights, but no input except the inherited
+// socket, and runs no code but this package, package cgroup and the standard library. No
+// guest can address it: it is in none of their namespaces.
 package forker

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within bounds a fork. It takes a millisecond or two.
-const within = 30 * time.Second
+// forkTimeout is the maximum duration of a fork, which takes one or two milliseconds.
+const forkTimeout = 30 * time.Second
 
-// Config says what a Forker starts.
+// Config configures a Forker.
 type Config struct {
-	// Program is open on the stage's program, which runs under the name Argv0 with Mode
-	// as its argument.
+	// Program is the open program of the stage. It is run with argv[0] Argv0 and the
+	// argument Mode.
 	Program *os.File
 	Argv0   string
-	// Null is open on the null device.
+	// Null is the open null device.
 	Null *os.File
-	// Shared bounds what all user namespaces that it creates take together of the inotify
-	// quotas of an ordinary user: half.
+	// Shared limits all user namespaces that it creates, together, to half of the inotify
+	// quotas of an ordinary user.
 	Shared bool
 }
 
@@ -38,16 +38,15 @@ type Forker struct {
 	closed bool
 }
 
-// running is one process.
+// running is one forker process.
 type running struct {
-	proc *os.Process
-	sock int
-	// users are orders under way: the socket is not closed below them.
-	users int
-	gone  bool // nobody else is to use it
+	proc    *os.Process
+	sock    int
+	users   int  // orders in progress; the socket stays open for them
+	retired bool // no new order may use it
 }
 
-// New gives a Forker, whose process is started with the first order.
+// New returns a Forker, whose process is started with the first order.
 func New(cfg Config) *Forker { return &Forker{cfg: cfg} }
 
 // start starts a process.
@@ -58,7 +57,7 @@ func (f *Forker) start() (*running, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "forker")
 	defer theirs.Close()
-	left := unix.NsecToTimeval(int64(within))
+	left := unix.NsecToTimeval(int64(forkTimeout))
 	if err := unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_SNDTIMEO, &left); err != nil {
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("the forker's socket: %w", err)
@@ -78,8 +77,8 @@ func (f *Forker) start() (*running, error) {
 	return &running{proc: proc, sock: pair[0]}, nil
 }
 
-// enter gives a forker that is there, until leave.
-func (f *Forker) enter() (*running, error) {
+// acquire returns a running forker, until release.
+func (f *Forker) acquire() (*running, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -96,28 +95,28 @@ func (f *Forker) enter() (*running, error) {
 	return f.cur, nil
 }
 
-// leave ends an order; broken says that the forker is of no more use.
-func (f *Forker) leave(r *running, broken bool) {
+// release ends an order; broken says that the forker cannot be used any more.
+func (f *Forker) release(r *running, broken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.users--
 	if broken {
-		f.drop(r)
+		f.retire(r)
 	}
 	f.stop(r)
 }
 
-// drop has nobody use a forker any more. The caller holds the lock.
-func (f *Forker) drop(r *running) {
-	r.gone = true
+// retire lets no new order use a forker. The caller holds the lock.
+func (f *Forker) retire(r *running) {
+	r.retired = true
 	if f.cur == r {
 		f.cur = nil
 	}
 }
 
-// stop ends a process that was dropped, after its last order. The caller holds the lock.
+// stop ends a retired process after its last order. The caller holds the lock.
 func (f *Forker) stop(r *running) {
-	if !r.gone || r.users > 0 || r.proc == nil {
+	if !r.retired || r.users > 0 || r.proc == nil {
 		return
 	}
 	unix.Close(r.sock)
@@ -126,57 +125,57 @@ func (f *Forker) stop(r *running) {
 	r.proc = nil
 }
 
-// Close ends the forker. What it forked lives on.
+// Close ends the forker. The processes that it forked keep running.
 func (f *Forker) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
 	if r := f.cur; r != nil {
-		f.drop(r)
+		f.retire(r)
 		f.stop(r)
 	}
 }
 
-// Fork has a process forked, with a socket as its first descriptor after the standard
-// ones. A [syscall.Errno] in an error's chain is the kernel's.
+// Fork forks a process with a socket as its first descriptor after the standard ones. A
+// [syscall.Errno] in the error's chain comes from the kernel.
 func (f *Forker) Fork(o Order, control *os.File) (*Child, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
 	if len(b) > maxPacket {
-		return nil, fmt.Errorf("an order of %d bytes is longer than %d", len(b), maxPacket)
+		return nil, fmt.Errorf("the order has %d bytes, the maximum is %d", len(b), maxPacket)
 	}
 	c, err := f.order(b, control, o.Seat.FD)
 	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		c, err = f.order(b, control, o.Seat.FD) // it was gone before the order
+		c, err = f.order(b, control, o.Seat.FD) // it had ended before the order
 	}
 	return c, err
 }
 
-// order has one order carried out.
+// order sends one order.
 func (f *Forker) order(b []byte, control *os.File, group int) (*Child, error) {
-	r, err := f.enter()
+	r, err := f.acquire()
 	if err != nil {
 		return nil, err
 	}
 	c, err := ask(r.sock, b, control, group)
 	refused := (*failure)(nil)
-	f.leave(r, err != nil && !errors.As(err, &refused))
+	f.release(r, err != nil && !errors.As(err, &refused))
 	if err != nil && refused == nil {
 		return nil, fmt.Errorf("the forker: %w", err)
 	}
 	return c, err
 }
 
-// ask sends an order and reads the answer to it, on a socket of its own, which stays
-// the new process's.
+// ask sends an order and reads the answer, on a socket of this order, over which the exit
+// status comes later.
 func ask(sock int, order []byte, control *os.File, group int) (_ *Child, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
-	c := &Child{said: pair[0], FD: -1}
+	c := &Child{status: pair[0], FD: -1}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -196,8 +195,8 @@ func ask(sock int, order []byte, control *os.File, group int) (_ *Child, err err
 		return nil, os.NewSyscallError("send an order", err)
 	}
 	var a answer
-	if c.FD, err = c.hear(&a, within); err != nil {
-		return nil, fmt.Errorf("an order's answer: %w", err)
+	if c.FD, err = c.receive(&a, forkTimeout); err != nil {
+		return nil, fmt.Errorf("the answer to an order: %w", err)
 	}
 	if a.PID <= 0 {
 		return nil, &failure{a.Text, a.Errno}

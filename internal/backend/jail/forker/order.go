@@ -18,40 +18,39 @@ const (
 
 // Order says what to fork: this process's own program, in new namespaces.
 type Order struct {
-	// Args are its arguments, the name first, and Env its whole environment.
+	// Args are its arguments, argv[0] first. Env is its whole environment.
 	Args, Env []string
 	// Namespaces are the flags of clone(2).
 	Namespaces uintptr
-	// UIDs and GIDs are written for its user namespace. Root has it change to id 0 of
-	// both, which needs ranges of ids and lets it set groups.
+	// UIDs and GIDs are mapped in its user namespace. Root makes it change to id 0 of
+	// both, which needs ranges of ids, and allows setgroups.
 	UIDs, GIDs []syscall.SysProcIDMap
 	Root       bool
-	// Owner is the user id to which the kernel charges its user namespace and what is
-	// used there of every per-user quota; 0 is the forker's own. It needs CAP_SETUID.
+	// Owner is the user id to which the kernel charges its user namespace and the
+	// per-user quotas used there; 0 is the forker's own. It needs CAP_SETUID.
 	Owner int
-	// Ambient are capabilities that it keeps when it is executed.
+	// Ambient are the capabilities that it keeps across execve.
 	Ambient []uintptr
-	// Clocks gives it a time namespace, Keyring a session keyring of its own, and
-	// Slack, in nanoseconds, lets its timers be late.
+	// Clocks gives it a time namespace, Keyring its own session keyring. Slack is its
+	// timer slack, in nanoseconds.
 	Clocks, Keyring bool
 	Slack           uintptr
 	Seat            cgroup.Seat
 }
 
-// answer is what became of an order. A descriptor of the process comes with it, where
-// the kernel has them.
+// answer is the result of an order. A pidfd comes with it, if the kernel has them.
 type answer struct {
 	PID   int
 	Errno syscall.Errno `json:",omitempty"`
 	Text  string        `json:",omitempty"`
 }
 
-// end is how a process ended, said on the socket of its order.
+// end is the exit status of a process, sent on the socket of its order.
 type end struct {
 	Status syscall.WaitStatus
 }
 
-// failure is an order that could not be carried out.
+// failure is the error of an order that could not be carried out.
 type failure struct {
 	text  string
 	errno syscall.Errno
@@ -59,7 +58,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// Unwrap gives the system's error, where there was one.
+// Unwrap returns the system error, if there was one.
 func (f *failure) Unwrap() error {
 	if f.errno == 0 {
 		return nil
@@ -67,16 +66,16 @@ func (f *failure) Unwrap() error {
 	return f.errno
 }
 
-// attributes are those of the process that an order asks for.
+// attributes are those of the process of an order.
 func (o *Order) attributes(group int, pidfd *int) (*syscall.SysProcAttr, error) {
 	if len(o.Args) == 0 {
-		return nil, fmt.Errorf("the order names no program")
+		return nil, fmt.Errorf("the order has no program")
 	}
 	if own := o.Namespaces&syscall.CLONE_NEWUSER != 0; own != (len(o.UIDs) > 0) || own != (len(o.GIDs) > 0) {
-		// The child would wait for ids from a thread that waits for the child.
-		return nil, fmt.Errorf("the order has ids without a user namespace, or none for one")
+		// The child would wait for its ids, while the thread waits for the child.
+		return nil, fmt.Errorf("the order has ids without a user namespace, or a user namespace without ids")
 	}
-	// A session of its own: the signals of the daemon's terminal are not for it.
+	// Its own session: it must not get the signals of the daemon's terminal.
 	attr := &syscall.SysProcAttr{
 		Cloneflags: o.Namespaces, Setsid: true, PidFD: pidfd,
 		UidMappings: o.UIDs, GidMappings: o.GIDs, GidMappingsEnableSetgroups: o.Root,

@@ -6,16 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noFixup (SECBIT_NO_SETUID_FIXUP) lets a thread keep its capabilities when it changes
-// its user id.
+// noFixup is SECBIT_NO_SETUID_FIXUP: a thread keeps its capabilities when it changes its
+// user id.
 const noFixup = 1 << 2
 
 // as runs f on the calling thread with another effective user id and the thread's own
-// capabilities. The kernel charges a new user namespace, and what is used in it of each
-// per-user quota, to the effective user id of the thread that creates it. Zero means to
-// keep the id.
+// capabilities; 0 keeps the id. The kernel charges a new user namespace, and the per-user
+// quotas used in it, to the effective user id of the thread that creates it.
 //
-// The calls are raw: package syscall would change every thread of the process.
+// The system calls are raw, because package syscall would change every thread.
 func as(uid int, f func() error) (err error) {
 	if uid == 0 {
 		return f()
@@ -28,7 +27,7 @@ func as(uid int, f func() error) (err error) {
 		return os.NewSyscallError("setresuid", e)
 	}
 	defer func() {
-		// A thread in a control group of version 1 may leave it as the host's root only.
+		// Only root of the host may leave a control group of version 1.
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(os.Getuid()), same); e != 0 && err == nil {
 			err = os.NewSyscallError("setresuid", e)
 		}
@@ -36,9 +35,9 @@ func as(uid int, f func() error) (err error) {
 	return f()
 }
 
-// quotas are the resource limits that the kernel copies into a user namespace when it
-// is created. They bound what all processes of the namespace together add to the count
-// of its creator. The signals include those of POSIX timers.
+// quotas are the resource limits that the kernel copies into a new user namespace. They are
+// the maximum that all its processes together may add to the count of its creator. The
+// signals include those of POSIX timers.
 var quotas = []struct {
 	resource int
 	most     uint64
@@ -48,9 +47,8 @@ var quotas = []struct {
 	{unix.RLIMIT_MEMLOCK, 8 << 20},
 }
 
-// boundQuotas lowers this process's soft limits to the quotas, and to half of what an
-// ordinary user has: that user's own processes are counted together with its sandboxes,
-// and no sandbox gets more once the half is used.
+// boundQuotas lowers this process's soft limits to the quotas, and for an ordinary user to
+// half of the hard limit: the user's own processes are counted together with the sandboxes.
 func boundQuotas() error {
 	for _, q := range quotas {
 		var l unix.Rlimit

@@ -15,11 +15,11 @@ import (
 // socketFD is the daemon's socket, the first descriptor after the standard ones.
 const socketFD = 3
 
-// Serve is a forker's life; it gives the process's exit code. clocks gives the calling
-// thread's children a time namespace.
+// Serve runs a forker and returns its exit code. clocks makes a time namespace for the
+// children of the calling thread.
 func Serve(clocks func() error) int {
-	// Its program cannot be read, and what is executed unread is nobody's to look at:
-	// not even the owner's, who has to write what ids a child has.
+	// A process that runs an unreadable program is not dumpable, and then its /proc files,
+	// such as the uid_map of a child, cannot be written.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
 		return 1
 	}
@@ -42,7 +42,7 @@ func Serve(clocks func() error) int {
 		if err != nil {
 			return 0 // the daemon has ended
 		}
-		// The thread has become another by the order, and ends with it.
+		// The order changes the thread, which therefore ends with it.
 		go func() {
 			runtime.LockOSThread()
 			f.carryOut(o, fds)
@@ -59,18 +59,18 @@ type forking struct {
 	more  sync.Cond // a fork has ended
 	forks int       // how many are under way
 	done  int       // how many have ended
-	// born are those that live, each with the socket on which its end is told.
+	// born maps live children to the sockets on which their exit status is reported.
 	born map[int]int
 }
 
-// The places of an order's descriptors.
+// The indexes of an order's descriptors.
 const (
 	fdControl = iota // the new process's socket, its first after the standard ones
 	fdAnswer
 	fdGroup // may be missing
 )
 
-// receive takes one order with its descriptors.
+// receive reads one order with its descriptors.
 func receive() (*Order, []int, error) {
 	buf, oob := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4*(fdGroup+1)))
 	var n, oobn int
@@ -97,7 +97,7 @@ func receive() (*Order, []int, error) {
 	return o, fds, json.Unmarshal(buf[:n], o)
 }
 
-// carryOut forks, and answers.
+// carryOut forks and answers.
 func (f *forking) carryOut(o *Order, fds []int) {
 	f.mu.Lock()
 	f.forks++
@@ -114,7 +114,7 @@ func (f *forking) carryOut(o *Order, fds []int) {
 		oob = unix.UnixRights(pidfd)
 	}
 	if b, err := json.Marshal(a); err == nil {
-		// Where the daemon is gone by now, so is the other end of the child's socket.
+		// If the daemon has ended, the child's socket is closed and the child ends too.
 		_ = unix.Sendmsg(fds[fdAnswer], b, oob, nil, unix.MSG_NOSIGNAL)
 	}
 	if pidfd >= 0 {
@@ -134,10 +134,10 @@ func (f *forking) carryOut(o *Order, fds []int) {
 	f.more.Broadcast()
 }
 
-// reap collects what was forked, and tells how each ended.
+// reap reaps the children and reports their exit status.
 func (f *forking) reap() {
 	for {
-		// Only look: the pid stays taken until it is known whose it was.
+		// The child is not reaped yet: its pid cannot be reused until its socket is known.
 		pid, err := ended()
 		f.mu.Lock()
 		if err != nil { // there is no child
@@ -147,7 +147,7 @@ func (f *forking) reap() {
 			f.mu.Unlock()
 			continue
 		}
-		// Its fork may not have come back yet. One that failed collects its own.
+		// Its fork may not have returned yet. A fork that fails reaps its own child.
 		for f.forks > 0 {
 			if _, known := f.born[pid]; known {
 				break
@@ -168,7 +168,7 @@ func (f *forking) reap() {
 	}
 }
 
-// ended waits until a child has ended, which stays to be collected.
+// ended waits until a child has ended, without reaping it.
 func ended() (pid int, err error) {
 	var info unix.Siginfo
 	for {
@@ -176,14 +176,13 @@ func ended() (pid int, err error) {
 			break
 		}
 	}
-	// si_pid stands behind three numbers of four bytes, aligned to a word.
+	// si_pid follows three numbers of four bytes, aligned to a word.
 	const at = max(12, 2*unsafe.Sizeof(uintptr(0)))
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), at))), err
 }
 
-// fork is called on a thread that ends afterwards: what a child inherits from the
-// thread that forks it, a session keyring, a time namespace and the slack of timers, is
-// made there for this child, and nothing else may come to have it.
+// fork is called on a thread that ends afterwards. The thread's session keyring, time
+// namespace and timer slack are made for this child, which inherits them.
 func (f *forking) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
 	group := -1
 	if len(fds) > fdGroup {
@@ -213,7 +212,7 @@ func (f *forking) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
 		return as(o.Owner, func() (err error) {
 			pid, err = syscall.ForkExec("/proc/self/exe", o.Args, &syscall.ProcAttr{
 				Dir: "/", Env: o.Env, Sys: attr,
-				// In the order of birth: the standard three, then the control socket.
+				// The standard three, then the control socket.
 				Files: []uintptr{null, null, null, uintptr(fds[fdControl])},
 			})
 			return os.NewSyscallError("fork", err)

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uptime is what the clocks of a machine that has just started show inside: not
-// nought, which programs take for "never".
+// uptime is what the clocks of a new sandbox show. It is not 0, which programs may take for
+// "never".
 const uptime = time.Minute
 
-// OwnClocks makes a time namespace for what the calling thread forks or executes
-// from here on, in which the machine started a minute ago. When the real one did,
-// and that two sandboxes run on the same one, is none of their business. The
-// thread must not do other work afterwards.
+// OwnClocks makes a time namespace for what the calling thread forks or executes from here on.
+// In it the machine was booted a minute ago: a sandbox cannot see when the host was booted, nor
+// recognize another sandbox on the same host. The thread must not do other work afterwards.
 //
-// It needs CAP_SYS_ADMIN and CAP_SYS_TIME where it is called.
+// It needs CAP_SYS_ADMIN and CAP_SYS_TIME.
 func OwnClocks() error {
 	const newTime = 0x80 // CLONE_NEWTIME
 	if err := unix.Unshare(newTime); err != nil {
@@ -38,7 +37,7 @@ func OwnClocks() error {
 	if err != nil {
 		return err
 	}
-	// The file is each thread's, and has no name for the calling one.
+	// The file belongs to a thread, and /proc/self is the whole process.
 	file := fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid())
 	return os.WriteFile(file, fmt.Appendf(nil, "monotonic -%d 0\nboottime -%d 0\n", monotonic, boot), 0)
 }

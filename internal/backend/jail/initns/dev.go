@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dev makes a detached, read-only mount of a /dev with nodes of its own, for the
-// host's root, who may make some. It is for one sandbox: inotify and locks on a node
-// reach everybody who has the same one.
+// Dev makes a detached, read-only mount of a /dev with its own nodes, which only root of the
+// host can make. It is for one sandbox: inotify and locks on a node affect everybody who uses
+// the same node.
 func Dev() (int, error) {
 	m, err := fsMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, []param{
 		{"source", "hortus"}, {"size", "65536"}, {"nr_inodes", "64"}, {"mode", "0755"},
@@ -33,7 +33,7 @@ func fillDev(dir int) error {
 		if err := unix.Mknodat(dir, d.Name, unix.S_IFCHR|0o666, int(unix.Mkdev(d.Major, d.Minor))); err != nil {
 			return fmt.Errorf("make %s: %w", d.Name, err)
 		}
-		// The mode of mknod is cut by the umask of the process.
+		// The umask applies to the mode of mknod.
 		if err := unix.Fchmodat(dir, d.Name, 0o666, 0); err != nil {
 			return fmt.Errorf("make %s: %w", d.Name, err)
 		}
@@ -76,7 +76,7 @@ func mountDev(s *Spec, fd func(int) int, root string) error {
 		if err := attachIn(fd(s.Dev), root, "/dev"); err != nil {
 			return at("mount /dev", err)
 		}
-	} else if err := ownDev(root); err != nil {
+	} else if err := hostDev(root); err != nil {
 		return err
 	}
 	pts, err := fsMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, []param{
@@ -88,7 +88,7 @@ func mountDev(s *Spec, fd func(int) int, root string) error {
 	if err := attach(pts, dev+"/pts"); err != nil {
 		return at("mount /dev/pts", err)
 	}
-	// Shared memory is part of the disk and of its bound.
+	// Shared memory is on the disk and counts towards its limit.
 	shm := stage + "/shm"
 	if err := unix.Mkdir(shm, 0o755); err != nil {
 		return at("mount /dev/shm", err)
@@ -96,16 +96,16 @@ func mountDev(s *Spec, fd func(int) int, root string) error {
 	if err := unix.Chmod(shm, 0o1777); err != nil {
 		return at("mount /dev/shm", err)
 	}
-	m, err := again(shm, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	m, err := cloneMount(shm, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return at("mount /dev/shm", err)
 	}
 	return at("mount /dev/shm", attach(m, dev+"/shm"))
 }
 
-// ownDev makes a /dev where the host could not prepare one: the nodes are the
-// host's, bound, since a user namespace cannot make any.
-func ownDev(root string) error {
+// hostDev makes a /dev of bind mounts of the host's nodes: a user namespace cannot make its
+// own.
+func hostDev(root string) error {
 	dev := root + "/dev"
 	m, err := fsMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, []param{
 		{"source", "hortus"}, {"size", "65536"}, {"nr_inodes", "64"}, {"mode", "0755"},
@@ -122,7 +122,7 @@ func ownDev(root string) error {
 			return at("make /dev/"+d.Name, err)
 		}
 		unix.Close(fd)
-		n, err := again("/dev/"+d.Name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+		n, err := cloneMount("/dev/"+d.Name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 		if err == nil {
 			err = attach(n, dev+"/"+d.Name)
 		}

@@ -1,14 +1,17 @@
-// Package initns is the stage between the clone of a sandbox's first process and
-// its guest: it runs inside the new namespaces, builds what the sandbox sees,
-// gives up what the sandbox must not have, and becomes the guest by execveat.
+// Package initns is the stage between the clone of a sandbox's first process and its guest. It
+// runs inside the new namespaces, builds what the sandbox sees, drops the privileges that the
+// sandbox must not have, and becomes the guest by execveat.
 //
-// It is reached by re-executing the guest's binary with [Argv0] as argument
-// zero, so it must stay small: it imports the standard library and x/sys only,
-// and must not import the guest, the backend or what compiles a seccomp program.
+// It is started by executing the guest's binary with [Argv0] as argv[0], so it must stay
+// small: it imports only the standard library and x/sys, and must not know the guest, the
+// backend or the compiler of seccomp programs.
 //
-// The host sends one [Spec] packet with the descriptors that it names; the stage
-// answers with [Built] and the descriptor of the sandbox's disk, or with a
-// birth.Report that names the step which failed. It exits when the control
-// socket ends. What it reads comes from the host alone, before any byte of
-// untrusted code has run.
+// The host sends one [Spec] packet with the descriptors that it names. The stage answers with
+// [Built] and a descriptor of the sandbox's disk, or with a birth.Report that names the step
+// that failed. It exits when the control socket is closed. All its input comes from the host,
+// before any untrusted code has run.
+//
+//	if os.Args[0] == initns.Argv0 {
+//		os.Exit(initns.Main())
+//	}
 package initns

@@ -10,12 +10,12 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// backlog is how many streams may wait to be accepted.
+// backlog is the maximum number of streams that wait to be accepted.
 const backlog = 512
 
-// bind makes the listening socket in this network namespace. The address goes
-// through the descriptor of the run directory: this process cannot reach that
-// directory by name, and a name may be longer than an address holds.
+// bind makes a listening socket in this network namespace. The address uses the descriptor of
+// the run directory: this process cannot reach that directory by name, and the name may be
+// longer than a socket address.
 func bind(dir int, name string) (int, error) {
 	if dir < 0 {
 		return -1, nil // a probe
@@ -35,8 +35,8 @@ func bind(dir int, name string) (int, error) {
 	return fd, at("listen on the link's socket", unix.Listen(fd, backlog))
 }
 
-// nullStdio points the standard descriptors at the sandbox's own /dev/null, so
-// that no descriptor of the host's /dev stays.
+// nullStdio replaces the standard descriptors by the sandbox's own /dev/null, so that no
+// descriptor of the host's /dev stays.
 func nullStdio() error {
 	fd, err := unix.Open("/dev/null", unix.O_RDWR, 0)
 	if err != nil {
@@ -50,9 +50,8 @@ func nullStdio() error {
 	return at("open /dev/null", unix.Close(fd))
 }
 
-// place puts the guest's two descriptors where birth says and marks every other
-// one to be closed by the execve. The executable's comes back, moved out of the
-// way.
+// place moves the guest's two descriptors to the numbers in package birth and marks every
+// other one close-on-exec. It returns the new descriptors of the socket and the executable.
 func place(listen, guest int) (int, int, error) {
 	const safe = 16
 	guest, err := unix.FcntlInt(uintptr(guest), unix.F_DUPFD_CLOEXEC, safe)
@@ -72,8 +71,8 @@ func place(listen, guest int) (int, int, error) {
 	const closeOnExec = 1 << 2 // CLOSE_RANGE_CLOEXEC
 	_, _, e := unix.RawSyscall(unix.SYS_CLOSE_RANGE, birth.ControlFD+1, uintptr(^uint32(0)), closeOnExec)
 	if e != 0 {
-		// Kernels before 5.11: nothing that came by message or that the runtime
-		// opened lacks the flag, so there is nothing left to mark.
+		// Before Linux 5.11. Everything that came in a message or that the runtime opened
+		// has the flag already.
 		if e != unix.ENOSYS && e != unix.EINVAL {
 			return 0, 0, at("place descriptors", e)
 		}
@@ -81,8 +80,7 @@ func place(listen, guest int) (int, int, error) {
 	return listen, guest, nil
 }
 
-// execveat becomes the executable behind the descriptor, with an empty
-// environment.
+// execveat executes the executable of a descriptor, with an empty environment.
 func execveat(fd int, argv0 string) error {
 	empty, err := unix.BytePtrFromString("")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"hortus.dev/internal/backend/jail/keeper"
 )
 
-// keeperRoot prepares what a keeper sees beside the sandbox's root: the programs of
-// the kernel that it starts, and room for what they keep.
+// keeperRoot prepares what a keeper sees besides the sandbox's root: the programs of the
+// kernel that it starts, and a directory for their state.
 func keeperRoot(s *Spec, below *lowers) error {
 	for _, d := range []string{keeper.ToolsDir, keeper.StateDir, "/proc", "/dev", "/tmp"} {
 		if err := unix.Mkdir(stage+d, 0o755); err != nil {
@@ -25,7 +25,7 @@ func keeperRoot(s *Spec, below *lowers) error {
 	if err != nil {
 		return at("mount the kernel's programs", err)
 	}
-	m, err = again(stage+keeper.ToolsDir+"/"+keeper.GuestDir, unix.MOUNT_ATTR_RDONLY)
+	m, err = cloneMount(stage+keeper.ToolsDir+"/"+keeper.GuestDir, unix.MOUNT_ATTR_RDONLY)
 	if err == nil {
 		err = attach(m, stage+keeper.RootDir+keeper.GuestTarget)
 	}

@@ -13,22 +13,21 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// Main runs the stage. It returns an exit code when something failed; otherwise
-// it becomes the guest by executing it, and never returns.
+// Main runs the stage. It returns an exit code if a step fails; otherwise it becomes the guest
+// by executing it, and never returns.
 func Main() int { return Become(nil) }
 
-// Become is Main for a binary that is the guest too: where it can, it becomes
-// the guest by calling it instead of executing itself a second time, which saves
-// a third of a sandbox's start. guest gives the process's exit code.
+// Become is Main for a binary that is also the guest. If possible it becomes the guest by
+// calling it instead of executing the binary a second time, which saves a third of a sandbox's
+// start. guest returns the process's exit code.
 //
-// With [forker.Mode] as its argument the program is a forker.
+// With the argument [forker.Mode] the program is a forker.
 func Become(guest func() int) int {
 	if len(os.Args) > 1 && os.Args[1] == forker.Mode {
 		return forker.Serve(OwnClocks)
 	}
-	// Everything below changes the calling thread: its capabilities, ids and
-	// filter are those that the guest starts with, since an execve keeps the
-	// calling thread's and ends the others.
+	// Everything below changes the calling thread. The guest starts with its
+	// capabilities, ids and filter: execve keeps this thread and ends the others.
 	runtime.LockOSThread()
 	stay, keep, err := run(guest != nil)
 	if keep != nil {
@@ -36,7 +35,7 @@ func Become(guest func() int) int {
 		return keeper.Run(*keep)
 	}
 	if stay {
-		// What was pinned to this thread is the same on all of them now.
+		// All threads have the same privileges now.
 		runtime.UnlockOSThread()
 		runtime.GOMAXPROCS(runtime.NumCPU())
 		return guest()
@@ -59,9 +58,8 @@ func Become(guest func() int) int {
 // standard ones.
 const controlFD = birth.ControlFD - 1
 
-// run does the stage's work. stay says that the process is to go on as the guest,
-// keep that it is to go on as a keeper; without them and without an error there is
-// nothing more to do.
+// run does the stage's work. stay says that the process continues as the guest, keep that it
+// continues as a keeper. Without them and without an error the process ends.
 func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	spec, fds, err := receive()
 	if err != nil {
@@ -74,8 +72,8 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 		return fds[i]
 	}
 	unix.Umask(0)
-	// The socket comes first: it needs this network namespace and the host's
-	// run directory, which is gone after the root has changed.
+	// The socket comes first: it needs this network namespace and the host's run
+	// directory, which cannot be reached after the root was changed.
 	listen, err := bind(fd(spec.RunDir), SocketName)
 	if err != nil {
 		return false, nil, err
@@ -99,14 +97,14 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	if err := loopback(); err != nil {
 		return false, nil, err
 	}
-	if err := bounds(spec); err != nil {
+	if err := setLimits(spec); err != nil {
 		return false, nil, err
 	}
 	if err := nullStdio(); err != nil {
 		return false, nil, err
 	}
 	if spec.Clocks {
-		if err := at("make clocks of its own", OwnClocks()); err != nil {
+		if err := at("make a time namespace", OwnClocks()); err != nil {
 			return false, nil, err
 		}
 	}
@@ -114,7 +112,7 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	if guest < 0 && !spec.Probe && spec.Keeper == nil {
 		return false, nil, at("become the guest", unix.EBADF)
 	}
-	if err := say([]byte(Built), disk); err != nil {
+	if err := send([]byte(Built), disk); err != nil {
 		return false, nil, err
 	}
 	if spec.Probe {
@@ -123,8 +121,8 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	if spec.Keeper != nil {
 		unix.CloseOnExec(controlFD)
 		unix.Umask(0o022)
-		// Above all the host's run directory, from which every path of the host's
-		// starts. The files of an image are the keeper's to close.
+		// Most importantly the host's run directory, from which every path of the host
+		// could be reached. The keeper closes the files of an image.
 		keep := []int{controlFD, listen, requests}
 		for _, c := range spec.Keeper.Start {
 			for _, i := range c.FDs {
@@ -142,7 +140,7 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	}
 	unix.Umask(0o022)
 	if mayStay && spec.Switch {
-		if ok, err := dropEverywhere(spec); ok || err != nil {
+		if ok, err := dropAllThreads(spec); ok || err != nil {
 			return ok, nil, err
 		}
 	}
@@ -152,8 +150,8 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	return false, nil, at("become the guest", execveat(guest, birth.Argv0))
 }
 
-// receive reads the Spec and its descriptors. An end of the socket means that
-// the host is gone.
+// receive reads the Spec and its descriptors. If the socket was closed the daemon has ended,
+// and so does this process.
 func receive() (*Spec, []int, error) {
 	buf := make([]byte, MaxSpec)
 	oob := make([]byte, unix.CmsgSpace(4*MaxFDs))
@@ -183,7 +181,7 @@ func receive() (*Spec, []int, error) {
 	return spec, fds, nil
 }
 
-// say sends one packet with one descriptor.
-func say(b []byte, fd int) error {
+// send sends one packet with one descriptor.
+func send(b []byte, fd int) error {
 	return at("answer", unix.Sendmsg(controlFD, b, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL))
 }

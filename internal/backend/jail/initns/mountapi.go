@@ -33,7 +33,7 @@ func fsMount(fstype string, attr int, params []param) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr)
 }
 
-// failure keeps a system error with what the kernel said about it.
+// failure is a system error with the kernel's message about it.
 type failure struct {
 	text  string
 	errno unix.Errno
@@ -42,7 +42,7 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.errno }
 
-// explain adds the kernel's own message, where it left one.
+// explain adds the kernel's own message, if there is one.
 func explain(fs int, what string, err error) error {
 	errno, _ := err.(unix.Errno)
 	var buf [512]byte
@@ -53,7 +53,7 @@ func explain(fs int, what string, err error) error {
 	return &failure{fmt.Sprintf("%s: %v (%s)", what, err, strings.TrimSpace(string(buf[:n]))), errno}
 }
 
-// attach puts a detached mount somewhere and lets go of its descriptor.
+// attach mounts a detached mount at target and closes its descriptor.
 func attach(m int, target string) error {
 	if m < 0 {
 		return unix.EBADF
@@ -64,9 +64,9 @@ func attach(m int, target string) error {
 	return unix.Close(m)
 }
 
-// attachIn is attach for a place in a tree that may hold what a guest wrote: links
-// on the way lead no further than the tree, and none may lead to what is named
-// again by its path afterwards, /dev and /proc.
+// attachIn is attach for a target in a tree that a guest may have written: symbolic links in
+// the path stay within the tree. There may be none for /dev and /proc, which are used by their
+// path afterwards.
 func attachIn(m int, root, target string) error {
 	if m < 0 {
 		return unix.EBADF
@@ -77,7 +77,7 @@ func attachIn(m int, root, target string) error {
 	return unix.Close(m)
 }
 
-// moveIn is attachIn for a mount whose descriptor is needed further.
+// moveIn is attachIn without closing the descriptor.
 func moveIn(m int, root, target string) error {
 	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func moveIn(m int, root, target string) error {
 	return unix.MoveMount(m, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// again makes a detached copy of what is at a path, with more attributes set.
-func again(source string, attr uint64) (int, error) {
+// cloneMount makes a detached copy of the mount at a path, with additional attributes.
+func cloneMount(source string, attr uint64) (int, error) {
 	m, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, err

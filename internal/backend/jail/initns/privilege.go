@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loopback brings lo up, the only interface that there is.
+// loopback brings up lo, the only network interface.
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -21,19 +21,19 @@ func loopback() error {
 	return at("bring lo up", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req))
 }
 
-// limits are the resource limits that hold for everything inside. A bound above
-// what the host allows itself is lowered to the host's.
+// limits are the resource limits of everything inside. A limit above the host's own is lowered
+// to that.
 var limits = []struct {
 	resource int
 	cur, max uint64
 }{
-	// No core dumps: one byte holds none, and is the value at which the kernel
-	// does not run the host's handler either, which it does at nought.
+	// No core dumps. With 1 byte the kernel also does not run the host's core dump
+	// handler, which it does with 0.
 	{unix.RLIMIT_CORE, 1, 1},
-	// Old programs walk up to the soft one. The hard one bounds what one process takes
-	// of the host's table of open files and of kernel memory that no control group
-	// counts: a call of poll may wait on as many descriptors. The guest removes trees
-	// that are 10,000 levels deep with a descriptor for each.
+	// Old programs loop up to the soft limit. The hard limit bounds one process's part of
+	// the host's table of open files, and of kernel memory that no control group counts:
+	// a poll call may wait on as many descriptors. It is above 10,000 because the guest
+	// removes trees of that depth with a descriptor for each level.
 	{unix.RLIMIT_NOFILE, 16 << 10, 16 << 10},
 	{unix.RLIMIT_MSGQUEUE, 819200, 819200},
 	{unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
@@ -42,12 +42,12 @@ var limits = []struct {
 	{unix.RLIMIT_SIGPENDING, 4096, 4096},
 }
 
-// kernelFiles is the number of open files for each program of a sandbox's own kernel: it
-// has all files of the sandbox open.
+// kernelFiles is the maximum number of open files of each program of a sandbox's own kernel,
+// which has all files of the sandbox open.
 const kernelFiles = 128 << 10
 
-// bounds sets resource limits, a session of its own and an empty keyring.
-func bounds(s *Spec) error {
+// setLimits sets the resource limits, a new session and an empty keyring.
+func setLimits(s *Spec) error {
 	for _, l := range limits {
 		if s.Keeper != nil && l.resource == unix.RLIMIT_NOFILE {
 			l.max = kernelFiles
@@ -61,10 +61,9 @@ func bounds(s *Spec) error {
 			return at("set resource limits", err)
 		}
 	}
-	// An error means that the process leads a session already.
+	// It fails if the process leads a session already.
 	unix.Setsid()
-	// The host's session keyring is inherited like a descriptor. Without
-	// support for keys there is none.
+	// The host's session keyring is inherited. A kernel without keys has none.
 	_, _, e := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 	if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
 		return at("leave the host's keyring", e)
@@ -72,15 +71,13 @@ func bounds(s *Spec) error {
 	return nil
 }
 
-// drop gives up everything but what the guest needs, on this thread.
+// drop drops every privilege that the guest does not need, on this thread.
 //
-// The inheritable set is filled before the bounding set is emptied, since nothing
-// can be added to it beyond that set: from it the guest hands on what an identity
-// may hold. The file system's own ways to privilege (setuid bits and file
-// capabilities) are shut by no_new_privs and nosuid.
+// The inheritable set, from which the guest gives identities their capabilities, is filled
+// before the bounding set is emptied, because it cannot grow beyond that. Privileges by the
+// file system (setuid bits and file capabilities) are disabled by no_new_privs and nosuid.
 func drop(s *Spec) error {
-	// Before the bounding set shrinks: an inheritable set may not grow past it,
-	// and an ambient capability has to be inheritable.
+	// An ambient capability has to be inheritable.
 	all, err := permitted()
 	if err == nil {
 		err = setCaps(all, all, s.Caps)
@@ -103,7 +100,7 @@ func drop(s *Spec) error {
 		if err := prctl(unix.PR_SET_KEEPCAPS, 1, 0); err != nil {
 			return at("keep capabilities", err)
 		}
-		// Raw system calls: only this thread is going to be the guest.
+		// Raw system calls, because only this thread becomes the guest.
 		if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 {
 			return at("leave groups", e)
 		}
@@ -138,7 +135,7 @@ func dropRest(s *Spec) error {
 	return filter(s.Filter, 0)
 }
 
-// filter installs a seccomp program on this thread, or as flags say.
+// filter installs a seccomp program on this thread, or on those that flags select.
 func filter(program []byte, flags uintptr) error {
 	if len(program) == 0 || len(program)%8 != 0 {
 		return at("install the seccomp filter", unix.EINVAL)
@@ -152,7 +149,7 @@ func filter(program []byte, flags uintptr) error {
 	if e != 0 {
 		return at("install the seccomp filter", e)
 	}
-	if r != 0 { // the id of a thread that could not be given it
+	if r != 0 { // the id of a thread that cannot get the filter
 		return at("install the seccomp filter", unix.EBUSY)
 	}
 	return nil

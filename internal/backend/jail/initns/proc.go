@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hidden are the files of /proc that act on the whole machine, or tell about it or
-// about its other users what no program needs: secrets of its administrator (cmdline),
-// what others do at this moment (interrupts, locks, vmstat), how its memory lies, which
-// devices and modules it has. hiddenDirs are directories of that kind. What programs
-// size themselves by stays: cpuinfo, meminfo, stat, loadavg, uptime.
+// hidden are the files of /proc that act on the whole host, or reveal about it or its other
+// users what no program needs: secrets of the administrator (cmdline), current activity of
+// others (interrupts, locks, vmstat), the memory layout, devices and modules. hiddenDirs are
+// directories of that kind. Files that programs use to size themselves stay: cpuinfo, meminfo,
+// stat, loadavg, uptime.
 var (
 	hidden = []string{"allocinfo", "bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "consoles", "crypto", "devices",
 		"diskstats", "dma", "execdomains", "fb", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
 		"kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "locks", "mdstat", "misc", "modules", "mtrr", "pagetypeinfo",
 		"partitions", "sched_debug", "schedstat", "slabinfo", "softirqs", "swaps", "sysrq-trigger", "timer_list", "timer_stats",
 		"vmallocinfo", "vmstat", "zoneinfo",
-		// Counters of what everybody has open.
+		// Counters of open objects of the whole host.
 		"sys/fs/aio-nr", "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state", "sys/kernel/pty/nr"}
 	hiddenDirs = []string{"acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi", "sys/fs/quota"}
 )
 
-// covers is what lies over parts of /proc: an empty file, an empty directory, and the
-// id of this boot. They are this sandbox's own.
+// covers are mounted over entries of /proc: an empty file, an empty directory, and a boot id of
+// this sandbox.
 const (
 	covers     = stage + "/covers"
 	coverFile  = covers + "/file"
@@ -36,11 +36,11 @@ const (
 	bootIDFile = "sys/kernel/random/boot_id"
 )
 
-// mountProc mounts a process file system that shows a user's own processes.
+// mountProc mounts a /proc that shows a user only its own processes.
 func mountProc(s *Spec, root string) error {
 	params := []param{{"source", "proc"}}
 	if s.Hidepid {
-		// The guest's group sees every process; nobody else is in it.
+		// The guest's group, which nobody else is in, sees every process.
 		params = append(params, param{"hidepid", "2"}, param{"gid", strconv.Itoa(s.GID)})
 	}
 	m, err := fsMount("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, params)
@@ -52,15 +52,15 @@ func mountProc(s *Spec, root string) error {
 		return at("mount /proc", err)
 	}
 	if s.Keeper != nil {
-		// The sandbox has a /proc of its own kernel's. This one is for the programs
-		// of that kernel, which mount one for themselves: they may only while a whole
-		// one is in sight.
+		// The sandbox has a /proc of its own kernel. This one is for the programs of that
+		// kernel: they mount one themselves, which the kernel of the host allows only
+		// while they see an unmasked one.
 		return nil
 	}
 	if err := makeCovers(); err != nil {
 		return at("make covers for /proc", err)
 	}
-	n, err := again(proc+"/sys", unix.MOUNT_ATTR_RDONLY)
+	n, err := cloneMount(proc+"/sys", unix.MOUNT_ATTR_RDONLY)
 	if err == nil {
 		err = attach(n, proc+"/sys")
 	}
@@ -80,8 +80,8 @@ func mountProc(s *Spec, root string) error {
 	return at("set the boot id", cover(coverBoot, proc+"/"+bootIDFile))
 }
 
-// makeCovers makes the covers and a read-only mount of them, at their own place: the
-// mounts that are made of it are read-only too.
+// makeCovers makes the covers and a read-only mount over their directory: bind mounts of it
+// are read-only too.
 func makeCovers() error {
 	if err := unix.Mkdir(covers, 0o755); err != nil {
 		return err
@@ -94,7 +94,7 @@ func makeCovers() error {
 			return err
 		}
 	}
-	m, err := again(covers, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	m, err := cloneMount(covers, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func cover(source, target string) error {
 	return err
 }
 
-// newBootID makes a random UUID, in the form that the kernel writes.
+// newBootID makes a random UUID in the kernel's format.
 func newBootID() string {
 	var b [16]byte
 	rand.Read(b[:])

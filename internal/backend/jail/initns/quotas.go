@@ -7,28 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quotas bound what the processes of one user inside may hold of what the kernel counts
-// for each user. The sum over all users inside counts against the user who created the
-// user namespace: a sandbox's own id as root, otherwise the ordinary user's. Zero means
-// none at all.
+// Quotas are the maximum of per-user kernel objects for each user inside. The sum over all users
+// inside is charged to the creator of the user namespace: a sandbox's own id as root, otherwise
+// the ordinary user. 0 allows none.
 type Quotas struct {
 	InotifyInstances int64 `json:"inotifyInstances"`
 	InotifyWatches   int64 `json:"inotifyWatches"`
 	FanotifyGroups   int64 `json:"fanotifyGroups"`
 	FanotifyMarks    int64 `json:"fanotifyMarks"`
-	// Namespaces bounds user namespaces below this one.
+	// Namespaces is the maximum number of user namespaces below this one.
 	Namespaces int64 `json:"namespaces"`
 }
 
-// Terminals is how many pseudo terminals a sandbox may have open. All sandboxes share
+// Terminals is the maximum number of open pseudo terminals of a sandbox. All sandboxes share
 // the host's kernel.pty.max.
 const Terminals = 64
 
-// QuotaStep names the step of setting them.
-const QuotaStep = "bound kernel quotas"
+// QuotaStep is the name of the step that sets the quotas.
+const QuotaStep = "set kernel quotas"
 
-// set writes the quotas of this process's own user namespace. It must run while the
-// host's /proc is in sight: the sandbox's is read-only there. It needs CAP_SYS_RESOURCE.
+// set writes the quotas of this process's own user namespace. It needs the host's /proc, because
+// the sandbox's /proc/sys is read-only, and CAP_SYS_RESOURCE.
 func (q *Quotas) set() error {
 	dir, err := unix.Open("/proc/sys/user", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -53,7 +52,7 @@ func (q *Quotas) set() error {
 	return nil
 }
 
-// writeAt writes a file in one call, as the kernel wants it.
+// writeAt writes a file in one call, as the kernel requires.
 func writeAt(dir int, name string, value []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

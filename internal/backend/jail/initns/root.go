@@ -10,14 +10,14 @@ import (
 	"hortus.dev/internal/backend/jail/upper"
 )
 
-// stage is where the new root is put together. Every host has it, anybody may
-// traverse it, and what is mounted there is seen by this mount namespace alone.
+// stage is the directory where the new root is built. Every host has it, everybody may traverse
+// it, and mounts on it are visible in this mount namespace only.
 const stage = "/tmp"
 
-// buildRoot mounts everything that the sandbox sees, changes the root to it and
-// lets go of the old one. It returns a descriptor of the sandbox's disk.
+// buildRoot mounts everything that the sandbox sees, changes the root to it and unmounts the
+// old one. It returns a descriptor of the sandbox's disk.
 func buildRoot(s *Spec, fd func(int) int) (int, error) {
-	// Nothing mounted here may reach the host, nor the other way round.
+	// Mounts must not propagate to the host, nor from it.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return -1, at("make mounts private", err)
 	}
@@ -54,7 +54,7 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 		return -1, at("mount the root overlay", err)
 	}
 	if s.Keeper != nil {
-		// What is written over it is kept by the sandbox's own kernel.
+		// The sandbox's own kernel keeps what is written to it.
 		if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return -1, at("mount the root overlay", err)
 		}
@@ -82,7 +82,7 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 		if err := keeperRoot(s, below); err != nil {
 			return -1, err
 		}
-		// The keeper's root is the stage. Nothing of the host's own is seen there.
+		// The keeper's root is the stage, which must contain nothing of the host.
 		if err := below.detach(); err != nil {
 			return -1, err
 		}
@@ -90,21 +90,21 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	if err := mountDev(s, fd, into); err != nil {
 		return -1, err
 	}
-	// A procfs can be mounted in a user namespace only while a whole one is in
-	// sight, hence before the old root goes.
+	// In a user namespace the kernel allows a new procfs only while an unmasked one is
+	// visible, hence before the old root is unmounted.
 	if err := mountProc(s, into); err != nil {
 		return -1, err
 	}
 	if err := unix.Chdir(into); err != nil {
 		return -1, at("change the root", err)
 	}
-	// Stacked on itself: the old root lands on top of the new one and is then
-	// taken off, which needs no directory for it.
+	// The old root is mounted on top of the new one and then unmounted, which needs no
+	// directory for it.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return -1, at("change the root", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return -1, at("let go of the old root", err)
+		return -1, at("unmount the old root", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
 		return -1, at("change the root", err)
@@ -112,8 +112,8 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 	return disk, nil
 }
 
-// pin opens every directory that is named by a path and names it by its
-// descriptor from then on: the mount on stage may cover it.
+// pin opens every directory that is named by a path, and replaces the path by that of the
+// descriptor: the mount on stage may cover the directory.
 func pin(s *Spec) error {
 	open := func(p *string) error {
 		fd, err := unix.Open(*p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -163,7 +163,7 @@ func pin(s *Spec) error {
 	return nil
 }
 
-// mountDisk mounts the file system that bounds what can be written.
+// mountDisk mounts the file system whose size limits what can be written.
 func mountDisk(s *Spec) (int, error) {
 	m, err := fsMount("tmpfs", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
 		{"source", "hortus"}, {"size", strconv.FormatInt(s.DiskBytes, 10)},
@@ -183,8 +183,8 @@ func mountDisk(s *Spec) (int, error) {
 	return m, nil
 }
 
-// fillUpper makes the directories that belong to the sandbox's users. They are
-// made in the upper layer: a layer's own would have its owner.
+// fillUpper makes the directories and files of the sandbox's users in the upper layer: those of
+// a lower layer have another owner.
 func fillUpper(s *Spec) error {
 	const upper = stage + "/upper"
 	for _, d := range s.Dirs {

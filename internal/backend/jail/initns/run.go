@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// mountRun shows the files of Spec.Run, read-only, at birth.RunDir.
+// mountRun mounts the files of Spec.Run, read-only, at birth.RunDir.
 func mountRun(s *Spec, root string) error {
 	if len(s.Run) == 0 {
 		return nil
@@ -26,13 +26,13 @@ func mountRun(s *Spec, root string) error {
 	}
 	target, err := makeRun(root)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) {
-		return nil // what was saved has something else there, which stays
+		return nil // the saved files contain something else there, which is kept
 	}
 	if err != nil {
 		return at("make "+birth.RunDir, err)
 	}
 	defer unix.Close(target)
-	m, err := again(dir, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	m, err := cloneMount(dir, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return at("mount "+birth.RunDir, err)
 	}
@@ -42,8 +42,8 @@ func mountRun(s *Spec, root string) error {
 	return at("mount "+birth.RunDir, unix.Close(m))
 }
 
-// makeRun makes the mount point, in a tree that may hold what a guest wrote: no link on
-// the way is followed.
+// makeRun makes the mount point, in a tree that a guest may have written: it follows no
+// symbolic link.
 func makeRun(root string) (int, error) {
 	open := func(dir int, name string) (int, error) {
 		return unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})

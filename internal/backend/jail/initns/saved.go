@@ -9,16 +9,16 @@ import (
 	"hortus.dev/internal/backend/jail/upper"
 )
 
-// SavedStep is the name of the step that unpacks saved files.
-const SavedStep = "unpack the saved files"
+// SavedStep is the name of the step that restores saved files.
+const SavedStep = "restore the saved files"
 
-// saved is what the upper layers of a sandbox start with; nil where they start new.
+// saved is the initial content of a sandbox's upper layers; nil for a fresh start.
 type saved struct {
 	file *os.File
 	r    *upper.Reader
 }
 
-// openSaved begins to read what Spec.Saved names.
+// openSaved begins to read Spec.Saved.
 func openSaved(s *Spec, fd func(int) int) (*saved, error) {
 	if s.Saved < 0 {
 		return nil, nil
@@ -30,7 +30,7 @@ func openSaved(s *Spec, fd func(int) int) (*saved, error) {
 	r, err := upper.NewReader(f, func(fd int, name string, uid, gid uint32) error {
 		if !s.Switch {
 			if int(uid) != s.UID || int(gid) != s.GID {
-				return fmt.Errorf("%w: a file belongs to %d:%d inside, and this host maps no id but %d", unix.EBADMSG, uid, gid, s.UID)
+				return fmt.Errorf("%w: a file belongs to %d:%d inside, but the only mapped id is %d", unix.EBADMSG, uid, gid, s.UID)
 			}
 			return nil
 		}
@@ -57,7 +57,7 @@ func (s *saved) tree(name, path string) error {
 	return at(SavedStep, err)
 }
 
-// end checks that everything was used.
+// end checks that everything was restored.
 func (s *saved) end() error {
 	if s == nil {
 		return nil

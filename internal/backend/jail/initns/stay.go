@@ -14,17 +14,14 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// dropEverywhere gives up on every thread of this process what drop gives up on
-// one, so that the process can go on as the guest without an execve. It says no,
-// with nothing changed, where that cannot be: a binary with cgo cannot act on all
-// of its threads.
+// dropAllThreads drops on every thread what drop drops on one, so that the process can continue
+// as the guest without an execve. It returns false, with nothing changed, if that is not
+// possible: a binary with cgo cannot change all its threads.
 //
-// The session keyring is each thread's own too; the one that this process was
-// born with is empty already (see the backend's spawn). One thing is left to the
-// guest: each thread's bounding set, which the guest empties before it forks from
-// a thread. Until then the set cannot matter, since nothing here executes
-// anything.
-func dropEverywhere(s *Spec) (bool, error) {
+// The session keyring also belongs to a thread; this process started with an empty one (see
+// launch.Spawn). The bounding set of each thread is left to the guest, which empties it before
+// it forks from a thread; until then nothing is executed.
+func dropAllThreads(s *Spec) (bool, error) {
 	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); e == unix.ENOTSUP {
 		return false, nil
 	} else if e != 0 {
@@ -50,7 +47,7 @@ func dropEverywhere(s *Spec) (bool, error) {
 	if e != 0 {
 		return false, at("set capabilities", e)
 	}
-	// With the filter come no_new_privs, for all threads too.
+	// The filter sets no_new_privs on all threads too.
 	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
 		return false, at("forbid new privileges", err)
 	}
@@ -61,10 +58,10 @@ func dropEverywhere(s *Spec) (bool, error) {
 	return true, closeRest(birth.ListenFD, birth.ControlFD)
 }
 
-// confine takes everything from a keeper whose kernel runs: capabilities, the way
-// back to them, and the system calls that no guest has either.
+// confine drops the privileges of a keeper whose kernel runs: capabilities, ways to regain them,
+// and the system calls that a guest does not have either.
 func confine(s *Spec) error {
-	// The filter needs what the call before it set for its thread.
+	// The filter needs no_new_privs on its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -80,8 +77,8 @@ func confine(s *Spec) error {
 	return filter(s.Filter, everyThread)
 }
 
-// closeRest closes what an execve would have closed: every descriptor but the
-// standard three, those to keep, and those by which the runtime waits.
+// closeRest closes every descriptor except the standard three, those to keep, and the event
+// descriptors of the runtime.
 func closeRest(keep ...int) error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -93,7 +90,7 @@ func closeRest(keep ...int) error {
 			continue
 		}
 		switch target, err := os.Readlink("/proc/self/fd/" + e.Name()); {
-		case err != nil: // the one that read the directory
+		case err != nil: // the descriptor of the directory
 		case strings.HasPrefix(target, "anon_inode:[event"):
 		default:
 			if err := unix.Close(fd); err != nil {

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowers gives the lower layers of this sandbox's overlays a place below the stage.
+// lowers mounts the lower layers of this sandbox's overlays below the stage.
 type lowers struct {
 	fd     func(int) int
-	placed []string // where detached mounts were attached
+	placed []string // mount points
 }
 
-// place gives the paths of layers. A detached mount is attached for that; a path is
-// the descriptor's that pin opened.
+// place returns the paths of layers. It attaches detached mounts; pin has replaced paths by
+// those of descriptors.
 func (l *lowers) place(layers []Lower) ([]string, error) {
 	paths := make([]string, len(layers))
 	for i, layer := range layers {
@@ -33,7 +33,7 @@ func (l *lowers) place(layers []Lower) ([]string, error) {
 	return paths, nil
 }
 
-// detach takes the layers off again. Overlays keep mounts of their own.
+// detach unmounts the layers. Overlays have their own references to them.
 func (l *lowers) detach() error {
 	for _, p := range l.placed {
 		if err := unix.Unmount(p, unix.MNT_DETACH); err != nil {
@@ -46,15 +46,14 @@ func (l *lowers) detach() error {
 
 // readOnly makes a detached, read-only overlay of directories, the top one first.
 //
-// The overlay's inodes belong to this sandbox alone: inotify, locks, leases and times
-// of access on them are not those of the directories, which the host and other
-// sandboxes use. It is made in the sandbox's user namespace, so that the kernel checks
-// each access to a file of the host with this namespace's rights, by the mode that the
-// file has at that moment.
+// The overlay's inodes belong to this sandbox: inotify, locks, leases and access times on them
+// do not affect the directories, which the host and other sandboxes use. It is made in the
+// sandbox's user namespace, so that the kernel checks each access to a file of the host with
+// this namespace's rights and the file's current mode.
 //
-// The top layer is an empty directory of the sandbox's disk. An overlay without an
-// upper layer needs two lower ones, and statfs answers for the top one: the free space
-// of the host's disk is not shown.
+// The top layer is an empty directory of the sandbox's disk. An overlay without an upper layer
+// needs two lower ones, and statfs reports the top one, so that the free space of the host's
+// disk is not visible.
 func readOnly(paths []string) (int, error) {
 	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	return fsMount("overlay", attr, []param{
@@ -62,7 +61,7 @@ func readOnly(paths []string) (int, error) {
 	})
 }
 
-// mountTree shows one read-only tree.
+// mountTree mounts one read-only tree.
 func mountTree(t Mount, below *lowers, root string) error {
 	paths, err := below.place(t.Lowers)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"hortus.dev/internal/backend/jail/upper"
 )
 
-// WorkspaceStep begins the names of the steps that mount a workspace.
+// WorkspaceStep is the prefix of the steps that mount a workspace.
 const WorkspaceStep = "mount the workspace"
 
-// Where upper layers lie on the disk: the root's, and one of a workspace, which lies
-// below it by the workspace's own name for it.
+// The directories of upper layers on the disk: the root's, and the one that contains that of a
+// workspace.
 const (
 	UpperDir          = "upper"
 	WorkspaceUpperDir = workspaceDir + "/" + ownDir
@@ -22,8 +22,8 @@ const (
 	workspaceDir, ownDir = "workspace", "own"
 )
 
-// mountWorkspace mounts the second overlay: read-only layers below a durable upper
-// layer, or below one on the sandbox's own disk.
+// mountWorkspace mounts the overlay of the workspace: read-only layers below an upper layer that
+// is durable or on the sandbox's own disk.
 func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 	w := s.Workspace
 	if w == nil {
@@ -38,7 +38,7 @@ func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 		return at(WorkspaceStep+": attach a layer", err)
 	}
 	if s.Keeper != nil && w.Disk == nil {
-		// What is written over it is kept by the sandbox's own kernel.
+		// The sandbox's own kernel keeps what is written to it.
 		m, err := readOnly(paths)
 		if err == nil {
 			err = attach(m, root+path.Clean(w.Target))
@@ -88,7 +88,7 @@ func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 	return nil
 }
 
-// ownUpper makes the upper layer of a workspace that ends with the sandbox.
+// ownUpper makes the upper layer of a workspace that is not durable.
 func ownUpper(s *Spec, dir string) error {
 	w := s.Workspace
 	for _, d := range []string{"", "/" + w.Upper, "/" + w.Work} {
@@ -102,8 +102,8 @@ func ownUpper(s *Spec, dir string) error {
 	return nil
 }
 
-// tryOverlay does what overlays are refused on some file systems, or with some
-// mappings of ids: copy a file up, remove one, and hide a directory.
+// tryOverlay tries what fails on some file systems, or with some id mappings: copy a file up,
+// remove a file, and hide a directory.
 func tryOverlay(dir string) error {
 	if err := unix.Chmod(dir+"/file", 0o600); err != nil {
 		return err

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxAnswer bounds what a kernel answers to a call, in bytes. Its process is not
+// maxAnswer is the maximum size of a kernel's answer, in bytes. The kernel's process is not
 // trusted: it runs the guest's system calls.
 const maxAnswer = 64 << 10
 
-// maxError bounds the text of a failure that is passed on.
+// maxError is the maximum length of an error text that is forwarded, in bytes.
 const maxError = 1 << 10
 
-// errLate says that a call was made, and not answered in time.
+// errLate is the error of a call that was made and not answered in time.
 var errLate = errors.New("no answer in time")
 
-// call makes one call on a control socket: a JSON object with the descriptors
-// beside its first byte, answered by another object.
+// call makes one call on a control socket: it sends a JSON object, with the descriptors at
+// its first byte, and reads another object.
 func call(path string, c Call, fds []int, within time.Duration) error {
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func call(path string, c Call, fds []int, within time.Duration) error {
 	return answered(&socket{s})
 }
 
-// socket reads a blocking socket, and takes no descriptor from it.
+// socket reads a blocking socket and accepts no descriptor from it.
 type socket struct{ fd int }
 
 func (s *socket) Read(p []byte) (int, error) {
@@ -98,13 +98,13 @@ func answered(r io.Reader) error {
 		return err
 	}
 	if !a.Success {
-		return errors.New(clip(a.Err))
+		return errors.New(sanitize(a.Err))
 	}
 	return nil
 }
 
-// clip keeps the first line of a text that came from hostile hands, bounded.
-func clip(s string) string {
+// sanitize returns the first line of an untrusted text, truncated, in printable ASCII.
+func sanitize(s string) string {
 	b := []byte(s)
 	if i := bytes.IndexByte(b, '\n'); i >= 0 {
 		b = b[:i]
@@ -118,7 +118,7 @@ func clip(s string) string {
 		}
 	}
 	if len(b) == 0 {
-		return "it failed without a word"
+		return "it failed without an error message"
 	}
 	return string(b)
 }

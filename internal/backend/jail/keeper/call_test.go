@@ -64,7 +64,7 @@ func FuzzAnswered(f *testing.F) {
 			}
 			return
 		}
-		if said := clip(err.Error()); said == "" || len(said) > maxError || strings.ContainsFunc(said, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if said := sanitize(err.Error()); said == "" || len(said) > maxError || strings.ContainsFunc(said, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("what is passed on is %q", said)
 		}
 	})

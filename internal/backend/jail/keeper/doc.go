@@ -1,29 +1,29 @@
-// Package keeper is the first process of a sandbox whose guest has a kernel of its
-// own. It is the init of the pid namespace in which that kernel runs as an ordinary,
-// unprivileged program: when the keeper ends, the host's kernel ends everything else
-// in it.
+// Package keeper is the first process of a sandbox whose guest has its own kernel. It is the
+// init of the pid namespace in which that kernel runs as an ordinary, unprivileged program:
+// when the keeper ends, the host's kernel ends every other process in it.
 //
 // # What it does
 //
-// It has the programs of the other kernel started ([Plan]), holds the host's end of
-// the guest's one socket, and passes things on: the packets of a birth between
-// daemon and guest, and the streams that the daemon opens, each as the accepted
-// socket itself, so that no byte of a stream goes through it. It carries out saves:
-// the guest lets go of its streams, the kernel is asked to write itself into the
-// files that the daemon opened, the guest goes on: at once, or, where the daemon asks
-// for that, when the daemon's connection ends.
+// It starts the programs of the other kernel ([Plan]), holds the host's end of the guest's
+// only socket, and forwards: the packets between daemon and guest during a start, and the
+// streams that the daemon opens, each as the accepted socket itself, so that no byte of a
+// stream passes through the keeper. It carries out saves: the guest closes its streams, the
+// kernel writes itself into the files that the daemon opened, and the guest resumes, either
+// at once or, if the daemon asks for that, when the daemon's connection ends.
 //
-// # Life
+// # How it lives and dies
 //
-// It follows the stage of package initns in the same process, which is small for
-// that reason: the package imports the standard library and x/sys only. Until the
-// daemon has said "go" the end of the control socket ends it. Afterwards it lives
-// for as long as the guest's kernel does, without the daemon. Once the kernel runs
-// it holds no capability and has the system call filter of a guest.
+// It follows the stage of package initns in the same process, which must stay small:
+// therefore the package imports only the standard library and x/sys. Until the daemon has
+// said "go" the keeper ends with its control socket. After that it lives as long as the
+// guest's kernel, without the daemon. Once the kernel runs, the keeper has no capabilities
+// and the system call filter of a guest.
+//
+//	code := keeper.Run(keeper.Config{Plan: plan, FD: fd, Control: control, Listen: listen, Requests: requests, Confine: confine})
 //
 // # What it must not know
 //
-// Which kernel it is: calls and files come from the daemon as they are. It does not
-// read a guest's packets beyond the one question whether a save may go on; what a
-// hostile kernel or guest sends is bounded and passed on as bytes.
+// Which kernel it is: calls and files come from the daemon unchanged. It does not read a
+// guest's packets, except the report that a save waits for. What a hostile kernel or guest
+// sends is bounded and forwarded as bytes.
 package keeper

@@ -16,22 +16,22 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// callTimeout bounds one call that starts the kernel; a save has its own bound, and
-// the daemon ends what takes longer than a start may.
+// callTimeout is the maximum duration of one call that starts the kernel. The daemon ends a
+// keeper whose start takes too long.
 const callTimeout = time.Minute
 
-// Config is what the stage hands over, all of it open in this process.
+// Config is what the stage passes to the keeper. Descriptors are open in this process.
 type Config struct {
 	Plan Plan
-	// FD gives a descriptor of the Spec's packet.
+	// FD returns a descriptor of the Spec's packet.
 	FD func(i int) int
-	// Control is the daemon's socket, Listen takes streams, Requests takes Requests.
+	// Control is the daemon's socket. Listen accepts streams, Requests accepts Requests.
 	Control, Listen, Requests int
-	// Confine gives up privileges for good, on every thread.
+	// Confine drops privileges permanently, on every thread.
 	Confine func() error
 }
 
-// keeper is a keeper at work.
+// keeper is a running keeper.
 type keeper struct {
 	cfg     Config
 	control *net.UnixConn // the daemon, until "go"
@@ -40,13 +40,13 @@ type keeper struct {
 	sentry  int           // the kernel's process
 	reaper  *reaper
 
-	// mu is held while a packet goes to the guest: a save holds it from the guest's
-	// silence to its going on, so that no stream comes in between.
-	mu     sync.Mutex
-	silent chan birth.Report // what the guest answered to "quiet"
+	// mu is held while a packet is sent to the guest. A save holds it from quiesce to
+	// resume, so that no stream is opened meanwhile.
+	mu       sync.Mutex
+	quiesced chan birth.Report // the guest's answer to a birth.QuietPacket
 }
 
-// step is a failure with the name of what was being done.
+// step is an error with the name of the step that failed.
 type step struct {
 	name string
 	err  error
@@ -55,26 +55,25 @@ type step struct {
 func (s *step) Error() string { return s.name + ": " + s.err.Error() }
 func (s *step) Unwrap() error { return s.err }
 
-// Run is a keeper's life. It gives the process's exit code.
+// Run runs a keeper and returns its exit code.
 func Run(cfg Config) int {
-	k := &keeper{cfg: cfg, silent: make(chan birth.Report, 1), reaper: newReaper()}
+	k := &keeper{cfg: cfg, quiesced: make(chan birth.Report, 1), reaper: newReaper()}
 	err := k.start()
 	if err != nil {
 		k.report(err)
 		return ExitFailed
 	}
-	// The daemon's end before "go" means that nobody has a record of this sandbox.
-	go k.fromDaemon()
-	go k.fromGuest()
+	go k.forwardToGuest()
+	go k.forwardToDaemon()
 	go k.streams()
 	go k.requests()
-	// What the start took is not needed again, and a keeper waits for a long time.
+	// The memory of the start is not needed again, and a keeper lives long.
 	debug.SetGCPercent(20)
 	debug.FreeOSMemory()
 	return k.reaper.await(k.sentry)
 }
 
-// start brings the kernel, and in it the guest, to life.
+// start starts the kernel, and the guest on it.
 func (k *keeper) start() error {
 	var err error
 	if k.control, err = conn(k.cfg.Control); err != nil {
@@ -97,14 +96,13 @@ func (k *keeper) start() error {
 		return &step{"create the kernel", err}
 	}
 	if !k.cfg.Plan.Restored {
-		// The guest finds it on its socket when it starts. One that comes from a saved
-		// state had its own long ago.
+		// The guest reads it when it starts. A restored guest has its configuration.
 		if err := k.configure(); err != nil {
-			return &step{"pass the configuration on", err}
+			return &step{"forward the configuration", err}
 		}
 	}
 	if k.cfg.Plan.Held {
-		if err := k.hold(); err != nil {
+		if err := k.awaitImage(); err != nil {
 			return &step{"wait for the image", err}
 		}
 	}
@@ -114,7 +112,7 @@ func (k *keeper) start() error {
 			fds[i] = k.cfg.FD(n)
 		}
 		err := call(k.cfg.Plan.Control, c, fds, callTimeout)
-		for _, fd := range fds { // the kernel has them now
+		for _, fd := range fds { // the kernel has its own now
 			unix.Close(fd)
 		}
 		if err != nil {
@@ -133,7 +131,7 @@ func (k *keeper) start() error {
 	return nil
 }
 
-// configure passes the daemon's first packet on.
+// configure forwards the daemon's first packet.
 func (k *keeper) configure() error {
 	buf := make([]byte, birth.MaxPacket)
 	n, err := k.control.Read(buf)
@@ -144,26 +142,27 @@ func (k *keeper) configure() error {
 	return err
 }
 
-// hold waits until the daemon says that what the calls need is there.
-func (k *keeper) hold() error {
-	buf := make([]byte, len(GoOn)+1)
+// awaitImage waits until the daemon says that the files of the image are written.
+func (k *keeper) awaitImage() error {
+	buf := make([]byte, len(Proceed)+1)
 	n, err := k.control.Read(buf)
-	if err == nil && string(buf[:n]) != GoOn {
-		err = errors.New("the daemon did not say go on")
+	if err == nil && string(buf[:n]) != Proceed {
+		err = errors.New("the daemon sent another packet")
 	}
 	return err
 }
 
-// fromDaemon passes the daemon's packets on until it closes its end, which it does
-// after "go". Before that it means that the daemon is gone.
-func (k *keeper) fromDaemon() {
+// forwardToGuest forwards the daemon's packets until the daemon closes its end, which it does
+// after "go". Before that the end means that the daemon has ended, and no record of this
+// sandbox exists.
+func (k *keeper) forwardToGuest() {
 	buf := make([]byte, birth.MaxPacket)
 	said := false
 	for {
 		n, err := k.control.Read(buf)
 		if err != nil || n == 0 {
 			if !said {
-				os.Exit(ExitFailed) // init ends, and everything with it
+				os.Exit(ExitFailed) // the init of the namespace ends, and every process with it
 			}
 			return
 		}
@@ -177,16 +176,16 @@ func (k *keeper) fromDaemon() {
 	}
 }
 
-// maxReport bounds what a guest says, in bytes.
+// maxReport is the maximum size of a guest's packet, in bytes.
 const maxReport = 4 << 10
 
-// fromGuest passes a guest's packets on, but for what a save waits for.
-func (k *keeper) fromGuest() {
+// forwardToDaemon forwards a guest's packets, except the report that a save waits for.
+func (k *keeper) forwardToDaemon() {
 	buf := make([]byte, maxReport+1)
 	for {
 		n, err := k.guest.Read(buf)
 		if err != nil || n == 0 {
-			return // its kernel ends now, or is of no use any more
+			return // its kernel is ending, or cannot be used any more
 		}
 		if n > maxReport {
 			continue
@@ -194,18 +193,18 @@ func (k *keeper) fromGuest() {
 		var r birth.Report
 		if json.Unmarshal(buf[:n], &r) == nil && r.Quiet {
 			select {
-			case k.silent <- r:
-			default: // nobody asked so often
+			case k.quiesced <- r:
+			default: // the guest was not asked that often
 			}
 			continue
 		}
-		// The daemon may have closed its end, and be busy.
+		// The daemon may have closed its end, or be busy.
 		k.control.SetWriteDeadline(time.Now().Add(10 * time.Second))
 		k.control.Write(buf[:n])
 	}
 }
 
-// tell sends the daemon a report of the keeper's own.
+// tell sends the daemon a report of the keeper itself.
 func (k *keeper) tell(r birth.Report) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -215,12 +214,12 @@ func (k *keeper) tell(r birth.Report) error {
 	return err
 }
 
-// report says why nothing started.
+// report reports why the start failed.
 func (k *keeper) report(err error) {
-	r := birth.Report{Stage: "init", Error: clip(err.Error())}
+	r := birth.Report{Stage: "init", Error: sanitize(err.Error())}
 	var s *step
 	if errors.As(err, &s) {
-		r.Stage, r.Error = s.name, clip(s.err.Error())
+		r.Stage, r.Error = s.name, sanitize(s.err.Error())
 	}
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -231,11 +230,11 @@ func (k *keeper) report(err error) {
 	}
 }
 
-// streamWait bounds how long a guest may leave a stream waiting.
-const streamWait = 10 * time.Second
+// streamTimeout is the maximum wait for a guest to take a stream.
+const streamTimeout = 10 * time.Second
 
-// streams hands every stream that the daemon opens to the guest: the accepted socket
-// itself goes over, and this process lets go of it.
+// streams passes every stream that the daemon opens to the guest: it sends the accepted
+// socket itself and closes its own descriptor.
 func (k *keeper) streams() {
 	l, err := listener(k.cfg.Listen)
 	if err != nil {
@@ -245,30 +244,31 @@ func (k *keeper) streams() {
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors: others will end
+			time.Sleep(10 * time.Millisecond) // out of descriptors until other streams end
 			continue
 		}
-		k.hand(c)
+		k.passStream(c)
 		c.Close()
 	}
 }
 
-func (k *keeper) hand(c *net.UnixConn) {
+// passStream sends a stream to the guest.
+func (k *keeper) passStream(c *net.UnixConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.guest.SetWriteDeadline(time.Now().Add(streamWait))
+	k.guest.SetWriteDeadline(time.Now().Add(streamTimeout))
 	raw.Control(func(fd uintptr) {
-		// What cannot be sent is closed: the daemon sees the end of its stream.
+		// If it cannot be sent it is closed, which the daemon sees.
 		k.guest.WriteMsgUnix([]byte(birth.StreamPacket), unix.UnixRights(int(fd)), nil)
 	})
 	k.guest.SetWriteDeadline(time.Time{})
 }
 
-// conn takes over a socket.
+// conn makes a connection of a descriptor, which it closes.
 func conn(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
@@ -279,12 +279,12 @@ func conn(fd int) (*net.UnixConn, error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		c.Close()
-		return nil, errors.New("it is no unix socket")
+		return nil, errors.New("it is not a unix socket")
 	}
 	return u, nil
 }
 
-// listener takes over a listening socket, whose name is the daemon's.
+// listener makes a listener of a descriptor, which it closes. The daemon removes the socket.
 func listener(fd int) (*net.UnixListener, error) {
 	f := os.NewFile(uintptr(fd), "listener")
 	defer f.Close()
@@ -295,13 +295,13 @@ func listener(fd int) (*net.UnixListener, error) {
 	u, ok := l.(*net.UnixListener)
 	if !ok {
 		l.Close()
-		return nil, errors.New("it is no unix socket")
+		return nil, errors.New("it is not a unix socket")
 	}
 	u.SetUnlinkOnClose(false)
 	return u, nil
 }
 
-// write makes a file of the plan's, and the directories above it.
+// write writes a file of the plan, and makes the directories above it.
 func write(f File) error {
 	if err := os.MkdirAll(path.Dir(f.Path), 0o700); err != nil {
 		return err

@@ -2,114 +2,109 @@ package keeper
 
 import "encoding/json"
 
-// Plan is what a keeper is told with the stage's Spec. Descriptor fields are indexes
-// into the descriptors of that packet.
+// Plan says what a keeper starts. It is part of the stage's Spec; descriptor fields are
+// indexes into the descriptors of that packet.
 type Plan struct {
 	// ID names the sandbox to the kernel's programs.
 	ID string `json:"id"`
-	// Tools is a detached mount with the programs, seen at ToolsDir. Its directory
-	// GuestDir is seen by the sandbox too, at GuestTarget.
+	// Tools is a detached mount with the programs, mounted at ToolsDir. Its directory
+	// GuestDir is also mounted in the sandbox, at GuestTarget.
 	Tools     int    `json:"tools"`
-	ToolsPath string `json:"toolsPath"` // where Tools is -1
-	// Files are written before anything starts: path and text.
+	ToolsPath string `json:"toolsPath"` // if Tools is -1
+	// Files are written before anything starts.
 	Files []File `json:"files"`
-	// Create is a command that makes the kernel's processes and ends. Its standard
-	// input and output are the guest's socket, its error output is kept for the
-	// report.
+	// Create is a command that starts the kernel's processes and ends. Its standard
+	// input and output are the guest's socket; its error output is used in the report.
 	Create []string `json:"create"`
-	// Control is the socket on which the kernel takes calls, once Create has ended.
+	// Control is the socket on which the kernel accepts calls after Create has ended.
 	Control string `json:"control"`
-	// Kernel is the argument zero of the process that is the kernel.
+	// Kernel is the argv[0] of the kernel's process.
 	Kernel string `json:"kernel"`
-	// Start are calls that bring the guest to life, in order.
+	// Start are the calls that start the guest, in order.
 	Start []Call `json:"start"`
 	// Restored says that the guest comes from a saved state: it has its configuration,
-	// and says nothing before it was told who it is.
+	// and sends nothing before it was told its identity.
 	Restored bool `json:"restored,omitempty"`
-	// Held says that what the calls need is not there yet: before them the daemon
-	// sends GoOn.
+	// Held says that the files for Start are not written yet: the keeper waits for
+	// Proceed before it makes the calls.
 	Held bool `json:"held,omitempty"`
 }
 
-// GoOn is the packet for which a keeper waits that was told to hold.
-const GoOn = "go on"
+// Proceed is the packet that a keeper with a held plan waits for.
+const Proceed = "go on"
 
-// Where a keeper finds things, below its own root.
+// Directories in a keeper's root.
 const (
-	// ToolsDir has the programs, RootDir the sandbox's root, WorkspaceDir what lies
-	// at the sandbox's /workspace where that is mounted apart, StateDir is for what
-	// the kernel's programs keep.
+	// ToolsDir contains the programs, RootDir is the sandbox's root, WorkspaceDir is a
+	// durable /workspace, and StateDir is for the state of the kernel's programs.
 	ToolsDir     = "/tools"
 	RootDir      = "/root"
 	WorkspaceDir = "/durable"
 	StateDir     = "/state"
-	// GuestDir is the directory of the tools that the sandbox sees, and GuestTarget
-	// where.
+	// GuestDir is the directory of the tools that is mounted in the sandbox, at
+	// GuestTarget.
 	GuestDir    = "guest"
 	GuestTarget = "/.hortus"
 )
 
-// SocketName is the name, in the run directory, of the socket on which a keeper
-// takes requests of the daemon's.
+// SocketName is the name, in the run directory, of the socket on which a keeper accepts
+// requests of the daemon.
 const SocketName = "k"
 
-// File is a file below the keeper's root.
+// File is a file in the keeper's root.
 type File struct {
 	Path string `json:"path"`
 	Data string `json:"data"`
 }
 
-// Call is one call of the kernel: a method, its argument as JSON, and the
-// descriptors that go with it.
+// Call is one call of the kernel: a method, its argument as JSON, and the descriptors that
+// are sent with it.
 type Call struct {
 	Method string          `json:"method"`
 	Arg    json.RawMessage `json:"arg"`
 	FDs    []int           `json:"fds,omitempty"`
 }
 
-// Request is one packet on the keeper's socket. What it may hold is a save; its
-// descriptors are the files that the call writes into, in its order.
+// Request is one packet on the keeper's socket: a save. Its descriptors are the files that
+// the call writes, in that order.
 type Request struct {
 	// Save is the call that saves.
 	Save *Call `json:"save"`
-	// Hold leaves the guest standing still after the save, until the connection ends.
+	// Hold keeps the guest stopped after the save, until the connection ends.
 	Hold *Hold `json:"hold,omitempty"`
 }
 
-// Hold are the calls of a kernel that stands still: Stand before the save, and Go
-// when it is to go on.
+// Hold are the calls that stop a kernel before a save and resume it later.
 type Hold struct {
-	Stand Call `json:"stand"`
-	Go    Call `json:"go"`
+	Stop   Call `json:"stand"`
+	Resume Call `json:"go"`
 }
 
 // Answer answers a Request in one packet.
 type Answer struct {
 	OK bool `json:"ok"`
-	// Error says what failed; Going whether the guest goes on, Held whether it stands
-	// still for as long as the connection lasts.
+	// Error says what failed. Going says that the guest has resumed, Held that it stays
+	// stopped as long as the connection lasts.
 	Error string `json:"error,omitempty"`
 	Going bool   `json:"going,omitempty"`
 	Held  bool   `json:"held,omitempty"`
-	// PausedUS is how long the guest stood still, in microseconds.
+	// PausedUS is how long the guest was stopped, in microseconds.
 	PausedUS int64 `json:"pausedUs,omitempty"`
 }
 
-// StepRestore names the step of a report in which a kernel was to take an image.
+// StepRestore is the step of a report in which a kernel reads an image.
 const (
 	stepCall    = "call the kernel's "
 	StepRestore = stepCall + "Restore"
 )
 
-// Exit codes of a keeper. Any other is the one with which its kernel ended by itself,
-// most often because its guest did.
+// Exit codes of a keeper. Any other one is the exit status of its kernel, which usually
+// ended because its guest did.
 const (
-	// ExitFailed says that it could not start, or not go on; a report has said why in
-	// the first case.
+	// ExitFailed says that the keeper failed. If the start failed, a report says why.
 	ExitFailed = 125
-	// ExitSignal and the number of a signal say that the kernel ended by that.
+	// ExitSignal plus the number of a signal says that the signal ended the kernel.
 	ExitSignal = 128
-	// ExitKilled says that the kernel was killed by the host, as by a limit of
-	// memory.
+	// ExitKilled says that the host killed the kernel, for example at a memory limit.
 	ExitKilled = ExitSignal + 9
 )

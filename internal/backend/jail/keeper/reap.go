@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper waits for the children of this process, which as the init of its namespace
-// gets every orphan of it.
+// reaper reaps the children of this process, which is the init of its pid namespace and
+// therefore the parent of every orphan.
 type reaper struct {
 	mu    sync.Mutex
 	moved *sync.Cond
@@ -25,7 +25,7 @@ func newReaper() *reaper {
 	return r
 }
 
-// run reaps until no child is left. It is started with the first one.
+// run reaps until no child is left. It is started after the first child.
 func (r *reaper) run() {
 	for {
 		var ws unix.WaitStatus
@@ -46,7 +46,7 @@ func (r *reaper) run() {
 	}
 }
 
-// wait gives the status of a child that ends.
+// wait waits for the end of a child and returns its exit status.
 func (r *reaper) wait(pid int) (unix.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *reaper) wait(pid int) (unix.WaitStatus, error) {
 	}
 }
 
-// await waits for the end of the kernel and says how this process is to end.
+// await waits for the end of the kernel and returns the exit code of this process.
 func (r *reaper) await(pid int) int {
 	ws, err := r.wait(pid)
 	switch {
@@ -74,7 +74,7 @@ func (r *reaper) await(pid int) int {
 	return ws.ExitStatus()
 }
 
-// child finds the child of this process with an argument zero.
+// child finds the process with an argv[0].
 func child(argv0 string) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -93,5 +93,5 @@ func child(argv0 string) (int, error) {
 			return pid, nil
 		}
 	}
-	return 0, errors.New("there is no process " + argv0)
+	return 0, errors.New("no process has the name " + argv0)
 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// quietTimeout bounds how long a guest may take to let go of its streams.
-	quietTimeout = 10 * time.Second
-	// saveTimeout bounds the writing of a kernel's memory.
+	// quiesceTimeout is the maximum duration of one step of a save, except the save itself.
+	quiesceTimeout = 10 * time.Second
+	// saveTimeout is the maximum duration of writing a kernel's memory.
 	saveTimeout = 10 * time.Minute
-	// maxFiles bounds the descriptors of a request.
+	// maxFiles is the maximum number of descriptors of a request.
 	maxFiles = 8
 )
 
-// requests answers the daemon's, one at a time.
+// requests answers the daemon's requests, one at a time.
 func (k *keeper) requests() {
 	l, err := listener(k.cfg.Requests)
 	if err != nil {
@@ -42,7 +42,7 @@ func (k *keeper) requests() {
 
 // answer reads one request and carries it out.
 func (k *keeper) answer(c *net.UnixConn) {
-	c.SetDeadline(time.Now().Add(quietTimeout))
+	c.SetDeadline(time.Now().Add(quiesceTimeout))
 	buf, oob := make([]byte, maxReport), make([]byte, unix.CmsgSpace(4*maxFiles))
 	n, oobn, flags, _, err := c.ReadMsgUnix(buf, oob)
 	if err != nil || n == 0 {
@@ -72,7 +72,7 @@ func (k *keeper) answer(c *net.UnixConn) {
 	case err != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
 		a.Error = "the request is malformed"
 	case q.Save == nil:
-		a.Error = "the request asks for nothing"
+		a.Error = "the request is empty"
 	default:
 		k.save(c, q, fds, closeAll)
 		return
@@ -81,29 +81,29 @@ func (k *keeper) answer(c *net.UnixConn) {
 	reply(c, a)
 }
 
-// reply is false when nobody hears it.
+// reply sends an answer. It returns false if the connection is closed.
 func reply(c *net.UnixConn, a Answer) bool {
 	b, err := json.Marshal(a)
 	if err != nil {
 		return false
 	}
-	c.SetWriteDeadline(time.Now().Add(quietTimeout))
+	c.SetWriteDeadline(time.Now().Add(quiesceTimeout))
 	_, err = c.Write(b)
 	return err == nil
 }
 
-// save silences the guest, has its kernel written down and lets it go on: at once, or
-// when the connection ends of who asked for it to be held. That is the death of the
-// daemon too, so that nothing stands still for a record that nobody makes.
+// save quiesces the guest, saves its kernel and resumes it: at once, or, with a Hold, when
+// the connection ends. That includes the end of the daemon, so that no kernel stays stopped
+// without anybody to resume it.
 func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	begin := time.Now()
-	err := k.quiet()
-	stands := false
+	err := k.quiesce()
+	stopped := false
 	if err == nil && q.Hold != nil {
-		err = call(k.cfg.Plan.Control, q.Hold.Stand, nil, quietTimeout)
-		stands = err == nil || errors.Is(err, errLate) // or will
+		err = call(k.cfg.Plan.Control, q.Hold.Stop, nil, quiesceTimeout)
+		stopped = err == nil || errors.Is(err, errLate) // it may stop later
 	}
 	if err == nil {
 		err = call(k.cfg.Plan.Control, *q.Save, fds, saveTimeout)
@@ -111,28 +111,28 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 	closeFiles()
 	a := Answer{OK: err == nil, PausedUS: time.Since(begin).Microseconds()}
 	if err != nil {
-		a.Error = clip(err.Error())
+		a.Error = sanitize(err.Error())
 	}
-	if a.Held = a.OK && stands; a.Held && reply(c, a) {
+	if a.Held = a.OK && stopped; a.Held && reply(c, a) {
 		awaitEnd(c)
 	}
-	werr := k.goOn(q, stands)
+	werr := k.resume(q, stopped)
 	if a.Held {
 		return
 	}
 	if a.Going = werr == nil; !a.Going && a.Error == "" {
-		a.Error = "the guest did not go on: " + clip(werr.Error())
+		a.Error = "the guest did not resume: " + sanitize(werr.Error())
 	}
 	a.PausedUS = time.Since(begin).Microseconds()
 	reply(c, a)
 }
 
-// goOn ends the guest's silence. A kernel that would stand for ever is of no use to
-// anybody: then this process ends, and the kernel with it.
-func (k *keeper) goOn(q Request, stands bool) error {
-	if stands {
-		if err := call(k.cfg.Plan.Control, q.Hold.Go, nil, quietTimeout); err != nil {
-			fmt.Fprintln(os.Stderr, "hortus-keeper: the kernel does not go on:", clip(err.Error()))
+// resume resumes the kernel, if it was stopped, and the guest. If the kernel cannot be
+// resumed this process ends, and the kernel with it.
+func (k *keeper) resume(q Request, stopped bool) error {
+	if stopped {
+		if err := call(k.cfg.Plan.Control, q.Hold.Resume, nil, quiesceTimeout); err != nil {
+			fmt.Fprintln(os.Stderr, "hortus-keeper: the kernel does not resume:", sanitize(err.Error()))
 			os.Exit(ExitFailed)
 		}
 	}
@@ -140,7 +140,7 @@ func (k *keeper) goOn(q Request, stands bool) error {
 	return err
 }
 
-// awaitEnd waits until the other side of a connection is closed. It says nothing more.
+// awaitEnd waits until the other end of a connection is closed.
 func awaitEnd(c *net.UnixConn) {
 	buf := make([]byte, 1)
 	for {
@@ -150,27 +150,27 @@ func awaitEnd(c *net.UnixConn) {
 	}
 }
 
-// quiet has the guest let go of its streams. It is told to go on when it does not
-// answer in time, since it may still hear that.
-func (k *keeper) quiet() error {
+// quiesce makes the guest close its streams. After a timeout the caller resumes it too,
+// because it may still quiesce later.
+func (k *keeper) quiesce() error {
 	select {
-	case <-k.silent: // of an earlier time, when it was too late
+	case <-k.quiesced: // a late answer to an earlier save
 	default:
 	}
-	k.guest.SetWriteDeadline(time.Now().Add(quietTimeout))
+	k.guest.SetWriteDeadline(time.Now().Add(quiesceTimeout))
 	defer k.guest.SetWriteDeadline(time.Time{})
 	if _, err := k.guest.Write([]byte(birth.QuietPacket)); err != nil {
-		return fmt.Errorf("the guest cannot be told to be quiet: %w", err)
+		return fmt.Errorf("the guest cannot be quiesced: %w", err)
 	}
-	late := time.NewTimer(quietTimeout)
+	late := time.NewTimer(quiesceTimeout)
 	defer late.Stop()
 	select {
-	case r := <-k.silent:
+	case r := <-k.quiesced:
 		if r.Error != "" {
-			return errors.New("the guest: " + clip(r.Error))
+			return errors.New("the guest: " + sanitize(r.Error))
 		}
 		return nil
 	case <-late.C:
-		return errors.New("the guest does not let go of its streams")
+		return errors.New("the guest does not close its streams in time")
 	}
 }

@@ -55,7 +55,7 @@ func kept(t *testing.T, fails string) (k *keeper, deeds <-chan string) {
 		}
 	}()
 	ours, guest := pair(t)
-	k = &keeper{cfg: Config{Plan: Plan{Control: path}}, guest: ours, silent: make(chan birth.Report, 1)}
+	k = &keeper{cfg: Config{Plan: Plan{Control: path}}, guest: ours, quiesced: make(chan birth.Report, 1)}
 	go func() {
 		buf := make([]byte, 4096)
 		for {
@@ -65,7 +65,7 @@ func kept(t *testing.T, fails string) (k *keeper, deeds <-chan string) {
 			}
 			switch said <- string(buf[:n]); string(buf[:n]) {
 			case birth.QuietPacket:
-				k.silent <- birth.Report{Quiet: true}
+				k.quiesced <- birth.Report{Quiet: true}
 			}
 		}
 	}()
@@ -76,7 +76,7 @@ func kept(t *testing.T, fails string) (k *keeper, deeds <-chan string) {
 // guest and its kernel hear of it: what is held goes on when who asked for it is gone,
 // and not before; what failed goes on at once.
 func TestSave(t *testing.T) {
-	hold := &Hold{Stand: Call{Method: "stand"}, Go: Call{Method: "go"}}
+	hold := &Hold{Stop: Call{Method: "stand"}, Resume: Call{Method: "go"}}
 	for _, tt := range []struct {
 		name, fails string
 		hold        *Hold

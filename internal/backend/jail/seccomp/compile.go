@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a filter answers; the lower half of an errno verdict is the number.
+// Results of a filter; the lower half of an errno result is the number.
 const (
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
@@ -24,11 +24,11 @@ const (
 	offArgs   = 16
 )
 
-// x32 numbers carry this bit under the architecture of amd64.
+// x32 numbers have this bit on amd64.
 const x32Bit = 0x40000000
 
-// test compares 32 bits of one argument: the lower ones, as the kernel reads
-// most, or the upper ones of a pointer.
+// test compares 32 bits of one argument: the lower half, which the kernel reads of most, or the
+// upper half of a pointer.
 type test struct {
 	arg   int
 	mask  uint32 // applied first
@@ -44,11 +44,10 @@ const (
 	notEqual
 )
 
-// rule allows one call when every test of one of its alternatives holds; with no
-// alternatives, always. otherwise is the errno of a call that no alternative
-// allows. pretend holds alternatives that are looked at before: the caller is told
-// that what it asks for is done, and nothing is. refused holds alternatives that are
-// looked at after anyOf, each with an errno of its own.
+// rule allows one call if every test of one of the alternatives in anyOf holds; without
+// alternatives, always. otherwise is the errno of a call that no alternative allows. pretend are
+// alternatives that are checked before: the call returns success and does nothing. refused are
+// alternatives that are checked after anyOf, each with its own errno.
 type rule struct {
 	name      string
 	pretend   [][]test
@@ -57,21 +56,20 @@ type rule struct {
 	otherwise unix.Errno
 }
 
-// refusal answers a call with an errno when every test holds.
+// refusal is the errno of a call if every test holds.
 type refusal struct {
 	tests []test
 	errno unix.Errno
 }
 
-// Policy is a compiled policy's source.
+// Policy is a system call policy.
 type Policy struct {
 	rules []rule
 	nosys []string // answered with ENOSYS though known
 }
 
-// Compile makes the program for the architecture that this binary is for: 8
-// bytes an instruction, in host byte order, as the kernel takes it. Names that
-// the architecture lacks are left out.
+// Compile compiles the program for the architecture of this binary, in the kernel's format: 8 bytes
+// for each instruction, in host byte order. Calls that the architecture lacks are skipped.
 func (p *Policy) Compile() ([]byte, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -84,8 +82,8 @@ func (p *Policy) Compile() ([]byte, error) {
 	return encode(prog)
 }
 
-// Allowed names the calls that the policy allows on this architecture, with any
-// arguments or with some, in order.
+// Allowed lists the calls that the policy allows on this architecture, with any or some arguments,
+// in order.
 func (p *Policy) Allowed() ([]string, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -120,8 +118,8 @@ func (p *Policy) program(info *arch.Info) ([]bpf.Instruction, error) {
 	return append(prog, tree(segments)...), nil
 }
 
-// segment is a run of numbers, from first up to the next segment's, that the same
-// instructions answer. They always return.
+// segment is a range of numbers, from first up to the next segment's, with the same instructions,
+// which always return.
 type segment struct {
 	first  uint32
 	answer []bpf.Instruction
@@ -129,7 +127,7 @@ type segment struct {
 
 func constant(v uint32) []bpf.Instruction { return []bpf.Instruction{bpf.RetConstant{Val: v}} }
 
-// segments cuts all numbers into runs of one answer, in ascending order.
+// segments divides all numbers into ranges, in ascending order.
 func (p *Policy) segments(info *arch.Info) ([]segment, error) {
 	var (
 		allow   = constant(retAllow)
@@ -156,7 +154,7 @@ func (p *Policy) segments(info *arch.Info) ([]segment, error) {
 			continue
 		}
 		body := compileRule(r)
-		// The jumps in a body reach 255 instructions.
+		// A jump in a body reaches at most 255 instructions.
 		if len(body) > 255 {
 			return nil, fmt.Errorf("seccomp: the rule for %s is too long", r.name)
 		}
@@ -168,13 +166,13 @@ func (p *Policy) segments(info *arch.Info) ([]segment, error) {
 			out = append(out, segment{uint32(nr), a})
 		}
 	}
-	// What is newer than this package must look as if the kernel were older.
+	// A call that is newer than this package must look missing.
 	return append(out, segment{top + 1, nosys}), nil
 }
 
-// tree finds a number's segment by halves. The kernel runs a filter once for
-// every number when it is installed, and once for a call whose answer depends on
-// its arguments; a list would cost both a hundred comparisons instead of seven.
+// tree finds the segment of a number by binary search. The kernel runs a filter once for every
+// number when it is installed, and for each call whose result depends on its arguments; a list
+// would need a hundred comparisons instead of seven.
 func tree(segments []segment) []bpf.Instruction {
 	if len(segments) == 1 {
 		return segments[0].answer
@@ -192,8 +190,7 @@ func tree(segments []segment) []bpf.Instruction {
 	return append(append(out, left...), right...)
 }
 
-// compileRule makes the body that is reached when the number matched; it always
-// returns.
+// compileRule compiles the body for a matching number; it always returns.
 func compileRule(r rule) []bpf.Instruction {
 	var out []bpf.Instruction
 	for _, tests := range r.pretend {
@@ -211,7 +208,7 @@ func compileRule(r rule) []bpf.Instruction {
 	return append(out, bpf.RetConstant{Val: retErrno | uint32(r.otherwise)})
 }
 
-// alternative answers when every test holds, and is passed over otherwise.
+// alternative returns a result if every test holds, and continues otherwise.
 func alternative(tests []test, answer uint32) []bpf.Instruction {
 	var out []bpf.Instruction
 	for _, t := range tests {
@@ -239,7 +236,7 @@ func alternative(tests []test, answer uint32) []bpf.Instruction {
 	return out
 }
 
-// argOffset is where the lower half of an argument lies.
+// argOffset is the offset of the lower half of an argument.
 func argOffset(arg int) uint32 {
 	off := uint32(offArgs + 8*arg)
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
@@ -248,8 +245,8 @@ func argOffset(arg int) uint32 {
 	return off
 }
 
-// recent are calls that the table of numbers may be too old for. They have one
-// number on every architecture.
+// recent are calls that may be missing in the table of numbers. They have the same number on every
+// architecture.
 var recent = map[string]uint32{
 	"pidfd_getfd": 438, "faccessat2": 439, "process_madvise": 440, "epoll_pwait2": 441, "mount_setattr": 442,
 	"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
@@ -267,7 +264,7 @@ func number(info *arch.Info, name string) (uint32, bool) {
 	return nr, ok
 }
 
-// newest is the highest number that this package knows of.
+// newest is the highest number that this package knows.
 func newest(info *arch.Info) uint32 {
 	var top uint32
 	for nr := range info.SyscallNumbers {
@@ -282,7 +279,7 @@ func newest(info *arch.Info) uint32 {
 func encode(prog []bpf.Instruction) ([]byte, error) {
 	const most = 4096 // BPF_MAXINSNS
 	if len(prog) > most {
-		return nil, fmt.Errorf("seccomp: %d instructions, more than %d", len(prog), most)
+		return nil, fmt.Errorf("seccomp: the program has %d instructions, the maximum is %d", len(prog), most)
 	}
 	raw, err := bpf.Assemble(prog)
 	if err != nil {

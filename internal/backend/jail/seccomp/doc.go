@@ -1,20 +1,21 @@
-// Package seccomp is the system call policy of the container backend: an allow
-// list, compiled once in a process to a classic BPF program.
+// Package seccomp is the system call policy of sandboxes: an allow list that is compiled, once in a
+// process, to a classic BPF program.
 //
-// The list is the default profile that Docker publishes, for a process without
-// capabilities, less the calls in the table removals, and with the arguments of
-// some calls narrowed. Nothing outside Docker's profile can come into it.
+// The list is the default profile that Docker publishes, for a process without capabilities,
+// without the calls in the table removals and with restricted arguments of some calls. Nothing
+// outside Docker's profile can get into it.
 //
-// Whatever the list does not name fails: with EPERM where the call is known to
-// this package and refused, with ENOSYS where it is newer than the package or
-// where a C library falls back to an older call on that answer. Foreign
-// architectures and the x32 numbers are refused as a whole.
+// Calls that are not in the list fail: with EPERM if this package knows the call and refuses it,
+// with ENOSYS if the call is newer than the package or if a C library then falls back to an older
+// call. Foreign architectures and x32 calls are refused as a whole.
 //
-// Arguments are compared as the kernel reads them. Most interesting arguments
-// are C ints, of which the kernel drops the upper half of the register, so a
-// filter that compares 64 bits could be passed by setting a high bit. [Policy]
-// compares 32 bits and has nothing else.
+// Arguments are compared as the kernel reads them. Most of them are C ints, of which the kernel
+// drops the upper half of the register, so that a filter that compares 64 bits could be bypassed
+// with a high bit. [Policy] therefore compares 32 bits only.
 //
-// The package knows numbers and arguments, nothing of sandboxes, and installs
-// nothing: the stage in initns does.
+// The package must not know sandboxes: it deals with numbers and arguments. It installs nothing,
+// which the stage in initns does, and has no state.
+//
+//	policy, err := seccomp.Default(seccomp.Options{GuestUID: -1, GuestGID: -1})
+//	program, err := policy.Compile()
 package seccomp

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options are what a policy depends on.
+// Options configure a policy.
 type Options struct {
-	// GuestUID and GuestGID are ids that nobody may change to once the filter
-	// holds; negative where the guest has none of its own.
+	// GuestUID and GuestGID are the guest's ids, to which no process may change; negative if
+	// the guest has none of its own.
 	GuestUID, GuestGID int
 }
 
@@ -19,10 +19,9 @@ const all = ^uint32(0)
 func is(arg int, val uint32) test    { return test{arg: arg, mask: all, op: equal, val: val} }
 func isNot(arg int, val uint32) test { return test{arg: arg, mask: all, op: notEqual, val: val} }
 
-// Default is the policy of a sandbox on the architecture that this binary is
-// for: Docker's default profile for a process without capabilities, less what
-// removals names, with the arguments of the calls in narrowed looked at more
-// closely.
+// Default is the policy of a sandbox on the architecture of this binary: Docker's default profile
+// for a process without capabilities, without the calls in removals, and with the argument
+// restrictions in narrowed.
 func Default(o Options) (*Policy, error) { return policy(o, runtime.GOARCH) }
 
 func policy(o Options, goarch string) (*Policy, error) {
@@ -59,26 +58,26 @@ func policy(o Options, goarch string) (*Policy, error) {
 	return p, nil
 }
 
-// narrowed are the calls of which less is allowed than Docker's profile does.
+// narrowed are the calls that are allowed with fewer arguments than in Docker's profile.
 func narrowed(o Options) []rule {
 	out := sockets()
 	out = append(out,
-		// TIOCSTI and TIOCLINUX put words into a terminal's mouth; TIOCSETD
-		// loads line disciplines.
+		// TIOCSTI and TIOCLINUX inject input into a terminal; TIOCSETD loads line
+		// disciplines.
 		rule{name: "ioctl", anyOf: [][]test{{isNot(1, unix.TIOCSTI), isNot(1, tiocLinux), isNot(1, unix.TIOCSETD)}}, otherwise: unix.EPERM},
-		// Linux as it is, and the question which it is.
+		// The default personality, and the query of the current one.
 		rule{name: "personality", anyOf: [][]test{{is(0, 0)}, {is(0, 0xffffffff)}}, otherwise: unix.EPERM},
-		// Nobody but the stage before the guest sets what follows from here on.
+		// Only the stage before the guest sets what follows.
 		rule{name: "prctl", anyOf: [][]test{{isNot(0, unix.PR_SET_MM), isNot(0, unix.PR_SET_PTRACER)}}, otherwise: unix.EPERM},
-		// A device node is refused by nodev and by the user namespace too.
+		// nodev and the user namespace refuse a device node too.
 		rule{name: "mknod", anyOf: modes(1), otherwise: unix.EPERM},
 		rule{name: "mknodat", anyOf: modes(2), otherwise: unix.EPERM},
 	)
-	// Core dumps are off by a limit of one byte, which the kernel takes as "and
-	// no handler either", and must stay so: at a limit of none it would run the
-	// host's handler, as the host's root, on the memory of who crashed. Programs
-	// that guard secrets set the limit to none and give up where they cannot, so
-	// they are told that it is done. It may be read.
+	// Core dumps are disabled by a limit of 1 byte, with which the kernel does not run a
+	// handler either. That must not change: with a limit of 0 it would run the host's
+	// handler, as root of the host, on the memory of the crashed process. Programs that
+	// protect secrets set the limit to 0 and fail if they cannot, so the call pretends to
+	// succeed. The limit may be read.
 	out = append(out,
 		rule{name: "prlimit64", otherwise: unix.EPERM, anyOf: [][]test{{isNot(0, 1)}}, pretend: [][]test{
 			{isNot(0, 1), is(1, unix.RLIMIT_CORE), isNot(2, 0)},
@@ -86,8 +85,8 @@ func narrowed(o Options) []rule {
 		}},
 		rule{name: "setrlimit", pretend: [][]test{{is(0, unix.RLIMIT_CORE)}}},
 	)
-	// A thread that waits in one of these holds 64 bytes of the kernel's for each file that
-	// it names, however often it names one, which no control group counts.
+	// A thread that waits in one of these uses 64 bytes of kernel memory for each file in the
+	// call, also for repeated ones, which no control group counts.
 	few := test{mask: ^uint32(mostPolled), op: equal, val: 0}
 	for _, c := range []struct {
 		name string
@@ -96,13 +95,13 @@ func narrowed(o Options) []rule {
 		few.arg = c.arg
 		out = append(out, rule{name: c.name, anyOf: [][]test{{few}}, otherwise: unix.EINVAL})
 	}
-	// With a pid of its own, or 0; the guest is 1.
+	// For its own pid, or 0; the guest is 1.
 	for _, name := range []string{"kill", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr",
 		"rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"} {
 		out = append(out, rule{name: name, anyOf: [][]test{{isNot(0, 1)}}, otherwise: unix.EPERM})
 	}
-	// The guest's own runtime signals its threads by this call, with these two;
-	// it does nothing on either that somebody else sends.
+	// The guest's runtime sends these two signals to its threads. It ignores them if another
+	// process sends them.
 	const allThreads = 33
 	out = append(out, rule{name: "tgkill", otherwise: unix.EPERM, anyOf: [][]test{
 		{isNot(0, 1)}, {is(2, uint32(unix.SIGURG))}, {is(2, allThreads)},
@@ -110,18 +109,17 @@ func narrowed(o Options) []rule {
 	return append(out, identities(o)...)
 }
 
-// mostPolled is how many files poll and select take: four times what a set of select's
-// holds. Programs that wait for more use epoll, which is counted. One less than a power
-// of two, as a mask.
+// mostPolled is the maximum number of files for poll and select: four times the size of an fd_set.
+// Programs that wait for more use epoll, whose memory is counted. It is one less than a power of
+// two, to be a mask.
 const mostPolled = 4095
 
-// tiocLinux is the console's multiplexed request.
+// tiocLinux is the multiplexed request of the console.
 const tiocLinux = 0x541c
 
-// sockets allows unix, the routing part of netlink, and of IPv4 and IPv6 TCP and UDP.
-// The other protocols over IP (MPTCP, SCTP, DCCP, UDP-Lite, SMC, ICMP) are code of the
-// kernel's that no program needs over loopback. Their number is an argument, or follows
-// from the type where it is 0.
+// sockets allows unix sockets, routing over netlink, and TCP and UDP over IPv4 and IPv6. No program
+// needs the kernel's code for other IP protocols (MPTCP, SCTP, DCCP, UDP-Lite, SMC, ICMP) over
+// loopback. The protocol is an argument; if that is 0 it follows from the type.
 func sockets() []rule {
 	kind := func(v uint32) test { return test{arg: 1, mask: typeOfSocket, op: equal, val: v} }
 	families := [][]test{{is(0, unix.AF_UNIX)}, {is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE)}}
@@ -140,24 +138,23 @@ func sockets() []rule {
 	return []rule{
 		{name: "socket", anyOf: families, refused: refused, otherwise: unix.EAFNOSUPPORT},
 		{name: "socketpair", anyOf: [][]test{{is(0, unix.AF_UNIX)}}, otherwise: unix.EAFNOSUPPORT},
-		// A TCP socket becomes one of another protocol's (SMC, TLS in the kernel).
+		// It would change a TCP socket to another protocol (SMC, kernel TLS).
 		{name: "setsockopt", refused: []refusal{{[]test{is(1, unix.IPPROTO_TCP), is(2, unix.TCP_ULP)}, unix.ENOPROTOOPT}}},
 	}
 }
 
-// typeOfSocket are the bits of a socket's type that are no flags.
+// typeOfSocket are the bits of a socket's type without flags.
 const typeOfSocket = 0xf
 
-// modes allows what mknod may make: files, pipes and sockets.
+// modes allows mknod for files, pipes and sockets.
 func modes(arg int) [][]test {
 	kind := func(v uint32) test { return test{arg: arg, mask: unix.S_IFMT, op: equal, val: v} }
 	return [][]test{{kind(0)}, {kind(unix.S_IFREG)}, {kind(unix.S_IFIFO)}, {kind(unix.S_IFSOCK)}}
 }
 
-// identities lets ids change to anything but the guest's own, to which root
-// inside could otherwise go in order to signal the guest. The ids for files alone
-// are free: they give no right over a process that is not dumpable, and the guest
-// itself goes back to its own after it has worked for somebody.
+// identities allows ids to change to any but the guest's own, with which root inside could signal
+// the guest. The filesystem ids may change to any: they give no rights over a process that is not
+// dumpable, and the guest itself changes back to its own after it has worked for a user.
 func identities(o Options) []rule {
 	var out []rule
 	one := []struct {

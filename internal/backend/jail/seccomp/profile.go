@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Docker's profile says, in the words of the runtime specification.
+// Constants of Docker's profile, from the OCI runtime specification.
 const (
 	actAllow   = "SCMP_ACT_ALLOW"
 	actErrno   = "SCMP_ACT_ERRNO"
@@ -17,13 +17,12 @@ const (
 	opMasked   = "SCMP_CMP_MASKED_EQ"
 )
 
-// oldestKernel is the release that the backend needs at least (its major number):
-// a group for kernels from an older one on holds always.
+// oldestKernel is the major number of the oldest supported kernel: a group for kernels since an
+// older one always applies.
 const oldestKernel = 5
 
-// start is what Docker's default profile gives to a process without
-// capabilities: the calls that it allows, with the conditions on their arguments
-// (none for a call that is free), and those that it answers with ENOSYS.
+// start is Docker's default profile for a process without capabilities: the calls that it allows,
+// with the conditions on their arguments, and those that fail with ENOSYS.
 type start struct {
 	names []string // in the profile's order
 	free  map[string]bool
@@ -31,16 +30,15 @@ type start struct {
 	nosys []string
 }
 
-// cond is one condition on an argument, as the profile has it.
+// cond is one condition on an argument in the profile.
 type cond struct {
 	arg        int
 	op         string
 	value, two uint64
 }
 
-// readDocker takes the profile for an architecture, by Go's name for it. It
-// fails on a form that this package does not know: what is not understood is not
-// passed over.
+// readDocker reads the profile for an architecture, by its Go name. It fails on anything that this
+// package does not know.
 func readDocker(goarch string) (*start, error) {
 	p := docker.DefaultProfile()
 	if p.DefaultAction != actErrno {
@@ -77,7 +75,7 @@ func readDocker(goarch string) (*start, error) {
 	return s, nil
 }
 
-// applies says whether a group holds for a process without capabilities.
+// applies reports whether a group applies to a process without capabilities.
 func applies(g *docker.Syscall, goarch string) bool {
 	if in := g.Includes; in != nil {
 		if len(in.Caps) > 0 || len(in.Arches) > 0 && !slices.Contains(in.Arches, goarch) {
@@ -88,13 +86,13 @@ func applies(g *docker.Syscall, goarch string) bool {
 		}
 	}
 	if ex := g.Excludes; ex != nil {
-		// What is excluded for a capability holds for who lacks it.
+		// A group that excludes a capability applies to a process without it.
 		return !slices.Contains(ex.Arches, goarch)
 	}
 	return true
 }
 
-// rule is the profile's own answer for one call.
+// rule is the profile's rule for one call.
 func (s *start) rule(name string) (rule, error) {
 	r := rule{name: name, otherwise: unix.EPERM}
 	if s.free[name] {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beneath is how every name is resolved: below its directory, through directories
-// alone, on one file system.
+// beneath is how every name is resolved: below its directory, without links, on one file system.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
 // Open opens a directory by its path below another one, without following a link.
@@ -32,8 +31,8 @@ func openAt(dir int, path string, flags int) (int, error) {
 	}
 }
 
-// openLooked opens for reading what was looked at, a regular file or a directory, and
-// gives what lets go of it.
+// openLooked opens a regular file or directory for reading, checks that it is the inspected one,
+// and returns how to close it.
 func openLooked(dir int, name string, was *unix.Stat_t, lift bool) (fd int, done func(), err error) {
 	const read, search = 0o400, 0o100
 	flags, needs := unix.O_RDONLY, uint32(read)
@@ -56,14 +55,13 @@ func openLooked(dir int, name string, was *unix.Stat_t, lift bool) (fd int, done
 	return -1, nil, err
 }
 
-// liftMode makes what its owner, who is us, has forbidden itself readable until done
-// is called.
+// liftMode makes an unreadable file of this process's own user readable until done is called.
 func liftMode(dir int, name string, was *unix.Stat_t, needs uint32) (done func(), err error) {
 	at, err := openAt(dir, name, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}
-	// By the descriptor, whose file has been found to be no link.
+	// By the descriptor, whose file is known not to be a link.
 	self := "/proc/self/fd/" + strconv.Itoa(at)
 	if err = same(at, was); err == nil {
 		err = unix.Chmod(self, was.Mode&0o7777|needs)
@@ -73,7 +71,7 @@ func liftMode(dir int, name string, was *unix.Stat_t, needs uint32) (done func()
 		return nil, err
 	}
 	return func() {
-		// It was possible a moment ago, and is of a file that is held.
+		// It succeeded a moment ago on the same open file.
 		_ = unix.Chmod(self, was.Mode&0o7777)
 		unix.Close(at)
 	}, nil
@@ -81,7 +79,7 @@ func liftMode(dir int, name string, was *unix.Stat_t, needs uint32) (done func()
 
 var errChanged = errors.New("it changed while it was saved")
 
-// same checks that a descriptor is of what was looked at.
+// same checks that a descriptor refers to the inspected file.
 func same(fd int, was *unix.Stat_t) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -93,7 +91,7 @@ func same(fd int, was *unix.Stat_t) error {
 	return nil
 }
 
-// names calls f with the entries of a directory, which stays the caller's.
+// names calls f with the entries of a directory. The caller closes the directory.
 func names(dir int, f func(name string) error) error {
 	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -117,7 +115,7 @@ func names(dir int, f func(name string) error) error {
 	}
 }
 
-// readlink gives a link's target, which is bounded.
+// readlink returns the target of a link, whose length is limited.
 func readlink(dir int, name string) (string, error) {
 	buf := make([]byte, maxText+1)
 	n, err := unix.Readlinkat(dir, name, buf)

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// overlayMark begins the attributes by which our overlays steer themselves. What
-	// a guest sets under such a name lands below overlayMark+"overlay.".
+	// overlayMark is the prefix of the attributes that our overlays use. The kernel stores
+	// what a guest sets under such a name below overlayMark+"overlay.".
 	overlayMark = "user.overlay."
 	accessList  = "system.posix_acl_access"
-	// maxAttrs bounds the names of one entry's attributes, in bytes: the kernel's own
-	// bound.
+	// maxAttrs is the maximum length of the names of one entry's attributes, in bytes, as
+	// in the kernel.
 	maxAttrs = 64 << 10
 )
 
-// noted are the marks that our overlays write and that mean nothing elsewhere: they
-// name files of the layers, or are made again.
+// noted are the attributes that our overlays write and that are not kept: they refer to files of
+// the layers, or are created again.
 var noted = map[string]bool{"origin": true, "impure": true, "nlink": true, "upper": true, "uuid": true, "protattr": true}
 
-// attrs reads what matters of an open file's attributes: whether a directory hides
-// what is below, and the mode that is left without an access list. A mark that our
-// overlays do not write would show another tree to whoever starts from it.
+// attrs reads the attributes of an open file: whether a directory is opaque, and the mode without
+// the access list. It refuses attributes that our overlays do not write, since they would make a
+// restored sandbox see another tree.
 func attrs(fd int, st *unix.Stat_t) (opaque bool, mode uint32, err error) {
 	mode = st.Mode & 0o7777
 	size, err := unix.Flistxattr(fd, nil)
@@ -51,18 +51,18 @@ func attrs(fd int, st *unix.Stat_t) (opaque bool, mode uint32, err error) {
 		case name == opaqueMark && st.Mode&unix.S_IFMT == unix.S_IFDIR:
 			var value [8]byte
 			if n, err := unix.Fgetxattr(fd, name, value[:]); err != nil || string(value[:n]) != "y" {
-				return false, 0, &RefusedError{Why: "its attribute " + name + " is not what an overlay of ours writes"}
+				return false, 0, &RefusedError{Why: "its attribute " + name + " has a value that our overlays do not write"}
 			}
 			opaque = true
 		default:
-			return false, 0, &RefusedError{Why: fmt.Sprintf("it has the attribute %.60q, which no overlay of ours writes there", name)}
+			return false, 0, &RefusedError{Why: fmt.Sprintf("it has the attribute %.60q, which our overlays do not write there", name)}
 		}
 	}
 	return opaque, mode, nil
 }
 
-// withoutList gives a mode whose group has what the access list gave the owning
-// group: with a list, the mode shows the most that anybody named in it may have.
+// withoutList returns a mode whose group bits are what the access list gave the owning group: with
+// a list, the group bits of the mode are the maximum of everybody in the list.
 func withoutList(fd int, mode uint32) (uint32, error) {
 	const owningGroup, head, each = 4, 4, 8
 	buf := make([]byte, maxAttrs)

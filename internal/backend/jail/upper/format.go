@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A saved file is the magic and then records, each a byte that says what it is and
-// what belongs to it. Numbers are little-endian.
+// A saved file is the magic, followed by records: a type byte and its fields. Numbers are
+// little-endian.
 //
-//	tree      name, meta       what follows is in it, until up
-//	directory name, meta       what follows is in it, until up
+//	tree      name, meta       the following records are in it, until up
+//	directory name, meta       the following records are in it, until up
 //	up
 //	file      name, meta, size, then extents (offset, length, data) until a length of 0
 //	hard      name, text       the path of an earlier file of the tree
@@ -20,8 +20,8 @@ import (
 //	whiteout  name
 //	end       nothing follows
 //
-// A name is a byte of length and so many bytes, a text two bytes and so many. Meta
-// is mode (4), uid (4), gid (4), seconds (8) and nanoseconds (4) of the last change.
+// A name is its length (1) and its bytes; a text is its length (2) and its bytes. Meta is mode
+// (4), uid (4), gid (4), and the modification time in seconds (8) and nanoseconds (4).
 const magic = "hortus files 1\n"
 
 const (
@@ -40,43 +40,40 @@ const (
 
 const (
 	metaSize = 24
-	// maxText bounds a link's target or path: the kernel's own bound.
+	// maxText is the maximum length of a link's target or path, as in the kernel.
 	maxText = 4095
-	// maxDepth bounds the nesting of directories, each of which takes a descriptor.
+	// maxDepth is the maximum nesting of directories, each of which needs a descriptor.
 	maxDepth = 512
 	maxName  = 255
 )
 
-// The mark of an opaque directory, as overlays that are mounted with userxattr
-// write it.
+// The attribute of an opaque directory, as overlays mounted with userxattr write it.
 const opaqueMark = "user.overlay.opaque"
 
-// meta is what every entry has but a whiteout.
+// meta is what every entry except a whiteout has.
 type meta struct {
 	mode, uid, gid uint32 // the mode without the kind
 	sec            int64
 	nsec           uint32
 }
 
-// RefusedError is a tree that cannot be saved as it is, with the reason: its guest
-// made it so.
+// RefusedError says why a tree cannot be saved as its guest made it.
 type RefusedError struct{ Path, Why string }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%.200q: %s", e.Path, e.Why) }
 
-// errBad is a saved file that says what no saved file says.
+// errBad is the error of a malformed saved file.
 func errBad(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// errDamaged comes through a report of the stage's as EBADMSG.
-var errDamaged = fmt.Errorf("the saved files are damaged or cut short: %w", unix.EBADMSG)
+// errDamaged is EBADMSG in a report of the stage.
+var errDamaged = fmt.Errorf("the saved files are damaged or truncated: %w", unix.EBADMSG)
 
-// Damaged says whether an error means that a saved file is no such file, or not
-// whole.
+// Damaged reports whether an error means that a saved file is malformed or truncated.
 func Damaged(err error) bool { return errors.Is(err, unix.EBADMSG) }
 
-// goodName says whether a name is that of one entry of a directory.
+// goodName reports whether a name is valid for one entry of a directory.
 func goodName(name string) bool {
 	if name == "" || name == "." || name == ".." || len(name) > maxName {
 		return false

@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reader unpacks what Write saved, one tree after the other. A directory that is
-// being filled belongs to the Reader alone.
+// Reader restores what Write saved, one tree after the other. Nobody else may use a directory
+// while it is being filled.
 type Reader struct {
 	r   *bufio.Reader
 	own func(fd int, name string, uid, gid uint32) error
 	buf []byte
 }
 
-// NewReader reads the start of a saved file. Own gives an entry of the directory fd,
-// which is not to be followed, to an id inside; with an empty name it is fd itself.
+// NewReader reads the start of a saved file. Own changes the owner of an entry of the directory fd
+// to an id inside, without following links; an empty name means fd itself.
 func NewReader(r io.Reader, own func(fd int, name string, uid, gid uint32) error) (*Reader, error) {
 	u := &Reader{r: bufio.NewReaderSize(r, 64<<10), own: own, buf: make([]byte, 128<<10)}
 	b := u.buf[:len(magic)]
 	if _, err := io.ReadFull(u.r, b); err != nil || string(b) != magic {
-		return nil, errBad("they do not start as they should")
+		return nil, errBad("the start is wrong")
 	}
 	return u, nil
 }
 
-// Tree fills an empty directory with the next tree, which must have the name.
+// Tree fills an empty directory with the next tree, which must have this name.
 func (u *Reader) Tree(name string, dir int) error {
 	rec, err := u.byte()
 	if err != nil {
@@ -53,14 +53,14 @@ func (u *Reader) Tree(name string, dir int) error {
 	return u.finish(dir, top)
 }
 
-// End checks that there is no more.
+// End checks that nothing follows.
 func (u *Reader) End() error {
 	rec, err := u.byte()
 	if err != nil {
 		return err
 	}
 	if _, err := u.r.ReadByte(); rec != recEnd || err != io.EOF {
-		return errBad("they do not end where they should")
+		return errBad("data follows the end")
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func (u *Reader) entry(top, dir, depth int, rec byte, name string) error {
 		if err := u.own(dir, name, m.uid, m.gid); err != nil {
 			return err
 		}
-		// It was made a moment ago, in a directory that nobody else can change, and
-		// is no link.
+		// It was created here, in a directory that nobody else can change, so it is not a
+		// link.
 		if err := unix.Fchmodat(dir, name, m.mode, 0); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (u *Reader) dir(top, in, depth int, name string, m meta, opaque bool) error
 	return u.finish(fd, m)
 }
 
-// finish gives an open file or directory what it has besides its content.
+// finish sets the metadata of an open file or directory.
 func (u *Reader) finish(fd int, m meta) error {
 	if err := u.own(fd, "", m.uid, m.gid); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (u *Reader) finish(fd int, m meta) error {
 	return m.stamp(fd, "")
 }
 
-// stamp sets the time of the last change.
+// stamp sets the modification time.
 func (m meta) stamp(fd int, name string) error {
 	t := unix.NsecToTimespec(0)
 	t.Sec, t.Nsec = m.sec, int64(m.nsec)
@@ -207,7 +207,7 @@ func (u *Reader) file(in int, name string, m meta) error {
 			break
 		}
 		if off < at || n > size || off > size-n {
-			return errBad("the content of a file does not fit it")
+			return errBad("the content of a file exceeds its size")
 		}
 		at = off + n
 		if err := u.extent(fd, off, n); err != nil {
@@ -237,7 +237,7 @@ func (u *Reader) extent(fd int, off, n int64) error {
 	return nil
 }
 
-// hard gives an earlier entry of the tree another name.
+// hard makes a hard link to an earlier entry of the tree.
 func (u *Reader) hard(top, dir int, name string) error {
 	target, err := u.text()
 	if err != nil {
@@ -298,7 +298,7 @@ func (u *Reader) text() (string, error) {
 		return "", cut(err)
 	}
 	if strings.ContainsRune(string(b), 0) {
-		return "", errBad("a text with a zero")
+		return "", errBad("a text with a zero byte")
 	}
 	return string(b), nil
 }
@@ -310,7 +310,7 @@ func (u *Reader) number() (int64, error) {
 	}
 	n := int64(binary.LittleEndian.Uint64(b))
 	if n < 0 {
-		return 0, errBad("a number below nought")
+		return 0, errBad("a negative number")
 	}
 	return n, nil
 }
@@ -330,10 +330,10 @@ func (u *Reader) readMeta() (meta, error) {
 	return m, nil
 }
 
-// cut says that a file that ends too early is not whole.
+// cut replaces the error of a truncated file.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errBad("they end too early")
+		return errBad("they are truncated")
 	}
 	return err
 }

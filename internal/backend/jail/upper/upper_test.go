@@ -236,15 +236,15 @@ func TestWriteRefuses(t *testing.T) {
 			must(t, os.WriteFile(dir+"/f", nil, 0o644))
 			marked(t, dir+"/f", "user.overlay.metacopy", "")
 		}, nil},
-		{"another's id", "no ids of the sandbox", func(t *testing.T, dir string) {
+		{"another's id", "not ids of the sandbox", func(t *testing.T, dir string) {
 			must(t, os.WriteFile(dir+"/f", nil, 0o644))
 		}, func(o *Options) { o.ID = func(uint32) (uint32, bool) { return 0, false } }},
-		{"many", "more entries", func(t *testing.T, dir string) {
+		{"many", "maximum number of entries", func(t *testing.T, dir string) {
 			for i := range 11 {
 				must(t, os.WriteFile(fmt.Sprintf("%s/%d", dir, i), nil, 0o644))
 			}
 		}, func(o *Options) { o.Entries = 10 }},
-		{"much", "more than the sandbox's disk", func(t *testing.T, dir string) {
+		{"much", "exceeds the size of the sandbox's disk", func(t *testing.T, dir string) {
 			must(t, os.WriteFile(dir+"/f", make([]byte, 4097), 0o644))
 		}, func(o *Options) { o.Bytes = 4096 }},
 		{"deep", "nested deeper", func(t *testing.T, dir string) {

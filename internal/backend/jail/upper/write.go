@@ -14,28 +14,27 @@ import (
 
 // Tree is a directory to save.
 type Tree struct {
-	// Name is what Reader finds it by, of 1 to 255 bytes.
+	// Name is the name for Reader, 1 to 255 bytes.
 	Name string
-	// Dir is a descriptor of it that can be read; it stays the caller's.
+	// Dir is a readable descriptor, which the caller closes.
 	Dir int
 }
 
-// Options say how to save.
+// Options configure Write.
 type Options struct {
-	// ID gives the id inside for one on the host; false refuses the entry.
+	// ID translates an id of the host to the id inside; false refuses the entry.
 	ID func(host uint32) (inside uint32, ok bool)
-	// Entries and Bytes bound what the trees hold together: their entries, and the
-	// content of their files without holes.
+	// Entries and Bytes are the maximum of all trees together: number of entries, and bytes
+	// of content without holes.
 	Entries, Bytes int64
-	// Lift says that the caller owns every file but is not above their modes: what
-	// its owner may not read is made readable while it is read.
+	// Lift says that the caller owns every file but cannot override modes: an unreadable file
+	// is made readable while it is read.
 	Lift bool
 }
 
 // Write saves trees, in their order, while nothing changes them.
 //
-// Errors: *RefusedError for what cannot be saved as it is, the context's, and those
-// of w.
+// It returns a *RefusedError if a tree cannot be saved, the error of ctx, or that of w.
 func Write(ctx context.Context, w io.Writer, trees []Tree, o Options) error {
 	p := &packer{ctx: ctx, w: bufio.NewWriterSize(w, 256<<10), o: o, buf: make([]byte, 256<<10)}
 	p.w.WriteString(magic)
@@ -48,8 +47,8 @@ func Write(ctx context.Context, w io.Writer, trees []Tree, o Options) error {
 	return p.w.Flush()
 }
 
-// packer writes one saved file. Errors of its writer stay there until the end, but
-// are looked at while contents are copied.
+// packer writes one saved file. It keeps the first error of its writer, and checks it while
+// contents are copied.
 type packer struct {
 	ctx   context.Context
 	w     *bufio.Writer
@@ -70,7 +69,7 @@ func (p *packer) tree(t Tree) error {
 	if err := unix.Fstat(t.Dir, &st); err != nil {
 		return err
 	}
-	// A mark on the top directory means nothing: there is nothing beside it.
+	// An opaque top directory has no meaning.
 	_, mode, err := attrs(t.Dir, &st)
 	if err != nil {
 		return p.at("", err)
@@ -81,7 +80,7 @@ func (p *packer) tree(t Tree) error {
 	return p.entries(t.Dir)
 }
 
-// entries saves what is in a directory, and its end.
+// entries saves the entries of a directory, and its end.
 func (p *packer) entries(dir int) error {
 	err := names(dir, func(name string) error { return p.at(name, p.entry(dir, name)) })
 	if err != nil {
@@ -90,7 +89,7 @@ func (p *packer) entries(dir int) error {
 	return p.w.WriteByte(recUp)
 }
 
-// at gives an error the path of its entry, the innermost.
+// at adds the path of the innermost entry to an error.
 func (p *packer) at(name string, err error) error {
 	if err == nil {
 		return nil
@@ -127,10 +126,10 @@ func (p *packer) entry(dir int, name string) error {
 		return err
 	}
 	if p.o.Entries--; p.o.Entries < 0 {
-		return refuse("there are more entries than the sandbox's disk may have")
+		return refuse("it exceeds the maximum number of entries of the sandbox's disk")
 	}
 	if !goodName(name) {
-		return refuse("its name is none")
+		return refuse("its name is invalid")
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -164,10 +163,10 @@ func (p *packer) entry(dir int, name string) error {
 	case unix.S_IFSOCK:
 		return p.head(recSocket, name, &st, st.Mode&0o7777)
 	}
-	return refuse("it is of a kind that is not known")
+	return refuse("its file type is not known")
 }
 
-// again saves another name of what was saved before.
+// again saves another name of an entry that was saved before.
 func (p *packer) again(name string, st *unix.Stat_t) (bool, error) {
 	if st.Nlink < 2 {
 		return false, nil
@@ -252,10 +251,10 @@ func (p *packer) file(in int, name string, st *unix.Stat_t) error {
 	return p.number(0)
 }
 
-// extent saves a piece of a file that is no hole.
+// extent saves a part of a file that is not a hole.
 func (p *packer) extent(fd int, off, end int64) error {
 	if p.o.Bytes -= end - off; p.o.Bytes < 0 {
-		return refuse("there is more than the sandbox's disk may hold")
+		return refuse("it exceeds the size of the sandbox's disk")
 	}
 	p.number(off)
 	p.number(end - off)
@@ -286,7 +285,7 @@ func (p *packer) head(rec byte, name string, st *unix.Stat_t, mode uint32) error
 	uid, ok := p.o.ID(st.Uid)
 	gid, gok := p.o.ID(st.Gid)
 	if !ok || !gok {
-		return refuse("it belongs to %d:%d, which are no ids of the sandbox", st.Uid, st.Gid)
+		return refuse("it belongs to %d:%d, which are not ids of the sandbox", st.Uid, st.Gid)
 	}
 	p.name(rec, name)
 	var b [metaSize]byte

@@ -1,0 +1,116 @@
+package launch
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/sandbox"
+)
+
+// outputBuffer is the maximum that a guest keeps of one command's output, in bytes.
+const outputBuffer = 1 << 20
+
+// NoRoot is why a sandbox without a range of ids has no root.
+const NoRoot = "an ordinary user's daemon can map a single id into a sandbox, so the only identity is user"
+
+// GuestConfig is the configuration of a guest.
+func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
+	path, env := Environment(trees, spec.Env)
+	user := birth.Identity{Name: "user", UID: ids.UserUID, GID: ids.UserUID, Home: "/home/user"}
+	cfg := &birth.Config{
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: path, Env: env,
+		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true,
+	}
+	if l.cfg.Ranges || l.cfg.Kernel != nil {
+		cfg.Switch = true
+		cfg.Identities = append(cfg.Identities, birth.Identity{Name: "root", UID: ids.RootUID, GID: ids.RootUID, Home: "/root", Caps: rootCaps})
+	} else {
+		cfg.WhyNot = map[string]string{"root": NoRoot}
+	}
+	// Below the limit of the control group, which counts the guest too.
+	cfg.Processes = spec.Limits.Processes
+	if l.cfg.Kernel != nil {
+		cfg.OwnKernel, cfg.Own, cfg.Files = true, ownDirs(), ownFiles(spec)
+		cfg.Memory = spec.Limits.MemoryBytes
+		return cfg
+	}
+	if ok, _ := l.cfg.Cgroups.Has(cgroup.Memory); !ok {
+		cfg.Memory = spec.Limits.MemoryBytes
+	}
+	return cfg
+}
+
+// GroupLimits are the limits of a sandbox's control group. They leave capacity for the guest:
+// commands reach the resource limit of their own uid first.
+func (l *Launcher) GroupLimits(limits api.Limits) cgroup.Limits {
+	g := cgroup.Limits{MemoryBytes: limits.MemoryBytes, Processes: limits.Processes, CPUs: limits.CPUs}
+	if l.cfg.Kernel != nil {
+		if g.MemoryBytes > 0 {
+			g.MemoryBytes += kernelMemory
+		}
+		if g.Processes > 0 {
+			g.Processes = g.Processes*tasksPerProcess + kernelTasks
+		}
+		return g
+	}
+	if g.Processes > 0 {
+		g.Processes += birth.Reserve
+	}
+	return g
+}
+
+// ownDirs are the directories of the sandbox's users.
+func ownDirs() []birth.Dir {
+	own := func(path string, mode uint32, id int) birth.Dir {
+		return birth.Dir{Path: path, Mode: mode, UID: id, GID: id}
+	}
+	return []birth.Dir{
+		own("/", 0o755, ids.RootUID),
+		own("/etc", 0o755, ids.RootUID),
+		own("/home", 0o755, ids.RootUID),
+		own("/home/user", 0o755, ids.UserUID),
+		own("/workspace", 0o755, ids.UserUID),
+		own("/root", 0o700, ids.RootUID),
+		own("/run", 0o755, ids.RootUID),
+		own("/tmp", 0o1777, ids.RootUID),
+		own("/var", 0o755, ids.RootUID),
+		own("/var/tmp", 0o1777, ids.RootUID),
+	}
+}
+
+// nameFiles contain the host name.
+func nameFiles(spec sandbox.Spec) []birth.File {
+	return []birth.File{
+		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
+		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
+	}
+}
+
+// ownFiles identify a sandbox whose guest writes them itself.
+func ownFiles(spec sandbox.Spec) []birth.File {
+	return append(append(runFiles(spec), nameFiles(spec)...), birth.File{Path: "/etc/machine-id", Data: machineID() + "\n"})
+}
+
+// runFiles tell programs which sandbox they are in.
+func runFiles(spec sandbox.Spec) []birth.File {
+	return birth.RunFiles(string(spec.ID), TemplateID(spec))
+}
+
+// TemplateID is the name of the template in E2B's API.
+func TemplateID(spec sandbox.Spec) string {
+	if spec.Template == "" || spec.Template == api.HostTemplate {
+		return "base"
+	}
+	return spec.Template
+}
+
+// machineID makes a new machine id.
+func machineID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,77 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/sandbox"
+)
+
+// Kernel is a kernel of a sandbox's own: the guest and its commands run on it instead of on
+// the host's. It runs as ordinary processes inside the jail.
+type Kernel interface {
+	// Tools is a directory of the host with the programs that the plan names, which a
+	// keeper sees at keeper.ToolsDir. Its directory keeper.GuestDir contains the guest's
+	// executable.
+	Tools() string
+	// Plan says how a keeper starts the kernel and the guest.
+	Plan(PlanRequest) (keeper.Plan, error)
+	// Files are the names of the files of a memory image. Save is the call that writes
+	// them, in that order. Hold are the calls that stop the kernel for longer than a
+	// save takes.
+	Files() []string
+	Save() keeper.Call
+	Hold() keeper.Hold
+}
+
+// PlanRequest describes the sandbox that a kernel is started for.
+type PlanRequest struct {
+	ID       api.SandboxID
+	Hostname string
+	Limits   api.Limits
+	// Durable says that /workspace is on the host's disk and mounted separately, at
+	// keeper.WorkspaceDir.
+	Durable bool
+	// Image are the descriptors of the files to restore from, as indexes into the
+	// packet; nil for a fresh start.
+	Image []int
+}
+
+const (
+	// kernelMemory is the maximum memory of a kernel and its helpers beyond the memory
+	// limit, in bytes. The guest enforces the limit on its commands; the host's limit,
+	// which is the sum, ends the whole sandbox.
+	kernelMemory = 96 << 20
+	// kernelTasks is the maximum number of host tasks of a kernel itself, and
+	// tasksPerProcess that for each process of the guest: an address space and the
+	// threads that run in it.
+	kernelTasks, tasksPerProcess = 512, 4
+)
+
+// KeeperPlan says what the keeper starts, and opens what it needs for that.
+func (l *Launcher) KeeperPlan(spec sandbox.Spec, image []*os.File, add func(int) int) (*keeper.Plan, error) {
+	q := PlanRequest{ID: spec.ID, Hostname: spec.Hostname, Limits: spec.Limits, Durable: spec.Workspace != nil && spec.Workspace.Upper != ""}
+	tools, dir := -1, l.cfg.Kernel.Tools()
+	if l.cfg.Ranges { // otherwise the stage may mount the directory by its name
+		fd, err := ids.CloneMount(dir)
+		if err != nil {
+			return nil, fmt.Errorf("the kernel's programs: %w", err)
+		}
+		tools = add(fd)
+	}
+	for _, f := range image {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		q.Image = append(q.Image, add(fd))
+	}
+	plan, err := l.cfg.Kernel.Plan(q)
+	plan.Tools, plan.ToolsPath, plan.Restored = tools, dir, image != nil
+	return &plan, err
+}

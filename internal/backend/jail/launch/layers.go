@@ -1,0 +1,73 @@
+package launch
+
+import (
+	"maps"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/storage/layer"
+)
+
+// Tree is a layer that is leased until the launcher is closed.
+type Tree struct {
+	tree  layer.Tree
+	lease *layer.Lease
+}
+
+// Resolve finds the layers of a Spec.
+func (l *Launcher) Resolve(digests []layer.Digest) ([]*Tree, error) {
+	if len(digests) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "a sandbox needs at least one layer")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]*Tree, len(digests))
+	for i, d := range digests {
+		t := l.trees[d]
+		if t == nil {
+			tree, lease, err := l.cfg.Layers.Lease(d)
+			if err != nil {
+				return nil, err
+			}
+			t = &Tree{tree: tree, lease: lease}
+			l.trees[d] = t
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+// lowers describes the layers of a read-only tree to the stage, which mounts an overlay of
+// this sandbox over them. With ranges of ids they are detached mounts, because the stage's
+// user cannot enter the directories above them. Ids are not mapped in them: a file of the
+// host that is not world-readable stays unreadable.
+func (l *Launcher) lowers(dirs []string, add func(int) int) ([]initns.Lower, error) {
+	out := make([]initns.Lower, len(dirs))
+	for i, dir := range dirs {
+		out[i] = initns.Lower{FD: -1, Path: dir}
+		if !l.cfg.Ranges {
+			continue
+		}
+		m, err := ids.CloneMount(dir)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = initns.Lower{FD: add(m)}
+	}
+	return out, nil
+}
+
+// Environment merges what the tools of the layers need, where upper layers override lower
+// ones, with what the user set.
+func Environment(trees []*Tree, env map[string]string) (path string, all map[string]string) {
+	all = map[string]string{}
+	for _, t := range trees {
+		maps.Copy(all, t.tree.Env)
+		if t.tree.Path != "" {
+			path = t.tree.Path
+		}
+	}
+	maps.Copy(all, env)
+	return path, all
+}

@@ -1,0 +1,81 @@
+package workdir
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/proc"
+)
+
+// maxOpen is the maximum number of open files that one count reads.
+const maxOpen = 1 << 16
+
+// Unlinked counts the files of a workspace that have no name any more and that a process of
+// the sandbox has open. They take space on the disk, and a walk of the directory does not
+// find them. Files that are only mapped, or in transit over a socket, are not counted; the
+// floor of the host's disk is the only limit for those.
+type Unlinked struct {
+	// PID is the sandbox's first process.
+	PID int
+	// Target is where that process sees the workspace; "" is /workspace.
+	Target string
+}
+
+// bytes adds up their sizes. It may stop when most is exceeded.
+func (u Unlinked) bytes(most int64) (bytes int64) {
+	if u.Target == "" {
+		u.Target = target
+	}
+	dev, ok := mountDevice(u.PID, u.Target)
+	if !ok {
+		return 0
+	}
+	seen := map[uint64]bool{}
+	read := 0
+	for _, pid := range proc.Tree(u.PID) {
+		dir := fmt.Sprintf("/proc/%d/fd", pid)
+		d, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		for read < maxOpen && bytes <= most {
+			names, err := d.Readdirnames(256)
+			for _, n := range names {
+				read++
+				var st unix.Stat_t
+				if unix.Stat(dir+"/"+n, &st) == nil && st.Nlink == 0 && uint64(st.Dev) == dev && !seen[st.Ino] {
+					seen[st.Ino] = true
+					bytes += st.Blocks * 512
+				}
+			}
+			if err != nil || len(names) == 0 {
+				break
+			}
+		}
+		d.Close()
+	}
+	return bytes
+}
+
+// mountDevice returns the device number of what is mounted at target in a process.
+func mountDevice(pid int, target string) (uint64, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 5 || f[4] != target {
+			continue
+		}
+		major, minor, _ := strings.Cut(f[2], ":")
+		a, err1 := strconv.ParseUint(major, 10, 32)
+		i, err2 := strconv.ParseUint(minor, 10, 32)
+		return unix.Mkdev(uint32(a), uint32(i)), err1 == nil && err2 == nil
+	}
+	return 0, false
+}
