@@ -26,14 +26,8 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(Main())
 	}
-	if os.Args[0] == confinedName {
-		os.Exit(confinedMain())
-	}
 	if filepath.Base(os.Args[0]) == insideName {
 		os.Exit(insideMain())
-	}
-	if os.Args[0] == reserveName {
-		os.Exit(runReserve())
 	}
 	if os.Args[0] == stageName {
 		os.Exit(runStage())

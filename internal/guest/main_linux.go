@@ -7,11 +7,14 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/credential"
+	"hortus.dev/internal/guest/machine"
+	"hortus.dev/internal/guest/signals"
+	"hortus.dev/internal/guest/spawn"
 )
 
 // Main is the whole life of a guest process: it takes its descriptors and its
@@ -119,22 +122,22 @@ func inheritListener() (net.Listener, error) {
 func prepareLife(cfg birth.Config) (*Server, error) {
 	// A guest is mostly idle and its memory counts once per sandbox.
 	debug.SetGCPercent(50)
-	signals, err := surviveSignals(cfg.PID1)
+	caught, err := signals.Survive(cfg.PID1)
 	if err != nil {
 		return nil, &stageError{"signals", err}
 	}
 	if !cfg.Switch {
-		if err := ignoreLibrarySignals(); err != nil {
+		if err := signals.IgnoreLibrary(); err != nil {
 			return nil, &stageError{"signals", err}
 		}
 	}
 	go func() {
-		for range signals {
+		for range caught {
 		}
 	}()
 	unix.Umask(0o022)
 	if cfg.OwnKernel {
-		if err := prepareOwn(&cfg); err != nil {
+		if err := machine.Prepare(&cfg); err != nil {
 			return nil, &stageError{"prepare", err}
 		}
 	}
@@ -153,74 +156,11 @@ func prepareLife(cfg birth.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := clearAmbient(); err != nil {
+	if err := credential.ClearAmbient(); err != nil {
 		return nil, &stageError{"capabilities", err}
 	}
-	if err := setLimits(&cfg); err != nil {
+	if err := spawn.SetLimits(&cfg); err != nil {
 		return nil, &stageError{"limits", err}
 	}
 	return s, nil
-}
-
-// New makes a guest that is not serving yet.
-func New(cfg birth.Config) (*Server, error) {
-	ids, first, err := newIdentities(&cfg)
-	if err != nil {
-		return nil, &stageError{"identities", err}
-	}
-	if cfg.OutputBuffer <= 0 {
-		return nil, &stageError{"configuration", fmt.Errorf("outputBuffer is %d, not above 0", cfg.OutputBuffer)}
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, &stageError{"files", err}
-	}
-	files, err := newFileService(cfg.Switch)
-	if err != nil {
-		return nil, &stageError{"files", err}
-	}
-	sp, err := newSpawner(&cfg, ids)
-	if err != nil {
-		if stage := (*stageError)(nil); !errors.As(err, &stage) {
-			err = &stageError{"capabilities", err}
-		}
-		return nil, err
-	}
-	s := &Server{
-		cfg: cfg, ids: ids, deflt: first, reaper: newReaper(), spawner: sp, files: files,
-		watchers: watchers{byID: make(map[string]*watcher)}, devNull: null, conns: make(map[*conn]struct{}),
-		claimed: make(chan struct{}),
-	}
-	s.left.L = &s.mu
-	s.within = s.listenInside()
-	if s.sudoers, err = s.listenSudo(); err != nil {
-		return nil, &stageError{"sudo", err}
-	}
-	return s, nil
-}
-
-// Run serves until ctx ends or the listener fails. The reaper, which waits in
-// the kernel, and commands that are alive end with the process.
-func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	return s.work(ctx, func(ctx context.Context) error { return s.Serve(ctx, l) })
-}
-
-// work is what a guest does beside serving, for as long as serve takes.
-func (s *Server) work(ctx context.Context, serve func(context.Context) error) error {
-	go s.reaper.run()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if s.cfg.Memory > 0 {
-		wg.Go(func() { s.watchMemory(ctx) })
-	}
-	for _, l := range s.within {
-		wg.Go(func() { s.serveInside(ctx, l) })
-	}
-	if s.sudoers != nil {
-		wg.Go(func() { s.serveSudo(ctx, s.sudoers) })
-	}
-	defer s.watchers.closeAll()
-	return serve(ctx)
 }

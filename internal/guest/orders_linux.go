@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/machine"
 )
 
 // stdioControl takes the control socket of a guest that was started with
@@ -65,7 +66,7 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		defer func() {
 			s.hush()
-			s.release()
+			s.processes.Release()
 		}()
 		for claimed := false; ; {
 			o, err := ctrl.AwaitOrder(ctx)
@@ -91,7 +92,7 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 			case o.Self != nil:
 				s.hush()
 				if o.Self.Sandbox != s.cfg.Sandbox {
-					s.release() // another's clients
+					s.processes.Release() // another's clients
 				}
 				r := birth.Report{Ready: true}
 				if err := s.become(o.Self); err != nil {
@@ -119,7 +120,7 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	nc, err := net.FileConn(f)
 	f.Close()
 	if err == nil {
-		s.take(ctx, nc, false)
+		s.rpc.Take(ctx, nc)
 	}
 }
 
@@ -127,42 +128,34 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 // lifetimes of commands stand still until unhush: what passes in between, above all
 // the time that a saved state lay somewhere, is not theirs.
 func (s *Server) hush() {
-	s.mu.Lock()
-	s.hushed = true
-	for c := range s.conns {
-		c.cut()
-	}
-	s.mu.Unlock()
-	for _, p := range s.table.snapshot() {
-		p.rushWriters()
-		p.pauseLifetime()
-		p.stopAwaiting()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.conns) > 0 {
-		s.left.Wait()
-	}
+	s.rpc.Cut()
+	s.processes.Pause()
+	s.rpc.AwaitNone()
 	// A connection that was ending may have started a command meanwhile.
-	for _, p := range s.table.snapshot() {
-		p.pauseLifetime()
-	}
-}
-
-// release lets go of what is held for clients.
-func (s *Server) release() {
-	for _, p := range s.table.snapshot() {
-		p.release()
-	}
+	s.processes.Pause()
 }
 
 // unhush serves again.
 func (s *Server) unhush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hushed = false
-	for _, p := range s.table.snapshot() {
-		p.resumeLifetime()
-		p.awaitBack()
+	s.processes.Resume()
+	s.rpc.Resume()
+}
+
+// become makes the guest another one than it was when it was saved. No connection
+// is open. Commands that are alive keep the environment that they were started with.
+//
+// Nothing else in here is bound to the old self: the guest's random numbers are the
+// kernel's, which takes them from its host afresh each time.
+func (s *Server) become(self *birth.Self) error {
+	if s.cfg.OwnKernel {
+		if err := unix.Sethostname([]byte(self.Hostname)); err != nil {
+			return &stageError{"hostname", os.NewSyscallError("sethostname", err)}
+		}
+		if err := machine.Rename(s.cfg.Hostname, self); err != nil {
+			return &stageError{"identity", err}
+		}
 	}
+	s.cfg.Sandbox, s.cfg.Hostname, s.cfg.Env = self.Sandbox, self.Hostname, self.Env
+	s.ids.SetEnv(self.Env)
+	return nil
 }

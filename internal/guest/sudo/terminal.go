@@ -5,10 +5,11 @@ package sudo
 import (
 	"io"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	pty "hortus.dev/internal/guest/terminal"
 )
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -21,24 +22,12 @@ type terminal struct {
 }
 
 func openTerminal() (*terminal, error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	master, slave, err := pty.Open()
 	if err != nil {
-		return nil, os.NewSyscallError("open /dev/ptmx", err)
-	}
-	t := &terminal{master: os.NewFile(uintptr(fd), "terminal"), copied: make(chan struct{})}
-	err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	n := 0
-	if err == nil {
-		n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	}
-	if err == nil { // blocking, as commands expect it
-		if fd, err = unix.Open("/dev/pts/"+strconv.Itoa(n), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
-			t.slave = os.NewFile(uintptr(fd), "terminal")
-		}
-	}
-	if err != nil {
-		t.master.Close()
 		return nil, err
+	}
+	t := &terminal{
+		master: os.NewFile(uintptr(master), "terminal"), slave: os.NewFile(uintptr(slave), "terminal"), copied: make(chan struct{}),
 	}
 	t.resize()
 	return t, nil

@@ -1,0 +1,152 @@
+package confinement
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/credential"
+)
+
+// Cell is what stands between commands and the guest on a kernel of its own, where
+// there is no Landlock and no stage before the guest. Nil means that something else
+// does.
+type Cell struct {
+	// Group is where commands are born: the one bound on processes that gVisor
+	// keeps. RLIMIT_NPROC it only remembers.
+	Group *os.File
+	// Root is the root of commands: the same tree as the guest's, at another place.
+	// A process whose root is not that of its mounts gets no user namespace, by
+	// which a command would come to capabilities, and root to the guest's uid.
+	Root string
+}
+
+// commandsGroup is the group's name below the root.
+const commandsGroup = "commands"
+
+// NewCell makes the group, and takes the hierarchy out of everybody's sight, so that
+// nobody inside, root neither, can leave the group or widen its bound: what the
+// guest needs of it is open. In its place comes the root of commands, a place that
+// only the guest can name. It needs version 2 of control groups, mounted writable at
+// [birth.Groups], and CAP_SYS_ADMIN.
+func NewCell(cfg *birth.Config) (*Cell, error) {
+	if !cfg.OwnKernel {
+		return nil, nil
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(birth.Groups, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
+		return nil, errors.Join(err, fmt.Errorf("there is no cgroup2 file system at %s to bound processes by", birth.Groups))
+	}
+	caps, err := credential.CurrentCaps()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range birth.OwnKernelCaps {
+		if caps.Effective&(1<<c) == 0 {
+			return nil, fmt.Errorf("the guest lacks capability %d of the %d that it needs on a kernel of its own", c, len(birth.OwnKernelCaps))
+		}
+	}
+	dir := filepath.Join(birth.Groups, commandsGroup)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if cfg.Processes > 0 {
+		if err := os.WriteFile(filepath.Join(dir, "pids.max"), strconv.AppendInt(nil, cfg.Processes, 10), 0); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Unmount(birth.Groups, unix.MNT_DETACH); err != nil {
+		err = &os.PathError{Op: "unmount", Path: birth.Groups, Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
+	// Nothing of the guest's own is to be read or set by root inside, who passes over
+	// the modes of files; nor by the guest itself, through a link that leads there.
+	self := "/proc/" + strconv.Itoa(os.Getpid())
+	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("hidden", self, "tmpfs", flags, "mode=0555"); err != nil {
+		err = &os.PathError{Op: "cover", Path: self, Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
+	// The directory of devices has no bound of its own, and needs no new names.
+	if err := unix.Mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
+		err = &os.PathError{Op: "protect", Path: "/dev", Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
+	if err := unix.Mount("/", birth.Groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		err = &os.PathError{Op: "bind the root to", Path: birth.Groups, Err: err}
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Cell{Group: f, Root: birth.Groups}, nil
+}
+
+// KeepUID keeps the calling thread, and what it forks, from taking on a uid, for
+// good: a gVisor's init, unlike others, can be killed by whoever has its uid, and
+// root inside may change its own.
+func (c *Cell) KeepUID(uid uint32) error {
+	if c == nil {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no new privileges: %w", err)
+	}
+	filter := uidFilter(uid)
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := seccompFilter(&prog); err != nil {
+		return fmt.Errorf("seccomp: %w", err)
+	}
+	return nil
+}
+
+// uidFilter refuses the calls that set a uid where one of their arguments is uid, and
+// those that name who gets a file's signals.
+func uidFilter(uid uint32) []unix.SockFilter {
+	const (
+		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		ret   = unix.BPF_RET | unix.BPF_K
+		// Of seccomp_data: the call's number, and the arguments of eight bytes, of
+		// which an id is the lower half.
+		number, args = 0, 16
+	)
+	calls := []struct {
+		number uint32
+		args   int
+	}{{unix.SYS_SETUID, 1}, {unix.SYS_SETREUID, 2}, {unix.SYS_SETRESUID, 3}}
+	f := []unix.SockFilter{{Code: load, K: number}}
+	for _, c := range calls {
+		// Past this call's part where it is another; past the rest of it, to the
+		// refusal that ends it, where an argument is the uid.
+		f = append(f, unix.SockFilter{Code: equal, K: c.number, Jf: uint8(2*c.args + 2)})
+		for i := range c.args {
+			f = append(f, unix.SockFilter{Code: load, K: uint32(args + 8*i)},
+				unix.SockFilter{Code: equal, K: uid, Jt: uint8(2*(c.args-i-1) + 1)})
+		}
+		f = append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW},
+			unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
+	}
+	// To whom a file's signals go: root's go anywhere, and any of them ends an init
+	// that is gVisor's.
+	const fiosetown, siocspgrp = 0x8901, 0x8902
+	for _, c := range []struct {
+		number   uint32
+		commands []uint32 // of the second argument
+	}{{unix.SYS_FCNTL, []uint32{unix.F_SETOWN, unix.F_SETOWN_EX}}, {unix.SYS_IOCTL, []uint32{fiosetown, siocspgrp}}} {
+		n := len(c.commands)
+		f = append(f, unix.SockFilter{Code: equal, K: c.number, Jf: uint8(n + 3)}, unix.SockFilter{Code: load, K: args + 8})
+		for i, command := range c.commands {
+			f = append(f, unix.SockFilter{Code: equal, K: command, Jt: uint8(n - i)})
+		}
+		f = append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW},
+			unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
+	}
+	return append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW})
+}

@@ -1,0 +1,106 @@
+package confinement
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ruleset is a Landlock ruleset for commands, or -1 where the kernel has none
+// that is of use.
+//
+// A thread that restricts itself makes a domain, which everything that is forked
+// from it is born in. The guest's other threads stay outside, so a command can
+// neither signal nor trace the guest, nor look into its /proc, whatever ids the
+// two have; the guest can do all of that to commands.
+type Ruleset int
+
+// Landlock's versions, by what they brought.
+const (
+	landlockRefer = 2 // renames across directories, which version 1 forbids
+	landlockIoctl = 5
+	landlockScope = 6
+)
+
+// erratumSignal is the bit of a kernel in which the scope of signals leaves
+// signals among the threads of one process alone, as the Go runtime needs it.
+const erratumSignal = 1 << (2 - 1)
+
+// NoRuleset is the Ruleset that restricts nothing.
+const NoRuleset Ruleset = -1
+
+// NewRuleset makes the ruleset: no device node can be made; ioctl reaches devices
+// below /dev alone; a unix socket of the abstract kind and a signal reach only
+// what was forked from the same thread, and from it in turn. Files are not
+// restricted otherwise: rules grant along a path and take nothing back, so that
+// "everything but /proc/sys" cannot be said, and what may be written is the
+// mounts' matter.
+func NewRuleset() (Ruleset, error) {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 || version < landlockRefer {
+		return NoRuleset, nil // not in this kernel, switched off, or too old to be useful
+	}
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_REFER}
+	if version >= landlockIoctl {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version >= landlockScope {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+		errata, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_ERRATA)
+		if errno == 0 && errata&erratumSignal != 0 {
+			attr.Scoped |= unix.LANDLOCK_SCOPE_SIGNAL
+		}
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) // zeros that a kernel does not know are fine
+	if errno != 0 {
+		return NoRuleset, fmt.Errorf("landlock: make a ruleset: %w", errno)
+	}
+	r := Ruleset(fd)
+	for _, rule := range []struct {
+		path   string
+		access uint64
+	}{{"/", unix.LANDLOCK_ACCESS_FS_REFER}, {"/dev", unix.LANDLOCK_ACCESS_FS_IOCTL_DEV & attr.Handled_access_fs}} {
+		if rule.access == 0 {
+			continue
+		}
+		if err := r.allow(rule.path, rule.access); err != nil {
+			r.Close()
+			return NoRuleset, fmt.Errorf("landlock: a rule for %s: %w", rule.path, err)
+		}
+	}
+	return r, nil
+}
+
+// allow grants something below a directory.
+func (r Ruleset) allow(path string, access uint64) error {
+	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(dir)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Restrict binds the calling thread, for good. It needs no_new_privs.
+func (r Ruleset) Restrict() error {
+	if r < 0 {
+		return nil
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r), 0, 0); errno != 0 {
+		return fmt.Errorf("landlock: %w", errno)
+	}
+	return nil
+}
+
+// Close closes the ruleset; the threads that it restricted stay restricted.
+func (r Ruleset) Close() {
+	if r >= 0 {
+		unix.Close(int(r))
+	}
+}

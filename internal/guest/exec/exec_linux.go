@@ -1,0 +1,316 @@
+package exec
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/guest/identity"
+	"hortus.dev/internal/guest/output"
+	"hortus.dev/internal/guest/process"
+	"hortus.dev/internal/guest/rpc"
+)
+
+const maxExecID = 128
+
+// Service serves the calls about commands.
+type Service struct {
+	ids       *identity.Set
+	processes *process.Manager
+	waits     bool // for whom it is started ahead; see birth.Config.Waits
+}
+
+// New returns a service. warmUps says that commands may be warm-ups.
+func New(ids *identity.Set, processes *process.Manager, warmUps bool) *Service {
+	return &Service{ids: ids, processes: processes, waits: warmUps}
+}
+
+// Handlers returns the handlers by their paths.
+func (s *Service) Handlers() map[string]rpc.Handler {
+	return map[string]rpc.Handler{
+		envd.ProcStart:       s.start,
+		envd.ProcConnect:     s.connect,
+		envd.ProcList:        rpc.Unary(s.list),
+		envd.ProcUpdate:      rpc.Unary(s.update),
+		envd.ProcSendInput:   rpc.Unary(s.sendInput),
+		envd.ProcStreamInput: s.streamInput,
+		envd.ProcSendSignal:  rpc.Unary(s.sendSignal),
+		envd.ProcCloseStdin:  rpc.Unary(s.closeStdin),
+	}
+}
+
+// options are what the headers of a Start or Connect ask for.
+type options struct {
+	rpc.StreamOptions
+	execID string
+	limit  int64
+	offset int64 // -1: live only
+	record bool  // the stream is that of the command's record
+}
+
+func optionsOf(req *http.Request) (o options, err error) {
+	o = options{execID: req.Header.Get(envd.HeaderExecID), record: req.Header.Get(envd.HeaderKeep) != ""}
+	if len(o.execID) > maxExecID {
+		return o, api.Errorf(api.KindInvalid, "%s: longer than %d bytes", envd.HeaderExecID, maxExecID)
+	}
+	if o.StreamOptions, err = rpc.StreamOptionsOf(req); err != nil {
+		return o, err
+	}
+	if o.limit, err = rpc.IntHeader(req, envd.HeaderOutputLimit, 0); err != nil {
+		return o, err
+	}
+	o.offset, err = rpc.IntHeader(req, envd.HeaderOffset, -1)
+	return o, err
+}
+
+// follower is the client that started a command.
+type follower struct {
+	*rpc.Conn
+	*rpc.Stream
+}
+
+// End ends a process's stream.
+func (f follower) End(end *envd.EndEvent) error {
+	if !f.Extended() {
+		if end.Cause == api.CauseTimeout {
+			return f.Finish(&envd.Error{Code: envd.CodeDeadlineExceeded, Message: "the process was killed at its timeout"})
+		}
+		if end.Cause != "" {
+			plain := *end
+			plain.Cause = ""
+			end = &plain
+		}
+	}
+	if err := f.Message(&envd.ProcessResponse{Event: &envd.ProcessEvent{End: end}}); err != nil {
+		return err
+	}
+	return f.Finish(nil)
+}
+
+func (f follower) begin(start envd.StartEvent) {
+	f.Message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Start: &start}})
+}
+
+// start serves Start: it starts a process and moves its output.
+func (s *Service) start(c *rpc.Conn, req *http.Request) error {
+	var in envd.StartRequest
+	codec, ok, err := c.StreamRequest(req, &in)
+	if !ok {
+		return err
+	}
+	opt, err := optionsOf(req)
+	if err != nil {
+		return c.FailStream(codec, err)
+	}
+	id, err := s.ids.Of(req)
+	if err != nil {
+		return c.FailStream(codec, err)
+	}
+	p, err := s.processes.Start(id, &in, process.Options{ExecID: opt.execID, Timeout: opt.Timeout, OutputLimit: opt.limit})
+	if err != nil {
+		return c.FailStream(codec, err)
+	}
+	f := follower{c, c.Begin(codec)}
+	f.begin(envd.StartEvent{PID: uint32(p.PID())})
+	err = s.processes.Follow(p, f, opt.Keepalive, opt.record && c.Extended())
+	if s.waits && req.Header.Get(envd.HeaderWarmUp) != "" {
+		err = errors.Join(err, s.rest())
+	}
+	return err
+}
+
+// rest follows a warm-up: the first command of the sandbox's user is not to wait for
+// what can be done before.
+func (s *Service) rest() error {
+	// What the warm-up took is memory that the kernel has given already.
+	runtime.GC()
+	return s.processes.PrepareThreads()
+}
+
+// connect serves Connect: it gives the kept output from an offset on, or what
+// comes from now on, and then the end.
+func (s *Service) connect(c *rpc.Conn, req *http.Request) error {
+	var in envd.ConnectRequest
+	codec, ok, err := c.StreamRequest(req, &in)
+	if !ok {
+		return err
+	}
+	opt, err := optionsOf(req)
+	if err != nil {
+		return c.FailStream(codec, err)
+	}
+	if !c.Extended() {
+		opt.offset, opt.execID, opt.record = -1, "", false
+	}
+	p, err := s.processes.Lookup(in.Process, opt.execID)
+	if err != nil {
+		return c.FailStream(codec, err)
+	}
+	r, err := p.Subscribe(opt.offset, opt.record)
+	if err != nil {
+		return c.FailStream(codec, err)
+	}
+	defer func() {
+		switch {
+		case c.CutOff():
+			p.Log.Reserve(r.Offset())
+		case opt.record:
+			p.Log.ReserveOfHost(r.Offset())
+		}
+		r.Close()
+	}()
+	gone, stop := c.WatchHangup()
+	defer stop()
+	f := follower{c, c.Begin(codec)}
+	start := envd.StartEvent{PID: uint32(p.PID())}
+	if c.Extended() {
+		start.Offset = r.Offset()
+	}
+	f.begin(start)
+	return s.follow(f, r, opt, gone)
+}
+
+// follow sends what a reader reads.
+func (s *Service) follow(f follower, r *output.Reader, opt options, gone <-chan struct{}) error {
+	buf := output.GetBuffer()
+	defer output.PutBuffer(buf)
+	var tick <-chan time.Time
+	if opt.Keepalive > 0 {
+		t := time.NewTicker(opt.Keepalive)
+		defer t.Stop()
+		tick = t.C
+	}
+	// The lifetime of a process is its start's; here it is how long to follow.
+	over, stopOver := opt.Over()
+	defer stopOver()
+	for {
+		out, from, n, end := r.Read(*buf)
+		switch {
+		case n > 0:
+			if err := f.Data(out, from, (*buf)[:n]); err != nil {
+				return err
+			}
+			if !f.Full() {
+				continue
+			}
+		case end != nil:
+			return f.End(end)
+		}
+		if err := f.Flush(); err != nil {
+			return err
+		}
+		if n > 0 && !opt.Late() {
+			continue
+		}
+		select {
+		case <-over:
+			return f.Finish(envd.FromAPI(rpc.ErrStreamTimeout))
+		case <-r.Ready():
+		case <-gone:
+			return rpc.ErrGone
+		case <-f.Ended():
+			return rpc.ErrGone
+		case <-tick:
+			f.Message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Keepalive: &envd.Empty{}}})
+		}
+	}
+}
+
+func (s *Service) list(_ *rpc.Conn, _ *http.Request, _ *envd.Empty) (*envd.ListResponse, error) {
+	return &envd.ListResponse{Processes: s.processes.List()}, nil
+}
+
+func (s *Service) selected(req *http.Request, sel *envd.Selector) (*process.Process, error) {
+	return s.processes.Lookup(sel, req.Header.Get(envd.HeaderExecID))
+}
+
+func (s *Service) update(_ *rpc.Conn, req *http.Request, in *envd.UpdateRequest) (*envd.Empty, error) {
+	p, err := s.selected(req, in.Process)
+	if err == nil && in.PTY != nil {
+		err = p.Resize(in.PTY.Size)
+	}
+	return &envd.Empty{}, err
+}
+
+func (s *Service) sendSignal(c *rpc.Conn, req *http.Request, in *envd.SendSignalRequest) (*envd.Empty, error) {
+	p, err := s.selected(req, in.Process)
+	if err != nil {
+		return nil, err
+	}
+	sig := unix.Signal(in.Signal)
+	if sig != unix.SIGTERM && sig != unix.SIGKILL && (!c.Extended() || sig < 1 || sig > 31) {
+		return nil, api.Errorf(api.KindInvalid, "signal %d cannot be sent", in.Signal)
+	}
+	return &envd.Empty{}, s.processes.Signal(p, sig)
+}
+
+func (s *Service) closeStdin(_ *rpc.Conn, req *http.Request, in *envd.CloseStdinRequest) (*envd.Empty, error) {
+	p, err := s.selected(req, in.Process)
+	if err == nil {
+		err = p.CloseInput()
+	}
+	return &envd.Empty{}, err
+}
+
+func (s *Service) sendInput(c *rpc.Conn, req *http.Request, in *envd.SendInputRequest) (*envd.Empty, error) {
+	p, err := s.selected(req, in.Process)
+	if err == nil {
+		err = p.Feed(in.Input, c)
+	}
+	return &envd.Empty{}, err
+}
+
+// streamInput serves StreamInput, a client stream. Back-pressure is that of the
+// connection: the next frame is read when the last one is written.
+func (s *Service) streamInput(c *rpc.Conn, req *http.Request) error {
+	if ok, err := c.RequireMethod(req, http.MethodPost); !ok {
+		return err
+	}
+	codec, ok := envd.CodecOf(req.Header.Get("Content-Type"), true)
+	if !ok {
+		return c.Answer(http.StatusUnsupportedMediaType, "", nil)
+	}
+	if err := s.readInput(c, req, codec); err != io.EOF {
+		return c.FailStream(codec, err)
+	}
+	out := c.Begin(codec)
+	out.Message(&envd.Empty{})
+	return out.Finish(nil)
+}
+
+// readInput gives io.EOF after the stream's clean end.
+func (s *Service) readInput(c *rpc.Conn, req *http.Request, codec envd.Codec) error {
+	var p *process.Process
+	fr := envd.FrameReader{R: req.Body}
+	for {
+		flags, payload, err := fr.Next()
+		if err == io.EOF || (err == nil && flags&envd.FlagEnd != 0) {
+			return io.EOF
+		}
+		var m envd.StreamInputRequest
+		if err == nil {
+			err = envd.Decode(payload, codec, &m)
+		}
+		if err != nil {
+			return api.Errorf(api.KindInvalid, "the input stream: %w", err)
+		}
+		switch {
+		case m.Start != nil:
+			if p, err = s.selected(req, m.Start.Process); err != nil {
+				return err
+			}
+		case m.Data != nil && p == nil:
+			return api.Errorf(api.KindInvalid, "the input stream does not begin with its process")
+		case m.Data != nil:
+			if err := p.Feed(m.Data.Input, c); err != nil {
+				return err
+			}
+		}
+	}
+}
