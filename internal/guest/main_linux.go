@@ -34,7 +34,7 @@ func Main() int {
 		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus, not by hand")
 		return 2
 	}
-	if err := live(ctrl, stdio); err != nil {
+	if err := run(ctrl, stdio); err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
 		return 1
 	}
@@ -50,7 +50,7 @@ type stageError struct {
 func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
-func live(ctrl *birth.Control, stdio bool) error {
+func run(ctrl *birth.Control, stdio bool) error {
 	defer ctrl.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -64,7 +64,7 @@ func live(ctrl *birth.Control, stdio bool) error {
 	}
 	var s *Server
 	if err == nil {
-		s, err = prepareLife(cfg)
+		s, err = prepareProcess(cfg)
 	}
 	if err != nil {
 		return errors.Join(err, ctrl.Answer(ctx, report(err)))
@@ -118,8 +118,8 @@ func inheritListener() (net.Listener, error) {
 	return l, nil
 }
 
-// prepareLife does what must be done to the process before it serves.
-func prepareLife(cfg birth.Config) (*Server, error) {
+// prepareProcess does what must be done to the process before it serves.
+func prepareProcess(cfg birth.Config) (*Server, error) {
 	// A guest is mostly idle and its memory counts once per sandbox.
 	debug.SetGCPercent(50)
 	caught, err := signals.Survive(cfg.PID1)

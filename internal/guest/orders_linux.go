@@ -65,7 +65,7 @@ func discardStdio() error {
 func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		defer func() {
-			s.hush()
+			s.quiesce()
 			s.processes.Release()
 		}()
 		for claimed := false; ; {
@@ -85,12 +85,12 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 				s.claim(o.Claim)
 				claimed = true
 			case o.Quiet:
-				s.hush()
+				s.quiesce()
 				err = ctrl.Answer(ctx, birth.Report{Quiet: true})
 			case o.On:
-				s.unhush()
+				s.resume()
 			case o.Self != nil:
-				s.hush()
+				s.quiesce()
 				if o.Self.Sandbox != s.cfg.Sandbox {
 					s.processes.Release() // another's clients
 				}
@@ -102,7 +102,7 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 						s.claim(nil)
 						claimed = true
 					}
-					s.unhush()
+					s.resume()
 				}
 				r.Nonce = o.Self.Nonce
 				err = ctrl.Answer(ctx, r)
@@ -124,10 +124,10 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	}
 }
 
-// hush ends every connection, waits until none is open, and lets no other in. The
-// lifetimes of commands stand still until unhush: what passes in between, above all
+// quiesce ends every connection, waits until none is open, and lets no other in. The
+// lifetimes of commands stand still until resume: what passes in between, above all
 // the time that a saved state lay somewhere, is not theirs.
-func (s *Server) hush() {
+func (s *Server) quiesce() {
 	s.rpc.Cut()
 	s.processes.Pause()
 	s.rpc.AwaitNone()
@@ -135,8 +135,8 @@ func (s *Server) hush() {
 	s.processes.Pause()
 }
 
-// unhush serves again.
-func (s *Server) unhush() {
+// resume serves again.
+func (s *Server) resume() {
 	s.processes.Resume()
 	s.rpc.Resume()
 }

@@ -88,10 +88,10 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 	return &Cell{Group: f, Root: birth.Groups}, nil
 }
 
-// KeepUID keeps the calling thread, and what it forks, from taking on a uid, for
+// ForbidUID keeps the calling thread, and what it forks, from taking on a uid, for
 // good: a gVisor's init, unlike others, can be killed by whoever has its uid, and
 // root inside may change its own.
-func (c *Cell) KeepUID(uid uint32) error {
+func (c *Cell) ForbidUID(uid uint32) error {
 	if c == nil {
 		return nil
 	}

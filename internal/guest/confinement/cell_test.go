@@ -30,7 +30,7 @@ func TestUIDFilter(t *testing.T) {
 	for _, c := range calls {
 		go func() {
 			runtime.LockOSThread() // for good: the thread ends with the goroutine
-			if err := (&Cell{}).KeepUID(uid); err != nil {
+			if err := (&Cell{}).ForbidUID(uid); err != nil {
 				t.Error(err)
 			}
 			_, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3])

@@ -17,9 +17,9 @@ import (
 // the answers that nobody reads, up to twice net.core.rmem_max for each socket, and no
 // control group counts them.
 const (
-	netlinkBytes = 64 << 20
-	netlinkLeast = 16
-	netlinkMost  = 64
+	netlinkBytes      = 64 << 20
+	minNetlinkSockets = 16
+	maxNetlinkSockets = 64
 )
 
 // Netlink opens the commands' netlink sockets for them, so that it can count the open
@@ -30,20 +30,20 @@ const (
 // out when the last descriptor of it is closed, wherever that was. What is in the set is
 // what is open.
 //
-// Where the kernel cannot ask (before Linux 5.14) commands have no netlink sockets. In
+// Where the kernel cannot request (before Linux 5.14) commands have no netlink sockets. In
 // gVisor they are the sandbox's own kernel's, and in a guest that isolates nothing they
 // are the user's.
 type Netlink struct {
-	asked chan ask
-	open  int // the epoll set
-	most  int // how many sockets may be in it
+	requests chan request
+	epoll    int // the epoll set
+	limit    int // how many sockets may be in it
 }
 
-// ask is a call of a command that waits for its answer.
-type ask struct {
+// request is a call of a command that waits for its answer.
+type request struct {
 	listener int
 	call     notification
-	answered chan struct{}
+	done     chan struct{}
 }
 
 // NewNetlink must be called before any thread is filtered: threads begin with the filter
@@ -57,14 +57,14 @@ func NewNetlink() (*Netlink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
 	}
-	n := &Netlink{asked: make(chan ask), open: open, most: min(max(netlinkBytes/buffer, netlinkLeast), netlinkMost)}
+	n := &Netlink{requests: make(chan request), epoll: open, limit: min(max(netlinkBytes/buffer, minNetlinkSockets), maxNetlinkSockets)}
 	locked := make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // for good
 		close(locked)
-		for a := range n.asked {
+		for a := range n.requests {
 			n.answer(a)
-			close(a.answered)
+			close(a.done)
 		}
 	}()
 	<-locked
@@ -92,7 +92,7 @@ func (n *Netlink) Filter() error {
 		return nil
 	}
 	fd, err := seccompListener(netlinkFilter(unix.SECCOMP_RET_USER_NOTIF))
-	if err == unix.EINVAL { // this kernel cannot ask
+	if err == unix.EINVAL { // this kernel cannot request
 		prog := netlinkFilter(unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT))
 		return seccompFilter(&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
 	}
@@ -139,7 +139,7 @@ func netlinkFilter(answer uint32) []unix.SockFilter {
 // listen passes on what a listener is asked, until no process has its filter any more.
 func (n *Netlink) listen(raw syscall.RawConn) {
 	for {
-		a := ask{answered: make(chan struct{})}
+		a := request{done: make(chan struct{})}
 		got, over := false, false
 		err := raw.Read(func(fd uintptr) bool {
 			a.listener = int(fd)
@@ -149,13 +149,13 @@ func (n *Netlink) listen(raw syscall.RawConn) {
 		if err != nil || over {
 			return
 		}
-		n.asked <- a
-		<-a.answered // the listener stays open for that
+		n.requests <- a
+		<-a.done // the listener stays open for that
 	}
 }
 
 // answer opens a socket, or refuses it. A command that ended meanwhile needs neither.
-func (n *Netlink) answer(a ask) {
+func (n *Netlink) answer(a request) {
 	fd, err := n.socket(int(a.call.args[1]), int(a.call.args[2]))
 	if err == nil {
 		flags := uint32(a.call.args[1]) & unix.SOCK_CLOEXEC
@@ -172,14 +172,14 @@ func (n *Netlink) answer(a ask) {
 
 // socket makes a netlink socket that is counted.
 func (n *Netlink) socket(kind, protocol int) (int, error) {
-	if n.count() >= n.most {
+	if n.count() >= n.limit {
 		return -1, unix.ENFILE
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, kind|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.EpollCtl(n.open, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{}); err != nil {
+	if err := unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{}); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -189,9 +189,9 @@ func (n *Netlink) socket(kind, protocol int) (int, error) {
 // count says how many sockets are open: the kernel lists the set line by line. Where it
 // does not, all are.
 func (n *Netlink) count() int {
-	list, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(n.open))
+	list, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(n.epoll))
 	if err != nil {
-		return n.most
+		return n.limit
 	}
 	return bytes.Count(list, []byte("tfd:"))
 }

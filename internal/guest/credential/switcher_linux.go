@@ -47,11 +47,11 @@ func (f *Switcher) As(id *birth.Identity, work func() error) error {
 		return work()
 	}
 	runtime.LockOSThread()
-	own, err := f.become(id)
+	saved, err := f.become(id)
 	if err == nil {
 		err = work()
 	}
-	if rerr := f.restore(own); rerr != nil {
+	if rerr := f.restore(saved); rerr != nil {
 		// The thread cannot be trusted with other work. A goroutine that ends
 		// while it is locked takes its thread along, and this one does so
 		// because its connection is closed after the panic.
@@ -63,35 +63,35 @@ func (f *Switcher) As(id *birth.Identity, work func() error) error {
 
 // become changes the calling thread alone: these are the raw calls, not the
 // package syscall's, which change all threads.
-func (f *Switcher) become(id *birth.Identity) (own Caps, err error) {
-	own, err = CurrentCaps()
+func (f *Switcher) become(id *birth.Identity) (saved Caps, err error) {
+	saved, err = CurrentCaps()
 	if err != nil {
-		return own, err
+		return saved, err
 	}
 	if err := SetGroups(id.Groups); err != nil {
-		return own, err
+		return saved, err
 	}
 	if err := f.setIDs(id.UID, id.GID); err != nil {
-		return own, err
+		return saved, err
 	}
 	var keep uint64
 	for _, n := range id.Caps {
 		keep |= 1 << n
 	}
-	less := own
+	less := saved
 	less.Effective &^= fileCaps &^ keep
-	return own, less.Set()
+	return saved, less.Set()
 }
 
-func (f *Switcher) restore(own Caps) error {
-	if err := own.Set(); err != nil {
+func (f *Switcher) restore(saved Caps) error {
+	if err := saved.Set(); err != nil {
 		return err
 	}
 	if err := f.setIDs(uint32(f.uid), uint32(f.gid)); err != nil {
 		return err
 	}
 	// The kernel changes the effective set by itself when the id crosses 0.
-	if err := own.Set(); err != nil {
+	if err := saved.Set(); err != nil {
 		return err
 	}
 	return SetGroups(f.groups)
@@ -99,7 +99,7 @@ func (f *Switcher) restore(own Caps) error {
 
 // setIDs sets the ids that decide over files: those for just that, or, where the
 // kernel has none, the effective ones. The latter give no command a hold on the
-// guest, whose real and saved ids stay: these are what the right to signal and to
+// guest, whose real and own ids stay: these are what the right to signal and to
 // trace goes by.
 func (f *Switcher) setIDs(uid, gid uint32) error {
 	if !f.noFSID {

@@ -120,14 +120,14 @@ func (s *Service) start(c *rpc.Conn, req *http.Request) error {
 	f.begin(envd.StartEvent{PID: uint32(p.PID())})
 	err = s.processes.Follow(p, f, opt.Keepalive, opt.record && c.Extended())
 	if s.waits && req.Header.Get(envd.HeaderWarmUp) != "" {
-		err = errors.Join(err, s.rest())
+		err = errors.Join(err, s.afterWarmUp())
 	}
 	return err
 }
 
-// rest follows a warm-up: the first command of the sandbox's user is not to wait for
+// afterWarmUp follows a warm-up: the first command of the sandbox's user is not to wait for
 // what can be done before.
-func (s *Service) rest() error {
+func (s *Service) afterWarmUp() error {
 	// What the warm-up took is memory that the kernel has given already.
 	runtime.GC()
 	return s.processes.PrepareThreads()

@@ -193,7 +193,7 @@ func (s *Service) compose(c *rpc.Conn, req *http.Request) error {
 			return fail(c, api.Errorf(api.KindInvalid, "path '%s' is a source and the destination", dest))
 		}
 	}
-	src := &joined{s: s, id: id, paths: in.Sources}
+	src := &concatenation{s: s, id: id, paths: in.Sources}
 	defer src.Close()
 	info, err := s.writeFile(id, dest, src, nil)
 	if err != nil {
@@ -204,15 +204,15 @@ func (s *Service) compose(c *rpc.Conn, req *http.Request) error {
 
 const maxCompose = 10_000
 
-// joined reads files one after another.
-type joined struct {
+// concatenation reads files one after another.
+type concatenation struct {
 	s     *Service
 	id    *identity.Identity
 	paths []string
 	f     *os.File
 }
 
-func (j *joined) Read(p []byte) (int, error) {
+func (j *concatenation) Read(p []byte) (int, error) {
 	for {
 		if j.f == nil {
 			if len(j.paths) == 0 {
@@ -240,7 +240,7 @@ func (j *joined) Read(p []byte) (int, error) {
 	}
 }
 
-func (j *joined) Close() {
+func (j *concatenation) Close() {
 	if j.f != nil {
 		j.f.Close()
 		j.f = nil

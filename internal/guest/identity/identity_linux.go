@@ -11,20 +11,20 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// Identity is a user that commands may run as, with what is computed once.
+// Identity is a user that commands may run as, with what is computed from it once.
 type Identity struct {
 	birth.Identity
-	Env    []string          // of every command, when the request adds nothing
-	EnvMap map[string]string // the same, to add to
-	Base   string            // where relative paths start
+	Env    []string          // of commands whose request adds no variables
+	EnvMap map[string]string // the same, as a map
+	Base   string            // directory in which relative paths start
 	path   string            // PATH of its commands
-	// plain is the same for requests without hortus.v1: their paths start at home,
-	// as E2B's clients expect.
+	// plain is the same identity for requests without hortus.v1. Their relative paths start
+	// at home, as E2B's clients expect.
 	plain *Identity
 }
 
-// setEnv gives the identity the variables of its commands: those that E2B's clients
-// expect, for everybody alike, and what the sandbox was given.
+// setEnv sets the environment of the identity's commands: the variables that E2B's clients
+// expect, and those of the sandbox.
 func (id *Identity) setEnv(env map[string]string) {
 	id.EnvMap = map[string]string{
 		"PATH": id.path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
@@ -36,17 +36,16 @@ func (id *Identity) setEnv(env map[string]string) {
 	}
 }
 
-// asked gives the identity as a request means it.
-func (id *Identity) asked(req *http.Request) *Identity {
+// forRequest returns the variant of the identity for a request.
+func (id *Identity) forRequest(req *http.Request) *Identity {
 	if req.Header.Get(envd.HeaderVersion) == envd.Version {
 		return id
 	}
 	return id.plain
 }
 
-// Resolve makes a client's path absolute: "~" is the identity's home, and a
-// relative path starts in the workspace, or at home where there is none and for
-// clients without hortus.v1.
+// Resolve makes a path absolute. "~" is the identity's home. A relative path starts in
+// Base.
 func (id *Identity) Resolve(path string) string {
 	switch {
 	case path == "~":
@@ -71,8 +70,8 @@ func EnvList(m map[string]string) []string {
 	return out
 }
 
-// rootPath is the PATH without what others than root can write: directories below the
-// workspace and below the homes of the other identities, and relative ones.
+// rootPath is the PATH without directories that other users can write: those below the
+// workspace and below other users' homes, and relative ones.
 func rootPath(cfg *birth.Config) string {
 	theirs := []string{cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
 	for _, bi := range cfg.Identities {

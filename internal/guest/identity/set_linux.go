@@ -18,7 +18,7 @@ type Set struct {
 // NewSet computes the identities of a configuration.
 func NewSet(cfg *birth.Config) (*Set, error) {
 	if len(cfg.Identities) == 0 {
-		return nil, api.Errorf(api.KindInvalid, "the configuration names no identity")
+		return nil, api.Errorf(api.KindInvalid, "the configuration has no identity")
 	}
 	s := &Set{whyNot: cfg.WhyNot}
 	for _, bi := range cfg.Identities {
@@ -63,18 +63,17 @@ func (s *Set) Get(name string) *Identity {
 // Len returns the number of identities.
 func (s *Set) Len() int { return len(s.list) }
 
-// HasUID says whether an identity has that uid.
+// HasUID reports whether an identity has that uid.
 func (s *Set) HasUID(uid uint32) bool {
 	return s.find(func(id *Identity) bool { return id.UID == uid }) != nil
 }
 
-// UserName returns the name of a uid, and GroupName that of a gid; "" if the
-// configuration does not name it.
+// UserName returns the name of a uid, or "" if no identity has it.
 func (s *Set) UserName(uid uint32) string {
 	return s.find(func(id *Identity) bool { return id.UID == uid }).name()
 }
 
-// GroupName returns the name of a gid; "" if the configuration does not name it.
+// GroupName returns the name of a gid, or "" if no identity has it.
 func (s *Set) GroupName(gid uint32) string {
 	return s.find(func(id *Identity) bool { return id.GID == gid }).name()
 }
@@ -94,11 +93,11 @@ func (s *Set) Of(req *http.Request) (*Identity, error) {
 	}
 	scheme, value, _ := strings.Cut(auth, " ")
 	if !strings.EqualFold(scheme, "Basic") {
-		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not of the scheme Basic")
+		return nil, api.Errorf(api.KindUnauthenticated, "the authorization scheme is not Basic")
 	}
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
-		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not base64")
+		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not valid base64")
 	}
 	name, _, _ := strings.Cut(string(raw), ":")
 	return s.Named(req, name)
@@ -108,10 +107,10 @@ func (s *Set) Of(req *http.Request) (*Identity, error) {
 // identity.
 func (s *Set) Named(req *http.Request, name string) (*Identity, error) {
 	if name == "" {
-		return s.list[0].asked(req), nil
+		return s.list[0].forRequest(req), nil
 	}
 	if id := s.Get(name); id != nil {
-		return id.asked(req), nil
+		return id.forRequest(req), nil
 	}
 	if why, ok := s.whyNot[name]; ok {
 		return nil, api.Errorf(api.KindConflict, "%s", why)

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// memoryPeriod is how often the guest compares memory with its limit.
-	memoryPeriod = 75 * time.Millisecond
-	// On a kernel of the guest's own a look is one system call, so it looks more
-	// often when memory gets short, and seldom when nothing runs: a wake-up there
-	// is dear.
-	memoryShort = 10 * time.Millisecond
-	memoryIdle  = 250 * time.Millisecond
-	// memoryGrace is how long what was killed may take to give its memory back, while
-	// no more is taken, before another is killed for it. A busy host takes seconds.
-	memoryGrace = 10 * time.Second
+	// checkInterval is how often the memory in use is compared with the limit.
+	checkInterval = 75 * time.Millisecond
+	// On a kernel of the guest's own a check is one system call, so the guest checks more
+	// often when memory gets short, and less often when nothing runs: a wake-up is
+	// expensive there.
+	shortInterval = 10 * time.Millisecond
+	idleInterval  = 250 * time.Millisecond
+	// killGrace is how long a killed process group may take to release its memory before
+	// another one is killed, unless memory use grows. A busy host takes seconds.
+	killGrace = 10 * time.Second
 )
 
 // Watcher ends the largest process group when all together have more than a limit.
@@ -31,7 +31,7 @@ type Watcher struct {
 	limit     int64 // bytes
 	pid1      bool  // the guest sees the sandbox's processes only
 	processes *process.Manager
-	check     func() time.Duration // compares once, and says when to look again
+	check     func() time.Duration // compares once and returns the time until the next check
 }
 
 // New returns a watcher for a configuration with a limit.
@@ -44,10 +44,10 @@ func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 	return w
 }
 
-// Run enforces the limit until ctx ends, as well as a guest can: it looks
-// again and again. What is faster than the looks is the host's to stop.
+// Run enforces the limit until ctx ends, as well as polling can. Allocations between two
+// checks are the host's to stop.
 func (w *Watcher) Run(ctx context.Context) {
-	period := memoryPeriod
+	period := checkInterval
 	t := time.NewTimer(period)
 	defer t.Stop()
 	for {
@@ -60,56 +60,55 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// checkProcesses sums up what processes have.
+// checkProcesses compares the sum over all processes.
 func (w *Watcher) checkProcesses() time.Duration {
 	if w.processes.Count() > 0 || w.pid1 {
 		if groups, total := w.groups(); total > w.limit {
 			w.killLargest(groups)
 		}
 	}
-	return memoryPeriod
+	return checkInterval
 }
 
-// kernelMemory watches the memory of a whole kernel. What its processes have adds
-// up to more, since they share pages, and to less, since files are kept in memory.
+// kernelMemory compares the memory of a whole kernel. The sum over its processes is higher,
+// because they share pages, and lower, because files are kept in memory.
 type kernelMemory struct {
 	w    *Watcher
 	used func() int64
 
-	killed time.Time // when something was last killed
-	then   int64     // what was used then, or the least that was since
+	killed time.Time // when a group was last killed
+	then   int64     // lowest use since then, in bytes
 }
 
-// check says when to look again.
+// check compares once and returns the time until the next check.
 func (k *kernelMemory) check() time.Duration {
 	used, limit := k.used(), k.w.limit
 	switch {
 	case used > limit:
-		// What was killed is still being taken apart, unless others go on taking: a
-		// little more than there was is what a count of pages is wrong by.
-		if used <= k.then+limit/32 && time.Since(k.killed) < memoryGrace {
+		// The killed group is still releasing memory, unless others allocate: a difference
+		// of limit/32 is within the error of the count.
+		if used <= k.then+limit/32 && time.Since(k.killed) < killGrace {
 			k.then = min(k.then, used)
-			return memoryShort
+			return shortInterval
 		}
 		groups, _ := k.w.groups()
 		k.w.killLargest(groups)
 		k.killed, k.then = time.Now(), used
-		return memoryShort
+		return shortInterval
 	case used < limit-limit/8:
-		k.killed = time.Time{} // it came back; what passes the limit now is somebody else's
+		k.killed = time.Time{} // the memory was released; the next excess is another group's
 	}
 	switch {
 	case used > limit/2:
-		return memoryShort
+		return shortInterval
 	case k.w.processes.Count() == 0:
-		return memoryIdle
+		return idleInterval
 	}
-	return memoryPeriod
+	return checkInterval
 }
 
-// Used is what the machine has in use. For gVisor that is the size of the
-// file that stands for its memory: what its host charges, up to the sandbox's own
-// needs.
+// Used returns how many bytes of memory are in use. In gVisor that is the size of its
+// memory file: what the host charges, except for the sandbox's own overhead.
 func Used() int64 {
 	var si unix.Sysinfo_t
 	if err := unix.Sysinfo(&si); err != nil {
@@ -118,7 +117,7 @@ func Used() int64 {
 	return int64(si.Totalram-si.Freeram) * int64(max(1, si.Unit))
 }
 
-// memoryGroup is what the processes of a process group have together.
+// memoryGroup is the memory of a process group, in bytes.
 type memoryGroup struct{ rss, session int64 }
 
 func (w *Watcher) groups() (groups map[int]*memoryGroup, total int64) {
@@ -130,7 +129,8 @@ func (w *Watcher) groups() (groups map[int]*memoryGroup, total int64) {
 		ours[p.PID()] = true
 	}
 	procfs.Each(func(pid int, st procfs.Stat) {
-		// Outside a pid namespace of its own the guest sees what is not its.
+		// Without a pid namespace of its own the guest sees processes that are not the
+		// sandbox's.
 		if pid == self || (!w.pid1 && !ours[st.Group] && !ours[st.Session]) {
 			return
 		}

@@ -19,7 +19,7 @@ import (
 	"hortus.dev/internal/guest/rpc"
 )
 
-// tick is the kernel's unit of processor time as user space sees it, always.
+// tick is the unit of processor time in /proc, on every architecture.
 const tick = 10 * time.Millisecond
 
 // Service answers what the sandbox uses.
@@ -46,7 +46,7 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 		m.RSS += st.RSSPages * int64(os.Getpagesize())
 	})
 	var own unix.Rusage
-	if !seen && unix.Getrusage(unix.RUSAGE_SELF, &own) == nil { // see cell
+	if !seen && unix.Getrusage(unix.RUSAGE_SELF, &own) == nil { // hidden by confinement.Cell
 		m.Processes++
 		m.CPUTimeMS += (own.Utime.Nano() + own.Stime.Nano()) / int64(time.Millisecond)
 	}
@@ -72,7 +72,7 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 	return c.AnswerJSON(m)
 }
 
-// cpuMeter turns processor time into a share, between one look and the next.
+// cpuMeter computes processor use between two calls, in percent.
 type cpuMeter struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -85,13 +85,13 @@ func (c *cpuMeter) used(now time.Time, total time.Duration, cpus int) float64 {
 	span, spent := now.Sub(c.at), total-c.time
 	first := c.at.IsZero()
 	c.at, c.time = now, total
-	if first || span <= 0 || spent < 0 { // processes that ended take their time along
+	if first || span <= 0 || spent < 0 { // the time of processes that ended is not counted any more
 		return 0
 	}
 	return min(100*float64(spent)/float64(span)/float64(max(1, cpus)), 100)
 }
 
-// meminfo reads the machine's memory, in bytes.
+// meminfo returns the machine's total and cached memory, in bytes.
 func meminfo() (total, cached int64) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -56,7 +56,7 @@ func (l *Log) Limit() int { return l.ring.limit }
 func (l *Log) Append(out envd.Output, data []byte, hasClient bool) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.lagging(len(data), hasClient) {
+	for l.wouldOverrun(len(data), hasClient) {
 		l.space.Wait()
 	}
 	from := l.ring.end
@@ -65,10 +65,10 @@ func (l *Log) Append(out envd.Output, data []byte, hasClient bool) int64 {
 	return from
 }
 
-// lagging says whether n more bytes would drop some that a reader still needs. What a
+// wouldOverrun says whether n more bytes would drop some that a reader still needs. What a
 // reader was given last may not have arrived and is needed again when the connection is
 // ended: half of the log is for that; see Reserve.
-func (l *Log) lagging(n int, hasClient bool) bool {
+func (l *Log) wouldOverrun(n int, hasClient bool) bool {
 	for r := range l.subs {
 		room := int64(l.ring.limit / 2)
 		if r.reserved {

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// portTimeout bounds the connecting to a port, both families together. One
-	// whose backlog is full does not answer.
+	// portTimeout is how long connecting to a port may take, for both address families
+	// together. A port with a full backlog does not answer.
 	portTimeout = 10 * time.Second
-	// portLook is how often a stream whose one half has ended looks whether its
-	// client is still there.
-	portLook = time.Second
-	// bufferSize is what is copied at once in each direction, in bytes.
+	// hangupInterval is how often a half-closed stream checks whether its client is still
+	// connected.
+	hangupInterval = time.Second
+	// bufferSize is the size of each direction's buffer, in bytes.
 	bufferSize = 64 << 10
 )
 
-// Serve serves a stream to a port of this sandbox's loopback. It ends with either
-// side; an end of one half is passed on.
+// Serve connects the client to a port of the sandbox's loopback. The stream ends when
+// either side ends; a half-close is passed on.
 func Serve(c *rpc.Conn, req *http.Request) error {
 	if ok, err := c.RequireMethod(req, http.MethodGet); !ok {
 		return err
 	}
 	n, ok := envd.ParsePort(req.URL.Query().Get("port"))
 	if !ok {
-		return c.Fail(http.StatusBadRequest, "the request names no port")
+		return c.Fail(http.StatusBadRequest, "the request has no valid port")
 	}
 	if req.Header.Get("Upgrade") != envd.PortProtocol {
-		return c.Fail(http.StatusUpgradeRequired, "the request does not ask for "+envd.PortProtocol)
+		return c.Fail(http.StatusUpgradeRequired, "the request does not upgrade to "+envd.PortProtocol)
 	}
-	// What ends the connection ends the connecting too.
+	// The end of the connection cancels dialling.
 	ctx, cancel := context.WithTimeout(context.Background(), portTimeout)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -75,10 +75,10 @@ func Serve(c *rpc.Conn, req *http.Request) error {
 		return err
 	}
 	join(c, tc)
-	return rpc.ErrGone // the connection has had its use
+	return rpc.ErrGone // the connection cannot be reused
 }
 
-// dialLoopback connects to whoever listens here, of either family.
+// dialLoopback connects to a port over IPv4, or IPv6 if that is refused.
 func dialLoopback(ctx context.Context, port int) (*net.TCPConn, error) {
 	var d net.Dialer
 	at := strconv.Itoa(port)
@@ -95,7 +95,7 @@ func dialLoopback(ctx context.Context, port int) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// join copies both ways until both have ended.
+// join copies in both directions until both have ended.
 func join(c *rpc.Conn, tc *net.TCPConn) {
 	var copies sync.WaitGroup
 	defer copies.Wait()
@@ -113,7 +113,7 @@ func join(c *rpc.Conn, tc *net.TCPConn) {
 			c.Cut()
 		}
 	})
-	look := time.NewTicker(portLook)
+	look := time.NewTicker(hangupInterval)
 	defer look.Stop()
 	ended := c.Ended()
 	for up != nil || down != nil {
@@ -126,8 +126,8 @@ func join(c *rpc.Conn, tc *net.TCPConn) {
 			tc.Close()
 			ended = nil
 		case <-look.C:
-			// With the one half ended here, a client that ended the other looks as
-			// if it had left, and what it sent may still be on its way.
+			// When this side is half-closed, a client that closes its sending half looks as
+			// if it had left, while its data may still be in flight.
 			if (down != nil || up == nil) && c.HungUp() {
 				tc.Close()
 				c.Cut()
@@ -136,8 +136,8 @@ func join(c *rpc.Conn, tc *net.TCPConn) {
 	}
 }
 
-// copyAll copies until the reader's end, which is no error. What both offer to do
-// without a buffer needs more of a kernel than every one has.
+// copyAll copies until the end of r. It hides ReadFrom and WriteTo, which need splice: not
+// every kernel has it.
 func copyAll(w io.Writer, r io.Reader) error {
 	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, bufferSize))
 	return err

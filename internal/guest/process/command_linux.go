@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/guest/spawn"
 )
 
-// prepare turns a request into a command, without its descriptors.
+// prepare converts a request to a command, without its descriptors.
 func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, error) {
 	if cfg.Cmd == "" {
 		return nil, api.Errorf(api.KindInvalid, "the request names no command")
@@ -29,7 +29,7 @@ func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, er
 		env := maps.Clone(id.EnvMap)
 		for k, v := range cfg.Envs {
 			if k == "" || strings.ContainsAny(k, "=\x00") || strings.Contains(v, "\x00") {
-				return nil, api.Errorf(api.KindInvalid, "environment variable %q: its name or value is not allowed", k)
+				return nil, api.Errorf(api.KindInvalid, "environment variable %q: the name or value has a character that is not allowed", k)
 			}
 			env[k] = v
 		}
@@ -38,7 +38,7 @@ func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, er
 	c.Argv = append([]string{cfg.Cmd}, cfg.Args...)
 	for _, a := range c.Argv {
 		if strings.Contains(a, "\x00") {
-			return nil, api.Errorf(api.KindInvalid, "an argument holds a NUL byte")
+			return nil, api.Errorf(api.KindInvalid, "an argument contains a NUL byte")
 		}
 	}
 	var err error
@@ -46,11 +46,11 @@ func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, er
 	return c, err
 }
 
-// lookPath finds a command as execvp does. Relative entries of PATH are passed
-// over: they would mean another program in every directory.
+// lookPath finds a program as execvp does, but ignores relative entries of PATH: they would
+// name another program in every directory.
 func lookPath(name, path string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // the kernel says whether it is there
+		return name, nil // exec reports if it does not exist
 	}
 	var denied bool
 	for entry := range strings.SplitSeq(path, ":") {
@@ -73,9 +73,9 @@ func lookPath(name, path string) (string, error) {
 	return "", api.Errorf(api.KindNotFound, "command not found: %s", name)
 }
 
-// explain turns a failed fork or exec into what a person needs to know. The
-// kernel's answer does not say whether the directory or the command was at
-// fault, so that is looked up afterwards.
+// explain converts an error of fork or exec to one that a person understands. The errno
+// does not say whether the directory or the program was at fault, so explain checks the
+// directory.
 func (m *Manager) explain(c *spawn.Command, cause error) error {
 	var e *api.Error
 	if errors.As(cause, &e) {
@@ -103,7 +103,7 @@ func (m *Manager) explain(c *spawn.Command, cause error) error {
 			file = filepath.Join(c.Dir, file)
 		}
 		if _, err := os.Stat(file); err == nil {
-			return api.Errorf(api.KindNotFound, "command not found: %s: the interpreter that it names is missing", name)
+			return api.Errorf(api.KindNotFound, "command not found: %s: its interpreter does not exist", name)
 		}
 		return api.Errorf(api.KindNotFound, "command not found: %s", name)
 	case errors.Is(cause, unix.ENOTDIR):
@@ -111,11 +111,11 @@ func (m *Manager) explain(c *spawn.Command, cause error) error {
 	case errors.Is(cause, unix.EACCES), errors.Is(cause, unix.EPERM):
 		return api.Errorf(api.KindDenied, "permission denied: %s", name)
 	case errors.Is(cause, unix.ENOEXEC):
-		return api.Errorf(api.KindDenied, "permission denied: %s: it is not a program that this machine can run", name)
-	case errors.Is(cause, unix.E2BIG), errors.Is(cause, unix.ENAMETOOLONG): // which gVisor says
+		return api.Errorf(api.KindDenied, "permission denied: %s: not a program that this machine can run", name)
+	case errors.Is(cause, unix.E2BIG), errors.Is(cause, unix.ENAMETOOLONG): // gVisor's errno
 		return api.Errorf(api.KindInvalid, "start %s: its arguments and environment are too long", name)
 	case errors.Is(cause, unix.EAGAIN), errors.Is(cause, unix.ENOMEM):
-		return api.Errorf(api.KindExhausted, "start %s: no more processes or memory: %w", name, cause)
+		return api.Errorf(api.KindExhausted, "start %s: process or memory limit reached: %w", name, cause)
 	}
 	return api.Errorf(api.KindInternal, "start %s: %w", name, cause)
 }

@@ -10,11 +10,11 @@ import (
 	"hortus.dev/internal/guest/terminal"
 )
 
-// ends are the descriptors between the guest and a process.
+// ends are the descriptors that connect the guest and a process.
 type ends struct {
 	ours  [2]int     // output
-	child [3]uintptr // what the child gets as 0, 1 and 2
-	close []int      // the child's ends, closed here after the fork
+	child [3]uintptr // the child's descriptors 0, 1 and 2
+	close []int      // the child's descriptors, to close after the fork
 }
 
 func (m *Manager) openEnds(p *Process, in *envd.StartRequest, id *identity.Identity) (e ends, err error) {
@@ -24,7 +24,7 @@ func (m *Manager) openEnds(p *Process, in *envd.StartRequest, id *identity.Ident
 		if p.exitFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 			return e, os.NewSyscallError("eventfd", err)
 		}
-		p.told = true
+		p.signalled = true
 	}
 	if p.isPTY {
 		err = e.terminal(p, in.PTY.Size)
@@ -37,9 +37,8 @@ func (m *Manager) openEnds(p *Process, in *envd.StartRequest, id *identity.Ident
 		return e, err
 	}
 	if m.cfg.Switch {
-		// A command may open /dev/stderr or its terminal again by name, and the
-		// kernel then asks whose it is. Where it cannot be given away, all that
-		// does not do so still works.
+		// A command may reopen /dev/stderr or its terminal by name, for which it must own
+		// it. If chown fails, everything else still works.
 		for _, fd := range e.close {
 			unix.Fchown(fd, int(id.UID), int(id.GID))
 		}
@@ -72,7 +71,7 @@ func (e *ends) pipes(devNull *os.File, p *Process, stdin bool) error {
 	return nil
 }
 
-// closeChild closes the child's ends, which are the child's alone from now on.
+// closeChild closes the guest's copies of the child's descriptors.
 func (e *ends) closeChild() {
 	for _, fd := range e.close {
 		unix.Close(fd)
@@ -80,7 +79,7 @@ func (e *ends) closeChild() {
 	e.close = nil
 }
 
-// closeOurs undoes what a start that failed had opened.
+// closeOurs closes the guest's descriptors after a start that failed.
 func (e *ends) closeOurs(p *Process) {
 	for _, fd := range e.ours {
 		if fd >= 0 {
@@ -95,8 +94,8 @@ func (e *ends) closeOurs(p *Process) {
 	}
 }
 
-// terminal opens a pseudo-terminal. The output end and the input end are two
-// descriptors of the same master, so that each has one owner.
+// terminal opens a pseudo-terminal. Output and input use two descriptors of the same
+// master, so that each has one owner.
 func (e *ends) terminal(p *Process, size *envd.Size) error {
 	master, slave, err := terminal.Open()
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"hortus.dev/internal/guest/terminal"
 )
 
-// inputPatience is how often a write that waits looks whether its client left.
-const inputPatience = time.Second
+// inputCheckInterval is how often a blocked write checks whether its client has left.
+const inputCheckInterval = time.Second
 
-// Sender is the client whose input is written.
+// Sender is the client that sends input.
 type Sender interface {
 	CutOff() bool // the guest ended its connection
 	HungUp() bool // it ended the connection itself
@@ -27,28 +27,28 @@ func (p *Process) inputFile() *os.File {
 	return p.input
 }
 
-// Feed writes to a process's input. It waits while the process does not read;
-// the process's end, and the client's, end the wait.
+// Feed writes to a process's input. It blocks while the process does not read, until the
+// process ends or the client leaves.
 func (p *Process) Feed(in *envd.ProcessInput, c Sender) error {
 	if in == nil || (in.Stdin == nil && in.PTY == nil) {
-		return api.Errorf(api.KindInvalid, "the request holds no input")
+		return api.Errorf(api.KindInvalid, "the request has no input")
 	}
 	data := in.Stdin
 	if (in.PTY != nil) != p.isPTY {
-		return api.Errorf(api.KindInvalid, "process %d: input for a terminal goes to a terminal, and other input does not", p.pid)
+		return api.Errorf(api.KindInvalid, "process %d: terminal input needs a process with a terminal, and stdin input one without", p.pid)
 	}
 	if p.isPTY {
 		data = in.PTY
 	}
 	f := p.inputFile()
 	if f == nil {
-		return api.Errorf(api.KindConflict, "process %d takes no input: it is closed, or never was open", p.pid)
+		return api.Errorf(api.KindConflict, "process %d takes no input: its standard input is closed or was never open", p.pid)
 	}
 	for len(data) > 0 {
-		// The deadline only makes the wait look around; nothing is lost by it.
-		f.SetWriteDeadline(time.Now().Add(inputPatience))
-		// Looked at after the deadline is set, which who ends the connection
-		// shortens afterwards.
+		// No input is lost at the deadline: the rest is written in the next round.
+		f.SetWriteDeadline(time.Now().Add(inputCheckInterval))
+		// Check after setting the deadline: interruptFeed shortens it after the connection
+		// was cut.
 		if c.CutOff() {
 			return errClientGone
 		}
@@ -69,7 +69,7 @@ func (p *Process) Feed(in *envd.ProcessInput, c Sender) error {
 	return nil
 }
 
-// interruptFeed makes each Feed that waits look whether its client is still there.
+// interruptFeed makes a blocked Feed check whether its client is still connected.
 func (p *Process) interruptFeed() {
 	if f := p.inputFile(); f != nil {
 		f.SetWriteDeadline(time.Unix(1, 0))

@@ -10,27 +10,26 @@ import (
 )
 
 const (
-	// killPasses bounds how often the process table is walked for descendants that
-	// were born while it was being walked.
-	killPasses = 8
-	// killWait bounds how long those who were sent their end are waited for, and
-	// killLook is the first pause between two looks.
-	killWait = 2 * time.Second
-	killLook = time.Millisecond
+	// maxKillPasses is the maximum number of walks over the process table for descendants
+	// that were forked during the last walk.
+	maxKillPasses = 8
+	// killTimeout is how long Kill waits for killed processes; killInterval is the first
+	// pause between two checks.
+	killTimeout  = 2 * time.Second
+	killInterval = time.Millisecond
 )
 
-// Kill ends a command and what it started: its group at once, and then every
-// process that descends from it or is of its session. What left both is out of
-// reach here; the end of the sandbox takes it.
+// Kill kills a command, its process group, its session and all its descendants. A process
+// that has left all of these survives until the sandbox ends.
 func (m *Manager) Kill(p *Process, cause string) {
 	p.setCause(cause)
-	// The family is looked up before its head dies: afterwards its children
-	// are the init's, and its number may be another's.
+	// Find the descendants before the command dies: afterwards init is the parent of its
+	// children, and its pid may be reused.
 	family := map[int]bool{p.pid: true}
 	if err := m.reaper.signal(p, unix.SIGSTOP); err != nil {
-		return // it has ended by itself
+		return // it has ended
 	}
-	for range killPasses {
+	for range maxKillPasses {
 		added := descendants(family, p.pid)
 		for _, pid := range added {
 			family[pid] = true
@@ -45,16 +44,16 @@ func (m *Manager) Kill(p *Process, cause string) {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
-	killBorn(family, p.pid)
+	killLateForks(family, p.pid)
 	m.reaper.signal(p, unix.SIGKILL)
 }
 
-// killBorn ends what is born of a family that was sent its end, until nobody of it is
-// left but the head: a fork that was on its way comes back all the same, and on
-// gVisor's kernel also in a group that is killed as one.
-func killBorn(family map[int]bool, head int) {
-	pause := killLook
-	for until := time.Now().Add(killWait); time.Now().Before(until); time.Sleep(pause) {
+// killLateForks kills processes that are forked while their parents are being killed, until
+// only the head is left. Such a fork can succeed late, on gVisor even in a group that is
+// killed as a whole.
+func killLateForks(family map[int]bool, head int) {
+	pause := killInterval
+	for until := time.Now().Add(killTimeout); time.Now().Before(until); time.Sleep(pause) {
 		var live []int
 		procfs.Each(func(pid int, st procfs.Stat) {
 			own := st.Session == head || st.Group == head || st.Parent != os.Getpid() && family[st.Parent]
@@ -69,12 +68,12 @@ func killBorn(family map[int]bool, head int) {
 			family[pid] = true
 			unix.Kill(pid, unix.SIGKILL)
 		}
-		pause = min(2*pause, 50*killLook)
+		pause = min(2*pause, 50*killInterval)
 	}
 }
 
-// descendants lists the processes whose parent is in family, or whose session
-// or group is head's, and that are not in it yet.
+// descendants lists the processes that are not in family yet and whose parent is in family,
+// or whose session or group is head's.
 func descendants(family map[int]bool, head int) (added []int) {
 	procfs.Each(func(pid int, st procfs.Stat) {
 		if pid == os.Getpid() || family[pid] {

@@ -6,29 +6,28 @@ import (
 	"hortus.dev/api"
 )
 
-// lifetime is how long a command may still live. It is guarded by its process's
-// lock.
+// lifetime is the remaining time of a command with a timeout. The lock of its process
+// guards it.
 //
-// It stands still while the guest is quiet. A clock of a restored kernel goes on
-// from where the host's is: without that, every command with a bound would be found
-// overdue and killed at the first look after some hours on a disk.
+// It is paused while the guest is quiet: the clock of a restored kernel jumps to the host's
+// time, and every command with a timeout would be killed after some hours on a disk.
 type lifetime struct {
-	timer *time.Timer // nil when there is no bound, or it stands still
+	timer *time.Timer // nil if there is no limit, or it is paused
 	due   time.Time
-	left  time.Duration // while it stands still; 0 otherwise
+	left  time.Duration // while it is paused; 0 otherwise
 	kill  func()
 }
 
-// limitLifetime has a process killed after d.
+// limitLifetime kills a process after d.
 func (m *Manager) limitLifetime(p *Process, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.life.kill = func() { m.Kill(p, api.CauseTimeout) }
-	p.runFor(d)
+	p.startLifetime(d)
 }
 
-// runFor lets the lifetime go on. The caller holds the lock.
-func (p *Process) runFor(d time.Duration) {
+// startLifetime starts the timer. The caller holds the lock.
+func (p *Process) startLifetime(d time.Duration) {
 	if !p.gone {
 		p.life.due, p.life.left = time.Now().Add(d), 0
 		p.life.timer = time.AfterFunc(d, p.life.kill)
@@ -47,6 +46,6 @@ func (p *Process) resumeLifetime() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.life.left > 0 {
-		p.runFor(p.life.left)
+		p.startLifetime(p.life.left)
 	}
 }

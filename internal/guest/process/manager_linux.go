@@ -25,7 +25,7 @@ type Manager struct {
 	devNull *os.File
 	reaper  *reaper
 	table   table
-	pumps   sync.WaitGroup // those in the background
+	pumps   sync.WaitGroup // in the background
 }
 
 // NewManager returns a manager without commands. The caller must call Reap.
@@ -40,10 +40,10 @@ func NewManager(cfg *birth.Config, spawner *spawn.Spawner, access *credential.Sw
 // Reap collects the processes that end, for as long as the guest lives.
 func (m *Manager) Reap() { m.reaper.run() }
 
-// Wait waits until no output is moved in the background.
+// Wait waits for the output that is moved in the background.
 func (m *Manager) Wait() { m.pumps.Wait() }
 
-// Options are a client's wishes for a command.
+// Options are the options of a command.
 type Options struct {
 	ExecID      string
 	Timeout     time.Duration // of the command's life; 0 for no limit
@@ -59,7 +59,7 @@ func (m *Manager) Start(id *identity.Identity, in *envd.StartRequest, opt Option
 	if err != nil {
 		return nil, err
 	}
-	if err := m.table.checkRoom(opt.ExecID); err != nil {
+	if err := m.table.checkCapacity(opt.ExecID); err != nil {
 		return nil, err
 	}
 	p := &Process{
@@ -86,15 +86,15 @@ func (m *Manager) Start(id *identity.Identity, in *envd.StartRequest, opt Option
 	return p, nil
 }
 
-// StartAttached starts a command whose standard input, output and error are files, which
-// the caller keeps. It is not among those that clients find; see Process.Await.
+// StartAttached starts a command with the given standard input, output and error, which the
+// caller still owns. Clients cannot find it; the caller waits with Process.Await.
 func (m *Manager) StartAttached(id *identity.Identity, cfg *envd.ProcessConfig, files []uintptr, isTerminal bool) (*Process, error) {
 	cmd, err := prepare(id, cfg)
 	if err != nil {
 		return nil, err
 	}
 	cmd.Files, cmd.Terminal = files, isTerminal
-	p := &Process{exitFD: -1, told: true, isPTY: isTerminal, ended: make(chan struct{})}
+	p := &Process{exitFD: -1, signalled: true, isPTY: isTerminal, ended: make(chan struct{})}
 	if err := m.fork(p, cmd); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,8 @@ func (m *Manager) fork(p *Process, cmd *spawn.Command) error {
 	return nil
 }
 
-// PrepareThreads prepares threads to start commands from, before they are needed.
+// PrepareThreads makes threads ready to fork from, so that the first command does not wait
+// for that.
 func (m *Manager) PrepareThreads() error { return m.spawner.PrepareThreads() }
 
 // Lookup finds a command by its selector, or by its exec id if there is no selector.
@@ -140,9 +141,8 @@ func (m *Manager) Signal(p *Process, sig unix.Signal) error {
 	return api.Errorf(api.KindInternal, "signal process %d: %w", p.pid, err)
 }
 
-// Pause stops the clocks of commands: their lifetimes, and the expiry of output that is
-// reserved for clients. It makes each Feed that waits look whether its client is still
-// there.
+// Pause stops the lifetimes of commands and the expiry of reserved output. It makes a
+// blocked Feed check whether its client is still connected.
 func (m *Manager) Pause() {
 	for _, p := range m.Live() {
 		p.interruptFeed()
@@ -151,7 +151,7 @@ func (m *Manager) Pause() {
 	}
 }
 
-// Resume starts the clocks of commands again.
+// Resume undoes Pause.
 func (m *Manager) Resume() {
 	for _, p := range m.Live() {
 		p.resumeLifetime()
@@ -159,7 +159,7 @@ func (m *Manager) Resume() {
 	}
 }
 
-// Release removes what is reserved for clients.
+// Release removes the reservations of output.
 func (m *Manager) Release() {
 	for _, p := range m.Live() {
 		p.Log.Release()

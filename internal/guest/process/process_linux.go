@@ -12,7 +12,8 @@ import (
 	"hortus.dev/internal/guest/output"
 )
 
-// Process is one command that a client started: alive, or ended and kept.
+// Process is a command that a client started. It is alive, or it has ended and its record
+// is kept.
 type Process struct {
 	// Log is the command's output. A command of StartAttached has none.
 	Log *output.Log
@@ -22,29 +23,29 @@ type Process struct {
 	config *envd.ProcessConfig
 	pid    int // set once, by the fork
 	isPTY  bool
-	limit  int64 // bytes of output; 0 means no bound
-	// outputs are stdout and stderr, or the terminal and -1.
+	limit  int64 // maximum bytes of output; 0 for no limit
+	// outputs are the descriptors for stdout and stderr, or the terminal and -1.
 	outputs [2]int
 
-	// exitFD is readable once the process has ended: its own descriptor, or an
-	// eventfd that the reaper writes to (told).
-	exitFD int
-	told   bool
-	ended  chan struct{} // closed by the reaper; nil where exitFD says it
+	// exitFD becomes readable when the process has ended. It is a pidfd, or an eventfd that
+	// the reaper writes to (signalled).
+	exitFD    int
+	signalled bool
+	ended     chan struct{} // closed by the reaper; nil unless StartAttached made it
 
-	mu     sync.Mutex
-	input  *os.File // its stdin or terminal; nil when there is none or it is closed
-	status unix.WaitStatus
-	gone   bool   // the reaper has the status
-	cause  string // why the guest killed it
-	keeps  int    // bytes that it was found to keep at its end; the table's
-	life   lifetime
+	mu      sync.Mutex
+	input   *os.File // stdin or terminal; nil if there is none or it is closed
+	status  unix.WaitStatus
+	gone    bool   // the reaper has the status
+	cause   string // why the guest killed it
+	logSize int    // memory of the output at its end, in bytes; owned by the table
+	life    lifetime
 }
 
 // PID returns the process's id.
 func (p *Process) PID() int { return p.pid }
 
-// exited is called by the reaper, once.
+// exited records the wait status. The reaper calls it once.
 func (p *Process) exited(ws unix.WaitStatus) {
 	p.mu.Lock()
 	p.status, p.gone = ws, true
@@ -53,9 +54,8 @@ func (p *Process) exited(ws unix.WaitStatus) {
 	}
 	in := p.input
 	p.input = nil
-	// The descriptor is closed under the same lock, later, so that its number
-	// cannot be another's when it is written here.
-	if p.told && p.exitFD >= 0 {
+	// finish closes exitFD under the same lock, so its number cannot have been reused here.
+	if p.signalled && p.exitFD >= 0 {
 		var one = [8]byte{0: 1}
 		unix.Write(p.exitFD, one[:])
 	}
@@ -64,28 +64,28 @@ func (p *Process) exited(ws unix.WaitStatus) {
 		close(p.ended)
 	}
 	if in != nil {
-		in.Close() // ends writers that wait for a reader that is no more
+		in.Close() // unblocks writers
 	}
 }
 
-// awaitReaper has the reaper tell of the end from now on. It is called before
-// that, with the reaper's lock held. It is false where that is so already.
+// awaitReaper replaces the pidfd by an eventfd, so that the reaper reports the end. It
+// returns false if that was done before. The caller holds the lock of the reaper.
 func (p *Process) awaitReaper() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.told {
+	if p.signalled {
 		return false
 	}
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return true // it is asked for again
+		return true // retried with the next call
 	}
 	unix.Close(p.exitFD)
-	p.exitFD, p.told = fd, true
+	p.exitFD, p.signalled = fd, true
 	return true
 }
 
-// setCause records why the guest kills the process; the first reason holds.
+// setCause records why the guest kills the process. The first cause wins.
 func (p *Process) setCause(cause string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +103,8 @@ func (p *Process) Subscribe(offset int64, record bool) (*output.Reader, error) {
 	return r, nil
 }
 
-// finish records the end after the output is drained. It closes what the pump
-// needed and gives the end event.
+// finish records the end after the output is drained, closes exitFD, and returns the end
+// event.
 func (p *Process) finish() *envd.EndEvent {
 	p.mu.Lock()
 	end := endEvent(p.status, p.cause)
@@ -115,7 +115,8 @@ func (p *Process) finish() *envd.EndEvent {
 	return end
 }
 
-// forget drops what a process that has ended wrote and was given. Its end stays.
+// forget drops the output and the configuration of a process that has ended. Its end event
+// stays.
 func (p *Process) forget() {
 	p.Log.Forget()
 	p.config = nil
@@ -130,7 +131,7 @@ func (p *Process) Await() int {
 	return int(endEvent(p.status, "").ExitCode)
 }
 
-// endEvent describes a wait status.
+// endEvent converts a wait status to an end event.
 func endEvent(ws unix.WaitStatus, cause string) *envd.EndEvent {
 	e := &envd.EndEvent{Cause: cause}
 	if ws.Signaled() {

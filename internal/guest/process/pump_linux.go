@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// hold is how long the start or some output may wait for what follows, so
-	// that a command that ends at once costs one write.
-	hold = 2 * time.Millisecond
-	// settle is when a command counts as one that lives on.
-	settle = 5 * time.Millisecond
-	// slowHold and slowSettle are the same on a kernel of the guest's own, where to
-	// start a program takes several times as long, and each look costs more.
-	slowHold   = 5 * time.Millisecond
-	slowSettle = 20 * time.Millisecond
-	// maxTail bounds what is read from each pipe after the command's end, when
-	// something else still writes to it.
+	// flushDelay is how long the start event or output may wait for more output, so that a
+	// command that ends at once costs one write.
+	flushDelay = 2 * time.Millisecond
+	// livesAfter is when a command counts as long-lived.
+	livesAfter = 5 * time.Millisecond
+	// slowFlushDelay and slowLivesAfter apply on a kernel of the guest's own, where
+	// starting a program takes several times as long and each poll costs more.
+	slowFlushDelay = 5 * time.Millisecond
+	slowLivesAfter = 20 * time.Millisecond
+	// maxTail is the maximum number of bytes read from each pipe after the command's end,
+	// when another process still writes to it.
 	maxTail = 1 << 20
 )
 
-// The places of the descriptors in a pump's poll set.
+// Indexes of the descriptors in the poll set of a pump.
 const (
 	pollOut = iota
 	pollErr
@@ -34,57 +34,57 @@ const (
 	pollConn
 )
 
-// Client receives a command's output while it is connected. It has received the start
-// event, perhaps unsent.
+// Client receives the output of the command that it started. It has received the start
+// event, or has it buffered.
 type Client interface {
-	Poll() unix.PollFd // reports that the client has left
+	Poll() unix.PollFd // becomes ready when the client leaves
 	CutOff() bool      // the guest ended the connection
 	Data(out envd.Output, offset int64, data []byte) error
 	Message(m envd.Message) error
 	Full() bool
 	Flush() error
-	End(end *envd.EndEvent) error // sends the end
+	End(end *envd.EndEvent) error // ends the stream
 }
 
 var errClientGone = api.Errorf(api.KindCanceled, "the client has left")
 
-// pump moves a process's output to the log and to the client that started it.
-// While that client is there, the pump runs on the goroutine of its connection.
+// pump moves the output of a process to its log and to the client that started it. While
+// the client is connected, the pump runs on the goroutine of the connection.
 type pump struct {
 	m   *Manager
 	p   *Process
 	fds [2]int // stdout and stderr, or a terminal and -1; -1 when closed
 	buf *[]byte
 
-	// What follows is unset once the client is gone.
+	// c, keepalive and record are unset after the client has left.
 	c         Client
 	keepalive time.Duration
-	keep      bool // the client keeps the command's record; see output.Log.ReserveOfHost
+	record    bool // the client is the host; see output.Log.ReserveOfHost
 
-	hold    time.Duration // of what is pending; the start may wait longer
-	pending time.Time     // when the oldest frame that was not sent was made; zero: none
-	quiet   time.Time     // when the client last got something
-	settled bool
-	written int64 // bytes of output
-	lost    error // why the client gets no more, while its connection still waits here
+	flushDelay   time.Duration // delay of pending output; longer for the start event
+	pendingSince time.Time     // when the oldest unsent frame was added; zero if there is none
+	lastSent     time.Time     // when output was last sent to the client
+	livesOn      bool
+	written      int64 // bytes of output
+	lost         error // why sending to the client failed at the end; c stays set
 }
 
-// Follow moves the output of a process that was just started to its log and to the client
-// until the process has ended or the client has left; in the latter case the work goes on
-// in the background. An error says that the connection is of no more use. keepalive is
-// how often a silent client gets a message; 0 means never. record says that the client is
-// the host that keeps the command's record.
+// Follow moves the output of a process that was just started to its log and to the client,
+// until the process ends or the client leaves. If the client leaves, Follow returns an
+// error and a goroutine in the background goes on. After any error the connection must be
+// closed. A silent client gets a message every keepalive; 0 disables it. record says that
+// the client is the host that keeps the record of the command.
 func (m *Manager) Follow(p *Process, c Client, keepalive time.Duration, record bool) error {
-	pm := &pump{m: m, p: p, fds: p.outputs, c: c, keepalive: keepalive, keep: record, buf: output.GetBuffer(), pending: time.Now()}
+	pm := &pump{m: m, p: p, fds: p.outputs, c: c, keepalive: keepalive, record: record, buf: output.GetBuffer(), pendingSince: time.Now()}
 	return pm.run()
 }
 
 // run moves output; see Follow.
 func (pm *pump) run() error {
-	pm.quiet = pm.pending
-	pm.hold = hold
+	pm.lastSent = pm.pendingSince
+	pm.flushDelay = flushDelay
 	if pm.m.cfg.OwnKernel {
-		pm.hold = slowHold
+		pm.flushDelay = slowFlushDelay
 	}
 	for {
 		exited, gone := pm.step()
@@ -98,20 +98,20 @@ func (pm *pump) run() error {
 	}
 }
 
-// detach goes on without a client.
+// detach continues in the background without the client.
 func (pm *pump) detach() {
 	switch {
 	case pm.c == nil:
 	case pm.c.CutOff():
 		pm.p.Log.Reserve(pm.p.Log.End())
-	case pm.keep:
+	case pm.record:
 		pm.p.Log.ReserveOfHost(pm.p.Log.End())
 	}
-	pm.c, pm.pending, pm.keepalive = nil, time.Time{}, 0
+	pm.c, pm.pendingSince, pm.keepalive = nil, time.Time{}, 0
 	pm.m.pumps.Go(func() { pm.run() })
 }
 
-// step waits for something to happen and does what it asks for.
+// step waits for one event and handles it.
 func (pm *pump) step() (exited, gone bool) {
 	fds := [4]unix.PollFd{
 		pollOut:  {Fd: int32(pm.fds[0]), Events: unix.POLLIN},
@@ -122,9 +122,9 @@ func (pm *pump) step() (exited, gone bool) {
 	if pm.c != nil {
 		fds[pollConn] = pm.c.Poll()
 	}
-	n, err := unix.Poll(fds[:], pm.patience())
+	n, err := unix.Poll(fds[:], pm.pollTimeout())
 	if err != nil && err != unix.EINTR {
-		return true, false // cannot happen: the set is ours
+		return true, false // cannot happen
 	}
 	if n <= 0 {
 		return false, pm.idle()
@@ -142,40 +142,39 @@ func (pm *pump) step() (exited, gone bool) {
 	return fds[pollExit].Revents != 0 && pm.m.reaper.reap(pm.p), false
 }
 
-// patience is how long poll may wait, in milliseconds.
-func (pm *pump) patience() int {
+// pollTimeout is the timeout of poll, in milliseconds.
+func (pm *pump) pollTimeout() int {
 	var until time.Time
 	switch {
-	case !pm.pending.IsZero():
-		until = pm.pending.Add(pm.hold)
-	case !pm.settled && pm.m.cfg.OwnKernel:
-		return int(slowSettle / time.Millisecond)
-	case !pm.settled:
-		return int(settle / time.Millisecond)
+	case !pm.pendingSince.IsZero():
+		until = pm.pendingSince.Add(pm.flushDelay)
+	case !pm.livesOn && pm.m.cfg.OwnKernel:
+		return int(slowLivesAfter / time.Millisecond)
+	case !pm.livesOn:
+		return int(livesAfter / time.Millisecond)
 	case pm.keepalive > 0:
-		until = pm.quiet.Add(pm.keepalive)
+		until = pm.lastSent.Add(pm.keepalive)
 	default:
 		return -1
 	}
-	// Rounded down, so that nothing is held longer than it may; at 0 poll only
-	// looks, and then it is time.
+	// Rounded down, so that no output waits too long. With 0, poll returns at once and the
+	// deadline has passed.
 	return int(max(0, time.Until(until)/time.Millisecond))
 }
 
-// idle does what falls due when nothing happens. It is true when the client
-// turned out to be gone.
+// idle does what is due when no event came. It returns true if the client has left.
 func (pm *pump) idle() (gone bool) {
-	if !pm.pending.IsZero() {
+	if !pm.pendingSince.IsZero() {
 		return pm.flush() != nil
 	}
-	if !pm.settled {
-		pm.settled = true
-		if !pm.m.cfg.OwnKernel { // gVisor has no killer to heed it
+	if !pm.livesOn {
+		pm.livesOn = true
+		if !pm.m.cfg.OwnKernel { // gVisor has no OOM killer
 			procfs.RaiseOOMScore(pm.p.pid)
 		}
 		return false
 	}
-	if pm.c != nil && pm.keepalive > 0 && time.Since(pm.quiet) >= pm.keepalive {
+	if pm.c != nil && pm.keepalive > 0 && time.Since(pm.lastSent) >= pm.keepalive {
 		pm.c.Message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Keepalive: &envd.Empty{}}})
 		return pm.flush() != nil
 	}
@@ -183,18 +182,18 @@ func (pm *pump) idle() (gone bool) {
 }
 
 func (pm *pump) flush() error {
-	pm.pending, pm.hold = time.Time{}, hold
+	pm.pendingSince, pm.flushDelay = time.Time{}, flushDelay
 	if pm.c == nil || pm.lost != nil {
 		return nil
 	}
 	err := pm.c.Flush()
-	pm.quiet = time.Now()
+	pm.lastSent = time.Now()
 	return err
 }
 
-// read takes what one descriptor has. The error is the client's.
+// read reads from one descriptor. The error is the client's.
 func (pm *pump) read(i int) (n int, err error) {
-	// Never more than the ring holds, or a reader that keeps up would miss some.
+	// Never read more than the log holds: a reader that keeps up would miss some.
 	buf := (*pm.buf)[:min(output.BufferSize, pm.p.Log.Limit())]
 	n, rerr := unix.Read(pm.fds[i], buf)
 	if rerr == unix.EINTR || rerr == unix.EAGAIN {
@@ -230,13 +229,13 @@ func (pm *pump) read(i int) (n int, err error) {
 	if pm.c.Full() {
 		return n, pm.flush()
 	}
-	if pm.pending.IsZero() {
-		pm.pending = time.Now()
+	if pm.pendingSince.IsZero() {
+		pm.pendingSince = time.Now()
 	}
 	return n, nil
 }
 
-// end takes what the pipes still hold, records the end and tells the client.
+// end drains the pipes, records the end and sends it to the client.
 func (pm *pump) end() error {
 	for i := range pm.fds {
 		for total := 0; pm.fds[i] >= 0 && total < maxTail; {
@@ -256,7 +255,7 @@ func (pm *pump) end() error {
 	end := pm.p.finish()
 	pm.m.table.end(pm.p)
 	if pm.fds[0] >= 0 || pm.fds[1] >= 0 {
-		pm.drainOn()
+		pm.drainInBackground()
 	} else {
 		output.PutBuffer(pm.buf)
 	}
@@ -266,9 +265,9 @@ func (pm *pump) end() error {
 	return pm.c.End(end)
 }
 
-// drainOn goes on reading for a grandchild that kept the pipes, so that it never
-// fails for want of a reader. What it writes still goes to the ring.
-func (pm *pump) drainOn() {
+// drainInBackground keeps reading into the log for a grandchild that still has the pipes
+// open, so that its writes do not fail.
+func (pm *pump) drainInBackground() {
 	rest := &pump{m: pm.m, p: pm.p, fds: pm.fds, buf: pm.buf, written: pm.written}
 	pm.m.pumps.Go(func() {
 		defer output.PutBuffer(rest.buf)

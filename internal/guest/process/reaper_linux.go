@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper collects every child that ends: commands, and as init or subreaper the
-// orphans that they leave. It alone knows exit statuses.
+// reaper waits for every child that ends: commands, and orphans, because the guest is init
+// or subreaper. Only the reaper knows exit statuses.
 type reaper struct {
 	mu      sync.Mutex
-	changed sync.Cond        // a fork ended
+	changed sync.Cond        // signalled when a fork ends
 	procs   map[int]*Process // commands that are alive
-	began   uint64           // the number of the last fork
-	ended   uint64           // how many forks have ended
-	forking map[uint64]bool  // the numbers of those that have not
+	began   uint64           // number of forks that have begun
+	ended   uint64           // number of forks that have ended
+	forking map[uint64]bool  // the numbers of those that have not ended
 }
 
 func newReaper() *reaper {
@@ -24,8 +24,8 @@ func newReaper() *reaper {
 	return r
 }
 
-// fork runs start and records the process that it started before its end can be
-// collected.
+// fork calls start, and records the process that it started before the reaper can collect
+// it.
 func (r *reaper) fork(p *Process, start func() (int, error)) error {
 	r.mu.Lock()
 	r.began++
@@ -48,7 +48,7 @@ func (r *reaper) fork(p *Process, start func() (int, error)) error {
 // run collects children for as long as the guest lives.
 func (r *reaper) run() {
 	for {
-		// Only look: the pid stays taken until it is known whose it was.
+		// WNOWAIT: the pid stays taken until collect knows whose it is.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
 		switch err {
@@ -64,9 +64,8 @@ func (r *reaper) run() {
 	}
 }
 
-// reap takes the status of a command that has ended. It is false for one whose
-// status is not to be had yet, because another process traces it: the reaper
-// tells when it is.
+// reap collects a command that has ended. It returns false if the status is not available
+// yet, because another process traces the command; then the reaper reports the end later.
 func (r *reaper) reap(p *Process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,14 +75,13 @@ func (r *reaper) reap(p *Process) bool {
 	return r.procs[p.pid] != p || !p.awaitReaper()
 }
 
-// collect takes the status of a child that has ended.
+// collect collects a child that has ended.
 func (r *reaper) collect(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.procs[pid] == nil {
-		// A command's own fork may not have come back yet. Wait for those that
-		// have begun, which are not the next that end: others may begin and end
-		// meanwhile. After them an unknown pid is an orphan.
+		// The fork of a command may not have been recorded yet. Wait for the forks that
+		// have begun by now; afterwards an unknown pid is an orphan.
 		for last := r.began; r.procs[pid] == nil && r.unrecorded(last); {
 			r.changed.Wait()
 		}
@@ -91,8 +89,8 @@ func (r *reaper) collect(pid int) {
 	r.reapLocked(pid)
 }
 
-// unrecorded says whether a fork that is no later than the one with that number has
-// not been recorded. The caller holds the lock.
+// unrecorded says whether a fork with that number or a lower one has not been recorded. The
+// caller holds the lock.
 func (r *reaper) unrecorded(last uint64) bool {
 	for n := range r.forking {
 		if n <= last {
@@ -102,7 +100,7 @@ func (r *reaper) unrecorded(last uint64) bool {
 	return false
 }
 
-// reapLocked takes a child's status if it has ended.
+// reapLocked collects a child if it has ended. The caller holds the lock.
 func (r *reaper) reapLocked(pid int) {
 	var ws unix.WaitStatus
 	for {
@@ -121,8 +119,7 @@ func (r *reaper) reapLocked(pid int) {
 	}
 }
 
-// signal sends sig to the command's group, and to the command itself, while it
-// is certain that its pid is its own.
+// signal sends sig to the process group of a command, if its pid cannot have been reused.
 func (r *reaper) signal(p *Process, sig unix.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +127,7 @@ func (r *reaper) signal(p *Process, sig unix.Signal) error {
 		return unix.ESRCH
 	}
 	err := unix.Kill(-p.pid, sig)
-	if err == unix.ESRCH { // a group of its own is not there yet, or left
+	if err == unix.ESRCH { // it has no group of its own yet, or left it
 		err = unix.Kill(p.pid, sig)
 	}
 	return err
@@ -143,10 +140,10 @@ func (r *reaper) live() int {
 	return len(r.procs)
 }
 
-// siginfoPid reads si_pid of a siginfo that waitid filled in.
+// siginfoPid reads si_pid of a siginfo that waitid filled.
 func siginfoPid(info *unix.Siginfo) int {
-	// si_signo, si_errno and si_code come first, then the union, aligned to a
-	// word; si_pid is the first of it.
+	// si_pid is the first field of the union behind si_signo, si_errno and si_code. The
+	// union is aligned to a word.
 	off := unsafe.Sizeof(uintptr(0))
 	if off < 8 {
 		return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), 12)))

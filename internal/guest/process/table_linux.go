@@ -10,35 +10,34 @@ import (
 )
 
 const (
-	// maxProcesses bounds the commands that are alive at once.
+	// maxProcesses is the maximum number of commands that are alive.
 	maxProcesses = 1024
-	// maxFinished and maxFinishedBytes bound those that are kept afterwards with what
-	// they wrote.
+	// maxFinished and maxFinishedBytes limit the ended commands whose output is kept.
 	maxFinished      = 64
 	maxFinishedBytes = 8 << 20
-	// maxEnds bounds those of which the end is kept: as many as can be alive when a
-	// host dies, so that the next one learns of every end.
+	// maxEnds is the maximum number of ended commands whose end is kept: as many as can be
+	// alive when a host dies, so that the next host learns every end.
 	maxEnds = maxProcesses
 )
 
-// table finds processes, alive and kept.
+// table finds processes, alive and ended.
 type table struct {
-	mu       sync.Mutex
-	live     []*Process // in order of their start
-	finished []*Process // in order of their end
-	bare     int        // how many of those, the oldest, have lost their output
-	bytes    int        // what the others keep
+	mu        sync.Mutex
+	live      []*Process // in order of their start
+	finished  []*Process // in order of their end
+	forgotten int        // how many of those, the oldest, have lost their output
+	bytes     int        // memory of the others' output
 }
 
-// add records a process that was started. It refuses an exec id that is taken.
+// add records a process that was started.
 func (t *table) add(p *Process) {
 	t.mu.Lock()
 	t.live = append(t.live, p)
 	t.mu.Unlock()
 }
 
-// checkRoom says whether one more process may start under that exec id.
-func (t *table) checkRoom(execID string) error {
+// checkCapacity returns an error unless one more process may start with that exec id.
+func (t *table) checkCapacity(execID string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.live) >= maxProcesses {
@@ -50,30 +49,30 @@ func (t *table) checkRoom(execID string) error {
 	return nil
 }
 
-// end moves a process to those that are kept, and forgets what the oldest of them
-// wrote, and in the end them, beyond the bounds.
+// end moves a process to the ended ones. Above the limits it forgets the output of the
+// oldest ones, and then the oldest ones.
 func (t *table) end(p *Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.Index(t.live, p); i >= 0 {
 		t.live = slices.Delete(t.live, i, i+1)
 	}
-	p.keeps = p.Log.Size()
+	p.logSize = p.Log.Size()
 	t.finished = append(t.finished, p)
-	t.bytes += p.keeps
-	for t.bare < len(t.finished)-1 && (t.bytes > maxFinishedBytes || len(t.finished)-t.bare > maxFinished) {
-		old := t.finished[t.bare]
+	t.bytes += p.logSize
+	for t.forgotten < len(t.finished)-1 && (t.bytes > maxFinishedBytes || len(t.finished)-t.forgotten > maxFinished) {
+		old := t.finished[t.forgotten]
 		old.forget()
-		t.bytes -= old.keeps
-		t.bare++
+		t.bytes -= old.logSize
+		t.forgotten++
 	}
 	if over := len(t.finished) - maxEnds; over > 0 {
 		t.finished = slices.Delete(t.finished, 0, over)
-		t.bare -= over // the output of all of them went before
+		t.forgotten -= over // their output was forgotten before
 	}
 }
 
-// find looks at the live ones first, then at the newest of the kept. The caller
+// find searches the live processes first, then the ended ones, newest first. The caller
 // holds the lock.
 func (t *table) find(match func(*Process) bool) *Process {
 	for _, list := range [][]*Process{t.live, t.finished} {
@@ -86,8 +85,7 @@ func (t *table) find(match func(*Process) bool) *Process {
 	return nil
 }
 
-// lookup finds a process by its selector, or by its exec id when that is all
-// there is.
+// lookup finds a process by its selector, or by its exec id if there is no selector.
 func (t *table) lookup(sel *envd.Selector, execID string) (*Process, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,13 +24,13 @@ func TestEndsOutliveOutput(t *testing.T) {
 	if n := len(tb.finished); n != maxEnds {
 		t.Errorf("%d ends are kept, want %d", n, maxEnds)
 	}
-	if n := len(tb.finished) - tb.bare; n != maxFinished {
+	if n := len(tb.finished) - tb.forgotten; n != maxFinished {
 		t.Errorf("the output of %d is kept, want %d", n, maxFinished)
 	}
 	bytes := 0
 	for i, p := range tb.finished {
-		if (i < tb.bare) != (p.Log.Size() == 0) {
-			t.Fatalf("%d of %d: %d bytes", i, tb.bare, p.Log.Size())
+		if (i < tb.forgotten) != (p.Log.Size() == 0) {
+			t.Fatalf("%d of %d: %d bytes", i, tb.forgotten, p.Log.Size())
 		}
 		bytes += p.Log.Size()
 	}

@@ -11,10 +11,10 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// ErrGone is what a handler returns when the client has left.
+// ErrGone is the error of a handler whose client has left.
 var ErrGone = api.Errorf(api.KindCanceled, "the client has left")
 
-// refuse answers a request that could not be read, where that makes sense.
+// refuse answers a request that could not be read, unless the connection failed.
 func (c *Conn) refuse(err error) {
 	var ne net.Error
 	if err == io.EOF || errors.As(err, &ne) {
@@ -28,7 +28,7 @@ func (c *Conn) refuse(err error) {
 	c.Fail(status, err.Error())
 }
 
-// Fail answers on a plain path: E2B's clients look for the code in the body.
+// Fail answers a plain request with an error. E2B's clients read the code in the body.
 func (c *Conn) Fail(status int, message string) error {
 	return c.answerJSON(status, struct {
 		Code    int    `json:"code"`
@@ -36,23 +36,23 @@ func (c *Conn) Fail(status int, message string) error {
 	}{status, message})
 }
 
-// FailRPC answers a Connect call that is not a stream.
+// FailRPC answers a unary Connect call with an error.
 func (c *Conn) FailRPC(err error) error {
 	e := envd.FromAPI(err)
 	return c.answerJSON(e.HTTPStatus(), e)
 }
 
-// RequireMethod answers, and is false, when the method is another.
+// RequireMethod answers the request and returns false unless it has one of the methods.
 func (c *Conn) RequireMethod(req *http.Request, methods ...string) (bool, error) {
 	for _, m := range methods {
 		if req.Method == m {
 			return true, nil
 		}
 	}
-	return false, c.Fail(http.StatusMethodNotAllowed, "method "+req.Method+" is not allowed here")
+	return false, c.Fail(http.StatusMethodNotAllowed, "method "+req.Method+" is not allowed")
 }
 
-// Unary makes a handler of a call that has one message each way.
+// Unary returns a handler for a call with one message each way.
 func Unary[In, Out any, PI interface {
 	*In
 	envd.Message
@@ -76,7 +76,7 @@ func Unary[In, Out any, PI interface {
 			return err
 		}
 		if len(body) > envd.DefaultMaxFrame {
-			return c.FailRPC(api.Errorf(api.KindExhausted, "a request of more than %d bytes", envd.DefaultMaxFrame))
+			return c.FailRPC(api.Errorf(api.KindExhausted, "the request is longer than %d bytes", envd.DefaultMaxFrame))
 		}
 		in := PI(new(In))
 		if err := envd.Decode(body, codec, in); err != nil {
@@ -101,8 +101,8 @@ func encodingOK(name string) error {
 	return nil
 }
 
-// StreamRequest reads the single message of a server stream's request. ok is
-// false when the request has been answered already.
+// StreamRequest reads the single message of a server stream's request. If ok is false, it
+// has answered the request.
 func (c *Conn) StreamRequest(req *http.Request, m envd.Message) (codec envd.Codec, ok bool, err error) {
 	if ok, err := c.RequireMethod(req, http.MethodPost); !ok {
 		return 0, false, err
@@ -126,12 +126,12 @@ func (c *Conn) StreamRequest(req *http.Request, m envd.Message) (codec envd.Code
 	return codec, true, nil
 }
 
-// FailStream answers a stream with nothing but an error.
+// FailStream answers a stream with an error only.
 func (c *Conn) FailStream(codec envd.Codec, err error) error {
 	return c.Begin(codec).Finish(envd.FromAPI(err))
 }
 
-// AnswerJSON sends a value.
+// AnswerJSON sends a value as JSON with status 200.
 func (c *Conn) AnswerJSON(v any) error { return c.answerJSON(http.StatusOK, v) }
 
 func (c *Conn) answerJSON(status int, v any) error {
@@ -142,8 +142,8 @@ func (c *Conn) answerJSON(status int, v any) error {
 	return c.Answer(status, envd.TypeJSON, body)
 }
 
-// DrainOrClose reads what is left of a request's body, or has the connection closed after
-// the answer.
+// DrainOrClose reads the rest of a request's body. If that fails, the connection is closed
+// after the answer.
 func (c *Conn) DrainOrClose(req *http.Request) {
 	if !c.Drain(req) {
 		c.close = true

@@ -19,11 +19,11 @@ import (
 
 const (
 	maxHead     = 64 << 10        // a request's line and headers, in bytes
-	maxDrain    = 256 << 10       // what is read to make a connection reusable
+	maxDrain    = 256 << 10       // maximum bytes read to reuse a connection
 	idleTimeout = 2 * time.Minute // between two requests
 	headTimeout = 30 * time.Second
-	// writeTimeout bounds how long a finished answer waits for its reader. An
-	// output stream has no such bound: a reader may stop for as long as it likes.
+	// writeTimeout is how long a whole answer waits for its reader. A stream has no
+	// timeout: a reader may pause for as long as it likes.
 	writeTimeout = 2 * time.Minute
 )
 
@@ -33,18 +33,18 @@ type Conn struct {
 	fd     int // of the socket, for poll; owned by Conn
 	unixNC bool
 	br     *bufio.Reader
-	left   int64 // bytes that may still be read of a head; below 0: no bound
+	left   int64 // bytes that may still be read of a head; below 0: no limit
 	close  bool  // after the current request
 	hortus bool  // the current request asked for the extension
-	inside bool  // it is of a program of the sandbox
+	inside bool  // from a program of the sandbox
 	out    Stream
 
 	ended  chan struct{} // closed when the guest ended the connection
 	ending sync.Once
 }
 
-// Cut ends the connection for whoever serves it, wherever that waits: reads and
-// writes fail, poll reports a hang-up. The descriptor is closed by its owner.
+// Cut ends the connection: reads and writes of its handler fail, and poll reports a
+// hang-up. The handler's goroutine closes the descriptor.
 func (c *Conn) Cut() {
 	c.ending.Do(func() {
 		close(c.ended)
@@ -63,7 +63,7 @@ var errHeadTooLong = errors.New("the request's headers are longer than 64 KiB")
 func newConn(nc net.Conn) (*Conn, error) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
-		return nil, errors.New("the connection has no descriptor")
+		return nil, errors.New("the connection has no file descriptor")
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {
@@ -78,7 +78,7 @@ func newConn(nc net.Conn) (*Conn, error) {
 	return c, nil
 }
 
-// CutOff says whether the guest ended the connection.
+// CutOff reports whether the guest ended the connection.
 func (c *Conn) CutOff() bool {
 	select {
 	case <-c.ended:
@@ -88,7 +88,7 @@ func (c *Conn) CutOff() bool {
 	}
 }
 
-// headReader bounds what is read while a head is parsed.
+// headReader limits the bytes that are read while a head is parsed.
 type headReader Conn
 
 func (h *headReader) Read(p []byte) (int, error) {
@@ -132,8 +132,8 @@ func (c *Conn) readRequest() (*http.Request, error) {
 	return req, nil
 }
 
-// Drain reads what is left of a request's body. It is false when the connection
-// cannot be used again.
+// Drain reads the rest of a request's body. It returns false if the connection cannot be
+// reused.
 func (c *Conn) Drain(req *http.Request) bool {
 	c.SetReadDeadline(time.Now().Add(headTimeout))
 	n, err := io.CopyN(io.Discard, req.Body, maxDrain)
@@ -142,15 +142,14 @@ func (c *Conn) Drain(req *http.Request) bool {
 }
 
 const (
-	// maxLinger and lingerTime bound what is read of a request that was answered
+	// maxLinger (in bytes) and lingerTime limit what is read of a request that was answered
 	// before it was read.
 	maxLinger  = 64 << 20
 	lingerTime = 30 * time.Second
 )
 
-// linger reads what a client still sends to a connection that is about to be closed.
-// Closed at once it would be reset, and the client would see that instead of the
-// answer that it has.
+// linger reads what a client still sends before the connection is closed. Closing at once
+// would reset the connection, and the client would not see the answer.
 func (c *Conn) linger(req *http.Request) {
 	if req.Body == http.NoBody {
 		return
@@ -162,7 +161,7 @@ func (c *Conn) linger(req *http.Request) {
 	io.CopyN(io.Discard, req.Body, maxLinger)
 }
 
-// appendHead writes an answer's head. A length below 0 means chunked.
+// appendHead appends the head of an answer. A length below 0 means chunked.
 func (c *Conn) appendHead(b []byte, status int, contentType string, length int64) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
@@ -191,7 +190,7 @@ func (c *Conn) appendHead(b []byte, status int, contentType string, length int64
 	return append(b, "\r\n"...)
 }
 
-// Answer sends a whole answer.
+// Answer sends a complete answer.
 func (c *Conn) Answer(status int, contentType string, body []byte) error {
 	b := c.appendHead(c.out.buf[:0], status, contentType, int64(len(body)))
 	b = append(b, body...)
@@ -204,15 +203,15 @@ func (c *Conn) Answer(status int, contentType string, body []byte) error {
 	return err
 }
 
-// WatchHangup tells when the client leaves while it is being answered. stop
-// must be called; it waits for the goroutine.
+// WatchHangup returns a channel that is closed when the client leaves while it is being
+// answered. The caller must call stop, which waits for the goroutine.
 func (c *Conn) WatchHangup() (gone <-chan struct{}, stop func()) {
 	left := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// A client says nothing before it has its answer. If one does, there
-		// is no more to learn here, and the byte stays for the next request.
+		// A client sends nothing before it has its answer. If it does, the byte stays for
+		// the next request.
 		if _, err := c.br.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			close(left)
 		}
@@ -224,16 +223,16 @@ func (c *Conn) WatchHangup() (gone <-chan struct{}, stop func()) {
 	}
 }
 
-// HungUp says whether the client has left by now.
+// HungUp reports whether the client has left.
 func (c *Conn) HungUp() bool {
 	set := [1]unix.PollFd{c.Poll()}
 	n, err := unix.Poll(set[:], 0)
 	return err == nil && n > 0
 }
 
-// Poll returns the descriptor and the events of poll that mean that the client has left.
-// A unix socket reports a full close by itself, and a client may close its sending half
-// alone; elsewhere the end of the client's half is all there is to see.
+// Poll returns the descriptor and the poll events that mean that the client has left. A
+// unix socket reports a full close without being asked, and its client may close the
+// sending half only. On other sockets the end of the sending half is all that can be seen.
 func (c *Conn) Poll() unix.PollFd {
 	if c.unixNC {
 		return unix.PollFd{Fd: int32(c.fd)}
@@ -244,8 +243,8 @@ func (c *Conn) Poll() unix.PollFd {
 // Ended is closed when the guest ends the connection.
 func (c *Conn) Ended() <-chan struct{} { return c.ended }
 
-// Extended says whether the current request asked for the extension hortus.v1.
+// Extended reports whether the current request asked for the extension hortus.v1.
 func (c *Conn) Extended() bool { return c.hortus }
 
-// Body is what the client sends behind the head of its request.
+// Body reads what the client sends behind the head of its request.
 func (c *Conn) Body() io.Reader { return c.br }

@@ -9,17 +9,17 @@ import (
 	"hortus.dev/api"
 )
 
-// maxFollow is the longest that a stream can be asked to last; one of more lasts.
+// maxFollow is the longest timeout of a stream. A longer one is ignored.
 const maxFollow = 365 * 24 * time.Hour
 
-// ErrStreamTimeout is how a stream ends whose time is over.
-var ErrStreamTimeout = api.Errorf(api.KindTimeout, "the time of this stream is over")
+// ErrStreamTimeout ends a stream that reached its timeout.
+var ErrStreamTimeout = api.Errorf(api.KindTimeout, "the stream reached its timeout")
 
-// StreamOptions are what the headers of a streaming call ask for.
+// StreamOptions are the options in the headers of a streaming call.
 type StreamOptions struct {
 	Timeout   time.Duration // 0 for no limit
 	Keepalive time.Duration // how often a silent stream gets a message; 0 for never
-	Due       time.Time     // when Timeout is over, for a stream; zero for never
+	Due       time.Time     // when the stream ends; zero for never
 }
 
 // StreamOptionsOf reads the headers of a streaming call.
@@ -37,7 +37,7 @@ func StreamOptionsOf(req *http.Request) (o StreamOptions, err error) {
 	return o, err
 }
 
-// Over receives a value when the stream's time is over; never if there is no limit. The
+// Over returns a channel that receives a value at Due; nil if there is no timeout. The
 // caller must call stop.
 func (o StreamOptions) Over() (over <-chan time.Time, stop func()) {
 	if o.Due.IsZero() {
@@ -47,10 +47,11 @@ func (o StreamOptions) Over() (over <-chan time.Time, stop func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// Late says whether the stream's time is over.
+// Late reports whether Due has passed.
 func (o StreamOptions) Late() bool { return !o.Due.IsZero() && !time.Now().Before(o.Due) }
 
-// IntHeader reads a header that holds a number from 0 on.
+// IntHeader parses a header with a number from 0 on. It returns absent if there is no
+// header.
 func IntHeader(req *http.Request, name string, absent int64) (int64, error) {
 	v := req.Header.Get(name)
 	if v == "" {
@@ -58,7 +59,7 @@ func IntHeader(req *http.Request, name string, absent int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 {
-		return 0, api.Errorf(api.KindInvalid, "header %s: %q is no number from 0 on", name, v)
+		return 0, api.Errorf(api.KindInvalid, "header %s: %q is not a number from 0 on", name, v)
 	}
 	return n, nil
 }

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// maxConns bounds the open connections of the host's clients.
+	// maxConns is the maximum number of connections of the host's clients.
 	maxConns = 1024
-	// maxInside bounds the open connections from programs of the sandbox, which may not
-	// take those of the host's clients.
+	// maxInside is the maximum number of connections from programs of the sandbox. They do
+	// not count against maxConns.
 	maxInside = 16
-	// maxIdleBuf bounds what an idle connection keeps for its next answer, in bytes.
+	// maxIdleBuf is the maximum buffer, in bytes, that an idle connection keeps.
 	maxIdleBuf = 16 << 10
 )
 
@@ -27,8 +27,8 @@ type Handler func(*Conn, *http.Request) error
 type Config struct {
 	// Handlers are for the host's clients, Inside for programs of the sandbox, by path.
 	Handlers, Inside map[string]Handler
-	// Await waits until a request may be handled. It is false if the request's connection
-	// must be closed instead, which it is when done is closed.
+	// Await blocks until a request may be handled. If it returns false, the connection is
+	// closed. It must return when done is closed.
 	Await func(done <-chan struct{}, c *Conn, req *http.Request) bool
 }
 
@@ -51,8 +51,7 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// Serve answers the connections of the host's clients until ctx ends, and then waits for
-// all of them.
+// Serve serves the host's clients until ctx ends, and then waits for all connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		l.Close()
@@ -74,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			return ctx.Err()
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // out of descriptors, most likely: others will end
+		case err != nil: // most likely no descriptors are left; retry
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -82,7 +81,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// ServeInside answers programs of the sandbox until ctx ends.
+// ServeInside serves programs of the sandbox until ctx ends.
 func (s *Server) ServeInside(ctx context.Context, l net.Listener) {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
@@ -90,7 +89,7 @@ func (s *Server) ServeInside(ctx context.Context, l net.Listener) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors: others will end
+		case err != nil: // most likely no descriptors are left; retry
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -98,8 +97,8 @@ func (s *Server) ServeInside(ctx context.Context, l net.Listener) {
 	}
 }
 
-// Take serves a connection of the host's clients, or closes it if the server is quiet or
-// has too many.
+// Take serves a connection of a client of the host. It closes the connection if the server
+// is quiet or has too many.
 func (s *Server) Take(ctx context.Context, nc net.Conn) { s.take(ctx, nc, false) }
 
 func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
@@ -114,7 +113,7 @@ func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
 	go s.serveConn(ctx, c)
 }
 
-// admit counts a connection in, if there is room.
+// admit registers a connection unless the server is quiet or has too many.
 func (s *Server) admit(c *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +131,7 @@ func (s *Server) admit(c *Conn) bool {
 func (s *Server) serveConn(ctx context.Context, c *Conn) {
 	defer s.wg.Done()
 	defer func() {
-		// Closed first: who waits for the connection's end waits for that.
+		// Close before deleting: AwaitNone waits for closed descriptors.
 		c.Close()
 		s.mu.Lock()
 		delete(s.conns, c)
@@ -141,9 +140,9 @@ func (s *Server) serveConn(ctx context.Context, c *Conn) {
 		}
 		s.mu.Unlock()
 		s.left.Broadcast()
-		// A defect in one request must not take the sandbox with it.
+		// A panic in one request must not end the sandbox.
 		if r := recover(); r != nil {
-			os.Stderr.WriteString("hortus-guest: a request failed badly\n")
+			os.Stderr.WriteString("hortus-guest: panic in a request handler\n")
 		}
 	}()
 	handlers := s.cfg.Handlers
@@ -160,7 +159,7 @@ func (s *Server) serveConn(ctx context.Context, c *Conn) {
 			return
 		}
 		if h := handlers[req.URL.Path]; h == nil {
-			err = c.Fail(http.StatusNotFound, "no such path")
+			err = c.Fail(http.StatusNotFound, "path not found")
 		} else {
 			err = h(c, req)
 		}

@@ -6,15 +6,15 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// chunkHead is the room for a chunk's length: eight hexadecimal digits and a
-// line break. Leading zeros are allowed, so it is written when the chunk is sent.
+// chunkHead is the size of a chunk's head: eight hexadecimal digits and a line break. HTTP
+// allows leading zeros, so the head is filled in when the chunk is sent.
 const chunkHead = 10
 
-// flushAt is how many bytes are gathered before they are sent at once.
+// flushAt is the buffer size, in bytes, at which Full reports true.
 const flushAt = 64 << 10
 
-// Stream gathers the frames of a streamed answer, so that the head, several
-// frames and the end leave in one write.
+// Stream buffers the frames of a streamed answer, so that the head, several frames and the
+// end are sent with one write.
 type Stream struct {
 	c     *Conn
 	codec envd.Codec
@@ -69,10 +69,10 @@ func (o *Stream) Data(out envd.Output, offset int64, p []byte) error {
 	return o.Message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Data: d}})
 }
 
-// Full says that it is time to send.
+// Full reports whether the caller should flush.
 func (o *Stream) Full() bool { return len(o.buf) >= flushAt }
 
-// Flush sends what was gathered.
+// Flush sends the buffer.
 func (o *Stream) Flush() error {
 	if o.empty {
 		return nil
@@ -83,7 +83,7 @@ func (o *Stream) Flush() error {
 	return err
 }
 
-// seal writes the chunk's length and its closing line break.
+// seal writes the length and the closing line break of the chunk.
 func (o *Stream) seal() {
 	const digits = "0123456789abcdef"
 	n := len(o.buf) - o.chunk - chunkHead
@@ -103,7 +103,7 @@ func (o *Stream) send() error {
 	return err
 }
 
-// Finish sends what was gathered and the stream's end; e is nil for a clean one.
+// Finish sends the buffer and the end of the stream; e is nil for success.
 func (o *Stream) Finish(e *envd.Error) error {
 	o.buf = envd.AppendEnd(o.buf, e)
 	o.seal()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Writer is an http.ResponseWriter for answers with a body of any length.
-// With a Content-Length header the body goes as it is, without one in chunks.
+// Writer is an http.ResponseWriter. With a Content-Length header the body is sent as it is,
+// otherwise in chunks.
 type Writer struct {
 	c       *Conn
 	header  http.Header
@@ -73,7 +73,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Finish ends the answer. An error means that the connection is spoilt.
+// Finish ends the answer. After an error the connection must be closed.
 func (w *Writer) Finish() error {
 	w.WriteHeader(http.StatusOK)
 	if w.chunked {

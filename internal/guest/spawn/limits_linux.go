@@ -9,13 +9,13 @@ import (
 	"hortus.dev/internal/guest/procfs"
 )
 
-// limitChild takes the guest's reserve of processes from a command that shares its uid:
+// limitCommand takes the guest's reserve of processes from a command that shares its uid:
 // the limit that it inherited is the guest's own.
 //
 // What the command forked before this has the guest's limit, too. One that forks at once
 // and without end could use up the reserve, and the guest dies when it cannot have a thread.
 // So the limit is set for all processes here but the guest, until none has more.
-func limitChild(cfg *birth.Config, pid int) {
+func limitCommand(cfg *birth.Config, pid int) {
 	if cfg.Switch || cfg.OwnKernel || cfg.Processes <= 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func limitOthers(lim unix.Rlimit) (n int) {
 // SetLimits bounds what commands inherit. The limit on processes is inherited
 // from the guest itself, which no command can undo. Where commands have the
 // guest's own uid they count together, so the guest keeps a reserve for its own
-// threads, and each command is given the rest (see limitChild).
+// threads, and each command is given the rest (see limitCommand).
 func SetLimits(cfg *birth.Config) error {
 	// No core dumps. At nought the kernel would still run the host's handler,
 	// if there is one; at one byte it does not.

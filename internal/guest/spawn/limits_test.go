@@ -59,7 +59,7 @@ func runReserve() int {
 		return n
 	}
 	before := more()
-	limitChild(&birth.Config{PID1: true, Processes: limit}, c.Process.Pid)
+	limitCommand(&birth.Config{PID1: true, Processes: limit}, c.Process.Pid)
 	fmt.Println(before, more())
 	return 0
 }

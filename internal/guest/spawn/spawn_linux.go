@@ -40,17 +40,17 @@ type Spawner struct {
 	cfg *birth.Config
 	// PidFDs says that this kernel has descriptors of processes, by which the pump
 	// sees a command's end without being told by the reaper.
-	PidFDs bool
-	cell   *confinement.Cell      // nil where the guest shares its kernel
-	links  *confinement.Netlink   // nil where the commands' netlink sockets are not counted
-	kept   map[string]chan func() // by identity; what is sent runs on its thread
+	PidFDs  bool
+	cell    *confinement.Cell      // nil where the guest shares its kernel
+	netlink *confinement.Netlink   // nil where the commands' netlink sockets are not counted
+	threads map[string]chan func() // by identity; what is sent runs on its thread
 }
 
 // New must be called before anything is spawned. The commands of a guest
 // that is an init are kept from it by Landlock too, where there is any.
 func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 	rules := confinement.NoRuleset
-	sp := &Spawner{cfg: cfg, cell: cell, kept: make(map[string]chan func())}
+	sp := &Spawner{cfg: cfg, cell: cell, threads: make(map[string]chan func())}
 	var err error
 	if cfg.PID1 {
 		if rules, err = confinement.NewRuleset(); err != nil {
@@ -59,28 +59,28 @@ func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 		defer rules.Close()
 	}
 	if cfg.PID1 && !cfg.OwnKernel {
-		if sp.links, err = confinement.NewNetlink(); err != nil {
+		if sp.netlink, err = confinement.NewNetlink(); err != nil {
 			return nil, err
 		}
 	}
 	sp.PidFDs = havePidFDs()
 	for _, id := range cfg.Identities {
-		if len(id.Caps) == 0 && (cfg.Switch || rules == confinement.NoRuleset && sp.links == nil) {
+		if len(id.Caps) == 0 && (cfg.Switch || rules == confinement.NoRuleset && sp.netlink == nil) {
 			continue
 		}
 		ch := make(chan func())
 		ready := make(chan error)
 		go func() {
 			runtime.LockOSThread() // for good
-			err := sp.giveUp(id.Caps)
+			err := sp.dropPrivileges(id.Caps)
 			if err == nil && !cfg.Switch {
-				err = sp.links.Filter()
+				err = sp.netlink.Filter()
 			}
 			if err == nil {
 				err = rules.Restrict()
 			}
 			if err == nil {
-				err = sp.cell.KeepUID(uint32(os.Geteuid()))
+				err = sp.cell.ForbidUID(uint32(os.Geteuid()))
 			}
 			ready <- err
 			for f := range ch {
@@ -90,7 +90,7 @@ func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 		if err := <-ready; err != nil {
 			return nil, err
 		}
-		sp.kept[id.Name] = ch
+		sp.threads[id.Name] = ch
 	}
 	return sp, nil
 }
@@ -117,7 +117,7 @@ func (sp *Spawner) Start(c *Command) (pid int, err error) {
 	if sp.cfg.Switch {
 		attr.Sys.Credential = &syscall.Credential{Uid: c.Identity.UID, Gid: c.Identity.GID, Groups: c.Identity.Groups}
 	}
-	if thread := sp.kept[c.Identity.Name]; thread != nil {
+	if thread := sp.threads[c.Identity.Name]; thread != nil {
 		done := make(chan struct{})
 		thread <- func() {
 			defer close(done)
@@ -128,7 +128,7 @@ func (sp *Spawner) Start(c *Command) (pid int, err error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := sp.giveUp(nil); err != nil {
+	if err := sp.dropPrivileges(nil); err != nil {
 		return 0, api.Errorf(api.KindInternal, "give up capabilities: %w", err)
 	}
 	return sp.forkExec(c, attr)
@@ -156,7 +156,7 @@ func (sp *Spawner) forkExec(c *Command, attr *syscall.ProcAttr) (int, error) {
 	}
 	pid, err := syscall.ForkExec(c.Path, c.Argv, attr)
 	if err == nil {
-		limitChild(sp.cfg, pid)
+		limitCommand(sp.cfg, pid)
 	}
 	return pid, err
 }

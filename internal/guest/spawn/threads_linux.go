@@ -11,14 +11,14 @@ import (
 	"hortus.dev/internal/guest/credential"
 )
 
-// giveUp makes the calling thread fit to fork from: what it forks can get no
+// dropPrivileges makes the calling thread fit to fork from: what it forks can get no
 // capability but those listed, also not by executing something as uid 0, and has its
 // netlink sockets counted.
 //
 // A kernel of the guest's own may know no secure bits, as gVisor does. They are a
 // second lock there: what uid 0 executes has the union of the bounding set, which is
 // empty, and the inheritable one.
-func (sp *Spawner) giveUp(keep []uintptr) error {
+func (sp *Spawner) dropPrivileges(keep []uintptr) error {
 	if err := credential.KeepInheritable(keep); err != nil || !sp.cfg.Switch {
 		return err
 	}
@@ -33,7 +33,7 @@ func (sp *Spawner) giveUp(keep []uintptr) error {
 	if bits&locked != 0 {
 		return nil // it has done all of this, or the thread that made it
 	}
-	if err := sp.links.Filter(); err != nil {
+	if err := sp.netlink.Filter(); err != nil {
 		return err
 	}
 	if err := credential.EmptyBounding(); err != nil {
@@ -58,7 +58,7 @@ func (sp *Spawner) PrepareThreads() error {
 		all.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			errs[i] = sp.giveUp(nil)
+			errs[i] = sp.dropPrivileges(nil)
 			// Each holds its thread until every one has another.
 			together.Done()
 			together.Wait()

@@ -24,7 +24,7 @@ type Files struct{ User *birth.Identity }
 var ErrAgain = errors.New("a directory was made; the user can go on from it")
 
 // mkdir makes a directory of the user's.
-func (f Files) mkdir(p spot) error {
+func (f Files) mkdir(p location) error {
 	err := f.guarded(p.dir)
 	if err == nil {
 		err = notProc(p.dir)
@@ -50,7 +50,7 @@ func (f Files) Create(path string) (*os.File, error) {
 
 // open opens the file that a walk led to, or makes it. Whatever has become a link since
 // is not followed.
-func (f Files) open(p spot, path string) (*os.File, error) {
+func (f Files) open(p location, path string) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(p.dir, p.name, flags, 0)
 	if err == unix.ENOENT {
@@ -73,7 +73,7 @@ func (f Files) open(p spot, path string) (*os.File, error) {
 }
 
 // take empties an open file and makes it the user's.
-func (f Files) take(p spot, fd int, path string) error {
+func (f Files) take(p location, fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (f Files) Remove(path string) error {
 	return p.remove()
 }
 
-func (p spot) remove() error {
+func (p location) remove() error {
 	err := unix.Unlinkat(p.dir, p.name, 0)
 	if err == nil || err == unix.ENOENT {
 		return nil
@@ -166,7 +166,7 @@ func (p spot) remove() error {
 	}
 	var left error
 	for _, name := range names {
-		if err := (spot{fd, name}).remove(); err != nil {
+		if err := (location{fd, name}).remove(); err != nil {
 			left = err
 		}
 	}

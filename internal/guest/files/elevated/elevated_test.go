@@ -26,7 +26,7 @@ func TestSwappedLinksAreNotFollowed(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	o := Files{User: &birth.Identity{Name: "user", UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}}
-	if f, err := o.open(spot{fd, "link"}, "link"); err == nil {
+	if f, err := o.open(location{fd, "link"}, "link"); err == nil {
 		f.Close()
 		t.Error("a link was opened")
 	}
@@ -34,12 +34,12 @@ func TestSwappedLinksAreNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := spot{own, "."}
+	p := location{own, "."}
 	defer func() { p.close() }()
 	if err := p.enter("dirlink"); err == nil {
 		t.Error("a link was entered")
 	}
-	if err := (spot{fd, "dirlink"}).remove(); err != nil {
+	if err := (location{fd, "dirlink"}).remove(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(top + "/dirlink"); !os.IsNotExist(err) {

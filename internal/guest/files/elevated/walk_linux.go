@@ -12,15 +12,15 @@ import (
 // maxLinks bounds the links on the way of one path.
 const maxLinks = 40
 
-// spot is a name in a directory.
-type spot struct {
+// location is a name in a directory.
+type location struct {
 	dir  int
 	name string
 }
 
-func (p spot) close() { unix.Close(p.dir) }
+func (p location) close() { unix.Close(p.dir) }
 
-func (p spot) stat() (st unix.Stat_t, err error) {
+func (p location) stat() (st unix.Stat_t, err error) {
 	err = unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err
 }
@@ -28,7 +28,7 @@ func (p spot) stat() (st unix.Stat_t, err error) {
 const dirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // enter goes on in the directory of that name.
-func (p *spot) enter(name string) error {
+func (p *location) enter(name string) error {
 	fd, err := unix.Openat(p.dir, name, dirFlags, 0)
 	if err != nil {
 		return err
@@ -41,12 +41,12 @@ func (p *spot) enter(name string) error {
 // find walks an absolute path to the directory of its last name. With follow, a link of
 // that name is followed too. With parents, the first directory that is missing is made,
 // for which the error is ErrAgain.
-func (f Files) find(path string, follow, parents bool) (_ spot, err error) {
+func (f Files) find(path string, follow, parents bool) (_ location, err error) {
 	top, err := unix.Open("/", dirFlags, 0)
 	if err != nil {
-		return spot{}, err
+		return location{}, err
 	}
-	p := spot{dir: top, name: "."}
+	p := location{dir: top, name: "."}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -108,7 +108,7 @@ func (f Files) find(path string, follow, parents bool) (_ spot, err error) {
 }
 
 // link reads a link that only root can have put where it is.
-func (f Files) link(p spot) (string, error) {
+func (f Files) link(p location) (string, error) {
 	if err := f.guarded(p.dir); err != nil {
 		return "", api.Errorf(api.KindDenied, "permission denied: '%s' is a link in a directory of %s's, and leads no further than %s's own rights", p.name, f.User.Name, f.User.Name)
 	}
