@@ -17,9 +17,9 @@ import (
 	"hortus.dev/internal/guest/spawn"
 )
 
-// Main is the whole life of a guest process: it takes its descriptors and its
-// configuration from whoever started it, serves, and gives the exit code. It
-// returns only when it cannot start or its host vanishes before "go".
+// Main runs a guest process and returns its exit code: it takes its descriptors and its
+// configuration from the process that started it, and serves. It returns only if it cannot
+// start or if its host ends before "go".
 func Main() int {
 	stdio := len(os.Args) > 1 && os.Args[1] == birth.ArgStdio
 	var ctrl *birth.Control
@@ -31,7 +31,7 @@ func Main() int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
-		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus, not by hand")
+		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus and cannot be started by hand")
 		return 2
 	}
 	if err := run(ctrl, stdio); err != nil {
@@ -41,7 +41,7 @@ func Main() int {
 	return 0
 }
 
-// stageError says at which step a start failed.
+// stageError is an error with the step of the start that failed.
 type stageError struct {
 	stage string
 	err   error
@@ -56,7 +56,7 @@ func run(ctrl *birth.Control, stdio bool) error {
 	defer cancel()
 	cfg, err := ctrl.AwaitConfig(ctx)
 	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("receive configuration: %w", err)
 	}
 	var l net.Listener
 	if !stdio {
@@ -83,15 +83,15 @@ func run(ctrl *birth.Control, stdio bool) error {
 		claim, err = ctrl.AwaitGo(ctx)
 	}
 	if err != nil {
-		// The process ends here, and as init takes everything with it.
-		return fmt.Errorf("before it was told to go on: %w", err)
+		// The process ends, and as init it ends everything else.
+		return fmt.Errorf("wait for go: %w", err)
 	}
 	s.claim(claim)
 	ctrl.Close()
 	return <-served
 }
 
-// report says why something failed.
+// report converts an error to a report.
 func report(err error) birth.Report {
 	r := birth.Report{Error: err.Error()}
 	var stage *stageError
@@ -113,14 +113,15 @@ func inheritListener() (net.Listener, error) {
 		return nil, &stageError{"listener", err}
 	}
 	if ul, ok := l.(*net.UnixListener); ok {
-		ul.SetUnlinkOnClose(false) // the path, if any, is the host's
+		ul.SetUnlinkOnClose(false) // the host owns the path
 	}
 	return l, nil
 }
 
-// prepareProcess does what must be done to the process before it serves.
+// prepareProcess prepares the process, before it serves.
 func prepareProcess(cfg birth.Config) (*Server, error) {
-	// A guest is mostly idle and its memory counts once per sandbox.
+	// Prefer memory to time: a guest is mostly idle, and its memory counts once per
+	// sandbox.
 	debug.SetGCPercent(50)
 	caught, err := signals.Survive(cfg.PID1)
 	if err != nil {
@@ -146,8 +147,8 @@ func prepareProcess(cfg birth.Config) (*Server, error) {
 			return nil, &stageError{"dumpable", err}
 		}
 	} else {
-		// The guest of trusted code stays readable to its own user: the host
-		// finds it by the mark in its environment, above all after a crash.
+		// A guest of trusted code stays readable to its own user: the host finds it by a
+		// variable in its environment, above all after a crash.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return nil, &stageError{"subreaper", err}
 		}

@@ -14,10 +14,9 @@ import (
 	"hortus.dev/internal/guest/machine"
 )
 
-// stdioControl takes the control socket of a guest that was started with
-// [birth.ArgStdio]. The socket moves to a descriptor of its own, which commands do
-// not inherit, and standard input and output become nothing: a slip of the pen
-// cannot become a packet.
+// stdioControl returns the control socket of a guest that was started with
+// [birth.ArgStdio]. It moves the socket to a descriptor that commands do not inherit, and
+// discards standard input and output, so that nothing printed there becomes a packet.
 func stdioControl() (*birth.Control, error) {
 	fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -34,10 +33,10 @@ func stdioControl() (*birth.Control, error) {
 	return ctrl, nil
 }
 
-// discardStdio puts nothing in the place of the sockets among the standard
-// descriptors. The sockets stay open elsewhere: gVisor shuts down a socket of its
-// host's with the last descriptor of each import of it, and several of the standard
-// ones are imports of the same socket, the control socket.
+// discardStdio replaces the standard descriptors that are sockets by /dev/null. It keeps
+// copies of the sockets open: gVisor shuts down a socket of its host when the last
+// descriptor of one import is closed, and several standard descriptors import the control
+// socket.
 func discardStdio() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -47,7 +46,7 @@ func discardStdio() error {
 	for fd := range 3 {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-			continue // an error output that somebody reads
+			continue // standard error, which somebody reads
 		}
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 			return os.NewSyscallError("dup", err)
@@ -59,9 +58,8 @@ func discardStdio() error {
 	return nil
 }
 
-// Attend serves the streams that the host hands over, and follows its other orders,
-// until the control socket ends. That is an error before the host said "go" or who
-// the guest is. Commands are left as they are.
+// Attend serves the streams that the host sends and follows its other orders until the
+// control socket ends. An end before "go" or a Self is an error. Commands go on.
 func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		defer func() {
@@ -74,13 +72,13 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("the host's next order: %w", err)
+				return fmt.Errorf("receive order: %w", err)
 			}
 			switch {
 			case o.Stream != nil:
 				s.takeStream(ctx, o.Stream)
 			case o.Go && claimed:
-				return errors.New("the host said go a second time")
+				return errors.New("the host sent go twice")
 			case o.Go:
 				s.claim(o.Claim)
 				claimed = true
@@ -92,7 +90,7 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 			case o.Self != nil:
 				s.quiesce()
 				if o.Self.Sandbox != s.cfg.Sandbox {
-					s.processes.Release() // another's clients
+					s.processes.Release() // they were of another sandbox's clients
 				}
 				r := birth.Report{Ready: true}
 				if err := s.become(o.Self); err != nil {
@@ -108,14 +106,13 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 				err = ctrl.Answer(ctx, r)
 			}
 			if err != nil {
-				return fmt.Errorf("answer the host: %w", err)
+				return fmt.Errorf("answer host: %w", err)
 			}
 		}
 	})
 }
 
-// takeStream serves a connected socket, or closes it where the guest is quiet or
-// has too many.
+// takeStream serves a connected socket, or closes it if the guest is quiet or has too many.
 func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	nc, err := net.FileConn(f)
 	f.Close()
@@ -124,14 +121,14 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	}
 }
 
-// quiesce ends every connection, waits until none is open, and lets no other in. The
-// lifetimes of commands stand still until resume: what passes in between, above all
-// the time that a saved state lay somewhere, is not theirs.
+// quiesce ends every connection, waits until none is open, and admits no other until
+// resume. It pauses the lifetimes of commands: the time until resume, such as that of a
+// saved state on a disk, does not count.
 func (s *Server) quiesce() {
 	s.rpc.Cut()
 	s.processes.Pause()
 	s.rpc.AwaitNone()
-	// A connection that was ending may have started a command meanwhile.
+	// A connection may have started a command while it was ending.
 	s.processes.Pause()
 }
 
@@ -141,11 +138,11 @@ func (s *Server) resume() {
 	s.rpc.Resume()
 }
 
-// become makes the guest another one than it was when it was saved. No connection
-// is open. Commands that are alive keep the environment that they were started with.
+// become gives a restored guest its new identity. No connection is open. Commands that are
+// alive keep their environment.
 //
-// Nothing else in here is bound to the old self: the guest's random numbers are the
-// kernel's, which takes them from its host afresh each time.
+// Nothing else depends on the old identity: random numbers come from the kernel, which gets
+// fresh ones from its host.
 func (s *Server) become(self *birth.Self) error {
 	if s.cfg.OwnKernel {
 		if err := unix.Sethostname([]byte(self.Hostname)); err != nil {

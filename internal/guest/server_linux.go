@@ -26,19 +26,19 @@ import (
 	sudo "hortus.dev/internal/guest/sudo/server"
 )
 
-// Server is a guest at work: its parts, put together.
+// Server is a guest: its parts and the claim that requests wait for.
 type Server struct {
 	cfg       birth.Config
 	ids       *identity.Set
 	processes *process.Manager
 	watches   *watch.Service
 	rpc       *rpc.Server
-	sudo      *sudo.Server   // of the program sudo; nil for none
-	inside    []net.Listener // of programs of the sandbox
-	claimed   chan struct{}  // closed with the claim
+	sudo      *sudo.Server   // nil if the sandbox has no root
+	inside    []net.Listener // for programs of the sandbox
+	claimed   chan struct{}  // closed by claim
 }
 
-// New makes a guest that is not serving yet.
+// New returns a guest that is not serving yet.
 func New(cfg birth.Config) (*Server, error) {
 	s := &Server{cfg: cfg, claimed: make(chan struct{})}
 	var err error
@@ -66,7 +66,7 @@ func New(cfg birth.Config) (*Server, error) {
 	fs := files.New(s.ids, access)
 	s.watches = watch.New(s.ids, access, fs)
 	s.rpc = rpc.NewServer(rpc.Config{Handlers: s.handlers(fs), Inside: s.insideHandlers(), Await: s.awaitClaim})
-	// The ports and the names of sockets must be the sandbox's own.
+	// The ports and the abstract socket names must be the sandbox's own.
 	if !cfg.PID1 && !cfg.OwnKernel {
 		return s, nil
 	}
@@ -79,7 +79,7 @@ func New(cfg birth.Config) (*Server, error) {
 	return s, nil
 }
 
-// handlers are the paths that a guest serves.
+// handlers returns the handlers for the host's clients.
 func (s *Server) handlers(fs *files.Service) map[string]rpc.Handler {
 	h := s.insideHandlers()
 	h[envd.PathMetrics] = metrics.New(&s.cfg).Serve
@@ -90,15 +90,14 @@ func (s *Server) handlers(fs *files.Service) map[string]rpc.Handler {
 	return h
 }
 
-// insideHandlers are what a guest serves programs of the sandbox on its port, as E2B's
-// guest does: whether it is there, and the environment that the sandbox was given, which
-// each command has anyway. Nothing here acts.
+// insideHandlers returns the handlers for programs of the sandbox, on the port that E2B's
+// guest serves: health, and the environment that each command has anyway. They change
+// nothing.
 func (s *Server) insideHandlers() map[string]rpc.Handler {
 	return map[string]rpc.Handler{envd.PathHealth: health, envd.PathEnvs: s.envs}
 }
 
-// listenInside opens the guest's port on the loopback addresses. An address that is not
-// there is left out.
+// listenInside opens the guest's port on the loopback addresses that exist.
 func listenInside() (out []net.Listener) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(envd.GuestPort)))
@@ -127,9 +126,9 @@ func (s *Server) envs(c *rpc.Conn, req *http.Request) error {
 	return c.AnswerJSON(env)
 }
 
-// claim lets the requests go on that waited for it. A guest that was started
-// ahead gets its environment here; no request but the host's own warm-ups, which
-// have ended by then, has seen another.
+// claim releases the requests that wait, and sets the environment of a guest that was
+// started ahead. Only warm-ups of the host, which have ended by then, have seen another
+// one.
 func (s *Server) claim(c *birth.Claim) {
 	if c != nil {
 		s.cfg.Env = c.Env
@@ -138,9 +137,9 @@ func (s *Server) claim(c *birth.Claim) {
 	close(s.claimed)
 }
 
-// awaitClaim holds a request back until the guest knows whom it is for. It is
-// false when the guest ends before. Guests that are not started ahead hold
-// nothing back: they know already.
+// awaitClaim blocks a request until the guest is claimed. It returns false if the guest or
+// the connection ends before. It does not block warm-ups, or any request to a guest that
+// was not started ahead.
 func (s *Server) awaitClaim(done <-chan struct{}, c *rpc.Conn, req *http.Request) bool {
 	if !s.cfg.Waits || req.Header.Get(envd.HeaderWarmUp) != "" {
 		return true
@@ -155,8 +154,8 @@ func (s *Server) awaitClaim(done <-chan struct{}, c *rpc.Conn, req *http.Request
 	}
 }
 
-// Run serves until ctx ends or the listener fails. The reaper, which waits in
-// the kernel, and commands that are alive end with the process.
+// Run serves until ctx ends or the listener fails. The reaper and commands that are alive
+// end with the process.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		err := s.rpc.Serve(ctx, l)
@@ -165,7 +164,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// work is what a guest does beside serving, for as long as serve takes.
+// work runs the parts of the guest that do not serve the host's clients, until serve
+// returns.
 func (s *Server) work(ctx context.Context, serve func(context.Context) error) error {
 	go s.processes.Reap()
 	var wg sync.WaitGroup

@@ -13,34 +13,32 @@ import (
 	"hortus.dev/internal/guest/credential"
 )
 
-// Cell is what stands between commands and the guest on a kernel of its own, where
-// there is no Landlock and no stage before the guest. Nil means that something else
-// does.
+// Cell separates commands from the guest on a kernel of the guest's own, which has no
+// Landlock and no stage before the guest. A nil Cell separates nothing.
 type Cell struct {
-	// Group is where commands are born: the one bound on processes that gVisor
-	// keeps. RLIMIT_NPROC it only remembers.
+	// Group is the control group in which commands are born. Its pids.max is the only limit
+	// on processes that gVisor enforces: it accepts RLIMIT_NPROC but ignores it.
 	Group *os.File
-	// Root is the root of commands: the same tree as the guest's, at another place.
-	// A process whose root is not that of its mounts gets no user namespace, by
-	// which a command would come to capabilities, and root to the guest's uid.
+	// Root is the root directory of commands: the same tree as the guest's, at another
+	// mount. A process in a changed root cannot create a user namespace, in which it would
+	// get capabilities.
 	Root string
 }
 
-// commandsGroup is the group's name below the root.
+// commandsGroup is the name of the control group.
 const commandsGroup = "commands"
 
-// NewCell makes the group, and takes the hierarchy out of everybody's sight, so that
-// nobody inside, root neither, can leave the group or widen its bound: what the
-// guest needs of it is open. In its place comes the root of commands, a place that
-// only the guest can name. It needs version 2 of control groups, mounted writable at
-// [birth.Groups], and CAP_SYS_ADMIN.
+// NewCell creates the control group, and then hides the hierarchy by mounting the root of
+// commands over it: even root inside cannot leave the group or raise its limit. The guest
+// keeps the descriptors that it needs. NewCell needs cgroup v2, mounted writable at
+// [birth.Groups], and CAP_SYS_ADMIN. Without OwnKernel it returns nil.
 func NewCell(cfg *birth.Config) (*Cell, error) {
 	if !cfg.OwnKernel {
 		return nil, nil
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(birth.Groups, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
-		return nil, errors.Join(err, fmt.Errorf("there is no cgroup2 file system at %s to bound processes by", birth.Groups))
+		return nil, errors.Join(err, fmt.Errorf("no cgroup2 file system at %s to limit processes with", birth.Groups))
 	}
 	caps, err := credential.CurrentCaps()
 	if err != nil {
@@ -68,15 +66,15 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 		err = &os.PathError{Op: "unmount", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
-	// Nothing of the guest's own is to be read or set by root inside, who passes over
-	// the modes of files; nor by the guest itself, through a link that leads there.
+	// Hide the guest's /proc entry: root inside, which ignores file modes, must not read or
+	// write it, and neither must the guest through a link that leads there.
 	self := "/proc/" + strconv.Itoa(os.Getpid())
 	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := unix.Mount("hidden", self, "tmpfs", flags, "mode=0555"); err != nil {
 		err = &os.PathError{Op: "cover", Path: self, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
-	// The directory of devices has no bound of its own, and needs no new names.
+	// /dev has no size limit, and needs no new names.
 	if err := unix.Mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
 		err = &os.PathError{Op: "protect", Path: "/dev", Err: err}
 		return nil, errors.Join(err, f.Close())
@@ -88,9 +86,8 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 	return &Cell{Group: f, Root: birth.Groups}, nil
 }
 
-// ForbidUID keeps the calling thread, and what it forks, from taking on a uid, for
-// good: a gVisor's init, unlike others, can be killed by whoever has its uid, and
-// root inside may change its own.
+// ForbidUID forbids the calling thread, and what it forks, to take on a uid, for good. In
+// gVisor a process with init's uid can kill init, and root inside may change its uid.
 func (c *Cell) ForbidUID(uid uint32) error {
 	if c == nil {
 		return nil
@@ -106,15 +103,15 @@ func (c *Cell) ForbidUID(uid uint32) error {
 	return nil
 }
 
-// uidFilter refuses the calls that set a uid where one of their arguments is uid, and
-// those that name who gets a file's signals.
+// uidFilter refuses the calls that set a uid if one of their arguments is uid, and those
+// that set the owner of a file's signals.
 func uidFilter(uid uint32) []unix.SockFilter {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		ret   = unix.BPF_RET | unix.BPF_K
-		// Of seccomp_data: the call's number, and the arguments of eight bytes, of
-		// which an id is the lower half.
+		// Offsets in seccomp_data: the number of the call, and the arguments, eight bytes
+		// each. An id is the lower half of one.
 		number, args = 0, 16
 	)
 	calls := []struct {
@@ -123,8 +120,8 @@ func uidFilter(uid uint32) []unix.SockFilter {
 	}{{unix.SYS_SETUID, 1}, {unix.SYS_SETREUID, 2}, {unix.SYS_SETRESUID, 3}}
 	f := []unix.SockFilter{{Code: load, K: number}}
 	for _, c := range calls {
-		// Past this call's part where it is another; past the rest of it, to the
-		// refusal that ends it, where an argument is the uid.
+		// Skip this call's part for another call; skip to its refusal if an argument is the
+		// uid.
 		f = append(f, unix.SockFilter{Code: equal, K: c.number, Jf: uint8(2*c.args + 2)})
 		for i := range c.args {
 			f = append(f, unix.SockFilter{Code: load, K: uint32(args + 8*i)},
@@ -133,8 +130,8 @@ func uidFilter(uid uint32) []unix.SockFilter {
 		f = append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 			unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 	}
-	// To whom a file's signals go: root's go anywhere, and any of them ends an init
-	// that is gVisor's.
+	// The owner of a file's signals: root's signals reach every process, and any of them
+	// ends gVisor's init.
 	const fiosetown, siocspgrp = 0x8901, 0x8902
 	for _, c := range []struct {
 		number   uint32

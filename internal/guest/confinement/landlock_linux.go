@@ -7,39 +7,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ruleset is a Landlock ruleset for commands, or -1 where the kernel has none
-// that is of use.
+// Ruleset is a Landlock ruleset for commands.
 //
-// A thread that restricts itself makes a domain, which everything that is forked
-// from it is born in. The guest's other threads stay outside, so a command can
-// neither signal nor trace the guest, nor look into its /proc, whatever ids the
-// two have; the guest can do all of that to commands.
+// A thread that restricts itself creates a domain, and everything that is forked from it is
+// born in that domain. The guest's other threads are outside: a command can neither signal
+// nor trace the guest, nor read its /proc, even with the same ids. The guest can do all of
+// that to commands.
 type Ruleset int
 
-// Landlock's versions, by what they brought.
+// Versions of Landlock and what they added.
 const (
 	landlockRefer = 2 // renames across directories, which version 1 forbids
 	landlockIoctl = 5
 	landlockScope = 6
 )
 
-// erratumSignal is the bit of a kernel in which the scope of signals leaves
-// signals among the threads of one process alone, as the Go runtime needs it.
+// erratumSignal is set if the scope of signals does not block signals between the threads
+// of one process, which the Go runtime needs.
 const erratumSignal = 1 << (2 - 1)
 
 // NoRuleset is the Ruleset that restricts nothing.
 const NoRuleset Ruleset = -1
 
-// NewRuleset makes the ruleset: no device node can be made; ioctl reaches devices
-// below /dev alone; a unix socket of the abstract kind and a signal reach only
-// what was forked from the same thread, and from it in turn. Files are not
-// restricted otherwise: rules grant along a path and take nothing back, so that
-// "everything but /proc/sys" cannot be said, and what may be written is the
-// mounts' matter.
+// NewRuleset creates the ruleset, or returns NoRuleset if the kernel has no usable
+// Landlock. It forbids: making device nodes; ioctl on devices outside /dev; abstract unix
+// sockets and signals to processes that were not forked from the same thread. Files are not
+// restricted otherwise: a rule grants a path and cannot exclude "everything but /proc/sys",
+// so mounts decide what can be written.
 func NewRuleset() (Ruleset, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 || version < landlockRefer {
-		return NoRuleset, nil // not in this kernel, switched off, or too old to be useful
+		return NoRuleset, nil // missing, disabled or too old
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_REFER}
 	if version >= landlockIoctl {
@@ -52,9 +50,9 @@ func NewRuleset() (Ruleset, error) {
 			attr.Scoped |= unix.LANDLOCK_SCOPE_SIGNAL
 		}
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) // zeros that a kernel does not know are fine
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) // kernels ignore zeros behind the fields that they know
 	if errno != 0 {
-		return NoRuleset, fmt.Errorf("landlock: make a ruleset: %w", errno)
+		return NoRuleset, fmt.Errorf("landlock: create ruleset: %w", errno)
 	}
 	r := Ruleset(fd)
 	for _, rule := range []struct {
@@ -66,13 +64,13 @@ func NewRuleset() (Ruleset, error) {
 		}
 		if err := r.allow(rule.path, rule.access); err != nil {
 			r.Close()
-			return NoRuleset, fmt.Errorf("landlock: a rule for %s: %w", rule.path, err)
+			return NoRuleset, fmt.Errorf("landlock: add rule for %s: %w", rule.path, err)
 		}
 	}
 	return r, nil
 }
 
-// allow grants something below a directory.
+// allow grants access below a directory.
 func (r Ruleset) allow(path string, access uint64) error {
 	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -87,13 +85,13 @@ func (r Ruleset) allow(path string, access uint64) error {
 	return nil
 }
 
-// Restrict binds the calling thread, for good. It needs no_new_privs.
+// Restrict restricts the calling thread, for good. It needs no_new_privs.
 func (r Ruleset) Restrict() error {
 	if r < 0 {
 		return nil
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r), 0, 0); errno != 0 {
-		return fmt.Errorf("landlock: %w", errno)
+		return fmt.Errorf("landlock: restrict thread: %w", errno)
 	}
 	return nil
 }

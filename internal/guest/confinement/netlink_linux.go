@@ -12,42 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All commands together may have so many netlink sockets open at a time as hold
-// netlinkBytes, but some in any case, and no more than anybody needs. The kernel keeps
-// the answers that nobody reads, up to twice net.core.rmem_max for each socket, and no
-// control group counts them.
+// netlinkBytes limits the memory of all open netlink sockets of commands, between
+// minNetlinkSockets and maxNetlinkSockets sockets. The kernel keeps unread answers, up to
+// twice net.core.rmem_max for each socket, and charges them to no control group.
 const (
 	netlinkBytes      = 64 << 20
 	minNetlinkSockets = 16
 	maxNetlinkSockets = 64
 )
 
-// Netlink opens the commands' netlink sockets for them, so that it can count the open
-// ones. The kernel asks it: a thread on which commands are forked has a system call
-// filter that sends each socket(AF_NETLINK) to a listener of the guest's.
+// Netlink opens netlink sockets for commands, so that it can count the open ones: a system
+// call filter on the threads that fork commands sends each socket(AF_NETLINK) to a listener
+// of the guest.
 //
-// Each socket is put into an epoll set, which does not keep it open: the kernel takes it
-// out when the last descriptor of it is closed, wherever that was. What is in the set is
-// what is open.
+// Each socket is added to an epoll set, which does not keep it open: the kernel removes a
+// socket when its last descriptor is closed, in whichever process. So the set holds the
+// open sockets.
 //
-// Where the kernel cannot request (before Linux 5.14) commands have no netlink sockets. In
-// gVisor they are the sandbox's own kernel's, and in a guest that isolates nothing they
-// are the user's.
+// On a kernel without such listeners (before Linux 5.14) commands get no netlink sockets.
+// In gVisor netlink sockets belong to the sandbox's own kernel, and a guest that isolates
+// nothing does not count them.
 type Netlink struct {
 	requests chan request
-	epoll    int // the epoll set
-	limit    int // how many sockets may be in it
+	epoll    int // epoll set of the open sockets
+	limit    int // maximum number of open sockets
 }
 
-// request is a call of a command that waits for its answer.
+// request is a system call of a command that waits for its answer.
 type request struct {
 	listener int
 	call     notification
 	done     chan struct{}
 }
 
-// NewNetlink must be called before any thread is filtered: threads begin with the filter
-// of the one that made them, and the one that opens the sockets must have none.
+// NewNetlink must be called before any thread is filtered: new threads inherit the filter
+// of their creator, and the thread that opens the sockets must have none.
 func NewNetlink() (*Netlink, error) {
 	open, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -71,8 +70,8 @@ func NewNetlink() (*Netlink, error) {
 	return n, nil
 }
 
-// largestBuffer gives how many bytes a socket here can keep, at most. It is the host's to
-// say, in a file that is not shown in every network namespace.
+// largestBuffer returns how many bytes a socket can keep at most. net.core.rmem_max is not
+// visible in every network namespace, so it is measured.
 func largestBuffer() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -85,14 +84,14 @@ func largestBuffer() (int, error) {
 	return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 }
 
-// Filter binds the calling thread, and what is forked from it, for good. It needs
+// Filter restricts the calling thread and what is forked from it, for good. It needs
 // no_new_privs. A nil Netlink filters nothing.
 func (n *Netlink) Filter() error {
 	if n == nil {
 		return nil
 	}
 	fd, err := seccompListener(netlinkFilter(unix.SECCOMP_RET_USER_NOTIF))
-	if err == unix.EINVAL { // this kernel cannot request
+	if err == unix.EINVAL { // no listeners in this kernel
 		prog := netlinkFilter(unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT))
 		return seccompFilter(&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
 	}
@@ -115,16 +114,16 @@ func (n *Netlink) Filter() error {
 	return nil
 }
 
-// netlinkFilter is a program that gives an answer to socket(AF_NETLINK), and allows
-// everything else. The sandbox's own filter refuses other families, architectures and
-// protocols: of two filters the stricter answer holds.
+// netlinkFilter returns a program that answers socket(AF_NETLINK) with the given action and
+// allows everything else. The sandbox's own filter refuses other architectures, families
+// and protocols; of two filters the stricter action wins.
 func netlinkFilter(answer uint32) []unix.SockFilter {
 	const (
 		load        = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		equal       = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		give        = unix.BPF_RET | unix.BPF_K
 		number      = 0  // of the call, in struct seccomp_data
-		firstOfArgs = 16 // its lower half; the kernel reads no more of a C int
+		firstOfArgs = 16 // lower half; the kernel reads an int only
 	)
 	return []unix.SockFilter{
 		{Code: load, K: number},
@@ -136,7 +135,7 @@ func netlinkFilter(answer uint32) []unix.SockFilter {
 	}
 }
 
-// listen passes on what a listener is asked, until no process has its filter any more.
+// listen forwards the calls of a listener until no process has its filter any more.
 func (n *Netlink) listen(raw syscall.RawConn) {
 	for {
 		a := request{done: make(chan struct{})}
@@ -150,11 +149,12 @@ func (n *Netlink) listen(raw syscall.RawConn) {
 			return
 		}
 		n.requests <- a
-		<-a.done // the listener stays open for that
+		<-a.done // the listener must stay open until then
 	}
 }
 
-// answer opens a socket, or refuses it. A command that ended meanwhile needs neither.
+// answer opens a socket for a call, or refuses the call. A command that has ended needs no
+// answer.
 func (n *Netlink) answer(a request) {
 	fd, err := n.socket(int(a.call.args[1]), int(a.call.args[2]))
 	if err == nil {
@@ -163,14 +163,14 @@ func (n *Netlink) answer(a request) {
 		unix.Close(fd)
 	}
 	if errno, ok := err.(unix.Errno); ok && errno != unix.ENOENT {
-		if errno == unix.EINVAL || errno == unix.ENOTTY { // this kernel has no handing over
+		if errno == unix.EINVAL || errno == unix.ENOTTY { // this kernel cannot pass descriptors
 			errno = unix.EAFNOSUPPORT
 		}
 		refuse(a.listener, a.call.id, errno)
 	}
 }
 
-// socket makes a netlink socket that is counted.
+// socket opens a netlink socket and counts it.
 func (n *Netlink) socket(kind, protocol int) (int, error) {
 	if n.count() >= n.limit {
 		return -1, unix.ENFILE
@@ -186,8 +186,8 @@ func (n *Netlink) socket(kind, protocol int) (int, error) {
 	return fd, nil
 }
 
-// count says how many sockets are open: the kernel lists the set line by line. Where it
-// does not, all are.
+// count returns how many sockets are open: the kernel lists the epoll set line by line. If
+// the list cannot be read, it returns the limit.
 func (n *Netlink) count() int {
 	list, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(n.epoll))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notification is the kernel's struct seccomp_notif: a system call that waits until a
-// listener has answered it.
+// notification is the kernel's struct seccomp_notif: a system call that waits for a
+// listener's answer.
 type notification struct {
 	id          uint64
 	pid, flags  uint32
@@ -17,12 +17,11 @@ type notification struct {
 	args        [6]uint64
 }
 
-// notifAddFD (SECCOMP_IOCTL_NOTIF_ADDFD) puts a descriptor of this process's into the
-// one that waits.
+// notifAddFD is SECCOMP_IOCTL_NOTIF_ADDFD: it copies a descriptor to the waiting process.
 const notifAddFD = 0x40182103
 
-// seccompListener filters the calling thread, and gives a descriptor of the calls that
-// the filter wants to be answered.
+// seccompListener filters the calling thread and returns a listener for the calls that need
+// an answer.
 func seccompListener(filter []unix.SockFilter) (int, error) {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
@@ -32,10 +31,10 @@ func seccompListener(filter []unix.SockFilter) (int, error) {
 	return int(fd), nil
 }
 
-// nextNotification takes a call that waits. It says that there is none, or that there
-// will be none any more.
+// nextNotification receives a waiting call. got is false if there is none now, over is true
+// if there will be none any more.
 func nextNotification(listener int) (n notification, got, over bool) {
-	// The ioctl waits, whatever the descriptor's flags say.
+	// The ioctl blocks even if the descriptor is non-blocking.
 	ready := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(ready, 0); err == unix.EINTR {
@@ -50,19 +49,19 @@ func nextNotification(listener int) (n notification, got, over bool) {
 		default:
 			return n, false, false
 		}
-		n = notification{} // the kernel wants zeros
+		n = notification{} // the kernel requires zeros
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n)))
 		switch errno {
 		case 0:
 			return n, true, false
-		case unix.EINTR, unix.ENOENT: // whoever called was killed
+		case unix.EINTR, unix.ENOENT: // the caller was killed
 		default:
 			return n, false, true
 		}
 	}
 }
 
-// handOver answers a call with a copy of a descriptor, which gets flags.
+// handOver answers a call with a copy of a descriptor, which gets the given flags.
 func handOver(listener int, id uint64, fd int, flags uint32) error {
 	arg := struct {
 		id                        uint64
@@ -75,7 +74,7 @@ func handOver(listener int, id uint64, fd int, flags uint32) error {
 	return nil
 }
 
-// refuse answers a call with an error. A caller that is gone needs none.
+// refuse answers a call with an error. It ignores a caller that has ended.
 func refuse(listener int, id uint64, why unix.Errno) {
 	arg := struct {
 		id    uint64
@@ -86,7 +85,7 @@ func refuse(listener int, id uint64, why unix.Errno) {
 	unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&arg)))
 }
 
-// seccompFilter binds the calling thread alone.
+// seccompFilter filters the calling thread only.
 func seccompFilter(prog *unix.SockFprog) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(prog)))
 	if errno != 0 {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LastCap is the highest number that a capability can have in the kernel's sets.
+// LastCap is the highest possible capability number.
 const LastCap = 63
 
-// Caps are the capability sets of a thread: bit n stands for capability n.
+// Caps are the capability sets of a thread; bit n stands for capability n.
 type Caps struct{ Effective, Permitted, Inheritable uint64 }
 
 // CurrentCaps returns the capability sets of the calling thread.
@@ -37,8 +37,8 @@ func (c Caps) Set() error {
 	return unix.Capset(&hdr, &d[0])
 }
 
-// KeepInheritable gives up the calling thread's inheritable capabilities but
-// those listed.
+// KeepInheritable removes all inheritable capabilities of the calling thread but those
+// listed.
 func KeepInheritable(caps []uintptr) error {
 	c, err := CurrentCaps()
 	if err != nil {
@@ -55,12 +55,12 @@ func KeepInheritable(caps []uintptr) error {
 	return c.Set()
 }
 
-// EmptyBounding gives up the calling thread's bounding set. A guest that was
-// executed has an empty one already; one that grew out of the stage before it
-// empties it here, on each thread before it forks from it.
+// EmptyBounding empties the bounding set of the calling thread. It is empty already in a
+// guest that was executed. A guest that continues from the stage before it empties the set
+// of each thread before forking from it.
 func EmptyBounding() error {
-	// It is emptied as a whole, always, and the first capability goes last: without that
-	// it is empty.
+	// The set is always emptied as a whole, capability 0 last: if 0 is not in the set, the
+	// set is empty.
 	if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, 0, 0, 0, 0); err != nil || has == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func EmptyBounding() error {
 	}
 	for n := uintptr(1); n <= LastCap; n++ {
 		if err := drop(n); err == unix.EINVAL {
-			break // beyond the kernel's last capability
+			break // higher than the kernel's last capability
 		} else if err != nil {
 			return err
 		}
@@ -81,20 +81,19 @@ func EmptyBounding() error {
 	return drop(0)
 }
 
-// ClearAmbient clears the ambient set of every thread, so that nothing that the
-// guest starts gets capabilities by default.
+// ClearAmbient clears the ambient set of all threads, so that started programs get no
+// capabilities by default.
 func ClearAmbient() error {
 	_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0)
 	switch errno {
 	case 0:
 		return nil
-	case unix.EINVAL: // no ambient set in this kernel, or in gVisor
+	case unix.EINVAL: // no ambient set, as in gVisor
 		return nil
 	case unix.ENOTSUP:
-		// A binary with cgo (go run and go test make one where there is a C
-		// compiler) cannot act on all threads at once. The spawner does the
-		// same on each thread before it forks from it: an ambient capability
-		// goes with its inheritable one.
+		// A binary with cgo (go run and go test build one if there is a C compiler) cannot
+		// act on all threads at once. The spawner removes the inheritable capabilities on
+		// each thread before it forks, which removes the ambient ones too.
 		return nil
 	}
 	return errno

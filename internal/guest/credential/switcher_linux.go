@@ -11,10 +11,10 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// Switcher does work on files with the rights of an identity.
+// Switcher runs functions with the rights of an identity over files.
 type Switcher struct {
 	enabled bool
-	noFSID  bool // this kernel has no file-system ids of their own, as gVisor
+	noFSID  bool // the kernel has no file-system ids, as gVisor
 	uid     int  // the guest's own
 	gid     int
 	groups  []uint32
@@ -34,14 +34,14 @@ func NewSwitcher(enabled bool) (*Switcher, error) {
 	return f, nil
 }
 
-// fileCaps are the capabilities that decide over files. Work for an identity
-// keeps only those of them that are the identity's own.
+// fileCaps are the capabilities that decide over files. As removes them unless the identity
+// has them.
 const fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH |
 	1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD | 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_RESOURCE
 
-// as runs work with the file-system ids, groups and capabilities of an identity,
-// on a thread of its own. What work opens stays usable afterwards; work must not
-// start goroutines. Without Switch it runs as the guest itself.
+// As runs work with the file-system ids, groups and capabilities of an identity, on a
+// locked thread. Files that work opens stay usable. work must not start goroutines. A
+// Switcher that is not enabled runs work as the guest itself.
 func (f *Switcher) As(id *birth.Identity, work func() error) error {
 	if !f.enabled {
 		return work()
@@ -52,17 +52,16 @@ func (f *Switcher) As(id *birth.Identity, work func() error) error {
 		err = work()
 	}
 	if rerr := f.restore(saved); rerr != nil {
-		// The thread cannot be trusted with other work. A goroutine that ends
-		// while it is locked takes its thread along, and this one does so
-		// because its connection is closed after the panic.
+		// The thread must not be used again. The panic ends this goroutine, and a goroutine
+		// that ends while it is locked ends its thread.
 		panic(api.Errorf(api.KindInternal, "restore the guest's own ids: %w", rerr))
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// become changes the calling thread alone: these are the raw calls, not the
-// package syscall's, which change all threads.
+// become changes the calling thread only: these are raw system calls, because those of the
+// package syscall change all threads.
 func (f *Switcher) become(id *birth.Identity) (saved Caps, err error) {
 	saved, err = CurrentCaps()
 	if err != nil {
@@ -90,17 +89,16 @@ func (f *Switcher) restore(saved Caps) error {
 	if err := f.setIDs(uint32(f.uid), uint32(f.gid)); err != nil {
 		return err
 	}
-	// The kernel changes the effective set by itself when the id crosses 0.
+	// The kernel changes the effective set when the id changes from or to 0.
 	if err := saved.Set(); err != nil {
 		return err
 	}
 	return SetGroups(f.groups)
 }
 
-// setIDs sets the ids that decide over files: those for just that, or, where the
-// kernel has none, the effective ones. The latter give no command a hold on the
-// guest, whose real and own ids stay: these are what the right to signal and to
-// trace goes by.
+// setIDs sets the file-system ids, or the effective ids if the kernel has no file-system
+// ids. Commands gain no control over the guest by that: the real and saved ids, which
+// decide who may signal and trace, stay.
 func (f *Switcher) setIDs(uid, gid uint32) error {
 	if !f.noFSID {
 		if err := setFSID(unix.SYS_SETFSGID, gid); err != nil {
@@ -112,8 +110,8 @@ func (f *Switcher) setIDs(uid, gid uint32) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, same, uintptr(gid), same); errno != 0 {
 		return errno
 	}
-	// A thread that stops being uid 0 in any way loses its permitted capabilities,
-	// unless it says that it keeps them.
+	// A thread that changes from uid 0 loses its permitted capabilities unless KEEPCAPS is
+	// set.
 	if uid == 0 || uid == uint32(f.uid) {
 		if _, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); errno != 0 {
 			return errno
@@ -126,8 +124,8 @@ func (f *Switcher) setIDs(uid, gid uint32) error {
 	return nil
 }
 
-// setFSID sets a file-system id. The call reports no failure, so a second one
-// that changes nothing asks what holds.
+// setFSID sets a file-system id. The call reports no errors, so a second call, which
+// changes nothing, returns the current id.
 func setFSID(call uintptr, id uint32) error {
 	unix.RawSyscall(call, uintptr(id), 0, 0)
 	now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0)
@@ -150,5 +148,5 @@ func SetGroups(groups []uint32) error {
 	return nil
 }
 
-// Enabled says whether As switches; otherwise it works as the guest itself.
+// Enabled reports whether As changes ids.
 func (f *Switcher) Enabled() bool { return f.enabled }

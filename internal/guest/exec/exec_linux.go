@@ -23,7 +23,7 @@ const maxExecID = 128
 type Service struct {
 	ids       *identity.Set
 	processes *process.Manager
-	waits     bool // for whom it is started ahead; see birth.Config.Waits
+	waits     bool // commands may be warm-ups; see birth.Config.Waits
 }
 
 // New returns a service. warmUps says that commands may be warm-ups.
@@ -45,13 +45,13 @@ func (s *Service) Handlers() map[string]rpc.Handler {
 	}
 }
 
-// options are what the headers of a Start or Connect ask for.
+// options are the options in the headers of a Start or Connect.
 type options struct {
 	rpc.StreamOptions
 	execID string
 	limit  int64
-	offset int64 // -1: live only
-	record bool  // the stream is that of the command's record
+	offset int64 // -1 for new output only
+	record bool  // the client is the host that keeps the record
 }
 
 func optionsOf(req *http.Request) (o options, err error) {
@@ -69,13 +69,13 @@ func optionsOf(req *http.Request) (o options, err error) {
 	return o, err
 }
 
-// follower is the client that started a command.
+// follower is a client that reads the output of a command.
 type follower struct {
 	*rpc.Conn
 	*rpc.Stream
 }
 
-// End ends a process's stream.
+// End sends the end of the command and ends the stream.
 func (f follower) End(end *envd.EndEvent) error {
 	if !f.Extended() {
 		if end.Cause == api.CauseTimeout {
@@ -97,7 +97,7 @@ func (f follower) begin(start envd.StartEvent) {
 	f.Message(&envd.ProcessResponse{Event: &envd.ProcessEvent{Start: &start}})
 }
 
-// start serves Start: it starts a process and moves its output.
+// start serves Start: it starts a command and moves its output.
 func (s *Service) start(c *rpc.Conn, req *http.Request) error {
 	var in envd.StartRequest
 	codec, ok, err := c.StreamRequest(req, &in)
@@ -125,16 +125,15 @@ func (s *Service) start(c *rpc.Conn, req *http.Request) error {
 	return err
 }
 
-// afterWarmUp follows a warm-up: the first command of the sandbox's user is not to wait for
-// what can be done before.
+// afterWarmUp does ahead what the first command of the user would wait for.
 func (s *Service) afterWarmUp() error {
-	// What the warm-up took is memory that the kernel has given already.
+	// Release what the warm-up allocated.
 	runtime.GC()
 	return s.processes.PrepareThreads()
 }
 
-// connect serves Connect: it gives the kept output from an offset on, or what
-// comes from now on, and then the end.
+// connect serves Connect: it sends the kept output from an offset, or new output only, and
+// then the end.
 func (s *Service) connect(c *rpc.Conn, req *http.Request) error {
 	var in envd.ConnectRequest
 	codec, ok, err := c.StreamRequest(req, &in)
@@ -186,7 +185,7 @@ func (s *Service) follow(f follower, r *output.Reader, opt options, gone <-chan 
 		defer t.Stop()
 		tick = t.C
 	}
-	// The lifetime of a process is its start's; here it is how long to follow.
+	// Here the timeout ends the stream, not the command.
 	over, stopOver := opt.Over()
 	defer stopOver()
 	for {
@@ -266,8 +265,8 @@ func (s *Service) sendInput(c *rpc.Conn, req *http.Request, in *envd.SendInputRe
 	return &envd.Empty{}, err
 }
 
-// streamInput serves StreamInput, a client stream. Back-pressure is that of the
-// connection: the next frame is read when the last one is written.
+// streamInput serves StreamInput, a client stream. It reads a frame after the last one is
+// written, so a slow command slows the client.
 func (s *Service) streamInput(c *rpc.Conn, req *http.Request) error {
 	if ok, err := c.RequireMethod(req, http.MethodPost); !ok {
 		return err
@@ -284,7 +283,7 @@ func (s *Service) streamInput(c *rpc.Conn, req *http.Request) error {
 	return out.Finish(nil)
 }
 
-// readInput gives io.EOF after the stream's clean end.
+// readInput returns io.EOF after the end of the stream.
 func (s *Service) readInput(c *rpc.Conn, req *http.Request, codec envd.Codec) error {
 	var p *process.Process
 	fr := envd.FrameReader{R: req.Body}
@@ -298,7 +297,7 @@ func (s *Service) readInput(c *rpc.Conn, req *http.Request, codec envd.Codec) er
 			err = envd.Decode(payload, codec, &m)
 		}
 		if err != nil {
-			return api.Errorf(api.KindInvalid, "the input stream: %w", err)
+			return api.Errorf(api.KindInvalid, "read input stream: %w", err)
 		}
 		switch {
 		case m.Start != nil:
@@ -306,7 +305,7 @@ func (s *Service) readInput(c *rpc.Conn, req *http.Request, codec envd.Codec) er
 				return err
 			}
 		case m.Data != nil && p == nil:
-			return api.Errorf(api.KindInvalid, "the input stream does not begin with its process")
+			return api.Errorf(api.KindInvalid, "the input stream must start with a process")
 		case m.Data != nil:
 			if err := p.Feed(m.Data.Input, c); err != nil {
 				return err

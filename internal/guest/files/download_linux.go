@@ -34,8 +34,8 @@ func (s *Service) serveFiles(c *rpc.Conn, req *http.Request) error {
 	return s.download(c, req, id)
 }
 
-// fileIdentity finds the user of a plain request: named in the query, else in
-// the authorization.
+// fileIdentity returns the identity of a plain request: named in the query, else in the
+// authorization.
 func (s *Service) fileIdentity(req *http.Request) (*identity.Identity, error) {
 	if name := req.URL.Query().Get("username"); name != "" {
 		return s.ids.Named(req, name)
@@ -43,7 +43,7 @@ func (s *Service) fileIdentity(req *http.Request) (*identity.Identity, error) {
 	return s.ids.Of(req)
 }
 
-// fail answers an error on a plain path with E2B's statuses.
+// fail answers a plain request with an error and E2B's status.
 func fail(c *rpc.Conn, err error) error {
 	e := envd.FromAPI(err)
 	status := e.HTTPStatus()
@@ -58,11 +58,11 @@ func fail(c *rpc.Conn, err error) error {
 
 var (
 	errNoSpace  = errors.New("no space left")
-	errEncoding = errors.New("no encoding that is accepted can be given")
+	errEncoding = errors.New("none of the accepted encodings is supported")
 )
 
-// openRegular opens a regular file and nothing else: neither a device nor a FIFO
-// may make the guest wait. It runs as the identity.
+// openRegular opens a regular file and refuses others: a device or a FIFO must not block
+// the guest. It must be called with the identity's rights.
 func openRegular(path string, flags int) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0o666)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Service) download(c *rpc.Conn, req *http.Request, id *identity.Identity
 		w.Header().Set("Last-Modified", fi.ModTime().UTC().Format(http.TimeFormat))
 		zw, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid
 		if _, err := io.Copy(zw, f); err != nil {
-			return err // without the last chunk the client knows that it is cut
+			return err // the missing last chunk tells the client
 		}
 		if err := zw.Close(); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *Service) download(c *rpc.Conn, req *http.Request, id *identity.Identity
 	return w.Finish()
 }
 
-// conditional says whether the request asks for a part, or only for changes.
+// conditional reports whether the request asks for a part of the file, or for changes only.
 func conditional(h http.Header) bool {
 	for _, name := range []string{"Range", "If-Range", "If-Modified-Since", "If-None-Match", "If-Match", "If-Unmodified-Since"} {
 		if h.Get(name) != "" {
@@ -136,7 +136,7 @@ func conditional(h http.Header) bool {
 	return false
 }
 
-// acceptedEncodings reads Accept-Encoding: which of identity and gzip will do.
+// acceptedEncodings parses Accept-Encoding: whether identity and gzip are accepted.
 func acceptedEncodings(h http.Header) (plain, zipped bool) {
 	plain = true
 	star := -1.0
@@ -164,7 +164,7 @@ func acceptedEncodings(h http.Header) (plain, zipped bool) {
 	return plain, zipped
 }
 
-// compose joins files into one.
+// compose concatenates files into one.
 func (s *Service) compose(c *rpc.Conn, req *http.Request) error {
 	if ok, err := c.RequireMethod(req, http.MethodPost); !ok {
 		return err
@@ -182,7 +182,7 @@ func (s *Service) compose(c *rpc.Conn, req *http.Request) error {
 		id, err = s.fileIdentity(req)
 	}
 	if err == nil && (in.Destination == "" || len(in.Sources) == 0 || len(in.Sources) > maxCompose) {
-		err = api.Errorf(api.KindInvalid, "source_paths needs 1 to %d paths, and destination one", maxCompose)
+		err = api.Errorf(api.KindInvalid, "source_paths must have 1 to %d paths, and destination one", maxCompose)
 	}
 	if err != nil {
 		return fail(c, err)
@@ -190,7 +190,7 @@ func (s *Service) compose(c *rpc.Conn, req *http.Request) error {
 	dest := id.Resolve(in.Destination)
 	for _, source := range in.Sources {
 		if id.Resolve(source) == dest {
-			return fail(c, api.Errorf(api.KindInvalid, "path '%s' is a source and the destination", dest))
+			return fail(c, api.Errorf(api.KindInvalid, "path '%s' is both a source and the destination", dest))
 		}
 	}
 	src := &concatenation{s: s, id: id, paths: in.Sources}

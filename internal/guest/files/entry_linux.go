@@ -15,11 +15,11 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// xattrPrefix is where clients' metadata is kept.
+// xattrPrefix begins the names of extended attributes that hold clients' metadata.
 const xattrPrefix = "user.e2b."
 
-// Entry describes a file. For a link, type and mode are its target's and the
-// rest its own. It runs as the identity.
+// Entry describes a file. The type and mode of a link are its target's. It must be called
+// with the identity's rights.
 func (s *Service) Entry(path string) (*envd.EntryInfo, error) {
 	fi, err := os.Lstat(path)
 	if err != nil {
@@ -69,8 +69,8 @@ func fileType(m fs.FileMode) envd.FileType {
 	return envd.FileTypeUnspecified
 }
 
-// readMetadata reads a file's metadata; a file system without attributes has
-// none.
+// readMetadata returns a file's metadata; nil if its file system has no extended
+// attributes.
 func readMetadata(path string) map[string]string {
 	var list [8 << 10]byte
 	n, err := unix.Llistxattr(path, list[:])
@@ -96,7 +96,7 @@ func readMetadata(path string) map[string]string {
 	return out
 }
 
-// Error says what failed on a path, with its kind.
+// Error converts an error about a path to an api.Error.
 func Error(path string, err error) error {
 	var e *api.Error
 	switch {
@@ -107,7 +107,7 @@ func Error(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return api.Errorf(api.KindNotFound, "path '%s' does not exist", path)
 	case errors.Is(err, fs.ErrExist):
-		return api.Errorf(api.KindExists, "path '%s' exists already", path)
+		return api.Errorf(api.KindExists, "path '%s' already exists", path)
 	case errors.Is(err, fs.ErrPermission):
 		return api.Errorf(api.KindDenied, "permission denied: '%s'", path)
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENAMETOOLONG),
@@ -121,7 +121,7 @@ func Error(path string, err error) error {
 	return api.Errorf(api.KindInternal, "path '%s': %v", path, syscallText(err))
 }
 
-// syscallText is the system's own words, without the call and the path.
+// syscallText returns the text of the system error, without the call and the path.
 func syscallText(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

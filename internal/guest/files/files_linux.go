@@ -19,7 +19,7 @@ import (
 	"hortus.dev/internal/guest/rpc"
 )
 
-// MaxEntries bounds one listing.
+// MaxEntries is the maximum number of entries of one listing.
 const MaxEntries = 100_000
 
 // Service serves the calls about files.
@@ -46,7 +46,7 @@ func (s *Service) Handlers() map[string]rpc.Handler {
 	}
 }
 
-// onPath runs work as the request's identity on its path made absolute.
+// onPath runs work with the identity of the request, on the absolute path.
 func (s *Service) onPath(req *http.Request, path string, work func(path string) error) error {
 	id, err := s.ids.Of(req)
 	if err != nil {
@@ -56,13 +56,12 @@ func (s *Service) onPath(req *http.Request, path string, work func(path string) 
 	return Error(path, s.access.As(&id.Identity, func() error { return work(path) }))
 }
 
-// changeFiles does work as an identity; where its rights do not suffice, a client of E2B's
-// has asRoot done instead, in sandboxes that have a root.
+// changeFiles runs work with the rights of an identity. If they do not suffice, it runs
+// asRoot with root's rights for a client of E2B's, if the sandbox has a root.
 func (s *Service) changeFiles(id *identity.Identity, work func() error, asRoot func(elevated.Files) error) error {
-	// The identities of E2B's clients are the plain ones.
 	root := s.ids.Get("root")
 	may := root != nil && s.access.Enabled() && id.UID != root.UID && id.OfE2B()
-	rounds := 3 // one for the directory of a file, one more to move it there
+	rounds := 3 // one for the parent of a file, one to move it there
 	for {
 		err := s.access.As(&id.Identity, work)
 		if !may || !errors.Is(err, fs.ErrPermission) {
@@ -73,7 +72,7 @@ func (s *Service) changeFiles(id *identity.Identity, work func() error, asRoot f
 			return err
 		}
 		if rounds--; rounds == 0 {
-			return unix.EACCES // somebody removes what is made
+			return unix.EACCES // the new directories are being removed
 		}
 	}
 }
@@ -105,8 +104,8 @@ func (s *Service) listDir(_ *rpc.Conn, req *http.Request, in *envd.ListDirReques
 	return &out, err
 }
 
-// listInto adds a directory's entries, each followed by what is below it. Links
-// are not followed, so there is no cycle.
+// listInto adds the entries of a directory, each followed by those below it. It does not
+// follow links, so there are no cycles.
 func (s *Service) listInto(out *envd.ListDirResponse, dir string, depth uint32) error {
 	names, err := Names(dir, MaxEntries-len(out.Entries))
 	if err != nil {
@@ -116,7 +115,7 @@ func (s *Service) listInto(out *envd.ListDirResponse, dir string, depth uint32) 
 		path := filepath.Join(dir, name)
 		e, err := s.Entry(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // removed since the directory was read
 		}
 		if err != nil {
 			return err
@@ -134,7 +133,7 @@ func (s *Service) listInto(out *envd.ListDirResponse, dir string, depth uint32) 
 	return nil
 }
 
-// Names lists a directory, sorted, of at most limit names.
+// Names returns the sorted names in a directory, or an error if there are more than limit.
 func Names(dir string, limit int) ([]string, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *Service) makeDir(_ *rpc.Conn, req *http.Request, in *envd.PathRequest) 
 		fi, err := os.Stat(path)
 		switch {
 		case err == nil && fi.IsDir():
-			return api.Errorf(api.KindExists, "directory '%s' exists already", path)
+			return api.Errorf(api.KindExists, "directory '%s' already exists", path)
 		case err == nil:
 			return api.Errorf(api.KindInvalid, "path '%s' exists and is not a directory", path)
 		case !errors.Is(err, fs.ErrNotExist):
@@ -197,7 +196,7 @@ func (s *Service) move(_ *rpc.Conn, req *http.Request, in *envd.MoveRequest) (*e
 	}
 	from, to := id.Resolve(in.Source), id.Resolve(in.Destination)
 	var out envd.EntryResponse
-	failed := to // the path that an error is about
+	failed := to // the path of an error
 	err = s.changeFiles(id, func() error {
 		if _, err := os.Lstat(from); err != nil {
 			failed = from

@@ -23,13 +23,15 @@ import (
 )
 
 const (
-	// maxMetadata bounds the metadata of one file, keys and values together.
+	// maxMetadata is the maximum size of a file's metadata, keys and values together, in
+	// bytes.
 	maxMetadata = 4096
-	// maxMetadataKey is what is left of an attribute's name after the prefix.
+	// maxMetadataKey is the maximum length of a key: that of an attribute's name without
+	// the prefix.
 	maxMetadataKey = 246
-	// maxParts bounds the files of one upload.
+	// maxParts is the maximum number of files of one upload.
 	maxParts = 10_000
-	// metadataHeader begins the headers that carry metadata.
+	// metadataHeader begins the names of headers with metadata.
 	metadataHeader = "X-Metadata-"
 )
 
@@ -50,18 +52,18 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 		defer zr.Close()
 		body = zr
 	default:
-		return fail(c, api.Errorf(api.KindInvalid, "content encoding %q is not accepted", enc))
+		return fail(c, api.Errorf(api.KindInvalid, "content encoding %q is not supported", enc))
 	}
 	path := req.URL.Query().Get("path")
 	media, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {
-		return fail(c, api.Errorf(api.KindInvalid, "the content type: %w", err))
+		return fail(c, api.Errorf(api.KindInvalid, "parse content type: %w", err))
 	}
 	var done []envd.WriteInfo
 	switch media {
 	case "application/octet-stream":
 		if path == "" {
-			return fail(c, api.Errorf(api.KindInvalid, "the request names no path"))
+			return fail(c, api.Errorf(api.KindInvalid, "the request has no path"))
 		}
 		var info envd.WriteInfo
 		info, err = s.writeFile(id, id.Resolve(path), body, meta)
@@ -69,7 +71,7 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 	case "multipart/form-data":
 		done, err = s.uploadForm(id, path, body, params["boundary"], meta)
 	default:
-		err = api.Errorf(api.KindInvalid, "content type %q is neither a form nor application/octet-stream", media)
+		err = api.Errorf(api.KindInvalid, "content type %q is not supported: use multipart/form-data or application/octet-stream", media)
 	}
 	if err != nil {
 		return fail(c, err)
@@ -78,9 +80,8 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 	return c.AnswerJSON(done)
 }
 
-// uploadForm writes each part named "file". Where the query names no path, a
-// part's file name is the whole path: mime's own reading of it, because the
-// multipart package strips directories.
+// uploadForm writes each part named "file". If the query has no path, the file name of the
+// part is the path. It is parsed by package mime, because multipart strips directories.
 func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader, boundary string, meta map[string]string) ([]envd.WriteInfo, error) {
 	if boundary == "" {
 		return nil, api.Errorf(api.KindInvalid, "the form has no boundary")
@@ -91,7 +92,7 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 		part, err := mr.NextRawPart()
 		if err == io.EOF {
 			if len(done) == 0 {
-				return nil, api.Errorf(api.KindInvalid, "the form holds no part named \"file\"")
+				return nil, api.Errorf(api.KindInvalid, "the form has no part named \"file\"")
 			}
 			return done, nil
 		}
@@ -110,10 +111,10 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 			to = params["filename"]
 		}
 		if to == "" {
-			return nil, api.Errorf(api.KindInvalid, "a part of the form names no path")
+			return nil, api.Errorf(api.KindInvalid, "a part of the form has no path")
 		}
 		if path != "" && len(done) == 1 {
-			return nil, api.Errorf(api.KindInvalid, "the form has several files, but the request names one path")
+			return nil, api.Errorf(api.KindInvalid, "the form has several files, but the query has one path")
 		}
 		if len(done) >= maxParts {
 			return nil, api.Errorf(api.KindExhausted, "the form has more than %d files", maxParts)
@@ -126,8 +127,8 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 	}
 }
 
-// writeFile writes a file whole, and its parents where they are missing. The
-// open, which truncates and so drops set-id bits, happens as the identity.
+// writeFile replaces a file and makes missing parents. The open, which truncates and clears
+// set-id bits, happens with the identity's rights.
 func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, meta map[string]string) (envd.WriteInfo, error) {
 	info := envd.WriteInfo{Name: filepath.Base(path), Path: path, Type: "file", Metadata: meta}
 	var f *os.File
@@ -152,8 +153,8 @@ func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, met
 		defer f.Close()
 	}
 	if err == nil {
-		// The file is hidden behind an io.Writer because its own way to copy
-		// asks the kernel for splice, which a socket behind bufio cannot do.
+		// Hide ReadFrom of the file: it asks the kernel for splice, which a buffered socket
+		// cannot do.
 		_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 64<<10))
 	}
 	if err == nil {
@@ -165,7 +166,7 @@ func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, met
 	return info, Error(path, err)
 }
 
-// metadataOf reads the X-Metadata headers.
+// metadataOf parses the X-Metadata headers.
 func metadataOf(h http.Header) (map[string]string, error) {
 	var out map[string]string
 	var total int
@@ -177,7 +178,7 @@ func metadataOf(h http.Header) (map[string]string, error) {
 		key = strings.ToLower(key)
 		total += len(key) + len(values[0])
 		if key == "" || len(key) > maxMetadataKey || total > maxMetadata {
-			return nil, api.Errorf(api.KindInvalid, "metadata: a key may have %d bytes, and all of it %d", maxMetadataKey, maxMetadata)
+			return nil, api.Errorf(api.KindInvalid, "metadata: a key can have at most %d bytes, and all keys and values together %d", maxMetadataKey, maxMetadata)
 		}
 		if out == nil {
 			out = make(map[string]string)
@@ -187,7 +188,7 @@ func metadataOf(h http.Header) (map[string]string, error) {
 	return out, nil
 }
 
-// setMetadata makes meta the file's only metadata.
+// setMetadata replaces the metadata of a file.
 func setMetadata(f *os.File, meta map[string]string) error {
 	path := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
 	var list [8 << 10]byte
@@ -202,7 +203,7 @@ func setMetadata(f *os.File, meta map[string]string) error {
 	for k, v := range meta {
 		if err := unix.Fsetxattr(int(f.Fd()), xattrPrefix+k, []byte(v), 0); err != nil {
 			if errors.Is(err, unix.ENOTSUP) {
-				return api.Errorf(api.KindInvalid, "the file system keeps no metadata")
+				return api.Errorf(api.KindInvalid, "the file system does not support metadata")
 			}
 			return &os.PathError{Op: "setxattr", Path: path, Err: err}
 		}
@@ -210,14 +211,14 @@ func setMetadata(f *os.File, meta map[string]string) error {
 	return nil
 }
 
-// readJSON reads a small JSON body.
+// readJSON parses a JSON body of at most 1 MiB.
 func readJSON(r io.Reader, v any) error {
 	data, err := io.ReadAll(io.LimitReader(r, 1<<20+1))
 	if err != nil {
 		return err
 	}
 	if len(data) > 1<<20 {
-		return errors.New("it is longer than 1 MiB")
+		return errors.New("the body is longer than 1 MiB")
 	}
 	return json.Unmarshal(data, v)
 }

@@ -16,18 +16,18 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// The files that say who the sandbox is.
+// Files with the names and ids of the machine.
 const (
 	hostnameFile  = "/etc/hostname"
 	hostsFile     = "/etc/hosts"
 	machineIDFile = "/etc/machine-id"
 )
 
-// maxHosts bounds the hosts file that is carried over into a new self, in bytes.
+// maxHosts is the maximum size of a hosts file that Rename keeps, in bytes.
 const maxHosts = 64 << 10
 
-// Rename gives the machine the names and ids of a new self, but for the kernel's host name.
-// old is the host's name so far. The commands' root is at [birth.Groups].
+// Rename writes the names and ids of a new self, except for the kernel's host name. old is
+// the previous host name. The root of commands is mounted at [birth.Groups].
 func Rename(old string, self *birth.Self) error {
 	if err := writeNames(old, self); err != nil {
 		return err
@@ -35,7 +35,7 @@ func Rename(old string, self *birth.Self) error {
 	return replaceBootID(birth.Groups, self.Seed)
 }
 
-// writeNames writes the files of a new self.
+// writeNames writes the files with the names of a new self.
 func writeNames(old string, self *birth.Self) error {
 	hosts, err := readHosts()
 	if err != nil {
@@ -59,17 +59,17 @@ func machineID(seed []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// bootIDFile has what commands see as the id of this boot, where the kernel would
-// tell them that of the boot which was saved.
+// bootIDFile is shown to commands as the id of this boot. The kernel would show that of the
+// saved boot.
 const bootIDFile = "/run/boot_id"
 
-// replaceBootID gives the commands, whose root is at root, another id of this boot.
+// replaceBootID gives commands, whose root is mounted at root, another boot id.
 func replaceBootID(root string, seed []byte) error {
 	if err := writeFile(birth.File{Path: bootIDFile, Data: bootID(seed) + "\n"}); err != nil {
 		return err
 	}
 	shown := root + "/proc/sys/kernel/random/boot_id"
-	// What an earlier self put there. Without one there is no mount to take off.
+	// Remove the mount of an earlier self, if there is one.
 	if err := unix.Unmount(shown, unix.MNT_DETACH); err != nil && err != unix.EINVAL {
 		return &os.PathError{Op: "unmount", Path: shown, Err: err}
 	}
@@ -86,8 +86,8 @@ func bootID(seed []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// readHosts reads the hosts file as users left it. What is no file of a sensible
-// size counts as empty.
+// readHosts reads the hosts file, which users may have changed. Anything but a regular file
+// of at most maxHosts bytes counts as empty.
 func readHosts() ([]byte, error) {
 	fd, err := unix.Open(hostsFile, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
@@ -104,7 +104,7 @@ func readHosts() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxHosts))
 }
 
-// replaceHost replaces a host's name wherever it stands as a word of an entry.
+// replaceHost replaces a host name wherever it is a whole word of an entry.
 func replaceHost(hosts []byte, old, now string) []byte {
 	var out bytes.Buffer
 	for line := range strings.Lines(string(hosts)) {
@@ -134,8 +134,8 @@ func replaceHost(hosts []byte, old, now string) []byte {
 	return out.Bytes()
 }
 
-// Prepare makes what the stage before the guest makes elsewhere: directories of
-// users, and files of root's.
+// Prepare makes the directories of users and the files of root that a stage before the
+// guest makes on other kernels.
 func Prepare(cfg *birth.Config) error {
 	for _, d := range cfg.Own {
 		if err := makeDir(d); err != nil {
@@ -153,7 +153,7 @@ func Prepare(cfg *birth.Config) error {
 	return nil
 }
 
-// makeParents makes the missing parents of a path, which are root's.
+// makeParents makes the missing parents of a path, owned by root.
 func makeParents(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -186,14 +186,14 @@ func makeDir(d birth.Dir) error {
 	if err := unix.Fchown(fd, d.UID, d.GID); err != nil {
 		return &os.PathError{Op: "chown", Path: d.Path, Err: err}
 	}
-	// After the owner, whose change takes set-id bits away.
+	// After chown, which clears set-id bits.
 	if err := unix.Fchmod(fd, d.Mode); err != nil {
 		return &os.PathError{Op: "chmod", Path: d.Path, Err: err}
 	}
 	return nil
 }
 
-// writeFile puts a file in the place of whatever is there, unless it is a directory.
+// writeFile replaces whatever is at the path, unless it is a directory.
 func writeFile(f birth.File) error {
 	if !filepath.IsAbs(f.Path) {
 		return fmt.Errorf("file %q: the path is not absolute", f.Path)
@@ -205,7 +205,7 @@ func writeFile(f birth.File) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // in vain when it was renamed
+	defer os.Remove(tmp.Name()) // fails after the rename
 	defer tmp.Close()
 	if _, err := tmp.WriteString(f.Data); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat is what is used of /proc/PID/stat.
+// Stat holds the used fields of /proc/PID/stat.
 type Stat struct {
 	State                  byte
 	Parent, Group, Session int
-	CPUTicks               int64 // user and system
+	CPUTicks               int64 // user and system time, in ticks of 10 ms
 	RSSPages               int64
 }
 
@@ -59,8 +59,8 @@ func readStat(path string, buf []byte) (st Stat, ok bool) {
 	return parseStat(string(buf[:n]))
 }
 
-// parseStat reads /proc/PID/stat. The name in it is the process's own choice and
-// may hold anything, so reading starts behind the last parenthesis.
+// parseStat parses /proc/PID/stat. The process chooses its name and may put anything into
+// it, so parsing starts behind the last parenthesis.
 func parseStat(s string) (st Stat, ok bool) {
 	i := strings.LastIndexByte(s, ')')
 	if i < 0 {
@@ -81,8 +81,8 @@ func parseStat(s string) (st Stat, ok bool) {
 	return st, true
 }
 
-// RaiseOOMScore makes a command a better victim than the guest when memory runs
-// out. Raising needs no privilege; where it fails nothing is lost.
+// RaiseOOMScore makes a process a preferred victim over the guest when memory runs out. It
+// needs no privilege; errors are ignored.
 func RaiseOOMScore(pid int) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

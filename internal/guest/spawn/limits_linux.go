@@ -9,22 +9,22 @@ import (
 	"hortus.dev/internal/guest/procfs"
 )
 
-// limitCommand takes the guest's reserve of processes from a command that shares its uid:
-// the limit that it inherited is the guest's own.
+// limitCommand lowers the limit on processes of a command that shares the guest's uid: it
+// inherited the guest's limit, which includes the guest's reserve.
 //
-// What the command forked before this has the guest's limit, too. One that forks at once
-// and without end could use up the reserve, and the guest dies when it cannot have a thread.
-// So the limit is set for all processes here but the guest, until none has more.
+// Processes that the command forked before have the guest's limit too, and could use up the
+// reserve; the guest dies if it cannot have a thread. So the limit is set for all processes
+// but the guest, until none has a higher one.
 func limitCommand(cfg *birth.Config, pid int) {
 	if cfg.Switch || cfg.OwnKernel || cfg.Processes <= 0 {
 		return
 	}
 	lim := unix.Rlimit{Cur: uint64(cfg.Processes), Max: uint64(cfg.Processes)}
-	unix.Prlimit(pid, unix.RLIMIT_NPROC, &lim, nil) // it may have ended already
+	unix.Prlimit(pid, unix.RLIMIT_NPROC, &lim, nil) // fails if it has ended
 	if !cfg.PID1 {
-		return // the processes here are not all of the sandbox
+		return // not all processes here are the sandbox's
 	}
-	// What is limited cannot fork one that is not; the rest ends with its own limit.
+	// A limited process cannot fork an unlimited one.
 	for range limitPasses {
 		if limitOthers(lim) == 0 {
 			return
@@ -32,11 +32,11 @@ func limitCommand(cfg *birth.Config, pid int) {
 	}
 }
 
-// limitPasses bounds the time that processes can take that fork and end in turn.
+// limitPasses is the maximum number of passes, in case processes fork and end all the time.
 const limitPasses = 100
 
-// limitOthers sets the limit for all processes that have more, but this one, and says how
-// many there were.
+// limitOthers sets the limit for all processes but pid 1 that have a higher one, and
+// returns their number.
 func limitOthers(lim unix.Rlimit) (n int) {
 	procfs.EachID(func(pid int) {
 		var old unix.Rlimit
@@ -47,13 +47,12 @@ func limitOthers(lim unix.Rlimit) (n int) {
 	return n
 }
 
-// SetLimits bounds what commands inherit. The limit on processes is inherited
-// from the guest itself, which no command can undo. Where commands have the
-// guest's own uid they count together, so the guest keeps a reserve for its own
-// threads, and each command is given the rest (see limitCommand).
+// SetLimits sets the limits of the guest, which commands inherit and cannot raise. If
+// commands have the guest's uid, their processes and the guest's threads count together:
+// the guest keeps a reserve, and limitCommand lowers the limit of each command.
 func SetLimits(cfg *birth.Config) error {
-	// No core dumps. At nought the kernel would still run the host's handler,
-	// if there is one; at one byte it does not.
+	// No core dumps. With 0 the kernel would still run the host's handler; with 1 it does
+	// not.
 	var core unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil {
 		return fmt.Errorf("RLIMIT_CORE: %w", err)
@@ -62,10 +61,10 @@ func SetLimits(cfg *birth.Config) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &core); err != nil {
 		return fmt.Errorf("RLIMIT_CORE: %w", err)
 	}
-	if cfg.Processes > 0 && !cfg.OwnKernel { // there the group bounds them
+	if cfg.Processes > 0 && !cfg.OwnKernel { // a control group limits them there
 		n := uint64(cfg.Processes)
 		if cfg.Switch {
-			// It holds for the guest as well, on a count of its own.
+			// The guest has the same limit, but its uid counts separately.
 			n = max(n, birth.Reserve)
 		} else {
 			n += birth.Reserve

@@ -25,29 +25,26 @@ type Command struct {
 	PidFD    int       // descriptor of the process once it is started; see PidFDs
 }
 
-// Spawner forks. What a command must not have is given up by the thread that
-// forks it, for good, since what is inherited belongs to threads.
+// Spawner forks commands. The forking thread gives up what a command must not have, for
+// good, because children inherit from the thread that forks them.
 //
-// An identity with capabilities needs a thread whose inheritable set holds them,
-// and just them; with an empty bounding set a thread that has given some up cannot
-// take them back. Commands that Landlock confines need one thread too: they are in
-// the domain of the thread that forks them, and could not signal each other across
-// domains. Such an identity has a thread that does nothing else and lives as long
-// as the process. The others' commands are forked where the request is served,
-// which saves two switches between threads: there the guest is out of reach by its
-// uid.
+// Most commands are forked on the thread that serves the request, which saves two switches
+// between threads. An identity has a thread of its own in two cases. With capabilities: the
+// thread's inheritable set must hold just these, and with an empty bounding set a thread
+// cannot get back what it gave up. With Landlock, where the guest and its commands share a
+// uid: commands can signal each other only in the domain of one thread.
 type Spawner struct {
 	cfg *birth.Config
-	// PidFDs says that this kernel has descriptors of processes, by which the pump
-	// sees a command's end without being told by the reaper.
+	// PidFDs reports whether the kernel has pidfds, by which a pump sees the end of a
+	// command without the reaper.
 	PidFDs  bool
-	cell    *confinement.Cell      // nil where the guest shares its kernel
-	netlink *confinement.Netlink   // nil where the commands' netlink sockets are not counted
-	threads map[string]chan func() // by identity; what is sent runs on its thread
+	cell    *confinement.Cell      // nil if the guest shares its kernel
+	netlink *confinement.Netlink   // nil if netlink sockets are not counted
+	threads map[string]chan func() // by identity; functions sent run on its thread
 }
 
-// New must be called before anything is spawned. The commands of a guest
-// that is an init are kept from it by Landlock too, where there is any.
+// New returns a spawner. It must be called before anything is forked. If the guest is an
+// init, its commands are restricted by Landlock too, if the kernel has it.
 func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 	rules := confinement.NoRuleset
 	sp := &Spawner{cfg: cfg, cell: cell, threads: make(map[string]chan func())}
@@ -95,10 +92,10 @@ func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 	return sp, nil
 }
 
-// havePidFDs says whether this kernel has descriptors of processes. It is asked for
-// one of a process that cannot be, since a filter may refuse one of the guest itself.
+// havePidFDs reports whether the kernel has pidfds. It asks for one of a pid that cannot
+// exist, because a filter may refuse one of the guest itself.
 func havePidFDs() bool {
-	const nobody = math.MaxInt32 // no kernel has so many
+	const nobody = math.MaxInt32 // higher than any pid
 	fd, err := unix.PidfdOpen(nobody, 0)
 	if err == nil {
 		unix.Close(fd)
@@ -106,7 +103,7 @@ func havePidFDs() bool {
 	return err == nil || err == unix.ESRCH
 }
 
-// Start starts a command and gives its pid.
+// Start starts a command and returns its pid.
 func (sp *Spawner) Start(c *Command) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: c.Files, Sys: &syscall.SysProcAttr{AmbientCaps: c.Identity.Caps}}
 	if c.Terminal {
@@ -134,22 +131,21 @@ func (sp *Spawner) Start(c *Command) (pid int, err error) {
 	return sp.forkExec(c, attr)
 }
 
-// commandSlack is how late a command's timers may be, in nanoseconds: as for every
-// process of Linux that was not told otherwise.
+// commandSlack is the timer slack of commands, in nanoseconds: the default of Linux.
 const commandSlack = 50_000
 
-// forkExec bounds the child at once, on the thread that forked it: until then it
-// may take the guest's own reserve of processes.
+// forkExec forks a command and limits its processes at once: until then it may use the
+// guest's reserve.
 func (sp *Spawner) forkExec(c *Command, attr *syscall.ProcAttr) (int, error) {
 	if sp.PidFDs {
 		attr.Sys.PidFD = &c.PidFD
 	}
-	// The guest's own timers may be late; those of commands are not.
+	// The guest's own timers have a larger slack.
 	if sp.cell != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(sp.cell.Group.Fd())
 		attr.Sys.Chroot = sp.cell.Root
 	}
-	if !sp.cfg.OwnKernel { // nobody set one, and gVisor has none
+	if !sp.cfg.OwnKernel { // gVisor has no timer slack
 		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, commandSlack, 0, 0, 0); err != nil {
 			return 0, err
 		}

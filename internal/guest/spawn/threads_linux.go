@@ -11,13 +11,13 @@ import (
 	"hortus.dev/internal/guest/credential"
 )
 
-// dropPrivileges makes the calling thread fit to fork from: what it forks can get no
-// capability but those listed, also not by executing something as uid 0, and has its
-// netlink sockets counted.
+// dropPrivileges makes the calling thread ready to fork from: its children can get no
+// capability but those in keep, not even by executing a file as uid 0, and their netlink
+// sockets are counted.
 //
-// A kernel of the guest's own may know no secure bits, as gVisor does. They are a
-// second lock there: what uid 0 executes has the union of the bounding set, which is
-// empty, and the inheritable one.
+// A kernel of the guest's own may have no secure bits, as gVisor. They are a second
+// safeguard: what uid 0 executes gets the union of the bounding set, which is empty, and
+// the inheritable set.
 func (sp *Spawner) dropPrivileges(keep []uintptr) error {
 	if err := credential.KeepInheritable(keep); err != nil || !sp.cfg.Switch {
 		return err
@@ -31,7 +31,7 @@ func (sp *Spawner) dropPrivileges(keep []uintptr) error {
 		return fmt.Errorf("secure bits: %w", err)
 	}
 	if bits&locked != 0 {
-		return nil // it has done all of this, or the thread that made it
+		return nil // this thread, or its creator, has done all of this
 	}
 	if err := sp.netlink.Filter(); err != nil {
 		return err
@@ -45,11 +45,11 @@ func (sp *Spawner) dropPrivileges(keep []uintptr) error {
 	return nil
 }
 
-// spareThreads is how many threads are made fit to fork from ahead.
+// spareThreads is the number of threads that PrepareThreads prepares.
 const spareThreads = 4
 
-// PrepareThreads makes threads fit to fork from that wait for work: what a thread gives
-// up takes it some fifty system calls, which a first command would have to wait for.
+// PrepareThreads makes idle threads ready to fork from. That takes each thread about fifty
+// system calls, which the first command would wait for.
 func (sp *Spawner) PrepareThreads() error {
 	var errs [spareThreads]error
 	var all, together sync.WaitGroup
@@ -59,7 +59,7 @@ func (sp *Spawner) PrepareThreads() error {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			errs[i] = sp.dropPrivileges(nil)
-			// Each holds its thread until every one has another.
+			// Hold the thread until each goroutine has one.
 			together.Done()
 			together.Wait()
 		})

@@ -10,20 +10,20 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// Files changes files with the rights of the sandbox's root, for a client of E2B's wire
-// whose user has no right to: E2B's own guest works as root, and gives the user what it
-// makes. It runs as root, on a thread of credential.Switcher.
+// Files changes files with root's rights for a client of E2B's whose user lacks them. E2B's
+// own guest works as root and gives what it makes to the user. The methods must be called
+// as root, on a thread of credential.Switcher.
 //
-// Code that runs as the user must not lead these rights elsewhere. A path is walked by
-// descriptors, one name at a time. A link is followed, and a new name is made, only in a
-// guarded directory: one that the user cannot write, so that it was root who put the link
-// there. A file that has other names is not opened through an unguarded directory.
+// Code that runs as the user must not redirect these rights. A path is walked by
+// descriptors, one name at a time. Only in a guarded directory, which the user cannot
+// write, a link is followed (root made it) and a new name is made. A file with several
+// names is not opened through an unguarded directory.
 type Files struct{ User *birth.Identity }
 
-// ErrAgain says that a directory was made for the user, who can make the rest.
-var ErrAgain = errors.New("a directory was made; the user can go on from it")
+// ErrAgain means that a parent directory was made for the user, who can continue there.
+var ErrAgain = errors.New("a parent directory was made; retry as the user")
 
-// mkdir makes a directory of the user's.
+// mkdir makes a directory that belongs to the user.
 func (f Files) mkdir(p location) error {
 	err := f.guarded(p.dir)
 	if err == nil {
@@ -38,7 +38,7 @@ func (f Files) mkdir(p location) error {
 	return unix.Fchownat(p.dir, p.name, int(f.User.UID), int(f.User.GID), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Create opens a file to be written anew, with its parents, and gives it to the user.
+// Create opens a file for writing, truncated, makes its parents, and gives it to the user.
 func (f Files) Create(path string) (*os.File, error) {
 	p, err := f.find(path, true, true)
 	if err != nil {
@@ -48,8 +48,8 @@ func (f Files) Create(path string) (*os.File, error) {
 	return f.open(p, path)
 }
 
-// open opens the file that a walk led to, or makes it. Whatever has become a link since
-// is not followed.
+// open opens or creates the file at a location. It does not follow a link that has appeared
+// there since the walk.
 func (f Files) open(p location, path string) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(p.dir, p.name, flags, 0)
@@ -72,7 +72,7 @@ func (f Files) open(p location, path string) (*os.File, error) {
 	return file, nil
 }
 
-// take empties an open file and makes it the user's.
+// take truncates an open file and gives it to the user.
 func (f Files) take(p location, fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -106,12 +106,13 @@ func (f Files) MakeDir(path string) error {
 	case err != nil:
 		return err
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return api.Errorf(api.KindExists, "directory '%s' exists already", path)
+		return api.Errorf(api.KindExists, "directory '%s' already exists", path)
 	}
 	return api.Errorf(api.KindInvalid, "path '%s' exists and is not a directory", path)
 }
 
-// Move renames; whose a file is stays as it is. It returns the path that an error is about.
+// Move renames a file; its owner does not change. It returns the path that an error is
+// about.
 func (f Files) Move(from, to string) (string, error) {
 	source, err := f.find(from, false, false)
 	if err != nil {
@@ -129,7 +130,7 @@ func (f Files) Move(from, to string) (string, error) {
 	return to, unix.Renameat(source.dir, source.name, dest.dir, dest.name)
 }
 
-// Remove removes a file, or a directory with what is in it; a missing one is fine.
+// Remove removes a file, or a directory with its contents. A missing one is no error.
 func (f Files) Remove(path string) error {
 	p, err := f.find(path, false, false)
 	if err == unix.ENOENT {

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/api"
 )
 
-// maxLinks bounds the links on the way of one path.
+// maxLinks is the maximum number of links in one path.
 const maxLinks = 40
 
 // location is a name in a directory.
@@ -27,7 +27,7 @@ func (p location) stat() (st unix.Stat_t, err error) {
 
 const dirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// enter goes on in the directory of that name.
+// enter moves to the directory with that name.
 func (p *location) enter(name string) error {
 	fd, err := unix.Openat(p.dir, name, dirFlags, 0)
 	if err != nil {
@@ -38,9 +38,9 @@ func (p *location) enter(name string) error {
 	return nil
 }
 
-// find walks an absolute path to the directory of its last name. With follow, a link of
-// that name is followed too. With parents, the first directory that is missing is made,
-// for which the error is ErrAgain.
+// find walks an absolute path to the directory of its last name. With follow it follows a
+// link with the last name. With parents it makes the first missing directory and returns
+// ErrAgain.
 func (f Files) find(path string, follow, parents bool) (_ location, err error) {
 	top, err := unix.Open("/", dirFlags, 0)
 	if err != nil {
@@ -107,10 +107,10 @@ func (f Files) find(path string, follow, parents bool) (_ location, err error) {
 	return p, notProc(p.dir)
 }
 
-// link reads a link that only root can have put where it is.
+// link reads a link in a guarded directory, where only root can have made it.
 func (f Files) link(p location) (string, error) {
 	if err := f.guarded(p.dir); err != nil {
-		return "", api.Errorf(api.KindDenied, "permission denied: '%s' is a link in a directory of %s's, and leads no further than %s's own rights", p.name, f.User.Name, f.User.Name)
+		return "", api.Errorf(api.KindDenied, "permission denied: link '%s' is in a directory that %s can write, so only %s's own rights apply", p.name, f.User.Name, f.User.Name)
 	}
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(p.dir, p.name, buf)
@@ -120,8 +120,8 @@ func (f Files) link(p location) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// guarded fails unless the user cannot write a directory. The bits of the group are those
-// of access lists too.
+// guarded returns an error if the user can write the directory. The group bits also cover
+// access lists.
 func (f Files) guarded(dir int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
@@ -133,8 +133,8 @@ func (f Files) guarded(dir int) error {
 	return nil
 }
 
-// notProc fails in a directory of processes, not files. What root may do there is for
-// those who name root.
+// notProc returns an error in /proc and /sys, where root's rights reach processes and
+// devices. A client can name root to write there.
 func notProc(dir int) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(dir, &st); err != nil {

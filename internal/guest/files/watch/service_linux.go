@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxWatchers bounds the watchers that are polled.
+	// maxWatchers is the maximum number of polled watchers.
 	maxWatchers = 64
-	// maxQueued bounds the changes that a polled watcher keeps.
+	// maxQueued is the maximum number of changes that a polled watcher keeps.
 	maxQueued = 10_000
 )
 
@@ -116,13 +116,13 @@ func (s *Service) watchDir(c *rpc.Conn, req *http.Request) error {
 	}
 }
 
-// watcher keeps the changes of a watch until they are fetched.
+// watcher keeps the changes of a watch until a client fetches them.
 type watcher struct {
 	w *watch
 
 	mu     sync.Mutex
 	events []*envd.FilesystemEvent
-	err    error // why no more will come
+	err    error // why the watch ended
 }
 
 func (s *Service) createWatcher(_ *rpc.Conn, req *http.Request, in *envd.WatchRequest) (*envd.WatcherID, error) {
@@ -142,21 +142,21 @@ func (s *Service) createWatcher(_ *rpc.Conn, req *http.Request, in *envd.WatchRe
 	defer s.mu.Unlock()
 	if len(s.byID) >= maxWatchers {
 		w.f.Close()
-		return nil, api.Errorf(api.KindExhausted, "%d watchers are open already", maxWatchers)
+		return nil, api.Errorf(api.KindExhausted, "watcher limit reached: %d are open", maxWatchers)
 	}
 	s.byID[key] = wr
 	s.wg.Go(wr.run)
 	return &envd.WatcherID{WatcherID: key}, nil
 }
 
-// run gathers changes until the watch is closed or fails.
+// run collects changes until the watch is closed or fails.
 func (wr *watcher) run() {
 	for {
 		events, err := wr.w.next()
 		wr.mu.Lock()
 		wr.events = append(wr.events, events...)
 		if len(wr.events) > maxQueued {
-			wr.events, err = nil, api.Errorf(api.KindExhausted, "watch '%s': more than %d changes were not fetched; they are lost", wr.w.root, maxQueued)
+			wr.events, err = nil, api.Errorf(api.KindExhausted, "watch '%s': more than %d changes were not fetched and are lost", wr.w.root, maxQueued)
 		}
 		wr.err = err
 		wr.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Service) watcher(key string, remove bool) (*watcher, error) {
 	defer s.mu.Unlock()
 	wr := s.byID[key]
 	if wr == nil {
-		return nil, api.Errorf(api.KindNotFound, "there is no watcher %q", key)
+		return nil, api.Errorf(api.KindNotFound, "watcher %q not found", key)
 	}
 	if remove {
 		delete(s.byID, key)

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/internal/guest/identity"
 )
 
-// maxWatched bounds the directories of one watch.
+// maxWatched is the maximum number of directories of one watch.
 const maxWatched = 8192
 
 // watch reports changes below a directory, by inotify.
@@ -33,12 +33,12 @@ type watch struct {
 const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
-// networkFS are file systems whose changes by others no watch sees.
+// networkFS are file systems on which inotify misses changes by other machines.
 var networkFS = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "CIFS", unix.SMB2_SUPER_MAGIC: "SMB",
 }
 
-// newWatch begins to record changes.
+// newWatch starts a watch.
 func (s *Service) newWatch(id *identity.Identity, req *envd.WatchRequest) (*watch, error) {
 	w := &watch{s: s, id: id, root: id.Resolve(req.Path), req: req, dirs: make(map[int32]string), buf: make([]byte, 16<<10)}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -59,7 +59,7 @@ func (s *Service) newWatch(id *identity.Identity, req *envd.WatchRequest) (*watc
 			return err
 		}
 		if name := networkFS[int64(st.Type)]; name != "" && !req.AllowNetworkMounts {
-			return api.Errorf(api.KindInvalid, "path '%s' is on a network file system (%s), whose changes by others are not seen", w.root, name)
+			return api.Errorf(api.KindInvalid, "path '%s' is on a network file system (%s): changes by other machines are not reported. Set allowNetworkMounts to watch anyway", w.root, name)
 		}
 		_, err = w.add("", nil)
 		return err
@@ -71,9 +71,9 @@ func (s *Service) newWatch(id *identity.Identity, req *envd.WatchRequest) (*watc
 	return w, nil
 }
 
-// add watches a directory, and with Recursive what is below it. It adds events
-// for what it finds to found, unless that is nil: files may have come into a new
-// directory before it was watched. It runs as the identity.
+// add watches a directory, and with Recursive those below it. Unless found is nil, it
+// appends events for the files that it finds: they may have come before the directory was
+// watched. It must be called with the identity's rights.
 func (w *watch) add(rel string, found []*envd.FilesystemEvent) ([]*envd.FilesystemEvent, error) {
 	if len(w.dirs) >= maxWatched {
 		return found, api.Errorf(api.KindExhausted, "watch '%s': more than %d directories", w.root, maxWatched)
@@ -120,8 +120,8 @@ func (w *watch) event(name string, t envd.EventType) *envd.FilesystemEvent {
 	return e
 }
 
-// next waits for changes. It gives os.ErrDeadlineExceeded at the descriptor's
-// deadline.
+// next waits for changes. It returns os.ErrDeadlineExceeded at the deadline of the
+// descriptor.
 func (w *watch) next() ([]*envd.FilesystemEvent, error) {
 	n, err := w.f.Read(w.buf)
 	if err != nil {
@@ -144,10 +144,10 @@ func (w *watch) next() ([]*envd.FilesystemEvent, error) {
 	return out, err
 }
 
-// translate adds what one inotify event means.
+// translate appends the events that one inotify event means.
 func (w *watch) translate(out []*envd.FilesystemEvent, wd int32, mask uint32, name string) ([]*envd.FilesystemEvent, error) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
-		return out, api.Errorf(api.KindExhausted, "watch '%s': changes came faster than they could be told; some are lost", w.root)
+		return out, api.Errorf(api.KindExhausted, "watch '%s': changes came faster than they were read; some are lost", w.root)
 	}
 	rel, ok := w.dirs[wd]
 	if !ok {
@@ -156,12 +156,12 @@ func (w *watch) translate(out []*envd.FilesystemEvent, wd int32, mask uint32, na
 	if mask&unix.IN_IGNORED != 0 {
 		delete(w.dirs, wd)
 		if rel == "" {
-			return out, api.Errorf(api.KindNotFound, "path '%s' does not exist any more", w.root)
+			return out, api.Errorf(api.KindNotFound, "path '%s' no longer exists", w.root)
 		}
 		return out, nil
 	}
 	if name == "" {
-		return out, nil // of the directory itself: its parent tells it
+		return out, nil // the parent reports the directory itself
 	}
 	path := filepath.Join(rel, name)
 	switch {
@@ -187,8 +187,8 @@ func (w *watch) translate(out []*envd.FilesystemEvent, wd int32, mask uint32, na
 	return out, nil
 }
 
-// forget ends the watches of a directory that was moved away; if it comes back
-// below the root, it is found again under its new name.
+// forget removes the watches of a directory that was moved away. If it returns, it is found
+// again under its new name.
 func (w *watch) forget(path string) {
 	for wd, dir := range w.dirs {
 		if dir == path || (len(dir) > len(path) && dir[:len(path)+1] == path+"/") {

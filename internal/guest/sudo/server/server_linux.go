@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxSudo bounds how many commands run through sudo at a time.
+	// maxSudo is the maximum number of commands that run through sudo.
 	maxSudo = 64
-	// sudoTimeout bounds how long a request may take to arrive.
+	// sudoTimeout is how long a request may take to arrive.
 	sudoTimeout = 10 * time.Second
 )
 
@@ -31,7 +31,7 @@ type Server struct {
 	l         *net.UnixListener
 }
 
-// Listen opens the socket of the program sudo. The abstract names of sockets must be the
+// Listen opens the socket of the program sudo. The abstract socket names must be the
 // sandbox's own.
 func Listen(ids *identity.Set, processes *process.Manager) (*Server, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sudo.Socket, Net: "unix"})
@@ -41,7 +41,7 @@ func Listen(ids *identity.Set, processes *process.Manager) (*Server, error) {
 	return &Server{ids: ids, processes: processes, l: l}, nil
 }
 
-// Serve answers sudo until ctx ends, and then ends the commands.
+// Serve serves sudo until ctx ends, and then kills the commands.
 func (s *Server) Serve(ctx context.Context) {
 	l := s.l
 	var sessions sync.WaitGroup
@@ -55,7 +55,7 @@ func (s *Server) Serve(ctx context.Context) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(100 * time.Millisecond) // out of descriptors
+			time.Sleep(100 * time.Millisecond) // most likely no descriptors are left; retry
 			continue
 		}
 		select {
@@ -67,7 +67,7 @@ func (s *Server) Serve(ctx context.Context) {
 				s.serve(c)
 			})
 		default:
-			answer(c, sudo.Answer{Error: "too many commands run through sudo"})
+			answer(c, sudo.Answer{Error: "too many commands run through sudo at the same time"})
 			c.Close()
 		}
 	}
@@ -82,7 +82,7 @@ func answer(c *net.UnixConn, a sudo.Answer) {
 	c.Write(b)
 }
 
-// serve runs one command for who is at the other end.
+// serve runs one command for a client.
 func (s *Server) serve(c *net.UnixConn) {
 	code, err := s.run(c)
 	a := sudo.Answer{Code: code}
@@ -113,7 +113,7 @@ func (s *Server) run(c *net.UnixConn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	closeAll(fds) // the command alone has them now
+	closeAll(fds) // the command has its own copies
 	fds = nil
 	forwarded := make(chan struct{})
 	go func() {
@@ -132,7 +132,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// allow lets the users of the sandbox ask, and nobody else that there is in it.
+// allow returns an error unless the client is a user of the sandbox.
 func (s *Server) allow(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) allow(c *net.UnixConn) error {
 		return err
 	}
 	if perr != nil {
-		return api.Errorf(api.KindInternal, "who asks is not known: %w", perr)
+		return api.Errorf(api.KindInternal, "read the credentials of the client: %w", perr)
 	}
 	if !s.ids.HasUID(peer.Uid) {
 		return api.Errorf(api.KindDenied, "user %d may not use sudo", peer.Uid)
@@ -152,8 +152,8 @@ func (s *Server) allow(c *net.UnixConn) error {
 	return nil
 }
 
-// readRequest reads a request and the three descriptors with it, which must be closed, on
-// errors too.
+// readRequest reads a request and its three descriptors. The caller closes them, also after
+// an error.
 func readRequest(c *net.UnixConn) (*sudo.Request, []int, error) {
 	c.SetReadDeadline(time.Now().Add(sudoTimeout))
 	defer c.SetReadDeadline(time.Time{})
@@ -161,19 +161,19 @@ func readRequest(c *net.UnixConn) (*sudo.Request, []int, error) {
 	req := new(sudo.Request)
 	err := sudo.Decode(r, req)
 	if err == nil && len(r.fds) != 3 {
-		err = api.Errorf(api.KindInvalid, "%d descriptors came with the request instead of 3", len(r.fds))
+		err = api.Errorf(api.KindInvalid, "the request has %d file descriptors instead of 3", len(r.fds))
 	}
 	return req, r.fds, err
 }
 
-// rightsReader reads a connection and collects the descriptors that arrive.
+// rightsReader reads a connection and collects the descriptors that it receives.
 type rightsReader struct {
 	c   *net.UnixConn
 	fds []int
 }
 
 func (r *rightsReader) Read(p []byte) (int, error) {
-	// Room for three: the kernel closes what does not fit.
+	// The kernel closes descriptors that do not fit.
 	oob := make([]byte, unix.CmsgSpace(3*4))
 	n, oobn, _, _, err := r.c.ReadMsgUnix(p, oob)
 	if oobn > 0 {
@@ -192,7 +192,7 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 			r.fds = append(r.fds, fds...)
 		}
 		if len(r.fds) > 3 {
-			return n, api.Errorf(api.KindInvalid, "more than 3 descriptors came with the request")
+			return n, api.Errorf(api.KindInvalid, "the request has more than 3 file descriptors")
 		}
 	}
 	if err == nil && n == 0 && len(p) > 0 {
@@ -201,7 +201,7 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// command turns a request into a command and who it runs as.
+// command returns who a request runs as, and its command.
 func (s *Server) command(req *sudo.Request) (*identity.Identity, *envd.ProcessConfig, error) {
 	name := req.User
 	if name == "" {
@@ -209,10 +209,10 @@ func (s *Server) command(req *sudo.Request) (*identity.Identity, *envd.ProcessCo
 	}
 	id := s.ids.Get(name)
 	if id == nil {
-		return nil, nil, api.Errorf(api.KindNotFound, "there is no user %q to become", name)
+		return nil, nil, api.Errorf(api.KindNotFound, "user %q not found", name)
 	}
 	if len(req.Args) == 0 {
-		return nil, nil, api.Errorf(api.KindInvalid, "the request names no command")
+		return nil, nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
 	dir := req.Dir
 	if dir == "" {
@@ -221,13 +221,13 @@ func (s *Server) command(req *sudo.Request) (*identity.Identity, *envd.ProcessCo
 	return id, &envd.ProcessConfig{Cmd: req.Args[0], Args: req.Args[1:], Envs: req.Env, Cwd: &dir}, nil
 }
 
-// forwardSignals sends the command the signals that are asked for, and kills it when the
-// one who asked for it is gone.
+// forwardSignals sends the command the requested signals, and kills it when the client has
+// left.
 func (s *Server) forwardSignals(c *net.UnixConn, p *process.Process) {
 	var b [1]byte
 	for {
 		if _, err := c.Read(b[:]); err != nil {
-			_ = s.processes.Signal(p, unix.SIGKILL) // it may have ended
+			_ = s.processes.Signal(p, unix.SIGKILL) // fails if it has ended
 			return
 		}
 		if sig := unix.Signal(b[0]); sig >= 1 && sig <= 31 {
