@@ -225,5 +225,5 @@ func until(t testing.TB, what string, cond func() bool) {
 			return
 		}
 	}
-	t.Fatalf("it never came to this: %s", what)
+	t.Fatalf("condition not met: %s", what)
 }

@@ -12,7 +12,7 @@
 //	// On a locked thread that will fork commands:
 //	err = rules.Restrict()
 //
-// What a kernel does not have is left out where the package documents it, and is an error
-// elsewhere. A [Netlink] owns two kinds of goroutines, which end with the guest. The package
-// does not start commands (that is spawn's) and knows no identity or request.
+// A feature that the kernel lacks is skipped where this is documented, and is an error
+// otherwise. The goroutines of a [Netlink] end with the guest. The package does not start
+// commands, which is spawn's task, and knows no request.
 package confinement

@@ -3,5 +3,6 @@
 //	maps.Copy(handlers, exec.New(ids, processes, false).Handlers())
 //
 // It decodes, calls package process, and encodes. It keeps nothing between two requests and
-// starts no goroutine that outlives one. It knows nothing of pipes, pids' owners or forks.
+// starts no goroutine that outlives one. It knows nothing of pipes, pids
+// or forks.
 package exec

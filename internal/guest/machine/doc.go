@@ -4,7 +4,7 @@
 //	err := machine.Prepare(cfg)         // at the guest's start
 //	err = machine.Rename(hostname, self) // after it was restored as another one
 //
-// The files belong to root inside, and a user may have put anything in their place: each is
-// written aside and renamed, and no link is followed. Nothing stays open. The package knows
+// The files belong to root inside, and a user may have replaced them by anything: each is
+// written to a temporary file and renamed, and no link is followed. Nothing stays open. The package knows
 // nothing of commands and connections.
 package machine

@@ -1,8 +1,8 @@
-// Package memory enforces the sandbox's limit of memory where its host has no means to: it
-// ends the process group that has most.
+// Package memory enforces the sandbox's memory limit if its host cannot: it kills the process
+// group that uses the most memory.
 //
 //	go memory.New(cfg, processes).Run(ctx)
 //
-// A [Watcher] looks at intervals until its context ends; what is faster than that is the
-// host's to stop. It knows commands only to name the cause of their end.
+// A [Watcher] polls until its context ends, so the host must stop faster growth. It knows
+// commands only to record the cause of their end.
 package memory

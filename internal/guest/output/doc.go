@@ -1,9 +1,8 @@
 // Package output keeps the last bytes that a command wrote, for clients that read them now,
 // later or again.
 //
-// A [Log] is a ring of bounded size with byte offsets. Any number of readers, up to a
-// bound, read it at their own pace; a slow one makes [Log.Append] wait, and with it the
-// command:
+// A [Log] is a ring of limited size with byte offsets. Readers, up to a maximum number,
+// read it at their own pace; a slow one makes [Log.Append] wait, and with it the command:
 //
 //	log := output.NewLog(1 << 20)
 //	r, err := log.Subscribe(0, false)

@@ -2,14 +2,14 @@ package output
 
 import "hortus.dev/api/envd"
 
-// maxSegments bounds how often the kept output may change between streams.
+// maxSegments is the maximum number of changes between streams in the kept output.
 const maxSegments = 1 << 14
 
-// ring keeps the last bytes of a command's output with their offsets. It grows
-// to its limit as it is needed.
+// ring keeps the last bytes of a command's output with their offsets. Its buffer grows to
+// limit as needed.
 type ring struct {
 	limit int
-	buf   []byte // a circle: the byte at offset o is buf[o%len(buf)]
+	buf   []byte // circular: the byte at offset o is buf[o%len(buf)]
 	start int64  // offset of the oldest kept byte
 	end   int64  // offset behind the newest
 	segs  []segment
@@ -21,7 +21,7 @@ type segment struct {
 	from int64
 }
 
-// append keeps p, dropping the oldest bytes when there is no room.
+// append keeps p and drops the oldest bytes above the limit.
 func (r *ring) append(out envd.Output, p []byte) {
 	if len(p) == 0 {
 		return
@@ -45,7 +45,7 @@ func (r *ring) append(out envd.Output, p []byte) {
 	r.trim()
 }
 
-// grow makes room for n bytes, up to the limit.
+// grow enlarges the buffer for n bytes, up to the limit.
 func (r *ring) grow(n int) {
 	if n <= len(r.buf) || len(r.buf) == r.limit {
 		return
@@ -66,7 +66,7 @@ func (r *ring) grow(n int) {
 	r.buf = buf
 }
 
-// trim forgets segments that hold nothing any more.
+// trim removes segments without kept bytes.
 func (r *ring) trim() {
 	if over := len(r.segs) - maxSegments; over > 0 {
 		r.start = max(r.start, r.segs[over].from)
@@ -80,15 +80,15 @@ func (r *ring) trim() {
 	}
 }
 
-// at gives the bytes from offset on that are of one stream and in one piece. An
-// offset that is not kept any more is moved to the oldest byte. The bytes are
-// valid until the next append.
+// at returns bytes from offset on: those of one stream that are contiguous in the buffer.
+// It moves an offset that is not kept any more to the oldest byte. The bytes are valid
+// until the next append.
 func (r *ring) at(offset int64) (out envd.Output, from int64, p []byte) {
 	from = max(offset, r.start)
 	if from >= r.end || len(r.buf) == 0 {
 		return 0, from, nil
 	}
-	// The segment that holds from is the last that begins at or before it.
+	// The segment of from is the last one that begins at or before it.
 	lo, hi := 0, len(r.segs)
 	for hi-lo > 1 {
 		if mid := (lo + hi) / 2; r.segs[mid].from <= from {

@@ -9,8 +9,8 @@
 //
 // [Manager.Reap] alone learns exit statuses: as init or subreaper it collects orphans as
 // well as commands. A command's output is moved by a pump: raw poll(2) over its pipes and
-// the client's socket, on the goroutine that calls [Manager.Follow], without a hand-over
-// between goroutines, because that is most of what a stock server adds to a fork. When the
+// the client's socket, on the goroutine that calls [Manager.Follow], without handing data
+// to another goroutine, which is most of what a stock server adds to the time of a fork. When the
 // client leaves, another goroutine goes on with the same pump, and the output stays in the
 // command's log. The last commands that ended are kept for a while, so that a client that
 // was away still gets their end.
@@ -20,6 +20,6 @@
 //
 // # What it must not know
 //
-// It knows no connection and no wire: a client is an interface. What a command must not
-// have is spawn's matter.
+// It knows no connection and no wire: a client is an interface. Package spawn decides what
+// a command inherits.
 package process

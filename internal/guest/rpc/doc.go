@@ -8,7 +8,7 @@
 // waiting: handlers that wait see [Conn.Ended], and [Server.AwaitNone] waits until every
 // descriptor is closed. A panic in a handler closes its connection only.
 //
-// Clients are not trusted: heads, bodies, frames and the number of connections are bounded.
-// Connections from programs of the sandbox have handlers and a bound of their own. The
+// Clients are not trusted: heads, bodies, frames and the number of connections are limited.
+// Connections from programs of the sandbox have handlers and a limit of their own. The
 // package knows no path, no identity and no command.
 package rpc

@@ -53,16 +53,24 @@ func NewServer(cfg Config) *Server {
 
 // Serve serves the host's clients until ctx ends, and then waits for all connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	stop := context.AfterFunc(ctx, func() {
-		l.Close()
+	defer context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for c := range s.conns {
 			c.SetDeadline(time.Unix(1, 0))
 		}
-	})
-	defer stop()
+	})()
 	defer s.wg.Wait()
+	return s.accept(ctx, l, false)
+}
+
+// ServeInside serves programs of the sandbox until ctx ends.
+func (s *Server) ServeInside(ctx context.Context, l net.Listener) error {
+	return s.accept(ctx, l, true)
+}
+
+func (s *Server) accept(ctx context.Context, l net.Listener, inside bool) error {
+	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		nc, err := l.Accept()
 		switch {
@@ -77,23 +85,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		s.Take(ctx, nc)
-	}
-}
-
-// ServeInside serves programs of the sandbox until ctx ends.
-func (s *Server) ServeInside(ctx context.Context, l net.Listener) {
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	for {
-		nc, err := l.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil: // most likely no descriptors are left; retry
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		s.take(ctx, nc, true)
+		s.take(ctx, nc, inside)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package signals makes the guest outlive the signals that programs of the sandbox can send
-// to it.
+// Package signals makes the guest ignore the signals that programs of the sandbox can send to
+// it.
 //
 //	caught, err := signals.Survive(true)
 //

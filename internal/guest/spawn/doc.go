@@ -1,5 +1,5 @@
-// Package spawn forks commands from threads that have given up what the commands must not
-// have: capabilities, and what package confinement takes.
+// Package spawn forks commands from restricted threads: without capabilities that the
+// command must not have, and with the restrictions of package confinement.
 //
 //	sp, err := spawn.New(cfg, cell)
 //	pid, err := sp.Start(&spawn.Command{Identity: user, Path: "/bin/true", Argv: []string{"true"}})

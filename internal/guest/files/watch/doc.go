@@ -5,7 +5,7 @@
 //	defer watches.Close()
 //
 // A stream's watch lives as long as its request. A watcher that is polled has a goroutine
-// that lives until the client removes it or [Service.Close]. Directories, changes and
-// watchers are bounded. Directories are read with the identity's own rights. The package
+// that lives until the client removes it or [Service.Close]. The numbers of
+// directories, changes and watchers are limited. Directories are read with the identity's own rights. The package
 // knows nothing of commands.
 package watch
