@@ -1,10 +1,10 @@
 //go:build linux
 
-// Hortus-guest is the small program inside a sandbox that runs commands and
-// moves files for the host, and the stage before it that builds the sandbox's
-// namespaces. These are started with inherited descriptors, never by hand; see
-// hortus.dev/internal/guest/birth and hortus.dev/internal/backend/jail/initns. By the name
-// sudo it is that program: see hortus.dev/internal/guest/sudo.
+// Hortus-guest is the small program inside a sandbox that runs commands and moves files for
+// the host, and the stage before it that builds the sandbox's namespaces. A backend starts
+// both with inherited descriptors; see hortus.dev/internal/guest/birth and
+// hortus.dev/internal/backend/jail/initns. If its name is sudo, it is the program of
+// hortus.dev/internal/guest/sudo.
 package main
 
 import (

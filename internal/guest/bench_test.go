@@ -178,11 +178,11 @@ func BenchmarkIdle(b *testing.B) {
 	for b.Loop() {
 		g := startGuest(b, guestOptions{binary: bin})
 		g.mustRun(b, "true")
-		rss, pss := memory(b, g.cmd.Process.Pid)
+		rss, pss := memoryOf(b, g.cmd.Process.Pid)
 		for range 100 {
 			g.mustRun(b, "true")
 		}
-		rss2, pss2 := memory(b, g.cmd.Process.Pid)
+		rss2, pss2 := memoryOf(b, g.cmd.Process.Pid)
 		fi, err := os.Stat(bin)
 		if err != nil {
 			b.Fatal(err)
@@ -195,7 +195,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-func memory(b testing.TB, pid int) (rss, pss float64) {
+func memoryOf(b testing.TB, pid int) (rss, pss float64) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	if err != nil {
 		b.Skip("this user may not read the guest's smaps: ", err)

@@ -26,14 +26,8 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(Main())
 	}
-	if os.Args[0] == confinedName {
-		os.Exit(confinedMain())
-	}
 	if filepath.Base(os.Args[0]) == insideName {
 		os.Exit(insideMain())
-	}
-	if os.Args[0] == reserveName {
-		os.Exit(runReserve())
 	}
 	if os.Args[0] == stageName {
 		os.Exit(runStage())
@@ -231,5 +225,5 @@ func until(t testing.TB, what string, cond func() bool) {
 			return
 		}
 	}
-	t.Fatalf("it never came to this: %s", what)
+	t.Fatalf("condition not met: %s", what)
 }

@@ -7,16 +7,19 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/credential"
+	"hortus.dev/internal/guest/machine"
+	"hortus.dev/internal/guest/signals"
+	"hortus.dev/internal/guest/spawn"
 )
 
-// Main is the whole life of a guest process: it takes its descriptors and its
-// configuration from whoever started it, serves, and gives the exit code. It
-// returns only when it cannot start or its host vanishes before "go".
+// Main runs a guest process and returns its exit code: it takes its descriptors and its
+// configuration from the process that started it, and serves. It returns only if it cannot
+// start or if its host ends before "go".
 func Main() int {
 	stdio := len(os.Args) > 1 && os.Args[1] == birth.ArgStdio
 	var ctrl *birth.Control
@@ -28,17 +31,17 @@ func Main() int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
-		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus, not by hand")
+		fmt.Fprintln(os.Stderr, "hortus-guest: this program is started by hortus and cannot be started by hand")
 		return 2
 	}
-	if err := live(ctrl, stdio); err != nil {
+	if err := run(ctrl, stdio); err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-guest:", err)
 		return 1
 	}
 	return 0
 }
 
-// stageError says at which step a start failed.
+// stageError is an error with the step of the start that failed.
 type stageError struct {
 	stage string
 	err   error
@@ -47,13 +50,13 @@ type stageError struct {
 func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
-func live(ctrl *birth.Control, stdio bool) error {
+func run(ctrl *birth.Control, stdio bool) error {
 	defer ctrl.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cfg, err := ctrl.AwaitConfig(ctx)
 	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("receive configuration: %w", err)
 	}
 	var l net.Listener
 	if !stdio {
@@ -61,7 +64,7 @@ func live(ctrl *birth.Control, stdio bool) error {
 	}
 	var s *Server
 	if err == nil {
-		s, err = prepareLife(cfg)
+		s, err = prepareProcess(cfg)
 	}
 	if err != nil {
 		return errors.Join(err, ctrl.Answer(ctx, report(err)))
@@ -80,15 +83,15 @@ func live(ctrl *birth.Control, stdio bool) error {
 		claim, err = ctrl.AwaitGo(ctx)
 	}
 	if err != nil {
-		// The process ends here, and as init takes everything with it.
-		return fmt.Errorf("before it was told to go on: %w", err)
+		// The process ends, and as init it ends everything else.
+		return fmt.Errorf("wait for go: %w", err)
 	}
 	s.claim(claim)
 	ctrl.Close()
 	return <-served
 }
 
-// report says why something failed.
+// report converts an error to a report.
 func report(err error) birth.Report {
 	r := birth.Report{Error: err.Error()}
 	var stage *stageError
@@ -110,31 +113,32 @@ func inheritListener() (net.Listener, error) {
 		return nil, &stageError{"listener", err}
 	}
 	if ul, ok := l.(*net.UnixListener); ok {
-		ul.SetUnlinkOnClose(false) // the path, if any, is the host's
+		ul.SetUnlinkOnClose(false) // the host owns the path
 	}
 	return l, nil
 }
 
-// prepareLife does what must be done to the process before it serves.
-func prepareLife(cfg birth.Config) (*Server, error) {
-	// A guest is mostly idle and its memory counts once per sandbox.
+// prepareProcess prepares the process, before it serves.
+func prepareProcess(cfg birth.Config) (*Server, error) {
+	// Prefer memory to time: a guest is mostly idle, and its memory counts once per
+	// sandbox.
 	debug.SetGCPercent(50)
-	signals, err := surviveSignals(cfg.PID1)
+	caught, err := signals.Survive(cfg.PID1)
 	if err != nil {
 		return nil, &stageError{"signals", err}
 	}
 	if !cfg.Switch {
-		if err := ignoreLibrarySignals(); err != nil {
+		if err := signals.IgnoreLibrary(); err != nil {
 			return nil, &stageError{"signals", err}
 		}
 	}
 	go func() {
-		for range signals {
+		for range caught {
 		}
 	}()
 	unix.Umask(0o022)
 	if cfg.OwnKernel {
-		if err := prepareOwn(&cfg); err != nil {
+		if err := machine.Prepare(&cfg); err != nil {
 			return nil, &stageError{"prepare", err}
 		}
 	}
@@ -143,8 +147,8 @@ func prepareLife(cfg birth.Config) (*Server, error) {
 			return nil, &stageError{"dumpable", err}
 		}
 	} else {
-		// The guest of trusted code stays readable to its own user: the host
-		// finds it by the mark in its environment, above all after a crash.
+		// A guest of trusted code stays readable to its own user: the host finds it by a
+		// variable in its environment, above all after a crash.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return nil, &stageError{"subreaper", err}
 		}
@@ -153,74 +157,11 @@ func prepareLife(cfg birth.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := clearAmbient(); err != nil {
+	if err := credential.ClearAmbient(); err != nil {
 		return nil, &stageError{"capabilities", err}
 	}
-	if err := setLimits(&cfg); err != nil {
+	if err := spawn.SetLimits(&cfg); err != nil {
 		return nil, &stageError{"limits", err}
 	}
 	return s, nil
-}
-
-// New makes a guest that is not serving yet.
-func New(cfg birth.Config) (*Server, error) {
-	ids, first, err := newIdentities(&cfg)
-	if err != nil {
-		return nil, &stageError{"identities", err}
-	}
-	if cfg.OutputBuffer <= 0 {
-		return nil, &stageError{"configuration", fmt.Errorf("outputBuffer is %d, not above 0", cfg.OutputBuffer)}
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, &stageError{"files", err}
-	}
-	files, err := newFileService(cfg.Switch)
-	if err != nil {
-		return nil, &stageError{"files", err}
-	}
-	sp, err := newSpawner(&cfg, ids)
-	if err != nil {
-		if stage := (*stageError)(nil); !errors.As(err, &stage) {
-			err = &stageError{"capabilities", err}
-		}
-		return nil, err
-	}
-	s := &Server{
-		cfg: cfg, ids: ids, deflt: first, reaper: newReaper(), spawner: sp, files: files,
-		watchers: watchers{byID: make(map[string]*watcher)}, devNull: null, conns: make(map[*conn]struct{}),
-		claimed: make(chan struct{}),
-	}
-	s.left.L = &s.mu
-	s.within = s.listenInside()
-	if s.sudoers, err = s.listenSudo(); err != nil {
-		return nil, &stageError{"sudo", err}
-	}
-	return s, nil
-}
-
-// Run serves until ctx ends or the listener fails. The reaper, which waits in
-// the kernel, and commands that are alive end with the process.
-func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	return s.work(ctx, func(ctx context.Context) error { return s.Serve(ctx, l) })
-}
-
-// work is what a guest does beside serving, for as long as serve takes.
-func (s *Server) work(ctx context.Context, serve func(context.Context) error) error {
-	go s.reaper.run()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if s.cfg.Memory > 0 {
-		wg.Go(func() { s.watchMemory(ctx) })
-	}
-	for _, l := range s.within {
-		wg.Go(func() { s.serveInside(ctx, l) })
-	}
-	if s.sudoers != nil {
-		wg.Go(func() { s.serveSudo(ctx, s.sudoers) })
-	}
-	defer s.watchers.closeAll()
-	return serve(ctx)
 }

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/machine"
 )
 
-// stdioControl takes the control socket of a guest that was started with
-// [birth.ArgStdio]. The socket moves to a descriptor of its own, which commands do
-// not inherit, and standard input and output become nothing: a slip of the pen
-// cannot become a packet.
+// stdioControl returns the control socket of a guest that was started with
+// [birth.ArgStdio]. It moves the socket to a descriptor that commands do not inherit, and
+// discards standard input and output, so that nothing printed there becomes a packet.
 func stdioControl() (*birth.Control, error) {
 	fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -33,10 +33,10 @@ func stdioControl() (*birth.Control, error) {
 	return ctrl, nil
 }
 
-// discardStdio puts nothing in the place of the sockets among the standard
-// descriptors. The sockets stay open elsewhere: gVisor shuts down a socket of its
-// host's with the last descriptor of each import of it, and several of the standard
-// ones are imports of the same socket, the control socket.
+// discardStdio replaces the standard descriptors that are sockets by /dev/null. It keeps
+// copies of the sockets open: gVisor shuts down a socket of its host when the last
+// descriptor of one import is closed, and several standard descriptors import the control
+// socket.
 func discardStdio() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -46,7 +46,7 @@ func discardStdio() error {
 	for fd := range 3 {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-			continue // an error output that somebody reads
+			continue // standard error, which somebody reads
 		}
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 			return os.NewSyscallError("dup", err)
@@ -58,14 +58,13 @@ func discardStdio() error {
 	return nil
 }
 
-// Attend serves the streams that the host hands over, and follows its other orders,
-// until the control socket ends. That is an error before the host said "go" or who
-// the guest is. Commands are left as they are.
+// Attend serves the streams that the host sends and follows its other orders until the
+// control socket ends. An end before "go" or a Self is an error. Commands go on.
 func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		defer func() {
-			s.hush()
-			s.release()
+			s.quiesce()
+			s.processes.Release()
 		}()
 		for claimed := false; ; {
 			o, err := ctrl.AwaitOrder(ctx)
@@ -73,25 +72,25 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("the host's next order: %w", err)
+				return fmt.Errorf("receive order: %w", err)
 			}
 			switch {
 			case o.Stream != nil:
 				s.takeStream(ctx, o.Stream)
 			case o.Go && claimed:
-				return errors.New("the host said go a second time")
+				return errors.New("the host sent go twice")
 			case o.Go:
 				s.claim(o.Claim)
 				claimed = true
 			case o.Quiet:
-				s.hush()
+				s.quiesce()
 				err = ctrl.Answer(ctx, birth.Report{Quiet: true})
 			case o.On:
-				s.unhush()
+				s.resume()
 			case o.Self != nil:
-				s.hush()
+				s.quiesce()
 				if o.Self.Sandbox != s.cfg.Sandbox {
-					s.release() // another's clients
+					s.processes.Release() // they were of another sandbox's clients
 				}
 				r := birth.Report{Ready: true}
 				if err := s.become(o.Self); err != nil {
@@ -101,68 +100,59 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 						s.claim(nil)
 						claimed = true
 					}
-					s.unhush()
+					s.resume()
 				}
 				r.Nonce = o.Self.Nonce
 				err = ctrl.Answer(ctx, r)
 			}
 			if err != nil {
-				return fmt.Errorf("answer the host: %w", err)
+				return fmt.Errorf("answer host: %w", err)
 			}
 		}
 	})
 }
 
-// takeStream serves a connected socket, or closes it where the guest is quiet or
-// has too many.
+// takeStream serves a connected socket, or closes it if the guest is quiet or has too many.
 func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	nc, err := net.FileConn(f)
 	f.Close()
 	if err == nil {
-		s.take(ctx, nc, false)
+		s.rpc.Take(ctx, nc)
 	}
 }
 
-// hush ends every connection, waits until none is open, and lets no other in. The
-// lifetimes of commands stand still until unhush: what passes in between, above all
-// the time that a saved state lay somewhere, is not theirs.
-func (s *Server) hush() {
-	s.mu.Lock()
-	s.hushed = true
-	for c := range s.conns {
-		c.cut()
-	}
-	s.mu.Unlock()
-	for _, p := range s.table.snapshot() {
-		p.rushWriters()
-		p.pauseLifetime()
-		p.stopAwaiting()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.conns) > 0 {
-		s.left.Wait()
-	}
-	// A connection that was ending may have started a command meanwhile.
-	for _, p := range s.table.snapshot() {
-		p.pauseLifetime()
-	}
+// quiesce ends every connection, waits until none is open, and admits no other until
+// resume. It pauses the lifetimes of commands: the time until resume, such as that of a
+// saved state on a disk, does not count.
+func (s *Server) quiesce() {
+	s.rpc.Cut()
+	s.processes.Pause()
+	s.rpc.AwaitNone()
+	// A connection may have started a command while it was ending.
+	s.processes.Pause()
 }
 
-// release lets go of what is held for clients.
-func (s *Server) release() {
-	for _, p := range s.table.snapshot() {
-		p.release()
-	}
+// resume serves again.
+func (s *Server) resume() {
+	s.processes.Resume()
+	s.rpc.Resume()
 }
 
-// unhush serves again.
-func (s *Server) unhush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hushed = false
-	for _, p := range s.table.snapshot() {
-		p.resumeLifetime()
-		p.awaitBack()
+// become gives a restored guest its new identity. No connection is open. Commands that are
+// alive keep their environment.
+//
+// Nothing else depends on the old identity: random numbers come from the kernel, which gets
+// fresh ones from its host.
+func (s *Server) become(self *birth.Self) error {
+	if s.cfg.OwnKernel {
+		if err := unix.Sethostname([]byte(self.Hostname)); err != nil {
+			return &stageError{"hostname", os.NewSyscallError("sethostname", err)}
+		}
+		if err := machine.Rename(s.cfg.Hostname, self); err != nil {
+			return &stageError{"identity", err}
+		}
 	}
+	s.cfg.Sandbox, s.cfg.Hostname, s.cfg.Env = self.Sandbox, self.Hostname, self.Env
+	s.ids.SetEnv(self.Env)
+	return nil
 }

@@ -12,10 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"hortus.dev/api/envd"
-	"hortus.dev/internal/guest/birth"
 )
 
 // yard is a directory of root's, with "home" of the user's in it.
@@ -154,45 +151,6 @@ func TestFilesOutsideTheHome(t *testing.T) {
 	pid := strings.TrimSpace(g.as(t, "root", "sleep 1000 >/dev/null 2>&1 & echo $!"))
 	if s, body := g.write(t, "/proc/"+pid+"/oom_score_adj", "500", nil); s != http.StatusForbidden {
 		t.Errorf("write to /proc: %d %s", s, body)
-	}
-}
-
-// TestSwappedLinksAreNotFollowed has links where a walk saw something else.
-func TestSwappedLinksAreNotFollowed(t *testing.T) {
-	top := t.TempDir()
-	for _, err := range []error{os.Mkdir(top+"/dir", 0o755), os.WriteFile(top+"/dir/kept", []byte("kept"), 0o644),
-		os.Symlink("dir", top+"/dirlink"), os.Symlink("dir/kept", top+"/link")} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	fd, err := unix.Open(top, dirFlags, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	o := outside{&identity{Identity: birth.Identity{Name: "user", UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}}}
-	if f, err := o.open(spot{fd, "link"}, "link"); err == nil {
-		f.Close()
-		t.Error("a link was opened")
-	}
-	own, err := unix.Dup(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := spot{own, "."}
-	defer func() { p.close() }()
-	if err := p.enter("dirlink"); err == nil {
-		t.Error("a link was entered")
-	}
-	if err := (spot{fd, "dirlink"}).remove(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Lstat(top + "/dirlink"); !os.IsNotExist(err) {
-		t.Errorf("the link itself is there still: %v", err)
-	}
-	if _, data := whose(t, top+"/dir/kept"); data != "kept" {
-		t.Errorf("behind the link: %q", data)
 	}
 }
 

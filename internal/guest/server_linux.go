@@ -2,315 +2,185 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
-	"os"
+	"strconv"
 	"sync"
-	"time"
 
-	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/confinement"
+	"hortus.dev/internal/guest/credential"
+	"hortus.dev/internal/guest/exec"
+	"hortus.dev/internal/guest/files"
+	"hortus.dev/internal/guest/files/watch"
+	"hortus.dev/internal/guest/identity"
+	"hortus.dev/internal/guest/memory"
+	"hortus.dev/internal/guest/metrics"
+	"hortus.dev/internal/guest/port"
+	"hortus.dev/internal/guest/process"
+	"hortus.dev/internal/guest/rpc"
+	"hortus.dev/internal/guest/spawn"
+	sudo "hortus.dev/internal/guest/sudo/server"
 )
 
-// maxConns bounds the open connections.
-const maxConns = 1024
-
-// maxIdleBuf bounds what an idle connection keeps for its next answer, in bytes.
-const maxIdleBuf = 16 << 10
-
-// Server is a guest at work.
+// Server is a guest: its parts and the claim that requests wait for.
 type Server struct {
-	cfg      birth.Config
-	ids      map[string]*identity
-	deflt    *identity
-	reaper   *reaper
-	table    table
-	spawner  *spawner
-	files    *fileService
-	watchers watchers
-	cpu      cpuMeter
-	devNull  *os.File
-	sudoers  *net.UnixListener // of the program sudo; nil for none
-	within   []net.Listener    // of programs of the sandbox
-	claimed  chan struct{}     // closed with the claim
-
-	mu     sync.Mutex
-	conns  map[*conn]struct{}
-	inside int            // how many of them are of programs of the sandbox
-	left   sync.Cond      // a connection was closed
-	hushed bool           // none is let in
-	wg     sync.WaitGroup // connections, pumps and watchers
+	cfg       birth.Config
+	ids       *identity.Set
+	processes *process.Manager
+	watches   *watch.Service
+	rpc       *rpc.Server
+	sudo      *sudo.Server   // nil if the sandbox has no root
+	inside    []net.Listener // for programs of the sandbox
+	claimed   chan struct{}  // closed by claim
 }
 
-// handler answers one request. The connection is closed after an error.
-type handler func(*Server, *conn, *http.Request) error
-
-// handlers are the paths that a guest serves.
-var handlers = map[string]handler{
-	envd.ProcStart:       (*Server).start,
-	envd.ProcConnect:     (*Server).connect,
-	envd.ProcList:        unary((*Server).list),
-	envd.ProcUpdate:      unary((*Server).update),
-	envd.ProcSendInput:   unary((*Server).sendInput),
-	envd.ProcStreamInput: (*Server).streamInput,
-	envd.ProcSendSignal:  unary((*Server).sendSignal),
-	envd.ProcCloseStdin:  unary((*Server).closeStdin),
-
-	envd.FSStat:             unary((*Server).stat),
-	envd.FSListDir:          unary((*Server).listDir),
-	envd.FSMakeDir:          unary((*Server).makeDir),
-	envd.FSMove:             unary((*Server).move),
-	envd.FSRemove:           unary((*Server).remove),
-	envd.FSWatchDir:         (*Server).watchDir,
-	envd.FSCreateWatcher:    unary((*Server).createWatcher),
-	envd.FSGetWatcherEvents: unary((*Server).watcherEvents),
-	envd.FSRemoveWatcher:    unary((*Server).removeWatcher),
-
-	envd.PathHealth:  (*Server).health,
-	envd.PathMetrics: (*Server).metrics,
-	envd.PathEnvs:    (*Server).envs,
-	envd.PathFiles:   (*Server).serveFiles,
-	envd.PathCompose: (*Server).compose,
-	envd.PathPort:    (*Server).port,
-}
-
-// Serve answers the listener's connections until ctx ends, and then waits for
-// all of them. Commands are left as they are, and a connection that follows one
-// ends when the command does.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	stop := context.AfterFunc(ctx, func() {
-		l.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for c := range s.conns {
-			c.SetDeadline(time.Unix(1, 0))
-		}
-	})
-	defer stop()
-	defer s.wg.Wait()
-	for {
-		nc, err := l.Accept()
-		switch {
-		case ctx.Err() != nil:
-			if nc != nil {
-				nc.Close()
-			}
-			return ctx.Err()
-		case errors.Is(err, net.ErrClosed):
-			return err
-		case err != nil: // out of descriptors, most likely: others will end
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		s.take(ctx, nc, false)
+// New returns a guest that is not serving yet.
+func New(cfg birth.Config) (*Server, error) {
+	s := &Server{cfg: cfg, claimed: make(chan struct{})}
+	var err error
+	if s.ids, err = identity.NewSet(&s.cfg); err != nil {
+		return nil, &stageError{"identities", err}
 	}
-}
-
-// take serves a connection, of a program of the sandbox or of the host, or closes it where
-// there is no room.
-func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
-	c, err := newConn(nc)
-	if err == nil {
-		c.inside = inside
+	if cfg.OutputBuffer <= 0 {
+		return nil, &stageError{"configuration", fmt.Errorf("outputBuffer is %d, not above 0", cfg.OutputBuffer)}
 	}
-	if err != nil || !s.admit(c) {
-		nc.Close()
-		return
-	}
-	go s.serveConn(ctx, c)
-}
-
-// admit counts a connection in, if there is room.
-func (s *Server) admit(c *conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hushed || !c.inside && len(s.conns)-s.inside >= maxConns || c.inside && s.inside >= maxInside {
-		return false
-	}
-	if c.inside {
-		s.inside++
-	}
-	s.conns[c] = struct{}{}
-	s.wg.Add(1)
-	return true
-}
-
-func (s *Server) serveConn(ctx context.Context, c *conn) {
-	defer s.wg.Done()
-	defer func() {
-		// Closed first: who waits for the connection's end waits for that.
-		c.Close()
-		s.mu.Lock()
-		delete(s.conns, c)
-		if c.inside {
-			s.inside--
-		}
-		s.mu.Unlock()
-		s.left.Broadcast()
-		// A defect in one request must not take the sandbox with it.
-		if r := recover(); r != nil {
-			os.Stderr.WriteString("hortus-guest: a request failed badly\n")
-		}
-	}()
-	for ctx.Err() == nil {
-		req, err := c.readRequest()
-		if err != nil {
-			c.refuse(err)
-			return
-		}
-		if !s.awaitClaim(ctx.Done(), c, req) {
-			return
-		}
-		h := handlers[req.URL.Path]
-		if c.inside {
-			h = insideHandlers[req.URL.Path]
-		}
-		if h == nil {
-			err = c.fail(http.StatusNotFound, "no such path")
-		} else {
-			err = h(s, c, req)
-		}
-		if err != nil {
-			return
-		}
-		if c.close || !c.drain(req) {
-			c.linger(req)
-			return
-		}
-		if cap(c.out.buf) > maxIdleBuf {
-			c.out.buf = nil
-		}
-	}
-}
-
-// refuse answers a request that could not be read, where that makes sense.
-func (c *conn) refuse(err error) {
-	var ne net.Error
-	if err == io.EOF || errors.As(err, &ne) {
-		return
-	}
-	c.close = true
-	status := http.StatusBadRequest
-	if errors.Is(err, errHeadTooLong) {
-		status = http.StatusRequestHeaderFieldsTooLarge
-	}
-	c.fail(status, err.Error())
-}
-
-// fail answers on a plain path: E2B's clients look for the code in the body.
-func (c *conn) fail(status int, message string) error {
-	body, err := json.Marshal(struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	}{status, message})
+	access, err := credential.NewSwitcher(cfg.Switch)
 	if err != nil {
+		return nil, &stageError{"files", err}
+	}
+	cell, err := confinement.NewCell(&s.cfg)
+	if err != nil {
+		return nil, &stageError{"cell", err}
+	}
+	spawner, err := spawn.New(&s.cfg, cell)
+	if err != nil {
+		return nil, &stageError{"capabilities", err}
+	}
+	if s.processes, err = process.NewManager(&s.cfg, spawner, access); err != nil {
+		return nil, &stageError{"files", err}
+	}
+	fs := files.New(s.ids, access)
+	s.watches = watch.New(s.ids, access, fs)
+	s.rpc = rpc.NewServer(rpc.Config{Handlers: s.handlers(fs), Inside: s.insideHandlers(), Await: s.awaitClaim})
+	// The ports and the abstract socket names must be the sandbox's own.
+	if !cfg.PID1 && !cfg.OwnKernel {
+		return s, nil
+	}
+	s.inside = listenInside()
+	if s.ids.Get("root") != nil && s.ids.Len() > 1 {
+		if s.sudo, err = sudo.Listen(s.ids, s.processes); err != nil {
+			return nil, &stageError{"sudo", err}
+		}
+	}
+	return s, nil
+}
+
+// handlers returns the handlers for the host's clients.
+func (s *Server) handlers(fs *files.Service) map[string]rpc.Handler {
+	h := s.insideHandlers()
+	h[envd.PathMetrics] = metrics.New(&s.cfg).Serve
+	h[envd.PathPort] = port.Serve
+	maps.Copy(h, exec.New(s.ids, s.processes, s.cfg.Waits).Handlers())
+	maps.Copy(h, fs.Handlers())
+	maps.Copy(h, s.watches.Handlers())
+	return h
+}
+
+// insideHandlers returns the handlers for programs of the sandbox, on the port that E2B's
+// guest serves: health, and the environment that each command has anyway. They change
+// nothing.
+func (s *Server) insideHandlers() map[string]rpc.Handler {
+	return map[string]rpc.Handler{envd.PathHealth: health, envd.PathEnvs: s.envs}
+}
+
+// listenInside opens the guest's port on the loopback addresses that exist.
+func listenInside() (out []net.Listener) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(envd.GuestPort)))
+		if err == nil {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func health(c *rpc.Conn, req *http.Request) error {
+	if ok, err := c.RequireMethod(req, http.MethodGet); !ok {
 		return err
 	}
-	return c.answer(status, envd.TypeJSON, body)
+	return c.Answer(http.StatusNoContent, "", nil)
 }
 
-// failRPC answers a Connect call that is not a stream.
-func (c *conn) failRPC(err error) error {
-	e := envd.FromAPI(err)
-	body, merr := json.Marshal(e)
-	if merr != nil {
-		return merr
+func (s *Server) envs(c *rpc.Conn, req *http.Request) error {
+	if ok, err := c.RequireMethod(req, http.MethodGet); !ok {
+		return err
 	}
-	return c.answer(e.HTTPStatus(), envd.TypeJSON, body)
-}
-
-// requireMethod answers, and is false, when the method is another.
-func (c *conn) requireMethod(req *http.Request, methods ...string) (bool, error) {
-	for _, m := range methods {
-		if req.Method == m {
-			return true, nil
-		}
+	env := s.cfg.Env
+	if env == nil {
+		env = map[string]string{}
 	}
-	return false, c.fail(http.StatusMethodNotAllowed, "method "+req.Method+" is not allowed here")
+	return c.AnswerJSON(env)
 }
 
-// unary makes a handler of a call that has one message each way.
-func unary[In, Out any, PI interface {
-	*In
-	envd.Message
-}, PO interface {
-	*Out
-	envd.Message
-}](call func(s *Server, c *conn, req *http.Request, in PI) (PO, error)) handler {
-	return func(s *Server, c *conn, req *http.Request) error {
-		if ok, err := c.requireMethod(req, http.MethodPost); !ok {
-			return err
-		}
-		codec, ok := envd.CodecOf(req.Header.Get("Content-Type"), false)
-		if !ok {
-			return c.answer(http.StatusUnsupportedMediaType, "", nil)
-		}
-		if err := encodingOK(req.Header.Get("Content-Encoding")); err != nil {
-			return c.failRPC(err)
-		}
-		body, err := io.ReadAll(io.LimitReader(req.Body, envd.DefaultMaxFrame+1))
-		if err != nil {
-			return err
-		}
-		if len(body) > envd.DefaultMaxFrame {
-			return c.failRPC(api.Errorf(api.KindExhausted, "a request of more than %d bytes", envd.DefaultMaxFrame))
-		}
-		in := PI(new(In))
-		if err := envd.Decode(body, codec, in); err != nil {
-			return c.failRPC(api.Errorf(api.KindInvalid, "the request: %w", err))
-		}
-		out, err := call(s, c, req, in)
-		if err != nil {
-			return c.failRPC(err)
-		}
-		data, err := envd.Append(nil, codec, out)
-		if err != nil {
-			return c.failRPC(err)
-		}
-		return c.answer(http.StatusOK, codec.ContentType(false), data)
+// claim releases the requests that wait, and sets the environment of a guest that was
+// started ahead. Only warm-ups of the host, which have ended by then, have seen another
+// one.
+func (s *Server) claim(c *birth.Claim) {
+	if c != nil {
+		s.cfg.Env = c.Env
+		s.ids.SetEnv(c.Env)
+	}
+	close(s.claimed)
+}
+
+// awaitClaim blocks a request until the guest is claimed. It returns false if the guest or
+// the connection ends before. It does not block warm-ups, or any request to a guest that
+// was not started ahead.
+func (s *Server) awaitClaim(done <-chan struct{}, c *rpc.Conn, req *http.Request) bool {
+	if !s.cfg.Waits || req.Header.Get(envd.HeaderWarmUp) != "" {
+		return true
+	}
+	select {
+	case <-s.claimed:
+		return true
+	case <-done:
+		return false
+	case <-c.Ended():
+		return false
 	}
 }
 
-func encodingOK(name string) error {
-	if name != "" && name != "identity" {
-		return api.Errorf(api.KindUnsupported, "requests compressed with %q are not accepted", name)
-	}
-	return nil
+// Run serves until ctx ends or the listener fails. The reaper and commands that are alive
+// end with the process.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	return s.work(ctx, func(ctx context.Context) error {
+		err := s.rpc.Serve(ctx, l)
+		s.processes.Wait()
+		return err
+	})
 }
 
-// streamRequest reads the single message of a server stream's request. ok is
-// false when the request has been answered already.
-func (c *conn) streamRequest(req *http.Request, m envd.Message) (codec envd.Codec, ok bool, err error) {
-	if ok, err := c.requireMethod(req, http.MethodPost); !ok {
-		return 0, false, err
+// work runs the parts of the guest that do not serve the host's clients, until serve
+// returns.
+func (s *Server) work(ctx context.Context, serve func(context.Context) error) error {
+	go s.processes.Reap()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.cfg.Memory > 0 {
+		wg.Go(func() { memory.New(&s.cfg, s.processes).Run(ctx) })
 	}
-	codec, ok = envd.CodecOf(req.Header.Get("Content-Type"), true)
-	if !ok {
-		return 0, false, c.answer(http.StatusUnsupportedMediaType, "", nil)
+	for _, l := range s.inside {
+		wg.Go(func() { s.rpc.ServeInside(ctx, l) })
 	}
-	if err := encodingOK(req.Header.Get("Connect-Content-Encoding")); err != nil {
-		return codec, false, c.failStream(codec, err)
+	if s.sudo != nil {
+		wg.Go(func() { s.sudo.Serve(ctx) })
 	}
-	fr := envd.FrameReader{R: req.Body}
-	_, payload, err := fr.Next()
-	if err == nil {
-		err = envd.Decode(payload, codec, m)
-	}
-	if err != nil {
-		return codec, false, c.failStream(codec, api.Errorf(api.KindInvalid, "the request: %w", err))
-	}
-	if !c.drain(req) {
-		c.close = true
-	}
-	return codec, true, nil
-}
-
-// failStream answers a stream with nothing but an error.
-func (c *conn) failStream(codec envd.Codec, err error) error {
-	c.out.begin(c, codec)
-	return c.out.finish(envd.FromAPI(err))
+	defer s.watches.Close()
+	return serve(ctx)
 }

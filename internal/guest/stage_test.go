@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/credential"
 )
 
 // stageName is the argument zero under which the test binary prepares a process
@@ -42,15 +43,15 @@ func stage() error {
 	for _, c := range guestCaps {
 		set |= 1 << c
 	}
-	caps, err := getCaps()
+	caps, err := credential.CurrentCaps()
 	if err != nil {
 		return err
 	}
-	caps.inheritable = set
-	if err := setCaps(caps); err != nil {
+	caps.Inheritable = set
+	if err := caps.Set(); err != nil {
 		return fmt.Errorf("inheritable: %w", err)
 	}
-	for c := uintptr(0); c <= lastCap; c++ {
+	for c := uintptr(0); c <= credential.LastCap; c++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && err != unix.EINVAL {
 			return fmt.Errorf("bounding set: %w", err)
 		}
@@ -61,7 +62,7 @@ func stage() error {
 	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if err := rawSetGroups(0, nil); err != nil {
+	if err := credential.SetGroups(nil); err != nil {
 		return err
 	}
 	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
@@ -74,7 +75,7 @@ func stage() error {
 
 // become makes the set ambient and executes the guest.
 func become(set uint64) error {
-	if err := setCaps(capSet{set, set, set}); err != nil {
+	if err := (credential.Caps{Effective: set, Permitted: set, Inheritable: set}).Set(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
 	for _, c := range guestCaps {

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/procfs"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/tier"
 )
@@ -380,8 +379,8 @@ func TestQuietStopsLifetimes(t *testing.T) {
 
 func children(t testing.TB, pid int) (n int) {
 	t.Helper()
-	eachProcess(func(_ int, st procStat) {
-		if st.ppid == pid && st.state != 'Z' {
+	procfs.Each(func(_ int, st procfs.Stat) {
+		if st.Parent == pid && st.State != 'Z' {
 			n++
 		}
 	})
@@ -403,65 +402,4 @@ func TestBecomeEnv(t *testing.T) {
 		t.Errorf("%q", r.stdout.String())
 	}
 	g.follow(t, "old", 0, "one\n", "one\n")
-}
-
-func TestReplaceHost(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                             "",
-		"127.0.1.1 one\n":              "127.0.1.1 two\n",
-		"127.0.1.1\tone one.lan x\r\n": "127.0.1.1\ttwo one.lan x\r\n",
-		"1.1.1.1 none # one\n":         "1.1.1.1 none # one\n",
-		"#one\none":                    "#one\ntwo",
-	} {
-		if got := string(replaceHost([]byte(in), "one", "two")); got != want {
-			t.Errorf("%q became %q, not %q", in, got, want)
-		}
-	}
-	if a, b := machineID([]byte("a")), machineID([]byte("b")); a == b || len(a) != 32 {
-		t.Errorf("%q %q", a, b)
-	}
-}
-
-// An owner's directory is the owner's and its parents are root's, a file takes the
-// place of whatever stands there.
-func TestPrepareOwn(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("it needs root")
-	}
-	dir := t.TempDir()
-	aside := filepath.Join(dir, "aside")
-	if err := os.WriteFile(aside, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(aside, filepath.Join(dir, "file")); err != nil {
-		t.Fatal(err)
-	}
-	cfg := &birth.Config{
-		Own:   []birth.Dir{{Path: dir + "/a/b/c", Mode: 0o1770, UID: 1000, GID: 1001}},
-		Files: []birth.File{{Path: dir + "/file", Data: "x"}, {Path: dir + "/d/file", Data: "y"}},
-	}
-	for range 2 {
-		if err := prepareOwn(cfg); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var st unix.Stat_t
-	if err := unix.Stat(dir+"/a/b/c", &st); err != nil || st.Uid != 1000 || st.Gid != 1001 || st.Mode&0o7777 != 0o1770 {
-		t.Errorf("%+v %v", st, err)
-	}
-	if err := unix.Stat(dir+"/a", &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0o755 {
-		t.Errorf("%+v %v", st, err)
-	}
-	for path, want := range map[string]string{"file": "x", "d/file": "y", "aside": "mine"} {
-		if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(got) != want {
-			t.Errorf("%s: %q %v", path, got, err)
-		}
-	}
-	for _, bad := range []*birth.Config{
-		{Own: []birth.Dir{{Path: "a"}}}, {Files: []birth.File{{Path: "a"}}}, {Own: []birth.Dir{{Path: dir + "/file"}}}, {Files: []birth.File{{Path: dir + "/a"}}},
-	} {
-		if err := prepareOwn(bad); err == nil {
-			t.Errorf("%+v was made", bad)
-		}
-	}
 }

@@ -6,25 +6,23 @@ const (
 	ControlFD = 4
 )
 
-// MaxPacket bounds a packet on the control socket, in bytes.
+// MaxPacket is the maximum size of a packet on the control socket, in bytes.
 const MaxPacket = 128 << 10
 
-// Reserve is how many threads a guest needs to itself, beyond the limit of
-// processes: a Go program that cannot have one more when it wants it dies.
+// Reserve is how many threads the guest needs beyond the limit of processes: a Go program
+// dies if it cannot create a thread.
 const Reserve = 64
 
-// GoPacket is the last packet of the host's, or its beginning: a [Claim] may
-// follow it.
+// GoPacket is the last packet of the host; a [Claim] may follow in the same packet.
 const GoPacket = "go"
 
-// Claim is what a guest that was started ahead is told with its "go".
+// Claim configures a guest that was started ahead, with its "go".
 type Claim struct {
-	// Env takes the place of Config.Env.
+	// Env replaces Config.Env.
 	Env map[string]string `json:"env"`
 }
 
-// Argv0 is the argument zero by which a multi-call binary knows that it is to be
-// the guest.
+// Argv0 is the argument zero by which a multi-call binary runs the guest.
 const Argv0 = "hortus-guest"
 
 // Identity is a user that commands may run as.
@@ -34,13 +32,13 @@ type Identity struct {
 	GID    uint32   `json:"gid"`
 	Groups []uint32 `json:"groups,omitempty"`
 	Home   string   `json:"home"`
-	// Caps are capability numbers that the identity's commands hold; none for
-	// an ordinary user.
+	// Caps are the capability numbers of the identity's commands; an ordinary user has
+	// none.
 	Caps []uintptr `json:"caps,omitempty"`
 }
 
-// Dir is a directory that belongs to one of the sandbox's users; it is made where
-// it is missing.
+// Dir is a directory that belongs to a user of the sandbox. The guest makes it if it is
+// missing.
 type Dir struct {
 	Path string `json:"path"`
 	Mode uint32 `json:"mode"`
@@ -48,59 +46,59 @@ type Dir struct {
 	GID  int    `json:"gid"`
 }
 
-// File is a small file that the guest writes at its start, owned by root inside.
+// File is a small file, owned by root, that the guest writes at its start.
 type File struct {
 	Path string `json:"path"`
 	Data string `json:"data"`
 }
 
-// Config tells a guest what it is.
+// Config configures a guest.
 type Config struct {
 	Sandbox  string `json:"sandbox"`
 	Hostname string `json:"hostname"`
-	// Identities lists the users; the first is the default. A request for
-	// another name is refused with WhyNot's text, or as unknown.
+	// Identities lists the users; the first is the default. A request for another name is
+	// refused with the text in WhyNot, or as unknown.
 	Identities []Identity        `json:"identities"`
 	WhyNot     map[string]string `json:"whyNot,omitempty"`
-	// Switch says that the guest may change ids; false where it has a single
-	// one, and then every identity must be its own.
+	// Switch says that the guest may change ids. If false, every identity must have the
+	// guest's ids.
 	Switch bool `json:"switch"`
-	// Workspace is where commands run and relative paths start that name no
-	// home; it exists.
+	// Workspace is the directory, which must exist, of commands and relative paths.
 	Workspace string            `json:"workspace"`
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
-	// Waits says that the guest is started ahead of whom it is for: until "go"
-	// it answers the requests that warm it up, and lets all others wait.
+	// Waits says that the guest is started ahead: until "go" it answers warm-up requests,
+	// and other requests wait.
 	Waits bool `json:"waits,omitempty"`
-	// Processes is set as RLIMIT_NPROC for commands when above 0. Where the guest
-	// has ids of its own, whose threads count apart, it is at least Reserve.
+	// Processes is the maximum number of processes of commands (RLIMIT_NPROC); 0 means no
+	// limit. With Switch, the guest's uid counts separately, and its limit is at least
+	// Reserve.
 	Processes int64 `json:"processes,omitempty"`
-	// OutputBuffer bounds the kept output of one command, in bytes.
+	// OutputBuffer is the maximum output kept of one command, in bytes; above 0.
 	OutputBuffer int `json:"outputBuffer"`
-	// PID1 says that the guest is the init of a pid namespace and has
-	// everything in it to itself.
+	// PID1 says that the guest is the init of a pid namespace and that all other processes
+	// in it are the sandbox's.
 	PID1 bool `json:"pid1"`
-	// Memory, when above 0, is a limit in bytes that the guest itself watches,
-	// because its host has no means: best effort.
+	// Memory is the memory limit, in bytes, that the guest enforces by polling because its
+	// host cannot; best effort. 0 means no limit.
 	Memory int64 `json:"memory,omitempty"`
-	// OwnKernel says that the guest and its commands have a kernel to themselves,
-	// in which the guest prepares what the stage before it does elsewhere: the
-	// directories of Own, the files of Files, the bound of Processes.
+	// OwnKernel says that the guest and its commands have a kernel of their own. There the
+	// guest makes the directories of Own and the files of Files, and enforces Processes,
+	// which a stage before it does elsewhere.
 	OwnKernel bool   `json:"ownKernel,omitempty"`
 	Own       []Dir  `json:"own,omitempty"`
 	Files     []File `json:"files,omitempty"`
 }
 
-// Report is what a guest, or the stage before it, answers.
+// Report is the answer of a guest, or of the stage before it.
 type Report struct {
 	Ready bool   `json:"ready"`
 	Error string `json:"error,omitempty"`
-	// Stage names the step that failed, for the message.
+	// Stage is the step that failed, for the message.
 	Stage string `json:"stage,omitempty"`
 	// Errno is the system error of that step, or 0.
 	Errno int `json:"errno,omitempty"`
-	// Quiet answers a QuietPacket, Nonce a Self.
+	// Quiet is set in the answer to a QuietPacket, and Nonce in that to a Self.
 	Quiet bool   `json:"quiet,omitempty"`
 	Nonce string `json:"nonce,omitempty"`
 }

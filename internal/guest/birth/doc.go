@@ -1,29 +1,31 @@
-// Package birth is how a guest comes to life: the descriptors that it inherits
-// and the few messages that it exchanges with the backend that starts it.
+// Package birth is the protocol by which a backend starts a guest: the descriptors that the
+// guest inherits and the packets that both exchange.
 //
-// A guest process inherits two descriptors. [ListenFD] is a listening unix
-// stream socket on which it serves. [ControlFD] is one end of a SOCK_SEQPACKET
-// pair, one JSON value a packet:
+//	host, file, err := birth.Pair() // file becomes the guest's ControlFD
+//	err = host.Configure(ctx, cfg)
+//	report, err := host.AwaitReport(ctx)
+//	err = host.Go(ctx)
+//
+// A guest process inherits [ListenFD], a listening unix stream socket on which it serves,
+// and [ControlFD], one end of a SOCK_SEQPACKET pair, with one JSON value a packet:
 //
 //	host -> guest   Config
-//	guest -> host   Report: it listens and may be dialled, or why not
+//	guest -> host   Report: it can be dialled, or why not
 //	host -> guest   "go": the sandbox is recorded; for a guest that was started
 //	                ahead the Claim follows in the same packet
 //
-// A guest whose control socket ends before "go" exits at once, so that a daemon
-// that dies while it starts a sandbox leaves nothing behind. After "go" the
-// guest closes the socket and does not depend on its host's life any more. A
-// backend that needs a stage of its own before the guest (to build namespaces)
-// speaks its own messages on the same socket first.
+// If the control socket ends before "go", the guest exits at once, so that a daemon that
+// dies while it starts a sandbox leaves nothing behind. After "go" the guest closes the
+// socket and does not depend on its host any more. A backend with a stage before the guest
+// (to build namespaces) sends its own messages on the same socket first.
 //
-// A guest on a kernel of its own inherits no descriptor but the standard ones, and is
-// told so by [ArgStdio]: the same exchange goes over its standard input, which stays
-// open and brings its streams and what else the host has to say, one [Order] a packet.
-// The socket's end is the guest's. A host's side has a method of [Control] for each.
+// A guest on a kernel of its own inherits only the standard descriptors, and is told so by
+// [ArgStdio]: the same exchange uses its standard input, which stays open for its streams
+// and the host's orders, one [Order] a packet. The guest ends with the socket. [Control] has
+// a method for each order.
 //
-// The host treats a Report as hostile: it is bounded in size and time, and
-// nothing in it is followed.
+// The host treats a Report as hostile: its size and time are bounded, and nothing in it is
+// followed as a path or an address.
 //
-// The package is imported by the guest and by backends; it must not import
-// either.
+// The package is imported by the guest and by backends; it must not import either.
 package birth

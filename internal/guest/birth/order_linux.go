@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minSeed is how much randomness a [Self] brings at least, in bytes.
+// minSeed is the minimum size of a seed, in bytes.
 const minSeed = 16
 
-// Order is what a host says to a guest that was started with [ArgStdio], after
-// its Config: exactly one of the fields is set.
+// Order is a packet of the host to a guest that was started with [ArgStdio], after its
+// Config. Exactly one field is set.
 type Order struct {
 	Go     bool // with Claim, where one came
 	Claim  *Claim
@@ -27,9 +27,9 @@ type Order struct {
 	Self   *Self
 }
 
-// AwaitOrder waits, in the guest, for the host's next packet; io.EOF is the host's
-// end. After any error the guest must exit: the host's side is trusted, and what it
-// does not mean to say is a defect.
+// AwaitOrder waits, in the guest, for the host's next packet; io.EOF means that the host
+// closed the socket. After any other error the guest must exit: the host is trusted, and a
+// wrong packet is a defect.
 func (c *Control) AwaitOrder(ctx context.Context) (Order, error) {
 	data, files, err := c.receiveFiles(ctx)
 	if err != nil {
@@ -42,12 +42,12 @@ func (c *Control) AwaitOrder(ctx context.Context) (Order, error) {
 		f.Close()
 	}
 	if len(files) > 0 || string(data) == StreamPacket {
-		return Order{}, fmt.Errorf("control socket: a packet with %d descriptors that is no stream, or a stream without one", len(files))
+		return Order{}, fmt.Errorf("control socket: unexpected packet with %d file descriptors", len(files))
 	}
 	return parseOrder(data)
 }
 
-// parseOrder reads a packet that brings no descriptor.
+// parseOrder parses a packet without descriptors.
 func parseOrder(data []byte) (Order, error) {
 	switch string(data) {
 	case QuietPacket:
@@ -58,10 +58,10 @@ func parseOrder(data []byte) (Order, error) {
 	if rest, ok := bytes.CutPrefix(data, []byte(SelfPacket)); ok {
 		self := new(Self)
 		if err := json.Unmarshal(rest, self); err != nil {
-			return Order{}, fmt.Errorf("the self: %w", err)
+			return Order{}, fmt.Errorf("parse self: %w", err)
 		}
 		if len(self.Seed) < minSeed || self.Sandbox == "" || self.Hostname == "" {
-			return Order{}, errors.New("the self: it needs a sandbox, a hostname and a seed of at least 16 bytes")
+			return Order{}, errors.New("self needs a sandbox, a hostname and a seed of at least 16 bytes")
 		}
 		return Order{Self: self}, nil
 	}
@@ -69,12 +69,11 @@ func parseOrder(data []byte) (Order, error) {
 	return Order{Go: err == nil, Claim: claim}, err
 }
 
-// receiveFiles reads one packet and the descriptors that came with it, which are
-// close-on-exec.
+// receiveFiles reads one packet and its descriptors, which are close-on-exec.
 func (c *Control) receiveFiles(ctx context.Context) ([]byte, []*os.File, error) {
 	conn, ok := c.conn.(*net.UnixConn)
 	if !ok {
-		return nil, nil, errors.New("the control socket cannot carry descriptors")
+		return nil, nil, errors.New("the control socket cannot pass file descriptors")
 	}
 	buf := make([]byte, MaxPacket+1)
 	oob := make([]byte, unix.CmsgSpace(4*4))
@@ -103,7 +102,7 @@ func (c *Control) receiveFiles(ctx context.Context) ([]byte, []*os.File, error) 
 	case n == 0:
 		err = io.EOF
 	case n > MaxPacket || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		err = fmt.Errorf("a packet of more than %d bytes, or with too many descriptors", MaxPacket)
+		err = fmt.Errorf("packet longer than %d bytes or with too many file descriptors", MaxPacket)
 	default:
 		return buf[:n], files, nil
 	}
@@ -113,12 +112,12 @@ func (c *Control) receiveFiles(ctx context.Context) ([]byte, []*os.File, error) 
 	return nil, nil, err
 }
 
-// Stream hands a connected stream socket to the guest, in the host. The caller
-// keeps f, and should close it.
+// Stream passes a connected stream socket to the guest, in the host. The caller still owns
+// f, and should close it.
 func (c *Control) Stream(ctx context.Context, f *os.File) error {
 	conn, ok := c.conn.(*net.UnixConn)
 	if !ok {
-		return errors.New("the control socket cannot carry descriptors")
+		return errors.New("the control socket cannot pass file descriptors")
 	}
 	return c.within(ctx, func() error {
 		raw, err := f.SyscallConn()
@@ -134,23 +133,23 @@ func (c *Control) Stream(ctx context.Context, f *os.File) error {
 	})
 }
 
-// Quiet has the guest let go of every stream, in the host, and waits for its word.
+// Quiet tells the guest to close every stream, in the host, and waits until it has.
 func (c *Control) Quiet(ctx context.Context) error {
 	if err := c.sendRaw(ctx, []byte(QuietPacket)); err != nil {
 		return err
 	}
 	r, err := c.AwaitReport(ctx)
 	if err == nil && !r.Quiet {
-		err = fmt.Errorf("the guest answered a call for quiet with something else: %s", r.Error)
+		err = fmt.Errorf("the guest did not become quiet: %s", r.Error)
 	}
 	return err
 }
 
-// On has a quiet guest serve again as who it is, in the host.
+// On tells a quiet guest to serve again, in the host.
 func (c *Control) On(ctx context.Context) error { return c.sendRaw(ctx, []byte(OnPacket)) }
 
-// Become tells a restored guest who it is now, in the host, and waits for its word.
-// Reports with another nonce were said before the save, and are passed over.
+// Become gives a restored guest its new identity, in the host, and waits until it is ready.
+// It skips reports with another nonce, which were sent before the save.
 func (c *Control) Become(ctx context.Context, self Self) error {
 	data, err := json.Marshal(self)
 	if err != nil {
@@ -167,7 +166,7 @@ func (c *Control) Become(ctx context.Context, self Self) error {
 		case r.Nonce != self.Nonce:
 			continue
 		case !r.Ready:
-			return fmt.Errorf("the guest did not take on its new self: %s: %s", r.Stage, r.Error)
+			return fmt.Errorf("the guest could not become the restored sandbox: %s: %s", r.Stage, r.Error)
 		}
 		return nil
 	}

@@ -14,7 +14,8 @@ import (
 // Control is one end of the control socket.
 type Control struct{ conn net.Conn }
 
-// NewControl takes over a SOCK_SEQPACKET descriptor. It closes f.
+// NewControl returns an end of a control socket for a SOCK_SEQPACKET descriptor. It closes
+// f.
 func NewControl(f *os.File) (*Control, error) {
 	defer f.Close()
 	conn, err := net.FileConn(f)
@@ -23,15 +24,15 @@ func NewControl(f *os.File) (*Control, error) {
 	}
 	if network := conn.LocalAddr().Network(); network != "unixpacket" {
 		conn.Close()
-		return nil, fmt.Errorf("control socket: it is of kind %s, not a sequenced-packet unix socket", network)
+		return nil, fmt.Errorf("control socket has kind %s, not unixpacket", network)
 	}
 	return &Control{conn: conn}, nil
 }
 
-// Close ends the socket; before "go" this makes the guest exit.
+// Close closes the socket. Before "go" the guest exits then.
 func (c *Control) Close() error { return c.conn.Close() }
 
-// within runs an exchange that ends with ctx.
+// within runs an exchange and interrupts it when ctx ends.
 func (c *Control) within(ctx context.Context, do func() error) error {
 	if ctx.Done() == nil {
 		return do()
@@ -54,7 +55,7 @@ func (c *Control) send(ctx context.Context, v any) error {
 
 func (c *Control) sendRaw(ctx context.Context, data []byte) error {
 	if len(data) > MaxPacket {
-		return fmt.Errorf("a packet of %d bytes; at most %d are allowed", len(data), MaxPacket)
+		return fmt.Errorf("packet too long: %d bytes, the maximum is %d", len(data), MaxPacket)
 	}
 	return c.within(ctx, func() error {
 		_, err := c.conn.Write(data)
@@ -74,19 +75,19 @@ func (c *Control) receive(ctx context.Context, limit int) ([]byte, error) {
 		return nil, err
 	}
 	if n > limit {
-		return nil, fmt.Errorf("a packet of more than %d bytes", limit)
+		return nil, fmt.Errorf("packet longer than %d bytes", limit)
 	}
 	return buf[:n], nil
 }
 
-// maxReport bounds a Report, which comes from a guest, in bytes.
+// maxReport is the maximum size of a Report, which comes from a guest, in bytes.
 const maxReport = 4 << 10
 
-// Configure is the host's first packet.
+// Configure sends the host's first packet.
 func (c *Control) Configure(ctx context.Context, cfg Config) error { return c.send(ctx, cfg) }
 
-// AwaitReport waits for the guest's answer. It gives io.EOF when the guest ended
-// without one. A report that says "not ready" is no error here.
+// AwaitReport waits for the guest's report. It returns io.EOF if the guest ended without
+// one. A report that is not ready is no error.
 func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
 	var r Report
 	data, err := c.receive(ctx, maxReport)
@@ -94,16 +95,16 @@ func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
 		return r, err
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Report{}, fmt.Errorf("the guest's report: %w", err)
+		return Report{}, fmt.Errorf("parse the guest's report: %w", err)
 	}
 	return r, nil
 }
 
-// Go is the host's last packet: the sandbox is recorded and the guest may live
-// on by itself.
+// Go sends the host's last packet: the sandbox is recorded and the guest no longer depends
+// on the host.
 func (c *Control) Go(ctx context.Context) error { return c.sendRaw(ctx, []byte(GoPacket)) }
 
-// Packet is what a host sends to a guest that it claims.
+// Packet returns the packet with which a host claims a guest.
 func (cl Claim) Packet() ([]byte, error) {
 	if len(cl.Env) == 0 {
 		return []byte(GoPacket), nil
@@ -113,7 +114,7 @@ func (cl Claim) Packet() ([]byte, error) {
 		return nil, err
 	}
 	if data = append([]byte(GoPacket), data...); len(data) > MaxPacket {
-		return nil, fmt.Errorf("a packet of %d bytes; at most %d are allowed", len(data), MaxPacket)
+		return nil, fmt.Errorf("packet too long: %d bytes, the maximum is %d", len(data), MaxPacket)
 	}
 	return data, nil
 }
@@ -126,12 +127,12 @@ func (c *Control) AwaitConfig(ctx context.Context) (Config, error) {
 		return cfg, err
 	}
 	if err := json.Unmarshal(data, &cfg); err != nil {
-		return Config{}, fmt.Errorf("the configuration: %w", err)
+		return Config{}, fmt.Errorf("parse configuration: %w", err)
 	}
 	return cfg, nil
 }
 
-// Answer sends the guest's report. Texts are cut so that it fits.
+// Answer sends the guest's report. It truncates long texts.
 func (c *Control) Answer(ctx context.Context, r Report) error {
 	if len(r.Error) > 1<<10 {
 		r.Error = r.Error[:1<<10]
@@ -142,9 +143,8 @@ func (c *Control) Answer(ctx context.Context, r Report) error {
 	return c.send(ctx, r)
 }
 
-// AwaitGo waits, in the guest, for the last packet; the claim is nil where none
-// came with it. Any other packet, and the socket's end, is an error after which
-// the guest must exit.
+// AwaitGo waits, in the guest, for the last packet, and returns its claim, or nil. After an
+// error the guest must exit.
 func (c *Control) AwaitGo(ctx context.Context) (*Claim, error) {
 	data, err := c.receive(ctx, MaxPacket)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Control) AwaitGo(ctx context.Context) (*Claim, error) {
 	return parseGo(data)
 }
 
-// parseGo reads the packet that lets a guest go on.
+// parseGo parses a GoPacket.
 func parseGo(data []byte) (*Claim, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(GoPacket))
 	if !ok {
@@ -164,7 +164,7 @@ func parseGo(data []byte) (*Claim, error) {
 	}
 	claim := new(Claim)
 	if err := json.Unmarshal(rest, claim); err != nil {
-		return nil, fmt.Errorf("the claim: %w", err)
+		return nil, fmt.Errorf("parse claim: %w", err)
 	}
 	return claim, nil
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pair makes a control socket: the host's end, and the file that the guest
-// inherits as ControlFD. Both are close-on-exec here.
+// Pair makes a control socket and returns the host's end and the file that the guest
+// inherits as ControlFD. Both are close-on-exec.
 func Pair() (*Control, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

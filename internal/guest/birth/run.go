@@ -1,9 +1,10 @@
 package birth
 
-// RunDir is where programs find which sandbox they are in, as in those of E2B.
+// RunDir holds the files by which programs find out which sandbox they are in, as in E2B's
+// sandboxes.
 const RunDir = "/run/e2b"
 
-// RunFiles are the files of RunDir. They have no line end.
+// RunFiles returns the files of RunDir. They do not end in a line break.
 func RunFiles(sandbox, template string) []File {
 	return []File{
 		{Path: RunDir + "/.E2B_SANDBOX", Data: "true"},

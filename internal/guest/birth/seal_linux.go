@@ -6,16 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealTries bounds the attempts of [Seal]. One that is refused takes the kernel
-// some 150 ms.
+// sealTries is the maximum number of attempts of [Seal]. A refused attempt takes the kernel
+// about 150 ms.
 const sealTries = 60
 
-// Seal makes what a memory file holds unchangeable, for good: a guest's
-// executable that nobody can exchange.
+// Seal makes a memory file immutable, for good: for a guest's executable that nobody can
+// replace.
 //
-// The kernel refuses while anything of its own still holds one of the pages just
-// written, as the batches of a busy machine do; it waits a moment by itself, and
-// is asked again here.
+// The kernel refuses while it holds one of the pages that were just written, as the batches
+// of a busy machine do; then Seal retries.
 func Seal(f *os.File) error {
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	for try := 1; ; try++ {

@@ -31,45 +31,45 @@ package birth
 // to that, because a process in a changed root gets no user namespace.
 const ArgStdio = "stdio"
 
-// Groups is where a guest on a kernel of its own finds version 2 of control groups.
+// Groups is where a guest on a kernel of its own finds cgroup v2.
 const Groups = "/sys/fs/cgroup"
 
-// Placeholder is a file that such a guest removes at its start. It keeps a kernel
-// from taking an empty /tmp for one that wants a file system of its own, which the
-// sandbox's bound of disk would not hold.
+// Placeholder is a file that the guest removes at its start. It keeps a kernel from
+// mounting a file system of its own on an empty /tmp, which the sandbox's disk limit would
+// not cover.
 const Placeholder = "/tmp/.hortus"
 
-// What a host says to such a guest beside "go", one packet each, at any time after its
-// Config: a guest that is started ahead is warmed up, and saved, before "go".
+// Packets of the host to a guest on a kernel of its own, besides "go", at any time after
+// the Config: a guest that is started ahead is warmed up and saved before "go".
 const (
-	// StreamPacket brings one descriptor, a connected stream socket, for the guest
-	// to serve. There is no answer.
+	// StreamPacket carries one descriptor, a connected stream socket for the guest to
+	// serve. There is no answer.
 	StreamPacket = "stream"
-	// QuietPacket tells the guest to let go of every stream, at once, because its
-	// kernel is about to be saved and can save no descriptor of the host's.
-	// Commands go on. The guest answers with a Report that says Quiet when no
-	// stream is open any more, and serves none until it hears OnPacket or a Self.
+	// QuietPacket tells the guest to close every stream at once, because its kernel is
+	// about to be saved and cannot save descriptors of the host. Commands go on. The guest
+	// answers with a Report that sets Quiet when no stream is open, and accepts none until
+	// an OnPacket or a Self.
 	QuietPacket = "quiet"
-	// OnPacket tells the guest to go on as who it is.
+	// OnPacket tells the guest to serve again.
 	OnPacket = "on"
-	// SelfPacket begins a packet, the JSON of a [Self] follows: the guest came from
-	// a saved state and is another one from here on. It answers with a Report that
-	// says Ready and repeats the Nonce. It may come in the place of "go" too.
+	// SelfPacket begins a packet with the JSON of a [Self]: the guest was restored and is
+	// another sandbox now. It answers with a Report that sets Ready and repeats the Nonce.
+	// A Self may replace "go".
 	SelfPacket = "self"
 )
 
-// Self is who a guest is after it was restored.
+// Self is the new identity of a guest that was restored.
 type Self struct {
 	Sandbox  string `json:"sandbox"`
 	Hostname string `json:"hostname"`
-	// Template is the name that RunFiles tell.
+	// Template is the name of the template, for RunFiles.
 	Template string `json:"template,omitempty"`
-	// Env takes the place of Config.Env.
+	// Env replaces Config.Env.
 	Env map[string]string `json:"env,omitempty"`
-	// Seed is fresh randomness for what is derived from it inside, such as the
-	// machine's id: at least 16 bytes.
+	// Seed is fresh randomness, at least 16 bytes, from which ids inside are derived, such
+	// as the machine's.
 	Seed []byte `json:"seed"`
-	// Nonce comes back in the Report, which tells it from one that was said before
-	// the save.
+	// Nonce is repeated in the Report, to distinguish it from one that was sent before the
+	// save.
 	Nonce string `json:"nonce"`
 }

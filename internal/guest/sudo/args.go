@@ -9,16 +9,16 @@ import (
 
 const usage = `usage: sudo [-EHinsS] [-D DIR] [-u USER] [VAR=VALUE...] [COMMAND [ARG...]]
 
-  -u USER  run as this user of the sandbox (root)
+  -u USER  run as this user of the sandbox (default root)
   -i       a login shell, or the command in one, in the user's home
   -s       a shell, or the command in one
-  -E       keep the environment; --preserve-env=NAME,... keeps some variables
+  -E       keep the environment; --preserve-env=NAME,... keeps these variables
   -D DIR   start in this directory
-  -n, -S, -H, -p TEXT are taken: no password is ever asked for, and HOME is the user's
-  -v, -k, -K, -l, -V, -h do as usual
+  -n, -S, -H, -p TEXT have no effect: there is no password, and HOME is the user's home
+  -v, -k, -K, -l, -V, -h work as usual
 `
 
-// options are what the command line asks for.
+// options are the parsed command line.
 type options struct {
 	user         string
 	login, shell bool
@@ -27,12 +27,13 @@ type options struct {
 	dir          string
 	env          map[string]string
 	args         []string
-	// say is printed instead of running anything; done says to end without it too.
+	// say is printed instead of running a command. done ends the program even if say is
+	// empty.
 	say  string
 	done bool
 }
 
-// parse reads a command line without the program's name.
+// parse parses the command line without the program's name.
 func parse(args []string) (*options, error) {
 	o := &options{env: map[string]string{}}
 	for len(args) > 0 {
@@ -65,15 +66,15 @@ func parse(args []string) (*options, error) {
 	}
 	o.args = args
 	if o.login && o.shell {
-		return nil, fmt.Errorf("give -i or -s, not both")
+		return nil, fmt.Errorf("-i and -s exclude each other")
 	}
 	if len(args) == 0 && !o.login && !o.shell && !o.done {
-		return nil, fmt.Errorf("there is no command\n%s", strings.TrimSpace(usage))
+		return nil, fmt.Errorf("command missing\n%s", strings.TrimSpace(usage))
 	}
 	return o, nil
 }
 
-// short reads the letters of one argument.
+// short parses the letters of one argument.
 func (o *options) short(letters string, rest []string) ([]string, error) {
 	for i, c := range letters {
 		takes := strings.ContainsRune("upD", c)
@@ -96,7 +97,7 @@ func (o *options) short(letters string, rest []string) ([]string, error) {
 	return rest, nil
 }
 
-// letters are the short forms of long options.
+// letters maps long options to their letters.
 var letters = map[string]rune{
 	"user": 'u', "prompt": 'p', "chdir": 'D', "login": 'i', "shell": 's', "preserve-env": 'E', "set-home": 'H', "non-interactive": 'n',
 	"stdin": 'S', "validate": 'v', "reset-timestamp": 'k', "remove-timestamp": 'K', "list": 'l', "version": 'V', "help": 'h',
@@ -107,7 +108,7 @@ func (o *options) long(arg string, rest []string) ([]string, error) {
 	c, ok := letters[name]
 	switch takes := strings.ContainsRune("upD", c); {
 	case !ok:
-		return nil, fmt.Errorf("option --%s is not known", name)
+		return nil, fmt.Errorf("unknown option --%s", name)
 	case name == "preserve-env" && has:
 		o.keep = append(o.keep, strings.Split(value, ",")...)
 		return rest, nil
@@ -146,7 +147,7 @@ func (o *options) set(c rune, value string) error {
 	case 'h':
 		o.done, o.say = true, usage
 	default:
-		return fmt.Errorf("option -%c is not known\n%s", c, strings.TrimSpace(usage))
+		return fmt.Errorf("unknown option -%c\n%s", c, strings.TrimSpace(usage))
 	}
 	return nil
 }

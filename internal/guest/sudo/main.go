@@ -18,11 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Argv0 is the name by which a program that has several parts knows that it is to be
-// this one.
+// Argv0 is the argument zero by which a multi-call binary runs this program.
 const Argv0 = "sudo"
 
-// Main runs the program and gives its exit code.
+// Main runs the program and returns its exit code.
 func Main() int {
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -41,19 +40,19 @@ func Main() int {
 	return code
 }
 
-// run has the guest run the command.
+// run asks the guest to run the command.
 func run(o *options) (int, error) {
 	req, err := request(o)
 	if err != nil {
 		return 0, err
 	}
-	// Signals are the command's from before it can have begun.
+	// Catch signals before the command can start.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT)
 	c, err := net.Dial("unix", Socket)
 	switch {
 	case errors.Is(err, unix.EPERM) && os.Getuid() != 0:
-		return 0, fmt.Errorf("user %d, which root here became, may not use sudo", os.Getuid())
+		return 0, fmt.Errorf("user %d is not a user of this sandbox and may not use sudo", os.Getuid())
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EPERM):
 		signal.Stop(signals)
 		return 0, direct(o, req)
@@ -81,7 +80,7 @@ func run(o *options) (int, error) {
 	go func() {
 		var a Answer
 		if err := Decode(c, &a); err != nil {
-			a = Answer{Error: "the sandbox's guest ended the connection: " + err.Error()}
+			a = Answer{Error: "read the guest's answer: " + err.Error()}
 		}
 		answers <- a
 	}()
@@ -91,7 +90,7 @@ func run(o *options) (int, error) {
 			if s == unix.SIGWINCH && t != nil {
 				t.resize()
 			}
-			// One that cannot be sent is the connection's end, of which the answer tells.
+			// A failed write means that the connection ended, which the answer reports.
 			_, _ = c.Write([]byte{byte(s.(syscall.Signal))})
 		case a := <-answers:
 			if t != nil {
@@ -105,22 +104,22 @@ func run(o *options) (int, error) {
 	}
 }
 
-// kept are the variables that a command has of the one who asks for it, beside those
-// that were named: what the terminal is, and the language.
+// kept reports whether a variable is passed on by default: those of the terminal and the
+// language.
 func kept(name string) bool {
 	return slices.Contains([]string{"TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ", "NO_COLOR"}, name) || strings.HasPrefix(name, "LC_")
 }
 
-// request is what the options ask the guest for.
+// request converts the options to a request.
 func request(o *options) (*Request, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		dir = "/" // it was removed
+		dir = "/" // the directory was removed
 	}
 	req := &Request{User: o.user, Dir: dir, Args: o.args, Env: map[string]string{}}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		// The user's own PATH holds; HOME is the user's unless the environment is kept.
+		// PATH is always that of the target user.
 		if name != "PATH" && (kept(name) || o.keepEnv || slices.Contains(o.keep, name)) {
 			req.Env[name] = value
 		}
@@ -158,7 +157,7 @@ func request(o *options) (*Request, error) {
 	return req, nil
 }
 
-// script gives a shell's arguments for a command, each word of which stays one.
+// script returns a shell's arguments for a command, with each word quoted.
 func script(args []string) []string {
 	if len(args) == 0 {
 		return nil
@@ -170,7 +169,7 @@ func script(args []string) []string {
 	return []string{"-c", strings.Join(words, " ")}
 }
 
-// send sends the request and the descriptors.
+// send sends the request with the descriptors.
 func send(c *net.UnixConn, req *Request, files []*os.File) error {
 	b, err := Encode(req)
 	if err != nil {
@@ -192,8 +191,8 @@ func send(c *net.UnixConn, req *Request, files []*os.File) error {
 	return err
 }
 
-// direct runs the command without the guest: there is no other user here, or it is root
-// that asks, whom Landlock keeps from the guest's socket.
+// direct runs the command without the guest: either the sandbox has one user, or root asks,
+// whom Landlock keeps from the guest's socket.
 func direct(o *options, req *Request) error {
 	home := os.Getenv("HOME")
 	switch {
@@ -226,7 +225,7 @@ func direct(o *options, req *Request) error {
 	return fmt.Errorf("%s: %w", req.Args[0], unix.Exec(path, req.Args, os.Environ()))
 }
 
-// become changes root to a user of /etc/passwd, and gives the user's home.
+// become changes from root to a user of /etc/passwd and returns the user's home.
 func become(name string) (home string, err error) {
 	b, err := os.ReadFile("/etc/passwd")
 	if err != nil {
@@ -247,5 +246,5 @@ func become(name string) (home string, err error) {
 		}
 		return f[5], errors.Join(os.Setenv("HOME", f[5]), os.Setenv("USER", name), os.Setenv("LOGNAME", name))
 	}
-	return "", fmt.Errorf("there is no user %q to become", name)
+	return "", fmt.Errorf("user %q not found in /etc/passwd", name)
 }

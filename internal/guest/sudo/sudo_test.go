@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"": "no command", "-n": "no command", "A=1": "no command", "-z id": "-z is not known", "-u": "needs a value", "--user": "needs a value",
-		"--login=x id": "takes no value", "--what id": "--what is not known", "-i -s": "not both", "-b id": "-b is not known", "-g x id": "-g is not known",
+		"": "command missing", "-n": "command missing", "A=1": "command missing", "-z id": "unknown option -z", "-u": "needs a value", "--user": "needs a value",
+		"--login=x id": "takes no value", "--what id": "unknown option --what", "-i -s": "exclude each other", "-b id": "unknown option -b", "-g x id": "unknown option -g",
 	} {
 		if _, err := parse(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", line, err, says)

@@ -5,50 +5,40 @@ package sudo
 import (
 	"io"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	pty "hortus.dev/internal/guest/terminal"
 )
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// terminal is the command's own terminal, between which and ours everything is copied.
+// terminal is the command's own terminal. Everything is copied between it and the program's
+// terminal.
 type terminal struct {
 	master, slave *os.File
 	state         *term.State
-	copied        chan struct{} // the command's output is all printed
+	copied        chan struct{} // closed when all output is printed
 }
 
 func openTerminal() (*terminal, error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	master, slave, err := pty.Open()
 	if err != nil {
-		return nil, os.NewSyscallError("open /dev/ptmx", err)
-	}
-	t := &terminal{master: os.NewFile(uintptr(fd), "terminal"), copied: make(chan struct{})}
-	err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	n := 0
-	if err == nil {
-		n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	}
-	if err == nil { // blocking, as commands expect it
-		if fd, err = unix.Open("/dev/pts/"+strconv.Itoa(n), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
-			t.slave = os.NewFile(uintptr(fd), "terminal")
-		}
-	}
-	if err != nil {
-		t.master.Close()
 		return nil, err
+	}
+	t := &terminal{
+		master: os.NewFile(uintptr(master), "terminal"), slave: os.NewFile(uintptr(slave), "terminal"), copied: make(chan struct{}),
 	}
 	t.resize()
 	return t, nil
 }
 
-// resize gives the command's terminal the size of ours.
+// resize sets the size of the command's terminal to that of the program's.
 func (t *terminal) resize() {
 	size, err := unix.IoctlGetWinsize(int(os.Stdin.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return // as it was
+		return // keep the size
 	}
 	raw, err := t.master.SyscallConn()
 	if err == nil {
@@ -56,10 +46,10 @@ func (t *terminal) resize() {
 	}
 }
 
-// begin copies, from when the guest has the command's end of the terminal.
+// begin starts copying, after the guest has received the command's end.
 func (t *terminal) begin() {
 	t.slave.Close()
-	// Without raw mode all still works, but each line is shown twice.
+	// Without raw mode each line is shown twice.
 	t.state, _ = term.MakeRaw(int(os.Stdin.Fd()))
 	go func() { _, _ = io.Copy(t.master, os.Stdin) }() // until the process ends
 	go func() {
@@ -68,12 +58,12 @@ func (t *terminal) begin() {
 	}()
 }
 
-// end waits for the rest of the output, which ends when nobody has the terminal open.
+// end waits for the rest of the output, until no process has the terminal open.
 func (t *terminal) end() {
 	<-t.copied
 }
 
-// close gives the terminal its state back.
+// close restores the state of the program's terminal.
 func (t *terminal) close() {
 	if t.state != nil {
 		_ = term.Restore(int(os.Stdin.Fd()), t.state)

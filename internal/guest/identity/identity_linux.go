@@ -1,0 +1,88 @@
+package identity
+
+import (
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hortus.dev/api/envd"
+	"hortus.dev/internal/guest/birth"
+)
+
+// Identity is a user that commands may run as, with what is computed from it once.
+type Identity struct {
+	birth.Identity
+	Env    []string          // of commands whose request adds no variables
+	EnvMap map[string]string // the same, as a map
+	Base   string            // directory in which relative paths start
+	path   string            // PATH of its commands
+	// plain is the same identity for requests without hortus.v1. Their relative paths start
+	// at home, as E2B's clients expect.
+	plain *Identity
+}
+
+// setEnv sets the environment of the identity's commands: the variables that E2B's clients
+// expect, and those of the sandbox.
+func (id *Identity) setEnv(env map[string]string) {
+	id.EnvMap = map[string]string{
+		"PATH": id.path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
+	}
+	maps.Copy(id.EnvMap, env)
+	id.Env = EnvList(id.EnvMap)
+	if id.plain != nil {
+		id.plain.Env, id.plain.EnvMap = id.Env, id.EnvMap
+	}
+}
+
+// forRequest returns the variant of the identity for a request.
+func (id *Identity) forRequest(req *http.Request) *Identity {
+	if req.Header.Get(envd.HeaderVersion) == envd.Version {
+		return id
+	}
+	return id.plain
+}
+
+// Resolve makes a path absolute. "~" is the identity's home. A relative path starts in
+// Base.
+func (id *Identity) Resolve(path string) string {
+	switch {
+	case path == "~":
+		return id.Home
+	case strings.HasPrefix(path, "~/"):
+		return filepath.Join(id.Home, path[2:])
+	case filepath.IsAbs(path):
+		return filepath.Clean(path)
+	}
+	return filepath.Join(id.Base, path)
+}
+
+// OfE2B says that the identity is meant by a client of E2B's, not of hortus.v1.
+func (id *Identity) OfE2B() bool { return id.plain == nil }
+
+// EnvList returns the variables in the form NAME=VALUE, sorted.
+func EnvList(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return out
+}
+
+// rootPath is the PATH without directories that other users can write: those below the
+// workspace and below other users' homes, and relative ones.
+func rootPath(cfg *birth.Config) string {
+	theirs := []string{cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
+	for _, bi := range cfg.Identities {
+		if bi.UID != 0 {
+			theirs = append(theirs, bi.Home)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(cfg.Path, ":"), func(dir string) bool {
+		clean := filepath.Clean(dir)
+		return !filepath.IsAbs(dir) || slices.ContainsFunc(theirs, func(top string) bool {
+			return top != "" && (clean == top || strings.HasPrefix(clean, top+"/"))
+		})
+	}), ":")
+}

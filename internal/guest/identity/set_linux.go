@@ -1,0 +1,119 @@
+package identity
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/guest/birth"
+)
+
+// Set holds the identities of a guest.
+type Set struct {
+	list   []*Identity // the first is the default
+	whyNot map[string]string
+}
+
+// NewSet computes the identities of a configuration.
+func NewSet(cfg *birth.Config) (*Set, error) {
+	if len(cfg.Identities) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "the configuration has no identity")
+	}
+	s := &Set{whyNot: cfg.WhyNot}
+	for _, bi := range cfg.Identities {
+		if s.Get(bi.Name) != nil {
+			return nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
+		}
+		id := &Identity{Identity: bi, Base: cfg.Workspace, plain: &Identity{Identity: bi, Base: bi.Home}}
+		if id.Base == "" {
+			id.Base = bi.Home
+		}
+		if id.path = cfg.Path; bi.UID == 0 {
+			id.path = rootPath(cfg)
+		}
+		id.setEnv(cfg.Env)
+		s.list = append(s.list, id)
+	}
+	return s, nil
+}
+
+// SetEnv gives the sandbox another environment. No command may be starting.
+func (s *Set) SetEnv(env map[string]string) {
+	for _, id := range s.list {
+		id.setEnv(env)
+	}
+}
+
+// find returns the first identity that matches; nil for none.
+func (s *Set) find(match func(*Identity) bool) *Identity {
+	for _, id := range s.list {
+		if match(id) {
+			return id
+		}
+	}
+	return nil
+}
+
+// Get returns the identity of that name; nil if there is none.
+func (s *Set) Get(name string) *Identity {
+	return s.find(func(id *Identity) bool { return id.Name == name })
+}
+
+// Len returns the number of identities.
+func (s *Set) Len() int { return len(s.list) }
+
+// HasUID reports whether an identity has that uid.
+func (s *Set) HasUID(uid uint32) bool {
+	return s.find(func(id *Identity) bool { return id.UID == uid }) != nil
+}
+
+// UserName returns the name of a uid, or "" if no identity has it.
+func (s *Set) UserName(uid uint32) string {
+	return s.find(func(id *Identity) bool { return id.UID == uid }).name()
+}
+
+// GroupName returns the name of a gid, or "" if no identity has it.
+func (s *Set) GroupName(gid uint32) string {
+	return s.find(func(id *Identity) bool { return id.GID == gid }).name()
+}
+
+func (id *Identity) name() string {
+	if id == nil {
+		return ""
+	}
+	return id.Name
+}
+
+// Of returns the identity that a request acts as, which its authorization names.
+func (s *Set) Of(req *http.Request) (*Identity, error) {
+	auth := req.Header.Get("Authorization")
+	if auth == "" {
+		return s.Named(req, "")
+	}
+	scheme, value, _ := strings.Cut(auth, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return nil, api.Errorf(api.KindUnauthenticated, "the authorization scheme is not Basic")
+	}
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil {
+		return nil, api.Errorf(api.KindUnauthenticated, "the authorization is not valid base64")
+	}
+	name, _, _ := strings.Cut(string(raw), ":")
+	return s.Named(req, name)
+}
+
+// Named returns the identity of that name for a request; the empty name is the default
+// identity.
+func (s *Set) Named(req *http.Request, name string) (*Identity, error) {
+	if name == "" {
+		return s.list[0].forRequest(req), nil
+	}
+	if id := s.Get(name); id != nil {
+		return id.forRequest(req), nil
+	}
+	if why, ok := s.whyNot[name]; ok {
+		return nil, api.Errorf(api.KindConflict, "%s", why)
+	}
+	return nil, api.Errorf(api.KindUnauthenticated, "there is no user %q in this sandbox", name)
+}

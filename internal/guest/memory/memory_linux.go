@@ -1,0 +1,165 @@
+package memory
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/process"
+	"hortus.dev/internal/guest/procfs"
+)
+
+const (
+	// checkInterval is how often the memory in use is compared with the limit.
+	checkInterval = 75 * time.Millisecond
+	// On a kernel of the guest's own a check is one system call, so the guest checks more
+	// often when memory gets short, and less often when nothing runs: a wake-up is
+	// expensive there.
+	shortInterval = 10 * time.Millisecond
+	idleInterval  = 250 * time.Millisecond
+	// killGrace is how long a killed process group may take to release its memory before
+	// another one is killed, unless memory use grows. A busy host takes seconds.
+	killGrace = 10 * time.Second
+)
+
+// Watcher ends the largest process group when all together have more than a limit.
+type Watcher struct {
+	limit     int64 // bytes
+	pid1      bool  // the guest sees the sandbox's processes only
+	processes *process.Manager
+	check     func() time.Duration // compares once and returns the time until the next check
+}
+
+// New returns a watcher for a configuration with a limit.
+func New(cfg *birth.Config, processes *process.Manager) *Watcher {
+	w := &Watcher{limit: cfg.Memory, pid1: cfg.PID1, processes: processes}
+	w.check = w.checkProcesses
+	if cfg.OwnKernel {
+		w.check = (&kernelMemory{w: w, used: Used}).check
+	}
+	return w
+}
+
+// Run enforces the limit until ctx ends, as well as polling can. Allocations between two
+// checks are the host's to stop.
+func (w *Watcher) Run(ctx context.Context) {
+	period := checkInterval
+	t := time.NewTimer(period)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		t.Reset(w.check())
+	}
+}
+
+// checkProcesses compares the sum over all processes.
+func (w *Watcher) checkProcesses() time.Duration {
+	if w.processes.Count() > 0 || w.pid1 {
+		if groups, total := w.groups(); total > w.limit {
+			w.killLargest(groups)
+		}
+	}
+	return checkInterval
+}
+
+// kernelMemory compares the memory of a whole kernel. The sum over its processes is higher,
+// because they share pages, and lower, because files are kept in memory.
+type kernelMemory struct {
+	w    *Watcher
+	used func() int64
+
+	killed time.Time // when a group was last killed
+	then   int64     // lowest use since then, in bytes
+}
+
+// check compares once and returns the time until the next check.
+func (k *kernelMemory) check() time.Duration {
+	used, limit := k.used(), k.w.limit
+	switch {
+	case used > limit:
+		// The killed group is still releasing memory, unless others allocate: a difference
+		// of limit/32 is within the error of the count.
+		if used <= k.then+limit/32 && time.Since(k.killed) < killGrace {
+			k.then = min(k.then, used)
+			return shortInterval
+		}
+		groups, _ := k.w.groups()
+		k.w.killLargest(groups)
+		k.killed, k.then = time.Now(), used
+		return shortInterval
+	case used < limit-limit/8:
+		k.killed = time.Time{} // the memory was released; the next excess is another group's
+	}
+	switch {
+	case used > limit/2:
+		return shortInterval
+	case k.w.processes.Count() == 0:
+		return idleInterval
+	}
+	return checkInterval
+}
+
+// Used returns how many bytes of memory are in use. In gVisor that is the size of its
+// memory file: what the host charges, except for the sandbox's own overhead.
+func Used() int64 {
+	var si unix.Sysinfo_t
+	if err := unix.Sysinfo(&si); err != nil {
+		return 0
+	}
+	return int64(si.Totalram-si.Freeram) * int64(max(1, si.Unit))
+}
+
+// memoryGroup is the memory of a process group, in bytes.
+type memoryGroup struct{ rss, session int64 }
+
+func (w *Watcher) groups() (groups map[int]*memoryGroup, total int64) {
+	page := int64(os.Getpagesize())
+	self := os.Getpid()
+	groups = make(map[int]*memoryGroup)
+	ours := make(map[int]bool)
+	for _, p := range w.processes.Live() {
+		ours[p.PID()] = true
+	}
+	procfs.Each(func(pid int, st procfs.Stat) {
+		// Without a pid namespace of its own the guest sees processes that are not the
+		// sandbox's.
+		if pid == self || (!w.pid1 && !ours[st.Group] && !ours[st.Session]) {
+			return
+		}
+		g := groups[st.Group]
+		if g == nil {
+			g = &memoryGroup{session: int64(st.Session)}
+			groups[st.Group] = g
+		}
+		g.rss += st.RSSPages * page
+		total += st.RSSPages * page
+	})
+	return groups, total
+}
+
+func (w *Watcher) killLargest(groups map[int]*memoryGroup) {
+	var worst int
+	for pgrp, g := range groups {
+		if worst == 0 || g.rss > groups[worst].rss {
+			worst = pgrp
+		}
+	}
+	if worst <= 1 || worst == os.Getpid() {
+		return
+	}
+	for _, p := range w.processes.Live() {
+		if p.PID() == worst || p.PID() == int(groups[worst].session) {
+			w.processes.Kill(p, api.CauseMemory)
+			return
+		}
+	}
+	unix.Kill(-worst, unix.SIGKILL)
+}

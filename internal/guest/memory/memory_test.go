@@ -1,0 +1,47 @@
+//go:build linux
+
+package memory
+
+import (
+	"testing"
+
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/process"
+)
+
+// TestKernelMemoryGrace has memory come back slowly, as on a busy host, before it grows
+// again: nobody else is killed for what is on its way back.
+func TestKernelMemoryGrace(t *testing.T) {
+	const limit = 256 << 20
+	var used int64
+	cfg := &birth.Config{Memory: limit}
+	processes, err := process.NewManager(cfg, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &kernelMemory{w: New(cfg, processes), used: func() int64 { return used }}
+	for _, step := range []struct {
+		used  int64
+		kills bool
+		why   string
+	}{
+		{100 << 20, false, "there is room"},
+		{300 << 20, true, "the limit is passed"},
+		{300 << 20, false, "what was killed is being taken apart"},
+		{303 << 20, false, "a count is never exact"},
+		{280 << 20, false, "it falls"},
+		{281 << 20, false, "it falls slowly"},
+		{295 << 20, true, "somebody else takes what came back"},
+		{255 << 20, false, "the limit is kept, by little"},
+		{257 << 20, false, "what is left is on its way"},
+		{200 << 20, false, "there is room again"},
+		{290 << 20, true, "the limit is passed once more"},
+	} {
+		before := w.killed
+		used = step.used
+		w.check()
+		if killed := w.killed != before && !w.killed.IsZero(); killed != step.kills {
+			t.Errorf("at %d MB somebody was killed: %v; %s", step.used>>20, killed, step.why)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+// Package port forwards a client's connection to a TCP port of the sandbox's loopback.
+//
+//	handlers[envd.PathPort] = port.Serve
+//
+// A stream owns two copying goroutines and ends with either side; the end of one half is
+// passed on. It dials loopback addresses only, takes only a port number from the request,
+// and does not interpret what it copies.
+package port

@@ -1,0 +1,82 @@
+package spawn
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/procfs"
+)
+
+// limitCommand lowers the limit on processes of a command that shares the guest's uid: it
+// inherited the guest's limit, which includes the guest's reserve.
+//
+// Processes that the command forked before have the guest's limit too, and could use up the
+// reserve; the guest dies if it cannot have a thread. So the limit is set for all processes
+// but the guest, until none has a higher one.
+func limitCommand(cfg *birth.Config, pid int) {
+	if cfg.Switch || cfg.OwnKernel || cfg.Processes <= 0 {
+		return
+	}
+	lim := unix.Rlimit{Cur: uint64(cfg.Processes), Max: uint64(cfg.Processes)}
+	unix.Prlimit(pid, unix.RLIMIT_NPROC, &lim, nil) // fails if it has ended
+	if !cfg.PID1 {
+		return // not all processes here are the sandbox's
+	}
+	// A limited process cannot fork an unlimited one.
+	for range limitPasses {
+		if limitOthers(lim) == 0 {
+			return
+		}
+	}
+}
+
+// limitPasses is the maximum number of passes, in case processes fork and end all the time.
+const limitPasses = 100
+
+// limitOthers sets the limit for all processes but pid 1 that have a higher one, and
+// returns their number.
+func limitOthers(lim unix.Rlimit) (n int) {
+	procfs.EachID(func(pid int) {
+		var old unix.Rlimit
+		if pid > 1 && unix.Prlimit(pid, unix.RLIMIT_NPROC, nil, &old) == nil && old.Max > lim.Max && unix.Prlimit(pid, unix.RLIMIT_NPROC, &lim, nil) == nil {
+			n++
+		}
+	})
+	return n
+}
+
+// SetLimits sets the limits of the guest, which commands inherit and cannot raise. If
+// commands have the guest's uid, their processes and the guest's threads count together:
+// the guest keeps a reserve, and limitCommand lowers the limit of each command.
+func SetLimits(cfg *birth.Config) error {
+	// No core dumps. With 0 the kernel would still run the host's handler; with 1 it does
+	// not.
+	var core unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil {
+		return fmt.Errorf("RLIMIT_CORE: %w", err)
+	}
+	core.Cur, core.Max = min(1, core.Max), min(1, core.Max)
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &core); err != nil {
+		return fmt.Errorf("RLIMIT_CORE: %w", err)
+	}
+	if cfg.Processes > 0 && !cfg.OwnKernel { // a control group limits them there
+		n := uint64(cfg.Processes)
+		if cfg.Switch {
+			// The guest has the same limit, but its uid counts separately.
+			n = max(n, birth.Reserve)
+		} else {
+			n += birth.Reserve
+		}
+		var old unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NPROC, &old); err != nil {
+			return fmt.Errorf("RLIMIT_NPROC: %w", err)
+		}
+		n = min(n, old.Max)
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			return fmt.Errorf("RLIMIT_NPROC: %w", err)
+		}
+	}
+	return nil
+}
