@@ -33,7 +33,7 @@ type completer struct {
 }
 
 // complete prints the candidates for the last of words.
-func (a *app) complete(ctx context.Context, model *kong.Application, words []string) error {
+func complete(ctx context.Context, a *app, model *kong.Application, words []string) error {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}

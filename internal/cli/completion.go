@@ -26,7 +26,7 @@ type completionCmd struct {
 	Install bool   `help:"Write it where the shell looks for it, instead of printing it."`
 }
 
-func (*completionCmd) withoutConfig() {}
+func (*completionCmd) WithoutConfig() {}
 
 // Run prints a shell's completion script, or installs it.
 func (c *completionCmd) Run(a *app) error {

@@ -77,12 +77,12 @@ func ignoresConfig(k *kong.Context) bool {
 	if k == nil || k.Selected() == nil || !k.Selected().Target.CanAddr() {
 		return false
 	}
-	_, ok := k.Selected().Target.Addr().Interface().(interface{ withoutConfig() })
+	_, ok := k.Selected().Target.Addr().Interface().(interface{ WithoutConfig() })
 	return ok
 }
 
-func (*versionCmd) withoutConfig()    {}
-func (*configPathCmd) withoutConfig() {}
+func (*versionCmd) WithoutConfig()    {}
+func (*configPathCmd) WithoutConfig() {}
 
 // startLog begins the log of this command.
 func (a *app) startLog() {

@@ -95,7 +95,7 @@ type contextLsCmd struct{}
 
 // Run lists contexts, without their keys.
 func (contextLsCmd) Run(a *app) error {
-	all, _, err := a.contexts()
+	all, err := a.contexts()
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,7 @@ var errLocked = errors.New("it is locked by another process")
 // changeContexts reads the file, has it changed and writes it. Two commands at once do
 // so one after the other: neither loses what the other did. After an error of change
 // nothing is written.
-func (a *app) changeContexts(ctx context.Context, change func(*contexts) error) error {
-	path, err := a.contextsPath()
-	if err != nil {
-		return err
-	}
+func changeContexts(ctx context.Context, path string, change func(*contexts) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return api.Errorf(api.KindInvalid, "contexts: %w", err)
 	}
@@ -40,7 +36,7 @@ func (a *app) changeContexts(ctx context.Context, change func(*contexts) error) 
 	if err := awaitLock(ctx, lock); err != nil {
 		return err
 	}
-	all, path, err := a.contexts()
+	all, err := loadContexts(path)
 	if err != nil {
 		return err
 	}

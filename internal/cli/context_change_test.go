@@ -35,7 +35,7 @@ func TestContextsTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got, err := parseContexts([]byte(p.text()))
+	got, err := loadContexts(p.file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
-	"hortus.dev/internal/platform/config"
 )
 
 // contexts is the file that names daemons of other machines.
@@ -37,42 +36,24 @@ const (
 	maxContexts     = 1000
 )
 
-// contextsPath is in the user's own configuration directory, for root too: keys are a
-// person's, not a machine's.
-func (a *app) contextsPath() (string, error) {
-	uid := a.env.UID
-	if uid == 0 {
-		uid = 1
-	}
-	path := config.DefaultPath(config.Source{Getenv: a.getenv, UID: uid, OS: runtime.GOOS})
-	if path == "" {
-		return "", api.Errorf(api.KindInvalid, "there is no home directory to keep contexts in").WithHint("name the daemon: --host URL, with HORTUS_API_KEY")
-	}
-	return filepath.Join(filepath.Dir(path), "contexts.json"), nil
-}
-
-// contexts reads the file; none is an empty one. One that others can read is refused:
+// loadContexts reads the file; none is an empty one. One that others can read is refused:
 // there are keys in it. One that is not as it should be stays as it is: whoever would
 // write it anew has read it before.
-func (a *app) contexts() (contexts, string, error) {
+func loadContexts(path string) (contexts, error) {
 	none := contexts{Contexts: map[string]remote{}}
-	path, err := a.contextsPath()
-	if err != nil {
-		return none, "", err
-	}
 	b, err := readContexts(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return none, path, nil
+		return none, nil
 	}
 	if err != nil {
-		return none, path, err
+		return none, err
 	}
 	out, err := parseContexts(b)
 	if err != nil {
-		return none, path, api.Errorf(api.KindInvalid, "%s is not as expected: %w", path, err).
+		return none, api.Errorf(api.KindInvalid, "%s is not as expected: %w", path, err).
 			WithHint("correct it by hand; or keep it aside (mv %s %s.old) and name the daemons again with hortus context add", path, path)
 	}
-	return out, path, nil
+	return out, nil
 }
 
 // readContexts reads the file's bytes. Nothing there is fs.ErrNotExist.

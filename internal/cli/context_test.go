@@ -16,6 +16,7 @@ const aKey = "e2b_0123456789abcdef0123456789abcdef01234567"
 // TestParseContexts reads files of every kind. What is said about a bad one holds no
 // key and no password.
 func TestParseContexts(t *testing.T) {
+	const aKey = "e2b_0123456789abcdef0123456789abcdef01234567"
 	one := func(host, key string) string {
 		return fmt.Sprintf(`{"contexts":{"a":{"host":%q,"key":%q}}}`, host, key)
 	}
@@ -119,7 +120,7 @@ func TestBrokenContextsAreKept(t *testing.T) {
 		"cut":         `{"contexts":{"a":{"host":"http://h","key":"` + aKey,
 		"of a future": `{"version":2,"contexts":{"a":{"host":"http://h","key":"` + aKey + `"}}}`,
 		"doubled":     `{"contexts":{"a":{"host":"http://h","key":"k"},"a":{"host":"http://g","key":"k"}}}`,
-		"too big":     `{"contexts":{}` + strings.Repeat(" ", maxContextsFile) + `}`,
+		"too big":     `{"contexts":{}` + strings.Repeat(" ", 1<<20) + `}`,
 	} {
 		p := newHolder(t, text)
 		for _, args := range [][]string{
@@ -137,7 +138,7 @@ func TestBrokenContextsAreKept(t *testing.T) {
 				t.Fatalf("%s, %q: the file was changed", name, args)
 			}
 		}
-		os.Remove(filepath.Join(filepath.Dir(p.file), contextsLock))
+		os.Remove(filepath.Join(filepath.Dir(p.file), ".contexts.lock"))
 		if all, err := os.ReadDir(filepath.Dir(p.file)); err != nil || len(all) != 1 {
 			t.Errorf("%s: something else was left beside it: %v, %v", name, all, err)
 		}
@@ -154,11 +155,13 @@ func TestContextAddRefuses(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, %q; the file is %s", host, code, stdout, stderr, p.text())
 		}
 	}
-	full := contexts{Contexts: map[string]remote{}}
-	for n := range maxContexts {
-		full.Contexts[fmt.Sprint("c", n)] = remote{"http://h", "k"}
-	}
-	if err := full.save(p.file); err != nil {
+	err := changeContexts(t.Context(), p.file, func(full *contexts) error {
+		for n := range maxContexts {
+			full.Contexts[fmt.Sprint("c", n)] = remote{"http://h", "k"}
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	whole := p.text()
@@ -169,7 +172,7 @@ func TestContextAddRefuses(t *testing.T) {
 	if code, _, stderr := p.run("context", "add", "c7", "--host", "https://hortus.example"); code != 0 {
 		t.Errorf("in another's place: %q", stderr)
 	}
-	got, err := parseContexts([]byte(p.text()))
+	got, err := loadContexts(p.file)
 	if err != nil || got.Contexts["c7"] != (remote{"https://hortus.example", aKey}) || len(got.Contexts) != maxContexts {
 		t.Errorf("%+v, %v", got.Contexts["c7"], err)
 	}
@@ -178,6 +181,7 @@ func TestContextAddRefuses(t *testing.T) {
 // FuzzContexts reads files that somebody made up. What is taken is within bounds, and is
 // the same when it is written and read again.
 func FuzzContexts(f *testing.F) {
+	const aKey = "e2b_0123456789abcdef0123456789abcdef01234567"
 	f.Add([]byte(`{"current":"a","contexts":{"a":{"host":"https://h:1/p","key":"` + aKey + `"}}}`))
 	f.Add([]byte(`{"contexts":{"a":{"host":"https://u:p@h","key":"k"},"a":{}}}`))
 	f.Add([]byte(`{"contexts":{"a":{"host":"http://h","Ho\u017ft":"http://g","key":"k"}}} x`))

@@ -69,8 +69,9 @@ func TestDocumentedCommandsControl(t *testing.T) {
 func complaintAbout(t *testing.T, args []string) (complaint string) {
 	t.Helper()
 	shown := func(int) { panic(helpShown{}) }
-	a := &app{opt: &grammar{}, env: Env{Stdout: io.Discard, Version: func() api.Version { return api.Version{} }}}
-	parser, err := kong.New(a.opt, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown), kong.Bind(a))
+	line := &grammar{}
+	a := &app{opt: &line.globals, env: Env{Stdout: io.Discard, Version: func() api.Version { return api.Version{} }}}
+	parser, err := kong.New(line, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown), kong.Bind(a))
 	if err != nil {
 		t.Fatal(err)
 	}

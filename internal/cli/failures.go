@@ -31,7 +31,9 @@ func (p *progress) failures(g api.Gate, lines int) {
 		failed = failedTests(g.Output)
 	}
 	if len(failed) == 0 {
-		p.block(g.Output, lines)
+		if strings.TrimSpace(g.Output) != "" {
+			p.block(cleanLines(g.Output, lines))
+		}
 		return
 	}
 	var b strings.Builder
@@ -46,7 +48,7 @@ func (p *progress) failures(g api.Gate, lines int) {
 	for _, r := range why[:min(len(why), shownReasons)] {
 		fmt.Fprintf(&b, "  %s\n", shorten(r, 160))
 	}
-	p.block(b.String(), shownTests+shownReasons+1)
+	p.block(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"))
 }
 
 // failedLines are those by which runners name a test that failed: unittest, pytest, TAP, go
@@ -123,14 +125,13 @@ func (p *progress) patch(ctx context.Context, c *client.Client, t api.Task) {
 		return
 	}
 	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.erase()
+	var shown []string
 	for i, line := range lines {
 		if i == shownPatch && len(lines) > shownPatch+5 {
-			fmt.Fprintf(p.w, "    ... %d more lines: hortus task diff %s\n", len(lines)-i, t.ID.Short())
-			return
+			shown = append(shown, fmt.Sprintf("... %d more lines: hortus task diff %s", len(lines)-i, t.ID.Short()))
+			break
 		}
-		fmt.Fprintf(p.w, "    %s\n", p.paint(patchColour(line), harmless(line, 200, "\t")))
+		shown = append(shown, p.paint(patchColour(line), harmless(line, 200, "\t")))
 	}
+	p.block(shown)
 }

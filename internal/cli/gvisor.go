@@ -26,8 +26,8 @@ type gvisorCmd struct {
 	Status gvisorStatusCmd `cmd:"" help:"Show whether it is built, or why not."`
 }
 
-func (*gvisorBuildCmd) onlyHere() string  { return "hortus gvisor build" }
-func (*gvisorStatusCmd) onlyHere() string { return "hortus gvisor status" }
+func (*gvisorBuildCmd) OnlyHere() string  { return "hortus gvisor build" }
+func (*gvisorStatusCmd) OnlyHere() string { return "hortus gvisor status" }
 
 // gvisor gives the builder of the data directory's gVisor.
 func (a *app) gvisor() (GVisor, error) {
@@ -59,7 +59,7 @@ func (*gvisorBuildCmd) Run(ctx runContext, a *app) error {
 		a.note("gVisor is built already; every new sandbox uses it")
 		return nil
 	}
-	p := newProgressOf(a.env, a.opt.Quiet, "gvisor")
+	p := newDisplay(a.env, a.opt.Quiet, "gvisor")
 	defer p.close()
 	p.say("go build of cmd/hortus-runsc: a minute or two, once")
 	p.doing("building gVisor")
@@ -68,7 +68,7 @@ func (*gvisorBuildCmd) Run(ctx runContext, a *app) error {
 		return err
 	}
 	p.close()
-	p.line("", 0, 0, green, "built in "+showDuration(time.Since(began))+": every new sandbox uses it (hortus doctor)")
+	p.line("", green, "built in "+showDuration(time.Since(began))+": every new sandbox uses it (hortus doctor)")
 	if a.opt.JSON {
 		return a.showGVisor(b)
 	}
@@ -152,7 +152,7 @@ func (a *app) offerGVisor(t api.Task, p *progress) {
 			err = b.Start("--data-dir", dir, "--quiet", "gvisor", "build")
 		}
 		if err != nil {
-			p.line("", 0, 0, yellow, "gVisor is not built: "+err.Error())
+			p.line("", yellow, "gVisor is not built: "+err.Error())
 			return
 		}
 		p.say("building gVisor in the background, once, a minute or two: it gives every later sandbox a kernel of its own")

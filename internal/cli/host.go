@@ -1,35 +1,71 @@
 package cli
 
 import (
+	"context"
 	"net"
 	"net/url"
+	"path/filepath"
+	"runtime"
 	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/platform/config"
 )
 
 // local marks the commands that are about this machine, whatever daemon others speak
 // to. The text names the command.
-type local interface{ onlyHere() string }
+type local interface{ OnlyHere() string }
 
-func (*stopCmd) onlyHere() string      { return "hortus daemon stop" }
-func (*statusCmd) onlyHere() string    { return "hortus daemon status" }
-func (*unitCmd) onlyHere() string      { return "hortus daemon unit" }
-func (*uninstallCmd) onlyHere() string { return "hortus uninstall" }
+func (*stopCmd) OnlyHere() string      { return "hortus daemon stop" }
+func (*statusCmd) OnlyHere() string    { return "hortus daemon status" }
+func (*unitCmd) OnlyHere() string      { return "hortus daemon unit" }
+func (*uninstallCmd) OnlyHere() string { return "hortus uninstall" }
 
 // checkHere refuses --host for a command that could only ignore it. A context that is
 // in use is no such word: it is about the commands that it can be about.
-func (a *app) checkHere() error {
+func checkHere(a *app) error {
 	node := a.parsed.Selected()
 	if a.opt.Host == "" || a.opt.Host == localContext || node == nil || !node.Target.CanAddr() {
 		return nil
 	}
 	if c, ok := node.Target.Addr().Interface().(local); ok {
-		return &failure{2, api.Errorf(api.KindInvalid, "%s is about this machine alone; it cannot be told a --host", c.onlyHere()).
+		return &failure{2, api.Errorf(api.KindInvalid, "%s is about this machine alone; it cannot be told a --host", c.OnlyHere()).
 			WithHint("run it on that machine; or leave out --host, and unset HORTUS_HOST")}
 	}
 	return nil
+}
+
+// contextsPath is in the user's own configuration directory, for root too: keys are a
+// person's, not a machine's.
+func (a *app) contextsPath() (string, error) {
+	uid := a.env.UID
+	if uid == 0 {
+		uid = 1
+	}
+	path := config.DefaultPath(config.Source{Getenv: a.getenv, UID: uid, OS: runtime.GOOS})
+	if path == "" {
+		return "", api.Errorf(api.KindInvalid, "there is no home directory to keep contexts in").WithHint("name the daemon: --host URL, with HORTUS_API_KEY")
+	}
+	return filepath.Join(filepath.Dir(path), "contexts.json"), nil
+}
+
+// contexts reads the file of contexts.
+func (a *app) contexts() (contexts, error) {
+	path, err := a.contextsPath()
+	if err != nil {
+		return contexts{}, err
+	}
+	return loadContexts(path)
+}
+
+// changeContexts has the file of contexts changed, by one command at a time.
+func (a *app) changeContexts(ctx context.Context, change func(*contexts) error) error {
+	path, err := a.contextsPath()
+	if err != nil {
+		return err
+	}
+	return changeContexts(ctx, path, change)
 }
 
 // far gives what commands speak to when it is not this machine's own daemon.
@@ -58,7 +94,7 @@ func (a *app) far() (remote, bool, error) {
 		}
 		return r, true, nil
 	}
-	all, _, err := a.contexts()
+	all, err := a.contexts()
 	if err != nil {
 		if !named && api.KindOf(err) == api.KindInvalid && a.getenv("HOME") == "" {
 			return remote{}, false, nil // nowhere to keep any

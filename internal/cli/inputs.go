@@ -68,9 +68,9 @@ func (p *progress) showMade(r api.ExecutionResult) {
 			}
 			made = append(made, f.Path+" ("+showSize(int64(len(f.Bytes())))+")")
 		}
-		p.line("", 0, 0, "", "files made: "+strings.Join(made, ", "))
+		p.line("", "", "files made: "+strings.Join(made, ", "))
 	}
 	for _, left := range r.LeftOut {
-		p.line("", 0, 0, yellow, "not kept: "+left)
+		p.line("", yellow, "not kept: "+left)
 	}
 }

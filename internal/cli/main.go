@@ -73,15 +73,19 @@ type ConnectOptions struct {
 // Connect finds the daemon of a data directory.
 type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, error)
 
-// grammar is the whole command line.
-type grammar struct {
+// globals are the flags of every command.
+type globals struct {
 	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" group:"global" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
 	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" group:"global" help:"Configuration file; hortus config path shows which is read."`
 	LogLevel level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" group:"global" help:"What is logged, here on stderr and by the daemon in its log: debug, info, warn or error."`
 	JSON     bool   `name:"json" env:"HORTUS_JSON" group:"global" help:"Answer with one JSON document on stdout."`
 	Quiet    bool   `short:"q" env:"HORTUS_QUIET" group:"global" help:"No progress, no verdict: only output and errors."`
+	Host     string `name:"host" env:"HORTUS_HOST" placeholder:"URL" group:"global" help:"Speak to the daemon that serves there, with the key of HORTUS_API_KEY or of a context; local for this machine's own."`
+}
 
-	Host string `name:"host" env:"HORTUS_HOST" placeholder:"URL" group:"global" help:"Speak to the daemon that serves there, with the key of HORTUS_API_KEY or of a context; local for this machine's own."`
+// grammar is the whole command line.
+type grammar struct {
+	globals
 
 	ShowVersion versionFlag `name:"version" group:"global" help:"Show the version."`
 
@@ -115,7 +119,7 @@ type grammar struct {
 // app is one run of one command.
 type app struct {
 	env     Env
-	opt     *grammar
+	opt     *globals
 	connect Connect
 	conn    *client.Client
 	log     *slog.Logger
@@ -127,6 +131,19 @@ type app struct {
 	models bool
 	// forges says the same of the tokens of forges.
 	forges bool
+}
+
+// newApp makes the run of a command, before its flags are parsed.
+func newApp(env Env, connect Connect) *app {
+	return &app{env: env, opt: &globals{}, connect: connect, log: slog.New(slog.DiscardHandler)}
+}
+
+// disconnect ends the connection to the daemon, if there is one.
+func (a *app) disconnect() {
+	if a.conn != nil {
+		a.conn.Close()
+		a.conn = nil
+	}
 }
 
 // exitCode ends a command with a code and without a message.
@@ -145,13 +162,9 @@ func (f *failure) Unwrap() error { return f.err }
 
 // Main runs one command and gives its exit code; docs/cli.md lists them.
 func Main(ctx context.Context, args []string, env Env, connect Connect) int {
-	a := &app{env: env, opt: &grammar{}, connect: connect, log: slog.New(slog.DiscardHandler)}
-	defer func() {
-		if a.conn != nil {
-			a.conn.Close()
-		}
-	}()
-	err := a.parseAndRun(ctx, args)
+	a := newApp(env, connect)
+	defer a.disconnect()
+	err := parseAndRun(ctx, a, args)
 	var quiet exitCode
 	switch {
 	case err == nil:
@@ -170,7 +183,7 @@ func Main(ctx context.Context, args []string, env Env, connect Connect) int {
 // helpShown unwinds the parser after it printed its help.
 type helpShown struct{ code int }
 
-func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
+func parseAndRun(ctx context.Context, a *app, args []string) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -183,7 +196,9 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 			panic(r)
 		}
 	}()
-	parser, err := kong.New(a.opt,
+	var line grammar
+	a.opt = &line.globals
+	parser, err := kong.New(&line,
 		kong.Name("hortus"),
 		kong.Description(description),
 		kong.ExplicitGroups([]kong.Group{{Key: "global", Title: "Flags of every command:"}}),
@@ -200,7 +215,7 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if len(args) > 0 && args[0] == completeName {
-		return a.complete(ctx, parser.Model, args[1:])
+		return complete(ctx, a, parser.Model, args[1:])
 	}
 	k, err := parser.Parse(asked(args))
 	if a.confErr != nil && (err != nil || !ignoresConfig(k)) {
@@ -215,7 +230,7 @@ func (a *app) parseAndRun(ctx context.Context, args []string) (err error) {
 	}
 	a.parsed = k
 	a.startLog()
-	if err := a.checkHere(); err != nil {
+	if err := checkHere(a); err != nil {
 		return err
 	}
 	return k.Run(runContext{ctx}, a)

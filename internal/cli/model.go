@@ -18,7 +18,7 @@ type catalogueCmd struct {
 	Words []string `arg:"" optional:"" name:"word" help:"List the entries that contain all of these words."`
 }
 
-func (*catalogueCmd) onlyHere() string { return "hortus model catalogue" }
+func (*catalogueCmd) OnlyHere() string { return "hortus model catalogue" }
 
 // Run lists the catalogue of the model in this binary; no daemon is needed.
 func (c *catalogueCmd) Run(a *app) error {

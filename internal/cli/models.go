@@ -112,5 +112,5 @@ func modelsOf(m api.Models) string {
 
 // escalation shows that a role moves to the larger model.
 func (p *progress) escalation(x api.EscalationEvent) {
-	p.line(clean(x.Role), x.Attempt, x.Of, yellow, "moves from "+x.From+" to "+x.To+": "+x.Why)
+	p.line(attemptHead(clean(x.Role), x.Attempt, x.Of), yellow, "moves from "+x.From+" to "+x.To+": "+x.Why)
 }

@@ -47,7 +47,7 @@ func (c *sandboxResumeCmd) Run(ctx runContext, a *app) error {
 
 // waiting says on a terminal what takes long, until done is called.
 func (a *app) waiting(format string, args ...any) (done func()) {
-	p := newProgressOf(a.env, a.opt.Quiet, "")
+	p := newDisplay(a.env, a.opt.Quiet, "")
 	p.doing(format, args...)
 	return p.close
 }

@@ -3,162 +3,31 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"hortus.dev/api"
 )
 
-// progress shows on stderr what goes on, a task's events above all: plain lines, and
-// on a terminal a status line below them when something takes long.
+// progress shows a task's events.
 type progress struct {
-	w      io.Writer
-	quiet  bool
-	tty    bool
-	colour bool
-	head   string // what its lines begin with
-
-	mu     sync.Mutex
-	status string // what is going on; empty for nothing
-	since  time.Time
-	shown  bool // the status line is on the screen
-	frame  int
-	// mentioned is when the last line about something that runs was printed.
-	mentioned time.Time
-
+	*display
 	// What the verdict tells.
 	isolation, why string
 	skipped        []api.Unenforced
-
-	once       sync.Once
-	quit, done chan struct{}
 }
-
-const (
-	// statusAfter is how long something takes before the status line shows it.
-	statusAfter = time.Second
-	statusEvery = 120 * time.Millisecond
-)
 
 // newProgress makes the display of a task's progress. close must follow.
 func newProgress(env Env, quiet bool, id api.TaskID) *progress {
-	return newProgressOf(env, quiet, "task "+id.Short())
+	return &progress{display: newDisplay(env, quiet, "task "+id.Short())}
 }
 
-// newProgressOf makes one of anything else, which is named in each of its lines.
-func newProgressOf(env Env, quiet bool, what string) *progress {
-	p := &progress{w: env.Stderr, quiet: quiet, head: "[" + clean(what) + "]", quit: make(chan struct{}), done: make(chan struct{})}
-	if f, ok := env.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && env.Getenv("TERM") != "dumb" {
-		p.tty = true
-		p.colour = env.Getenv("NO_COLOR") == ""
+// attemptHead is the tag of a line about an attempt.
+func attemptHead(role string, attempt, of int) string {
+	if attempt == 0 {
+		return role
 	}
-	if !p.tty || quiet {
-		close(p.done)
-		return p
-	}
-	go func() {
-		defer close(p.done)
-		tick := time.NewTicker(statusEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-p.quit:
-				return
-			case <-tick.C:
-				p.spin()
-			}
-		}
-	}()
-	return p
-}
-
-// close takes the status line away. Lines may still be written.
-func (p *progress) close() {
-	p.once.Do(func() {
-		close(p.quit)
-		<-p.done
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.erase()
-		p.status = ""
-	})
-}
-
-func (p *progress) spin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	took := time.Since(p.since)
-	if p.status == "" || took < statusAfter {
-		return
-	}
-	width := 80
-	if f, ok := p.w.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 10 {
-			width = w
-		}
-	}
-	line := []rune(fmt.Sprintf("%c %s (%s)", `|/-\`[p.frame%4], p.status, showDuration(took.Truncate(time.Second))))
-	if len(line) > width-1 {
-		line = line[:width-1]
-	}
-	p.frame++
-	p.shown = true
-	fmt.Fprintf(p.w, "\r\x1b[K%s", string(line))
-}
-
-func (p *progress) erase() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.shown = false
-	}
-}
-
-// doing sets what the status line says.
-func (p *progress) doing(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.status, p.since = clean(fmt.Sprintf(format, args...)), time.Now()
-}
-
-// say prints one line about the task.
-func (p *progress) say(text string) { p.line("", 0, 0, "", text) }
-
-// Colours of the terminal, by what they say.
-const (
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
-
-// line prints "[task 4f2a] [role] [attempt n/of] text".
-func (p *progress) line(role string, attempt, of int, colour, text string) {
-	if p.quiet {
-		return
-	}
-	head := p.head
-	if role != "" {
-		head += " [" + role + "]"
-	}
-	if attempt > 0 {
-		head += fmt.Sprintf(" [attempt %d/%d]", attempt, max(of, attempt))
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.erase()
-	fmt.Fprintf(p.w, "%s %s\n", p.paint(dim, head), p.paint(colour, clean(text)))
-}
-
-func (p *progress) paint(colour, text string) string {
-	if !p.colour || colour == "" {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return fmt.Sprintf("%s] [attempt %d/%d", role, attempt, max(of, attempt))
 }
 
 // event shows one event. What it cannot read it leaves out: the event log is
@@ -176,17 +45,17 @@ func (p *progress) event(e api.Event) {
 	case api.EventPlan:
 		var plan api.ExecutionPlan
 		if json.Unmarshal(e.Data, &plan) == nil {
-			p.line("planner", 0, 0, "", planLine(plan))
+			p.line("planner", "", planLine(plan))
 		}
 	case api.EventModel:
 		var m api.ModelEvent
 		if json.Unmarshal(e.Data, &m) == nil && m.Error != "" {
-			p.line(clean(m.Role), 0, 0, yellow, modelSaid(m.Model, m.Error))
+			p.line(clean(m.Role), yellow, modelSaid(m.Model, m.Error))
 		}
 	case api.EventModelRetry:
 		var m api.ModelRetryEvent
 		if json.Unmarshal(e.Data, &m) == nil {
-			p.line(clean(m.Role), 0, 0, yellow, retryLine(m))
+			p.line(clean(m.Role), yellow, retryLine(m))
 			p.doing("asking %s once more", m.Model)
 		}
 	case api.EventEscalation:
@@ -218,7 +87,7 @@ func (p *progress) attempt(t api.EventType, at api.AttemptEvent) {
 		if at.Attempt > 1 {
 			role = "debugger"
 		}
-		p.line(role, at.Attempt, at.Of, "", describe(*at.Artifact))
+		p.line(attemptHead(role, at.Attempt, at.Of), "", describe(*at.Artifact))
 		p.doing("attempt %d: preparing a sandbox", at.Attempt)
 	case t == api.EventAttempt:
 		if at.Isolation != "" {
@@ -232,10 +101,10 @@ func (p *progress) attempt(t api.EventType, at api.AttemptEvent) {
 		if !at.Result.OK {
 			colour = red
 		}
-		p.line("executor", at.Attempt, at.Of, colour, resultLine(*at.Result))
+		p.line(attemptHead("executor", at.Attempt, at.Of), colour, resultLine(*at.Result))
 		p.doing("looking at the result")
 	case t == api.EventDiagnosis && at.Diagnosis != nil:
-		p.line("debugger", at.Attempt, at.Of, yellow, string(at.Diagnosis.Category)+": "+at.Diagnosis.Cause)
+		p.line(attemptHead("debugger", at.Attempt, at.Of), yellow, string(at.Diagnosis.Category)+": "+at.Diagnosis.Cause)
 	}
 }
 
@@ -312,7 +181,7 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 		}
 	}
 	for _, u := range p.skipped {
-		p.line("executor", 0, 0, yellow, "warning: limit "+u.Limit+" is not enforced: "+u.Reason)
+		p.line("executor", yellow, "warning: limit "+u.Limit+" is not enforced: "+u.Reason)
 	}
 	defer p.usage(t)
 	tail := fmt.Sprintf(", %s in %s%s", attempts, showDuration(took), isolation)
@@ -323,16 +192,16 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 			said += ": " + at.Result.Evidence(at.Artifact.Output)
 			p.showMade(*at.Result)
 			for _, c := range at.Result.Checks {
-				p.line("", 0, 0, "", "checked: "+c.Name)
+				p.line("", "", "checked: "+c.Name)
 			}
 			if all := at.Result.Cautions; len(all) > 0 {
 				said, colour = said+"; WITH A CAUTION: the program uses "+cautions(all), yellow
 			}
-			p.line("", 0, 0, "", "the program: hortus task code "+t.ID.Short()+"  ("+names(programFiles(at.Artifact))+"; --out DIR writes it)")
+			p.line("", "", "the program: hortus task code "+t.ID.Short()+"  ("+names(programFiles(at.Artifact))+"; --out DIR writes it)")
 		}
-		p.line("", 0, 0, colour, said+tail)
+		p.line("", colour, said+tail)
 	case api.OutcomeNeedsHuman:
-		p.line("", 0, 0, red, "not verified"+tail)
+		p.line("", red, "not verified"+tail)
 		p.lastStderr(t)
 		p.always("diagnosis: ", t.Diagnosis)
 		p.always("question: ", t.Question)
@@ -340,13 +209,13 @@ func (p *progress) verdict(t api.Task, took time.Duration) {
 	case api.OutcomeDeclined:
 		p.always("declined: ", messageOf(t))
 	case api.OutcomeCanceled:
-		p.line("", 0, 0, yellow, "cancelled"+tail)
+		p.line("", yellow, "cancelled"+tail)
 		p.receipt(t.Receipt)
 	default:
 		p.always(string(t.Outcome)+": ", messageOf(t))
 	}
 	if t.Error != nil && t.Error.Hint != "" {
-		fmt.Fprintf(p.w, "  next: %s\n", clean(t.Error.Hint))
+		p.hint("next", t.Error.Hint)
 	}
 }
 
@@ -360,13 +229,6 @@ func messageOf(t api.Task) string {
 	return "no reason was given"
 }
 
-// always prints what even --quiet must not hide: why there is no result.
-func (p *progress) always(head, text string) {
-	if text != "" {
-		fmt.Fprintf(p.w, "hortus: %s%s\n", head, clean(text))
-	}
-}
-
 func (p *progress) lastStderr(t api.Task) {
 	if p.quiet || len(t.Attempts) == 0 || t.Attempts[len(t.Attempts)-1].Result == nil {
 		return
@@ -375,9 +237,7 @@ func (p *progress) lastStderr(t api.Task) {
 	if strings.TrimSpace(stderr) == "" {
 		return
 	}
-	for _, l := range cleanLines(stderr, 12) {
-		fmt.Fprintf(p.w, "    %s\n", l)
-	}
+	p.block(cleanLines(stderr, 12))
 }
 
 func (p *progress) receipt(r *api.Receipt) {

@@ -11,25 +11,11 @@ import (
 
 // step prints "[task 4f2a] [what] [round n] text".
 func (p *progress) step(what string, round int, colour, text string) {
+	tag := clean(what)
 	if round > 0 {
-		what = fmt.Sprintf("%s] [round %d", clean(what), round)
-	} else {
-		what = clean(what)
+		tag = fmt.Sprintf("%s] [round %d", tag, round)
 	}
-	p.line(what, 0, 0, colour, text)
-}
-
-// block prints lines of a text from elsewhere below a line, the last most of them.
-func (p *progress) block(text string, most int) {
-	if most == 0 || p.quiet || strings.TrimSpace(text) == "" {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.erase()
-	for _, l := range cleanLines(text, most) {
-		fmt.Fprintf(p.w, "    %s\n", l)
-	}
+	p.line(tag, colour, text)
 }
 
 // repoEvent shows an event of a task on a repository.

@@ -128,7 +128,7 @@ func TestTaskFlags(t *testing.T) {
 func TestTaskUsage(t *testing.T) {
 	p := newPerson(t)
 	big, bin, empty := filepath.Join(p.home, "big"), filepath.Join(p.home, "bin"), filepath.Join(p.home, "empty")
-	for name, text := range map[string]string{big: strings.Repeat("x", maxContextFile+1), bin: "\xff\x00", empty: ""} {
+	for name, text := range map[string]string{big: strings.Repeat("x", 64<<10+1), bin: "\xff\x00", empty: ""} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

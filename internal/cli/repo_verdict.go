@@ -77,7 +77,7 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 		p.step("files", 0, "", fileLine(f))
 	}
 	for _, w := range repoWarnings(*r) {
-		p.line("", 0, 0, yellow, "WARNING: "+w)
+		p.line("", yellow, "WARNING: "+w)
 	}
 	p.delivery(t)
 	ended := fmt.Sprintf(" in %s%s", showDuration(took), roundsLine(*r))
@@ -98,11 +98,11 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 			what += "; WITH A CAUTION: " + with
 			colour = yellow
 		}
-		p.line("", 0, 0, colour, what+";"+ended)
+		p.line("", colour, what+";"+ended)
 	case api.OutcomeNeedsHuman:
-		p.line("", 0, 0, red, "not verified"+ended)
+		p.line("", red, "not verified"+ended)
 		if g := lastGate(*r); g != nil && !g.Passed {
-			p.line("", 0, 0, red, "the gate "+gateLine(*g))
+			p.line("", red, "the gate "+gateLine(*g))
 			p.failures(*g, gateLines)
 		}
 		p.always("diagnosis: ", t.Diagnosis)
@@ -111,18 +111,17 @@ func (p *progress) repoVerdict(t api.Task, took time.Duration) {
 	case api.OutcomeDeclined:
 		p.always("declined: ", messageOf(t))
 	case api.OutcomeCanceled:
-		p.line("", 0, 0, yellow, "cancelled"+ended)
+		p.line("", yellow, "cancelled"+ended)
 		p.receipt(t.Receipt)
 	default:
 		p.always(string(t.Outcome)+": ", messageOf(t))
 	}
 	p.usage(t)
 	if t.Error != nil && t.Error.Hint != "" {
-		fmt.Fprintf(p.w, "  next: %s\n", clean(t.Error.Hint))
+		p.hint("next", t.Error.Hint)
 	}
 	if r.Head != "" && !p.quiet {
-		id := clean(string(t.ID))
-		fmt.Fprintf(p.w, "  next: hortus task diff %s\n        hortus task apply %s\n", id, id)
+		p.hint("next", "hortus task diff "+string(t.ID), "hortus task apply "+string(t.ID))
 	}
 }
 
@@ -292,24 +291,24 @@ func names(paths []string) string {
 func (p *progress) delivery(t api.Task) {
 	if t.Repo == nil || t.Repo.Delivery == nil {
 		if t.Create.Repo.Push && !delivered(t, t.Create.Repo.MergeRequest) {
-			p.line("delivery", 0, 0, yellow, "nothing was pushed")
+			p.line("delivery", yellow, "nothing was pushed")
 		}
 		return
 	}
 	d := t.Repo.Delivery
 	for _, line := range deliveryLines(*d) {
-		p.line("delivery", 0, 0, "", line)
+		p.line("delivery", "", line)
 	}
 	for _, f := range d.Refused {
-		p.line("delivery", 0, 0, red, refusalLine(f))
+		p.line("delivery", red, refusalLine(f))
 	}
 	if d.Error != nil {
-		p.line("delivery", 0, 0, red, "failed: "+d.Error.Message)
+		p.line("delivery", red, "failed: "+d.Error.Message)
 		if d.Error.Hint != "" && !p.quiet {
-			fmt.Fprintf(p.w, "  next: %s\n", clean(d.Error.Hint))
+			p.hint("next", d.Error.Hint)
 		}
 		if t.Outcome == api.OutcomeVerified && !p.quiet {
-			fmt.Fprintf(p.w, "  again: hortus task deliver %s\n", clean(string(t.ID)))
+			p.hint("again", "hortus task deliver "+string(t.ID))
 		}
 	}
 }

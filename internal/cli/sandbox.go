@@ -135,7 +135,11 @@ func (c *sandboxShowCmd) Run(ctx runContext, a *app) error {
 			Execs []api.Exec `json:"execs"`
 		}{info, execs})
 	}
-	disk, err := onDisk(ctx, a.conn, info)
+	cl, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	disk, err := onDisk(ctx, cl, info)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type serveCmd struct {
 	Insecure bool   `name:"insecure-listen" env:"HORTUS_INSECURE_LISTEN" help:"Listen where other machines reach it, although nothing is encrypted: keys can be read on the way."`
 }
 
-func (*serveCmd) onlyHere() string { return "hortus serve" }
+func (*serveCmd) OnlyHere() string { return "hortus serve" }
 
 // Run serves until it is told to end.
 func (c *serveCmd) Run(ctx runContext, a *app) error {

@@ -111,6 +111,9 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%q: %v %v", in, time.Duration(s), err)
 		}
 	}
+}
+
+func TestStatsRefusesSpans(t *testing.T) {
 	var since string
 	if code, _, stderr := run(t, counting(t, api.TaskStats{}, &since), "", nil, "stats", "--since", "soon"); code != 2 || !strings.Contains(stderr, "12h, 7d or 4w") {
 		t.Errorf("%d %s", code, stderr)

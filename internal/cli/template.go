@@ -59,7 +59,7 @@ func (c *templateCreateCmd) Run(ctx runContext, a *app) error {
 
 // makeTemplate shows the steps until the template is there or an interrupt ended it.
 func (a *app) makeTemplate(ctx context.Context, cl *client.Client, req api.CreateTemplate, stop *interrupts) (api.Snapshot, error) {
-	p := newProgressOf(a.env, a.opt.Quiet, "template "+req.Name)
+	p := newDisplay(a.env, a.opt.Quiet, "template "+req.Name)
 	defer p.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,7 +173,7 @@ func (a *app) endAll(ctx context.Context, out *removal) error {
 		_, err = c.Info(ctx)
 	}
 	if err != nil {
-		a.conn = nil
+		a.disconnect()
 		if c, err = a.client(ctx); err != nil {
 			return api.Errorf(api.KindOf(err), "what sandboxes left cannot be ended: %w", err).WithHint("%s", api.HintOf(err))
 		}
@@ -242,7 +243,7 @@ func (a *app) installed() (out []string) {
 // and a systemd to ask. Its links go with it.
 func (a *app) disableUnit(ctx context.Context, installed []string) {
 	path, err := a.unitPath()
-	if err != nil || !contains(installed, path) {
+	if err != nil || !slices.Contains(installed, path) {
 		return
 	}
 	args := []string{"disable", "--now", "hortus.service"}
@@ -260,15 +261,6 @@ func (a *app) disableUnit(ctx context.Context, installed []string) {
 			_ = os.Remove(l)
 		}
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 // leaves lists what stays, and how it is removed.

@@ -38,7 +38,7 @@ func (p *progress) usage(t api.Task) {
 	if t.Models != (api.Models{}) {
 		name = modelsOf(t.Models)
 	}
-	p.line("", 0, 0, "", usageLine(name, t.Usage))
+	p.line("", "", usageLine(name, t.Usage))
 }
 
 func usageLine(model string, u api.Usage) string {

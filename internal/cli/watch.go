@@ -105,15 +105,8 @@ const runningEvery = 30 * time.Second
 
 // running shows the last line of a gate that runs.
 func (p *progress) running(s api.RepoStepEvent) {
-	p.mu.Lock()
-	p.status = clean(s.Step + ": " + shorten(s.Line, 120))
-	took := time.Since(p.since)
-	print := !p.tty && time.Since(p.mentioned) >= runningEvery && took >= runningEvery
-	if print {
-		p.mentioned = time.Now()
-	}
-	p.mu.Unlock()
-	if print {
-		p.step(s.Step, s.Round, dim, "runs for "+showDuration(took.Truncate(time.Second))+": "+shorten(s.Line, 120))
+	line := shorten(s.Line, 120)
+	if took, due := p.refresh(s.Step+": "+line, runningEvery); due {
+		p.step(s.Step, s.Round, dim, "runs for "+showDuration(took.Truncate(time.Second))+": "+line)
 	}
 }
