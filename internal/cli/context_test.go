@@ -156,6 +156,7 @@ func TestContextAddRefuses(t *testing.T) {
 		}
 	}
 	err := changeContexts(t.Context(), p.file, func(full *contexts) error {
+		clear(full.Contexts)
 		for n := range maxContexts {
 			full.Contexts[fmt.Sprint("c", n)] = remote{"http://h", "k"}
 		}
