@@ -55,11 +55,11 @@ func (*psCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	boxes, err := cl.Sandboxes(ctx, false)
+	boxes, err := cl.Sandboxes.List(ctx, false)
 	if err != nil {
 		return err
 	}
-	all, err := cl.Tasks(ctx, maxScanned)
+	all, err := cl.Tasks.List(ctx, maxScanned)
 	if err != nil {
 		return err
 	}

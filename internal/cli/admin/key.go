@@ -46,7 +46,7 @@ func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	made, err := cl.CreateKey(ctx, req)
+	made, err := cl.Keys.Create(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	list, err := cl.Keys(ctx, c.All)
+	list, err := cl.Keys.List(ctx, c.All)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (c *keyRmCmd) Run(ctx app.Context, a *app.App) error {
 	var errs []error
 	gone := []api.Key{}
 	for _, id := range c.IDs {
-		k, err := cl.RevokeKey(ctx, id)
+		k, err := cl.Keys.Revoke(ctx, id)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -171,7 +171,7 @@ func endAll(ctx context.Context, a *app.App, out *removal) error {
 			return api.Errorf(api.KindOf(err), "what sandboxes left cannot be ended: %w", err).WithHint("%s", api.HintOf(err))
 		}
 	}
-	list, err := c.Sandboxes(ctx, false)
+	list, err := c.Sandboxes.List(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func endAll(ctx context.Context, a *app.App, out *removal) error {
 }
 
 func killForGood(ctx context.Context, a *app.App, c *client.Client, id string, out *removal) error {
-	s, err := c.Sandbox(ctx, id)
+	s, err := c.Sandboxes.Get(ctx, id)
 	if err != nil {
 		return err
 	}

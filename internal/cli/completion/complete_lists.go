@@ -48,7 +48,7 @@ func (c *completer) ask(ctx context.Context, list func(context.Context, *client.
 
 func (c *completer) sandboxes(ctx context.Context, out []string, cur, after string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
-		list, err := conn.Sandboxes(ctx, false)
+		list, err := conn.Sandboxes.List(ctx, false)
 		for _, s := range list {
 			out = add(out, string(s.ID)+after, fmt.Sprintf("%s, %s, %s left", s.State, s.Isolation, human.Duration(time.Until(s.ExpiresAt))), cur)
 		}
@@ -59,7 +59,7 @@ func (c *completer) sandboxes(ctx context.Context, out []string, cur, after stri
 
 func (c *completer) tasks(ctx context.Context, out []string, cur string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
-		list, err := conn.Tasks(ctx, 50)
+		list, err := conn.Tasks.List(ctx, 50)
 		for _, t := range list {
 			state := t.State
 			if t.State == api.TaskDone {
@@ -75,7 +75,7 @@ func (c *completer) tasks(ctx context.Context, out []string, cur string) []strin
 // snapshots completes the ids of snapshots.
 func (c *completer) snapshots(ctx context.Context, out []string, cur, prefix string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
-		list, err := conn.Snapshots(ctx, false)
+		list, err := conn.Snapshots.List(ctx, false)
 		for _, s := range list {
 			about := fmt.Sprintf("%s, %s, %s", s.State, sandbox.KindText(s.Kind), human.Size(s.Bytes))
 			if s.Name != "" {
@@ -103,7 +103,7 @@ func (c *completer) templates(ctx context.Context, out []string, cur, prefix str
 // warm completes the names of warm templates.
 func (c *completer) warm(ctx context.Context, out []string, cur, prefix string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
-		list, err := conn.Templates(ctx)
+		list, err := conn.Templates.List(ctx)
 		for _, t := range list {
 			if s := t.Snapshot; s != nil {
 				out = add(out, prefix+t.Name, fmt.Sprintf("%s, %s, %s", sandbox.KindText(s.Kind), s.Image.Backend, human.Size(s.Bytes)), prefix+cur)

@@ -57,7 +57,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return setupFailure(err)
 	}
-	s, err := cl.CreateSandbox(before, req)
+	s, err := cl.Sandboxes.Create(before, req)
 	if err != nil {
 		return setupFailure(err)
 	}

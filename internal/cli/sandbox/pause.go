@@ -65,7 +65,7 @@ func onDisk(ctx context.Context, c *client.Client, list ...api.Sandbox) (map[api
 	if !paused {
 		return out, nil
 	}
-	saved, err := c.Snapshots(ctx, false)
+	saved, err := c.Snapshots.List(ctx, false)
 	for _, s := range saved {
 		if s.Paused && !s.State.Final() {
 			out[s.Sandbox] = true

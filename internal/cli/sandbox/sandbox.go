@@ -15,16 +15,16 @@ import (
 // findIn finds the sandbox of an argument.
 func findIn(ctx context.Context, cl *client.Client, id string) (*client.Sandbox, error) {
 	if id != app.Last {
-		return cl.Sandbox(ctx, id)
+		return cl.Sandboxes.Get(ctx, id)
 	}
-	list, err := cl.Sandboxes(ctx, false)
+	list, err := cl.Sandboxes.List(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
 		return nil, api.Errorf(api.KindNotFound, "no sandbox lives").WithHint("hortus sandbox create makes one; hortus sandbox ls --all lists those that ended")
 	}
-	return cl.Sandbox(ctx, string(list[0].ID))
+	return cl.Sandboxes.Get(ctx, string(list[0].ID))
 }
 
 // Command is "hortus sandbox".
@@ -68,7 +68,7 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	s, err := cl.CreateSandbox(ctx, req)
+	s, err := cl.Sandboxes.Create(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	list, err := cl.Sandboxes(ctx, c.All)
+	list, err := cl.Sandboxes.List(ctx, c.All)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	list, err := cl.Snapshots(ctx, c.All)
+	list, err := cl.Snapshots.List(ctx, c.All)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (c *snapshotShowCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	s, err := cl.Snapshot(ctx, c.ID)
+	s, err := cl.Snapshots.Get(ctx, c.ID)
 	if err != nil {
 		return missing(err, "hortus snapshot ls")
 	}
@@ -155,7 +155,7 @@ func (c *snapshotRmCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	gone := []api.Snapshot{}
 	for _, id := range c.IDs {
-		s, err := cl.RemoveSnapshot(ctx, id)
+		s, err := cl.Snapshots.Remove(ctx, id)
 		if err != nil {
 			return missing(err, "hortus snapshot ls")
 		}

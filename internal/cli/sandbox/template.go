@@ -68,7 +68,7 @@ func makeTemplate(ctx context.Context, a *app.App, cl *client.Client, req api.Cr
 	defer p.Close()
 	ctx, done := stop.Cancel(ctx, func() { p.Say("cancelling") })
 	defer done()
-	s, err := cl.CreateTemplate(ctx, req, func(step string) {
+	s, err := cl.Templates.Create(ctx, req, func(step string) {
 		// A command may have many lines; its beginning tells which it is.
 		step = human.Truncate(strings.Join(strings.Fields(step), " "), 100)
 		p.Say(step)
@@ -88,7 +88,7 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	list, err := cl.Templates(ctx)
+	list, err := cl.Templates.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func showHost(ctx context.Context, a *app.App, cl *client.Client) error {
 
 // namedSnapshot finds a template's snapshot. A plain one is not taken for a template.
 func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Snapshot, error) {
-	s, err := cl.Snapshot(ctx, name)
+	s, err := cl.Snapshots.Get(ctx, name)
 	if err == nil && s.Name == "" {
 		err = api.Errorf(api.KindNotFound, "%s is no template but a plain snapshot", s.ID).WithHint("hortus snapshot show %s", s.ID)
 	}
@@ -181,7 +181,7 @@ func (c *templateRmCmd) Run(ctx app.Context, a *app.App) error {
 		}
 		s, err := namedSnapshot(ctx, cl, name)
 		if err == nil {
-			s, err = cl.RemoveSnapshot(ctx, string(s.ID))
+			s, err = cl.Snapshots.Remove(ctx, string(s.ID))
 		}
 		if err != nil {
 			return err

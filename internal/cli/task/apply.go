@@ -117,7 +117,7 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 
 // patch applies the patch to the working tree.
 func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client, g git.Person, t api.Task, tree git.Checkout) error {
-	r, err := cl.TaskDiff(ctx, t.ID, 0)
+	r, err := cl.Tasks.Diff(ctx, t.ID, 0)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ const maxBundle = 1 << 30
 
 // importBranch makes a branch of the result's commits.
 func importBranch(ctx context.Context, a *app.App, cl *client.Client, g git.Person, t api.Task, tree git.Checkout, branch string) error {
-	r, err := cl.TaskBundle(ctx, t.ID)
+	r, err := cl.Tasks.Bundle(ctx, t.ID)
 	if err != nil {
 		return err
 	}

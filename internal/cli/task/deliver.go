@@ -50,7 +50,7 @@ func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
 			return err
 		}
 	}
-	if t, err = cl.DeliverTask(ctx, t.ID, req); err != nil {
+	if t, err = cl.Tasks.Deliver(ctx, t.ID, req); err != nil {
 		return err
 	}
 	if t.Repo == nil {

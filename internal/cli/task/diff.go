@@ -48,7 +48,7 @@ func (c *taskDiffCmd) Run(ctx app.Context, a *app.App) error {
 		}
 		return showFiles(a, t.Repo.Files)
 	}
-	patch, err := cl.TaskDiff(ctx, t.ID, round)
+	patch, err := cl.Tasks.Diff(ctx, t.ID, round)
 	if err != nil {
 		return err
 	}

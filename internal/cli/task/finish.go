@@ -99,7 +99,7 @@ func outcome(t api.Task) error {
 
 // taskOutput copies the whole output of an attempt to stdout, byte for byte.
 func taskOutput(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, attempt int, stream string) error {
-	r, err := c.TaskOutput(ctx, id, attempt, stream)
+	r, err := c.Tasks.Output(ctx, id, attempt, stream)
 	if err != nil {
 		return err
 	}

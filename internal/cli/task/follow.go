@@ -40,7 +40,7 @@ func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, b
 func start(ctx context.Context, a *app.App, req api.CreateTask, out *outDir, detach bool) error {
 	m := req.Models
 	return startWith(ctx, a, []string{req.Model, m.Planner, m.Coder, m.Debugger, m.Large}, out, detach,
-		func(ctx context.Context, c *client.Client) (api.Task, error) { return c.CreateTask(ctx, req) })
+		func(ctx context.Context, c *client.Client) (api.Task, error) { return c.Tasks.Create(ctx, req) })
 }
 
 // startWith is perform for a task that create creates, with models of those names.
@@ -105,18 +105,18 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 		cctx = httptrace.WithClientTrace(cctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
 			done("cancelling; once more ends this command at once")
 		}})
-		if _, err := c.CancelTask(cctx, id); err != nil && api.KindOf(err) != api.KindConflict {
+		if _, err := c.Tasks.Cancel(cctx, id); err != nil && api.KindOf(err) != api.KindConflict {
 			p.Say("cancel: " + err.Error())
 		}
 	}()
 	defer func() { close(ended); <-canceling }()
-	for e, err := range c.TaskEvents(ctx, id, 0) {
+	for e, err := range c.Tasks.Events(ctx, id, 0) {
 		if err != nil {
 			return api.Task{}, err
 		}
 		p.Event(e)
 	}
-	return c.Task(ctx, string(id))
+	return c.Tasks.Get(ctx, string(id))
 }
 
 // modelClient is client for a command that asks models.

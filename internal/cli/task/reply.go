@@ -52,7 +52,7 @@ func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	old, err := cl.Task(ctx, c.ID)
+	old, err := cl.Tasks.Get(ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -60,5 +60,5 @@ func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
 	a.NeedForges = old.Create.Repo != nil && (old.Create.Repo.Push || !filepath.IsAbs(old.Create.Repo.URL))
 	m := old.Create.Models
 	return startWith(ctx, a, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large}, &outDir{}, false,
-		func(ctx context.Context, cl *client.Client) (api.Task, error) { return cl.ReplyTask(ctx, old.ID, req) })
+		func(ctx context.Context, cl *client.Client) (api.Task, error) { return cl.Tasks.Reply(ctx, old.ID, req) })
 }

@@ -22,7 +22,7 @@ func (c *PlanCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	plan, err := cl.Plan(ctx, name, api.PlanRequest{Sentence: sentence})
+	plan, err := cl.Roles.Plan(ctx, name, api.PlanRequest{Sentence: sentence})
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	artifact, err := cl.Code(ctx, name, plan)
+	artifact, err := cl.Roles.Code(ctx, name, plan)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (c *DebugCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	diagnosis, err := cl.Debug(ctx, name, req)
+	diagnosis, err := cl.Roles.Debug(ctx, name, req)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (c *StatsCommand) Run(ctx app.Context, a *app.App) error {
 	if c.Since > 0 {
 		since = time.Now().Add(-time.Duration(c.Since))
 	}
-	s, err := cl.TaskStats(ctx, since)
+	s, err := cl.Tasks.Stats(ctx, since)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	list, err := cl.Tasks(ctx, c.Limit)
+	list, err := cl.Tasks.List(ctx, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (c *taskCancelCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	if t, err = cl.CancelTask(ctx, t.ID); err != nil {
+	if t, err = cl.Tasks.Cancel(ctx, t.ID); err != nil {
 		return err
 	}
 	if a.Flags.JSON {
@@ -244,7 +244,7 @@ func (c *taskLogsCmd) Run(ctx app.Context, a *app.App) error {
 	if !a.Flags.JSON {
 		return taskOutput(ctx, a, cl, t.ID, n, stream)
 	}
-	r, err := cl.TaskOutput(ctx, t.ID, n, stream)
+	r, err := cl.Tasks.Output(ctx, t.ID, n, stream)
 	if err != nil {
 		return err
 	}
@@ -264,14 +264,14 @@ func (c *taskLogsCmd) Run(ctx app.Context, a *app.App) error {
 // find finds the task of an argument.
 func find(ctx context.Context, cl *client.Client, id string) (api.Task, error) {
 	if id != app.Last {
-		return cl.Task(ctx, id)
+		return cl.Tasks.Get(ctx, id)
 	}
-	list, err := cl.Tasks(ctx, 1)
+	list, err := cl.Tasks.List(ctx, 1)
 	if err != nil {
 		return api.Task{}, err
 	}
 	if len(list) == 0 {
 		return api.Task{}, api.Errorf(api.KindNotFound, "there is no task yet").WithHint(`hortus run "print the first 20 prime numbers" makes one`)
 	}
-	return cl.Task(ctx, string(list[0].ID))
+	return cl.Tasks.Get(ctx, string(list[0].ID))
 }

@@ -16,7 +16,7 @@ func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task) 
 	if t.Create.Repo == nil {
 		return api.Errorf(api.KindInvalid, "--transcript: task %s works on no repository", t.ID)
 	}
-	r, err := cl.TaskTranscript(ctx, t.ID)
+	r, err := cl.Tasks.Transcript(ctx, t.ID)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t
 	default:
 		n = t.Repo.Rounds[len(t.Repo.Rounds)-1].N
 	}
-	r, err := cl.TaskGate(ctx, t.ID, n, which)
+	r, err := cl.Tasks.GateOutput(ctx, t.ID, n, which)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (c *taskWatchCmd) Run(ctx app.Context, a *app.App) error {
 		a.Note("the task goes on: hortus task watch %s follows it again, hortus task cancel %[1]s stops it", t.ID.Short())
 		return app.ExitCode(130)
 	}
-	if t, err = cl.Task(ctx, string(t.ID)); err != nil {
+	if t, err = cl.Tasks.Get(ctx, string(t.ID)); err != nil {
 		return err
 	}
 	if a.Flags.JSON { // the last event has the result
@@ -67,7 +67,7 @@ func watch(ctx context.Context, a *app.App, cl *client.Client, id api.TaskID, p 
 	defer done()
 	lines := json.NewEncoder(a.Env.Stdout)
 	lines.SetEscapeHTML(false)
-	for e, err := range cl.TaskEvents(ctx, id, 0) {
+	for e, err := range cl.Tasks.Events(ctx, id, 0) {
 		if ctx.Err() != nil {
 			return false, nil
 		}

@@ -116,7 +116,7 @@ const shownPatch = 40
 // Patch shows the beginning of what a task changed. That it cannot be shown is no failure
 // of the task, and hortus task diff says why.
 func (p *Progress) Patch(ctx context.Context, c *client.Client, t api.Task) {
-	r, err := c.TaskDiff(ctx, t.ID, 0)
+	r, err := c.Tasks.Diff(ctx, t.ID, 0)
 	if err != nil {
 		return
 	}
