@@ -15,8 +15,18 @@ import (
 	"hortus.dev/api"
 )
 
-// Client speaks to one daemon.
+// Client calls one daemon. Its methods are about the daemon itself; what the daemon holds
+// is behind services, as in c.Sandboxes.Create.
 type Client struct {
+	Sandboxes  *SandboxService
+	Snapshots  *SnapshotService
+	Templates  *TemplateService
+	Tasks      *TaskService
+	Runs       *RunService
+	Roles      *RoleService
+	Keys       *KeyService
+	Provisions *ProvisionService
+
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
 	// host and prefix are of the daemon's address, key is what it is shown.
@@ -43,7 +53,7 @@ func New(cfg Config) *Client {
 	if cfg.Host == "" {
 		cfg.Host = "hortus"
 	}
-	return &Client{dial: cfg.Dial, host: cfg.Host, prefix: cfg.Prefix, key: cfg.Key, http: &http.Client{
+	c := &Client{dial: cfg.Dial, host: cfg.Host, prefix: cfg.Prefix, key: cfg.Key, http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) },
 			MaxIdleConnsPerHost: 4,
@@ -52,7 +62,15 @@ func New(cfg Config) *Client {
 		// A key is for one host: it follows nobody to another.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	s := service{c}
+	c.Sandboxes, c.Snapshots, c.Templates = &SandboxService{s}, &SnapshotService{s}, &TemplateService{s}
+	c.Tasks, c.Runs, c.Roles = &TaskService{s}, &RunService{s}, &RoleService{s}
+	c.Keys, c.Provisions = &KeyService{s}, &ProvisionService{s}
+	return c
 }
+
+// service is what every service of a client has.
+type service struct{ client *Client }
 
 // Unix makes a client of a daemon that listens on a unix socket. The path may be
 // longer than the kernel allows for a socket's name.
@@ -242,31 +260,6 @@ func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 		}
 		report(line.BenchRow)
 	}
-}
-
-// Plan asks the Planner alone.
-func (c *Client) Plan(ctx context.Context, model string, req api.PlanRequest) (api.ExecutionPlan, error) {
-	var out api.ExecutionPlan
-	return out, c.query(ctx, http.MethodPost, "/v1/roles/plan", modelQuery(model), req, &out)
-}
-
-// Code asks the Coder alone.
-func (c *Client) Code(ctx context.Context, model string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
-	var out api.CodeArtifact
-	return out, c.query(ctx, http.MethodPost, "/v1/roles/code", modelQuery(model), plan, &out)
-}
-
-// Debug asks the Debugger alone.
-func (c *Client) Debug(ctx context.Context, model string, req api.DebugRequest) (api.Diagnosis, error) {
-	var out api.Diagnosis
-	return out, c.query(ctx, http.MethodPost, "/v1/roles/debug", modelQuery(model), req, &out)
-}
-
-func modelQuery(model string) url.Values {
-	if model == "" {
-		return nil
-	}
-	return url.Values{"model": {model}}
 }
 
 // sleep waits, or gives the context's error.

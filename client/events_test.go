@@ -43,7 +43,7 @@ func TestEventsCutInTheMiddle(t *testing.T) {
 	}()
 	for cuts = range len(last) {
 		var seen []string
-		for e, err := range c.TaskEvents(t.Context(), api.NewTaskID(), 0) {
+		for e, err := range c.Tasks.Events(t.Context(), api.NewTaskID(), 0) {
 			if err != nil {
 				t.Fatalf("cut after %d bytes, %q: %v", cuts, last[:cuts], err)
 			}

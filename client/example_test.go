@@ -75,7 +75,7 @@ func withDaemon(run func() int) int {
 // out for code that nobody has read.
 func open(ctx context.Context) (*client.Client, *client.Sandbox) {
 	c := client.Unix(socket)
-	s, err := c.CreateSandbox(ctx, api.CreateSandbox{Isolation: "process"})
+	s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "process"})
 	if err != nil {
 		panic(err)
 	}
@@ -86,7 +86,7 @@ func Example() {
 	ctx := context.Background()
 	c := client.Unix(socket)
 	defer c.Close()
-	s, err := c.CreateSandbox(ctx, api.CreateSandbox{Isolation: "process"})
+	s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "process"})
 	if err != nil {
 		fmt.Println(err, api.HintOf(err))
 		return
@@ -139,18 +139,18 @@ func ExampleSandbox_WriteFile() {
 	// <nil>
 }
 
-func ExampleClient_RunEvents() {
+func ExampleRunService_Events() {
 	ctx := context.Background()
 	c := client.Unix(socket)
 	defer c.Close()
-	run, err := c.CreateRun(ctx, api.CreateRun{Request: "Write a Python script that prints the first 5 primes", Isolation: "process"})
+	run, err := c.Runs.Create(ctx, api.CreateRun{Request: "Write a Python script that prints the first 5 primes", Isolation: "process"})
 	if err != nil {
 		fmt.Println(err, api.HintOf(err))
 		return
 	}
 	// A connection that breaks is made again, where it was.
 	var output []byte
-	for e, err := range c.RunEvents(ctx, run.ID, 0) {
+	for e, err := range c.Runs.Events(ctx, run.ID, 0) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -182,14 +182,14 @@ func ExampleWithIdempotencyKey() {
 	c := client.Unix(socket)
 	defer c.Close()
 	req := api.CreateSandbox{Isolation: "process"}
-	first, err := c.CreateSandbox(ctx, req)
+	first, err := c.Sandboxes.Create(ctx, req)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer first.Kill(ctx)
 	// Whoever does not know whether the first arrived sends it again.
-	again, err := c.CreateSandbox(ctx, req)
+	again, err := c.Sandboxes.Create(ctx, req)
 	if err != nil {
 		fmt.Println(err)
 		return

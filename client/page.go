@@ -78,13 +78,13 @@ func whether(all bool) url.Values {
 	return q
 }
 
-// EverySandbox yields sandboxes, the newest first, page by page: those that live, or
+// All yields sandboxes, the newest first, page by page: those that live, or
 // all. It ends with the first error.
-func (c *Client) EverySandbox(ctx context.Context, all bool) iter.Seq2[api.Sandbox, error] {
-	return walk[api.Sandbox](ctx, c, "/v1/sandboxes", whether(all))
+func (s *SandboxService) All(ctx context.Context, all bool) iter.Seq2[api.Sandbox, error] {
+	return walk[api.Sandbox](ctx, s.client, "/v1/sandboxes", whether(all))
 }
 
-// EveryTask yields tasks, the newest first, page by page. It ends with the first error.
-func (c *Client) EveryTask(ctx context.Context) iter.Seq2[api.Task, error] {
-	return walk[api.Task](ctx, c, "/v1/tasks", nil)
+// All yields tasks, the newest first, page by page. It ends with the first error.
+func (s *TaskService) All(ctx context.Context) iter.Seq2[api.Task, error] {
+	return walk[api.Task](ctx, s.client, "/v1/tasks", nil)
 }

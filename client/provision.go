@@ -8,11 +8,14 @@ import (
 	"hortus.dev/api"
 )
 
-// Provision gives the sandbox of a task of the caller's own, which it makes when the
+// ProvisionService gives each task of the caller a sandbox of its own.
+type ProvisionService struct{ service }
+
+// Create gives the sandbox of a task of the caller's own, which it makes when the
 // task has none. The same request gives the same sandbox while that lives.
-func (c *Client) Provision(ctx context.Context, req api.ProvisionRequest) (api.Provisioned, error) {
+func (s *ProvisionService) Create(ctx context.Context, req api.ProvisionRequest) (api.Provisioned, error) {
 	var out api.Provisioned
-	return out, c.call(ctx, http.MethodPost, "/v1/provision", req, &out)
+	return out, s.client.call(ctx, http.MethodPost, "/v1/provision", req, &out)
 }
 
 // provisioned is the path of a sandbox by its id or its task's.
@@ -23,35 +26,35 @@ func provisioned(idOrTask string) (string, error) {
 	return "/v1/provision/" + idOrTask, nil
 }
 
-// Provisioned gives the sandbox of a task, by its own id or the task's.
-func (c *Client) Provisioned(ctx context.Context, idOrTask string) (api.Provisioned, error) {
+// Get gives the sandbox of a task, by its own id or the task's.
+func (s *ProvisionService) Get(ctx context.Context, idOrTask string) (api.Provisioned, error) {
 	var out api.Provisioned
 	path, err := provisioned(idOrTask)
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodGet, path, nil, &out)
+	return out, s.client.call(ctx, http.MethodGet, path, nil, &out)
 }
 
-// WaitProvisioned waits until the sandbox runs. A timeout of 0 is the daemon's 30 s;
+// Wait waits until the sandbox runs. A timeout of 0 is the daemon's 30 s;
 // it is cut to whole seconds.
-func (c *Client) WaitProvisioned(ctx context.Context, idOrTask string, timeout time.Duration) (api.Provisioned, error) {
+func (s *ProvisionService) Wait(ctx context.Context, idOrTask string, timeout time.Duration) (api.Provisioned, error) {
 	var out api.Provisioned
 	path, err := provisioned(idOrTask)
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodPost, path+"/wait", api.WaitRequest{Timeout: int(timeout / time.Second)}, &out)
+	return out, s.client.call(ctx, http.MethodPost, path+"/wait", api.WaitRequest{Timeout: int(timeout / time.Second)}, &out)
 }
 
-// DestroyProvisioned ends the sandbox of a task, with proof.
-func (c *Client) DestroyProvisioned(ctx context.Context, idOrTask string) (api.Destroyed, error) {
+// Destroy ends the sandbox of a task, with proof.
+func (s *ProvisionService) Destroy(ctx context.Context, idOrTask string) (api.Destroyed, error) {
 	var out api.Destroyed
 	path, err := provisioned(idOrTask)
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodDelete, path, nil, &out)
+	return out, s.client.call(ctx, http.MethodDelete, path, nil, &out)
 }
 
 // Execute runs a piece of code in a sandbox. Files, packages and environment variables

@@ -10,60 +10,60 @@ import (
 	"hortus.dev/api"
 )
 
-// TaskDiff opens the patch that a task on a repository came to: that of one round,
+// Diff opens the patch that a task on a repository came to: that of one round,
 // or with round 0 the task's result. It is a text that `git apply` takes. An error
 // of KindConflict says that there is none (yet). Close the reader; an error while
 // reading means that the patch is not complete.
-func (c *Client) TaskDiff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
+func (s *TaskService) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
 	q := url.Values{}
 	if round != 0 {
 		q.Set("round", strconv.Itoa(round))
 	}
-	return c.stored(ctx, id, "diff", q)
+	return s.stored(ctx, id, "diff", q)
 }
 
-// DeliverTask delivers the verified result of a task on a repository, again or for
+// Deliver delivers the verified result of a task on a repository, again or for
 // the first time, and returns the task when that ended: Repo.Delivery says what came
 // of it, and Delivery.Error what kept it from happening. An error of KindConflict says
 // that there is no verified result, or that it is being delivered already.
-func (c *Client) DeliverTask(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
+func (s *TaskService) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
 	var out api.Task
 	seg, err := segment(string(id))
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/deliver", req, &out)
+	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/deliver", req, &out)
 }
 
-// TaskBundle opens the commits of a task's result as a git bundle.
-func (c *Client) TaskBundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
-	return c.stored(ctx, id, "bundle", nil)
+// Bundle opens the commits of a task's result as a git bundle.
+func (s *TaskService) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+	return s.stored(ctx, id, "bundle", nil)
 }
 
-// TaskTranscript opens what the agent of a task on a repository and its model said
+// Transcript opens what the agent of a task on a repository and its model said
 // to each other, as JSON lines.
-func (c *Client) TaskTranscript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
-	return c.stored(ctx, id, "transcript", nil)
+func (s *TaskService) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+	return s.stored(ctx, id, "transcript", nil)
 }
 
-// TaskGate opens everything that a gate printed; which is api.GateBefore (with
+// GateOutput opens everything that a gate printed; which is api.GateBefore (with
 // round 0), api.GateResult, api.GateOriginal, api.GateWithout or api.GateMutant.
-func (c *Client) TaskGate(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
+func (s *TaskService) GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
 	switch which {
 	case api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
 		return nil, api.Errorf(api.KindInvalid, "%.20q is no gate: before, gate, original, without or mutant", which)
 	}
-	return c.stored(ctx, id, "gates/"+strconv.Itoa(round)+"/"+which, nil)
+	return s.stored(ctx, id, "gates/"+strconv.Itoa(round)+"/"+which, nil)
 }
 
 // stored opens what is kept of a task.
-func (c *Client) stored(ctx context.Context, id api.TaskID, what string, q url.Values) (io.ReadCloser, error) {
+func (s *TaskService) stored(ctx context.Context, id api.TaskID, what string, q url.Values) (io.ReadCloser, error) {
 	seg, err := segment(string(id))
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.request(ctx, http.MethodGet, "/v1/tasks/"+seg+"/"+what, q, nil)
+	resp, err := s.client.request(ctx, http.MethodGet, "/v1/tasks/"+seg+"/"+what, q, nil)
 	if err != nil {
 		return nil, err
 	}

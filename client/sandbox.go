@@ -18,27 +18,30 @@ type Sandbox struct {
 	guest  *envd.Client
 }
 
-// CreateSandbox makes a sandbox and returns when its guest answers.
-func (c *Client) CreateSandbox(ctx context.Context, req api.CreateSandbox) (*Sandbox, error) {
+// SandboxService makes, finds and lists sandboxes.
+type SandboxService struct{ service }
+
+// Create makes a sandbox and returns when its guest answers.
+func (s *SandboxService) Create(ctx context.Context, req api.CreateSandbox) (*Sandbox, error) {
 	var row api.Sandbox
-	if err := c.call(ctx, http.MethodPost, "/v1/sandboxes", req, &row); err != nil {
+	if err := s.client.call(ctx, http.MethodPost, "/v1/sandboxes", req, &row); err != nil {
 		return nil, err
 	}
-	return c.handle(row.ID), nil
+	return s.client.handle(row.ID), nil
 }
 
-// Sandbox gives a handle of a sandbox by its identifier or a unique beginning of
+// Get gives a handle of a sandbox by its identifier or a unique beginning of
 // it. It fails with KindNotFound when there is none.
-func (c *Client) Sandbox(ctx context.Context, id string) (*Sandbox, error) {
+func (s *SandboxService) Get(ctx context.Context, id string) (*Sandbox, error) {
 	seg, err := segment(id)
 	if err != nil {
 		return nil, err
 	}
 	var row api.Sandbox
-	if err := c.call(ctx, http.MethodGet, "/v1/sandboxes/"+seg, nil, &row); err != nil {
+	if err := s.client.call(ctx, http.MethodGet, "/v1/sandboxes/"+seg, nil, &row); err != nil {
 		return nil, err
 	}
-	return c.handle(row.ID), nil
+	return s.client.handle(row.ID), nil
 }
 
 func (c *Client) handle(id api.SandboxID) *Sandbox {
@@ -47,10 +50,10 @@ func (c *Client) handle(id api.SandboxID) *Sandbox {
 	})}
 }
 
-// Sandboxes lists sandboxes, the newest first: those that live, or all that ever
+// List lists sandboxes, the newest first: those that live, or all that ever
 // did.
-func (c *Client) Sandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	return collect[api.Sandbox](ctx, c, "/v1/sandboxes", whether(all), 0)
+func (s *SandboxService) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
+	return collect[api.Sandbox](ctx, s.client, "/v1/sandboxes", whether(all), 0)
 }
 
 // ID is the sandbox's identifier.

@@ -22,7 +22,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, req api.CreateSnapshot) (api.Sna
 // Fork makes children that go on from where the sandbox stands, each for itself and
 // with an identity of its own; the sandbox goes on too. Each child succeeds or fails
 // by itself: look at every [api.ForkChild], also without an error. A child's handle
-// is [Client.Sandbox] of its id.
+// is [SandboxService.Get] of its id.
 func (s *Sandbox) Fork(ctx context.Context, req api.ForkSandbox) (api.ForkResult, error) {
 	var out api.ForkResult
 	return out, s.client.call(ctx, http.MethodPost, s.path("/forks"), req, &out)
@@ -36,45 +36,51 @@ func (s *Sandbox) PauseToDisk(ctx context.Context) (api.Sandbox, error) {
 	return out, s.client.call(ctx, http.MethodPost, s.path("/pause"), api.PauseSandbox{ToDisk: true}, &out)
 }
 
-// Snapshots lists snapshots, templates among them, the newest first: those that are
+// SnapshotService finds, lists and removes snapshots, templates among them.
+type SnapshotService struct{ service }
+
+// List lists snapshots, templates among them, the newest first: those that are
 // there, or all that ever were.
-func (c *Client) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
-	return collect[api.Snapshot](ctx, c, "/v1/snapshots", whether(all), 0)
+func (s *SnapshotService) List(ctx context.Context, all bool) ([]api.Snapshot, error) {
+	return collect[api.Snapshot](ctx, s.client, "/v1/snapshots", whether(all), 0)
 }
 
-// Snapshot gives a snapshot by its identifier, a unique beginning of that, or the
+// Get gives a snapshot by its identifier, a unique beginning of that, or the
 // name of a template. It fails with KindNotFound when there is none.
-func (c *Client) Snapshot(ctx context.Context, id string) (api.Snapshot, error) {
+func (s *SnapshotService) Get(ctx context.Context, id string) (api.Snapshot, error) {
 	var out api.Snapshot
 	seg, err := nameSegment(id)
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodGet, "/v1/snapshots/"+seg, nil, &out)
+	return out, s.client.call(ctx, http.MethodGet, "/v1/snapshots/"+seg, nil, &out)
 }
 
-// RemoveSnapshot removes a snapshot, named as for [Client.Snapshot], with all that
+// Remove removes a snapshot, named as for [SnapshotService.Get], with all that
 // it holds. Sandboxes that started from it live on.
-func (c *Client) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error) {
+func (s *SnapshotService) Remove(ctx context.Context, id string) (api.Snapshot, error) {
 	var out api.Snapshot
 	seg, err := nameSegment(id)
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodDelete, "/v1/snapshots/"+seg, nil, &out)
+	return out, s.client.call(ctx, http.MethodDelete, "/v1/snapshots/"+seg, nil, &out)
 }
 
-// Templates lists what sandboxes can start from by name.
-func (c *Client) Templates(ctx context.Context) ([]api.Template, error) {
+// TemplateService makes and lists templates: what sandboxes start from by name.
+type TemplateService struct{ service }
+
+// List lists what sandboxes can start from by name.
+func (s *TemplateService) List(ctx context.Context) ([]api.Template, error) {
 	var out []api.Template
-	return out, c.call(ctx, http.MethodGet, "/v1/templates", nil, &out)
+	return out, s.client.call(ctx, http.MethodGet, "/v1/templates", nil, &out)
 }
 
-// CreateTemplate makes a warm template: it boots a sandbox, runs the commands in it,
+// Create makes a warm template: it boots a sandbox, runs the commands in it,
 // and saves what they left running. progress, unless it is nil, is told each step as
 // it begins. The end of ctx ends the work and what was begun.
-func (c *Client) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
-	resp, err := c.request(ctx, http.MethodPost, "/v1/templates", nil, req)
+func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error) {
+	resp, err := s.client.request(ctx, http.MethodPost, "/v1/templates", nil, req)
 	if err != nil {
 		return api.Snapshot{}, err
 	}

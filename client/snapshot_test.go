@@ -36,7 +36,7 @@ func TestCreateTemplateIsCutAloud(t *testing.T) {
 		{`{"error":{"kind":"timeout","message":"too long"}}`, "too long"},
 		{"{\"new\":1}\n{\"snapshot\":{\"name\":\"py\",\"more\":2}}\n", ""},
 	} {
-		got, err := answering(t, tt.body).CreateTemplate(t.Context(), api.CreateTemplate{Name: "py"}, nil)
+		got, err := answering(t, tt.body).Templates.Create(t.Context(), api.CreateTemplate{Name: "py"}, nil)
 		if tt.says == "" {
 			if err != nil || got.Name != "py" {
 				t.Errorf("%q: %+v, %v", tt.body, got, err)
@@ -54,10 +54,10 @@ func TestSnapshotNames(t *testing.T) {
 		"py": true, "my-py-3": true, "s0123456789abcdefghi": true,
 		"": false, "-": false, "Py": false, "../x": false, "a/b": false, "a b": false, "a\x00": false, "é": false,
 	} {
-		if _, err := c.Snapshot(t.Context(), name); (err == nil) != ok {
+		if _, err := c.Snapshots.Get(t.Context(), name); (err == nil) != ok {
 			t.Errorf("Snapshot(%q): %v", name, err)
 		}
-		if _, err := c.RemoveSnapshot(t.Context(), name); (err == nil) != ok || !ok && api.KindOf(err) != api.KindInvalid {
+		if _, err := c.Snapshots.Remove(t.Context(), name); (err == nil) != ok || !ok && api.KindOf(err) != api.KindInvalid {
 			t.Errorf("RemoveSnapshot(%q): %v", name, err)
 		}
 	}

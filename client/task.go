@@ -16,76 +16,84 @@ import (
 	"hortus.dev/api"
 )
 
-// CreateTask asks for a verified program. The task runs on in the daemon.
-func (c *Client) CreateTask(ctx context.Context, req api.CreateTask) (api.Task, error) {
+// TaskService starts and follows tasks: verified programs and work on repositories.
+type TaskService struct{ service }
+
+// Create asks for a verified program. The task runs on in the daemon.
+func (s *TaskService) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
 	var out api.Task
-	return out, c.call(ctx, http.MethodPost, "/v1/tasks", req, &out)
+	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks", req, &out)
 }
 
-// Task gives a task with its attempts, by its identifier or a unique beginning
+// Get gives a task with its attempts, by its identifier or a unique beginning
 // of it, with or without the leading "t".
-func (c *Client) Task(ctx context.Context, id string) (api.Task, error) {
+func (s *TaskService) Get(ctx context.Context, id string) (api.Task, error) {
 	var out api.Task
 	seg, err := segment(id)
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodGet, "/v1/tasks/"+seg, nil, &out)
+	return out, s.client.call(ctx, http.MethodGet, "/v1/tasks/"+seg, nil, &out)
 }
 
-// Tasks lists the newest tasks; limit 0 leaves the number to the daemon.
-func (c *Client) Tasks(ctx context.Context, limit int) ([]api.Task, error) {
-	return first[api.Task](ctx, c, "/v1/tasks", limit)
+// List lists the newest tasks; limit 0 leaves the number to the daemon.
+func (s *TaskService) List(ctx context.Context, limit int) ([]api.Task, error) {
+	return first[api.Task](ctx, s.client, "/v1/tasks", limit)
 }
 
-// TaskStats says what the tasks since an instant came to; the zero time means all
+// Stats says what the tasks since an instant came to; the zero time means all
 // that are stored.
-func (c *Client) TaskStats(ctx context.Context, since time.Time) (api.TaskStats, error) {
+func (s *TaskService) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
 	q := url.Values{}
 	if !since.IsZero() {
 		q.Set("since", since.UTC().Format(time.RFC3339Nano))
 	}
 	var out api.TaskStats
-	return out, c.query(ctx, http.MethodGet, "/v1/stats", q, nil, &out)
+	return out, s.client.query(ctx, http.MethodGet, "/v1/stats", q, nil, &out)
 }
 
-// CancelTask stops a task and returns it when it is done, with its receipt.
-func (c *Client) CancelTask(ctx context.Context, id api.TaskID) (api.Task, error) {
+// Cancel stops a task and returns it when it is done, with its receipt.
+func (s *TaskService) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
 	var out api.Task
-	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+string(id)+"/cancel", nil, &out)
+	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks/"+string(id)+"/cancel", nil, &out)
 }
 
-// ReplyTask answers the question of a task that ended with needs_human, and returns the
+// Reply answers the question of a task that ended with needs_human, and returns the
 // new task that continues its work. An error of KindConflict says that the task has no
 // open question, or that it was continued already.
-func (c *Client) ReplyTask(ctx context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error) {
+func (s *TaskService) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error) {
 	var out api.Task
 	seg, err := segment(string(id))
 	if err != nil {
 		return out, err
 	}
-	return out, c.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/reply", req, &out)
+	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks/"+seg+"/reply", req, &out)
 }
 
-// TaskOutput opens the whole output of an attempt; stream is "stdout" or
+// Output opens the whole output of an attempt; stream is "stdout" or
 // "stderr". Close the reader.
-func (c *Client) TaskOutput(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
+func (s *TaskService) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
+	return s.client.output(ctx, "/v1/tasks/"+string(id), attempt, stream)
+}
+
+// output opens the whole output of an attempt of a task or a run, whose path is given.
+func (c *Client) output(ctx context.Context, path string, attempt int, stream string) (io.ReadCloser, error) {
 	if stream != "stdout" && stream != "stderr" {
-		return nil, api.Errorf(api.KindInvalid, "%q is no stream: stdout or stderr", stream)
+		return nil, api.Errorf(api.KindInvalid, "%q is not a stream: use stdout or stderr", stream)
 	}
-	resp, err := c.request(ctx, http.MethodGet, "/v1/tasks/"+string(id)+"/attempts/"+strconv.Itoa(attempt)+"/"+stream, nil, nil)
+	resp, err := c.request(ctx, http.MethodGet, path+"/attempts/"+strconv.Itoa(attempt)+"/"+stream, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	return resp.Body, nil
 }
 
-// TaskEvents yields a task's events after a sequence number, those that are
+// Events yields a task's events after a sequence number, those that are
 // stored and then those that come, without a gap or a repeat. A connection that
 // breaks is made again. It ends after the event task.finished, with the
 // context's error, or when the daemon stays away.
-func (c *Client) TaskEvents(ctx context.Context, id api.TaskID, after int64) iter.Seq2[api.Event, error] {
-	return c.events(ctx, "/v1/tasks/"+string(id)+"/events", after, func(e api.Event) bool { return e.Type == api.EventTaskFinished })
+func (s *TaskService) Events(ctx context.Context, id api.TaskID, after int64) iter.Seq2[api.Event, error] {
+	return s.client.events(ctx, "/v1/tasks/"+string(id)+"/events", after, func(e api.Event) bool { return e.Type == api.EventTaskFinished })
 }
 
 // Events yields a sandbox's events in the same way, and ends when ctx does

@@ -56,9 +56,9 @@ func debFiles(binary string, licenses []byte, version string, at time.Time) ([]p
 		{name: "/etc/hortus/config.toml", source: "packaging/deb/config.toml", conffile: true},
 		{name: "/usr/lib/systemd/system/hortus.service", source: "packaging/systemd/hortus.service", unit: true},
 		{name: "/usr/lib/systemd/user/hortus.service", source: "packaging/systemd/user/hortus.service", unit: true},
-		{name: "/usr/share/bash-completion/completions/hortus", source: "internal/cli/scripts/hortus.bash"},
-		{name: "/usr/share/zsh/vendor-completions/_hortus", source: "internal/cli/scripts/hortus.zsh"},
-		{name: "/usr/share/fish/vendor_completions.d/hortus.fish", source: "internal/cli/scripts/hortus.fish"},
+		{name: "/usr/share/bash-completion/completions/hortus", source: "internal/cli/completion/scripts/hortus.bash"},
+		{name: "/usr/share/zsh/vendor-completions/_hortus", source: "internal/cli/completion/scripts/hortus.zsh"},
+		{name: "/usr/share/fish/vendor_completions.d/hortus.fish", source: "internal/cli/completion/scripts/hortus.fish"},
 		{name: "/usr/share/doc/hortus/copyright", source: "LICENSE"},
 		{name: "/usr/share/doc/hortus/README.md", source: "README.md"},
 	} {

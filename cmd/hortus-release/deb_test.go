@@ -152,7 +152,7 @@ func builtSibling(t *testing.T, version string) string {
 func TestMarkOfUninstall(t *testing.T) {
 	for _, name := range []string{
 		"packaging/systemd/hortus.service", "packaging/systemd/user/hortus.service",
-		"internal/cli/scripts/hortus.bash", "internal/cli/scripts/hortus.zsh", "internal/cli/scripts/hortus.fish",
+		"internal/cli/completion/scripts/hortus.bash", "internal/cli/completion/scripts/hortus.zsh", "internal/cli/completion/scripts/hortus.fish",
 	} {
 		content, err := os.ReadFile("../../" + name)
 		if err != nil || !bytes.Contains(content, []byte(removedByUninstall)) {

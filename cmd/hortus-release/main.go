@@ -206,7 +206,7 @@ func (b builder) extras() []file {
 	out := []file{{name: "LICENSE", path: "LICENSE"}, {name: "README.md", path: "README.md"}}
 	if b.os != "windows" {
 		for _, shell := range []string{"bash", "zsh", "fish"} {
-			out = append(out, file{name: "completion/hortus." + shell, path: "internal/cli/scripts/hortus." + shell})
+			out = append(out, file{name: "completion/hortus." + shell, path: "internal/cli/completion/scripts/hortus." + shell})
 		}
 	}
 	if b.os == "linux" {

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/cli"
+	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/daemon"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
@@ -34,7 +35,7 @@ func dropPrivileges() {
 }
 
 // buildGVisor gives the builder of gVisor from the source that this program is of.
-func buildGVisor(dir string) (cli.GVisor, error) {
+func buildGVisor(dir string) (app.GVisor, error) {
 	source, err := gvisorbuild.Source()
 	if err != nil {
 		return nil, err
@@ -54,13 +55,13 @@ func main() {
 		dropPrivileges()
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
-	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
+	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
 		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
-		Serve: func(ctx context.Context, opt cli.ServeOptions) error {
+		Serve: func(ctx context.Context, opt app.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))
 		}}
-	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
+	os.Exit(cli.Main(context.Background(), os.Args[1:], env, func(ctx context.Context, opt app.ConnectOptions) (*client.Client, error) {
 		if opt.MustRun {
 			return client.Unix(datadir.Dir(opt.DataDir).Socket()), nil
 		}

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/cli"
+	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/platform/version"
 )
 
@@ -22,12 +23,12 @@ func main() {
 		os.Stderr.WriteString("hortus: sandboxes need Linux; this is a client for " + runtime.GOOS + "\n")
 		os.Exit(1)
 	}
-	env := cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe, Catalogue: offline.Catalogue}
+	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe, Catalogue: offline.Catalogue}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, connect))
 }
 
 // connect finds a daemon, and cannot start one.
-func connect(ctx context.Context, opt cli.ConnectOptions) (*client.Client, error) {
+func connect(ctx context.Context, opt app.ConnectOptions) (*client.Client, error) {
 	socket := filepath.Join(opt.DataDir, "hortus.sock")
 	c := client.Unix(socket)
 	if opt.MustRun {

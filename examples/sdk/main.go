@@ -37,7 +37,7 @@ func main() {
 
 // inSandbox makes a sandbox, works in it, and ends it.
 func inSandbox(ctx context.Context, c *client.Client) error {
-	s, err := c.CreateSandbox(ctx, api.CreateSandbox{
+	s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{
 		TTLMS:  time.Minute.Milliseconds(),
 		Limits: api.Limits{MemoryBytes: 256 << 20},
 		Labels: map[string]string{"example": "sdk"},
@@ -82,24 +82,24 @@ func inSandbox(ctx context.Context, c *client.Client) error {
 
 // askForProgram has a sentence turned into a program, and tells what happens.
 func askForProgram(ctx context.Context, c *client.Client) error {
-	task, err := c.CreateTask(ctx, api.CreateTask{Request: "print the first 5 prime numbers"})
+	task, err := c.Tasks.Create(ctx, api.CreateTask{Request: "print the first 5 prime numbers"})
 	if err != nil {
 		return err
 	}
-	for e, err := range c.TaskEvents(ctx, task.ID, 0) {
+	for e, err := range c.Tasks.Events(ctx, task.ID, 0) {
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(os.Stderr, "event:", e.Type)
 	}
-	if task, err = c.Task(ctx, string(task.ID)); err != nil {
+	if task, err = c.Tasks.Get(ctx, string(task.ID)); err != nil {
 		return err
 	}
 	fmt.Println("outcome:", task.Outcome)
 	if task.Outcome != api.OutcomeVerified {
 		return nil
 	}
-	r, err := c.TaskOutput(ctx, task.ID, len(task.Attempts), "stdout")
+	r, err := c.Tasks.Output(ctx, task.ID, len(task.Attempts), "stdout")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,14 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"net"
-
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/completion"
+	"hortus.dev/internal/cli/install"
 )
 
 // listing plays a daemon with a sandbox and a task.
-func listing(t *testing.T) Connect {
+func listing(t *testing.T) app.Connect {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) {
@@ -30,7 +32,7 @@ func listing(t *testing.T) Connect {
 	})
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	return func(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
+	return func(ctx context.Context, opt app.ConnectOptions) (*client.Client, error) {
 		if !opt.MustRun {
 			t.Error("completing would start a daemon")
 		}
@@ -97,7 +99,7 @@ func TestComplete(t *testing.T) {
 				words[i] = ""
 			}
 		}
-		code, stdout, stderr := run(t, connect, "", nil, append([]string{completeName, "--"}, words...)...)
+		code, stdout, stderr := run(t, connect, "", nil, append([]string{completion.Name, "--"}, words...)...)
 		var got []string
 		for line := range strings.Lines(stdout) {
 			name, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -113,7 +115,7 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s: a request reached the terminal as it is: %q", c.words, stdout)
 		}
 	}
-	if code, stdout, _ := run(t, connect, "", nil, completeName); code != 0 || !strings.Contains(stdout, "sandbox\t") {
+	if code, stdout, _ := run(t, connect, "", nil, completion.Name); code != 0 || !strings.Contains(stdout, "sandbox\t") {
 		t.Errorf("no word at all: %d, %q", code, stdout)
 	}
 }
@@ -123,10 +125,10 @@ func FuzzComplete(f *testing.F) {
 	f.Add("--data-dir=x\x00run\x00--isolation=c")
 	f.Add("-\x00--\x00-iu\x00--=\x00")
 	f.Fuzz(func(t *testing.T, line string) {
-		none := func(context.Context, ConnectOptions) (*client.Client, error) {
+		none := func(context.Context, app.ConnectOptions) (*client.Client, error) {
 			return nil, api.Errorf(api.KindUnavailable, "nobody is there")
 		}
-		words := append([]string{completeName, "--"}, strings.Split(line, "\x00")...)
+		words := append([]string{completion.Name, "--"}, strings.Split(line, "\x00")...)
 		if code, _, stderr := run(t, none, "", nil, words...); code != 0 || stderr != "" {
 			t.Fatalf("%q: code %d, %s", line, code, stderr)
 		}
@@ -140,7 +142,7 @@ func TestCompletionScripts(t *testing.T) {
 		"bash": ".local/share/bash-completion/completions/hortus", "zsh": ".local/share/zsh/site-functions/_hortus", "fish": ".config/fish/completions/hortus.fish",
 	} {
 		code, script, _ := run(t, nil, "", nil, "completion", shell)
-		if code != 0 || !strings.Contains(script, completeName+" -- ") || !strings.Contains(script, madeByUs) {
+		if code != 0 || !strings.Contains(script, completion.Name+" -- ") || !strings.Contains(script, install.Mark) {
 			t.Errorf("%s: code %d\n%s", shell, code, script)
 		}
 		path = filepath.Join(home, path)

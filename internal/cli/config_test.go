@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
 )
 
 func configFile(t *testing.T, text string) string {
@@ -37,9 +38,9 @@ attempts = 5
 timeout = "7s"
 `)
 	d := verified()
-	var asked ConnectOptions
+	var asked app.ConnectOptions
 	serve := d.start(t)
-	connect := func(ctx context.Context, opt ConnectOptions) (*client.Client, error) {
+	connect := func(ctx context.Context, opt app.ConnectOptions) (*client.Client, error) {
 		asked = opt
 		return serve(ctx, opt)
 	}
@@ -66,7 +67,7 @@ timeout = "7s"
 func TestConfigShow(t *testing.T) {
 	path := configFile(t, "quiet = false\n[sandbox]\nmemory = '256M'\n")
 	env := map[string]string{"HORTUS_CONFIG": path, "HORTUS_TTL": "90s"}
-	none := func(context.Context, ConnectOptions) (*client.Client, error) {
+	none := func(context.Context, app.ConnectOptions) (*client.Client, error) {
 		t.Error("a daemon was asked for")
 		return nil, api.Errorf(api.KindUnavailable, "none")
 	}

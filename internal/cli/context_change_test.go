@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/internal/cli/contexts"
 )
 
 // TestContextsTogether adds and removes contexts from many commands at once: none loses
@@ -35,7 +31,7 @@ func TestContextsTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got, err := parseContexts([]byte(p.text()))
+	got, err := contexts.Load(p.file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,37 +42,5 @@ func TestContextsTogether(t *testing.T) {
 	}
 	if len(got.Contexts) != n/2 {
 		t.Errorf("%d contexts; want %d", len(got.Contexts), n/2)
-	}
-}
-
-// TestAwaitLock waits for a lock that somebody holds, until it is given up or the
-// waiting is.
-func TestAwaitLock(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "lock")
-	open := func() *os.File {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
-	holder, waiter := open(), open()
-	if err := awaitLock(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
-	if err := lockFile(waiter); !errors.Is(err, errLocked) {
-		t.Errorf("a lock that is held: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := awaitLock(ctx, waiter); api.KindOf(err) != api.KindCanceled {
-		t.Errorf("a canceled wait: %v", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- awaitLock(t.Context(), waiter) }()
-	holder.Close()
-	if err := <-done; err != nil {
-		t.Errorf("a lock that was given up: %v", err)
 	}
 }

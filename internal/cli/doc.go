@@ -1,14 +1,20 @@
-// Package cli is the command line of Hortus: it turns arguments into calls of the
-// client package and answers into text, JSON and exit codes.
+// Package cli is the command line of Hortus: the tree of commands, the parser, the help
+// and the exit codes. [Main] runs one command.
 //
-// It speaks to a daemon through client alone and must not know how one is found
-// or started (that is handed to [Main]), nor any part of the daemon: what a
-// command can do, every other client can do.
+//	os.Exit(cli.Main(ctx, os.Args[1:], env, connect))
 //
-// The verified program's or the command's own output goes to stdout, byte for
-// byte; everything else goes to stderr. What came from a guest or a model is made
-// harmless before it is shown in a line of Hortus's own.
+// The commands are in packages of their own: sandbox (sandboxes, snapshots, templates), task
+// (programs and repositories), admin (the daemon and this machine) and completion (shells).
+// They stand on app, the run of one command.
 //
-// Nothing here outlives Main: every goroutine that a command starts is waited for
-// or blocked in a read of stdin, which belongs to the process.
+// It calls a daemon through the package client alone and must not know how one is found or
+// started (that is handed to [Main]), nor any part of the daemon: what a command can do,
+// every other client can do.
+//
+// The verified program's or the command's own output goes to stdout, byte for byte;
+// everything else goes to stderr. Text from a guest or a model is sanitized before it is
+// shown in a line of Hortus's own.
+//
+// Nothing here outlives Main: every goroutine that a command starts is waited for or blocked
+// in a read of stdin, which belongs to the process.
 package cli

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
 	"hortus.dev/test/document"
 )
 
@@ -69,8 +70,9 @@ func TestDocumentedCommandsControl(t *testing.T) {
 func complaintAbout(t *testing.T, args []string) (complaint string) {
 	t.Helper()
 	shown := func(int) { panic(helpShown{}) }
-	a := &app{opt: &grammar{}, env: Env{Stdout: io.Discard, Version: func() api.Version { return api.Version{} }}}
-	parser, err := kong.New(a.opt, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown), kong.Bind(a))
+	line := &grammar{}
+	a := &app.App{Flags: &line.Flags, Env: app.Env{Stdout: io.Discard, Version: func() api.Version { return api.Version{} }}}
+	parser, err := kong.New(line, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown), kong.Bind(a))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func complaintAbout(t *testing.T, args []string) (complaint string) {
 	}
 	// COMMAND stands for any command.
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "COMMAND" || a == "..." })
-	_, err = parser.Parse(asked(args))
+	_, err = parser.Parse(expandHelp(args))
 	switch {
 	case err == nil, strings.HasPrefix(err.Error(), "expected "), strings.Contains(err.Error(), `got "EOL"`):
 		return ""

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/task/view"
 )
+
+func (*versionCmd) WithoutConfig() {}
 
 // description begins the help of hortus itself.
 const description = `Runs code that nobody has read on a computer of its own, fixes it when it fails, and hands over what was really run.
@@ -20,9 +24,9 @@ Examples:
     hortus sandbox shell last
     hortus doctor`
 
-// asked turns what people type first into what the grammar knows: hortus alone and hortus
+// expandHelp turns what people type first into what the grammar knows: hortus alone and hortus
 // help COMMAND show help.
-func asked(args []string) []string {
+func expandHelp(args []string) []string {
 	switch {
 	case len(args) == 0:
 		return []string{"--help"}
@@ -36,7 +40,7 @@ func asked(args []string) []string {
 type versionFlag bool
 
 // BeforeReset is called by the parser where the flag is given.
-func (versionFlag) BeforeReset(a *app) error {
+func (versionFlag) BeforeReset(a *app.App) error {
 	if err := new(versionCmd).Run(a); err != nil {
 		return err
 	}
@@ -46,16 +50,16 @@ func (versionFlag) BeforeReset(a *app) error {
 type psCmd struct{}
 
 // Run lists what runs: sandboxes, then tasks.
-func (*psCmd) Run(ctx runContext, a *app) error {
-	cl, err := a.client(ctx)
+func (*psCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
 	if err != nil {
 		return err
 	}
-	boxes, err := cl.Sandboxes(ctx, false)
+	boxes, err := cl.Sandboxes.List(ctx, false)
 	if err != nil {
 		return err
 	}
-	all, err := cl.Tasks(ctx, runningTasks)
+	all, err := cl.Tasks.List(ctx, maxScanned)
 	if err != nil {
 		return err
 	}
@@ -65,26 +69,46 @@ func (*psCmd) Run(ctx runContext, a *app) error {
 			tasks = append(tasks, t)
 		}
 	}
-	if a.opt.JSON {
+	if a.Flags.JSON {
 		if boxes == nil {
 			boxes = []api.Sandbox{}
 		}
-		return a.json(struct {
+		return a.JSON(struct {
 			Sandboxes []api.Sandbox `json:"sandboxes"`
 			Tasks     []api.Task    `json:"tasks"`
 		}{boxes, tasks})
 	}
-	w := tabwriter.NewWriter(a.env.Stdout, 0, 4, 2, ' ', 0)
+	w := a.Table()
 	fmt.Fprintln(w, "KIND\tID\tSTATE\tAGE\tWHAT")
 	for _, b := range boxes {
-		fmt.Fprintf(w, "sandbox\t%s\t%s\t%s\t%s, %s\n", clean(string(b.ID)), clean(string(b.State)), showDuration(time.Since(b.CreatedAt)),
-			clean(b.Isolation), shorten(b.Template, 24))
+		fmt.Fprintf(w, "sandbox\t%s\t%s\t%s\t%s, %s\n", human.Sanitize(string(b.ID)), human.Sanitize(string(b.State)), human.Duration(time.Since(b.CreatedAt)),
+			human.Sanitize(b.Isolation), human.Truncate(b.Template, 24))
 	}
 	for _, t := range tasks {
-		fmt.Fprintf(w, "task\t%s\t%s\t%s\t%s\n", clean(string(t.ID)), stateOf(t), showDuration(time.Since(t.CreatedAt)), shorten(requestOf(t), 60))
+		fmt.Fprintf(w, "task\t%s\t%s\t%s\t%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), human.Duration(time.Since(t.CreatedAt)), human.Truncate(view.RequestOf(t), 60))
 	}
 	return w.Flush()
 }
 
-// runningTasks is among how many of the newest tasks those that run are looked for.
-const runningTasks = 1000
+// maxScanned is among how many of the newest tasks those that run are looked for.
+const maxScanned = 1000
+
+type versionCmd struct{}
+
+// Run shows the version of this binary.
+func (*versionCmd) Run(a *app.App) error {
+	v := a.Env.Version()
+	if a.Flags.JSON {
+		return a.JSON(v)
+	}
+	guest := "serves as the guest itself"
+	if v.GuestEmbedded {
+		guest = "small guest embedded"
+	}
+	gvisor := "no gVisor"
+	if v.GVisor != "" {
+		gvisor = "gVisor " + v.GVisor
+	}
+	_, err := fmt.Fprintf(a.Env.Stdout, "hortus %s (build %s, %s, %s/%s, %s, %s)\n", v.Version, v.Build, v.Go, v.OS, v.Arch, guest, gvisor)
+	return err
+}

@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
 )
 
 // daemon plays a daemon with one task, whose events are known beforehand.
@@ -38,7 +39,7 @@ func event(seq int64, t api.EventType, data any) api.Event {
 }
 
 // start serves the daemon and gives what Main needs to reach it.
-func (d *daemon) start(t *testing.T) Connect {
+func (d *daemon) start(t *testing.T) app.Connect {
 	t.Helper()
 	mux := http.NewServeMux()
 	reply := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
@@ -94,17 +95,17 @@ func (d *daemon) start(t *testing.T) Connect {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(ln) }()
 	t.Cleanup(func() { srv.Close(); <-done })
-	return func(context.Context, ConnectOptions) (*client.Client, error) { return client.Unix(path), nil }
+	return func(context.Context, app.ConnectOptions) (*client.Client, error) { return client.Unix(path), nil }
 }
 
 // run runs a command line.
-func run(t *testing.T, connect Connect, stdin string, signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
+func run(t *testing.T, connect app.Connect, stdin string, signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return runIn(t, nil, connect, stdin, signals, args...)
 }
 
 // runIn runs a command line with variables.
-func runIn(t *testing.T, vars map[string]string, connect Connect, stdin string, signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
+func runIn(t *testing.T, vars map[string]string, connect app.Connect, stdin string, signals <-chan os.Signal, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	getenv := func(name string) string {
 		if v, ok := vars[name]; ok || name != "HOME" {
@@ -114,7 +115,7 @@ func runIn(t *testing.T, vars map[string]string, connect Connect, stdin string, 
 	}
 	var out, errOut bytes.Buffer
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + getenv("HOME"), "GIT_CONFIG_NOSYSTEM=1"}
-	env := Env{
+	env := app.Env{
 		Environ: environ,
 		Stdin:   strings.NewReader(stdin), Stdout: &out, Stderr: &errOut, Signals: signals,
 		Getenv: getenv, UID: 1, Version: func() api.Version { return api.Version{Version: "test"} },

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
 )
 
 func TestModelCatalogue(t *testing.T) {
 	list := func(args ...string) (code int, stdout, stderr string) {
 		var out, errs bytes.Buffer
-		env := Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
+		env := app.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" },
 			Catalogue: func() ([]api.CatalogueEntry, error) {
 				return []api.CatalogueEntry{
 					{Name: "primes", Kind: api.CatalogueProgram, Does: "prime numbers", Example: "List all primes up to 30", Languages: []api.Language{api.Python}},

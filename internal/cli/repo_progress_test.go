@@ -254,11 +254,3 @@ func TestShowRepo(t *testing.T) {
 		}
 	}
 }
-
-func TestRepoName(t *testing.T) {
-	for in, want := range map[string]string{"/srv/a/repo": "repo", "https://h/o/r.git": "r", "git@h:o/r.git": "r", "h:r": "r", "": "."} {
-		if got := repoName(in); got != want {
-			t.Errorf("%s: %s", in, got)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/repository/git/checkout"
 )
 
@@ -128,7 +129,7 @@ func TestTaskFlags(t *testing.T) {
 func TestTaskUsage(t *testing.T) {
 	p := newPerson(t)
 	big, bin, empty := filepath.Join(p.home, "big"), filepath.Join(p.home, "bin"), filepath.Join(p.home, "empty")
-	for name, text := range map[string]string{big: strings.Repeat("x", maxContextFile+1), bin: "\xff\x00", empty: ""} {
+	for name, text := range map[string]string{big: strings.Repeat("x", 64<<10+1), bin: "\xff\x00", empty: ""} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -230,34 +231,6 @@ func TestImplied(t *testing.T) {
 	}
 }
 
-func TestNear(t *testing.T) {
-	for word, want := range map[string]bool{"lss": true, "l": true, "sl": true, "Ls": true, "dif": true, "dfif": true, "refactor": false, "test": false, "me": false, "upgrade": false, "applyy": true} {
-		got := false
-		for _, name := range []string{"ls", "show", "diff", "apply"} {
-			got = got || near(word, name)
-		}
-		if got != want {
-			t.Errorf("%s: %v", word, got)
-		}
-	}
-}
-
-func FuzzHarmless(f *testing.F) {
-	f.Add("a\tb\x1b[31m\u202e\xff\n")
-	f.Fuzz(func(t *testing.T, s string) {
-		var out bytes.Buffer
-		if err := showPatch(&out, strings.NewReader(s), false); err != nil {
-			t.Fatal(err)
-		}
-		if err := showTranscript(&out, strings.NewReader(s)); err != nil && api.KindOf(err) != api.KindUnavailable {
-			t.Fatal(err)
-		}
-		if strings.ContainsFunc(out.String(), func(r rune) bool { return r != '\n' && r != '\t' && r < 0x20 || r == 0x7f || r == 0x202e }) {
-			t.Fatalf("%q shows %q", s, out.String())
-		}
-	})
-}
-
 // workedOn gives a daemon with a result on their checkout, which is back where
 // it was.
 func (p *person) workedOn(change func()) (*daemon, api.Task) {
@@ -315,7 +288,7 @@ func TestDiff(t *testing.T) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	var out bytes.Buffer
-	if err := showPatch(&out, strings.NewReader(d.stored["diff"]), true); err != nil || !strings.Contains(out.String(), "\x1b[32m+TWO\\x1b[31m\x1b[0m\n") || !strings.Contains(out.String(), "\x1b[31m-two\x1b[0m") {
+	if err := view.ShowPatch(&out, strings.NewReader(d.stored["diff"]), true); err != nil || !strings.Contains(out.String(), "\x1b[32m+TWO\\x1b[31m\x1b[0m\n") || !strings.Contains(out.String(), "\x1b[31m-two\x1b[0m") {
 		t.Errorf("%v, %q", err, out.String())
 	}
 	for outcome, state := range map[api.Outcome]api.TaskState{"": api.TaskRunning, api.OutcomeNeedsHuman: api.TaskDone} {

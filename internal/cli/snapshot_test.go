@@ -16,6 +16,8 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/completion"
 )
 
 const (
@@ -59,7 +61,7 @@ func saved() []api.Snapshot {
 	}
 }
 
-func (g *garden) start(t *testing.T) Connect {
+func (g *garden) start(t *testing.T) app.Connect {
 	t.Helper()
 	g.asked = map[string]json.RawMessage{}
 	mux := http.NewServeMux()
@@ -122,7 +124,7 @@ func (g *garden) start(t *testing.T) Connect {
 	})
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	return func(context.Context, ConnectOptions) (*client.Client, error) {
+	return func(context.Context, app.ConnectOptions) (*client.Client, error) {
 		return client.New(client.Config{Dial: func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "tcp", srv.Listener.Addr().String())
@@ -312,7 +314,7 @@ func TestCompleteSnapshots(t *testing.T) {
 		if list[len(list)-1] == "_" {
 			list[len(list)-1] = ""
 		}
-		code, stdout, stderr := run(t, connect, "", nil, append([]string{completeName, "--"}, list...)...)
+		code, stdout, stderr := run(t, connect, "", nil, append([]string{completion.Name, "--"}, list...)...)
 		var got []string
 		for line := range strings.Lines(stdout) {
 			name, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")

@@ -1,57 +1,61 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
 	"strings"
-	"time"
+
+	"github.com/alecthomas/kong"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/contexts"
 )
 
-// modelSaid is an error of a model with who it was. The vendor's own errors begin
-// with the vendor, which is the first part of the model's name; a recording says
-// what its model said.
-func modelSaid(model, text string) string {
-	model = strings.TrimPrefix(model, recordingPrefix)
-	vendor, _, _ := strings.Cut(model, ":")
-	if strings.HasPrefix(text, vendor+":") || strings.HasPrefix(text, "model "+model) {
-		return text
+// ignoresConfig says whether a command works whatever the configuration says.
+func ignoresConfig(k *kong.Context) bool {
+	if k == nil || k.Selected() == nil || !k.Selected().Target.CanAddr() {
+		return false
 	}
-	return vendor + ": " + text
+	_, ok := k.Selected().Target.Addr().Interface().(interface{ WithoutConfig() })
+	return ok
 }
 
-// retryLine says what failed, which try it was, and when the next is.
-func retryLine(m api.ModelRetryEvent) string {
-	next := "asking again"
-	if m.WaitMS > 0 {
-		next = "next in " + showDuration(time.Duration(m.WaitMS)*time.Millisecond)
+// local marks the commands that are about this machine, whatever daemon others speak
+// to. The text names the command.
+type local interface{ OnlyHere() string }
+
+// checkHere refuses --host for a command that could only ignore it. A context that is
+// in use is no such word: it is about the commands that it can be about.
+func checkHere(a *app.App) error {
+	node := a.Parsed.Selected()
+	if a.Flags.Host == "" || a.Flags.Host == contexts.Local || node == nil || !node.Target.CanAddr() {
+		return nil
 	}
-	return fmt.Sprintf("%s (try %d of %d), %s", modelSaid(m.Model, m.Error), m.Attempt, m.Of, next)
+	if c, ok := node.Target.Addr().Interface().(local); ok {
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s is about this machine alone; it cannot be told a --host", c.OnlyHere()).
+			WithHint("run it on that machine; or leave out --host, and unset HORTUS_HOST")}
+
+	}
+	return nil
 }
 
-// usage says what a hosted model was asked and what that cost.
-func (p *progress) usage(t api.Task) {
-	if t.Usage.InputTokens+t.Usage.OutputTokens == 0 {
-		return
+// usageHint is what to do about a command line that makes no sense.
+func usageHint(err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		left, missing := strings.HasPrefix(err.Error(), "unexpected argument"), strings.HasPrefix(err.Error(), "expected")
+		switch name := parse.Context.Selected().Path(); {
+		case strings.HasSuffix(name, "task start") && (left || missing):
+			return `put the request into quotes: hortus task --repo . "Fix the failing test"`
+		case strings.HasSuffix(name, "task apply") && left:
+			return "a branch is named with an equals sign: --branch=NAME"
+		}
 	}
-	name := t.Model
-	if t.Models != (api.Models{}) {
-		name = modelsOf(t.Models)
+	var unknown *kong.ParseError
+	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown flag") && unknown.Context != nil && unknown.Context.Selected() != nil {
+		if name := unknown.Context.Selected().Path(); strings.HasSuffix(name, "sandbox run") || strings.HasSuffix(name, "sandbox exec") {
+			return "flags of the command inside go behind it, or behind --: hortus sandbox run -- ls --all. A sandbox of run is always removed"
+		}
 	}
-	p.line("", 0, 0, "", usageLine(name, t.Usage))
-}
-
-func usageLine(model string, u api.Usage) string {
-	calls := fmt.Sprintf("%d calls", u.Requests)
-	if u.Requests == 1 {
-		calls = "1 call"
-	}
-	cost := fmt.Sprintf("$%.4f", u.CostUSD)
-	switch {
-	case u.Unpriced > 0 && u.CostUSD == 0:
-		cost = "cost unknown (no price is known for this model)"
-	case u.Unpriced > 0:
-		cost += fmt.Sprintf(" and the unknown cost of %d calls", u.Unpriced)
-	}
-	return fmt.Sprintf("%s: %s, %d tokens in (%d cached), %d out, %s", model, calls, u.InputTokens, u.CachedTokens, u.OutputTokens, cost)
+	return "hortus --help, or hortus COMMAND --help"
 }

@@ -95,13 +95,13 @@ func TestSentenceToVerifiedProgram(t *testing.T) {
 	t.Parallel()
 	c := connect(t, t.TempDir())
 	isolated(t, c)
-	task, err := c.CreateTask(t.Context(), api.CreateTask{Request: "Write a Python script that computes the mean and median of a list of numbers"})
+	task, err := c.Tasks.Create(t.Context(), api.CreateTask{Request: "Write a Python script that computes the mean and median of a list of numbers"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var last api.Event
 	var types []string
-	for e, err := range c.TaskEvents(t.Context(), task.ID, 0) {
+	for e, err := range c.Tasks.Events(t.Context(), task.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestSentenceToVerifiedProgram(t *testing.T) {
 	if last.Type != api.EventTaskFinished {
 		t.Errorf("events %q", types)
 	}
-	task, err = c.Task(t.Context(), string(task.ID))
+	task, err = c.Tasks.Get(t.Context(), string(task.ID))
 	if err != nil || task.Outcome != api.OutcomeVerified || len(task.Attempts) != 1 {
 		t.Fatalf("task %+v, %v", task, err)
 	}
@@ -146,7 +146,7 @@ func TestNextAfterStop(t *testing.T) {
 		}
 		next := connect(t, dir)
 		for range 3 {
-			if _, err := next.Tasks(t.Context(), 1); err != nil {
+			if _, err := next.Tasks.List(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
 		}

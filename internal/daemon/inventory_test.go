@@ -30,7 +30,7 @@ func TestDoctorAsks(t *testing.T) {
 			t.Errorf("%+v", tool)
 		}
 	}
-	if all, err := c.Sandboxes(t.Context(), true); err != nil || len(all) != 0 {
+	if all, err := c.Sandboxes.List(t.Context(), true); err != nil || len(all) != 0 {
 		t.Errorf("the doctor left %d sandboxes in the list, %v", len(all), err)
 	}
 	// The next daemon reads the file: the versions are there without asking.

@@ -72,7 +72,7 @@ func TestMetricsAndReadiness(t *testing.T) {
 		}
 		return said.Ready
 	})
-	box, err := c.CreateSandbox(t.Context(), api.CreateSandbox{})
+	box, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestOneTrace(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		t.Fatal(resp.Status, err)
 	}
-	box, err := c.Sandbox(t.Context(), string(s.ID))
+	box, err := c.Sandboxes.Get(t.Context(), string(s.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestDrain(t *testing.T) {
 	<-ready
 	c := client.Unix(s.dir.Socket())
 	defer c.Close()
-	box, err := c.CreateSandbox(t.Context(), api.CreateSandbox{Isolation: "process"})
+	box, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,11 +101,11 @@ func TestListsComeInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if list, err := c.Sandboxes(t.Context(), true); err != nil || len(list) != many+1 {
+	if list, err := c.Sandboxes.List(t.Context(), true); err != nil || len(list) != many+1 {
 		t.Errorf("the SDK: %d rows, %v", len(list), err)
 	}
 	n := 0
-	for _, err := range c.EverySandbox(t.Context(), true) {
+	for _, err := range c.Sandboxes.All(t.Context(), true) {
 		if err != nil {
 			t.Fatal(err)
 		}

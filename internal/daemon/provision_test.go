@@ -65,14 +65,14 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 	if x := execute(`{"code":"import os; print(os.environ['SESSION_ID'])"}`); x.Stdout != "s1\n" || x.ExitCode != 0 || x.Exec == "" {
 		t.Errorf("%+v", x)
 	}
-	destroyed, err := c.DestroyProvisioned(ctx, "agent-1")
+	destroyed, err := c.Provisions.Destroy(ctx, "agent-1")
 	if err != nil || destroyed.Proof.Left != 0 || destroyed.Sandbox.Status != api.SandboxEnded || destroyed.Sandbox.Reason == "" {
 		t.Errorf("%+v, %v", destroyed, err)
 	}
-	if again, err := c.DestroyProvisioned(ctx, string(first.SandboxID)); err != nil || again.Sandbox.SandboxID != first.SandboxID {
+	if again, err := c.Provisions.Destroy(ctx, string(first.SandboxID)); err != nil || again.Sandbox.SandboxID != first.SandboxID {
 		t.Errorf("destroyed again: %+v, %v", again, err)
 	}
-	if _, err := c.DestroyProvisioned(ctx, "never"); api.KindOf(err) != api.KindNotFound {
+	if _, err := c.Provisions.Destroy(ctx, "never"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("one that never was: %v", err)
 	}
 
@@ -81,7 +81,7 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			p, err := c.Provision(ctx, api.ProvisionRequest{TaskID: "many"})
+			p, err := c.Provisions.Create(ctx, api.ProvisionRequest{TaskID: "many"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -95,7 +95,7 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 			t.Errorf("%s and %s", id, one)
 		}
 	}
-	box, err := c.Sandbox(ctx, string(one))
+	box, err := c.Sandboxes.Get(ctx, string(one))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 	if err == nil && len(forked.Children) == 1 && forked.Children[0].Sandbox != nil && forked.Children[0].Sandbox.Provision != nil {
 		t.Error("a child is the task's too")
 	}
-	if _, err := c.DestroyProvisioned(ctx, "many"); err != nil {
+	if _, err := c.Provisions.Destroy(ctx, "many"); err != nil {
 		t.Error(err)
 	}
 }
@@ -112,7 +112,7 @@ func testProvision(t *testing.T, c *client.Client, dir string) {
 // box makes a sandbox without walls.
 func openBox(t *testing.T, c *client.Client) *client.Sandbox {
 	t.Helper()
-	s, err := c.CreateSandbox(t.Context(), api.CreateSandbox{Isolation: "process"})
+	s, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "process"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +214,13 @@ func TestProvisionedOutlivesItsDaemon(t *testing.T) {
 	isolated(t, c)
 	ctx := t.Context()
 	req := api.ProvisionRequest{TaskID: "agent-1", TTLSeconds: 600}
-	first, err := c.Provision(ctx, req)
+	first, err := c.Provisions.Create(ctx, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := func(c *client.Client, code string) string {
 		t.Helper()
-		s, err := c.Sandbox(ctx, string(first.SandboxID))
+		s, err := c.Sandboxes.Get(ctx, string(first.SandboxID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,14 +240,14 @@ func TestProvisionedOutlivesItsDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := connect(t, dir)
-	again, err := next.Provision(ctx, req)
+	again, err := next.Provisions.Create(ctx, req)
 	if err != nil || again.SandboxID != first.SandboxID || again.ExpiresAt.Sub(first.ExpiresAt).Abs() > time.Second {
 		t.Fatalf("%+v, not %+v; %v", again, first, err)
 	}
 	if got := run(next, "echo $(($(cat n.txt) + STEP))"); got != "42\n" {
 		t.Errorf("%q", got)
 	}
-	if d, err := next.DestroyProvisioned(ctx, "agent-1"); err != nil || d.Proof.Left != 0 {
+	if d, err := next.Provisions.Destroy(ctx, "agent-1"); err != nil || d.Proof.Left != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

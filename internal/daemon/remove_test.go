@@ -17,7 +17,7 @@ import (
 func TestRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	c := connect(t, dir)
-	if _, err := c.Tasks(t.Context(), 1); err != nil {
+	if _, err := c.Tasks.List(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	ours, foreign, err := datadir.Inspect(dir)
@@ -74,7 +74,7 @@ func TestLayoutIsKnown(t *testing.T) {
 	dir := t.TempDir()
 	c := connect(t, dir)
 	isolated(t, c)
-	s, err := c.CreateSandbox(t.Context(), api.CreateSandbox{})
+	s, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{})
 	if err != nil {
 		t.Fatal(err)
 	}

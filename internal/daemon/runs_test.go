@@ -166,14 +166,14 @@ func testRun(t *testing.T, c *client.Client, dir string) {
 	if got := into[api.Task](t, over(t, ctx, dir, "POST", "/v1/runs", unwalled, "Idempotency-Key", "k"), http.StatusAccepted); got.ID != run.ID {
 		t.Errorf("again: %s, not %s", got.ID, run.ID)
 	}
-	runs, err := c.Runs(ctx, 0)
+	runs, err := c.Runs.List(ctx, 0)
 	if err != nil || len(runs) != 1 || runs[0].ID != run.ID {
 		t.Errorf("%d runs, %v", len(runs), err)
 	}
 	if out := into[api.Task](t, over(t, ctx, dir, "GET", path, ""), http.StatusOK); out.Outcome != api.OutcomeVerified || len(out.Attempts) != 1 {
 		t.Errorf("%+v", out)
 	}
-	r, err := c.RunOutput(ctx, run.ID, 1, "stdout")
+	r, err := c.Runs.Output(ctx, run.ID, 1, "stdout")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func testRun(t *testing.T, c *client.Client, dir string) {
 // testRunCut follows a run while it works and loses the connection after
 // each event.
 func testRunCut(t *testing.T, c *client.Client, dir string) {
-	run, err := c.CreateRun(t.Context(), api.CreateRun{Request: "Write a Python script that prints the first 10 primes", Isolation: "process"})
+	run, err := c.Runs.Create(t.Context(), api.CreateRun{Request: "Write a Python script that prints the first 10 primes", Isolation: "process"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,16 +237,16 @@ func testRunRefused(t *testing.T, _ *client.Client, dir string) {
 }
 
 func testRunCanceled(t *testing.T, c *client.Client, _ string) {
-	run, err := c.CreateRun(t.Context(), api.CreateRun{Request: unwalledLoop, Isolation: "process", Attempts: 1})
+	run, err := c.Runs.Create(t.Context(), api.CreateRun{Request: unwalledLoop, Isolation: "process", Attempts: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := c.CancelRun(t.Context(), run.ID)
+	done, err := c.Runs.Cancel(t.Context(), run.ID)
 	if err != nil || done.State != api.TaskDone || done.Receipt == nil && done.Outcome == api.OutcomeCanceled {
 		t.Errorf("%+v, %v", done, err)
 	}
 	n := 0
-	for e, err := range c.RunEvents(t.Context(), run.ID, 0) {
+	for e, err := range c.Runs.Events(t.Context(), run.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func testRunCanceled(t *testing.T, c *client.Client, _ string) {
 		t.Error(fmt.Sprint(n, " verdicts"))
 	}
 	// Canceled once more it stays as it is.
-	if again, err := c.CancelRun(t.Context(), run.ID); err != nil || again.Outcome != done.Outcome {
+	if again, err := c.Runs.Cancel(t.Context(), run.ID); err != nil || again.Outcome != done.Outcome {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -272,7 +272,7 @@ func TestIdempotencyAcrossRestart(t *testing.T) {
 	c := connect(t, dir)
 	ctx := client.WithIdempotencyKey(t.Context(), "k")
 	req := api.CreateRun{Request: "Write a Python script that prints the first 3 primes", Isolation: "process"}
-	first, err := c.CreateRun(ctx, req)
+	first, err := c.Runs.Create(ctx, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,13 +280,13 @@ func TestIdempotencyAcrossRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := connect(t, dir)
-	again, err := next.CreateRun(ctx, req)
+	again, err := next.Runs.Create(ctx, req)
 	if err != nil || again.ID != first.ID {
 		t.Errorf("%s, not %s; %v", again.ID, first.ID, err)
 	}
 	// Its events are the same log, which ended with the daemon or before.
 	n := 0
-	for e, err := range next.RunEvents(t.Context(), first.ID, 0) {
+	for e, err := range next.Runs.Events(t.Context(), first.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,10 +295,10 @@ func TestIdempotencyAcrossRestart(t *testing.T) {
 		}
 	}
 	req.Attempts = 2
-	if _, err := next.CreateRun(ctx, req); api.KindOf(err) != api.KindInvalid {
+	if _, err := next.Runs.Create(ctx, req); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("another request: %v", err)
 	}
-	if runs, err := next.Runs(t.Context(), 0); err != nil || len(runs) != 1 {
+	if runs, err := next.Runs.List(t.Context(), 0); err != nil || len(runs) != 1 {
 		t.Errorf("%d runs, %v", len(runs), err)
 	}
 }

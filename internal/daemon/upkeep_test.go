@@ -37,12 +37,12 @@ func TestCollectSparesTheLiving(t *testing.T) {
 	c := connect(t, dir)
 	isolated(t, c)
 	ctx := t.Context()
-	s, err := c.CreateSandbox(ctx, api.CreateSandbox{})
+	s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	task, err := c.CreateTask(ctx, api.CreateTask{Artifact: &api.CodeArtifact{
+	task, err := c.Tasks.Create(ctx, api.CreateTask{Artifact: &api.CodeArtifact{
 		Language: api.Python, Run: "python3 main.py",
 		Files: []api.File{{Path: "main.py", Content: "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"}},
 	}, RunTimeoutMS: 60_000})
@@ -51,7 +51,7 @@ func TestCollectSparesTheLiving(t *testing.T) {
 	}
 	output := filepath.Join(dir, "tasks", string(task.ID))
 	eventually(t, "the task's program writes", func() bool {
-		got, err := c.Task(ctx, string(task.ID))
+		got, err := c.Tasks.Get(ctx, string(task.ID))
 		return err == nil && got.State == api.TaskRunning && sizeOf(filepath.Join(output, "attempt-1.stdout")) > 0
 	})
 	if out := collectAll(t, c); len(out.Items) != 0 {
@@ -64,20 +64,20 @@ func TestCollectSparesTheLiving(t *testing.T) {
 	if _, err := s.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.CancelTask(ctx, task.ID); err != nil {
+	if _, err := c.Tasks.Cancel(ctx, task.ID); err != nil {
 		t.Fatal(err)
 	}
 	out := collectAll(t, c)
 	if len(out.Items) != 1 || out.Items[0].Name != string(task.ID) {
 		t.Errorf("collected %+v", out.Items)
 	}
-	if r, err := c.TaskOutput(ctx, task.ID, 1, "stdout"); api.KindOf(err) != api.KindNotFound {
+	if r, err := c.Tasks.Output(ctx, task.ID, 1, "stdout"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("output that was collected: %v", err)
 		if err == nil {
 			r.Close()
 		}
 	}
-	if got, err := c.Task(ctx, string(task.ID)); err != nil || got.State != api.TaskDone {
+	if got, err := c.Tasks.Get(ctx, string(task.ID)); err != nil || got.State != api.TaskDone {
 		t.Errorf("the row: %+v, %v", got, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestCollectWhileCreating(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for range 5 {
-				s, err := c.CreateSandbox(ctx, api.CreateSandbox{})
+				s, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
 				if err != nil {
 					t.Error(err)
 					return

@@ -65,7 +65,7 @@ func (r rules) allowed(pkg, imp string) bool {
 		case a == "*":
 			all = true
 		case strings.HasPrefix(a, "!"):
-			if isOwn && own == a[1:] {
+			if isOwn && (own == a[1:] || strings.HasPrefix(own, a[1:]+"/")) {
 				return false
 			}
 		case strings.HasPrefix(a, "@"):

@@ -277,14 +277,14 @@ func (g *garden) idle() {
 func (g *garden) inPhase(phase string) (id api.TaskID) {
 	g.t.Helper()
 	until(g.t, "a task is in phase "+phase, func() string {
-		tasks, err := g.client().Tasks(context.Background(), 1)
+		tasks, err := g.client().Tasks.List(context.Background(), 1)
 		if err != nil || len(tasks) == 0 || tasks[0].State == api.TaskDone {
 			return fmt.Sprint("no task yet: ", err)
 		}
 		id = tasks[0].ID
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		for e, err := range g.client().TaskEvents(ctx, id, 0) {
+		for e, err := range g.client().Tasks.Events(ctx, id, 0) {
 			if err != nil {
 				return err.Error()
 			}

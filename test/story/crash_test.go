@@ -176,7 +176,7 @@ func (g *garden) phaseOf(task api.Task) string {
 	defer cancel()
 	phase := "task: before the plan"
 	finished := 0
-	for e, err := range g.client().TaskEvents(ctx, task.ID, 0) {
+	for e, err := range g.client().Tasks.Events(ctx, task.ID, 0) {
 		if err != nil {
 			g.t.Errorf("events of task %s: %v", task.ID, err)
 			return phase
@@ -242,7 +242,7 @@ func (g *garden) warm() (ids []string) {
 		id := filepath.Base(filepath.Dir(record))
 		pid, _, _ := strings.Cut(string(b), " ")
 		child := slices.ContainsFunc(forked, func(p reaper.Process) bool { return strconv.Itoa(p.PID) == pid })
-		if _, err := g.client().Sandbox(context.Background(), id); child && api.KindOf(err) == api.KindNotFound {
+		if _, err := g.client().Sandboxes.Get(context.Background(), id); child && api.KindOf(err) == api.KindNotFound {
 			ids = append(ids, id)
 		}
 	}

@@ -177,7 +177,7 @@ func (w *wire) check(name, output string) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := c.Sandbox(ctx, string(w.box))
+	s, err := c.Sandboxes.Get(ctx, string(w.box))
 	if err != nil {
 		w.t.Fatalf("byte %d: %v", w.at, err)
 	}

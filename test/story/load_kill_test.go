@@ -218,7 +218,7 @@ func (l *killedLife) create(ctx context.Context) (box *client.Sandbox, err error
 	for try := 1; ; try++ {
 		once := client.WithIdempotencyKey(ctx, fmt.Sprintf("%s-%d", l.name, try))
 		err = l.again(ctx, func() (err error) {
-			box, err = l.c.CreateSandbox(once, api.CreateSandbox{Isolation: l.isolation, TTLMS: time.Hour.Milliseconds(), Labels: map[string]string{"life": l.name}})
+			box, err = l.c.Sandboxes.Create(once, api.CreateSandbox{Isolation: l.isolation, TTLMS: time.Hour.Milliseconds(), Labels: map[string]string{"life": l.name}})
 			return err
 		})
 		if api.KindOf(err) != api.KindConflict {
@@ -226,11 +226,11 @@ func (l *killedLife) create(ctx context.Context) (box *client.Sandbox, err error
 		}
 		// Nobody knows whether the first one was made: look.
 		var all []api.Sandbox
-		if err := l.again(ctx, func() (err error) { all, err = l.c.Sandboxes(ctx, false); return err }); err != nil {
+		if err := l.again(ctx, func() (err error) { all, err = l.c.Sandboxes.List(ctx, false); return err }); err != nil {
 			return nil, err
 		}
 		if i := slices.IndexFunc(all, func(s api.Sandbox) bool { return s.Labels["life"] == l.name }); i >= 0 {
-			err := l.again(ctx, func() (err error) { box, err = l.c.Sandbox(ctx, string(all[i].ID)); return err })
+			err := l.again(ctx, func() (err error) { box, err = l.c.Sandboxes.Get(ctx, string(all[i].ID)); return err })
 			return box, err
 		}
 	}

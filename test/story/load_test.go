@@ -88,7 +88,7 @@ func TestLoad(t *testing.T) {
 	watch := g.client()
 	defer watch.Close()
 	// One of the kind that is to come, so that the pool is full of it before and after.
-	box, err := watch.CreateSandbox(t.Context(), api.CreateSandbox{Isolation: isolation})
+	box, err := watch.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestLoad(t *testing.T) {
 			c := g.client()
 			defer c.Close()
 			for left.Add(-1) >= 0 {
-				box, err := c.CreateSandbox(t.Context(), api.CreateSandbox{Isolation: isolation})
+				box, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation})
 				if err != nil {
 					t.Errorf("client %d: create: %v (%s)", i, err, api.HintOf(err))
 					continue
@@ -161,7 +161,7 @@ func TestLoad(t *testing.T) {
 	}
 	all.Wait()
 	took := time.Since(began)
-	if live, err := watch.Sandboxes(t.Context(), false); err != nil || len(live) != 0 {
+	if live, err := watch.Sandboxes.List(t.Context(), false); err != nil || len(live) != 0 {
 		t.Errorf("%d sandboxes live, %v", len(live), err)
 	}
 	// Connections come to rest a moment later.

@@ -216,7 +216,7 @@ func (c *counting) run() {
 func (c *counting) record(ctx context.Context) (x api.Exec, found bool, err error) {
 	cl := c.g.client()
 	defer cl.Close()
-	s, err := cl.Sandbox(ctx, c.box)
+	s, err := cl.Sandboxes.Get(ctx, c.box)
 	if err != nil {
 		return x, false, err
 	}
@@ -233,7 +233,7 @@ func (c *counting) record(ctx context.Context) (x api.Exec, found bool, err erro
 func (c *counting) attach(ctx context.Context, x api.ExecID) error {
 	cl := c.g.client()
 	defer cl.Close()
-	s, err := cl.Sandbox(ctx, c.box)
+	s, err := cl.Sandboxes.Get(ctx, c.box)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func canceledWell(t *testing.T, g *garden, dir string, id api.TaskID) {
 		return
 	}
 	finished := 0
-	for e, err := range g.client().TaskEvents(t.Context(), id, 0) {
+	for e, err := range g.client().Tasks.Events(t.Context(), id, 0) {
 		if err != nil {
 			t.Errorf("events of %s: %v", id, err)
 			return
@@ -173,7 +173,7 @@ func TestTaskDaemonKilled(t *testing.T) {
 		if daemonOf(g.dir) == 0 {
 			return "no daemon"
 		}
-		tasks, err := g.client().Tasks(t.Context(), 1)
+		tasks, err := g.client().Tasks.List(t.Context(), 1)
 		if err != nil || len(tasks) == 0 {
 			return "no task"
 		}

@@ -131,7 +131,7 @@ func TestTaskDelivers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			steps := 0
-			for e, err := range g.client().TaskEvents(ctx, task.ID, 0) {
+			for e, err := range g.client().Tasks.Events(ctx, task.ID, 0) {
 				if err != nil {
 					t.Fatal(err)
 				}

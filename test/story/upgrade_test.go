@@ -102,7 +102,7 @@ func TestUpgrade(t *testing.T) {
 
 // execOf finds the command of a sandbox that has a text in its arguments.
 func execOf(g *garden, id, text string) (api.Exec, error) {
-	s, err := g.client().Sandbox(context.Background(), id)
+	s, err := g.client().Sandboxes.Get(context.Background(), id)
 	if err != nil {
 		return api.Exec{}, err
 	}

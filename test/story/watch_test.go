@@ -22,7 +22,7 @@ func TestWatchInterrupted(t *testing.T) {
 	if code := w.ends(); code != 130 || !strings.Contains(w.output.String(), "the task goes on: hortus task watch") {
 		t.Errorf("interrupted watch: exit code %d\n%s", code, w.output)
 	}
-	if task, err := g.client().Task(context.Background(), id); err != nil || task.State == api.TaskDone {
+	if task, err := g.client().Tasks.Get(context.Background(), id); err != nil || task.State == api.TaskDone {
 		t.Errorf("the task does not go on: %+v, %v", task, err)
 	}
 	w = g.start("task", "watch", id)

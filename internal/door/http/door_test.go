@@ -29,28 +29,28 @@ func TestControlCalls(t *testing.T) {
 	if err := c.Ready(ctx); api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "1 of 2") {
 		t.Errorf("Ready = %v", err)
 	}
-	s, err := c.Sandbox(ctx, string(f.id)[:6])
+	s, err := c.Sandboxes.Get(ctx, string(f.id)[:6])
 	if err != nil || s.ID() != f.id {
 		t.Fatalf("Sandbox by its beginning: %v", err)
 	}
-	if _, err := c.Sandbox(ctx, "zzz"); api.KindOf(err) != api.KindNotFound {
+	if _, err := c.Sandboxes.Get(ctx, "zzz"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("unknown sandbox: %v", err)
 	}
-	if _, err := c.Sandbox(ctx, "../info"); api.KindOf(err) != api.KindInvalid {
+	if _, err := c.Sandboxes.Get(ctx, "../info"); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a path for an id: %v", err)
 	}
 	if _, err := s.Pause(ctx); api.KindOf(err) != api.KindUnsupported {
 		t.Errorf("Pause: %v", err)
 	}
-	_, err = c.CreateSandbox(ctx, api.CreateSandbox{Isolation: "magic"})
+	_, err = c.Sandboxes.Create(ctx, api.CreateSandbox{Isolation: "magic"})
 	if api.KindOf(err) != api.KindUnisolated || api.HintOf(err) != "try container" {
 		t.Errorf("Create: %v, hint %q", err, api.HintOf(err))
 	}
-	task, err := c.Task(ctx, string(f.task)[1:5])
+	task, err := c.Tasks.Get(ctx, string(f.task)[1:5])
 	if err != nil || task.ID != f.task {
 		t.Errorf("Task by its short form: %v", err)
 	}
-	r, err := c.TaskOutput(ctx, f.task, 1, "stdout")
+	r, err := c.Tasks.Output(ctx, f.task, 1, "stdout")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestExec(t *testing.T) {
 		{End: &envd.EndEvent{ExitCode: 137, Status: "signal: killed", Cause: api.CauseTimeout}},
 	}}
 	c, _ := serve(t, f)
-	s, err := c.Sandbox(t.Context(), string(f.id))
+	s, err := c.Sandboxes.Get(t.Context(), string(f.id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestEventsReconnect(t *testing.T) {
 	}
 	c, _ := serve(t, f)
 	var seen []int64
-	for e, err := range c.TaskEvents(t.Context(), f.task, 0) {
+	for e, err := range c.Tasks.Events(t.Context(), f.task, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestEventsReconnect(t *testing.T) {
 func TestHoldKillsWhenTheClientIsGone(t *testing.T) {
 	f := &fakes{}
 	c, _ := serve(t, f)
-	s, err := c.Sandbox(t.Context(), string(f.id))
+	s, err := c.Sandboxes.Get(t.Context(), string(f.id))
 	if err != nil {
 		t.Fatal(err)
 	}

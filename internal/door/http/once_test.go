@@ -91,11 +91,11 @@ func TestIdempotentCreates(t *testing.T) {
 	}
 	// The SDK.
 	ctx := client.WithIdempotencyKey(t.Context(), "k5")
-	a, err := c.CreateSandbox(ctx, api.CreateSandbox{})
+	a, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := c.CreateSandbox(ctx, api.CreateSandbox{})
+	b, err := c.Sandboxes.Create(ctx, api.CreateSandbox{})
 	if err != nil || a.ID() != b.ID() {
 		t.Errorf("by the SDK: %s and %s, %v", a.ID(), b.ID(), err)
 	}

@@ -24,7 +24,7 @@ func TestPort(t *testing.T) {
 		}
 	}}
 	c, path := serve(t, f)
-	s, err := c.Sandbox(t.Context(), string(f.id))
+	s, err := c.Sandboxes.Get(t.Context(), string(f.id))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func TestSilentGuestEndsWithItsClient(t *testing.T) {
 		io.Copy(io.Discard, c) // until the door hangs up
 	}}
 	c, _ := serve(t, f)
-	s, err := c.Sandbox(t.Context(), string(f.id))
+	s, err := c.Sandboxes.Get(t.Context(), string(f.id))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,12 @@ func TestRepoResults(t *testing.T) {
 	ctx := t.Context()
 	type opened func() (io.ReadCloser, error)
 	for want, open := range map[string]opened{
-		fmt.Sprintln("diff", f.task, 0):                  func() (io.ReadCloser, error) { return c.TaskDiff(ctx, f.task, 0) },
-		fmt.Sprintln("diff", f.task, 3):                  func() (io.ReadCloser, error) { return c.TaskDiff(ctx, f.task, 3) },
-		fmt.Sprintln("bundle", f.task):                   func() (io.ReadCloser, error) { return c.TaskBundle(ctx, f.task) },
-		fmt.Sprintln("transcript", f.task):               func() (io.ReadCloser, error) { return c.TaskTranscript(ctx, f.task) },
-		fmt.Sprintln("gate", f.task, 0, api.GateBefore):  func() (io.ReadCloser, error) { return c.TaskGate(ctx, f.task, 0, api.GateBefore) },
-		fmt.Sprintln("gate", f.task, 11, api.GateMutant): func() (io.ReadCloser, error) { return c.TaskGate(ctx, f.task, 11, api.GateMutant) },
+		fmt.Sprintln("diff", f.task, 0):                  func() (io.ReadCloser, error) { return c.Tasks.Diff(ctx, f.task, 0) },
+		fmt.Sprintln("diff", f.task, 3):                  func() (io.ReadCloser, error) { return c.Tasks.Diff(ctx, f.task, 3) },
+		fmt.Sprintln("bundle", f.task):                   func() (io.ReadCloser, error) { return c.Tasks.Bundle(ctx, f.task) },
+		fmt.Sprintln("transcript", f.task):               func() (io.ReadCloser, error) { return c.Tasks.Transcript(ctx, f.task) },
+		fmt.Sprintln("gate", f.task, 0, api.GateBefore):  func() (io.ReadCloser, error) { return c.Tasks.GateOutput(ctx, f.task, 0, api.GateBefore) },
+		fmt.Sprintln("gate", f.task, 11, api.GateMutant): func() (io.ReadCloser, error) { return c.Tasks.GateOutput(ctx, f.task, 11, api.GateMutant) },
 	} {
 		r, err := open()
 		if err != nil {
@@ -35,14 +35,14 @@ func TestRepoResults(t *testing.T) {
 			t.Errorf("%q, %v; want %q", b, err, want)
 		}
 	}
-	if got, err := c.DeliverTask(ctx, f.task, api.DeliverTask{MergeRequest: true, Remote: "r", Target: "t"}); err != nil || got.ID != f.task ||
+	if got, err := c.Tasks.Deliver(ctx, f.task, api.DeliverTask{MergeRequest: true, Remote: "r", Target: "t"}); err != nil || got.ID != f.task ||
 		!reflect.DeepEqual(got.Repo.Delivery, &api.Delivery{Pushed: "r", Target: "t", Created: true}) {
 		t.Errorf("a delivery: %+v, %v", got, err)
 	}
-	if _, err := c.TaskGate(ctx, f.task, 1, "../x"); api.KindOf(err) != api.KindInvalid {
+	if _, err := c.Tasks.GateOutput(ctx, f.task, 1, "../x"); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a gate that is none: %v", err)
 	}
-	if _, err := c.TaskDiff(ctx, "../info", 0); api.KindOf(err) != api.KindInvalid {
+	if _, err := c.Tasks.Diff(ctx, "../info", 0); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a path for an id: %v", err)
 	}
 	hc := unix(path)
@@ -75,11 +75,11 @@ func TestRepoResultsThatAreNot(t *testing.T) {
 	for _, kind := range []api.Kind{api.KindConflict, api.KindNotFound, api.KindUnsupported, api.KindInvalid} {
 		f := &fakes{none: kind}
 		c, _ := serve(t, f)
-		_, diff := c.TaskDiff(t.Context(), f.task, 0)
-		_, bundle := c.TaskBundle(t.Context(), f.task)
-		_, transcript := c.TaskTranscript(t.Context(), f.task)
-		_, gate := c.TaskGate(t.Context(), f.task, 1, api.GateResult)
-		_, deliver := c.DeliverTask(t.Context(), f.task, api.DeliverTask{Push: true})
+		_, diff := c.Tasks.Diff(t.Context(), f.task, 0)
+		_, bundle := c.Tasks.Bundle(t.Context(), f.task)
+		_, transcript := c.Tasks.Transcript(t.Context(), f.task)
+		_, gate := c.Tasks.GateOutput(t.Context(), f.task, 1, api.GateResult)
+		_, deliver := c.Tasks.Deliver(t.Context(), f.task, api.DeliverTask{Push: true})
 		for _, err := range []error{deliver, diff, bundle, transcript, gate} {
 			if api.KindOf(err) != kind || kind == api.KindConflict && api.HintOf(err) != "wait" {
 				t.Errorf("%s: %v", kind, err)
@@ -93,7 +93,7 @@ func TestRepoResultsThatAreNot(t *testing.T) {
 func TestRepoResultIsCutAloud(t *testing.T) {
 	f := &fakes{endless: true}
 	c, _ := serve(t, f)
-	r, err := c.TaskDiff(t.Context(), f.task, 0)
+	r, err := c.Tasks.Diff(t.Context(), f.task, 0)
 	if err != nil {
 		return // cut before anything was sent
 	}

@@ -15,7 +15,7 @@ import (
 // header that every client knows, in whole seconds and not too early.
 func TestRetryAfter(t *testing.T) {
 	c, path := serve(t, &fakes{})
-	_, err := c.CreateSandbox(t.Context(), api.CreateSandbox{Isolation: "full"})
+	_, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: "full"})
 	if api.KindOf(err) != api.KindExhausted || api.RetryAfterOf(err) != 1001*time.Millisecond {
 		t.Errorf("%v, after %s", err, api.RetryAfterOf(err))
 	}

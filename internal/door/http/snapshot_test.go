@@ -119,7 +119,7 @@ func TestSnapshotCalls(t *testing.T) {
 	f := &fakes{saves: newSaves()}
 	c, _ := serve(t, f)
 	ctx := t.Context()
-	s, err := c.Sandbox(ctx, string(f.id))
+	s, err := c.Sandboxes.Get(ctx, string(f.id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,29 +146,29 @@ func TestSnapshotCalls(t *testing.T) {
 		t.Errorf("PauseToDisk: %+v, %v", got, err)
 	}
 	for _, all := range []bool{false, true} {
-		if got, err := c.Snapshots(ctx, all); err != nil || len(got) != len(f.saves.list) || f.saves.last() != all {
+		if got, err := c.Snapshots.List(ctx, all); err != nil || len(got) != len(f.saves.list) || f.saves.last() != all {
 			t.Errorf("Snapshots(%v): %d, %v, asked %v", all, len(got), err, f.saves.last())
 		}
 	}
 	first := f.saves.list[0]
 	for _, id := range []string{string(first.ID), "py", string(first.ID)[:8]} {
-		if got, err := c.Snapshot(ctx, id); err != nil || got.ID != first.ID || !got.CreatedAt.Equal(first.CreatedAt) {
+		if got, err := c.Snapshots.Get(ctx, id); err != nil || got.ID != first.ID || !got.CreatedAt.Equal(first.CreatedAt) {
 			t.Errorf("Snapshot(%s): %+v, %v", id, got, err)
 		}
 	}
-	if got, err := c.RemoveSnapshot(ctx, "py"); err != nil || got.ID != first.ID || got.State != api.SnapshotRemoved {
+	if got, err := c.Snapshots.Remove(ctx, "py"); err != nil || got.ID != first.ID || got.State != api.SnapshotRemoved {
 		t.Errorf("RemoveSnapshot: %+v, %v", got, err)
 	}
-	if _, err := c.Snapshot(ctx, "no-such"); api.KindOf(err) != api.KindNotFound {
+	if _, err := c.Snapshots.Get(ctx, "no-such"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("one that is not there: %v", err)
 	}
 	for _, bad := range []string{"", "../info", "A", "a b", "a/b", "a%2fb", "-", "ä", strings.Repeat("a", 64)} {
-		_, err := c.Snapshot(ctx, bad)
-		if _, err2 := c.RemoveSnapshot(ctx, bad); api.KindOf(err) != api.KindInvalid || api.KindOf(err2) != api.KindInvalid {
+		_, err := c.Snapshots.Get(ctx, bad)
+		if _, err2 := c.Snapshots.Remove(ctx, bad); api.KindOf(err) != api.KindInvalid || api.KindOf(err2) != api.KindInvalid {
 			t.Errorf("%.10q: %v; %v", bad, err, err2)
 		}
 	}
-	list, err := c.Templates(ctx)
+	list, err := c.Templates.List(ctx)
 	if err != nil || len(list) != 2 || list[0] != (api.Template{Name: "host"}) || list[1].Name != "py" || list[1].Snapshot.ID != first.ID {
 		t.Errorf("Templates: %+v, %v", list, err)
 	}
@@ -233,7 +233,7 @@ func TestCreateTemplate(t *testing.T) {
 		f.list = newSaves().list
 		c, _ := serve(t, &fakes{saves: f})
 		var steps []string
-		got, err := c.CreateTemplate(t.Context(), want, func(s string) { steps = append(steps, s) })
+		got, err := c.Templates.Create(t.Context(), want, func(s string) { steps = append(steps, s) })
 		if !slices.Equal(steps, f.steps) || !reflect.DeepEqual(f.last(), want) {
 			t.Errorf("%s: steps %q, asked %+v", name, steps, f.last())
 		}
@@ -243,7 +243,7 @@ func TestCreateTemplate(t *testing.T) {
 		case f.err != nil && (api.KindOf(err) != api.KindOf(f.err) || api.HintOf(err) != "x" || err.Error() != f.err.Error()):
 			t.Errorf("%s: %v, want %v", name, err, f.err)
 		}
-		if _, err := c.CreateTemplate(t.Context(), want, nil); api.KindOf(err) != api.KindOf(f.err) {
+		if _, err := c.Templates.Create(t.Context(), want, nil); api.KindOf(err) != api.KindOf(f.err) {
 			t.Errorf("%s, without listening: %v", name, err)
 		}
 	}
@@ -259,7 +259,7 @@ func TestTemplateEndsWithItsClient(t *testing.T) {
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.CreateTemplate(ctx, api.CreateTemplate{Name: "py"}, nil)
+		_, err := c.Templates.Create(ctx, api.CreateTemplate{Name: "py"}, nil)
 		failed <- err
 	}()
 	<-f.saves.begun

@@ -17,7 +17,7 @@ func TestTaskStats(t *testing.T) {
 	hc := unix(path)
 	defer hc.CloseIdleConnections()
 	for _, since := range []time.Time{{}, time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.FixedZone("", 7200))} {
-		got, err := c.TaskStats(t.Context(), since)
+		got, err := c.Tasks.Stats(t.Context(), since)
 		if err != nil || got.Tasks != 7 || !got.Since.Equal(since) {
 			t.Errorf("since %v: %+v %v", since, got, err)
 		}

@@ -160,7 +160,7 @@ func (r *run) manager(backend string) *speaker {
 // overClient lives over the Go SDK, as the command line does.
 func overClient(name string, c *client.Client, backend string) *speaker {
 	return &speaker{name: name, end: c.Close, live: func(ctx context.Context) (life, error) {
-		return lived(func() (*client.Sandbox, error) { return c.CreateSandbox(ctx, request(backend)) },
+		return lived(func() (*client.Sandbox, error) { return c.Sandboxes.Create(ctx, request(backend)) },
 			func(s *client.Sandbox) error { return s.Command(ctx, command).Run() },
 			func(s *client.Sandbox) error {
 				killed, err := s.Kill(context.WithoutCancel(ctx))

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+)
+
+// BenchCommand is "hortus bench".
+type BenchCommand struct {
+	Measure []string `arg:"" optional:"" help:"Measurements to take: exec, create, idle, burst, growth, save, fork, warm, rivals, runsc, files, api; all when left out."`
+	Backend []string `placeholder:"NAME" help:"Backends to measure; all that can start when left out."`
+	Only    []string `placeholder:"NAME" help:"The same, with commas between them."`
+	N       *int     `short:"n" placeholder:"N" help:"Samples of a round trip (default 200); a create takes n/4, a save, fork or warm template n/8, a burst n/2 at once, growth 5n one after another, work with files n/40 rounds."`
+}
+
+// Run measures this host.
+func (b *BenchCommand) Run(ctx app.Context, a *app.App) error {
+	req := api.BenchRequest{Backends: b.Backend, Only: slices.Concat(b.Measure, b.Only)}
+	if b.N != nil {
+		if req.N = *b.N; req.N < 1 || req.N > 100_000 {
+			return api.Errorf(api.KindInvalid, "-n: %d is not between 1 and 100000", req.N)
+		}
+	}
+	c, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	rows := []api.BenchRow{}
+	if !a.Flags.JSON {
+		fmt.Fprintf(a.Env.Stdout, benchLine, "NAME", "BACKEND", "N", "P50", "P99", "COMPARED")
+	}
+	show := newBenchProgress(a.Env, a.Flags.Quiet)
+	err = c.Bench(ctx, req, func(r api.BenchRow) {
+		rows = append(rows, r)
+		if !a.Flags.JSON {
+			show.erase()
+			showRow(a, r)
+		}
+	}, show.step)
+	show.erase()
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(rows)
+	}
+	return nil
+}
+
+// benchLine is a line of the table.
+const benchLine = "%-48s %-10s %6s %12s %12s  %s\n"
+
+func showRow(a *app.App, r api.BenchRow) {
+	p50, p99 := fmt.Sprintf("%.3f ms", r.P50MS), fmt.Sprintf("%.3f ms", r.P99MS)
+	switch {
+	case r.N == 0:
+		p50, p99 = "-", "-"
+	case r.Unit != "":
+		p50, p99 = fmt.Sprintf("%.2f", r.Value), ""
+	}
+	compared := ""
+	switch {
+	case r.Baseline != "":
+		compared = fmt.Sprintf("%.2fx of %s (%.3f ms)", r.Ratio, r.Baseline, r.BaselineP50MS)
+	case strings.Contains(r.Unit, "per "): // a growth
+		compared = fmt.Sprintf("%s; before %.2f, after %.2f", r.Unit, r.Before, r.After)
+	case r.Unit != "":
+		compared = r.Unit
+	}
+	if r.Note != "" {
+		if compared != "" {
+			compared += "; "
+		}
+		compared += r.Note
+	}
+	fmt.Fprintf(a.Env.Stdout, benchLine, human.Sanitize(r.Name), human.Sanitize(r.Backend), fmt.Sprint(r.N), p50, p99, human.Sanitize(compared))
+}
+
+// benchProgress tells on stderr what is being measured: one line that changes on
+// a terminal, elsewhere a line for each measurement that begins.
+type benchProgress struct {
+	w     io.Writer // nil when nothing is to be told
+	tty   bool
+	shown bool
+}
+
+func newBenchProgress(env app.Env, quiet bool) *benchProgress {
+	p := &benchProgress{w: env.Stderr}
+	if quiet {
+		p.w = nil
+	}
+	f, ok := env.Stderr.(*os.File)
+	p.tty = ok && term.IsTerminal(int(f.Fd())) && env.Getenv("TERM") != "dumb"
+	return p
+}
+
+func (p *benchProgress) step(s api.BenchProgress) {
+	if p.w == nil || !p.tty && s.Done > 0 {
+		return
+	}
+	what := "[bench] " + human.Sanitize(s.Measure)
+	if s.Backend != "" {
+		what += ", " + human.Sanitize(s.Backend)
+	}
+	if p.tty {
+		fmt.Fprintf(p.w, "\r\x1b[K%s: %d of %d", what, s.Done, s.Of)
+		p.shown = true
+		return
+	}
+	fmt.Fprintf(p.w, "%s: %d samples\n", what, s.Of)
+}
+
+func (p *benchProgress) erase() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}

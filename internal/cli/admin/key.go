@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
+)
+
+// KeyCommand is "hortus key".
+type KeyCommand struct {
+	Create keyCreateCmd `cmd:"" help:"Make a key and print it. It is shown this once."`
+	Ls     keyLsCmd     `cmd:"" help:"List keys."`
+	Rm     keyRmCmd     `cmd:"" help:"Revoke keys. They are not known from the next request on."`
+}
+
+type keyCreateCmd struct {
+	Account      string         `default:"default" placeholder:"NAME" help:"Who owns what is made with it. For others it does not exist."`
+	Role         string         `default:"user" enum:"user,admin" placeholder:"ROLE" help:"user, or admin for one who may do everything, to what is anybody's."`
+	Name         string         `placeholder:"TEXT" help:"What it is for."`
+	MaxSandboxes int            `name:"max-sandboxes" placeholder:"N" help:"Maximum number of its sandboxes that live at a time (default 100)."`
+	MaxMemory    flags.Size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all of them together (default 100 GiB)."`
+	MaxCPUs      *float64       `name:"max-cpus" placeholder:"N" help:"Maximum processors of all of them together (default 100)."`
+	MaxTTL       flags.Duration `name:"max-ttl" placeholder:"1h" help:"Maximum time to live that it may ask for (default 24h)."`
+	NoCeilings   bool           `name:"no-ceilings" help:"Set no ceilings but those that are given, instead of the defaults."`
+}
+
+// Run makes a key.
+func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
+	req := api.CreateKey{Account: c.Account, Role: api.Role(c.Role), Name: c.Name, Ceilings: api.Ceilings{
+		Sandboxes: c.MaxSandboxes, MemoryBytes: int64(c.MaxMemory), TTLMS: c.MaxTTL.Milliseconds(),
+	}}
+	if c.MaxCPUs != nil {
+		if req.Ceilings.CPUs = *c.MaxCPUs; !(*c.MaxCPUs > 0) {
+			return api.Errorf(api.KindInvalid, "--max-cpus: %v is not a number of processors", *c.MaxCPUs)
+		}
+	}
+	if c.NoCeilings && req.Role != api.RoleAdmin { // who has none anyway
+		req.Ceilings = withoutDefaults(req.Ceilings)
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := cl.Keys.Create(ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(made)
+	}
+	a.Note("key %s of account %s, role %s; it cannot be shown again", made.ID, made.Account, made.Role)
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(made.Secret))
+	return err
+}
+
+// withoutDefaults asks for no ceiling where none is given.
+func withoutDefaults(c api.Ceilings) api.Ceilings {
+	if c.Sandboxes == 0 {
+		c.Sandboxes = api.NoCeiling
+	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = api.NoCeiling
+	}
+	if c.CPUs == 0 {
+		c.CPUs = api.NoCeiling
+	}
+	if c.TTLMS == 0 {
+		c.TTLMS = api.NoCeiling
+	}
+	return c
+}
+
+type keyLsCmd struct {
+	All bool `short:"a" help:"Those that were revoked too."`
+}
+
+// Run lists keys.
+func (c *keyLsCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := cl.Keys.List(ctx, c.All)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(list)
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "ID\tACCOUNT\tROLE\tBEGINS\tCREATED\tCEILINGS\tNAME")
+	for _, k := range list {
+		name := k.Name
+		if !k.RevokedAt.IsZero() {
+			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(k.ID)), human.Sanitize(k.Account), human.Sanitize(string(k.Role)), human.Sanitize(k.Hint),
+			k.CreatedAt.Local().Format(time.DateTime), showCeilings(k.Ceilings), human.Truncate(name, 60))
+	}
+	return w.Flush()
+}
+
+func showCeilings(c api.Ceilings) string {
+	out := ""
+	add := func(set bool, format string, v any) {
+		if set {
+			if out != "" {
+				out += ", "
+			}
+			out += fmt.Sprintf(format, v)
+		}
+	}
+	add(c.Sandboxes > 0, "%d sandboxes", c.Sandboxes)
+	add(c.MemoryBytes > 0, "%s", human.Size(c.MemoryBytes))
+	add(c.CPUs > 0, "%g cpus", c.CPUs)
+	add(c.TTLMS > 0, "ttl %s", human.Duration(time.Duration(c.TTLMS)*time.Millisecond))
+	if out == "" {
+		return "-"
+	}
+	return out
+}
+
+type keyRmCmd struct {
+	IDs []string `arg:"" name:"id" help:"Ids, or unique beginnings of them."`
+}
+
+// Run revokes keys.
+func (c *keyRmCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	gone := []api.Key{}
+	for _, id := range c.IDs {
+		k, err := cl.Keys.Revoke(ctx, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone = append(gone, k)
+		a.Note("revoked %s", k.ID)
+	}
+	if a.Flags.JSON {
+		errs = append(errs, a.JSON(gone))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,246 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"slices"
+	"syscall"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+)
+
+func (*stopCmd) OnlyHere() string { return "hortus daemon stop" }
+
+func (*statusCmd) OnlyHere() string { return "hortus daemon status" }
+
+// DaemonCommand is "hortus daemon".
+type DaemonCommand struct {
+	Status statusCmd `cmd:"" help:"Show the background process of the data directory."`
+	Stop   stopCmd   `cmd:"" help:"Stop it."`
+	Unit   unitCmd   `cmd:"" help:"Print the systemd unit of a resident one."`
+}
+
+type statusCmd struct{}
+
+// Run shows the daemon that runs; it starts none.
+func (statusCmd) Run(ctx app.Context, a *app.App) error {
+	c, err := a.RunningClient(ctx)
+	var info api.DaemonInfo
+	if err == nil {
+		info, err = c.Info(ctx)
+	}
+	if notRunning(err) {
+		return showNotRunning(a)
+	}
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(struct {
+			Running bool `json:"running"`
+			api.DaemonInfo
+		}{true, info})
+	}
+	served := ""
+	if info.URL != "" {
+		served = ", serving at " + human.Sanitize(info.URL)
+	}
+	_, err = fmt.Fprintf(a.Env.Stdout, "running: pid %d, %s%s, version %s (build %s), %d sandboxes, %d tasks, %d of %d guests warm\n",
+		info.PID, info.DataDir, served, info.Version.Version, info.Version.Build, info.Sandboxes, info.Tasks, info.Warm, info.WarmWanted)
+	return err
+}
+
+// showNotRunning says that no daemon runs. That is no error: a daemon exits when it is idle.
+func showNotRunning(a *app.App) error {
+	dir, err := a.DataDir()
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(struct {
+			Running bool   `json:"running"`
+			DataDir string `json:"dataDir"`
+		}{false, dir})
+	}
+	_, err = fmt.Fprintf(a.Env.Stdout, "not running, %s; the next command that needs a daemon starts it\n", human.Sanitize(dir))
+	return err
+}
+
+// notRunning reports whether a request failed because no daemon runs: there is no socket,
+// nobody listens on it, or the daemon exited before it answered. A socket that cannot be
+// reached for another reason, such as its permissions, says nothing about the daemon.
+func notRunning(err error) bool {
+	var dial *net.OpError
+	switch {
+	case api.KindOf(err) != api.KindUnavailable:
+		return false
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return true
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
+		return false
+	}
+	return !errors.As(err, &dial) || dial.Op != "dial"
+}
+
+type stopCmd struct {
+	Force bool `help:"Even with sandboxes and tasks alive; they are ended."`
+	Keep  bool `help:"Leave sandboxes running: the next daemon takes them over, with the commands in them."`
+}
+
+// Run stops the daemon that runs; none is no error.
+func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
+	c, err := a.RunningClient(ctx)
+	switch {
+	case err == nil && s.Keep:
+		err = c.StopKeeping(ctx, s.Force)
+	case err == nil:
+		err = c.Stop(ctx, s.Force)
+	}
+	stopped := err == nil
+	if notRunning(err) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(map[string]bool{"stopped": stopped})
+	}
+	if stopped {
+		a.Note("stopping")
+	} else {
+		a.Note("no daemon runs")
+	}
+	return nil
+}
+
+// DoctorCommand is "hortus doctor".
+type DoctorCommand struct{}
+
+// Run shows what the host can do. It fails when it can isolate nothing.
+func (DoctorCommand) Run(ctx app.Context, a *app.App) error {
+	// What it says of models is to be true for the next command here; where the
+	// daemon keeps other settings, theirs are what holds.
+	a.NeedModels = true
+	c, err := a.Client(ctx)
+	if api.KindOf(err) == api.KindConflict {
+		a.NeedModels = false
+		c, err = a.Client(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := c.Doctor(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		err = a.JSON(d)
+	} else {
+		err = showDoctor(a, d)
+	}
+	if err == nil && d.Auto == "" {
+		return app.ExitCode(api.KindUnisolated.ExitCode())
+	}
+	return err
+}
+
+// starts says whether sandboxes of a backend start at all.
+func starts(b api.BackendReport) bool {
+	return slices.ContainsFunc(b.Abilities, func(ab api.Ability) bool { return ab.Capability == api.CapStart && ab.OK })
+}
+
+func showDoctor(a *app.App, d api.Doctor) error {
+	w := a.Table()
+	fmt.Fprintf(w, "version\t%s (build %s)\n", human.Sanitize(d.Version.Version), human.Sanitize(d.Version.Build))
+	fmt.Fprintf(w, "kernel\t%s\nuser\t%s\ndata\t%s\n", human.Sanitize(d.Kernel), human.Sanitize(d.User), human.Sanitize(d.DataDir))
+	auto := d.Auto
+	if auto == "" {
+		auto = "nothing"
+	}
+	fmt.Fprintf(w, "auto\t%s: %s\n", human.Sanitize(auto), human.Sanitize(d.AutoWhy))
+	for _, b := range d.Backends {
+		fmt.Fprintf(w, "\nbackend %s\n", human.Sanitize(b.Backend))
+		for _, ab := range b.Abilities {
+			if !ab.OK && ab.Capability != api.CapStart && !starts(b) {
+				continue // for the same reason
+			}
+			mark := "yes"
+			if !ab.OK {
+				mark = "no"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", mark, human.Sanitize(string(ab.Capability)), human.Sanitize(ab.Reason))
+			if ab.Fix != "" {
+				fmt.Fprintf(w, "  \t\tfix: %s\n", human.Sanitize(ab.Fix))
+			}
+		}
+	}
+	fmt.Fprintf(w, "\ntemplate %s\n", human.Sanitize(d.Template.Name))
+	if d.Template.Error != "" {
+		fmt.Fprintf(w, "  no\t%s\n", human.Sanitize(d.Template.Error))
+	}
+	for _, t := range d.Template.Tools {
+		if t.Present {
+			fmt.Fprintf(w, "  yes\t%s\t%s\t%s\n", human.Sanitize(t.Name), human.Sanitize(t.Path), human.Sanitize(t.Version))
+		} else {
+			fmt.Fprintf(w, "  no\t%s\t%s\n", human.Sanitize(t.Name), fix(t.Install))
+		}
+	}
+	others := map[api.Language]int{}
+	for _, l := range d.Template.Libraries {
+		name := human.Sanitize(string(l.Language)) + " " + human.Sanitize(l.Name)
+		switch {
+		case !l.Common:
+			others[l.Language]++
+		case l.Present:
+			fmt.Fprintf(w, "  yes\t%s\t%s\n", name, human.Sanitize(l.Version))
+		default:
+			fmt.Fprintf(w, "  no\t%s\t%s\n", name, fix(l.Install))
+		}
+	}
+	for _, l := range d.Template.Asked {
+		if n := others[l]; n > 0 {
+			fmt.Fprintf(w, "  yes\t%s\t%d more libraries, listed by --json\n", human.Sanitize(string(l)), n)
+		}
+	}
+	if d.Template.NotAsked != "" {
+		fmt.Fprintf(w, "  \tversions and libraries are not known\t%s\n", human.Sanitize(d.Template.NotAsked))
+	}
+	if d.Template.Hidden > 0 {
+		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
+	}
+	showModels(w, d.Models)
+	return w.Flush()
+}
+
+func fix(install string) string {
+	if install == "" {
+		return ""
+	}
+	return "fix: " + human.Sanitize(install)
+}
+
+func showModels(w io.Writer, models []api.ModelReport) {
+	fmt.Fprintf(w, "\nmodels\n")
+	for _, m := range models {
+		mark, what := "yes", m.Model
+		if !m.OK {
+			mark, what = "no", m.Reason
+		}
+		if m.BaseURL != "" {
+			what += " at " + m.BaseURL
+		}
+		if m.Default {
+			what += " (the default)"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", mark, human.Sanitize(m.Name), human.Sanitize(what))
+		if m.Fix != "" {
+			fmt.Fprintf(w, "  \t\tfix: %s\n", human.Sanitize(m.Fix))
+		}
+	}
+}

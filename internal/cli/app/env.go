@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/platform/gvisorbuild"
+)
+
+// GVisor builds gVisor for the sandboxes of a data directory.
+type GVisor interface {
+	// State says how far the build is.
+	State() gvisorbuild.State
+	// Build builds it, or waits while another process does.
+	Build(context.Context) error
+	// Start runs this program with arguments in the background.
+	Start(args ...string) error
+}
+
+// Env is the process that the commands run in.
+type Env struct {
+	// Stdin, Stdout and Stderr are the process's own. Those that are *os.File
+	// and lead to a terminal are treated as one.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	// UID is the user's number; it decides where files are by default.
+	UID int
+	// Version describes this binary.
+	Version func() api.Version
+	// Catalogue lists what the built-in model does. Nil where there is none.
+	Catalogue func() ([]api.CatalogueEntry, error)
+	// Inspect says what lies in a data directory, ours and not; Remove removes
+	// what is ours. Nil where no daemon can run.
+	Inspect func(dir string) (ours, foreign []string, err error)
+	Remove  func(ctx context.Context, dir string) error
+	// Serve serves a data directory until it is told to end. Nil where no daemon can
+	// run.
+	Serve func(ctx context.Context, opt ServeOptions) error
+	// BuildGVisor gives the builder of gVisor for a directory. Nil where no daemon can
+	// run. GoRun says whether go run made this program; nil is never.
+	BuildGVisor func(dir string) (GVisor, error)
+	GoRun       func() bool
+	// Environ is the environment of the programs that are started here; nil is
+	// this process's own.
+	Environ []string
+	// Signals delivers the process's signals instead of os/signal; for tests.
+	Signals <-chan os.Signal
+	// Exit ends the process at once, at a second Ctrl-C.
+	Exit func(code int)
+}
+
+// ConnectOptions say which daemon is wanted.
+type ConnectOptions struct {
+	DataDir string
+	// ConfigFile is the configuration file that was named, if one was, for a
+	// daemon that is started.
+	ConfigFile string
+	// Settings are those of the daemon that were named.
+	Settings api.DaemonSettings
+	// MustRun asks for a daemon that runs already: none is started.
+	MustRun bool
+	// Models asks for a daemon with the keys of models that are set here, if any.
+	Models bool
+	// Forges asks for one with the tokens of forges that are set here, if any;
+	// TokenVariables are variables that the configuration names for them.
+	Forges         bool
+	TokenVariables []string
+}
+
+// Connect finds the daemon of a data directory.
+type Connect func(ctx context.Context, opt ConnectOptions) (*client.Client, error)
+
+// ServeOptions are what `hortus serve` was told; what is empty was not.
+type ServeOptions struct {
+	DataDir, ConfigFile, LogLevel string
+	// Listen is HOST:PORT. Insecure is "true" for one that others than this machine
+	// may reach.
+	Listen, Insecure string
+	// Announce is told where the daemon is reached, and the first key where one was
+	// made.
+	Announce func(url string, first api.CreatedKey)
+}

@@ -1,0 +1,115 @@
+package completion
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/sandbox"
+	"hortus.dev/internal/cli/task/view"
+	"hortus.dev/internal/platform/config"
+)
+
+// daemon finds the daemon that runs. None is started for a list, and none is no
+// error.
+func (c *completer) daemon() (app.ConnectOptions, bool) {
+	src := config.Source{Getenv: c.app.Getenv, UID: c.app.Env.UID, File: c.given["config"]}
+	conf, err := config.Load(src)
+	if err != nil {
+		return app.ConnectOptions{}, false
+	}
+	opt := app.ConnectOptions{DataDir: conf.Get("data-dir").Text, MustRun: true}
+	if d := c.given["data-dir"]; d != "" {
+		opt.DataDir = d
+	}
+	return opt, opt.DataDir != ""
+}
+
+// ask connects for one list, within the time that anybody waits for it.
+func (c *completer) ask(ctx context.Context, list func(context.Context, *client.Client) error) {
+	opt, ok := c.daemon()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWait)
+	defer cancel()
+	conn, err := c.app.Connect(ctx, opt)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = list(ctx, conn) // a list that cannot be had completes nothing
+}
+
+func (c *completer) sandboxes(ctx context.Context, out []string, cur, after string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Sandboxes.List(ctx, false)
+		for _, s := range list {
+			out = add(out, string(s.ID)+after, fmt.Sprintf("%s, %s, %s left", s.State, s.Isolation, human.Duration(time.Until(s.ExpiresAt))), cur)
+		}
+		return err
+	})
+	return out
+}
+
+func (c *completer) tasks(ctx context.Context, out []string, cur string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Tasks.List(ctx, 50)
+		for _, t := range list {
+			state := t.State
+			if t.State == api.TaskDone {
+				state = api.TaskState(t.Outcome)
+			}
+			out = add(out, string(t.ID), fmt.Sprintf("%s: %s", state, human.Truncate(view.RequestOf(t), 60)), cur)
+		}
+		return err
+	})
+	return out
+}
+
+// snapshots completes the ids of snapshots.
+func (c *completer) snapshots(ctx context.Context, out []string, cur, prefix string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Snapshots.List(ctx, false)
+		for _, s := range list {
+			about := fmt.Sprintf("%s, %s, %s", s.State, sandbox.KindText(s.Kind), human.Size(s.Bytes))
+			if s.Name != "" {
+				about = "template " + s.Name + ", " + about
+			}
+			out = add(out, prefix+string(s.ID), about, prefix+cur)
+		}
+		return err
+	})
+	return out
+}
+
+// templates completes what a sandbox can start from: names, and ids where one is
+// begun.
+func (c *completer) templates(ctx context.Context, out []string, cur, prefix string) []string {
+	out = slices.DeleteFunc(out, func(s string) bool { return s == prefix+api.HostTemplate })
+	out = add(out, prefix+api.HostTemplate, "this machine's own tools", prefix+cur)
+	out = c.warm(ctx, out, cur, prefix)
+	if cur != "" {
+		out = c.snapshots(ctx, out, cur, prefix)
+	}
+	return out
+}
+
+// warm completes the names of warm templates.
+func (c *completer) warm(ctx context.Context, out []string, cur, prefix string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Templates.List(ctx)
+		for _, t := range list {
+			if s := t.Snapshot; s != nil {
+				out = add(out, prefix+t.Name, fmt.Sprintf("%s, %s, %s", sandbox.KindText(s.Kind), s.Image.Backend, human.Size(s.Bytes)), prefix+cur)
+			}
+		}
+		return err
+	})
+	return out
+}

@@ -1,0 +1,233 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/terminal"
+)
+
+// command is what exec runs.
+type command struct {
+	args    []string
+	env     map[string]string
+	user    string
+	dir     string
+	timeout time.Duration
+	stdin   io.Reader
+	tty     bool
+	fresh   bool // the sandbox is this command's alone
+}
+
+// readCommand reads a command's arguments and flags. A fresh sandbox's command
+// behaves as if it ran here: it gets stdin and a terminal where there are any.
+func readCommand(a *app.App, args []string, f *commandFlags, fresh bool) (*command, error) {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "no command was given").WithHint("write it after --, for example: -- python3 -c 'print(1)'")
+	}
+	term := terminal.Of(a)
+	c := &command{args: args, user: f.User, dir: f.Workdir, timeout: time.Duration(f.Timeout), tty: f.TTY, fresh: fresh}
+	if f.TTY && term == nil && (f.Interactive || fresh) && !isNull(a.Env.Stdin) {
+		return nil, api.Errorf(api.KindInvalid, "--tty: stdin is not a terminal").WithHint("leave -t out to pass stdin on as it is")
+	}
+	if fresh && !a.Flags.JSON && term != nil && term.Stdout {
+		c.tty = true
+	}
+	if c.tty && a.Flags.JSON {
+		return nil, api.Errorf(api.KindInvalid, "--tty and --json exclude each other")
+	}
+	if f.Interactive || (fresh && (term == nil || c.tty)) {
+		c.stdin = a.Env.Stdin
+	}
+	return c, nil
+}
+
+// isNull says whether a reader gives nothing: nil, or the null device.
+func isNull(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if r == nil || !ok {
+		return r == nil
+	}
+	st, err := f.Stat()
+	null, nerr := os.Stat(os.DevNull)
+	return err == nil && nerr == nil && os.SameFile(st, null)
+}
+
+// ran is the document of a command with --json. Output is base64, because
+// programs write bytes.
+type ran struct {
+	Sandbox api.SandboxID `json:"sandbox"`
+	Exit    api.Exit      `json:"exit"`
+	Stdout  []byte        `json:"stdout"`
+	Stderr  []byte        `json:"stderr"`
+	Cut     bool          `json:"cut,omitempty"` // more than 64 MiB came
+}
+
+// exec runs a command with this process's streams and turns its end into an exit
+// code.
+func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *signals) error {
+	cmd := s.Command(ctx, c.args[0], c.args[1:]...)
+	cmd.Env, cmd.User, cmd.Dir, cmd.Timeout = c.env, c.user, c.dir, c.timeout
+	cmd.Stdout, cmd.Stderr = a.Env.Stdout, a.Env.Stderr
+	if !isNull(c.stdin) {
+		cmd.Stdin = c.stdin
+	}
+	var stdout, stderr bounded
+	if a.Flags.JSON {
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	}
+	var t *terminal.Terminal
+	if c.tty {
+		t = terminal.Of(a)
+		size := api.PTYSize{Cols: 80, Rows: 24}
+		if t != nil {
+			size = t.Size()
+			cmd.Env = withTerm(c.env, a.Env.Getenv("TERM"))
+		}
+		cmd.PTY = &size
+	}
+	if err := cmd.Start(); err != nil {
+		return startFailure(ctx, s, err)
+	}
+	restore := func() {}
+	if t != nil {
+		restore = t.Raw(func(size api.PTYSize) { _ = cmd.Resize(ctx, size) })
+	}
+	stop.before, stop.terminal = restore, t
+	killed := stop.pass(ctx, s, cmd, c.fresh)
+	err := cmd.Wait()
+	interrupted := killed()
+	restore()
+	if interrupted {
+		return app.ExitCode(api.KindCanceled.ExitCode())
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		// Nobody reads our output any more; the command got SIGPIPE for it.
+		return app.ExitCode(128 + int(syscall.SIGPIPE))
+	}
+	var exit *client.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return unseen(ctx, a, s, err)
+	}
+	end := api.Exit{}
+	if exit != nil {
+		end = exit.Exit
+	}
+	if a.Flags.JSON {
+		if err := a.JSON(ran{s.ID(), end, stdout.Bytes(), stderr.Bytes(), stdout.cut || stderr.cut}); err != nil {
+			return err
+		}
+	}
+	return ended(a, end)
+}
+
+// ended gives the exit code of a command's end, and says what is more than a code.
+func ended(a *app.App, end api.Exit) error {
+	if end.Cause != "" {
+		a.Note("hortus: the command was ended: %s", end.Cause)
+	}
+	switch {
+	case end.Cause == api.CauseTimeout:
+		return app.ExitCode(codeTimeout)
+	case end.Cause == api.CauseMemory:
+		return app.ExitCode(codeKilled)
+	case end.Code < 0:
+		return app.ExitCode(codeHortus)
+	case end.Code > 0:
+		return app.ExitCode(end.Code)
+	case end.Cause != "":
+		return app.ExitCode(codeKilled)
+	}
+	return nil
+}
+
+// unseen is an end that nobody saw; the sandbox's own end may explain it.
+func unseen(ctx context.Context, a *app.App, s *client.Sandbox, err error) error {
+	if api.KindOf(err) == api.KindTimeout {
+		return &app.Failure{Code: codeTimeout, Err: err}
+	}
+	if info, ierr := s.Info(ctx); ierr == nil && info.State.Final() {
+		gone := api.Errorf(api.KindUnavailable, "the sandbox ended beneath the command: %s", info.Reason)
+		switch info.Reason {
+		case api.CauseMemory, api.CauseCPUTime, api.CauseKilled:
+			return &app.Failure{Code: codeKilled, Err: gone}
+		case "expired":
+			return &app.Failure{Code: codeTimeout, Err: gone.WithHint("give it longer: --ttl")}
+		}
+		return &app.Failure{Code: codeHortus, Err: gone}
+	}
+	return &app.Failure{Code: codeHortus, Err: err}
+}
+
+// resumable is a failure at a sandbox with the next step where it is paused, for
+// which the guest's wire has no words.
+func resumable(ctx context.Context, s *client.Sandbox, err error) error {
+	kind := api.KindOf(err)
+	// A conflict in the door's words is a status of 409 in those of files.
+	if kind != api.KindConflict && kind != api.KindExists || api.HintOf(err) != "" {
+		return err
+	}
+	if info, ierr := s.Info(ctx); ierr != nil || info.State != api.SandboxPaused {
+		return err
+	}
+	return api.Errorf(kind, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
+}
+
+// startFailure gives the code of a command that never ran, as a shell would.
+func startFailure(ctx context.Context, s *client.Sandbox, err error) error {
+	switch api.KindOf(err) {
+	case api.KindNotFound:
+		return &app.Failure{Code: codeNotFound, Err: err}
+	case api.KindDenied:
+		return &app.Failure{Code: codeNotRunable, Err: err}
+	}
+	return &app.Failure{Code: codeHortus, Err: resumable(ctx, s, err)}
+}
+
+// withTerm tells a command what terminal it has, unless the caller did.
+func withTerm(env map[string]string, name string) map[string]string {
+	out := map[string]string{}
+	if name != "" {
+		out["TERM"] = name
+	}
+	for k, v := range env {
+		out[k] = v
+	}
+	return out
+}
+
+// bounded collects output up to maxCaptured.
+type bounded struct {
+	bytes.Buffer
+	cut bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := app.MaxCaptured - b.Len(); len(p) > room {
+		b.cut = true
+		b.Buffer.Write(p[:room])
+	} else {
+		b.Buffer.Write(p)
+	}
+	return len(p), nil
+}
+
+// Exit codes of `sandbox run` and `sandbox exec` for what is not the command's.
+const (
+	codeHortus     = 125 // Hortus failed
+	codeNotRunable = 126 // the command cannot be executed
+	codeNotFound   = 127 // there is no such command
+	codeTimeout    = 124
+	codeKilled     = 137
+)

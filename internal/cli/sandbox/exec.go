@@ -1,0 +1,195 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/terminal"
+)
+
+type sandboxRunCmd struct {
+	Keep    bool     `help:"Leave the sandbox alive until its time is up."`
+	Command []string `arg:"" passthrough:"partial" complete:"files" help:"The command, after --."`
+	commandFlags
+	flags.Sandbox
+}
+
+// Help tells what the first line of help does not.
+func (sandboxRunCmd) Help() string {
+	return `Examples:
+
+    hortus sandbox run -- python3 -c 'print(6 * 7)'
+    hortus sandbox run --memory 2G --timeout 10m -- make test
+    echo hello | hortus sandbox run -- wc -c
+    hortus sandbox run -t -- bash`
+}
+
+// untilHeld is how long a sandbox lives that nobody took hold of.
+const untilHeld = 20 * time.Second
+
+// Run makes a sandbox, runs the command in it and destroys it. The sandbox ends
+// with this process, however that ends.
+func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
+	req, err := c.CreateRequest()
+	if err != nil {
+		return err
+	}
+	// The command's own life is the bound, as if it ran here; but until this
+	// process holds the sandbox, a short one is, should it be killed.
+	bounded := c.Keep || req.TTLMS != 0
+	if !bounded {
+		req.TTLMS = untilHeld.Milliseconds()
+	}
+	spec, err := readCommand(a, c.Command, &c.commandFlags, true)
+	if err != nil {
+		return err
+	}
+	stop := catchSignals(a)
+	defer stop.close()
+	before, ready := stop.setup(ctx)
+	defer ready()
+	cl, err := a.Client(before)
+	if err != nil {
+		return setupFailure(err)
+	}
+	s, err := cl.Sandboxes.Create(before, req)
+	if err != nil {
+		return setupFailure(err)
+	}
+	defer s.Close()
+	release := func() {}
+	if !c.Keep {
+		if release, err = s.Hold(before); err != nil {
+			return setupFailure(errors.Join(err, destroy(ctx, a, s)))
+		}
+	}
+	// Killing first and letting go afterwards gives the kill's proof to us.
+	defer func() { release() }()
+	var info api.Sandbox
+	if bounded {
+		info, err = s.Info(before)
+	} else {
+		info, err = s.SetTTL(before, api.MaxTTL)
+	}
+	switch {
+	case ready():
+		err = app.ExitCode(api.KindCanceled.ExitCode())
+	case err != nil:
+		err = setupFailure(err)
+	default:
+		warnUnenforced(a, info)
+		err = exec(ctx, a, s, spec, stop)
+	}
+	if c.Keep {
+		a.Note("sandbox %s lives on; end it with: hortus sandbox kill %s", s.ID(), s.ID())
+		return err
+	}
+	if kerr := destroy(ctx, a, s); kerr != nil {
+		return &app.Failure{Code: codeHortus, Err: kerr}
+	}
+	return err
+}
+
+// setupFailure gives the code of what failed before there was a command to run.
+func setupFailure(err error) error {
+	switch api.KindOf(err) {
+	case api.KindInvalid, api.KindCanceled:
+		return err
+	}
+	return &app.Failure{Code: codeHortus, Err: err}
+}
+
+// destroy ends a sandbox and wants the proof.
+func destroy(ctx context.Context, a *app.App, s *client.Sandbox) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	k, err := s.Kill(ctx)
+	if kind := api.KindOf(err); kind == api.KindConflict || kind == api.KindNotFound {
+		return nil // it has ended by itself
+	}
+	if err == nil && k.Proof.Left > 0 {
+		err = api.Errorf(api.KindInternal, "%d processes of sandbox %s are left", k.Proof.Left, s.ID())
+	}
+	return err
+}
+
+type sandboxExecCmd struct {
+	Env     []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for this command. Repeatable."`
+	ID      string   `arg:"" complete:"sandboxes" help:"Sandbox: a unique beginning of its id, or last for the newest that lives."`
+	Command []string `arg:"" passthrough:"partial" complete:"files" help:"The command, after --."`
+	commandFlags
+}
+
+// Run runs a command in a sandbox that is there.
+func (c *sandboxExecCmd) Run(ctx app.Context, a *app.App) error {
+	spec, err := readCommand(a, c.Command, &c.commandFlags, false)
+	if err != nil {
+		return err
+	}
+	if spec.env, err = flags.Assignments("--env", c.Env); err != nil {
+		return err
+	}
+	stop := catchSignals(a)
+	defer stop.close()
+	before, ready := stop.setup(ctx)
+	defer ready()
+	s, err := find(before, a, c.ID)
+	if err != nil {
+		return setupFailure(err)
+	}
+	defer s.Close()
+	if ready() {
+		return app.ExitCode(api.KindCanceled.ExitCode())
+	}
+	return exec(ctx, a, s, spec, stop)
+}
+
+type sandboxShellCmd struct {
+	oneSandbox
+	User    string `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
+	Workdir string `short:"w" placeholder:"DIR" help:"Directory inside to start in."`
+	Shell   string `placeholder:"PATH" help:"Which shell; bash where there is one, else sh."`
+}
+
+// Run opens a shell.
+func (c *sandboxShellCmd) Run(ctx app.Context, a *app.App) error {
+	args := []string{"sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i"}
+	if c.Shell != "" {
+		args = []string{c.Shell}
+	}
+	tty := terminal.Of(a) != nil
+	spec, err := readCommand(a, args, &commandFlags{User: c.User, Workdir: c.Workdir, Interactive: true, TTY: tty}, false)
+	if err != nil {
+		return err
+	}
+	if !tty {
+		spec.args = []string{"sh"} // a script comes through stdin
+	}
+	stop := catchSignals(a)
+	defer stop.close()
+	before, ready := stop.setup(ctx)
+	defer ready()
+	s, err := find(before, a, c.ID)
+	if err != nil {
+		return setupFailure(err)
+	}
+	defer s.Close()
+	if ready() {
+		return app.ExitCode(api.KindCanceled.ExitCode())
+	}
+	return exec(ctx, a, s, spec, stop)
+}
+
+// commandFlags say how a command runs.
+type commandFlags struct {
+	User        string         `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
+	Workdir     string         `short:"w" placeholder:"DIR" help:"Directory inside to run it in."`
+	Timeout     flags.Duration `placeholder:"DURATION" help:"Kill it after that long, such as 30s (no default)."`
+	Interactive bool           `short:"i" help:"Give it this stdin."`
+	TTY         bool           `name:"tty" short:"t" help:"Give it a terminal."`
+}

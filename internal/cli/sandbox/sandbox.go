@@ -1,0 +1,290 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
+)
+
+// findIn finds the sandbox of an argument.
+func findIn(ctx context.Context, cl *client.Client, id string) (*client.Sandbox, error) {
+	if id != app.Last {
+		return cl.Sandboxes.Get(ctx, id)
+	}
+	list, err := cl.Sandboxes.List(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, api.Errorf(api.KindNotFound, "no sandbox lives").WithHint("hortus sandbox create makes one; hortus sandbox ls --all lists those that ended")
+	}
+	return cl.Sandboxes.Get(ctx, string(list[0].ID))
+}
+
+// Command is "hortus sandbox".
+type Command struct {
+	Run      sandboxRunCmd      `cmd:"" help:"Run a command in a fresh sandbox that is gone afterwards."`
+	Create   sandboxCreateCmd   `cmd:"" help:"Make a sandbox and print its id."`
+	Ls       sandboxLsCmd       `cmd:"" help:"List sandboxes."`
+	Show     sandboxShowCmd     `cmd:"" help:"Show one."`
+	Exec     sandboxExecCmd     `cmd:"" help:"Run a command in a sandbox."`
+	Shell    sandboxShellCmd    `cmd:"" help:"Open an interactive shell in a sandbox."`
+	Cp       sandboxCpCmd       `cmd:"" help:"Copy files: ID:PATH and local paths; - is stdin or stdout."`
+	Logs     sandboxLogsCmd     `cmd:"" help:"Print what a command in a sandbox wrote."`
+	Kill     sandboxKillCmd     `cmd:"" aliases:"rm" help:"End sandboxes and everything in them; rm is the same."`
+	TTL      sandboxTTLCmd      `cmd:"" name:"ttl" help:"Move a sandbox's deadline."`
+	Pause    sandboxPauseCmd    `cmd:"" help:"Freeze a sandbox, or save it to disk."`
+	Resume   sandboxResumeCmd   `cmd:"" help:"Let a paused sandbox go on."`
+	Fork     sandboxForkCmd     `cmd:"" help:"Make more sandboxes that go on from where one stands."`
+	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, for others to start from."`
+	Stats    sandboxStatsCmd    `cmd:"" help:"Show what a sandbox uses."`
+	Forward  sandboxForwardCmd  `cmd:"" help:"Lead a port of this machine to one inside a sandbox."`
+}
+
+// find finds the sandbox of an argument.
+func find(ctx context.Context, a *app.App, id string) (*client.Sandbox, error) {
+	c, err := a.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return findIn(ctx, c, id)
+}
+
+type sandboxCreateCmd struct{ flags.Sandbox }
+
+// Run makes a sandbox.
+func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
+	req, err := c.CreateRequest()
+	if err != nil {
+		return err
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := cl.Sandboxes.Create(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	warnUnenforced(a, info)
+	if a.Flags.JSON {
+		return a.JSON(info)
+	}
+	a.Note("isolation %s (%s), until %s", info.Isolation, info.IsolationWhy, info.ExpiresAt.Local().Format(time.TimeOnly))
+	_, err = fmt.Fprintln(a.Env.Stdout, info.ID)
+	return err
+}
+
+func warnUnenforced(a *app.App, s api.Sandbox) {
+	for _, u := range s.Unenforced {
+		a.Note("warning: limit %s is not enforced: %s", u.Limit, u.Reason)
+	}
+}
+
+type sandboxLsCmd struct {
+	All bool `short:"a" help:"Those that have ended too."`
+}
+
+// Run lists sandboxes.
+func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := cl.Sandboxes.List(ctx, c.All)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(list)
+	}
+	disk, err := onDisk(ctx, cl, list...)
+	if err != nil {
+		return err
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "ID\tSTATE\tISOLATION\tTEMPLATE\tAGE\tLEFT\tFROM\tWHY")
+	for _, s := range list {
+		left := "-"
+		if !s.State.Final() && !disk[s.ID] { // whose deadline stands still
+			left = human.Duration(time.Until(s.ExpiresAt))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),
+			human.Truncate(s.Template, 24), human.Duration(time.Since(s.CreatedAt)), left, from(s), human.Truncate(s.Reason, 40))
+	}
+	return w.Flush()
+}
+
+type oneSandbox struct {
+	ID string `arg:"" complete:"sandboxes" help:"Sandbox: a unique beginning of its id, or last for the newest that lives."`
+}
+
+type sandboxShowCmd struct{ oneSandbox }
+
+// Run shows a sandbox and its commands.
+func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
+	s, err := find(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	execs, err := s.Execs(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(struct {
+			api.Sandbox
+			Execs []api.Exec `json:"execs"`
+		}{info, execs})
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	disk, err := onDisk(ctx, cl, info)
+	if err != nil {
+		return err
+	}
+	w := a.Table()
+	fmt.Fprintf(w, "sandbox\t%s\nstate\t%s\n", human.Sanitize(string(info.ID)), boxState(info, disk))
+	if info.Reason != "" {
+		fmt.Fprintf(w, "reason\t%s\n", human.Sanitize(info.Reason))
+	}
+	fmt.Fprintf(w, "isolation\t%s (%s)\ntemplate\t%s\negress\t%s\n", human.Sanitize(info.Isolation), human.Sanitize(info.IsolationWhy),
+		human.Sanitize(info.Template), human.Sanitize(info.Egress))
+	if info.Parent != "" {
+		fmt.Fprintf(w, "parent\t%s\n", human.Sanitize(string(info.Parent)))
+	}
+	if info.Snapshot != "" {
+		fmt.Fprintf(w, "snapshot\t%s\n", human.Sanitize(string(info.Snapshot)))
+	}
+	expires := info.ExpiresAt.Format(time.RFC3339)
+	if disk[info.ID] {
+		expires = "its time stands still"
+	}
+	fmt.Fprintf(w, "created\t%s\nexpires\t%s\n", info.CreatedAt.Format(time.RFC3339), expires)
+	l := info.Limits
+	fmt.Fprintf(w, "limits\t%g processors, %s memory, %d processes, %s disk\n", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes))
+	for _, u := range info.Unenforced {
+		fmt.Fprintf(w, "not enforced\t%s: %s\n", human.Sanitize(u.Limit), human.Sanitize(u.Reason))
+	}
+	for k, v := range info.Labels {
+		fmt.Fprintf(w, "label\t%s=%s\n", human.Sanitize(k), human.Sanitize(v))
+	}
+	for _, x := range execs {
+		end := human.Sanitize(string(x.State))
+		if x.State != api.ExecRunning {
+			end = fmt.Sprintf("exit %d", x.Exit.Code)
+			if x.Exit.Cause != "" {
+				end += ", " + human.Sanitize(x.Exit.Cause)
+			}
+		}
+		fmt.Fprintf(w, "command\t%s  %s  %s\n", human.Sanitize(string(x.ID)), end, human.Truncate(fmt.Sprintf("%q", x.Args), 80))
+	}
+	return w.Flush()
+}
+
+type sandboxKillCmd struct {
+	IDs []string `arg:"" name:"id" complete:"sandboxes" help:"Sandboxes, or unique beginnings of their ids."`
+}
+
+// Run ends sandboxes.
+func (c *sandboxKillCmd) Run(ctx app.Context, a *app.App) error {
+	var all []client.Killed
+	for _, id := range c.IDs {
+		s, err := find(ctx, a, id)
+		if err != nil {
+			return err
+		}
+		k, err := s.Kill(ctx)
+		s.Close()
+		if err != nil {
+			return err
+		}
+		all = append(all, k)
+		if !a.Flags.JSON {
+			a.Note("%s ended: %d processes killed, %d left (%s)", s.ID(), k.Proof.Killed, k.Proof.Left, k.Proof.How)
+		}
+	}
+	if a.Flags.JSON {
+		return a.JSON(all)
+	}
+	return nil
+}
+
+type sandboxTTLCmd struct {
+	oneSandbox
+	TTL flags.Duration `arg:"" name:"ttl" help:"How long it is to live from now on."`
+}
+
+// Run moves the deadline.
+func (c *sandboxTTLCmd) Run(ctx app.Context, a *app.App) error {
+	return change(ctx, a, c.ID, func(s *client.Sandbox) (api.Sandbox, error) { return s.SetTTL(ctx, time.Duration(c.TTL)) })
+}
+
+// change does one thing to a sandbox and shows what it is then.
+func change(ctx context.Context, a *app.App, id string, do func(*client.Sandbox) (api.Sandbox, error)) error {
+	s, err := find(ctx, a, id)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	info, err := do(s)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(info)
+	}
+	a.Note("%s is %s, until %s", info.ID, info.State, info.ExpiresAt.Local().Format(time.TimeOnly))
+	return nil
+}
+
+type sandboxStatsCmd struct{ oneSandbox }
+
+// Run shows a sandbox's use of its host.
+func (c *sandboxStatsCmd) Run(ctx app.Context, a *app.App) error {
+	s, err := find(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	st, err := s.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(st)
+	}
+	known := func(n int64, show func(int64) string) string {
+		if n < 0 {
+			return "unknown here"
+		}
+		return show(n)
+	}
+	number := func(n int64) string { return fmt.Sprint(n) }
+	w := a.Table()
+	fmt.Fprintf(w, "processor time\t%s\n", known(st.CPUTimeMS, func(n int64) string { return human.Duration(time.Duration(n) * time.Millisecond) }))
+	fmt.Fprintf(w, "memory\t%s\n", known(st.MemoryBytes, human.Size))
+	fmt.Fprintf(w, "memory at most\t%s\n", known(st.MemoryPeakBytes, human.Size))
+	fmt.Fprintf(w, "killed for memory\t%s\n", known(st.MemoryKills, number))
+	fmt.Fprintf(w, "processes\t%s\n", known(st.Processes, number))
+	fmt.Fprintf(w, "disk\t%s of %s\n", known(st.DiskUsedBytes, human.Size), known(st.DiskTotalBytes, human.Size))
+	return w.Flush()
+}

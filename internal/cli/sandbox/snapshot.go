@@ -1,0 +1,171 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+)
+
+type sandboxSnapshotCmd struct {
+	oneSandbox
+	Name      string `placeholder:"NAME" help:"Make it a template of that name. One that has the name is replaced for sandboxes that come later."`
+	FilesOnly bool   `name:"files-only" help:"Leave memory and processes out."`
+}
+
+// Run saves a sandbox and prints the snapshot's id.
+func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
+	s, err := find(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	done := waiting(a, "saving %s", s.ID())
+	snap, err := s.Snapshot(ctx, api.CreateSnapshot{Name: c.Name, FilesOnly: c.FilesOnly})
+	done()
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(snap)
+	}
+	a.Note("%s, %s; %s stood still for %s", KindText(snap.Kind), human.Size(snap.Bytes), snap.Sandbox, human.Milliseconds(snap.PausedMS))
+	if snap.Why != "" {
+		a.Note("files alone, because %s", snap.Why)
+	}
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(snap.ID)))
+	return err
+}
+
+// SnapshotCommand is "hortus snapshot".
+type SnapshotCommand struct {
+	Ls   snapshotLsCmd   `cmd:"" help:"List snapshots."`
+	Show snapshotShowCmd `cmd:"" help:"Show one."`
+	Rm   snapshotRmCmd   `cmd:"" help:"Remove snapshots with all that they hold."`
+}
+
+type snapshotLsCmd struct {
+	All bool `short:"a" help:"Those that are broken or removed too."`
+}
+
+// Run lists snapshots.
+func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := cl.Snapshots.List(ctx, c.All)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(list)
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "ID\tSTATE\tHOLDS\tISOLATION\tSIZE\tAGE\tTEMPLATE\tOF\tWHY")
+	for _, s := range list {
+		name, why := s.Name, s.Reason
+		if name == "" {
+			name = "-"
+		}
+		if s.Paused && why == "" {
+			why = "paused to disk"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(s.ID)), human.Sanitize(string(s.State)), human.Sanitize(string(s.Kind)), human.Sanitize(s.Image.Backend),
+			human.Size(s.Bytes), human.Duration(time.Since(s.CreatedAt)), human.Sanitize(name), human.Sanitize(string(s.Sandbox)), human.Truncate(why, 40))
+	}
+	return w.Flush()
+}
+
+type snapshotShowCmd struct {
+	ID string `arg:"" complete:"snapshots" help:"Snapshot, a unique beginning of its id, or a template."`
+}
+
+// Run shows a snapshot.
+func (c *snapshotShowCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := cl.Snapshots.Get(ctx, c.ID)
+	if err != nil {
+		return missing(err, "hortus snapshot ls")
+	}
+	return showSnapshot(a, s)
+}
+
+// missing says of what is not there which command lists what is.
+func missing(err error, list string) error {
+	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
+		return err
+	}
+	return api.Errorf(api.KindNotFound, "%w", err).WithHint("%s lists what there is", list)
+}
+
+func showSnapshot(a *app.App, s api.Snapshot) error {
+	if a.Flags.JSON {
+		return a.JSON(s)
+	}
+	w := a.Table()
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, human.Sanitize(value))
+		}
+	}
+	row("snapshot", string(s.ID))
+	row("state", string(s.State))
+	row("reason", s.Reason)
+	row("template", s.Name)
+	row("holds", KindText(s.Kind))
+	row("why no more", s.Why)
+	row("of", string(s.Sandbox))
+	if s.Paused {
+		row("paused", "this sandbox goes on from it: hortus sandbox resume "+string(s.Sandbox))
+	}
+	row("from", string(s.Parent))
+	row("stands on", s.Template)
+	row("isolation", s.Image.Backend)
+	row("kernel", s.Image.Kernel)
+	row("processor", s.Image.CPU)
+	row("guest", s.Image.Guest)
+	l := s.Limits
+	fmt.Fprintf(w, "limits\t%g processors, %s memory, %d processes, %s disk\n", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes))
+	row("identities", strings.Join(s.Identities, ", "))
+	row("size", human.Size(s.Bytes))
+	row("stood still", human.Milliseconds(s.PausedMS))
+	row("created", s.CreatedAt.Format(time.RFC3339))
+	if !s.EndedAt.IsZero() {
+		row("ended", s.EndedAt.Format(time.RFC3339))
+	}
+	return w.Flush()
+}
+
+type snapshotRmCmd struct {
+	IDs []string `arg:"" name:"id" complete:"snapshots" help:"Snapshots, unique beginnings of their ids, or templates."`
+}
+
+// Run removes snapshots.
+func (c *snapshotRmCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	gone := []api.Snapshot{}
+	for _, id := range c.IDs {
+		s, err := cl.Snapshots.Remove(ctx, id)
+		if err != nil {
+			return missing(err, "hortus snapshot ls")
+		}
+		gone = append(gone, s)
+		if !a.Flags.JSON {
+			a.Note("%s is removed, %s", s.ID, human.Size(s.Bytes))
+		}
+	}
+	if a.Flags.JSON {
+		return a.JSON(gone)
+	}
+	return nil
+}

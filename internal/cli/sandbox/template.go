@@ -1,0 +1,198 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/progress"
+	"hortus.dev/internal/cli/terminal"
+)
+
+// TemplateCommand is "hortus template".
+type TemplateCommand struct {
+	Create templateCreateCmd `cmd:"" help:"Make a template that is warm: boot, run commands, save what they left running."`
+	Ls     templateLsCmd     `cmd:"" help:"List templates."`
+	Show   templateShowCmd   `cmd:"" help:"Show one."`
+	Rm     templateRmCmd     `cmd:"" help:"Remove templates."`
+}
+
+type templateCreateCmd struct {
+	Name string `arg:"" help:"Its name: lower-case letters, digits and -. One that has the name is replaced for sandboxes that come later."`
+	From string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
+	flags.Backend
+	flags.Bounds
+	Env      []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for its commands; what they leave running keeps it. Repeatable."`
+	Commands []string       `name:"run" sep:"none" placeholder:"CMD" help:"Shell command to run in it; what it starts in the background stays. Repeatable; one after the other, each must succeed."`
+	Timeout  flags.Duration `placeholder:"10m" help:"How long each command may take."`
+}
+
+// Run makes a template and prints the id of its snapshot. Ctrl-C ends the making.
+func (c *templateCreateCmd) Run(ctx app.Context, a *app.App) error {
+	req := api.CreateTemplate{Name: c.Name, From: c.From, Isolation: c.Isolation, Run: c.Commands, TimeoutMS: c.Timeout.Milliseconds()}
+	var err error
+	if req.Limits, err = c.Limits(); err != nil {
+		return err
+	}
+	if req.Env, err = flags.Assignments("--env", c.Env); err != nil {
+		return err
+	}
+	stop := terminal.CatchInterrupts(a)
+	defer stop.Close()
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	s, err := makeTemplate(ctx, a, cl, req, stop)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(s)
+	}
+	a.Note("template %s is ready after %s: %s, %s, isolation %s", s.Name, human.Duration(time.Since(began)), KindText(s.Kind), human.Size(s.Bytes), s.Image.Backend)
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(s.ID)))
+	return err
+}
+
+// makeTemplate shows the steps until the template is there or an interrupt ended it.
+func makeTemplate(ctx context.Context, a *app.App, cl *client.Client, req api.CreateTemplate, stop *terminal.Interrupts) (api.Snapshot, error) {
+	p := progress.New(a.Env, a.Flags.Quiet, "template "+req.Name)
+	defer p.Close()
+	ctx, done := stop.Cancel(ctx, func() { p.Say("cancelling") })
+	defer done()
+	s, err := cl.Templates.Create(ctx, req, func(step string) {
+		// A command may have many lines; its beginning tells which it is.
+		step = human.Truncate(strings.Join(strings.Fields(step), " "), 100)
+		p.Say(step)
+		p.Doing("%s", step)
+	})
+	if api.KindOf(err) == api.KindCanceled {
+		err = api.Errorf(api.KindCanceled, "template %s was not made: cancelled", req.Name)
+	}
+	return s, err
+}
+
+type templateLsCmd struct{}
+
+// Run lists templates.
+func (templateLsCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := cl.Templates.List(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(list)
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "NAME\tHOLDS\tISOLATION\tSIZE\tAGE\tSNAPSHOT")
+	for _, t := range list {
+		s := t.Snapshot
+		if s == nil {
+			fmt.Fprintf(w, "%s\tthis machine's tools\tany\t-\t-\t-\n", human.Sanitize(t.Name))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(t.Name), KindText(s.Kind), human.Sanitize(s.Image.Backend), human.Size(s.Bytes),
+			human.Duration(time.Since(s.CreatedAt)), human.Sanitize(string(s.ID)))
+	}
+	return w.Flush()
+}
+
+type templateShowCmd struct {
+	Name string `arg:"" complete:"templates" help:"Template, or the id of its snapshot."`
+}
+
+// Run shows a template.
+func (c *templateShowCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Name == api.HostTemplate {
+		return showHost(ctx, a, cl)
+	}
+	s, err := namedSnapshot(ctx, cl, c.Name)
+	if err != nil {
+		return err
+	}
+	return showSnapshot(a, s)
+}
+
+// showHost shows the template that every machine has.
+func showHost(ctx context.Context, a *app.App, cl *client.Client) error {
+	d, err := cl.Doctor(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(d.Template)
+	}
+	w := a.Table()
+	fmt.Fprintf(w, "template\t%s\ndigest\t%s\n", human.Sanitize(d.Template.Name), human.Sanitize(d.Template.Digest))
+	if d.Template.Error != "" {
+		fmt.Fprintf(w, "error\t%s\n", human.Sanitize(d.Template.Error))
+	}
+	for _, t := range d.Template.Tools {
+		if t.Present {
+			fmt.Fprintf(w, "tool\t%s %s\t%s\n", human.Sanitize(t.Name), human.Sanitize(t.Version), human.Sanitize(t.Path))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.Note("hortus doctor tells of its libraries and of what is missing")
+	return nil
+}
+
+// namedSnapshot finds a template's snapshot. A plain one is not taken for a template.
+func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Snapshot, error) {
+	s, err := cl.Snapshots.Get(ctx, name)
+	if err == nil && s.Name == "" {
+		err = api.Errorf(api.KindNotFound, "%s is no template but a plain snapshot", s.ID).WithHint("hortus snapshot show %s", s.ID)
+	}
+	return s, missing(err, "hortus template ls")
+}
+
+type templateRmCmd struct {
+	Names []string `arg:"" name:"name" complete:"warm" help:"Templates, or the ids of their snapshots."`
+}
+
+// Run removes templates.
+func (c *templateRmCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	gone := []api.Snapshot{}
+	for _, name := range c.Names {
+		if name == api.HostTemplate {
+			return api.Errorf(api.KindInvalid, "template %s is this machine itself and stays", name)
+		}
+		s, err := namedSnapshot(ctx, cl, name)
+		if err == nil {
+			s, err = cl.Snapshots.Remove(ctx, string(s.ID))
+		}
+		if err != nil {
+			return err
+		}
+		gone = append(gone, s)
+		if !a.Flags.JSON {
+			a.Note("template %s is removed, %s", s.Name, human.Size(s.Bytes))
+		}
+	}
+	if a.Flags.JSON {
+		return a.JSON(gone)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package task
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/alecthomas/kong"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/task/view"
+	"hortus.dev/internal/repository/git/checkout"
+)
+
+type taskApplyCmd struct {
+	ID     string     `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	Repo   string     `complete:"dirs" placeholder:"PATH" help:"The checkout; left out, the one that this directory is in."`
+	Check  bool       `help:"Change nothing; say whether it would fit."`
+	Branch branchFlag `placeholder:"[=NAME]" help:"Make a local branch of the commits, hortus/... when no =NAME is given, and leave the working tree as it is."`
+}
+
+// branchFlag is a flag whose value may be left out.
+type branchFlag struct {
+	given bool
+	name  string
+}
+
+// IsBool lets the flag stand without a value.
+func (*branchFlag) IsBool() bool { return true }
+
+// Decode reads the flag.
+func (b *branchFlag) Decode(ctx *kong.DecodeContext) error {
+	b.given = true
+	if ctx.Scan.Peek().Type == kong.FlagValueToken {
+		if b.name = fmt.Sprint(ctx.Scan.Pop().Value); b.name == "" {
+			return api.Errorf(api.KindInvalid, "the name of the branch is empty")
+		}
+	}
+	return nil
+}
+
+// applied is what `task apply --json` says.
+type applied struct {
+	Task   api.TaskID       `json:"task"`
+	Repo   string           `json:"repo"`
+	Commit string           `json:"commit"`
+	Branch string           `json:"branch,omitempty"`
+	Files  []api.FileChange `json:"files"`
+	// Checked says that nothing was changed.
+	Checked bool `json:"checked,omitempty"`
+}
+
+// Run brings a result into a person's checkout. No other command writes there.
+func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
+	if c.Check && c.Branch.given {
+		return api.Errorf(api.KindInvalid, "--check: a branch needs no check; it touches no file")
+	}
+	cl, t, err := repoTask(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	if t.State != api.TaskDone || t.Repo == nil || t.Repo.Head == "" {
+		return nothingYet(t)
+	}
+	dir, err := filepath.Abs(cmp.Or(c.Repo, "."))
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "--repo: %w", err)
+	}
+	g := person(a)
+	tree, err := g.Toplevel(ctx, dir)
+	if err == nil && tree.Bare && !c.Branch.given {
+		err = api.Errorf(api.KindInvalid, "%s has no working tree to apply to", tree.Root).WithHint("--branch makes a branch there")
+	}
+	if err != nil {
+		hint := "name it: --repo PATH"
+		if filepath.IsAbs(t.Create.Repo.URL) {
+			hint = "name it: --repo " + t.Create.Repo.URL
+		}
+		if api.KindOf(err) != api.KindNotFound {
+			hint = cmp.Or(api.HintOf(err), hint)
+		}
+		if api.KindOf(err) == api.KindUnsupported {
+			hint += "; or by hand: hortus task diff " + t.ID.Short() + " | git apply"
+		}
+		return api.AsError(err).WithHint("%s", hint)
+	}
+	if _, err := g.Commit(ctx, tree.Root, t.Repo.Commit); err != nil {
+		return api.Errorf(api.KindConflict, "%s has not got the commit that the work started from, %.12s", tree.Root, t.Repo.Commit).
+			WithHint("git fetch, or name the right checkout: --repo PATH")
+	}
+	if t.Outcome != api.OutcomeVerified {
+		a.Note("hortus: WARNING: this result is not verified: the task ended as %s", t.Outcome)
+	}
+	for _, w := range view.RepoWarnings(*t.Repo) {
+		a.Note("hortus: WARNING: %s", w)
+	}
+	done := applied{Task: t.ID, Repo: tree.Root, Commit: t.Repo.Head, Files: t.Repo.Files, Checked: c.Check}
+	if c.Branch.given {
+		done.Branch = cmp.Or(c.Branch.name, t.Repo.Branch, "hortus/"+t.ID.Short())
+		err = importBranch(ctx, a, cl, g, t, tree, done.Branch)
+	} else {
+		err = c.patch(ctx, a, cl, g, t, tree)
+	}
+	if err != nil {
+		return err
+	}
+	return showApplied(a, done)
+}
+
+// patch applies the patch to the working tree.
+func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, tree checkout.Info) error {
+	r, err := cl.Tasks.Diff(ctx, t.ID, 0)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	text, err := readPatch(r)
+	if err != nil {
+		return err
+	}
+	paths, err := g.Touched(ctx, text)
+	if err != nil {
+		return err
+	}
+	dirty, err := g.Changed(ctx, tree.Root, paths)
+	if err != nil {
+		return err
+	}
+	if len(dirty) > 0 {
+		return api.Errorf(api.KindConflict, "%s in %s would be changed and %s uncommitted changes: %s", human.Count(len(dirty), "file"), tree.Root,
+			map[bool]string{true: "has", false: "have"}[len(dirty) == 1], human.List(dirty)).
+			WithHint("git stash or git commit them first; or take the work as a branch: hortus task apply %s --branch", t.ID)
+	}
+	if tree.Head != t.Repo.Commit {
+		a.Note("hortus: the work started from %.12s, and %s is at %.12s", t.Repo.Commit, tree.Root, tree.Head)
+	}
+	err = g.Apply(ctx, tree.Root, bytes.NewReader(text), checkout.ApplyOptions{Check: c.Check, Max: maxPatch})
+	if api.KindOf(err) == api.KindConflict {
+		return api.AsError(err).WithHint("nothing was changed; take the work as a branch and merge it: hortus task apply %s --branch", t.ID)
+	}
+	return err
+}
+
+// maxBundle bounds the commits that are brought into a checkout, in bytes.
+const maxBundle = 1 << 30
+
+// importBranch makes a branch of the result's commits.
+func importBranch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, tree checkout.Info, branch string) error {
+	r, err := cl.Tasks.Bundle(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f, err := os.CreateTemp("", "hortus-*.bundle")
+	if err != nil {
+		return api.Errorf(api.KindUnavailable, "keep the commits for a moment: %w", err)
+	}
+	defer os.Remove(f.Name())
+	n, err := io.Copy(f, io.LimitReader(r, maxBundle+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return api.Errorf(api.KindUnavailable, "the commits were cut: %w", err)
+	}
+	if n > maxBundle {
+		return api.Errorf(api.KindExhausted, "the commits have more than %s", human.Size(maxBundle))
+	}
+	err = g.Import(ctx, tree.Root, f.Name(), branch, t.Repo.Head)
+	if api.KindOf(err) == api.KindExists {
+		return api.AsError(err).WithHint("give it another name: hortus task apply %s --branch=NAME", t.ID)
+	}
+	return err
+}
+
+func showApplied(a *app.App, d applied) error {
+	if a.Flags.JSON {
+		return a.JSON(d)
+	}
+	if err := showFiles(a, d.Files); err != nil {
+		return err
+	}
+	switch {
+	case d.Branch != "":
+		a.Note("hortus: branch %s in %s is at %.12s; your working tree is as it was", d.Branch, d.Repo, d.Commit)
+		a.Note("  next: git switch %s", d.Branch)
+	case d.Checked:
+		a.Note("hortus: it fits %s; nothing was changed", d.Repo)
+	default:
+		a.Note("hortus: applied to %s, not committed", d.Repo)
+	}
+	return nil
+}

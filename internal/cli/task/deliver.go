@@ -1,0 +1,74 @@
+package task
+
+import (
+	"path/filepath"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/task/view"
+	"hortus.dev/internal/repository/git/checkout"
+)
+
+type taskDeliverCmd struct {
+	ID string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	deliveryFlags
+}
+
+// Help tells what the first lines of help do not.
+func (taskDeliverCmd) Help() string {
+	return "Without --push and --mr it is what the task was asked for. The branch policy is asked again; " +
+		"what an earlier delivery did is found there and not done twice."
+}
+
+// Run delivers the result of a verified task.
+func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
+	// The daemon must have the tokens that are set here.
+	a.NeedForges = true
+	cl, t, err := repoTask(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	asked := *t.Create.Repo
+	push, request := c.Push || c.MR, c.MR
+	if !push {
+		push, request = asked.Push || asked.MergeRequest, asked.MergeRequest
+	}
+	// What was asked for at first needs not be said again.
+	if err := (&deliveryFlags{Push: push, MR: request, Draft: c.Draft, Target: c.Target, Remote: c.Remote}).delivers(); err != nil {
+		return err
+	}
+	req := api.DeliverTask{Push: push, MergeRequest: request, Draft: c.Draft || request && asked.Draft, Target: c.Target}
+	if push && (c.Remote != "" || asked.Remote == "") {
+		var tree checkout.Info
+		g := person(a)
+		if filepath.IsAbs(asked.URL) {
+			if tree, err = g.Toplevel(ctx, asked.URL); err != nil {
+				return err
+			}
+		}
+		if req.Remote, err = c.remote(ctx, a, g, tree); err != nil {
+			return err
+		}
+	}
+	if t, err = cl.Tasks.Deliver(ctx, t.ID, req); err != nil {
+		return err
+	}
+	if t.Repo == nil {
+		return api.Errorf(api.KindInternal, "the daemon answers with no result of task %s", t.ID)
+	}
+	if a.Flags.JSON {
+		err = a.JSON(t)
+	} else {
+		err = showResult(a, *t.Repo)
+	}
+	if err != nil {
+		return err
+	}
+	p := view.NewProgress(a.Env, a.Flags.Quiet, t.ID)
+	defer p.Close()
+	p.Delivery(t)
+	if !view.Delivered(t, request) {
+		return app.ExitCode(1)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
+)
+
+type taskStartCmd struct {
+	Request string   `arg:"" help:"What is wanted of the repository; - reads it from stdin."`
+	Repo    string   `complete:"dirs" placeholder:"PATH|URL[@REF]" help:"The repository; left out, the checkout that this directory is in. @REF names a branch, a tag or a commit."`
+	Verify  string   `placeholder:"CMD" help:"Shell command whose exit code decides; left out, the repository's own test command."`
+	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"Text that belongs to the request, 64 KiB at most. Repeatable, 8 times."`
+	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository: the gate must fail with it, which shows that new tests test something."`
+	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Who the commits are by; left out, as git has it."`
+	Record  string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the model, without secrets, for --model replay:FILE."`
+	Detach  bool     `short:"d" help:"Start it, print its id and return; hortus task watch ID follows it."`
+	deliveryFlags
+	budgetFlags
+	agentFlag
+	flags.Sandbox
+}
+
+// agentFlag names the model of an agent.
+type agentFlag struct {
+	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that works: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE for the answers of a recording, or offline (no network; knows little). NAME,large=NAME names one to move to when it gets stuck."`
+}
+
+// budgetFlags bound the work of an agent, all rounds together.
+type budgetFlags struct {
+	Rounds      *int           `env:"HORTUS_ROUNDS" placeholder:"N" help:"How often a failed gate goes back to the agent, 0 to 10 (default 2)."`
+	Steps       *int           `env:"HORTUS_STEPS" placeholder:"N" help:"Answers of the model at most (default 100)."`
+	Tokens      *int64         `env:"HORTUS_TOKENS" placeholder:"N" help:"Tokens in and out at most (default 5000000)."`
+	Cost        *float64       `env:"HORTUS_COST" placeholder:"USD" help:"What the model may cost."`
+	GateTimeout flags.Duration `name:"gate-timeout" placeholder:"10m" help:"How long one run of the gate may take (default 10m)."`
+	Wall        flags.Duration `env:"HORTUS_WALL" placeholder:"30m" help:"How long everything may take (default 30m)."`
+}
+
+// Bounds of the files that belong to a request.
+const (
+	maxContextFiles = 8
+	maxContextFile  = 64 << 10
+	maxMutant       = 256 << 10
+)
+
+// Run has an agent work on a repository.
+func (c *taskStartCmd) Run(ctx app.Context, a *app.App) error {
+	req, err := c.request(ctx, a)
+	if err != nil {
+		return err
+	}
+	// What is of this machine alone is pushed nowhere and fetched from nowhere.
+	a.NeedForges = req.Repo.Push || !filepath.IsAbs(req.Repo.URL)
+	return start(ctx, a, req, &outDir{}, c.Detach)
+}
+
+// request turns the command line into the api's words.
+func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask, error) {
+	req := api.CreateTask{Repo: &api.RepoTask{
+		Verify: strings.TrimSpace(c.Verify), Push: c.Push || c.MR, MergeRequest: c.MR, Draft: c.Draft, Target: c.Target,
+	}}
+	var err error
+	if req.Request, err = c.sentence(a); err != nil {
+		return req, err
+	}
+	if c.Verify != "" && req.Repo.Verify == "" {
+		return req, api.Errorf(api.KindInvalid, "--verify: the command is empty").WithHint("leave it out to find the repository's own")
+	}
+	if err := c.delivers(); err != nil {
+		return req, err
+	}
+	if req.Model, req.Models, err = c.Model.agent(); err != nil {
+		return req, err
+	}
+	if req.Repo.Budget, req.Repo.Rounds, err = c.budget(); err != nil {
+		return req, err
+	}
+	req.RunTimeoutMS = c.GateTimeout.Milliseconds()
+	if req.Sandbox, err = c.Sandbox.CreateRequest(); err != nil {
+		return req, err
+	}
+	if c.Record != "" {
+		if req.Record, err = filepath.Abs(c.Record); err != nil {
+			return req, api.Errorf(api.KindInvalid, "--record: %w", err)
+		}
+	}
+	if err := c.files(a, req.Repo); err != nil {
+		return req, err
+	}
+	return req, c.source(ctx, a, req.Repo)
+}
+
+// sentence reads the request.
+func (c *taskStartCmd) sentence(a *app.App) (string, error) {
+	text, err := a.ReadArgument(c.Request)
+	if err != nil {
+		return "", err
+	}
+	if text == "" {
+		return "", api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus task --repo . "Fix the failing test"`)
+	}
+	// A command that was mistyped must not set an agent to work.
+	if c.Repo == "" && !strings.ContainsAny(text, " \n\t") {
+		for _, name := range []string{"start", "list", "ls", "watch", "show", "diff", "apply", "deliver", "reply", "replay", "cancel", "logs"} {
+			if near(text, name) {
+				return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).
+					WithHint("perhaps hortus task %s is meant; if it is a request: hortus task --repo . %q", strings.Replace(name, "list", "ls", 1), text)
+			}
+		}
+		if api.TaskID(text).Valid() {
+			return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).WithHint("hortus task show %s", text)
+		}
+	}
+	return text, nil
+}
+
+// near says whether a word is a name but for one letter, or two that changed
+// places.
+func near(word, name string) bool {
+	word = strings.ToLower(word)
+	if word == name {
+		return true
+	}
+	if len(word) == len(name) {
+		var at []int
+		for i := range word {
+			if word[i] != name[i] {
+				at = append(at, i)
+			}
+		}
+		return len(at) == 1 && len(name) > 2 ||
+			len(at) == 2 && at[1] == at[0]+1 && word[at[0]] == name[at[1]] && word[at[1]] == name[at[0]]
+	}
+	long, short := word, name
+	if len(long) < len(short) {
+		long, short = short, long
+	}
+	for i := range long {
+		if len(long) == len(short)+1 && long[:i]+long[i+1:] == short {
+			return true
+		}
+	}
+	return false
+}
+
+// deliveryFlags say where verified work goes.
+type deliveryFlags struct {
+	Push   bool   `help:"Push the branch when the work is verified."`
+	MR     bool   `name:"mr" help:"Push it and open a merge request."`
+	Draft  bool   `help:"Make the merge request a draft."`
+	Target string `placeholder:"BRANCH" help:"Branch that the merge request wants to change; left out, the one that the work started from, or the forge's default."`
+	Remote string `placeholder:"URL|NAME" help:"Where to push to; left out, the checkout's origin or the URL of --repo."`
+}
+
+// delivers refuses flags that would do nothing.
+func (c *deliveryFlags) delivers() error {
+	for _, f := range []struct {
+		given bool
+		name  string
+		needs bool
+		hint  string
+	}{
+		{c.Draft, "--draft", c.MR, "add --mr"},
+		{c.Target != "", "--target", c.MR, "add --mr"},
+		{c.Remote != "", "--remote", c.MR || c.Push, "add --push, or --mr for a merge request too"},
+	} {
+		if f.given && !f.needs {
+			return api.Errorf(api.KindInvalid, "%s does nothing without a delivery", f.name).WithHint("%s", f.hint)
+		}
+	}
+	return nil
+}
+
+func (f *budgetFlags) budget() (out api.Budget, rounds int, err error) {
+	// Zero means the default to the api.
+	if f.Rounds != nil {
+		if rounds = *f.Rounds; rounds < 0 || rounds > api.MaxRounds {
+			return out, 0, api.Errorf(api.KindInvalid, "--rounds: %d is not between 0 and %d", rounds, api.MaxRounds)
+		}
+		if rounds == 0 {
+			rounds = -1
+		}
+	}
+	if f.Steps != nil {
+		if out.Steps = *f.Steps; out.Steps < 1 || out.Steps > 1<<20 {
+			return out, 0, api.Errorf(api.KindInvalid, "--steps: %d is not between 1 and %d", out.Steps, 1<<20)
+		}
+	}
+	if f.Tokens != nil {
+		if out.Tokens = *f.Tokens; out.Tokens < 1 {
+			return out, 0, api.Errorf(api.KindInvalid, "--tokens: %d is not above 0", out.Tokens)
+		}
+	}
+	if f.Cost != nil {
+		if out.CostUSD = *f.Cost; !(out.CostUSD > 0) || out.CostUSD > 1e6 {
+			return out, 0, api.Errorf(api.KindInvalid, "--cost: %v is no sum of US dollars", *f.Cost).WithHint("for example --cost 0.50")
+		}
+	}
+	out.WallMS = f.Wall.Milliseconds()
+	return out, rounds, nil
+}
+
+// agent is the model of the agent of a repository, which plays no other role.
+func (m modelNames) agent() (string, api.Models, error) {
+	if m.by.Planner != "" || m.by.Coder != "" || m.by.Debugger != "" {
+		return "", api.Models{}, api.Errorf(api.KindInvalid, "--model: a task on a repository has an agent, and no planner, coder or debugger").
+			WithHint("write --model NAME, or --model NAME,large=NAME; where HORTUS_MODEL or task.model says so, --model goes before it")
+	}
+	return m.all, api.Models{Large: m.by.Large}, nil
+}
+
+// files reads what belongs to the request.
+func (c *taskStartCmd) files(a *app.App, into *api.RepoTask) error {
+	if len(c.Context) > maxContextFiles {
+		return api.Errorf(api.KindInvalid, "--context: %d files; the most are %d", len(c.Context), maxContextFiles)
+	}
+	for _, name := range c.Context {
+		text, err := readText(a, name, "--context", maxContextFile, c.Request == "-")
+		if err != nil {
+			return err
+		}
+		into.Context = append(into.Context, api.Document{Name: strings.ToValidUTF8(filepath.Base(name), "?"), Text: text})
+	}
+	if c.Mutant == "" {
+		return nil
+	}
+	var err error
+	into.Mutant, err = readText(a, c.Mutant, "--mutant", maxMutant, c.Request == "-")
+	if err == nil && strings.TrimSpace(into.Mutant) == "" {
+		err = api.Errorf(api.KindInvalid, "--mutant: %s is empty", c.Mutant)
+	}
+	return err
+}
+
+// readText reads a file of text, or stdin for "-" where nothing else has it.
+func readText(a *app.App, name, flag string, most int, stdinTaken bool) (string, error) {
+	if name == "-" && stdinTaken {
+		return "", api.Errorf(api.KindInvalid, "%s: stdin is the request already", flag)
+	}
+	if name != "-" {
+		if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+			return "", api.Errorf(api.KindInvalid, "%s: %s is no file", flag, name)
+		} else if err == nil && st.Size() > int64(most) {
+			return "", tooLong(flag, name, most)
+		}
+	}
+	b, err := a.ReadInput(name)
+	switch {
+	case err != nil:
+		return "", api.Errorf(api.KindInvalid, "%s: %w", flag, err)
+	case len(b) > most:
+		return "", tooLong(flag, name, most)
+	case !utf8.Valid(b) || strings.ContainsRune(string(b), 0):
+		return "", api.Errorf(api.KindInvalid, "%s: %s is no text in UTF-8", flag, name)
+	}
+	return string(b), nil
+}
+
+func tooLong(flag, name string, most int) error {
+	return api.Errorf(api.KindInvalid, "%s: %s has more than %s", flag, name, human.Size(int64(most))).
+		WithHint("%s", fmt.Sprintf("give the part that matters; the agent reads files of the repository itself"))
+}

@@ -1,0 +1,196 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/checkout"
+)
+
+// person is who runs this command, as their git knows them.
+func person(a *app.App) checkout.User { return checkout.User{Environ: a.Env.Environ} }
+
+// source finds the repository, who the person is, and where a delivery goes.
+func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTask) error {
+	g := person(a)
+	address, ref, err := git.ParseSource(cmp.Or(c.Repo, "."))
+	if err != nil {
+		return err
+	}
+	var tree checkout.Info
+	if into.URL, into.Ref = address, ref; filepath.IsAbs(address) {
+		if tree, err = g.Toplevel(ctx, address); err != nil {
+			if c.Repo == "" && api.KindOf(err) == api.KindNotFound {
+				return api.Errorf(api.KindInvalid, "this directory is in no git checkout").
+					WithHint(`name the repository: hortus task --repo PATH|URL "..."; a program of its own is made by: hortus run "..."`)
+			}
+			if api.KindOf(err) == api.KindNotFound {
+				return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("git init makes one; or name another directory, or a URL")
+			}
+			return err
+		}
+		if err := c.local(ctx, a, g, tree, into); err != nil {
+			return err
+		}
+	}
+	if into.Author, err = c.author(ctx, a, g, tree.Root); err != nil {
+		return err
+	}
+	if !into.Push {
+		return nil
+	}
+	into.Remote, err = c.remote(ctx, a, g, tree)
+	return err
+}
+
+// local takes a checkout of this machine: what is committed in it, and nothing
+// else.
+func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, tree checkout.Info, into *api.RepoTask) error {
+	if tree.Borrows != nil {
+		return tree.Borrows
+	}
+	into.URL = tree.Root
+	commit := tree.Head
+	switch {
+	case into.Ref != "":
+		var err error
+		if commit, err = g.Commit(ctx, tree.Root, into.Ref); err != nil {
+			return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("git branch and git tag list them; a branch of a remote is fetched first: git switch NAME")
+		}
+	case tree.Head == "":
+		return api.Errorf(api.KindInvalid, "%s has no commit yet: there is nothing to start from", tree.Root).WithHint("git add and git commit what there is")
+	case tree.Branch != "":
+		into.Ref = tree.Branch
+	default:
+		into.Ref = tree.Head
+	}
+	from := fmt.Sprintf("%.12s", commit)
+	if into.Ref != commit {
+		from = into.Ref + " at " + from
+	}
+	implied := ""
+	if c.Repo == "" {
+		implied = " (--repo . is implied)"
+	}
+	a.Note("hortus: repository %s%s, from %s", tree.Root, implied, from)
+	if tree.Submodules > 0 {
+		a.Note("hortus: its %s left out: what is in %s is not part of it", map[bool]string{true: "submodule is", false: fmt.Sprint(tree.Submodules) + " submodules are"}[tree.Submodules == 1],
+			map[bool]string{true: "it", false: "them"}[tree.Submodules == 1])
+	}
+	switch n := tree.Dirty + tree.Untracked; n {
+	case 0:
+	case 1:
+		a.Note("hortus: 1 file with uncommitted changes is not part of it as it is now, only as it was committed")
+	default:
+		a.Note("hortus: %d files with uncommitted changes are not part of it as they are now, only as they were committed", n)
+	}
+	return nil
+}
+
+// exists says whether a path leads to something.
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// author is who the commits are by: --author, or whom git would take.
+func (c *taskStartCmd) author(ctx context.Context, a *app.App, g checkout.User, dir string) (api.Identity, error) {
+	if c.Author != "" {
+		return parseAuthor(c.Author)
+	}
+	var who api.Identity
+	for _, f := range []struct {
+		into     *string
+		env, key string
+	}{{&who.Name, "GIT_AUTHOR_NAME", "user.name"}, {&who.Email, "GIT_AUTHOR_EMAIL", "user.email"}} {
+		if *f.into = a.Getenv(f.env); *f.into != "" {
+			continue
+		}
+		var err error
+		// Without git a repository with a URL is still worth working on.
+		if *f.into, err = g.Setting(ctx, dir, f.key); err != nil && api.KindOf(err) != api.KindUnavailable {
+			return who, err
+		}
+	}
+	if who.Name != "" && who.Email != "" {
+		return who, checkAuthor(who)
+	}
+	if c.Push || c.MR {
+		return who, api.Errorf(api.KindInvalid, "git does not know who you are, and commits that are pushed keep their author").
+			WithHint(`git config --global user.name NAME and git config --global user.email EMAIL; or --author "NAME <EMAIL>"`)
+	}
+	user := cmp.Or(cmp.Or(a.Getenv("USER"), a.Getenv("LOGNAME")), "hortus")
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	who = api.Identity{Name: cmp.Or(who.Name, user), Email: cmp.Or(who.Email, user+"@"+host)}
+	a.Note(`hortus: git does not know who you are: the commits will be by %s <%s>; --author "NAME <EMAIL>" names another`, who.Name, who.Email)
+	return who, checkAuthor(who)
+}
+
+// parseAuthor reads "Name <email>".
+func parseAuthor(text string) (api.Identity, error) {
+	name, rest, ok := strings.Cut(text, "<")
+	email, after, closed := strings.Cut(rest, ">")
+	who := api.Identity{Name: strings.TrimSpace(name), Email: strings.TrimSpace(email)}
+	if !ok || !closed || strings.TrimSpace(after) != "" {
+		return who, api.Errorf(api.KindInvalid, "--author: %.100q is no author", text).WithHint(`write it as --author "Ada Lovelace <ada@example.com>"`)
+	}
+	return who, checkAuthor(who)
+}
+
+// checkAuthor refuses what cannot stand in a commit.
+func checkAuthor(who api.Identity) error {
+	for _, s := range []string{who.Name, who.Email} {
+		if s == "" || len(s) > 200 || strings.ContainsAny(s, "<>") || strings.ContainsFunc(s, unicode.IsControl) {
+			return api.Errorf(api.KindInvalid, "the author %.100q <%.100q> cannot stand in a commit", who.Name, who.Email).
+				WithHint(`write it as --author "Ada Lovelace <ada@example.com>"`)
+		}
+	}
+	return nil
+}
+
+// remote is where a delivery goes; empty for the URL of the repository itself.
+func (c *deliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User, tree checkout.Info) (string, error) {
+	address := c.Remote
+	switch {
+	case address == "" && tree.Root == "":
+		return "", nil
+	case address == "":
+		var err error
+		if address, err = g.Remote(ctx, tree.Root, "origin"); err == nil {
+			break
+		}
+		if api.KindOf(err) != api.KindNotFound {
+			return "", err
+		}
+		return "", api.Errorf(api.KindInvalid, "%s has no remote \"origin\" to push to", tree.Root).
+			WithHint("name one: --remote URL|NAME; or leave --push and --mr out and fetch the result with: hortus task apply ID --branch")
+	case tree.Root != "" && !strings.ContainsAny(address, "/:\\"):
+		var err error
+		if address, err = g.Remote(ctx, tree.Root, address); err != nil {
+			return "", api.Errorf(api.KindInvalid, "--remote: %s", err).WithHint("git remote -v lists them")
+		}
+	case !strings.Contains(address, ":") && !filepath.IsAbs(address):
+		abs, err := filepath.Abs(address)
+		if err != nil || !exists(abs) {
+			return "", api.Errorf(api.KindInvalid, "--remote: there is no remote and no directory %.100q", address)
+		}
+		address = abs
+	}
+	if bare := git.StripCredentials(address); bare != address {
+		// It would be stored with the task.
+		address = bare
+		a.Note("hortus: the user and password in the address of the remote are left out; tokens are given to Hortus by a variable or a file: docs/configuration.md")
+	}
+	return address, nil
+}

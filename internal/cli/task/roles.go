@@ -1,0 +1,78 @@
+package task
+
+import (
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+)
+
+// PlanCommand is "hortus plan".
+type PlanCommand struct {
+	Sentence string `arg:"" help:"What is wanted; - reads it from stdin."`
+	modelFlag
+}
+
+// Run asks the Planner alone.
+func (c *PlanCommand) Run(ctx app.Context, a *app.App) error {
+	sentence, err := a.ReadArgument(c.Sentence)
+	if err != nil {
+		return err
+	}
+	name := c.Model.of(c.Model.by.Planner)
+	cl, err := modelClient(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	plan, err := cl.Roles.Plan(ctx, name, api.PlanRequest{Sentence: sentence})
+	if err != nil {
+		return err
+	}
+	return a.JSON(plan)
+}
+
+// CodeCommand is "hortus code".
+type CodeCommand struct {
+	Plan string `arg:"" complete:"files" placeholder:"FILE" help:"The plan as JSON (api.ExecutionPlan); - reads it from stdin."`
+	modelFlag
+}
+
+// Run asks the Coder alone.
+func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
+	var plan api.ExecutionPlan
+	if err := a.ReadJSON(c.Plan, &plan); err != nil {
+		return err
+	}
+	name := c.Model.of(c.Model.by.Coder)
+	cl, err := modelClient(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	artifact, err := cl.Roles.Code(ctx, name, plan)
+	if err != nil {
+		return err
+	}
+	return a.JSON(artifact)
+}
+
+// DebugCommand is "hortus debug".
+type DebugCommand struct {
+	Request string `arg:"" complete:"files" placeholder:"FILE" help:"The failed attempt as JSON (api.DebugRequest); - reads it from stdin."`
+	modelFlag
+}
+
+// Run asks the Debugger alone.
+func (c *DebugCommand) Run(ctx app.Context, a *app.App) error {
+	var req api.DebugRequest
+	if err := a.ReadJSON(c.Request, &req); err != nil {
+		return err
+	}
+	name := c.Model.of(c.Model.by.Debugger, c.Model.by.Coder)
+	cl, err := modelClient(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	diagnosis, err := cl.Roles.Debug(ctx, name, req)
+	if err != nil {
+		return err
+	}
+	return a.JSON(diagnosis)
+}

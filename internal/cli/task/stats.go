@@ -1,0 +1,34 @@
+package task
+
+import (
+	"time"
+
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/task/view"
+)
+
+// StatsCommand is "hortus stats".
+type StatsCommand struct {
+	Since flags.Span `placeholder:"7d" help:"Only tasks that are not older: 12h, 7d, 4w. All when left out."`
+}
+
+// Run says what earlier tasks came to.
+func (c *StatsCommand) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	var since time.Time
+	if c.Since > 0 {
+		since = time.Now().Add(-time.Duration(c.Since))
+	}
+	s, err := cl.Tasks.Stats(ctx, since)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(s)
+	}
+	return view.ShowStats(a, s)
+}

@@ -1,0 +1,277 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/task/view"
+)
+
+// Command is "hortus task".
+type Command struct {
+	Start   taskStartCmd   `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
+	Ls      taskLsCmd      `cmd:"" help:"List tasks, the newest first."`
+	Watch   taskWatchCmd   `cmd:"" help:"Follow one to its end, from its beginning."`
+	Show    taskShowCmd    `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
+	Code    taskCodeCmd    `cmd:"" help:"Print the program that a request came to."`
+	Diff    taskDiffCmd    `cmd:"" help:"Print the patch that a task on a repository came to."`
+	Apply   taskApplyCmd   `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
+	Deliver taskDeliverCmd `cmd:"" help:"Push its verified branch, or open the merge request for it, once more or after all."`
+	Reply   taskReplyCmd   `cmd:"" help:"Answer the question of a task that ended with one; a new task continues its work."`
+	Replay  taskReplayCmd  `cmd:"" help:"Run the program of an attempt again, exactly."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Stop one and wait for its receipt."`
+	Logs    taskLogsCmd    `cmd:"" help:"Print the whole output of an attempt or of a gate."`
+}
+
+// Help tells what the first lines of help do not.
+func (Command) Help() string {
+	return `hortus task --repo . "Fix the failing test" has an agent work on a copy of the repository in a sandbox. ` +
+		`Your checkout stays as it is until "hortus task apply". hortus task start --help lists the flags.`
+}
+
+type taskLsCmd struct {
+	Limit int `default:"20" placeholder:"N" help:"How many at most."`
+}
+
+// Run lists tasks.
+func (c *taskLsCmd) Run(ctx app.Context, a *app.App) error {
+	if c.Limit < 1 || c.Limit > 1000 {
+		return api.Errorf(api.KindInvalid, "--limit: %d is not between 1 and 1000", c.Limit)
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := cl.Tasks.List(ctx, c.Limit)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(list)
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "ID\tSTATE\tTRIES\tAGE\tREQUEST")
+	for _, t := range list {
+		tries, on := len(t.Attempts), ""
+		if t.Create.Repo != nil {
+			on = view.RepoName(t.Create.Repo.URL) + ": "
+			if t.Repo != nil {
+				tries = len(t.Repo.Rounds)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), tries,
+			human.Duration(time.Since(t.CreatedAt)), human.Truncate(on+view.RequestOf(t), 60))
+	}
+	return w.Flush()
+}
+
+type taskShowCmd struct {
+	ID         string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	Transcript bool   `help:"What the agent of a task on a repository and its model said to each other; with --json as JSON lines."`
+}
+
+// Run shows a task.
+func (c *taskShowCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.Transcript {
+		return transcript(ctx, a, cl, t)
+	}
+	if a.Flags.JSON {
+		return a.JSON(t)
+	}
+	w := a.Table()
+	fmt.Fprintf(w, "task\t%s\nstate\t%s\nrequest\t%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), human.Sanitize(view.RequestOf(t)))
+	if t.Continues != "" {
+		fmt.Fprintf(w, "continues\t%s\nanswer\t%s\n", human.Sanitize(string(t.Continues)), human.Sanitize(t.Reply))
+	}
+	if t.Models != (api.Models{}) {
+		fmt.Fprintf(w, "models\t%s\n", human.Sanitize(view.ModelsOf(t.Models)))
+	} else {
+		fmt.Fprintf(w, "model\t%s\n", human.Sanitize(t.Model))
+	}
+	if t.Create.Record != "" {
+		fmt.Fprintf(w, "recording\t%s\n", human.Sanitize(t.Create.Record))
+	}
+	fmt.Fprintf(w, "created\t%s\n", t.CreatedAt.Format(time.RFC3339))
+	if !t.EndedAt.IsZero() {
+		fmt.Fprintf(w, "took\t%s\n", human.Duration(t.EndedAt.Sub(t.CreatedAt)))
+	}
+	if p := t.Plan; p != nil {
+		fmt.Fprintf(w, "plan\t%s\n", human.Sanitize(view.PlanLine(*p)))
+	}
+	for _, at := range t.Attempts {
+		fmt.Fprintf(w, "attempt %d\t%s\n", at.N, human.Sanitize(view.Describe(at.Artifact)))
+		if at.Result != nil {
+			fmt.Fprintf(w, "\t%s\n", human.Sanitize(view.ResultLine(*at.Result)))
+		}
+		if at.Diagnosis != nil {
+			fmt.Fprintf(w, "\t%s: %s\n", human.Sanitize(string(at.Diagnosis.Category)), human.Sanitize(at.Diagnosis.Cause))
+		}
+	}
+	view.ShowProgram(w, t)
+	view.ShowRepo(w, t)
+	if t.Diagnosis != "" {
+		fmt.Fprintf(w, "diagnosis\t%s\n", human.Sanitize(t.Diagnosis))
+	}
+	if t.Question != "" {
+		fmt.Fprintf(w, "question\t%s\n", human.Sanitize(t.Question))
+		if t.Create.Request != "" {
+			fmt.Fprintf(w, "reply\t%s\n", view.ReplyHint(t.ID))
+		}
+	}
+	if t.Error != nil {
+		fmt.Fprintf(w, "error\t%s\n", human.Sanitize(t.Error.Error()))
+	}
+	return w.Flush()
+}
+
+type taskReplayCmd struct {
+	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
+	taskFlags
+	flags.Sandbox
+}
+
+// Run runs an earlier program again.
+func (c *taskReplayCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	n, err := attemptOf(t, c.Attempt)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, a, api.CreateTask{Replay: &api.Replay{Task: t.ID, Attempt: n}}, c.taskFlags, &c.Sandbox)
+}
+
+// attemptOf finds the attempt that is meant: the last one when none is named.
+func attemptOf(t api.Task, asked *int) (int, error) {
+	if t.Create.Repo != nil {
+		return 0, api.Errorf(api.KindInvalid, "task %s works on a repository: it has no program to run again", t.ID).
+			WithHint("its agent's answers can be replayed where they were recorded: hortus task --model replay:FILE --repo ...")
+	}
+	if asked == nil {
+		if len(t.Attempts) == 0 {
+			return 0, api.Errorf(api.KindNotFound, "task %s has no attempt", t.ID)
+		}
+		return t.Attempts[len(t.Attempts)-1].N, nil
+	}
+	for _, at := range t.Attempts {
+		if at.N == *asked {
+			return at.N, nil
+		}
+	}
+	return 0, api.Errorf(api.KindNotFound, "--attempt: task %s has %d attempts, not one numbered %d", t.ID, len(t.Attempts), *asked)
+}
+
+type taskCancelCmd struct {
+	ID string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+}
+
+// Run stops a task.
+func (c *taskCancelCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	if t, err = cl.Tasks.Cancel(ctx, t.ID); err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(t)
+	}
+	p := view.NewProgress(a.Env, a.Flags.Quiet, t.ID)
+	defer p.Close()
+	p.Say(view.StateOf(t))
+	p.Receipt(t.Receipt)
+	return nil
+}
+
+type taskLogsCmd struct {
+	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt, or round; the last one when left out."`
+	Stderr  bool   `help:"The error output instead of the output."`
+	Gate    string `enum:"before,gate,original,without,mutant," default:"" placeholder:"WHICH" help:"Which gate of a task on a repository: before (the work began), gate (of the round, the default), original (with the tests as they were), without (the changed tests alone), or mutant."`
+}
+
+// Run prints an attempt's output, byte for byte.
+func (c *taskLogsCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	if t.Create.Repo != nil {
+		return c.gate(ctx, a, cl, t)
+	}
+	if c.Gate != "" {
+		return api.Errorf(api.KindInvalid, "--gate: task %s works on no repository", t.ID)
+	}
+	n, err := attemptOf(t, c.Attempt)
+	if err != nil {
+		return err
+	}
+	stream := "stdout"
+	if c.Stderr {
+		stream = "stderr"
+	}
+	if !a.Flags.JSON {
+		return taskOutput(ctx, a, cl, t.ID, n, stream)
+	}
+	r, err := cl.Tasks.Output(ctx, t.ID, n, stream)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, app.MaxCaptured))
+	if err != nil {
+		return api.Errorf(api.KindUnavailable, "the output of attempt %d: %w", n, err)
+	}
+	return a.JSON(struct {
+		Task    api.TaskID `json:"task"`
+		Attempt int        `json:"attempt"`
+		Stream  string     `json:"stream"`
+		Data    []byte     `json:"data"`
+	}{t.ID, n, stream, data})
+}
+
+// find finds the task of an argument.
+func find(ctx context.Context, cl *client.Client, id string) (api.Task, error) {
+	if id != app.Last {
+		return cl.Tasks.Get(ctx, id)
+	}
+	list, err := cl.Tasks.List(ctx, 1)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if len(list) == 0 {
+		return api.Task{}, api.Errorf(api.KindNotFound, "there is no task yet").WithHint(`hortus run "print the first 20 prime numbers" makes one`)
+	}
+	return cl.Tasks.Get(ctx, string(list[0].ID))
+}

@@ -1,0 +1,99 @@
+package task
+
+import (
+	"fmt"
+	"io"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/task/view"
+)
+
+type taskCodeCmd struct {
+	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	File    string `arg:"" optional:"" placeholder:"FILE" help:"Which of its files; all of them when left out."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
+	Out     string `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the files there, and those that the program made."`
+}
+
+// Help tells what the first line of help does not.
+func (taskCodeCmd) Help() string {
+	return `A program of one file is printed as it is: "hortus task code ID > main.py". Of several, each has its name before it.`
+}
+
+// Run prints a program.
+func (c *taskCodeCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	if t.Create.Repo != nil {
+		return api.Errorf(api.KindInvalid, "task %s works on a repository", t.ID).WithHint("hortus task diff %s prints its patch", t.ID.Short())
+	}
+	n, err := attemptOf(t, c.Attempt)
+	if err != nil {
+		return err
+	}
+	at := attempt(t, n)
+	files := at.Artifact.Files
+	if c.File != "" {
+		files = nil
+		for _, f := range at.Artifact.Files {
+			if f.Path == c.File {
+				files = []api.File{f}
+			}
+		}
+		if files == nil {
+			return api.Errorf(api.KindNotFound, "attempt %d of task %s has no file %q", n, t.ID, c.File).
+				WithHint("it has %s", human.List(view.ProgramFiles(at.Artifact)))
+		}
+		at.Artifact.Files = files
+	}
+	if c.Out != "" {
+		out, err := openOut(c.Out)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		if err := out.write(api.Task{Attempts: []api.Attempt{at}}); err != nil {
+			return err
+		}
+		a.Note("%s written to %s", human.List(view.ProgramFiles(at.Artifact)), c.Out)
+		return nil
+	}
+	if a.Flags.JSON {
+		return a.JSON(at.Artifact)
+	}
+	return printFiles(a.Env.Stdout, files)
+}
+
+// printFiles writes one file as it is, and several with their names.
+func printFiles(w io.Writer, files []api.File) error {
+	for i, f := range files {
+		if len(files) > 1 {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			fmt.Fprintf(w, "==> %s <==\n", human.Sanitize(f.Path))
+		}
+		if _, err := io.WriteString(w, f.Content); err != nil {
+			return api.Errorf(api.KindUnavailable, "print the program: %w", err)
+		}
+	}
+	return nil
+}
+
+// attempt gives an attempt that is there.
+func attempt(t api.Task, n int) api.Attempt {
+	for _, at := range t.Attempts {
+		if at.N == n {
+			return at
+		}
+	}
+	return api.Attempt{}
+}

@@ -1,0 +1,70 @@
+package task
+
+import (
+	"context"
+	"io"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/task/view"
+)
+
+// transcript prints what an agent and its model said to each other: for people, or
+// with --json the lines as they are kept.
+func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task) error {
+	if t.Create.Repo == nil {
+		return api.Errorf(api.KindInvalid, "--transcript: task %s works on no repository", t.ID)
+	}
+	r, err := cl.Tasks.Transcript(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if a.Flags.JSON {
+		return copyOut(a.Env.Stdout, r, "the transcript")
+	}
+	return view.ShowTranscript(a.Env.Stdout, r)
+}
+
+// gate prints everything that a gate printed.
+func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t api.Task) error {
+	if c.Stderr {
+		return api.Errorf(api.KindInvalid, "--stderr: a gate's output and error output are kept as one")
+	}
+	which, n := c.Gate, 0
+	if which == "" {
+		which = api.GateResult
+	}
+	switch {
+	case which == api.GateBefore && c.Attempt != nil:
+		return api.Errorf(api.KindInvalid, "-n: the gate before the work belongs to no round")
+	case which == api.GateBefore:
+	case c.Attempt != nil:
+		if n = *c.Attempt; n < 1 {
+			return api.Errorf(api.KindInvalid, "-n: %d is not above 0", n)
+		}
+	case t.Repo == nil || len(t.Repo.Rounds) == 0:
+		return api.Errorf(api.KindNotFound, "task %s has no round that ended", t.ID)
+	default:
+		n = t.Repo.Rounds[len(t.Repo.Rounds)-1].N
+	}
+	r, err := cl.Tasks.GateOutput(ctx, t.ID, n, which)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if !a.Flags.JSON {
+		return copyOut(a.Env.Stdout, r, "the gate's output")
+	}
+	data, err := io.ReadAll(io.LimitReader(r, app.MaxCaptured))
+	if err != nil {
+		return api.Errorf(api.KindUnavailable, "the gate's output: %w", err)
+	}
+	return a.JSON(struct {
+		Task  api.TaskID `json:"task"`
+		Round int        `json:"round,omitempty"`
+		Gate  string     `json:"gate"`
+		Data  []byte     `json:"data"`
+	}{t.ID, n, which, data})
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/human"
+)
+
+// ShowRepo adds what a task on a repository came to.
+func ShowRepo(w io.Writer, t api.Task) {
+	c := t.Create.Repo
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "repository\t%s%s\n", human.Sanitize(c.URL), human.Sanitize(human.Prefixed(" @ ", c.Ref)))
+	fmt.Fprintf(w, "author\t%s <%s>\n", human.Sanitize(c.Author.Name), human.Sanitize(c.Author.Email))
+	r := t.Repo
+	if r == nil {
+		return
+	}
+	for _, f := range [][2]string{{"from", r.Commit}, {"branch", r.Branch}, {"commit", r.Head}, {"gate", r.Verify + human.Prefixed(" (", closeParen(r.VerifyFrom))}, {"workspace", string(r.Workspace)}} {
+		if f[1] != "" {
+			fmt.Fprintf(w, "%s\t%s\n", f[0], human.Sanitize(f[1]))
+		}
+	}
+	showGate(w, "before", r.Before)
+	for _, x := range r.Rounds {
+		fmt.Fprintf(w, "round %d\t%s, the agent %s%s, %s\n", x.N, cmp.Or(human.Count(x.Steps, "step"), "no step"), human.Sanitize(stopText(x.Stop)),
+			human.Sanitize(human.Prefixed(": ", x.Why)), human.Duration(time.Duration(x.MS)*time.Millisecond))
+		showGate(w, "", x.Gate)
+		showGate(w, "original tests: ", x.Original)
+		showGate(w, "changed tests alone: ", x.Without)
+		showGate(w, "mutant: ", x.Mutant)
+	}
+	for i, f := range r.Files {
+		if i == maxListed {
+			fmt.Fprintf(w, "\tand %d more\n", len(r.Files)-i)
+			break
+		}
+		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "files"}[i == 0], FileLine(f))
+	}
+	if r.Unread() {
+		fmt.Fprintf(w, "CAUTION\tthe change %s\n", api.UnreadNote)
+	}
+	if r.Untested() {
+		fmt.Fprintf(w, "CAUTION\tno test touches the change: the gate passes without it too\n")
+	}
+	for _, c := range r.Cautions {
+		fmt.Fprintf(w, "CAUTION\tthe change uses %s\n", human.Sanitize(c.String()))
+	}
+	for _, warning := range RepoWarnings(*r) {
+		fmt.Fprintf(w, "WARNING\t%s\n", human.Sanitize(warning))
+	}
+	if r.Summary != "" {
+		for i, l := range human.LastLines(r.Summary, gateLines) {
+			fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "agent says"}[i == 0], l)
+		}
+	}
+	if d := r.Delivery; d != nil {
+		for _, l := range deliveryLines(*d) {
+			fmt.Fprintf(w, "delivery\t%s\n", human.Sanitize(l))
+		}
+		for _, f := range d.Refused {
+			fmt.Fprintf(w, "delivery\t%s\n", human.Sanitize(refusalLine(f)))
+		}
+		if d.Error != nil {
+			fmt.Fprintf(w, "delivery\tfailed: %s\n", human.Sanitize(d.Error.Message))
+		}
+	}
+	if t.Usage.InputTokens+t.Usage.OutputTokens > 0 {
+		fmt.Fprintf(w, "cost\t%s\n", human.Sanitize(usageLine(t.Model, t.Usage)))
+	}
+	if rc := t.Receipt; rc != nil {
+		fmt.Fprintf(w, "receipt\tdone: %s; not done: %s; %d processes left\n", cmp.Or(human.List(rc.Completed), "nothing"), cmp.Or(human.List(rc.Skipped), "nothing"), rc.ProcessesLeft)
+	}
+	fmt.Fprintf(w, "transcript\thortus task show %s --transcript\n", human.Sanitize(string(t.ID)))
+}
+
+func closeParen(s string) string {
+	if s == "" {
+		return ""
+	}
+	return s + ")"
+}
+
+// showGate adds a gate, with the end of its output where it failed.
+func showGate(w io.Writer, head string, g *api.Gate) {
+	if g == nil {
+		return
+	}
+	label := ""
+	if head == "before" {
+		label, head = "before", ""
+	}
+	isolation := human.Prefixed(", ", g.Isolation)
+	if g.Passed && g.Tests == nil {
+		isolation += ", " + g.Evidence()
+	}
+	fmt.Fprintf(w, "%s\t%sgate %s in %s%s\n", label, head, human.Sanitize(gateLine(*g)), human.Duration(time.Duration(g.MS)*time.Millisecond), human.Sanitize(isolation))
+	if g.Passed || strings.TrimSpace(g.Output) == "" {
+		return
+	}
+	for _, l := range human.LastLines(g.Output, gateLines) {
+		fmt.Fprintf(w, "\t    %s\n", l)
+	}
+}

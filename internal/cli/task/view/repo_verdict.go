@@ -1,0 +1,252 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/progress"
+)
+
+// maxListed bounds the files, and the warnings of one sort, that are listed.
+const maxListed = 40
+
+// RepoVerdict prints the last lines: what changed, what a person must know, how it
+// ended, and what to do next.
+func (p *Progress) RepoVerdict(t api.Task, took time.Duration) {
+	r := t.Repo
+	if r == nil {
+		r = &api.RepoResult{}
+	}
+	for i, f := range r.Files {
+		if i == maxListed {
+			p.step("files", 0, "", fmt.Sprintf("and %d more", len(r.Files)-i))
+			break
+		}
+		p.step("files", 0, "", FileLine(f))
+	}
+	for _, w := range RepoWarnings(*r) {
+		p.Line("", progress.Yellow, "WARNING: "+w)
+	}
+	p.Delivery(t)
+	ended := fmt.Sprintf(" in %s%s", human.Duration(took), roundsLine(*r))
+	switch t.Outcome {
+	case api.OutcomeVerified:
+		what := "verified"
+		if r.Head == "" {
+			what = "verified, and nothing was changed"
+		}
+		colour := progress.Green
+		if g := deciding(*r); g != nil {
+			what += ": " + human.Truncate(g.Evidence(), 300)
+		}
+		if r.Unread() {
+			what += "; " + api.UnreadNote
+		}
+		if with := cautionsOf(*r); with != "" {
+			what += "; WITH A CAUTION: " + with
+			colour = progress.Yellow
+		}
+		p.Line("", colour, what+";"+ended)
+	case api.OutcomeNeedsHuman:
+		p.Line("", progress.Red, "not verified"+ended)
+		if g := lastGate(*r); g != nil && !g.Passed {
+			p.Line("", progress.Red, "the gate "+gateLine(*g))
+			p.failures(*g, gateLines)
+		}
+		p.Always("diagnosis: ", t.Diagnosis)
+		p.Always("question: ", t.Question)
+		p.answerable(t)
+	case api.OutcomeDeclined:
+		p.Always("declined: ", messageOf(t))
+	case api.OutcomeCanceled:
+		p.Line("", progress.Yellow, "cancelled"+ended)
+		p.Receipt(t.Receipt)
+	default:
+		p.Always(string(t.Outcome)+": ", messageOf(t))
+	}
+	p.usage(t)
+	if t.Error != nil && t.Error.Hint != "" {
+		p.Hint("next", t.Error.Hint)
+	}
+	if r.Head != "" && !p.Quiet {
+		p.Hint("next", "hortus task diff "+string(t.ID), "hortus task apply "+string(t.ID))
+	}
+}
+
+// lastGate is the last gate that ran on a result.
+func lastGate(r api.RepoResult) *api.Gate {
+	for i := len(r.Rounds) - 1; i >= 0; i-- {
+		if r.Rounds[i].Gate != nil {
+			return r.Rounds[i].Gate
+		}
+	}
+	return nil
+}
+
+// deciding is the gate whose tests speak for a result: with the tests as they were, where
+// the change touches some.
+func deciding(r api.RepoResult) *api.Gate {
+	for i := len(r.Rounds) - 1; i >= 0; i-- {
+		if x := r.Rounds[i]; x.Original != nil && x.Original.Passed {
+			return x.Original
+		} else if x.Gate != nil {
+			return x.Gate
+		}
+	}
+	return nil
+}
+
+// cautionsOf is what a person should know of a verified result.
+func cautionsOf(r api.RepoResult) string {
+	var all []string
+	if r.Untested() {
+		all = append(all, "no test touches the change, the gate passes without it too")
+	}
+	if len(r.Cautions) > 0 {
+		all = append(all, "the change uses "+cautions(r.Cautions))
+	}
+	return strings.Join(all, "; ")
+}
+
+// cautions lists the first few.
+func cautions(all []api.Caution) string {
+	const most = 3
+	var out []string
+	for _, c := range all[:min(len(all), most)] {
+		out = append(out, human.Sanitize(c.String()))
+	}
+	s := strings.Join(out, ", ")
+	if len(all) > most {
+		s += fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return s
+}
+
+// roundsLine says how much work it was, why it ended, and what decided.
+func roundsLine(r api.RepoResult) string {
+	if len(r.Rounds) == 0 {
+		return ""
+	}
+	steps := 0
+	for _, x := range r.Rounds {
+		steps += x.Steps
+	}
+	last := r.Rounds[len(r.Rounds)-1]
+	s := human.JoinNonEmpty(", ", human.Count(len(r.Rounds), "round"), human.Count(steps, "step"))
+	if last.Stop != "" {
+		s += ", the agent " + stopText(last.Stop)
+		if last.Why != "" && last.Stop != api.StopFinished {
+			s += " (" + human.Truncate(last.Why, 160) + ")"
+		}
+	}
+	if g := lastGate(r); g != nil && g.Isolation != "" {
+		s += ", isolation " + g.Isolation
+	}
+	return s
+}
+
+// stopText says why an agent's work ended.
+func stopText(s api.StopReason) string {
+	if text := map[api.StopReason]string{
+		api.StopFinished: "finished", api.StopEnded: "ended its turn", api.StopSteps: "used up its steps",
+		api.StopTokens: "used up its tokens", api.StopCost: "used up its money", api.StopWall: "used up its time",
+		api.StopOutput: "used up its output", api.StopMalformed: "made calls that nobody could read",
+		api.StopLoop: "went round in circles", api.StopDeclined: "declined", api.StopModel: "lost its model",
+		api.StopSandbox: "lost its sandbox", api.StopCanceled: "was cancelled",
+	}[s]; text != "" {
+		return text
+	}
+	return "stopped: " + string(s)
+}
+
+// RepoWarnings are what a person must know before the result is taken.
+func RepoWarnings(r api.RepoResult) (out []string) {
+	var changed, removed []string
+	for _, f := range r.Files {
+		switch {
+		case f.Test && f.Status == "deleted":
+			removed = append(removed, f.Path)
+		case f.Test && f.Status != "added":
+			changed = append(changed, f.Path)
+		}
+	}
+	original := ""
+	if n := len(r.Rounds); n > 0 {
+		switch last := r.Rounds[n-1]; {
+		case last.Original != nil && last.Original.Passed:
+			original = "; with the tests as they were the gate passes too"
+		case last.Original != nil:
+			original = "; WITH THE TESTS AS THEY WERE THE GATE FAILS (" + exitLine(last.Original.Exit) + ")"
+		}
+		if last := r.Rounds[n-1]; last.Mutant != nil && last.Mutant.Passed {
+			out = append(out, "the gate passes on the broken repository too: the tests do not notice")
+		}
+	}
+	if len(removed) > 0 {
+		out = append(out, human.Count(len(removed), "test file")+" removed: "+human.List(removed)+original)
+	}
+	if len(changed) > 0 {
+		out = append(out, human.Count(len(changed), "test file")+" changed: "+human.List(changed)+original)
+	}
+	for i, f := range r.Refused {
+		if i == maxListed {
+			out = append(out, fmt.Sprintf("%d more changes were not taken", len(r.Refused)-i))
+			break
+		}
+		out = append(out, "not taken: "+human.Sanitize(f.Path)+": "+human.Sanitize(f.Why))
+	}
+	if r.Ignored > 0 {
+		out = append(out, human.Count(r.Ignored, "new file")+" not taken, because the repository's own rules ignore them")
+	}
+	if r.Partial {
+		out = append(out, "the work was cut short: this is what there was")
+	}
+	return out
+}
+
+// Delivery shows what was done with the result.
+func (p *Progress) Delivery(t api.Task) {
+	if t.Repo == nil || t.Repo.Delivery == nil {
+		if t.Create.Repo.Push && !Delivered(t, t.Create.Repo.MergeRequest) {
+			p.Line("delivery", progress.Yellow, "nothing was pushed")
+		}
+		return
+	}
+	d := t.Repo.Delivery
+	for _, line := range deliveryLines(*d) {
+		p.Line("delivery", "", line)
+	}
+	for _, f := range d.Refused {
+		p.Line("delivery", progress.Red, refusalLine(f))
+	}
+	if d.Error != nil {
+		p.Line("delivery", progress.Red, "failed: "+d.Error.Message)
+		if d.Error.Hint != "" && !p.Quiet {
+			p.Hint("next", d.Error.Hint)
+		}
+		if t.Outcome == api.OutcomeVerified && !p.Quiet {
+			p.Hint("again", "hortus task deliver "+string(t.ID))
+		}
+	}
+}
+
+func deliveryLines(d api.Delivery) (out []string) {
+	if d.Pushed != "" {
+		out = append(out, "pushed "+d.Branch+" to "+d.Pushed)
+	}
+	if d.URL != "" {
+		what := "merge request was there already"
+		if d.Created {
+			what = "merge request opened"
+		}
+		out = append(out, fmt.Sprintf("%s%s: %s", what, human.Prefixed(" for ", d.Target), d.URL))
+	}
+	return out
+}
+
+func refusalLine(f api.PolicyRefusal) string {
+	return "refused by policy " + f.Rule + human.Prefixed(", ", f.Path) + ": " + f.Why
+}

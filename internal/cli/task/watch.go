@@ -1,0 +1,97 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/task/view"
+	"hortus.dev/internal/cli/terminal"
+)
+
+type taskWatchCmd struct {
+	ID  string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	Out string `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
+}
+
+// Help says what the first line of help does not.
+func (taskWatchCmd) Help() string {
+	return "It shows what happened so far and then what comes, and ends with the task, with its exit code. " +
+		"Ctrl-C ends the watching alone. With --json each event is a line."
+}
+
+// Run follows a task to its end.
+func (c *taskWatchCmd) Run(ctx app.Context, a *app.App) error {
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	out, err := openOut(c.Out)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	p := view.NewProgress(a.Env, a.Flags.Quiet || a.Flags.JSON, t.ID)
+	defer p.Close()
+	ended, err := watch(ctx, a, cl, t.ID, p)
+	p.Close()
+	if err != nil {
+		return err
+	}
+	if !ended {
+		a.Note("the task goes on: hortus task watch %s follows it again, hortus task cancel %[1]s stops it", t.ID.Short())
+		return app.ExitCode(130)
+	}
+	if t, err = cl.Tasks.Get(ctx, string(t.ID)); err != nil {
+		return err
+	}
+	if a.Flags.JSON { // the last event has the result
+		return outcome(t)
+	}
+	return finish(ctx, a, cl, t, p, out, t.EndedAt.Sub(t.CreatedAt))
+}
+
+// watch shows a task's events until its end, or until the first interrupt.
+func watch(ctx context.Context, a *app.App, cl *client.Client, id api.TaskID, p *view.Progress) (ended bool, err error) {
+	in := terminal.CatchInterrupts(a)
+	defer in.Close()
+	ctx, done := in.Cancel(ctx, nil)
+	defer done()
+	lines := json.NewEncoder(a.Env.Stdout)
+	lines.SetEscapeHTML(false)
+	for e, err := range cl.Tasks.Events(ctx, id, 0) {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if !a.Flags.JSON {
+			p.Event(e)
+		} else if err := lines.Encode(e); err != nil {
+			return false, api.Errorf(api.KindInternal, "write the answer: %w", err)
+		}
+	}
+	return ctx.Err() == nil, nil
+}
+
+// detached says where a task that was only started can be followed.
+func detached(a *app.App, t api.Task) error {
+	if a.Flags.JSON {
+		return a.JSON(t)
+	}
+	if _, err := fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(t.ID))); err != nil {
+		return api.Errorf(api.KindInternal, "write the answer: %w", err)
+	}
+	id := t.ID.Short()
+	a.Note("task %s runs in the background: hortus task watch %[1]s follows it, hortus task cancel %[1]s stops it", id)
+	return nil
+}
