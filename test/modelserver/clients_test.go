@@ -324,12 +324,14 @@ func TestTimes(t *testing.T) {
 		limits     hosted.Limits
 		says       string
 	}{
-		{"silent before", "delay: 1h\n\nx", hosted.Limits{Idle: 50 * time.Millisecond}, "nothing came for 50ms"},
-		{"silent within", "pace: 1h\n\nx", hosted.Limits{Idle: 50 * time.Millisecond}, "nothing came for 50ms"},
-		{"dripping", "pace: 5ms\nendless: true\n\nx", hosted.Limits{Whole: 100 * time.Millisecond}, "not whole after 100ms"},
+		{"silent before", "delay: 1h\n\nx", hosted.Limits{Idle: time.Second}, "nothing came for 1s"},
+		{"silent within", "pace: 1h\n\nx", hosted.Limits{Idle: time.Second}, "nothing came for 1s"},
+		{"dripping", "pace: 5ms\nendless: true\n\nx", hosted.Limits{Whole: time.Second}, "not whole after 1s"},
 	} {
 		for name, client := range clients {
 			t.Run(tt.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				// Long enough for the request to reach the server on a busy machine.
 				base := play(t, "-- slow --\n"+tt.step+"\n")
 				if name != "messages" {
 					base += "/v1"
