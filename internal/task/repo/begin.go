@@ -108,7 +108,7 @@ func (w *work) sandbox() api.CreateSandbox {
 			ttl = gateGrace * 2
 			box.TTLMS = w.req.Budget.WallMS
 		}
-		box.TTLMS = min(box.TTLMS+ttl.Milliseconds()+w.gateTimeout().Milliseconds(), api.MaxTTL.Milliseconds())
+		box.TTLMS = min(box.TTLMS+ttl.Milliseconds()+w.judge().gateTimeout().Milliseconds(), api.MaxTTL.Milliseconds())
 	}
 	return box
 }

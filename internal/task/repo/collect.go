@@ -65,7 +65,7 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 			})
 		}
 	}
-	if w.res.Cautions, err = w.cautions(ctx, res.Hash); err != nil {
+	if w.res.Cautions, err = w.judge().cautions(ctx, res.Hash); err != nil {
 		return "", err
 	}
 	w.res.Head = res.Hash

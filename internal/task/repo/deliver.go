@@ -22,13 +22,19 @@ func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
 		return w.res, err
 	}
 	w.base = cache.Commit{Hash: w.res.Commit, Branch: w.res.Base}
-	return w.res, w.deliver(ctx)
+	err = w.delivery().deliver(ctx)
+	return w.res, err
 }
+
+// delivery brings a task's result to a remote repository and its forge.
+type delivery struct{ *work }
+
+func (w *work) delivery() delivery { return delivery{w} }
 
 // deliver pushes the branch and opens the merge request, if that was asked for.
 // What keeps a delivery from happening is in the result and undoes nothing: the
 // work is verified all the same. An error means that the task was cut short.
-func (w *work) deliver(ctx context.Context) error {
+func (w delivery) deliver(ctx context.Context) error {
 	if !w.req.Push && !w.req.MergeRequest {
 		return nil
 	}
@@ -52,7 +58,7 @@ func (w *work) deliver(ctx context.Context) error {
 }
 
 // target is what a merge request aims at as far as is known here.
-func (w *work) target() string {
+func (w delivery) target() string {
 	switch {
 	case !w.req.MergeRequest:
 		return ""
@@ -63,7 +69,7 @@ func (w *work) target() string {
 }
 
 // offer asks the policy, pushes, and opens the merge request.
-func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error {
+func (w delivery) offer(ctx context.Context, d *api.Delivery, remote string) error {
 	files, err := w.touched(ctx)
 	if err != nil {
 		return err
@@ -105,7 +111,7 @@ func (w *work) offer(ctx context.Context, d *api.Delivery, remote string) error 
 }
 
 // allowed asks the policy, and completes the proposal with what the forge says.
-func (w *work) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (string, error) {
+func (w delivery) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (string, error) {
 	v, err := w.cfg.Deliverer.Check(ctx, *p)
 	d.Target = v.Target
 	p.Target = v.Target
@@ -122,7 +128,7 @@ func (w *work) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (strin
 
 // touched are the changed files as the policy looks at them: with their modes and
 // sizes, from the commit itself.
-func (w *work) touched(ctx context.Context) ([]policy.File, error) {
+func (w delivery) touched(ctx context.Context) ([]policy.File, error) {
 	stats, err := w.repo.Stat(ctx, w.base.Hash, w.res.Head)
 	if err != nil {
 		return nil, err

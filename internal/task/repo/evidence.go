@@ -38,7 +38,7 @@ type terms struct {
 }
 
 // arm puts what reports the tests into a gate's sandbox.
-func (w *work) arm(ctx context.Context, box Computer) (*report.Run, error) {
+func (w judge) arm(ctx context.Context, box Computer) (*report.Run, error) {
 	key := make([]byte, 16)
 	if _, err := rand.Read(key); err != nil {
 		return nil, api.Errorf(api.KindInternal, "make a key for the report of tests: %w", err)
@@ -54,7 +54,7 @@ func (w *work) arm(ctx context.Context, box Computer) (*report.Run, error) {
 
 // weigh reads the report of a gate that ended, keeps it in the task's folder, and says
 // in g what it comes to.
-func (w *work) weigh(ctx context.Context, g *api.Gate, box Computer, run *report.Run, file string, need need) error {
+func (w judge) weigh(ctx context.Context, g *api.Gate, box Computer, run *report.Run, file string, need need) error {
 	var content []byte
 	if run.Path != "" {
 		var err error
@@ -121,7 +121,7 @@ func keepTests(name string, r report.Report) error {
 const maxSigned = 64 << 20
 
 // cautions are the lines of the result that could make a gate say what it should not.
-func (w *work) cautions(ctx context.Context, head string) ([]api.Caution, error) {
+func (w judge) cautions(ctx context.Context, head string) ([]api.Caution, error) {
 	patch, err := w.repo.Diff(ctx, w.base.Hash, head, cache.DiffOptions{Max: maxSigned})
 	if api.KindOf(err) == api.KindExhausted {
 		return []api.Caution{{Uses: fmt.Sprintf("more than %d MiB, which were not looked through", maxSigned>>20)}}, nil

@@ -23,8 +23,13 @@ var gateEnv = map[string]string{
 	"CI": "1", "NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PYTHONDONTWRITEBYTECODE": "1",
 }
 
+// judge runs the gates of a task and reads their reports: what decides about its work.
+type judge struct{ *work }
+
+func (w *work) judge() judge { return judge{w} }
+
 // findGate decides which command decides, before anybody works.
-func (w *work) findGate(ctx context.Context) error {
+func (w judge) findGate(ctx context.Context) error {
 	if w.req.Verify != "" {
 		w.res.Verify, w.res.VerifyFrom = w.req.Verify, "asked"
 		return w.save(ctx)
@@ -54,9 +59,9 @@ func (w *work) findGate(ctx context.Context) error {
 	return w.save(ctx)
 }
 
-// judge runs the gates on a round's commit. An error means that no gate could be
+// gates runs the gates on a round's commit. An error means that no gate could be
 // run, not that one failed.
-func (w *work) judge(ctx context.Context, n int) error {
+func (w judge) gates(ctx context.Context, n int) error {
 	r := &w.res.Rounds[n-1]
 	if r.Head == "" {
 		return nil
@@ -112,7 +117,7 @@ func (w *work) judge(ctx context.Context, n int) error {
 
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
-func (w *work) without(ctx context.Context, n int, changes, rest []cache.Change) error {
+func (w judge) without(ctx context.Context, n int, changes, rest []cache.Change) error {
 	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !gate.Watched(w.res.Verify, c.Path) })
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
 	if len(tests) == 0 || !code || w.res.Before == nil || !w.res.Before.Passed {
@@ -130,7 +135,7 @@ func (w *work) without(ctx context.Context, n int, changes, rest []cache.Change)
 }
 
 // passed says whether every gate of a round says what it has to.
-func (w *work) passed(r *api.Round) bool {
+func (w judge) passed(r *api.Round) bool {
 	switch {
 	case r.Gate == nil || !r.Gate.Passed:
 		return false
@@ -144,7 +149,7 @@ func (w *work) passed(r *api.Round) bool {
 }
 
 // over runs the gate on the base with some changes.
-func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
+func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	layers := []Layer{w.layer}
 	if len(changes) > 0 {
 		top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
@@ -158,7 +163,7 @@ func (w *work) over(ctx context.Context, e api.RepoStepEvent, file string, chang
 }
 
 // gate runs the command that decides in a clean sandbox over layers.
-func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, layers ...Layer) (api.Gate, error) {
+func (w judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, layers ...Layer) (api.Gate, error) {
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
 	g, err := w.decide(ctx, file, on, layers, func(line string) {
 		at := e
@@ -177,7 +182,7 @@ func (w *work) gate(ctx context.Context, e api.RepoStepEvent, file string, on te
 	return g, err
 }
 
-func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer, say func(line string)) (g api.Gate, err error) {
+func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
 	box, err := w.cfg.Computers.Clean(ctx, w.sandbox(), layers...)
 	if err != nil {
@@ -234,7 +239,7 @@ func (w *work) decide(ctx context.Context, file string, on terms, layers []Layer
 	return g, w.weigh(ctx, &g, box, run, file, on.need)
 }
 
-func (w *work) gateTimeout() time.Duration {
+func (w judge) gateTimeout() time.Duration {
 	if ms := w.job.Task.Create.RunTimeoutMS; ms > 0 {
 		return time.Duration(ms) * time.Millisecond
 	}

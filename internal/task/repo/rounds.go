@@ -37,7 +37,7 @@ func (w *work) rounds(ctx context.Context) End {
 		if rep.Stop == api.StopCanceled {
 			return w.broken(ctx, context.Canceled)
 		}
-		if err := w.judge(ctx, n); err != nil {
+		if err := w.judge().gates(ctx, n); err != nil {
 			return w.broken(ctx, err)
 		}
 		if end, done := w.verdict(ctx, r, rep); done {
@@ -139,7 +139,7 @@ func (w *work) vacate(ctx context.Context) error {
 
 // verdict says whether the task is done, and delivers what is verified.
 func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End, bool) {
-	if !w.passed(r) {
+	if !w.judge().passed(r) {
 		return End{}, false
 	}
 	mended := w.res.Before != nil && !w.res.Before.Passed
@@ -152,7 +152,7 @@ func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End,
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
-	if err := w.deliver(ctx); err != nil {
+	if err := w.delivery().deliver(ctx); err != nil {
 		return w.broken(ctx, err), true
 	}
 	return End{Outcome: api.OutcomeVerified}, true
@@ -213,12 +213,12 @@ func (w *work) again(r *api.Round, n, most int) string {
 func (w *work) before(ctx context.Context) error {
 	w.plan = report.For(w.res.Verify)
 	e := api.RepoStepEvent{Step: "gate", Detail: "as it was: " + w.res.Verify}
-	g, err := w.gate(ctx, e, "before", terms{}, w.layer)
+	g, err := w.judge().gate(ctx, e, "before", terms{}, w.layer)
 	if err == nil && w.plan.Runner != "" && !w.tests.Began && g.Exit.Cause == "" {
 		// The command is not what it looks like, or its runner is too old: it is run as
 		// it stands, and its exit code alone decides.
 		w.plan = report.Plain(w.res.Verify)
-		g, err = w.gate(ctx, e, "before", terms{}, w.layer)
+		g, err = w.judge().gate(ctx, e, "before", terms{}, w.layer)
 	}
 	if err != nil {
 		return err

@@ -143,7 +143,7 @@ func (w *work) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.findGate(ctx); err != nil {
+	if err := w.judge().findGate(ctx); err != nil {
 		return err
 	}
 	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {

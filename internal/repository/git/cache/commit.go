@@ -73,7 +73,8 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	if err := d.tree(ctx, q.Parent); err != nil || d.res.Empty {
 		return d.res, err
 	}
-	return d.res, d.commit(ctx, q)
+	err = d.commit(ctx, q)
+	return d.res, err
 }
 
 // runInWork runs git in the repository; new objects go to the quarantine.
