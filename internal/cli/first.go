@@ -13,7 +13,7 @@ import (
 func (*versionCmd) WithoutConfig() {}
 
 // description begins the help of hortus itself.
-const description = `Runs code that nobody has read on a computer of its own, fixes it when it fails, and hands over what was really run.
+const description = `Run untrusted, AI-generated code in isolated sandboxes, repair it when it fails, and return verified results.
 
 Examples:
 

@@ -22,31 +22,31 @@ type grammar struct {
 
 	ShowVersion versionFlag `name:"version" group:"global" help:"Show the version."`
 
-	Run        task.RunCommand         `cmd:"" help:"Turn a sentence into a program that really ran."`
-	Execute    task.ExecuteCommand     `cmd:"" help:"Run a program from a file of JSON once, without any model."`
-	Plan       task.PlanCommand        `cmd:"" help:"Ask the Planner alone: a sentence in, a plan out."`
-	Code       task.CodeCommand        `cmd:"" help:"Ask the Coder alone: a plan in, a program out."`
-	Debug      task.DebugCommand       `cmd:"" help:"Ask the Debugger alone: a failed attempt in, a diagnosis out."`
-	Sandbox    sandbox.Command         `cmd:"" help:"Make and use sandboxes."`
-	Snapshot   sandbox.SnapshotCommand `cmd:"" help:"Look at saved sandboxes, or remove them."`
-	Template   sandbox.TemplateCommand `cmd:"" help:"Make and look at what sandboxes start from."`
-	Ps         psCmd                   `cmd:"" help:"List the sandboxes and tasks that run."`
-	Task       task.Command            `cmd:"" help:"Work on a repository; look at earlier requests and run them again."`
-	Stats      task.StatsCommand       `cmd:"" help:"Say what earlier requests came to: success, time, failures, cost."`
-	Doctor     admin.DoctorCommand     `cmd:"" help:"Show what this host can do, and why not where it cannot."`
+	Run        task.RunCommand         `cmd:"" help:"Write, run and verify a program for a request."`
+	Execute    task.ExecuteCommand     `cmd:"" help:"Run a program given as JSON once, without a model."`
+	Plan       task.PlanCommand        `cmd:"" help:"Run the Planner only: request in, plan out."`
+	Code       task.CodeCommand        `cmd:"" help:"Run the Coder only: plan in, program out."`
+	Debug      task.DebugCommand       `cmd:"" help:"Run the Debugger only: failed attempt in, diagnosis out."`
+	Sandbox    sandbox.Command         `cmd:"" help:"Create and use sandboxes."`
+	Snapshot   sandbox.SnapshotCommand `cmd:"" help:"List, show and remove snapshots."`
+	Template   sandbox.TemplateCommand `cmd:"" help:"Create, list, show and remove templates."`
+	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
+	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
+	Stats      task.StatsCommand       `cmd:"" help:"Show statistics of past runs: success rate, duration, failures, cost."`
+	Doctor     admin.DoctorCommand     `cmd:"" help:"Show the capabilities of this host, and why one is missing."`
 	Model      admin.ModelCommand      `cmd:"" help:"Show what the built-in model can do."`
-	Bench      admin.BenchCommand      `cmd:"" help:"Measure this host."`
-	Df         admin.DiskUsageCommand  `cmd:"" help:"Show what the data directory holds."`
-	Gc         admin.CollectCommand    `cmd:"" help:"Remove what nothing in the data directory refers to."`
-	Settings   admin.ConfigCommand     `cmd:"" name:"config" help:"Show what Hortus is set to, and where each value comes from."`
-	Uninstall  admin.UninstallCommand  `cmd:"" help:"Remove everything that Hortus made on this machine."`
-	Completion completion.Command      `cmd:"" help:"Print the completion script of a shell."`
+	Bench      admin.BenchCommand      `cmd:"" help:"Run benchmarks on this host."`
+	Df         admin.DiskUsageCommand  `cmd:"" help:"Show the disk usage of the data directory."`
+	Gc         admin.CollectCommand    `cmd:"" help:"Remove unused data from the data directory."`
+	Settings   admin.ConfigCommand     `cmd:"" name:"config" help:"Show the settings and the origin of each value."`
+	Uninstall  admin.UninstallCommand  `cmd:"" help:"Remove everything that Hortus created on this machine."`
+	Completion completion.Command      `cmd:"" help:"Print the completion script for a shell."`
 	Version    versionCmd              `cmd:"" help:"Show the version."`
-	Serve      admin.ServeCommand      `cmd:"" help:"Serve this machine's sandboxes over HTTP, to whoever has a key."`
-	Key        admin.KeyCommand        `cmd:"" help:"Make, list and revoke API keys."`
-	Context    admin.ContextCommand    `cmd:"" help:"Name daemons of other machines, and choose the one that commands speak to."`
-	Gvisor     admin.GVisorCommand     `cmd:"" help:"Build gVisor for a hortus that was built without it."`
-	Daemon     admin.DaemonCommand     `cmd:"" help:"Look at the background process, or stop it."`
+	Serve      admin.ServeCommand      `cmd:"" help:"Serve the HTTP API for clients with an API key."`
+	Key        admin.KeyCommand        `cmd:"" help:"Create, list and revoke API keys."`
+	Context    admin.ContextCommand    `cmd:"" help:"Manage named daemons of other machines and choose the default one."`
+	Gvisor     admin.GVisorCommand     `cmd:"" help:"Build gVisor for a binary that does not embed it."`
+	Daemon     admin.DaemonCommand     `cmd:"" help:"Show or stop the daemon."`
 }
 
 // Main runs one command and gives its exit code; docs/cli.md lists them.

@@ -14,15 +14,15 @@ import (
 
 // ContextCommand is "hortus context".
 type ContextCommand struct {
-	Add contextAddCmd `cmd:"" help:"Name a daemon: its --host, and a key from a file, stdin or HORTUS_API_KEY."`
-	Use contextUseCmd `cmd:"" help:"Have commands speak to it from now on; local is this machine."`
+	Add contextAddCmd `cmd:"" help:"Add a named daemon: its --host, and an API key from a file, stdin or HORTUS_API_KEY."`
+	Use contextUseCmd `cmd:"" help:"Set the default context. Use \"local\" for this machine's own daemon."`
 	Ls  contextLsCmd  `cmd:"" help:"List contexts."`
-	Rm  contextRmCmd  `cmd:"" help:"Forget contexts, with their keys."`
+	Rm  contextRmCmd  `cmd:"" help:"Remove contexts and their keys."`
 }
 
 type contextAddCmd struct {
-	Name    string `arg:"" help:"What to call it."`
-	KeyFile string `name:"key-file" complete:"files" placeholder:"FILE" help:"File with its API key; - is stdin."`
+	Name    string `arg:"" help:"Name of the context."`
+	KeyFile string `name:"key-file" complete:"files" placeholder:"FILE" help:"File with the API key; - reads stdin."`
 }
 
 // Run adds a context, or replaces it.
@@ -64,7 +64,7 @@ func (c *contextAddCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type contextUseCmd struct {
-	Name string `arg:"" help:"A context, or local."`
+	Name string `arg:"" help:"Name of a context, or local."`
 }
 
 // Run chooses a context.
@@ -120,7 +120,7 @@ func (contextLsCmd) Run(a *app.App) error {
 }
 
 type contextRmCmd struct {
-	Names []string `arg:"" name:"name" help:"Contexts."`
+	Names []string `arg:"" name:"name" help:"Names of the contexts."`
 }
 
 // Run forgets contexts.

@@ -15,8 +15,8 @@ import (
 
 // GVisorCommand is "hortus gvisor".
 type GVisorCommand struct {
-	Build  gvisorBuildCmd  `cmd:"" help:"Build it, for a hortus that go built without it; takes a minute or two, once."`
-	Status gvisorStatusCmd `cmd:"" help:"Show whether it is built, or why not."`
+	Build  gvisorBuildCmd  `cmd:"" help:"Build gVisor for a binary that does not embed it. Takes one to two minutes, once."`
+	Status gvisorStatusCmd `cmd:"" help:"Show whether gVisor is built, and if not, why."`
 }
 
 func (*gvisorBuildCmd) OnlyHere() string { return "hortus gvisor build" }

@@ -13,20 +13,20 @@ import (
 
 // KeyCommand is "hortus key".
 type KeyCommand struct {
-	Create keyCreateCmd `cmd:"" help:"Make a key and print it. It is shown this once."`
+	Create keyCreateCmd `cmd:"" help:"Create an API key and print it. It cannot be shown again."`
 	Ls     keyLsCmd     `cmd:"" help:"List keys."`
-	Rm     keyRmCmd     `cmd:"" help:"Revoke keys. They are not known from the next request on."`
+	Rm     keyRmCmd     `cmd:"" help:"Revoke API keys. Revoked keys are rejected from the next request on."`
 }
 
 type keyCreateCmd struct {
-	Account      string         `default:"default" placeholder:"NAME" help:"Who owns what is made with it. For others it does not exist."`
-	Role         string         `default:"user" enum:"user,admin" placeholder:"ROLE" help:"user, or admin for one who may do everything, to what is anybody's."`
-	Name         string         `placeholder:"TEXT" help:"What it is for."`
-	MaxSandboxes int            `name:"max-sandboxes" placeholder:"N" help:"Maximum number of its sandboxes that live at a time (default 100)."`
-	MaxMemory    flags.Size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all of them together (default 100 GiB)."`
-	MaxCPUs      *float64       `name:"max-cpus" placeholder:"N" help:"Maximum processors of all of them together (default 100)."`
-	MaxTTL       flags.Duration `name:"max-ttl" placeholder:"1h" help:"Maximum time to live that it may ask for (default 24h)."`
-	NoCeilings   bool           `name:"no-ceilings" help:"Set no ceilings but those that are given, instead of the defaults."`
+	Account      string         `default:"default" placeholder:"NAME" help:"Account that owns everything created with the key. Other accounts cannot see it."`
+	Role         string         `default:"user" enum:"user,admin" placeholder:"ROLE" help:"Role of the key: user, or admin for full access to all accounts."`
+	Name         string         `placeholder:"TEXT" help:"Description of the key."`
+	MaxSandboxes int            `name:"max-sandboxes" placeholder:"N" help:"Maximum number of sandboxes at a time (default 100)."`
+	MaxMemory    flags.Size     `name:"max-memory" placeholder:"8G" help:"Maximum memory of all sandboxes together (default 100 GiB)."`
+	MaxCPUs      *float64       `name:"max-cpus" placeholder:"N" help:"Maximum processors of all sandboxes together (default 100)."`
+	MaxTTL       flags.Duration `name:"max-ttl" placeholder:"1h" help:"Maximum time to live of a sandbox (default 24h)."`
+	NoCeilings   bool           `name:"no-ceilings" help:"Do not set default limits; set only the limits given as flags."`
 }
 
 // Run makes a key.
@@ -76,7 +76,7 @@ func withoutDefaults(c api.Ceilings) api.Ceilings {
 }
 
 type keyLsCmd struct {
-	All bool `short:"a" help:"Those that were revoked too."`
+	All bool `short:"a" help:"Include revoked keys."`
 }
 
 // Run lists keys.
@@ -126,7 +126,7 @@ func showCeilings(c api.Ceilings) string {
 }
 
 type keyRmCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids, or unique beginnings of them."`
+	IDs []string `arg:"" name:"id" help:"Key IDs, or unique prefixes of them."`
 }
 
 // Run revokes keys.

@@ -11,7 +11,7 @@ import (
 // ServeCommand is "hortus serve".
 type ServeCommand struct {
 	Listen   string `env:"HORTUS_LISTEN" placeholder:"HOST:PORT" help:"Address to listen on (default: 127.0.0.1:7070)."`
-	Insecure bool   `name:"insecure-listen" env:"HORTUS_INSECURE_LISTEN" help:"Listen where other machines reach it, although nothing is encrypted: keys can be read on the way."`
+	Insecure bool   `name:"insecure-listen" env:"HORTUS_INSECURE_LISTEN" help:"Allow a listen address that other machines can reach. The connection is not encrypted: API keys can be read on the network."`
 }
 
 func (*ServeCommand) OnlyHere() string { return "hortus serve" }

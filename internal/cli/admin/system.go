@@ -20,9 +20,9 @@ func (*statusCmd) OnlyHere() string { return "hortus daemon status" }
 
 // DaemonCommand is "hortus daemon".
 type DaemonCommand struct {
-	Status statusCmd `cmd:"" help:"Show the background process of the data directory."`
-	Stop   stopCmd   `cmd:"" help:"Stop it."`
-	Unit   unitCmd   `cmd:"" help:"Print the systemd unit of a resident one."`
+	Status statusCmd `cmd:"" help:"Show the daemon of the data directory."`
+	Stop   stopCmd   `cmd:"" help:"Stop the daemon."`
+	Unit   unitCmd   `cmd:"" help:"Print a systemd unit for a permanent daemon."`
 }
 
 type statusCmd struct{}
@@ -88,8 +88,8 @@ func notRunning(err error) bool {
 }
 
 type stopCmd struct {
-	Force bool `help:"Even with sandboxes and tasks alive; they are ended."`
-	Keep  bool `help:"Leave sandboxes running: the next daemon takes them over, with the commands in them."`
+	Force bool `help:"Stop even if sandboxes and tasks are running; they are ended."`
+	Keep  bool `help:"Leave sandboxes and their commands running; the next daemon takes them over."`
 }
 
 // Run stops the daemon that runs; none is no error.

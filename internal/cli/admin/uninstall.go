@@ -27,7 +27,7 @@ func (*unitCmd) OnlyHere() string { return "hortus daemon unit" }
 func (*UninstallCommand) OnlyHere() string { return "hortus uninstall" }
 
 type unitCmd struct {
-	Install bool `help:"Write it where systemd looks for it, instead of printing it."`
+	Install bool `help:"Install the unit for systemd instead of printing it."`
 }
 
 // Run prints the unit of a resident daemon: of the system for root, of the user's
@@ -63,8 +63,8 @@ func (c *unitCmd) Run(a *app.App) error {
 
 // UninstallCommand is "hortus uninstall".
 type UninstallCommand struct {
-	DryRun bool `name:"dry-run" short:"n" help:"Show what would be removed, and remove nothing."`
-	Yes    bool `short:"y" help:"Do not ask."`
+	DryRun bool `name:"dry-run" short:"n" help:"Show what would be removed; remove nothing."`
+	Yes    bool `short:"y" help:"Do not ask for confirmation."`
 }
 
 // removal is the document of an uninstallation.

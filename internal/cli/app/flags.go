@@ -22,10 +22,10 @@ func (l *Level) UnmarshalText(text []byte) error {
 
 // Flags are the flags of every command.
 type Flags struct {
-	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" group:"global" help:"Where state lives (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
-	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" group:"global" help:"Configuration file; hortus config path shows which is read."`
-	LogLevel Level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" group:"global" help:"What is logged, here on stderr and by the daemon in its log: debug, info, warn or error."`
-	JSON     bool   `name:"json" env:"HORTUS_JSON" group:"global" help:"Answer with one JSON document on stdout."`
-	Quiet    bool   `short:"q" env:"HORTUS_QUIET" group:"global" help:"No progress, no verdict: only output and errors."`
-	Host     string `name:"host" env:"HORTUS_HOST" placeholder:"URL" group:"global" help:"Speak to the daemon that serves there, with the key of HORTUS_API_KEY or of a context; local for this machine's own."`
+	DataDir  string `name:"data-dir" env:"HORTUS_DATA_DIR" complete:"dirs" placeholder:"DIR" group:"global" help:"Data directory (default: /var/lib/hortus for root, ~/.local/share/hortus for others)."`
+	Config   string `name:"config" env:"HORTUS_CONFIG" complete:"files" placeholder:"FILE" group:"global" help:"Configuration file; hortus config path shows which one is read."`
+	LogLevel Level  `name:"log-level" env:"HORTUS_LOG_LEVEL" placeholder:"LEVEL" group:"global" help:"Minimum level of log messages on stderr and in the daemon's log: debug, info, warn or error."`
+	JSON     bool   `name:"json" env:"HORTUS_JSON" group:"global" help:"Print one JSON document on stdout."`
+	Quiet    bool   `short:"q" env:"HORTUS_QUIET" group:"global" help:"Print output and errors only; no progress, no verdict."`
+	Host     string `name:"host" env:"HORTUS_HOST" placeholder:"URL" group:"global" help:"URL or context of the daemon to use, with the API key of HORTUS_API_KEY or of the context; local for this machine's own daemon."`
 }

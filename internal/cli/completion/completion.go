@@ -20,8 +20,8 @@ var fishScript string
 
 // Command is "hortus completion".
 type Command struct {
-	Shell   string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
-	Install bool   `help:"Write it where the shell looks for it, instead of printing it."`
+	Shell   string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
+	Install bool   `help:"Install the script for the shell instead of printing it."`
 }
 
 func (*Command) WithoutConfig() {}

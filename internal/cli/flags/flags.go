@@ -8,26 +8,26 @@ import (
 // Sandbox say what a sandbox is to be.
 type Sandbox struct {
 	Backend
-	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"What the sandbox starts from: host (this machine's own tools), a template of yours, or the id of a snapshot."`
-	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"How long the sandbox lives at most (default 5m)."`
+	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"Template: host (this machine's own tools), the name of a template, or the ID of a snapshot."`
+	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"Time to live of the sandbox (default 5m)."`
 	Bounds
-	Env   []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for every command in it. Repeatable."`
-	Label []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label to find it by. Repeatable."`
+	Env   []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
+	Label []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }
 
 // Backend names a backend.
 type Backend struct {
-	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Backend: auto (the strongest here), gvisor (a kernel of its own), container (this kernel, walled), or process (no isolation; for code that you trust)."`
+	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Isolation backend: auto (the strongest that works here), gvisor (a kernel of its own), container (the host's kernel, restricted), or process (no isolation; for trusted code only)."`
 }
 
 // Bounds bound a sandbox.
 type Bounds struct {
-	Memory      Size     `env:"HORTUS_MEMORY" placeholder:"SIZE" help:"Memory of all its processes together, such as 512M (default 1GiB)."`
-	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Share of processor time, in processors; 0.5 is half of one (default 1)."`
-	CPUTime     Duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"DURATION" help:"Total processor time of all its processes (no default)."`
-	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Processes and threads together (default 512)."`
-	Disk        Size     `env:"HORTUS_DISK" placeholder:"SIZE" help:"What can be written to its file system (default 512MiB)."`
-	OutputLimit Size     `name:"output-limit" env:"HORTUS_OUTPUT_LIMIT" placeholder:"SIZE" help:"Output of one command; more kills it (no default)."`
+	Memory      Size     `env:"HORTUS_MEMORY" placeholder:"SIZE" help:"Memory limit of all processes together, for example 512M (default 1GiB)."`
+	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Processor limit; 0.5 is half a processor (default 1)."`
+	CPUTime     Duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"DURATION" help:"Limit of the total processor time of all processes (default: none)."`
+	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Maximum number of processes and threads (default 512)."`
+	Disk        Size     `env:"HORTUS_DISK" placeholder:"SIZE" help:"Disk limit: maximum size of all written files (default 512MiB)."`
+	OutputLimit Size     `name:"output-limit" env:"HORTUS_OUTPUT_LIMIT" placeholder:"SIZE" help:"Output limit of one command; a command that exceeds it is killed (default: none)."`
 }
 
 // Limits turns the flags into the api's words.

@@ -22,7 +22,7 @@ import (
 type sandboxCpCmd struct {
 	From string     `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdin."`
 	To   string     `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdout."`
-	User string     `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
+	User string     `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"User inside the sandbox: user or root."`
 	Max  flags.Size `name:"max-size" default:"16GiB" placeholder:"SIZE" help:"Maximum size of all files copied out of a sandbox, holes included (default 16GiB)."`
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 type sandboxRunCmd struct {
-	Keep    bool     `help:"Leave the sandbox alive until its time is up."`
-	Command []string `arg:"" passthrough:"partial" complete:"files" help:"The command, after --."`
+	Keep    bool     `help:"Keep the sandbox until its time to live ends."`
+	Command []string `arg:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after --."`
 	commandFlags
 	flags.Sandbox
 }
@@ -119,9 +119,9 @@ func destroy(ctx context.Context, a *app.App, s *client.Sandbox) error {
 }
 
 type sandboxExecCmd struct {
-	Env     []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for this command. Repeatable."`
-	ID      string   `arg:"" complete:"sandboxes" help:"Sandbox: a unique beginning of its id, or last for the newest that lives."`
-	Command []string `arg:"" passthrough:"partial" complete:"files" help:"The command, after --."`
+	Env     []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of this command. Repeatable."`
+	ID      string   `arg:"" complete:"sandboxes" help:"Sandbox ID, a unique prefix of it, or last for the newest sandbox that is alive."`
+	Command []string `arg:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after --."`
 	commandFlags
 }
 
@@ -151,9 +151,9 @@ func (c *sandboxExecCmd) Run(ctx app.Context, a *app.App) error {
 
 type sandboxShellCmd struct {
 	oneSandbox
-	User    string `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
-	Workdir string `short:"w" placeholder:"DIR" help:"Directory inside to start in."`
-	Shell   string `placeholder:"PATH" help:"Which shell; bash where there is one, else sh."`
+	User    string `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"User inside the sandbox: user or root."`
+	Workdir string `short:"w" placeholder:"DIR" help:"Working directory inside the sandbox."`
+	Shell   string `placeholder:"PATH" help:"Shell to start (default: bash if the sandbox has it, otherwise sh)."`
 }
 
 // Run opens a shell.
@@ -187,9 +187,9 @@ func (c *sandboxShellCmd) Run(ctx app.Context, a *app.App) error {
 
 // commandFlags say how a command runs.
 type commandFlags struct {
-	User        string         `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"Identity inside: user or root."`
-	Workdir     string         `short:"w" placeholder:"DIR" help:"Directory inside to run it in."`
-	Timeout     flags.Duration `placeholder:"DURATION" help:"Kill it after that long, such as 30s (no default)."`
-	Interactive bool           `short:"i" help:"Give it this stdin."`
-	TTY         bool           `name:"tty" short:"t" help:"Give it a terminal."`
+	User        string         `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"User inside the sandbox: user or root."`
+	Workdir     string         `short:"w" placeholder:"DIR" help:"Working directory inside the sandbox."`
+	Timeout     flags.Duration `placeholder:"DURATION" help:"Timeout after which the command is killed, for example 30s (default: none)."`
+	Interactive bool           `short:"i" help:"Connect stdin to the command."`
+	TTY         bool           `name:"tty" short:"t" help:"Allocate a terminal."`
 }

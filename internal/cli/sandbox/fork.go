@@ -11,11 +11,11 @@ import (
 
 type sandboxForkCmd struct {
 	oneSandbox
-	Count     *int           `short:"n" placeholder:"N" help:"How many children, 1 to 100 (default 1)."`
-	TTL       flags.Duration `name:"ttl" placeholder:"5m" help:"How long each child lives at most; as long as the parent still has, when left out."`
-	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for what starts in the children, besides the parent's. Repeatable."`
+	Count     *int           `short:"n" placeholder:"N" help:"Number of children (1 to 100, default 1)."`
+	TTL       flags.Duration `name:"ttl" placeholder:"5m" help:"Time to live of each child (default: what is left of the parent's)."`
+	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for new commands in the children, in addition to the parent's. Repeatable."`
 	Label     []string       `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the children. Repeatable."`
-	FilesOnly bool           `name:"files-only" help:"Leave memory and processes out: the children have the parent's files alone."`
+	FilesOnly bool           `name:"files-only" help:"Fork files only; do not copy memory or running processes."`
 }
 
 // Run forks a sandbox and prints the children. One that failed makes it fail.

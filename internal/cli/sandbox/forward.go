@@ -19,8 +19,8 @@ import (
 
 type sandboxForwardCmd struct {
 	oneSandbox
-	Port    string `arg:"" placeholder:"[LOCAL:]PORT" help:"Port inside the sandbox, and the one to listen on here (default: the same; 0: any that is free)."`
-	Address string `placeholder:"IP" default:"127.0.0.1" help:"Address to listen on here."`
+	Port    string `arg:"" placeholder:"[LOCAL:]PORT" help:"Port inside the sandbox and the local port to listen on (default: the same port; 0: any free port)."`
+	Address string `placeholder:"IP" default:"127.0.0.1" help:"Local address to listen on."`
 }
 
 // maxForwarded bounds the connections that are forwarded at once. The daemon has a

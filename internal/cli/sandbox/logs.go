@@ -15,8 +15,8 @@ import (
 
 type sandboxLogsCmd struct {
 	oneSandbox
-	Exec   string `arg:"" optional:"" help:"Command, or a unique beginning of its id; the last one when left out."`
-	Follow bool   `short:"f" help:"Go on until the command ends."`
+	Exec   string `arg:"" optional:"" help:"Command ID, or a unique prefix of it (default: the newest command)."`
+	Follow bool   `short:"f" help:"Follow the output until the command ends."`
 }
 
 // Run prints what the guest has kept of a command's output.

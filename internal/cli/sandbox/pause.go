@@ -12,7 +12,7 @@ import (
 
 type sandboxPauseCmd struct {
 	oneSandbox
-	ToDisk bool `name:"to-disk" help:"Save it and give its memory back. It outlives the daemon, and the machine's restart."`
+	ToDisk bool `name:"to-disk" help:"Save the sandbox to disk and release its memory. It survives restarts of the daemon and of the machine."`
 }
 
 // Run freezes a sandbox, or saves it.

@@ -29,22 +29,22 @@ func findIn(ctx context.Context, cl *client.Client, id string) (*client.Sandbox,
 
 // Command is "hortus sandbox".
 type Command struct {
-	Run      sandboxRunCmd      `cmd:"" help:"Run a command in a fresh sandbox that is gone afterwards."`
-	Create   sandboxCreateCmd   `cmd:"" help:"Make a sandbox and print its id."`
+	Run      sandboxRunCmd      `cmd:"" help:"Run a command in a new sandbox and destroy the sandbox afterwards."`
+	Create   sandboxCreateCmd   `cmd:"" help:"Create a sandbox and print its ID."`
 	Ls       sandboxLsCmd       `cmd:"" help:"List sandboxes."`
-	Show     sandboxShowCmd     `cmd:"" help:"Show one."`
+	Show     sandboxShowCmd     `cmd:"" help:"Show a sandbox."`
 	Exec     sandboxExecCmd     `cmd:"" help:"Run a command in a sandbox."`
 	Shell    sandboxShellCmd    `cmd:"" help:"Open an interactive shell in a sandbox."`
 	Cp       sandboxCpCmd       `cmd:"" help:"Copy files: ID:PATH and local paths; - is stdin or stdout."`
-	Logs     sandboxLogsCmd     `cmd:"" help:"Print what a command in a sandbox wrote."`
-	Kill     sandboxKillCmd     `cmd:"" aliases:"rm" help:"End sandboxes and everything in them; rm is the same."`
-	TTL      sandboxTTLCmd      `cmd:"" name:"ttl" help:"Move a sandbox's deadline."`
-	Pause    sandboxPauseCmd    `cmd:"" help:"Freeze a sandbox, or save it to disk."`
-	Resume   sandboxResumeCmd   `cmd:"" help:"Let a paused sandbox go on."`
-	Fork     sandboxForkCmd     `cmd:"" help:"Make more sandboxes that go on from where one stands."`
-	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, for others to start from."`
-	Stats    sandboxStatsCmd    `cmd:"" help:"Show what a sandbox uses."`
-	Forward  sandboxForwardCmd  `cmd:"" help:"Lead a port of this machine to one inside a sandbox."`
+	Logs     sandboxLogsCmd     `cmd:"" help:"Print the output of a command in a sandbox."`
+	Kill     sandboxKillCmd     `cmd:"" aliases:"rm" help:"Destroy sandboxes and everything in them (alias: rm)."`
+	TTL      sandboxTTLCmd      `cmd:"" name:"ttl" help:"Set a sandbox's time to live."`
+	Pause    sandboxPauseCmd    `cmd:"" help:"Pause a sandbox in memory or to disk."`
+	Resume   sandboxResumeCmd   `cmd:"" help:"Resume a paused sandbox."`
+	Fork     sandboxForkCmd     `cmd:"" help:"Fork a sandbox: create copies of it as it is now."`
+	Snapshot sandboxSnapshotCmd `cmd:"" help:"Save a sandbox as it is now, to create other sandboxes from it."`
+	Stats    sandboxStatsCmd    `cmd:"" help:"Show the resource usage of a sandbox."`
+	Forward  sandboxForwardCmd  `cmd:"" help:"Forward a local port to a port inside a sandbox."`
 }
 
 // find finds the sandbox of an argument.
@@ -93,7 +93,7 @@ func warnUnenforced(a *app.App, s api.Sandbox) {
 }
 
 type sandboxLsCmd struct {
-	All bool `short:"a" help:"Those that have ended too."`
+	All bool `short:"a" help:"Include sandboxes that have ended."`
 }
 
 // Run lists sandboxes.
@@ -127,7 +127,7 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type oneSandbox struct {
-	ID string `arg:"" complete:"sandboxes" help:"Sandbox: a unique beginning of its id, or last for the newest that lives."`
+	ID string `arg:"" complete:"sandboxes" help:"Sandbox ID, a unique prefix of it, or last for the newest sandbox that is alive."`
 }
 
 type sandboxShowCmd struct{ oneSandbox }
@@ -201,7 +201,7 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type sandboxKillCmd struct {
-	IDs []string `arg:"" name:"id" complete:"sandboxes" help:"Sandboxes, or unique beginnings of their ids."`
+	IDs []string `arg:"" name:"id" complete:"sandboxes" help:"Sandbox IDs, or unique prefixes of them."`
 }
 
 // Run ends sandboxes.
@@ -230,7 +230,7 @@ func (c *sandboxKillCmd) Run(ctx app.Context, a *app.App) error {
 
 type sandboxTTLCmd struct {
 	oneSandbox
-	TTL flags.Duration `arg:"" name:"ttl" help:"How long it is to live from now on."`
+	TTL flags.Duration `arg:"" name:"ttl" help:"Time to live from now on."`
 }
 
 // Run moves the deadline.

@@ -12,8 +12,8 @@ import (
 
 type sandboxSnapshotCmd struct {
 	oneSandbox
-	Name      string `placeholder:"NAME" help:"Make it a template of that name. One that has the name is replaced for sandboxes that come later."`
-	FilesOnly bool   `name:"files-only" help:"Leave memory and processes out."`
+	Name      string `placeholder:"NAME" help:"Name of the template to create. An existing template with this name is replaced; running sandboxes keep the old one."`
+	FilesOnly bool   `name:"files-only" help:"Save files only; do not save memory or running processes."`
 }
 
 // Run saves a sandbox and prints the snapshot's id.
@@ -43,12 +43,12 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 // SnapshotCommand is "hortus snapshot".
 type SnapshotCommand struct {
 	Ls   snapshotLsCmd   `cmd:"" help:"List snapshots."`
-	Show snapshotShowCmd `cmd:"" help:"Show one."`
-	Rm   snapshotRmCmd   `cmd:"" help:"Remove snapshots with all that they hold."`
+	Show snapshotShowCmd `cmd:"" help:"Show a snapshot."`
+	Rm   snapshotRmCmd   `cmd:"" help:"Remove snapshots and their data."`
 }
 
 type snapshotLsCmd struct {
-	All bool `short:"a" help:"Those that are broken or removed too."`
+	All bool `short:"a" help:"Include broken and removed snapshots."`
 }
 
 // Run lists snapshots.
@@ -81,7 +81,7 @@ func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type snapshotShowCmd struct {
-	ID string `arg:"" complete:"snapshots" help:"Snapshot, a unique beginning of its id, or a template."`
+	ID string `arg:"" complete:"snapshots" help:"Snapshot ID, a unique prefix of it, or a template name."`
 }
 
 // Run shows a snapshot.
@@ -144,7 +144,7 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 }
 
 type snapshotRmCmd struct {
-	IDs []string `arg:"" name:"id" complete:"snapshots" help:"Snapshots, unique beginnings of their ids, or templates."`
+	IDs []string `arg:"" name:"id" complete:"snapshots" help:"Snapshot IDs, unique prefixes of them, or template names."`
 }
 
 // Run removes snapshots.

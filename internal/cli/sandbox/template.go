@@ -17,20 +17,20 @@ import (
 
 // TemplateCommand is "hortus template".
 type TemplateCommand struct {
-	Create templateCreateCmd `cmd:"" help:"Make a template that is warm: boot, run commands, save what they left running."`
+	Create templateCreateCmd `cmd:"" help:"Create a warm template: boot a sandbox, run commands, save it with its running processes."`
 	Ls     templateLsCmd     `cmd:"" help:"List templates."`
-	Show   templateShowCmd   `cmd:"" help:"Show one."`
+	Show   templateShowCmd   `cmd:"" help:"Show a template."`
 	Rm     templateRmCmd     `cmd:"" help:"Remove templates."`
 }
 
 type templateCreateCmd struct {
-	Name string `arg:"" help:"Its name: lower-case letters, digits and -. One that has the name is replaced for sandboxes that come later."`
+	Name string `arg:"" help:"Name of the template: lower-case letters, digits and -. An existing template with this name is replaced; running sandboxes keep the old one."`
 	From string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
 	flags.Backend
 	flags.Bounds
-	Env      []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Variable for its commands; what they leave running keeps it. Repeatable."`
-	Commands []string       `name:"run" sep:"none" placeholder:"CMD" help:"Shell command to run in it; what it starts in the background stays. Repeatable; one after the other, each must succeed."`
-	Timeout  flags.Duration `placeholder:"10m" help:"How long each command may take."`
+	Env      []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for the commands and the processes that they leave running. Repeatable."`
+	Commands []string       `name:"run" sep:"none" placeholder:"CMD" help:"Shell command to run before saving; background processes are saved too. Repeatable: commands run in order, and each must succeed."`
+	Timeout  flags.Duration `placeholder:"10m" help:"Timeout of each command."`
 }
 
 // Run makes a template and prints the id of its snapshot. Ctrl-C ends the making.
@@ -110,7 +110,7 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type templateShowCmd struct {
-	Name string `arg:"" complete:"templates" help:"Template, or the id of its snapshot."`
+	Name string `arg:"" complete:"templates" help:"Template name, or the ID of its snapshot."`
 }
 
 // Run shows a template.
@@ -165,7 +165,7 @@ func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Sna
 }
 
 type templateRmCmd struct {
-	Names []string `arg:"" name:"name" complete:"warm" help:"Templates, or the ids of their snapshots."`
+	Names []string `arg:"" name:"name" complete:"warm" help:"Template names, or the IDs of their snapshots."`
 }
 
 // Run removes templates.

@@ -21,10 +21,10 @@ import (
 )
 
 type taskApplyCmd struct {
-	ID     string     `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	Repo   string     `complete:"dirs" placeholder:"PATH" help:"The checkout; left out, the one that this directory is in."`
-	Check  bool       `help:"Change nothing; say whether it would fit."`
-	Branch branchFlag `placeholder:"[=NAME]" help:"Make a local branch of the commits, hortus/... when no =NAME is given, and leave the working tree as it is."`
+	ID     string     `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	Repo   string     `complete:"dirs" placeholder:"PATH" help:"Checkout to change (default: the checkout of the working directory)."`
+	Check  bool       `help:"Check whether the patch applies; change nothing."`
+	Branch branchFlag `placeholder:"[=NAME]" help:"Create a local branch with the commits (default name: hortus/...) and leave the working tree unchanged."`
 }
 
 // branchFlag is a flag whose value may be left out.

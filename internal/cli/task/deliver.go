@@ -10,14 +10,14 @@ import (
 )
 
 type taskDeliverCmd struct {
-	ID string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	ID string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
 	deliveryFlags
 }
 
 // Help tells what the first lines of help do not.
 func (taskDeliverCmd) Help() string {
-	return "Without --push and --mr it is what the task was asked for. The branch policy is asked again; " +
-		"what an earlier delivery did is found there and not done twice."
+	return "Without --push and --mr the task's own delivery options are used. The branch policy is checked again. " +
+		"Repeating a delivery is safe: an existing branch or merge request is not created twice."
 }
 
 // Run delivers the result of a verified task.

@@ -22,9 +22,9 @@ import (
 const maxPatch = 256 << 20
 
 type taskDiffCmd struct {
-	ID    string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	Stat  bool   `help:"Only the files, with the lines that came and went."`
-	Round *int   `placeholder:"N" help:"What this round came to; left out, the task's result."`
+	ID    string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	Stat  bool   `help:"List the changed files with added and deleted lines only."`
+	Round *int   `placeholder:"N" help:"Round whose patch to print (default: the task's result)."`
 }
 
 // Run prints a patch. Into anything but a terminal it goes byte for byte.

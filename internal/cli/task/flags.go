@@ -6,14 +6,14 @@ import (
 
 // taskFlags say how a task works.
 type taskFlags struct {
-	Timeout        flags.Duration `env:"HORTUS_TIMEOUT" placeholder:"DURATION" help:"How long the program may run (default 30s)."`
-	InstallTimeout flags.Duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"DURATION" help:"How long installing and compiling may take (default 2m)."`
-	Out            string         `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
-	Detach         bool           `short:"d" help:"Start it, print its id and return; hortus task watch ID follows it."`
-	Keep           bool           `help:"Leave the last attempt's sandbox alive until its time is up."`
+	Timeout        flags.Duration `env:"HORTUS_TIMEOUT" placeholder:"DURATION" help:"Timeout of the program (default 30s)."`
+	InstallTimeout flags.Duration `name:"install-timeout" env:"HORTUS_INSTALL_TIMEOUT" placeholder:"DURATION" help:"Timeout of installing and compiling (default 2m)."`
+	Out            string         `name:"out" complete:"dirs" placeholder:"DIR" help:"Directory to write the verified program's files to."`
+	Detach         bool           `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
+	Keep           bool           `help:"Keep the last attempt's sandbox until its time to live ends."`
 }
 
 // modelFlag names the models.
 type modelFlag struct {
-	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that plans and writes: offline (no network), anthropic, openai, anthropic:MODEL, openai:MODEL, or replay:FILE for the answers of a recording. planner=NAME,coder=NAME,debugger=NAME,large=NAME names one for each role."`
+	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model: offline (built in, no network), anthropic, openai, anthropic:MODEL, openai:MODEL, or replay:FILE (a recording). planner=NAME,coder=NAME,debugger=NAME,large=NAME sets a model for each role."`
 }

@@ -12,21 +12,21 @@ import (
 )
 
 type taskReplyCmd struct {
-	ID             string         `arg:"" complete:"tasks" help:"Task that ended with a question, or a unique beginning of its id."`
-	Reply          string         `arg:"" help:"Answer to the question; - reads it from stdin."`
+	ID             string         `arg:"" complete:"tasks" help:"ID of a task that ended with a question, or a unique prefix of it."`
+	Reply          string         `arg:"" help:"Answer to the question; - reads stdin."`
 	Attempts       *int           `placeholder:"N" help:"Maximum number of attempts of a program (1 to 10)."`
 	Rounds         *int           `placeholder:"N" help:"Maximum repair rounds after a failed gate (0 to 10)."`
 	Steps          *int           `placeholder:"N" help:"Maximum number of model calls."`
 	Tokens         *int64         `placeholder:"N" help:"Maximum number of tokens, input and output together."`
-	Cost           *float64       `placeholder:"USD" help:"Maximum cost of the model."`
-	Wall           flags.Duration `placeholder:"30m" help:"Maximum time of the whole task."`
-	TestsMayChange bool           `help:"Accept changes of existing tests: the gate with the original tests no longer decides."`
+	Cost           *float64       `placeholder:"USD" help:"Maximum cost of the model calls."`
+	Wall           flags.Duration `placeholder:"30m" help:"Timeout of the whole task."`
+	TestsMayChange bool           `help:"Accept changes to existing tests: the gate with the original tests no longer decides."`
 }
 
 // Help says what the first lines of help do not.
 func (taskReplyCmd) Help() string {
 	return "A new task continues the work: on a repository in the same workspace, for a program from the last attempt. " +
-		"Budgets, rounds and attempts start anew; those that are not given are the ones of the task."
+		"Budgets, rounds and attempts are counted from zero; their default limits are those of the first task."
 }
 
 // Run answers the question of a task and follows the task that continues it.

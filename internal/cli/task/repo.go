@@ -15,14 +15,14 @@ import (
 )
 
 type taskStartCmd struct {
-	Request string   `arg:"" help:"What is wanted of the repository; - reads it from stdin."`
-	Repo    string   `complete:"dirs" placeholder:"PATH|URL[@REF]" help:"The repository; left out, the checkout that this directory is in. @REF names a branch, a tag or a commit."`
-	Verify  string   `placeholder:"CMD" help:"Shell command whose exit code decides; left out, the repository's own test command."`
-	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"Text that belongs to the request, 64 KiB at most. Repeatable, 8 times."`
-	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository: the gate must fail with it, which shows that new tests test something."`
-	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Who the commits are by; left out, as git has it."`
-	Record  string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the model, without secrets, for --model replay:FILE."`
-	Detach  bool     `short:"d" help:"Start it, print its id and return; hortus task watch ID follows it."`
+	Request string   `arg:"" help:"Request in plain language; - reads stdin."`
+	Repo    string   `complete:"dirs" placeholder:"PATH|URL[@REF]" help:"Repository: a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory)."`
+	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
+	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
+	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
+	Author  string   `env:"HORTUS_AUTHOR" placeholder:"NAME <EMAIL>" help:"Author of the commits (default: git's user.name and user.email)."`
+	Record  string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
+	Detach  bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
 	deliveryFlags
 	budgetFlags
 	agentFlag
@@ -31,17 +31,17 @@ type taskStartCmd struct {
 
 // agentFlag names the model of an agent.
 type agentFlag struct {
-	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model that works: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE for the answers of a recording, or offline (no network; knows little). NAME,large=NAME names one to move to when it gets stuck."`
+	Model modelNames `env:"HORTUS_MODEL" placeholder:"NAME" help:"Model of the agent: anthropic, openai, anthropic:MODEL, openai:MODEL, replay:FILE (a recording), or offline (built in, no network, small repairs only). NAME,large=NAME adds a model to switch to when the agent makes no progress."`
 }
 
 // budgetFlags bound the work of an agent, all rounds together.
 type budgetFlags struct {
-	Rounds      *int           `env:"HORTUS_ROUNDS" placeholder:"N" help:"How often a failed gate goes back to the agent, 0 to 10 (default 2)."`
-	Steps       *int           `env:"HORTUS_STEPS" placeholder:"N" help:"Answers of the model at most (default 100)."`
-	Tokens      *int64         `env:"HORTUS_TOKENS" placeholder:"N" help:"Tokens in and out at most (default 5000000)."`
-	Cost        *float64       `env:"HORTUS_COST" placeholder:"USD" help:"What the model may cost."`
-	GateTimeout flags.Duration `name:"gate-timeout" placeholder:"10m" help:"How long one run of the gate may take (default 10m)."`
-	Wall        flags.Duration `env:"HORTUS_WALL" placeholder:"30m" help:"How long everything may take (default 30m)."`
+	Rounds      *int           `env:"HORTUS_ROUNDS" placeholder:"N" help:"Maximum repair rounds after a failed gate (0 to 10, default 2)."`
+	Steps       *int           `env:"HORTUS_STEPS" placeholder:"N" help:"Maximum number of model calls (default 100)."`
+	Tokens      *int64         `env:"HORTUS_TOKENS" placeholder:"N" help:"Maximum number of tokens, input and output together (default 5000000)."`
+	Cost        *float64       `env:"HORTUS_COST" placeholder:"USD" help:"Maximum cost of the model calls."`
+	GateTimeout flags.Duration `name:"gate-timeout" placeholder:"10m" help:"Timeout of one run of the gate (default 10m)."`
+	Wall        flags.Duration `env:"HORTUS_WALL" placeholder:"30m" help:"Timeout of the whole task (default 30m)."`
 }
 
 // Bounds of the files that belong to a request.
@@ -154,10 +154,10 @@ func near(word, name string) bool {
 // deliveryFlags say where verified work goes.
 type deliveryFlags struct {
 	Push   bool   `help:"Push the branch when the work is verified."`
-	MR     bool   `name:"mr" help:"Push it and open a merge request."`
+	MR     bool   `name:"mr" help:"Push the branch and open a merge request when the work is verified."`
 	Draft  bool   `help:"Make the merge request a draft."`
-	Target string `placeholder:"BRANCH" help:"Branch that the merge request wants to change; left out, the one that the work started from, or the forge's default."`
-	Remote string `placeholder:"URL|NAME" help:"Where to push to; left out, the checkout's origin or the URL of --repo."`
+	Target string `placeholder:"BRANCH" help:"Target branch of the merge request (default: the branch that the work started from, or the forge's default branch)."`
+	Remote string `placeholder:"URL|NAME" help:"Remote to push to (default: the checkout's origin, or the URL of --repo)."`
 }
 
 // delivers refuses flags that would do nothing.

@@ -7,7 +7,7 @@ import (
 
 // PlanCommand is "hortus plan".
 type PlanCommand struct {
-	Sentence string `arg:"" help:"What is wanted; - reads it from stdin."`
+	Sentence string `arg:"" help:"Request in plain language; - reads stdin."`
 	modelFlag
 }
 
@@ -31,7 +31,7 @@ func (c *PlanCommand) Run(ctx app.Context, a *app.App) error {
 
 // CodeCommand is "hortus code".
 type CodeCommand struct {
-	Plan string `arg:"" complete:"files" placeholder:"FILE" help:"The plan as JSON (api.ExecutionPlan); - reads it from stdin."`
+	Plan string `arg:"" complete:"files" placeholder:"FILE" help:"Plan as JSON (api.ExecutionPlan); - reads stdin."`
 	modelFlag
 }
 
@@ -55,7 +55,7 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 
 // DebugCommand is "hortus debug".
 type DebugCommand struct {
-	Request string `arg:"" complete:"files" placeholder:"FILE" help:"The failed attempt as JSON (api.DebugRequest); - reads it from stdin."`
+	Request string `arg:"" complete:"files" placeholder:"FILE" help:"Failed attempt as JSON (api.DebugRequest); - reads stdin."`
 	modelFlag
 }
 

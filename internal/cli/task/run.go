@@ -10,10 +10,10 @@ import (
 
 // RunCommand is "hortus run".
 type RunCommand struct {
-	Sentence string   `arg:"" help:"What is wanted; - reads it from stdin."`
-	Attempts *int     `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Passes at most, 1 to 10 (default 3)."`
-	File     []string `name:"file" complete:"files" sep:"none" placeholder:"[NAME=]FILE" help:"Put a file into the program's directory, under its own or another name; may be given several times, 2 MiB in all."`
-	Record   string   `complete:"files" placeholder:"FILE" help:"Write down every exchange with the models, without secrets, for --model replay:FILE."`
+	Sentence string   `arg:"" help:"Request in plain language; - reads stdin."`
+	Attempts *int     `env:"HORTUS_ATTEMPTS" placeholder:"N" help:"Maximum number of attempts (1 to 10, default 3)."`
+	File     []string `name:"file" complete:"files" sep:"none" placeholder:"[NAME=]FILE" help:"Input file for the program's directory, optionally with another name. Repeatable (maximum 2 MiB in total)."`
+	Record   string   `complete:"files" placeholder:"FILE" help:"File to record every model call in, without secrets, for --model replay:FILE."`
 	modelFlag
 	taskFlags
 	flags.Sandbox
@@ -49,7 +49,7 @@ func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 
 // ExecuteCommand is "hortus execute".
 type ExecuteCommand struct {
-	Artifact string `arg:"" complete:"files" placeholder:"FILE" help:"The program as JSON (api.CodeArtifact); - reads it from stdin."`
+	Artifact string `arg:"" complete:"files" placeholder:"FILE" help:"Program as JSON (api.CodeArtifact); - reads stdin."`
 	taskFlags
 	flags.Sandbox
 }

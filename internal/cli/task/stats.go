@@ -10,7 +10,7 @@ import (
 
 // StatsCommand is "hortus stats".
 type StatsCommand struct {
-	Since flags.Span `placeholder:"7d" help:"Only tasks that are not older: 12h, 7d, 4w. All when left out."`
+	Since flags.Span `placeholder:"7d" help:"Maximum age of the tasks to count, for example 12h, 7d or 4w (default: all tasks)."`
 }
 
 // Run says what earlier tasks came to.

@@ -16,28 +16,28 @@ import (
 
 // Command is "hortus task".
 type Command struct {
-	Start   taskStartCmd   `cmd:"" default:"withargs" help:"Have an agent work on a repository until its tests pass; the word start may be left out."`
-	Ls      taskLsCmd      `cmd:"" help:"List tasks, the newest first."`
-	Watch   taskWatchCmd   `cmd:"" help:"Follow one to its end, from its beginning."`
-	Show    taskShowCmd    `cmd:"" help:"Show one: its attempts, or its rounds, gates, files and delivery."`
-	Code    taskCodeCmd    `cmd:"" help:"Print the program that a request came to."`
-	Diff    taskDiffCmd    `cmd:"" help:"Print the patch that a task on a repository came to."`
-	Apply   taskApplyCmd   `cmd:"" help:"Bring that patch, or its commits as a branch, into your checkout."`
-	Deliver taskDeliverCmd `cmd:"" help:"Push its verified branch, or open the merge request for it, once more or after all."`
-	Reply   taskReplyCmd   `cmd:"" help:"Answer the question of a task that ended with one; a new task continues its work."`
-	Replay  taskReplayCmd  `cmd:"" help:"Run the program of an attempt again, exactly."`
-	Cancel  taskCancelCmd  `cmd:"" help:"Stop one and wait for its receipt."`
-	Logs    taskLogsCmd    `cmd:"" help:"Print the whole output of an attempt or of a gate."`
+	Start   taskStartCmd   `cmd:"" default:"withargs" help:"Let an agent work on a repository until its tests pass. The word start is optional."`
+	Ls      taskLsCmd      `cmd:"" help:"List tasks, newest first."`
+	Watch   taskWatchCmd   `cmd:"" help:"Follow a task from its beginning to its end."`
+	Show    taskShowCmd    `cmd:"" help:"Show a task: its attempts, or its rounds, gates, files and delivery."`
+	Code    taskCodeCmd    `cmd:"" help:"Print the program of a run."`
+	Diff    taskDiffCmd    `cmd:"" help:"Print the patch of a task on a repository."`
+	Apply   taskApplyCmd   `cmd:"" help:"Apply the patch to your checkout, or create a branch from its commits."`
+	Deliver taskDeliverCmd `cmd:"" help:"Push the verified branch or open its merge request; also after an earlier delivery failed."`
+	Reply   taskReplyCmd   `cmd:"" help:"Answer the question of a task. A new task continues its work."`
+	Replay  taskReplayCmd  `cmd:"" help:"Run the exact program of an attempt again."`
+	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task and wait for its receipt."`
+	Logs    taskLogsCmd    `cmd:"" help:"Print the full output of an attempt or a gate."`
 }
 
 // Help tells what the first lines of help do not.
 func (Command) Help() string {
-	return `hortus task --repo . "Fix the failing test" has an agent work on a copy of the repository in a sandbox. ` +
-		`Your checkout stays as it is until "hortus task apply". hortus task start --help lists the flags.`
+	return `hortus task --repo . "Fix the failing test" lets an agent work on a copy of the repository in a sandbox. ` +
+		`Your checkout does not change until "hortus task apply". hortus task start --help lists the flags.`
 }
 
 type taskLsCmd struct {
-	Limit int `default:"20" placeholder:"N" help:"How many at most."`
+	Limit int `default:"20" placeholder:"N" help:"Maximum number of tasks to list."`
 }
 
 // Run lists tasks.
@@ -73,8 +73,8 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type taskShowCmd struct {
-	ID         string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	Transcript bool   `help:"What the agent of a task on a repository and its model said to each other; with --json as JSON lines."`
+	ID         string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	Transcript bool   `help:"Show the conversation of the agent and its model; with --json as JSON lines."`
 }
 
 // Run shows a task.
@@ -140,8 +140,8 @@ func (c *taskShowCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type taskReplayCmd struct {
-	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
+	ID      string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Number of the attempt (default: the last one)."`
 	taskFlags
 	flags.Sandbox
 }
@@ -184,7 +184,7 @@ func attemptOf(t api.Task, asked *int) (int, error) {
 }
 
 type taskCancelCmd struct {
-	ID string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
+	ID string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
 }
 
 // Run stops a task.
@@ -211,10 +211,10 @@ func (c *taskCancelCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 type taskLogsCmd struct {
-	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt, or round; the last one when left out."`
-	Stderr  bool   `help:"The error output instead of the output."`
-	Gate    string `enum:"before,gate,original,without,mutant," default:"" placeholder:"WHICH" help:"Which gate of a task on a repository: before (the work began), gate (of the round, the default), original (with the tests as they were), without (the changed tests alone), or mutant."`
+	ID      string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Number of the attempt or round (default: the last one)."`
+	Stderr  bool   `help:"Print stderr instead of stdout."`
+	Gate    string `enum:"before,gate,original,without,mutant," default:"" placeholder:"WHICH" help:"Gate of a task on a repository: before (before the work), gate (after the round, the default), original (with the original tests), without (the changed tests without the rest of the change), or mutant."`
 }
 
 // Run prints an attempt's output, byte for byte.

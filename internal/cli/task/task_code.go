@@ -11,15 +11,15 @@ import (
 )
 
 type taskCodeCmd struct {
-	ID      string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	File    string `arg:"" optional:"" placeholder:"FILE" help:"Which of its files; all of them when left out."`
-	Attempt *int   `short:"n" placeholder:"N" help:"Which attempt; the last one when left out."`
-	Out     string `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the files there, and those that the program made."`
+	ID      string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	File    string `arg:"" optional:"" placeholder:"FILE" help:"File to print (default: all files)."`
+	Attempt *int   `short:"n" placeholder:"N" help:"Number of the attempt (default: the last one)."`
+	Out     string `name:"out" complete:"dirs" placeholder:"DIR" help:"Directory to write the program's files and its output files to."`
 }
 
 // Help tells what the first line of help does not.
 func (taskCodeCmd) Help() string {
-	return `A program of one file is printed as it is: "hortus task code ID > main.py". Of several, each has its name before it.`
+	return `A program with one file is printed unchanged: "hortus task code ID > main.py". With several files, each is printed after its name.`
 }
 
 // Run prints a program.

@@ -14,14 +14,14 @@ import (
 )
 
 type taskWatchCmd struct {
-	ID  string `arg:"" complete:"tasks" help:"Task: a unique beginning of its id, or last for the newest."`
-	Out string `name:"out" complete:"dirs" placeholder:"DIR" help:"Write the verified program's files there."`
+	ID  string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
+	Out string `name:"out" complete:"dirs" placeholder:"DIR" help:"Directory to write the verified program's files to."`
 }
 
 // Help says what the first line of help does not.
 func (taskWatchCmd) Help() string {
-	return "It shows what happened so far and then what comes, and ends with the task, with its exit code. " +
-		"Ctrl-C ends the watching alone. With --json each event is a line."
+	return "Shows past and new events until the task ends, then exits with the task's exit code. " +
+		"Ctrl-C stops watching; the task continues. With --json each event is one line."
 }
 
 // Run follows a task to its end.
