@@ -62,7 +62,7 @@ func (s *System) openGuards(context.Context) (err error) {
 func (s *System) openDoors(context.Context) error {
 	g := &s.guards
 	s.keeper = s.newKeeper()
-	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, g.rates)
+	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)

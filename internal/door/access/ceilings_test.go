@@ -17,6 +17,10 @@ type table struct {
 	rows map[api.SandboxID]api.Sandbox
 }
 
+func (m *table) Isolates(_ context.Context, isolation string) (bool, error) {
+	return isolation != "process", nil
+}
+
 func (m *table) Outline(_ context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	l := api.DefaultLimits()
 	if req.Limits.MemoryBytes > 0 {

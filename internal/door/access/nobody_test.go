@@ -13,7 +13,7 @@ import (
 // method that is added later is called too.
 func TestNobodyMayNothing(t *testing.T) {
 	sandboxes := NewSandboxes(SandboxesConfig{})
-	tasks := NewTasks(nil, NewRates(RatesConfig{}))
+	tasks := NewTasks(nil, nil, NewRates(RatesConfig{}))
 	guards := []any{sandboxes, tasks, NewRoles(nil), NewEvents(nil, sandboxes, tasks), NewSystem(nil, sandboxes), NewKeyAdmin(nil)}
 	for name, p := range map[string]api.Principal{
 		"nobody": {}, "a user of no account": {Role: api.RoleUser}, "an account without a role": {Account: "a"},

@@ -15,6 +15,13 @@ type replied struct {
 	n   int
 }
 
+// backends has one that does not isolate.
+type backends struct{}
+
+func (backends) Isolates(_ context.Context, isolation string) (bool, error) {
+	return isolation != "process", nil
+}
+
 func (r *replied) Get(context.Context, api.TaskID) (api.Task, error) { return r.row, nil }
 
 func (r *replied) Reply(context.Context, api.TaskID, api.KeyID, api.ReplyTask) (api.Task, error) {
@@ -49,7 +56,7 @@ func TestReplyIsForTheOwnAccount(t *testing.T) {
 		{"a user without walls", unwalled, user("a"), api.KindDenied},
 	} {
 		e := &replied{row: c.row}
-		_, err := access.NewTasks(e, access.NewRates(access.RatesConfig{})).Reply(api.WithPrincipal(t.Context(), c.who), c.row.ID, api.ReplyTask{Reply: "yes"})
+		_, err := access.NewTasks(e, backends{}, access.NewRates(access.RatesConfig{})).Reply(api.WithPrincipal(t.Context(), c.who), c.row.ID, api.ReplyTask{Reply: "yes"})
 		want := 0
 		if c.kind == "" {
 			want = 1

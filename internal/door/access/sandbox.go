@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
@@ -16,6 +17,8 @@ type Manager interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	// CreateIn is Create for a sandbox with files at /workspace.
 	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
+	// Isolates reports whether the backend that a request gets is fit for untrusted code.
+	Isolates(ctx context.Context, isolation string) (bool, error)
 	// Outline gives what Create would make.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -117,13 +120,22 @@ func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) 
 	return row, nil
 }
 
-// checkIsolation refuses the process backend to users: it does not isolate, so what runs in it
-// has the rights of the daemon's user.
-func checkIsolation(p api.Principal, isolation string) error {
-	if isolation == "process" && p.Role != api.RoleAdmin {
-		return denied(`a sandbox without isolation ("process")`)
+// isolator is the part of a [Manager] that knows its backends.
+type isolator interface {
+	Isolates(ctx context.Context, isolation string) (bool, error)
+}
+
+// checkIsolation refuses users a backend that does not isolate: what runs in it has the rights
+// of the daemon's user.
+func checkIsolation(ctx context.Context, p api.Principal, m isolator, isolation string) error {
+	if p.Role == api.RoleAdmin {
+		return nil
 	}
-	return nil
+	isolates, err := m.Isolates(ctx, isolation)
+	if err == nil && !isolates {
+		err = denied(fmt.Sprintf("a sandbox without isolation (%q)", isolation))
+	}
+	return err
 }
 
 // authorize sets the owner of a request, and refuses what the caller may not request.
@@ -132,7 +144,7 @@ func (s *Sandboxes) authorize(ctx context.Context, req *api.CreateSandbox) (api.
 	if err != nil {
 		return p, err
 	}
-	if err := checkIsolation(p, req.Isolation); err != nil {
+	if err := checkIsolation(ctx, p, s.m, req.Isolation); err != nil {
 		return p, err
 	}
 	if req.Task != "" && p.Role != api.RoleAdmin {

@@ -163,7 +163,7 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	if err := checkIsolation(p, req.Isolation); err != nil {
+	if err := checkIsolation(ctx, p, s.m, req.Isolation); err != nil {
 		return api.Snapshot{}, err
 	}
 	if err := s.rates.create(p, 1); err != nil {

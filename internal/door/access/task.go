@@ -30,12 +30,14 @@ type Engine interface {
 
 // Tasks guards the engine.
 type Tasks struct {
-	e     Engine
-	rates *Rates
+	e        Engine
+	backends isolator
+	rates    *Rates
 }
 
-// NewTasks guards an engine, and bounds how often a key creates tasks.
-func NewTasks(e Engine, rates *Rates) *Tasks { return &Tasks{e, rates} }
+// NewTasks guards an engine whose sandboxes are those of backends, and bounds how often a
+// key creates tasks.
+func NewTasks(e Engine, backends isolator, rates *Rates) *Tasks { return &Tasks{e, backends, rates} }
 
 // Create makes a task of the caller's account. What works for it later is the
 // caller's too: the context's principal goes with it.
@@ -69,7 +71,7 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 		return api.Errorf(api.KindDenied, "a recording is a file of the daemon's machine, which an API key cannot name").
 			WithHint("use the daemon's own socket on its machine")
 	}
-	if err := checkIsolation(p, req.Sandbox.Isolation); err != nil {
+	if err := checkIsolation(ctx, p, t.backends, req.Sandbox.Isolation); err != nil {
 		return err
 	}
 	if req.Repo != nil && p.Role != api.RoleAdmin {

@@ -62,7 +62,7 @@ func (c *Chooser) Reports(ctx context.Context) []api.BackendReport {
 	return out
 }
 
-// Choose finds the backend for a wish: a name, or "" and "auto" for the
+// Choose finds the backend for a request: a name, or "" and "auto" for the
 // strongest that is fit for untrusted code and has what is needed. The sentence says
 // why that one.
 func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
@@ -83,6 +83,17 @@ func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Cap
 	}
 	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %q", isolation).
 		WithHint("this build has: auto, %s", strings.Join(names, ", "))
+}
+
+// Isolates reports whether the backend that a request gets is fit for untrusted code. The
+// errors are those of Choose.
+func (c *Chooser) Isolates(ctx context.Context, isolation string) (bool, error) {
+	_, report, _, err := c.Choose(ctx, isolation)
+	if err != nil {
+		return false, err
+	}
+	_, ok := report.Has(api.CapIsolated)
+	return ok, nil
 }
 
 func (c *Chooser) strongest(ctx context.Context, needs []api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
