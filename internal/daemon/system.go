@@ -118,6 +118,9 @@ func (s *System) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, o := range others.Silent {
+		s.log.Warn("a daemon on another host has not renewed its lease; what it owns is recovered on its host", "host", o.Host, "owner", o.ID, "last", o.BeatAt)
+	}
 	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of snapshots is incomplete", "error", err)
@@ -152,6 +155,10 @@ func (s *System) openService(context.Context) error {
 		Level: s.cfg.Level, Getenv: s.cfg.Getenv, Logger: s.log, Dir: string(s.dir),
 	})
 	s.onClose(s.service.Close)
+	s.owner.Keep(s.log, func(err error) {
+		s.log.Error("this daemon no longer owns its data directory: it stops and leaves its sandboxes to the next one", "error", err)
+		_ = s.service.StopKeeping(context.Background(), true) // with force it cannot fail
+	})
 	return nil
 }
 

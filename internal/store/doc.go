@@ -21,7 +21,8 @@
 // owner's host, and a lease epoch that grows by one whenever the owner changes.
 // An exec has the owner of its sandbox, an attempt that of its task. A row names
 // only owners that were inserted, so that recovery can always ask whether the
-// owner's lock is free.
+// owner's lock is free. No row changes to an owner that has ended (KindConflict): an
+// owner that was declared dead cannot take back what another one took over.
 //
 // An API key is no part of a run: it has no owner. It is stored under a hash that the
 // store does not look into, found by it again, and unique by it. A key that was

@@ -13,8 +13,9 @@ type Owner struct {
 	Host     string // the host's name for itself
 	LockPath string // an absolute path on that host
 	PID      int    // informational: it may be reused
-	// EndedAt is zero until the owner ended or was found dead.
-	StartedAt, EndedAt time.Time
+	// BeatAt is when the owner last renewed its lease; zero if it never did. EndedAt is zero
+	// until the owner ended or was found dead.
+	StartedAt, BeatAt, EndedAt time.Time
 }
 
 // SandboxFilter selects sandboxes. A zero field does not filter.

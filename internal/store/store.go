@@ -40,6 +40,9 @@ type Owners interface {
 	InsertOwner(ctx context.Context, o Owner) error
 	// Owners lists the runs that have not ended, oldest first.
 	Owners(ctx context.Context) ([]Owner, error)
+	// BeatOwner renews the lease of a run. KindConflict if it has ended: it was found dead,
+	// and its rows may be another owner's.
+	BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	// EndOwner stores when a run ended. The first call counts.
 	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 }

@@ -13,6 +13,7 @@ import (
 type Rows interface {
 	InsertOwner(ctx context.Context, o store.Owner) error
 	Owners(ctx context.Context) ([]store.Owner, error)
+	BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 	EndOwner(ctx context.Context, id api.OwnerID, at time.Time) error
 }
 
@@ -20,6 +21,7 @@ type Rows interface {
 type Ownership struct {
 	Owner store.Owner
 	rows  Rows
+	lease lease
 }
 
 // Register adds this process, which holds the lock at lockPath, to the owners.
@@ -29,11 +31,12 @@ func Register(ctx context.Context, rows Rows, lockPath string) (*Ownership, erro
 		host = "unknown"
 	}
 	o := store.Owner{ID: api.NewOwnerID(), Host: host, LockPath: lockPath, PID: os.Getpid(), StartedAt: time.Now().UTC()}
-	return &Ownership{o, rows}, rows.InsertOwner(ctx, o)
+	return &Ownership{Owner: o, rows: rows}, rows.InsertOwner(ctx, o)
 }
 
-// Close removes this process from the owners.
+// Close stops renewing the lease and removes this process from the owners.
 func (o *Ownership) Close(ctx context.Context) error {
+	o.lease.end()
 	return o.rows.EndOwner(ctx, o.Owner.ID, time.Now().UTC())
 }
 
@@ -42,6 +45,9 @@ type Others struct {
 	rows  Rows
 	ended []api.OwnerID
 	alive map[api.OwnerID]bool
+	// Silent are owners on other hosts that have not renewed their leases. Only their hosts
+	// can say what still runs there, so nothing of theirs is recovered here.
+	Silent []store.Owner
 }
 
 // Others reads the other owners. An owner on this host has ended if it used this process's
@@ -57,6 +63,9 @@ func (o *Ownership) Others(ctx context.Context, lockIsFree func(path string) boo
 		case other.ID == o.Owner.ID:
 		case other.Host != o.Owner.Host, other.LockPath != o.Owner.LockPath && !lockIsFree(other.LockPath):
 			out.alive[other.ID] = true
+			if other.Host != o.Owner.Host && silent(other, time.Now()) {
+				out.Silent = append(out.Silent, other)
+			}
 		default:
 			out.ended = append(out.ended, other.ID)
 		}

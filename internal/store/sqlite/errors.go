@@ -67,6 +67,9 @@ func updateError(ctx context.Context, err error, what, id, refersTo string) *api
 	if code(err) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
 		return api.Errorf(api.KindNotFound, "%s %s refers to %s, which does not exist", what, id, refersTo)
 	}
+	if code(err) == sqlite3.SQLITE_CONSTRAINT_TRIGGER {
+		return api.Errorf(api.KindConflict, "%s %s cannot be changed by %s, which has ended", what, id, refersTo)
+	}
 	return wrapError(ctx, err, "store %s %s", what, id)
 }
 

@@ -26,11 +26,34 @@ func (db ownerTable) InsertOwner(ctx context.Context, o store.Owner) error {
 // Owners implements store.Store.
 func (db ownerTable) Owners(ctx context.Context) ([]store.Owner, error) {
 	return list(ctx, db.read, "owners", func(s scanner) (o store.Owner, err error) {
-		var started, ended sql.NullInt64
-		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, &started, &ended)
-		o.StartedAt, o.EndedAt = fromMicros(started), fromMicros(ended)
+		var started, beat, ended sql.NullInt64
+		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, &started, &beat, &ended)
+		o.StartedAt, o.BeatAt, o.EndedAt = fromMicros(started), fromMicros(beat), fromMicros(ended)
 		return o, err
-	}, `SELECT id, host, lock_path, pid, started_at, ended_at FROM owner WHERE ended_at IS NULL ORDER BY started_at, rowid`)
+	}, `SELECT id, host, lock_path, pid, started_at, beat_at, ended_at FROM owner WHERE ended_at IS NULL ORDER BY started_at, rowid`)
+}
+
+// BeatOwner implements store.Store.
+func (db ownerTable) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time) error {
+	if at.IsZero() {
+		return api.Errorf(api.KindInvalid, "owner %s: the time of the renewal is missing", id)
+	}
+	r, err := db.write.ExecContext(ctx, `UPDATE owner SET beat_at = ? WHERE id = ? AND ended_at IS NULL`, toMicros(at), string(id))
+	if err != nil {
+		return wrapError(ctx, err, "renew the lease of owner %s", id)
+	}
+	if changed(r) {
+		return nil
+	}
+	var known bool
+	err = db.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM owner WHERE id = ?)`, string(id)).Scan(&known)
+	switch {
+	case err != nil:
+		return wrapError(ctx, err, "read owner %s", id)
+	case !known:
+		return notFound("owner", string(id))
+	}
+	return api.Errorf(api.KindConflict, "owner %s has ended: another daemon may have taken over what it owned", id)
 }
 
 // EndOwner implements store.Store.

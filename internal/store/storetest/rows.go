@@ -35,6 +35,53 @@ func testOwners(t *testing.T, s store.Store) {
 	}
 }
 
+// testLease: an owner renews its lease until it has ended, and then takes back no row that
+// another owner took over.
+func testLease(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	old, next := newOwner(t, s), newOwner(t, s)
+	must(t, s.BeatOwner(ctx, old, began.Add(time.Second)))
+	must(t, s.BeatOwner(ctx, old, began.Add(2*time.Second)))
+	all, err := s.Owners(ctx)
+	must(t, err)
+	i := slices.IndexFunc(all, func(o store.Owner) bool { return o.ID == old })
+	if i < 0 || !all[i].BeatAt.Equal(began.Add(2*time.Second)) {
+		t.Errorf("the lease was not renewed: %+v", all)
+	}
+	wantKind(t, s.BeatOwner(ctx, api.NewOwnerID(), began), api.KindNotFound)
+	wantKind(t, s.BeatOwner(ctx, old, time.Time{}), api.KindInvalid)
+
+	box := newSandbox(t, s, func(b *api.Sandbox) { b.Owner = old })
+	job := newTask(t, s, func(k *api.Task) { k.Owner = old })
+	space := api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, CreatedAt: began, Owner: old}
+	must(t, s.InsertWorkspace(ctx, space))
+	saved := api.Snapshot{ID: api.NewSnapshotID(), State: api.SnapshotReady, CreatedAt: began, Owner: old}
+	must(t, s.InsertSnapshot(ctx, saved))
+	write := func(owner api.OwnerID) map[string]error {
+		box.Owner, job.Owner, space.Owner, saved.Owner = owner, owner, owner, owner
+		return map[string]error{
+			"sandbox": s.UpdateSandbox(ctx, box), "task": s.UpdateTask(ctx, job),
+			"workspace": s.UpdateWorkspace(ctx, space), "snapshot": s.UpdateSnapshot(ctx, saved),
+		}
+	}
+	must(t, s.EndOwner(ctx, old, began.Add(time.Hour)))
+	wantKind(t, s.BeatOwner(ctx, old, began.Add(time.Hour)), api.KindConflict)
+	// Its own rows can be written until somebody takes them over: a recovery does that.
+	for _, step := range []struct {
+		owner api.OwnerID
+		kind  api.Kind
+	}{{old, ""}, {next, ""}, {old, api.KindConflict}, {next, ""}} {
+		for what, err := range write(step.owner) {
+			if api.KindOf(err) != step.kind {
+				t.Errorf("%s written by owner %s: %v, want kind %q", what, step.owner, err, step.kind)
+			}
+		}
+	}
+	if got, err := s.Sandbox(ctx, box.ID); err != nil || got.Owner != next {
+		t.Errorf("the sandbox has owner %s, %v", got.Owner, err)
+	}
+}
+
 func testRoundTrip(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	owner := newOwner(t, s)

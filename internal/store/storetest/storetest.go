@@ -16,6 +16,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		run  func(t *testing.T, s store.Store)
 	}{
 		{"Owners", testOwners},
+		{"Lease", testLease},
 		{"RoundTrip", testRoundTrip},
 		{"ZeroTimes", testZeroTimes},
 		{"NotFound", testNotFound},
