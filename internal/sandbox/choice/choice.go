@@ -81,7 +81,7 @@ func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Cap
 		}
 		return b, report, "asked for by name", nil
 	}
-	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %q", isolation).
+	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %.64q", isolation).
 		WithHint("this build has: auto, %s", strings.Join(names, ", "))
 }
 
