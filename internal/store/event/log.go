@@ -24,6 +24,10 @@ type Store interface {
 // Config is the configuration of a [Log]. Store is required.
 type Config struct {
 	Store Store
+	// Notify is called after each append, with the number of the event. A daemon that shares
+	// its store with others tells them by it, and they call [Log.Wake]. It must not block;
+	// nil means that nobody else follows the store's streams.
+	Notify func(s api.Stream, seq int64)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -31,13 +35,12 @@ type Config struct {
 // Log appends events and notifies followers. Its methods may be called concurrently. It
 // starts no goroutine.
 //
-// It wakes the followers of what is appended through itself; an event that
-// another process appends to the same stream is seen with the next one that
-// comes through this Log. One daemon owns a stream, so that does not happen to
-// live ones.
+// It wakes the followers of what is appended through itself. For an event that another
+// process appended, call [Log.Wake].
 type Log struct {
-	store Store
-	now   func() time.Time
+	store  Store
+	notify func(s api.Stream, seq int64)
+	now    func() time.Time
 
 	mu     sync.Mutex
 	closed bool
@@ -60,7 +63,7 @@ func NewLog(cfg Config) *Log {
 	if now == nil {
 		now = time.Now
 	}
-	return &Log{store: cfg.Store, now: now, topics: make(map[api.Stream]*topic)}
+	return &Log{store: cfg.Store, notify: cfg.Notify, now: now, topics: make(map[api.Stream]*topic)}
 }
 
 // Append stores a fact and then wakes those who follow its stream. data is what
@@ -100,7 +103,10 @@ func (l *Log) Append(ctx context.Context, s api.Stream, t api.EventType, data an
 	if err != nil {
 		return api.Event{}, err
 	}
-	l.appended(s, seq)
+	l.Wake(s, seq)
+	if l.notify != nil {
+		l.notify(s, seq)
+	}
 	return api.Event{Stream: s, Seq: seq, At: at, Type: t, Data: raw}, nil
 }
 
@@ -143,8 +149,9 @@ func (l *Log) isClosed() bool {
 	return l.closed
 }
 
-// appended wakes the followers of a stream.
-func (l *Log) appended(s api.Stream, seq int64) {
+// Wake wakes the followers of a stream that has the event seq. A number that is not stored
+// costs them a read of the store and nothing else.
+func (l *Log) Wake(s api.Stream, seq int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topics[s]
