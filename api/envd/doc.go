@@ -8,6 +8,9 @@
 // lacks is a versioned extension, hortus.v1, that clients of plain envd never
 // see: it is asked for by request headers and adds fields that others ignore.
 //
+// A struct is a message if its fields have a tag such as proto:"1" or proto:"2,oneof", with
+// the number of the field. Package generate writes proto_gen.go from these tags.
+//
 // Everything that comes from the other side is hostile: frames, strings, lists
 // and numbers are bounded while they are read, not after.
 //
@@ -15,3 +18,5 @@
 // manager or a backend; the same [Client] serves a daemon (over a tether) and a
 // public SDK (through a daemon's proxy).
 package envd
+
+//go:generate go run ./generate

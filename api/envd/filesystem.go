@@ -33,52 +33,52 @@ const (
 
 // EntryInfo describes a file. Size is a string in JSON.
 type EntryInfo struct {
-	Name          string            `json:"name,omitempty"`          // 1
-	Type          FileType          `json:"type,omitempty"`          // 2
-	Path          string            `json:"path,omitempty"`          // 3
-	Size          int64             `json:"size,omitempty,string"`   // 4
-	Mode          uint32            `json:"mode,omitempty"`          // 5: permission bits
-	Permissions   string            `json:"permissions,omitempty"`   // 6
-	Owner         string            `json:"owner,omitempty"`         // 7
-	Group         string            `json:"group,omitempty"`         // 8
-	ModifiedTime  time.Time         `json:"modifiedTime,omitzero"`   // 9: google.protobuf.Timestamp
-	SymlinkTarget *string           `json:"symlinkTarget,omitempty"` // 10
-	Metadata      map[string]string `json:"metadata,omitempty"`      // 11
+	Name          string            `json:"name,omitempty" proto:"1"`
+	Type          FileType          `json:"type,omitempty" proto:"2"`
+	Path          string            `json:"path,omitempty" proto:"3"`
+	Size          int64             `json:"size,omitempty,string" proto:"4"`
+	Mode          uint32            `json:"mode,omitempty" proto:"5"` // permission bits
+	Permissions   string            `json:"permissions,omitempty" proto:"6"`
+	Owner         string            `json:"owner,omitempty" proto:"7"`
+	Group         string            `json:"group,omitempty" proto:"8"`
+	ModifiedTime  time.Time         `json:"modifiedTime,omitzero" proto:"9"` // google.protobuf.Timestamp
+	SymlinkTarget *string           `json:"symlinkTarget,omitempty" proto:"10"`
+	Metadata      map[string]string `json:"metadata,omitempty" proto:"11"`
 }
 
 // PathRequest is StatRequest, MakeDirRequest and RemoveRequest.
 type PathRequest struct {
-	Path string `json:"path,omitempty"` // 1
+	Path string `json:"path,omitempty" proto:"1"`
 }
 
 // EntryResponse is StatResponse, MakeDirResponse and MoveResponse.
 type EntryResponse struct {
-	Entry *EntryInfo `json:"entry,omitempty"` // 1
+	Entry *EntryInfo `json:"entry,omitempty" proto:"1"`
 }
 
 // MoveRequest renames.
 type MoveRequest struct {
-	Source      string `json:"source,omitempty"`      // 1
-	Destination string `json:"destination,omitempty"` // 2
+	Source      string `json:"source,omitempty" proto:"1"`
+	Destination string `json:"destination,omitempty" proto:"2"`
 }
 
 // ListDirRequest lists down to Depth levels; 0 is an error, 1 the directory.
 type ListDirRequest struct {
-	Path  string `json:"path,omitempty"`  // 1
-	Depth uint32 `json:"depth,omitempty"` // 2
+	Path  string `json:"path,omitempty" proto:"1"`
+	Depth uint32 `json:"depth,omitempty" proto:"2"`
 }
 
 // ListDirResponse answers it.
 type ListDirResponse struct {
-	Entries []*EntryInfo `json:"entries,omitempty"` // 1
+	Entries []*EntryInfo `json:"entries,omitempty" proto:"1"`
 }
 
 // WatchRequest is WatchDirRequest and CreateWatcherRequest.
 type WatchRequest struct {
-	Path               string `json:"path,omitempty"`               // 1
-	Recursive          bool   `json:"recursive,omitempty"`          // 2
-	IncludeEntry       bool   `json:"includeEntry,omitempty"`       // 3
-	AllowNetworkMounts bool   `json:"allowNetworkMounts,omitempty"` // 4
+	Path               string `json:"path,omitempty" proto:"1"`
+	Recursive          bool   `json:"recursive,omitempty" proto:"2"`
+	IncludeEntry       bool   `json:"includeEntry,omitempty" proto:"3"`
+	AllowNetworkMounts bool   `json:"allowNetworkMounts,omitempty" proto:"4"`
 }
 
 // EventType is "EVENT_TYPE_CREATE" and so on in JSON.
@@ -95,27 +95,27 @@ const (
 
 // FilesystemEvent is one change. Name is relative to the watched directory.
 type FilesystemEvent struct {
-	Name  string     `json:"name,omitempty"`  // 1
-	Type  EventType  `json:"type,omitempty"`  // 2
-	Entry *EntryInfo `json:"entry,omitempty"` // 3
+	Name  string     `json:"name,omitempty" proto:"1"`
+	Type  EventType  `json:"type,omitempty" proto:"2"`
+	Entry *EntryInfo `json:"entry,omitempty" proto:"3"`
 }
 
 // WatchDirResponse holds exactly one of its fields.
 type WatchDirResponse struct {
-	Start      *Empty           `json:"start,omitempty"`      // 1
-	Filesystem *FilesystemEvent `json:"filesystem,omitempty"` // 2
-	Keepalive  *Empty           `json:"keepalive,omitempty"`  // 3
+	Start      *Empty           `json:"start,omitempty" proto:"1,oneof"`
+	Filesystem *FilesystemEvent `json:"filesystem,omitempty" proto:"2,oneof"`
+	Keepalive  *Empty           `json:"keepalive,omitempty" proto:"3,oneof"`
 }
 
 // WatcherID is CreateWatcherResponse, GetWatcherEventsRequest and
 // RemoveWatcherRequest.
 type WatcherID struct {
-	WatcherID string `json:"watcherId,omitempty"` // 1
+	WatcherID string `json:"watcherId,omitempty" proto:"1"`
 }
 
 // WatcherEvents is GetWatcherEventsResponse.
 type WatcherEvents struct {
-	Events []*FilesystemEvent `json:"events,omitempty"` // 1
+	Events []*FilesystemEvent `json:"events,omitempty" proto:"1"`
 }
 
 // Metrics is the body of GET /metrics: the sandbox's own view.

@@ -41,88 +41,89 @@ const Version = "1"
 
 // Size is a terminal's size.
 type Size struct {
-	Cols uint32 `json:"cols,omitempty"` // 1
-	Rows uint32 `json:"rows,omitempty"` // 2
+	Cols uint32 `json:"cols,omitempty" proto:"1"`
+	Rows uint32 `json:"rows,omitempty" proto:"2"`
 }
 
 // PTY asks for a terminal.
 type PTY struct {
-	Size *Size `json:"size,omitempty"` // 1
+	Size *Size `json:"size,omitempty" proto:"1"`
 }
 
 // ProcessConfig is a command.
 type ProcessConfig struct {
-	Cmd  string            `json:"cmd,omitempty"`  // 1
-	Args []string          `json:"args,omitempty"` // 2
-	Envs map[string]string `json:"envs,omitempty"` // 3
-	Cwd  *string           `json:"cwd,omitempty"`  // 4
+	Cmd  string            `json:"cmd,omitempty" proto:"1"`
+	Args []string          `json:"args,omitempty" proto:"2"`
+	Envs map[string]string `json:"envs,omitempty" proto:"3"`
+	Cwd  *string           `json:"cwd,omitempty" proto:"4"`
 }
 
 // ProcessInfo describes a live process.
 type ProcessInfo struct {
-	Config *ProcessConfig `json:"config,omitempty"` // 1
-	PID    uint32         `json:"pid,omitempty"`    // 2
-	Tag    *string        `json:"tag,omitempty"`    // 3
+	Config *ProcessConfig `json:"config,omitempty" proto:"1"`
+	PID    uint32         `json:"pid,omitempty" proto:"2"`
+	Tag    *string        `json:"tag,omitempty" proto:"3"`
 }
 
 // Selector names a process by pid or by tag.
 type Selector struct {
-	PID *uint32 `json:"pid,omitempty"` // 1
-	Tag *string `json:"tag,omitempty"` // 2
+	PID *uint32 `json:"pid,omitempty" proto:"1,oneof"`
+	Tag *string `json:"tag,omitempty" proto:"2,oneof"`
 }
 
 // StartRequest starts a process. Stdin absent means true.
 type StartRequest struct {
-	Process *ProcessConfig `json:"process,omitempty"` // 1
-	PTY     *PTY           `json:"pty,omitempty"`     // 2
-	Tag     *string        `json:"tag,omitempty"`     // 3
-	Stdin   *bool          `json:"stdin,omitempty"`   // 4
+	Process *ProcessConfig `json:"process,omitempty" proto:"1"`
+	PTY     *PTY           `json:"pty,omitempty" proto:"2"`
+	Tag     *string        `json:"tag,omitempty" proto:"3"`
+	Stdin   *bool          `json:"stdin,omitempty" proto:"4"`
 }
 
 // ConnectRequest attaches to a process.
 type ConnectRequest struct {
-	Process *Selector `json:"process,omitempty"` // 1
+	Process *Selector `json:"process,omitempty" proto:"1"`
 }
 
 // ProcessResponse is a message of the Start and Connect streams.
 type ProcessResponse struct {
-	Event *ProcessEvent `json:"event,omitempty"` // 1
+	Event *ProcessEvent `json:"event,omitempty" proto:"1"`
 }
 
 // ProcessEvent holds exactly one of its fields.
 type ProcessEvent struct {
-	Start     *StartEvent `json:"start,omitempty"`     // 1
-	Data      *DataEvent  `json:"data,omitempty"`      // 2
-	End       *EndEvent   `json:"end,omitempty"`       // 3
-	Keepalive *Empty      `json:"keepalive,omitempty"` // 4
+	Start     *StartEvent `json:"start,omitempty" proto:"1,oneof"`
+	Data      *DataEvent  `json:"data,omitempty" proto:"2,oneof"`
+	End       *EndEvent   `json:"end,omitempty" proto:"3,oneof"`
+	Keepalive *Empty      `json:"keepalive,omitempty" proto:"4,oneof"`
 }
 
 // StartEvent is the first event of a stream.
 type StartEvent struct {
-	PID uint32 `json:"pid,omitempty"` // 1
+	PID uint32 `json:"pid,omitempty" proto:"1"`
 	// Offset is hortus.v1: the offset of the first byte of output that will
 	// follow. Above the requested one it says how much was dropped.
-	Offset int64 `json:"hortusOffset,omitempty,string"` // 1001
+	Offset int64 `json:"hortusOffset,omitempty,string" proto:"1001"`
 }
 
 // DataEvent holds output: exactly one of its byte fields.
 type DataEvent struct {
-	Stdout []byte `json:"stdout,omitempty"` // 1
-	Stderr []byte `json:"stderr,omitempty"` // 2
-	PTY    []byte `json:"pty,omitempty"`    // 3
-	// Offset is hortus.v1: where these bytes stand in the output of the
-	// process, stdout and stderr counted together, from 0.
-	Offset int64 `json:"hortusOffset,omitempty,string"` // 1001
+	// Offset is hortus.v1: where these bytes stand in the output of the process, stdout
+	// and stderr counted together, from 0. It is first so that the bytes come last: a
+	// sender that has them in place writes in front of them only (see AppendDataHead).
+	Offset int64  `json:"hortusOffset,omitempty,string" proto:"1001"`
+	Stdout []byte `json:"stdout,omitempty" proto:"1,oneof"`
+	Stderr []byte `json:"stderr,omitempty" proto:"2,oneof"`
+	PTY    []byte `json:"pty,omitempty" proto:"3,oneof"`
 }
 
 // EndEvent is the last event. ExitCode is the exit code, or 128+n after signal n.
 type EndEvent struct {
-	ExitCode int32   `json:"exitCode,omitempty"` // 1, sint32
-	Exited   bool    `json:"exited,omitempty"`   // 2
-	Status   string  `json:"status,omitempty"`   // 3: "exit status 1", "signal: killed"
-	Error    *string `json:"error,omitempty"`    // 4
+	ExitCode int32   `json:"exitCode,omitempty" proto:"1,sint32"`
+	Exited   bool    `json:"exited,omitempty" proto:"2"`
+	Status   string  `json:"status,omitempty" proto:"3"` // "exit status 1", "signal: killed"
+	Error    *string `json:"error,omitempty" proto:"4"`
 	// Cause is hortus.v1: why the guest killed it ("timeout", "output limit").
-	Cause string `json:"hortusCause,omitempty"` // 1001
+	Cause string `json:"hortusCause,omitempty" proto:"1001"`
 }
 
 // Empty is a message without fields.
@@ -130,43 +131,43 @@ type Empty struct{}
 
 // ListResponse lists the live processes that clients started.
 type ListResponse struct {
-	Processes []*ProcessInfo `json:"processes,omitempty"` // 1
+	Processes []*ProcessInfo `json:"processes,omitempty" proto:"1"`
 }
 
 // UpdateRequest resizes a terminal.
 type UpdateRequest struct {
-	Process *Selector `json:"process,omitempty"` // 1
-	PTY     *PTY      `json:"pty,omitempty"`     // 2
+	Process *Selector `json:"process,omitempty" proto:"1"`
+	PTY     *PTY      `json:"pty,omitempty" proto:"2"`
 }
 
 // ProcessInput holds exactly one of its fields.
 type ProcessInput struct {
-	Stdin []byte `json:"stdin,omitempty"` // 1
-	PTY   []byte `json:"pty,omitempty"`   // 2
+	Stdin []byte `json:"stdin,omitempty" proto:"1,oneof"`
+	PTY   []byte `json:"pty,omitempty" proto:"2,oneof"`
 }
 
 // SendInputRequest writes to a process.
 type SendInputRequest struct {
-	Process *Selector     `json:"process,omitempty"` // 1
-	Input   *ProcessInput `json:"input,omitempty"`   // 2
+	Process *Selector     `json:"process,omitempty" proto:"1"`
+	Input   *ProcessInput `json:"input,omitempty" proto:"2"`
 }
 
 // StreamInputRequest is a message of the StreamInput client stream: Start first,
 // then Data. It holds exactly one of its fields.
 type StreamInputRequest struct {
-	Start     *StreamInputStart `json:"start,omitempty"`     // 1
-	Data      *StreamInputData  `json:"data,omitempty"`      // 2
-	Keepalive *Empty            `json:"keepalive,omitempty"` // 3
+	Start     *StreamInputStart `json:"start,omitempty" proto:"1,oneof"`
+	Data      *StreamInputData  `json:"data,omitempty" proto:"2,oneof"`
+	Keepalive *Empty            `json:"keepalive,omitempty" proto:"3,oneof"`
 }
 
 // StreamInputStart names the process that the stream writes to.
 type StreamInputStart struct {
-	Process *Selector `json:"process,omitempty"` // 1
+	Process *Selector `json:"process,omitempty" proto:"1"`
 }
 
 // StreamInputData carries input.
 type StreamInputData struct {
-	Input *ProcessInput `json:"input,omitempty"` // 2
+	Input *ProcessInput `json:"input,omitempty" proto:"2"`
 }
 
 // Signal is a signal that may be sent: "SIGNAL_SIGTERM" and "SIGNAL_SIGKILL" in
@@ -175,11 +176,11 @@ type Signal int32
 
 // SendSignalRequest signals a process.
 type SendSignalRequest struct {
-	Process *Selector `json:"process,omitempty"` // 1
-	Signal  Signal    `json:"signal,omitempty"`  // 2
+	Process *Selector `json:"process,omitempty" proto:"1"`
+	Signal  Signal    `json:"signal,omitempty" proto:"2"`
 }
 
 // CloseStdinRequest ends a process's input.
 type CloseStdinRequest struct {
-	Process *Selector `json:"process,omitempty"` // 1
+	Process *Selector `json:"process,omitempty" proto:"1"`
 }

@@ -71,7 +71,11 @@ func appendStringAlways(b []byte, num int, s string) []byte {
 	return append(b, s...)
 }
 
+// appendBytes writes bytes, unless they are nil.
 func appendBytes(b []byte, num int, p []byte) []byte {
+	if p == nil {
+		return b
+	}
 	b = appendVarint(appendTag(b, num, wireBytes), uint64(len(p)))
 	return append(b, p...)
 }
@@ -81,6 +85,30 @@ func appendStringPtr(b []byte, num int, s *string) []byte {
 		return b
 	}
 	return appendStringAlways(b, num, *s)
+}
+
+func appendBoolPtr(b []byte, num int, v *bool) []byte {
+	switch {
+	case v == nil:
+		return b
+	case *v:
+		return append(appendTag(b, num, wireVarint), 1)
+	}
+	return append(appendTag(b, num, wireVarint), 0)
+}
+
+func appendUint32Ptr(b []byte, num int, v *uint32) []byte {
+	if v == nil {
+		return b
+	}
+	return appendVarint(appendTag(b, num, wireVarint), uint64(*v))
+}
+
+func appendStrings(b []byte, num int, list []string) []byte {
+	for _, s := range list {
+		b = appendStringAlways(b, num, s)
+	}
+	return b
 }
 
 func appendMap(b []byte, num int, m map[string]string) []byte {
@@ -116,6 +144,17 @@ func appendMessage[T any, M interface {
 		return b
 	}
 	return appendNested(b, num, m.appendProto)
+}
+
+// appendMessages writes a list of sub-messages.
+func appendMessages[T any, M interface {
+	*T
+	Message
+}](b []byte, num int, list []M) []byte {
+	for _, m := range list {
+		b = appendMessage(b, num, m)
+	}
+	return b
 }
 
 // appendTime writes a google.protobuf.Timestamp, unless t is zero.
@@ -293,6 +332,34 @@ func (d *decoder) stringPtr(v **string) {
 	*v = s
 }
 
+func (d *decoder) boolPtr(v **bool) {
+	var n uint64
+	if d.uint(&n) {
+		on := n != 0
+		*v = &on
+	}
+}
+
+func (d *decoder) uint32Ptr(v **uint32) {
+	var n uint64
+	if d.uint(&n) {
+		small := uint32(n)
+		*v = &small
+	}
+}
+
+func (d *decoder) strings(v *[]string) {
+	if d.wire != wireBytes {
+		d.skip()
+		return
+	}
+	if d.item() {
+		var s string
+		d.string(&s)
+		*v = append(*v, s)
+	}
+}
+
 // item counts one element of a list or map.
 func (d *decoder) item() bool {
 	*d.items++
@@ -331,6 +398,18 @@ func decodeMessage[T any, M interface {
 		*m = M(new(T))
 	}
 	d.sub((*m).decodeProto)
+}
+
+// decodeItem decodes one element of a list of sub-messages.
+func decodeItem[T any, M interface {
+	*T
+	Message
+}](d *decoder, list *[]M) {
+	if d.item() {
+		m := M(new(T))
+		d.sub(m.decodeProto)
+		*list = append(*list, m)
+	}
 }
 
 func (d *decoder) mapEntry(m *map[string]string) {
@@ -381,5 +460,15 @@ func (d *decoder) time(t *time.Time) {
 	}
 }
 
-// zigzag encodes an sint32.
-func zigzag(v int32) uint64 { return uint64(uint32(v)<<1 ^ uint32(v>>31)) }
+// appendSint32 writes an sint32 in its zigzag form, unless it is 0.
+func appendSint32(b []byte, num int, v int32) []byte {
+	return appendUint(b, num, uint64(uint32(v)<<1^uint32(v>>31)))
+}
+
+func (m *Empty) appendProto(b []byte) []byte { return b }
+
+func (m *Empty) decodeProto(d *decoder) {
+	for d.next() {
+		d.skip()
+	}
+}

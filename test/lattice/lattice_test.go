@@ -189,8 +189,8 @@ func TestEveryPackageIsDescribed(t *testing.T) {
 	}
 }
 
-// TestFilesStaySmall keeps any one file from growing into the place where
-// everything is.
+// TestFilesStaySmall keeps any one file from growing into the place where everything is.
+// Generated files are not read.
 func TestFilesStaySmall(t *testing.T) {
 	err := filepath.WalkDir("../..", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -206,7 +206,7 @@ func TestFilesStaySmall(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if n := strings.Count(string(b), "\n"); n > 500 {
+		if n := strings.Count(string(b), "\n"); n > 500 && !strings.HasPrefix(string(b), "// Code generated") {
 			t.Errorf("%s has %d lines; the most is 500", p, n)
 		}
 		return nil
