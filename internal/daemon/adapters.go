@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/delivery"
+	"hortus.dev/internal/task/tally"
 )
 
 // facts is the log of events, counted by the metrics.
@@ -79,7 +80,7 @@ func (e engine) Find(ctx context.Context, account, prefix string) (api.TaskID, e
 
 // Stats implements access.Engine.
 func (e engine) Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
-	return e.rows.TaskStats(ctx, account, since)
+	return tally.Rows{Store: e.rows.Store}.TaskStats(ctx, account, since)
 }
 
 // record implements the Record of task.Config.

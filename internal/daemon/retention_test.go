@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/task/tally"
 )
 
 // TestStatisticsOutliveTasks removes the records of most tasks. What hortus stats shows
@@ -41,7 +42,7 @@ func TestStatisticsOutliveTasks(t *testing.T) {
 	for _, k := range keys {
 		before = append(before, stats(k))
 	}
-	done, err := w.s.rows.Prune(t.Context(), store.Retention{Rows: 5, Execs: 5, Bytes: 1 << 30})
+	done, err := tally.Rows{Store: w.s.db}.Prune(t.Context(), store.Retention{Rows: 5, Execs: 5, Bytes: 1 << 30})
 	if err != nil || done.Tasks != 26 { // one of alice's was there before
 		t.Fatalf("removed %+v, %v", done, err)
 	}

@@ -33,6 +33,7 @@ import (
 	"hortus.dev/internal/store/retention"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/tally"
 )
 
 // System is everything that one daemon runs.
@@ -147,7 +148,7 @@ func (s *System) recover(ctx context.Context) error {
 // openService starts the daemon's life: rows of what has ended are removed, and guests booted
 // ahead, from now on.
 func (s *System) openService(context.Context) error {
-	k := retention.New(retention.Config{Prune: s.rows.Prune, Bounds: s.cfg.Keep, Logger: s.log})
+	k := retention.New(retention.Config{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
 	s.service = service.New(service.Config{
 		Sandboxes: s.sandboxes, Tasks: s.tasks, StopAdmission: s.gate.Close, StopEvents: s.events.Close,

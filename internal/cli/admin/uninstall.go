@@ -184,7 +184,7 @@ func endAll(ctx context.Context, a *app.App, out *removal) error {
 		return err
 	}
 	if out.Sandboxes > 0 {
-		a.Note("%d sandboxes ended: %d processes killed, %d left", out.Sandboxes, out.ProcessesKilled, out.ProcessesLeft)
+		a.Note("sandboxes ended: %d; processes killed: %d, left: %d", out.Sandboxes, out.ProcessesKilled, out.ProcessesLeft)
 	}
 	return nil
 }

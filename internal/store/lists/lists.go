@@ -2,11 +2,9 @@ package lists
 
 import (
 	"context"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/task/tally"
 )
 
 // Lists has the rows of a store, and the lists that their users declare in interfaces.
@@ -51,34 +49,4 @@ func (r Lists) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, err
 // ListWorkspaces implements workspace.Rows.
 func (r Lists) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
 	return r.Workspaces(ctx, store.WorkspaceFilter{States: []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}})
-}
-
-// taskShare is how many times the bytes of other Lists tasks may have: they hold
-// programs and output.
-const taskShare = 16
-
-// Prune removes the rows that a retention does not keep. Removed tasks still count in the
-// statistics.
-func (r Lists) Prune(ctx context.Context, keep store.Retention) (store.Pruned, error) {
-	done, err := r.Store.Prune(ctx, keep)
-	if err != nil {
-		return done, err
-	}
-	keep.Bytes *= taskShare
-	tasks, err := r.PruneTasks(ctx, keep, tally.Fold)
-	return done.Plus(tasks), err
-}
-
-// TaskStats implements the statistics of access.Engine: those of the rows and those of
-// removed tasks, since a time.
-func (r Lists) TaskStats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
-	y := tally.New(since)
-	err := r.WalkTasks(ctx, store.TaskFilter{Account: account, Since: since, WithAttempts: true}, func(t api.Task) error {
-		y.Add(t)
-		return nil
-	})
-	if err == nil {
-		err = r.WalkTallies(ctx, account, since, y.AddSums)
-	}
-	return y.Stats(), err
 }

@@ -1,8 +1,10 @@
-// Package tally counts what tasks came to.
+// Package tally computes the statistics of tasks: outcomes, attempts, durations, costs.
 //
-// It sees one task at a time and keeps sums alone, so that its memory does not
-// grow with the number of tasks: names that come from programs and models are
-// bounded in number and length. [Fold] keeps such sums for tasks that are not stored any
-// more. It must not know where tasks are stored or who
-// asks. A [Tally] is for one goroutine and holds nothing that needs closing.
+// A [Tally] sees one task at a time and keeps only sums, so its memory does not grow with the
+// number of tasks: names that come from programs and models are bounded in number and length.
+// [Fold] keeps such sums for removed tasks; [Rows] does both for a store. A Tally is for one
+// goroutine and holds nothing that needs closing. The package must not know which store it
+// is, or who asks.
+//
+//	stats, err := tally.Rows{Store: db}.TaskStats(ctx, account, since)
 package tally
