@@ -97,9 +97,10 @@ type CreateSandbox struct {
 	AutoResume bool `json:"autoResume,omitempty"`
 	// PrivateTraffic has requests to the sandbox's ports need its traffic token.
 	PrivateTraffic bool `json:"privateTraffic,omitempty"`
-	// Account owns the sandbox, and Key's ceilings count it. They are taken from
-	// the caller's key alone.
-	Account string `json:"-"`
+	// Account owns the sandbox, and Key's ceilings count it; MaxTTLMS is Key's ceiling of
+	// the time to live, 0 for none. They are taken from the caller's key only.
+	Account  string `json:"-"`
+	MaxTTLMS int64  `json:"-"`
 	// Provision is the request by a caller's own task that it is made for.
 	Provision *ProvisionRequest `json:"-"`
 	Key       KeyID             `json:"-"`
@@ -155,8 +156,10 @@ type Sandbox struct {
 	// Provision is the request by a caller's own task that it was made for.
 	Provision *ProvisionRequest `json:"provision,omitempty"`
 	// Account owns it; empty is the operator's own. Key is what it was made with.
-	Account   string    `json:"account,omitempty"`
-	Key       KeyID     `json:"key,omitempty"`
+	Account string `json:"account,omitempty"`
+	Key     KeyID  `json:"key,omitempty"`
+	// MaxTTLMS is the maximum time to live that Key allowed at the creation; 0 is none.
+	MaxTTLMS  int64     `json:"maxTtlMs,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt"`

@@ -107,9 +107,11 @@ type ForkSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// FilesOnly leaves memory out even where it could be forked.
 	FilesOnly bool `json:"filesOnly,omitempty"`
-	// Key's ceilings count the children, which are of the parent's account. It is
-	// taken from the caller's key alone; empty is the parent's.
-	Key KeyID `json:"-"`
+	// Key's ceilings count the children, which are of the parent's account; MaxTTLMS is its
+	// ceiling of the time to live. They are taken from the caller's key only; an empty Key is
+	// the parent's.
+	Key      KeyID `json:"-"`
+	MaxTTLMS int64 `json:"-"`
 }
 
 // MaxForks bounds the children of one fork.
@@ -154,7 +156,8 @@ type CreateTemplate struct {
 	Run []string `json:"run,omitempty"`
 	// TimeoutMS bounds each of them; 0 means ten minutes.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
-	// Account and Key are as in CreateSandbox.
-	Account string `json:"-"`
-	Key     KeyID  `json:"-"`
+	// Account, Key and MaxTTLMS are as in CreateSandbox.
+	Account  string `json:"-"`
+	Key      KeyID  `json:"-"`
+	MaxTTLMS int64  `json:"-"`
 }

@@ -37,7 +37,7 @@ func (m *table) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox,
 		return api.Sandbox{}, api.Errorf(api.KindInternal, "it does not start")
 	}
 	like, _ := m.Outline(ctx, req)
-	row := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Account: req.Account, Key: req.Key, Limits: like.Limits}
+	row := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS, Limits: like.Limits}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rows[row.ID] = row
@@ -254,5 +254,17 @@ func TestNoWayAroundCeilings(t *testing.T) {
 	admin := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Key: key, Role: api.RoleAdmin, Ceilings: api.Ceilings{Sandboxes: 1}})
 	if err := NewSystem(nil, s).Bench(admin, api.BenchRequest{}, nil, nil); api.KindOf(err) != api.KindDenied {
 		t.Errorf("a measurement: %v", err)
+	}
+}
+
+// TestCeilingOfTTLIsStored: what a sandbox may live at most is stored with it, whatever the
+// request says, for requests that come without its key.
+func TestCeilingOfTTLIsStored(t *testing.T) {
+	s, _ := guarded()
+	for most, ctx := range map[int64]context.Context{60_000: user("k1", api.Ceilings{TTLMS: 60_000}), 0: user("k2", api.Ceilings{})} {
+		row, err := s.Create(ctx, api.CreateSandbox{MaxTTLMS: 1})
+		if err != nil || row.MaxTTLMS != most {
+			t.Errorf("maximum time to live of %d ms, %v; want %d", row.MaxTTLMS, err, most)
+		}
 	}
 }

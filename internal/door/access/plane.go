@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"net"
-	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/box"
@@ -36,9 +35,9 @@ func (d *DataPlane) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
 	return d.m.List(ctx, all)
 }
 
-// Connect resumes a paused sandbox, and extends its time to live to at least ttl.
-func (d *DataPlane) Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, bool, error) {
-	return d.m.Connect(ctx, id, ttl)
+// Wake resumes a paused sandbox for a request that reaches it.
+func (d *DataPlane) Wake(ctx context.Context, id api.SandboxID) error {
+	return d.m.Wake(ctx, id)
 }
 
 // StartExec starts a command, within the rate of the sandbox's key.

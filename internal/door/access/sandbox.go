@@ -27,6 +27,7 @@ type Manager interface {
 	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 	Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
+	Wake(ctx context.Context, id api.SandboxID) error
 	Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -157,7 +158,7 @@ func (s *Sandboxes) authorize(ctx context.Context, req *api.CreateSandbox) (api.
 			return p, err
 		}
 	}
-	req.Account, req.Key = p.Account, p.Key
+	req.Account, req.Key, req.MaxTTLMS = p.Account, p.Key, p.Ceilings.TTLMS
 	req.TTLMS, err = limitTTL(p, req.TTLMS)
 	return p, err
 }

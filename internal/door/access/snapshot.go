@@ -35,7 +35,7 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 	if p.Ceilings.TTLMS > 0 && req.TTLMS > p.Ceilings.TTLMS {
 		return api.ForkResult{Parent: id}, ttlExceeded(req.TTLMS, p.Ceilings.TTLMS)
 	}
-	req.Key = p.Key
+	req.Key, req.MaxTTLMS = p.Key, p.Ceilings.TTLMS
 	// The manager refuses an invalid number of children.
 	n := min(max(req.Count, 1), api.MaxForks)
 	out := api.ForkResult{Parent: id}
@@ -169,7 +169,7 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	if err := s.rates.create(p, 1); err != nil {
 		return api.Snapshot{}, err
 	}
-	req.Account, req.Key = p.Account, p.Key
+	req.Account, req.Key, req.MaxTTLMS = p.Account, p.Key, p.Ceilings.TTLMS
 	if most := p.Ceilings.TTLMS; most > 0 {
 		// Its sandbox lives as long as its commands may take, one after the other.
 		each := req.TimeoutMS

@@ -18,9 +18,8 @@ import (
 type Sandboxes interface {
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
-	// Connect waits for what is being done to a sandbox, resumes it where it is
-	// paused, and sees to it that it lives for ttl at least.
-	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
+	// Wake resumes a sandbox if it is paused, and moves its deadline so that it can answer.
+	Wake(ctx context.Context, id api.SandboxID) error
 	// StartExec runs a command and streams it; the command is recorded and goes
 	// on when the stream is closed.
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (ExecStream, error)

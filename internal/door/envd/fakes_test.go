@@ -81,17 +81,17 @@ func (f *fakes) List(_ context.Context, all bool) (out []api.Sandbox, _ error) {
 	return out, nil
 }
 
-func (f *fakes) Connect(_ context.Context, id api.SandboxID, _ time.Duration) (api.Sandbox, bool, error) {
+func (f *fakes) Wake(_ context.Context, id api.SandboxID) error {
 	f.mu.Lock()
 	f.woken++
 	f.mu.Unlock()
 	if f.wake != nil {
 		if err := f.wake(); err != nil {
-			return api.Sandbox{}, false, err
+			return err
 		}
 	}
 	f.change(id, func(b *api.Sandbox) { b.State = api.SandboxRunning })
-	return api.Sandbox{ID: id, State: api.SandboxRunning}, true, nil
+	return nil
 }
 
 func (f *fakes) running(id api.SandboxID) error {

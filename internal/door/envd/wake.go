@@ -99,8 +99,7 @@ func (ws *wakes) left(w *wake) {
 // resume wakes a sandbox, and sees to it that it stays for a while: what is left of
 // the life of one that was paused at its deadline is nothing.
 func (d *Door) resume(ctx context.Context, id api.SandboxID) error {
-	_, _, err := d.cfg.Sandboxes.Connect(ctx, id, api.DefaultTTL)
-	if err != nil {
+	if err := d.cfg.Sandboxes.Wake(ctx, id); err != nil {
 		d.log.Warn("a sandbox that was asked for could not be woken", "sandbox", id, "error", err)
 		return errGone
 	}

@@ -45,6 +45,22 @@ func (m *Manager) Connect(ctx context.Context, id api.SandboxID, ttl time.Durati
 	}
 }
 
+// Wake is Connect for a request that reaches a sandbox itself, whose sender may have no API
+// key: the sandbox lives for the default time, or for as long as the key of its creation
+// allows.
+func (m *Manager) Wake(ctx context.Context, id api.SandboxID) error {
+	row, err := m.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	ttl := api.DefaultTTL
+	if row.MaxTTLMS > 0 {
+		ttl = min(ttl, time.Duration(row.MaxTTLMS)*time.Millisecond)
+	}
+	_, _, err = m.Connect(ctx, id, ttl)
+	return err
+}
+
 // connect is Connect of a sandbox that was in a state a moment ago, and live here or
 // not.
 func (m *Manager) connect(ctx context.Context, row api.Sandbox, here bool, ttl time.Duration) (api.Sandbox, bool, error) {

@@ -98,7 +98,7 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 			row.ExpiresAt = row.CreatedAt.Add(ttl)
 			row.Provision = nil // a caller's task has one sandbox
 			if req.Key != "" {
-				row.Key = req.Key
+				row.Key, row.MaxTTLMS = req.Key, req.MaxTTLMS
 			}
 			child, err := m.child(ctx, l, row, early.restore(ids[i], l, dir))
 			if err != nil {

@@ -184,6 +184,7 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 		Egress: "none", Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
 		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
 		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
+		MaxTTLMS: req.MaxTTLMS,
 	}
 	if _, ok := p.report.Has(api.CapNoNetwork); !ok {
 		row.Egress = "host"

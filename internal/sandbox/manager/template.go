@@ -74,7 +74,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	progress("make a sandbox of " + orHost(req.From))
 	box, err := m.Create(ctx, api.CreateSandbox{
 		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
-		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key,
+		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS,
 	})
 	if err != nil {
 		return api.Snapshot{}, err
