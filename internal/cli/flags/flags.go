@@ -22,7 +22,7 @@ type Backend struct {
 
 // Bounds bound a sandbox.
 type Bounds struct {
-	Memory      Size     `env:"HORTUS_MEMORY" placeholder:"SIZE" help:"Memory limit of all processes together, for example 512M (default 1GiB)."`
+	Memory      Size     `env:"HORTUS_MEMORY" placeholder:"SIZE" help:"Memory limit of all processes together, with a unit: K, M or G (default 1GiB)."`
 	CPUs        *float64 `name:"cpus" env:"HORTUS_CPUS" placeholder:"N" help:"Processor limit; 0.5 is half a processor (default 1)."`
 	CPUTime     Duration `name:"cpu-time" env:"HORTUS_CPU_TIME" placeholder:"DURATION" help:"Limit of the total processor time of all processes (default: none)."`
 	Pids        *int64   `env:"HORTUS_PIDS" placeholder:"N" help:"Maximum number of processes and threads (default 512)."`
