@@ -120,6 +120,12 @@ const (
 // Pauses says whether the sandbox is paused rather than killed.
 func (e Expiry) Pauses() bool { return e == ExpiryPause || e == ExpiryPauseFiles }
 
+// What a sandbox may connect to.
+const (
+	EgressNone = "none" // nothing: its only network interface is loopback
+	EgressHost = "host" // everything that its host reaches
+)
+
 // DefaultTTL and MaxTTL bound a sandbox's life.
 const (
 	DefaultTTL = 5 * time.Minute
@@ -137,7 +143,8 @@ type Sandbox struct {
 	Limits       Limits       `json:"limits"`
 	Unenforced   []Unenforced `json:"unenforced,omitempty"`
 	Identities   []string     `json:"identities,omitempty"`
-	Egress       string       `json:"egress"` // "none" until a policy says otherwise
+	// Egress is what it may connect to: EgressNone or EgressHost.
+	Egress string `json:"egress"`
 	// EnvNames are the names of its environment variables, sorted. Env has their values
 	// too, which the daemon never gives out.
 	EnvNames []string          `json:"envNames,omitempty"`

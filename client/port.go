@@ -26,7 +26,7 @@ func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, api.Errorf(api.KindUnavailable, "the daemon does not answer: %w", err)
 	}
 	stream, err := envd.OpenPort(ctx, conn, s.path("/ports/"+strconv.Itoa(port)), nil)
-	var refused *envd.PortRefused
+	var refused *envd.Refused
 	if errors.As(err, &refused) {
 		return nil, decodeError(refused.Status, refused.Body)
 	}

@@ -52,7 +52,7 @@ func TestOpenPort(t *testing.T) {
 	} {
 		c, _ := answering(t, say)
 		_, err := OpenPort(t.Context(), c, PortPath(80), nil)
-		var refused *PortRefused
+		var refused *Refused
 		if got := errors.As(err, &refused); err == nil || got != (status != 0) || got && refused.Status != status {
 			t.Errorf("%.60q: %v", say, err)
 		}

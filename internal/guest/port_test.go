@@ -109,7 +109,7 @@ func TestPortClosed(t *testing.T) {
 	}
 	closed := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	var refused *envd.PortRefused
+	var refused *envd.Refused
 	if _, err := g.openPort(t, closed); !errors.As(err, &refused) || refused.Status != 502 {
 		t.Errorf("a closed port: %v", err)
 	}

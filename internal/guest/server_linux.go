@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/guest/identity"
 	"hortus.dev/internal/guest/memory"
 	"hortus.dev/internal/guest/metrics"
+	"hortus.dev/internal/guest/outbound"
 	"hortus.dev/internal/guest/port"
 	"hortus.dev/internal/guest/process"
 	"hortus.dev/internal/guest/rpc"
@@ -84,6 +85,7 @@ func (s *Server) handlers(fs *files.Service) map[string]rpc.Handler {
 	h := s.insideHandlers()
 	h[envd.PathMetrics] = metrics.New(&s.cfg).Serve
 	h[envd.PathPort] = port.Serve
+	maps.Copy(h, outbound.New().Handlers())
 	maps.Copy(h, exec.New(s.ids, s.processes, s.cfg.Waits).Handlers())
 	maps.Copy(h, fs.Handlers())
 	maps.Copy(h, s.watches.Handlers())

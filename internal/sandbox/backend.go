@@ -104,6 +104,8 @@ type Spec struct {
 	// Hostname is the name inside, Template that of the template or snapshot that the
 	// sandbox was asked for by.
 	Hostname, Template string
+	// Egress is what it may connect to.
+	Egress Egress
 	// Workspace is what lies at /workspace; nil for an empty directory of the
 	// sandbox's own disk. A backend without CapWorkspace refuses it with
 	// KindUnsupported, and no guest is booted ahead with one.

@@ -186,6 +186,9 @@ func (b *Backend) check(ctx context.Context, spec sandbox.Spec) error {
 	if n := len(spec.Hostname); n == 0 || n > 63 {
 		return api.Errorf(api.KindInvalid, "the host name has %d bytes, allowed are 1 to 63", n)
 	}
+	if spec.Egress != (sandbox.Egress{}) {
+		return api.Errorf(api.KindUnsupported, "the %s backend gives no sandbox the network of its host", b.Name()).WithHint("Use the default egress policy.")
+	}
 	l := spec.Limits
 	if l.CPUs < 0 || l.CPUTimeMS < 0 || l.MemoryBytes < 0 || l.Processes < 0 || l.DiskWriteRate < 0 || l.OutputBytes < 0 {
 		return api.Errorf(api.KindInvalid, "a limit is negative")

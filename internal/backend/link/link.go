@@ -2,19 +2,29 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/envd"
 )
 
 // maxStreams is the maximum number of open streams to one guest.
 const maxStreams = 256
+
+// minRetry and maxRetry bound the delay of Accept after a guest ended its request.
+const (
+	minRetry = 10 * time.Millisecond
+	maxRetry = time.Second
+)
 
 // maxSocketPath is the maximum length of a socket address, in bytes without its final zero.
 const maxSocketPath = 107
@@ -27,15 +37,17 @@ type Link struct {
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
-	pending int
+	pending int // dials
 	closed  bool
 	paused  bool
+	quiet   bool
+	changed chan struct{} // closed, and replaced, when one of the fields above changes
 }
 
 // New returns the link to a socket. pid is the process that has to listen on it; 0
 // accepts any.
 func New(path string, pid int) *Link {
-	return &Link{path: path, pid: pid, streams: map[*stream]struct{}{}}
+	return &Link{path: path, pid: pid, streams: map[*stream]struct{}{}, changed: make(chan struct{})}
 }
 
 // stream is a connection that the link counts.
@@ -53,14 +65,18 @@ func (s *stream) Close() error {
 }
 
 // Open opens a stream. See tether.Link.
-func (l *Link) Open(ctx context.Context) (net.Conn, error) {
-	if err := l.reserve(); err != nil {
+func (l *Link) Open(ctx context.Context) (net.Conn, error) { return l.open(ctx, false) }
+
+// open opens a stream. wait makes it wait until a paused sandbox resumes.
+func (l *Link) open(ctx context.Context, wait bool) (net.Conn, error) {
+	if err := l.reserve(ctx, wait); err != nil {
 		return nil, err
 	}
 	c, err := l.Dial(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending--
+	l.signal()
 	if err == nil && l.closed {
 		c.Close()
 		err = EndedError()
@@ -73,20 +89,102 @@ func (l *Link) Open(ctx context.Context) (net.Conn, error) {
 	return s, nil
 }
 
-func (l *Link) reserve() error {
+// reserve waits until streams may be opened, and counts a dial.
+func (l *Link) reserve(ctx context.Context, wait bool) error {
+	return l.await(ctx, func() (bool, error) {
+		switch {
+		case l.closed:
+			return false, EndedError()
+		case l.quiet || l.paused && wait:
+			return false, nil
+		case l.paused:
+			return false, api.Errorf(api.KindConflict, "the sandbox is paused").WithHint("Resume it first.")
+		case len(l.streams)+l.pending >= maxStreams:
+			return false, api.Errorf(api.KindExhausted, "the sandbox has %d open streams, which is the maximum", maxStreams).
+				WithHint("End some commands or close some connections.")
+		}
+		l.pending++
+		return true, nil
+	})
+}
+
+// await calls ready, under the lock, after each change until it returns true or an error.
+func (l *Link) await(ctx context.Context, ready func() (bool, error)) error {
+	for {
+		l.mu.Lock()
+		ok, err := ready()
+		changed := l.changed
+		l.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// signal wakes those who wait for a change. The caller holds mu.
+func (l *Link) signal() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Accept waits for a stream that the guest opens. See tether.Link.
+func (l *Link) Accept(ctx context.Context) (net.Conn, error) {
+	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
+		c, err := l.open(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		// A guest that is quiesced ends the waiting request too.
+		if c, err = envd.Accept(ctx, c); err == nil {
+			return c, nil
+		}
+		var refused *envd.Refused
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			return nil, api.Errorf(api.KindUnsupported, "the sandbox was started by an older version, whose guest opens no streams to its host").
+				WithHint("Create a new sandbox.")
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Quiesce holds new streams back until resume is called. See tether.Link.
+func (l *Link) Quiesce(ctx context.Context) (resume func(), err error) {
+	err = l.await(ctx, func() (bool, error) {
+		if l.closed {
+			return false, EndedError()
+		}
+		if l.quiet {
+			return false, nil
+		}
+		l.quiet = true
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	resume = sync.OnceFunc(func() { l.set(&l.quiet, false) })
+	if err := l.await(ctx, func() (bool, error) { return l.pending == 0, nil }); err != nil {
+		resume()
+		return nil, err
+	}
+	return resume, nil
+}
+
+// set changes a state.
+func (l *Link) set(state *bool, on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return EndedError()
-	case l.paused:
-		return api.Errorf(api.KindConflict, "the sandbox is paused").WithHint("Resume it first.")
-	case len(l.streams)+l.pending >= maxStreams:
-		return api.Errorf(api.KindExhausted, "the sandbox has %d open streams, which is the maximum", maxStreams).
-			WithHint("End some commands or close some connections.")
-	}
-	l.pending++
-	return nil
+	*state = on
+	l.signal()
 }
 
 // Dial opens a connection that is not counted and that a pause does not refuse.
@@ -144,6 +242,7 @@ func Peer(c *net.UnixConn) (int, error) {
 func (l *Link) Close() error {
 	l.mu.Lock()
 	l.closed = true
+	l.signal()
 	streams := l.streams
 	l.streams = map[*stream]struct{}{}
 	l.mu.Unlock()
@@ -154,11 +253,7 @@ func (l *Link) Close() error {
 }
 
 // Pause makes Open refuse new streams, or accept them again.
-func (l *Link) Pause(on bool) {
-	l.mu.Lock()
-	l.paused = on
-	l.mu.Unlock()
-}
+func (l *Link) Pause(on bool) { l.set(&l.paused, on) }
 
 // EndedError is the error of a sandbox whose guest has ended.
 func EndedError() error { return api.Errorf(api.KindUnavailable, "the sandbox's guest has ended") }

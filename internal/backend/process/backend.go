@@ -140,6 +140,10 @@ func (b *Backend) check(spec sandbox.Spec) error {
 	if !spec.ID.Valid() {
 		return api.Errorf(api.KindInvalid, "sandbox id %q is malformed", spec.ID)
 	}
+	if !spec.Egress.Host {
+		return api.Errorf(api.KindUnsupported, "the process backend cannot restrict the network of commands (capability %s)", api.CapNoNetwork).
+			WithHint("use --isolation container")
+	}
 	if spec.Workspace != nil {
 		return api.Errorf(api.KindUnsupported, "the process backend cannot mount layers (capability %s)", api.CapWorkspace).
 			WithHint("use --isolation container")

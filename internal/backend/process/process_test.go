@@ -57,7 +57,7 @@ func TestConformance(t *testing.T) {
 func TestReclaim(t *testing.T) {
 	dir := t.TempDir()
 	b := newBackend(t, dir)
-	spec := sandbox.Spec{ID: api.NewSandboxID(), Limits: api.DefaultLimits()}
+	spec := sandbox.Spec{ID: api.NewSandboxID(), Limits: api.DefaultLimits(), Egress: sandbox.Egress{Host: true}}
 	m, err := b.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

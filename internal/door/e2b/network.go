@@ -8,9 +8,6 @@ import (
 	"hortus.dev/api"
 )
 
-// egressNone is api.Sandbox.Egress of a sandbox from which nothing goes out.
-const egressNone = "none"
-
 // networkConfig is what a client asks of a sandbox's network, when it is made.
 type networkConfig struct {
 	AllowOut      []string        `json:"allowOut"`
@@ -80,7 +77,7 @@ func (u networkUpdate) restricts() bool { return u.Internet != nil || len(u.Deny
 // every sandbox nothing goes out; one that shares this machine's network cannot be
 // held back.
 func (u networkUpdate) check(egress string) error {
-	open := egress != egressNone
+	open := egress != api.EgressNone
 	switch {
 	case u.Internet != nil && *u.Internet && !open:
 		return refused("allow_internet_access", "sandboxes here have no network but their own loopback, and it cannot be opened")

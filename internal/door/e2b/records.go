@@ -144,7 +144,7 @@ const (
 // it cannot be refused: the first line says that there is none.
 func entriesOf(s api.Sandbox, execs []api.Exec) []logEntry {
 	made := logEntry{s.CreatedAt.UTC(), "created: isolation " + s.Isolation + ", template " + clip(s.Template, maxCommand), "info", map[string]string{}}
-	if s.Egress == egressNone {
+	if s.Egress == api.EgressNone {
 		made.Message += "; nothing goes out of it (allow_internet_access is false)"
 	}
 	out := []logEntry{made}

@@ -91,7 +91,7 @@ func (d *door) detailOf(r *http.Request, s api.Sandbox) detail {
 		listed: d.listedOf(s), EnvdToken: d.Tokens.Envd(string(s.ID)), Domain: d.domain(r),
 		Network:   network{PublicTraffic: !s.PrivateTraffic},
 		Lifecycle: lifecycle{OnTimeout: "kill", AutoResume: s.AutoResume},
-		Internet:  s.Egress != egressNone,
+		Internet:  s.Egress != api.EgressNone,
 	}
 	if s.OnExpiry.Pauses() {
 		out.Lifecycle.OnTimeout = "pause"

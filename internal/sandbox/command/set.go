@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"net"
 	"sync"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/life"
-	"hortus.dev/internal/sandbox/tether"
 )
 
 // Set has the commands of one sandbox whose ends are not recorded yet.
@@ -38,7 +36,7 @@ func NewSet(s *life.Sandbox, gate *life.Gate, ended <-chan struct{}) *Set {
 // Boot gives the set its machine, and a client of its guest if there is one already.
 func (s *Set) Boot(m sandbox.Machine, guest *envd.Client) {
 	if guest == nil {
-		guest = NewClient(s.Gate, m.Link())
+		guest = envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})
 	}
 	s.machine, s.guest = m, guest
 }
@@ -46,16 +44,6 @@ func (s *Set) Boot(m sandbox.Machine, guest *envd.Client) {
 // Guest gives the client of the sandbox's guest, which everybody shares. It is nil until
 // Boot.
 func (s *Set) Guest() *envd.Client { return s.guest }
-
-// NewClient makes the client of a guest, whose dials wait while streams are being cut.
-func NewClient(gate *life.Gate, link tether.Link) *envd.Client {
-	return envd.NewClient(envd.ClientConfig{Dial: func(ctx context.Context) (net.Conn, error) {
-		if err := gate.Pass(ctx); err != nil {
-			return nil, err
-		}
-		return link.Open(ctx)
-	}})
-}
 
 // Process finds the command that runs as a process of the sandbox: the one that started
 // last if a number was given twice.

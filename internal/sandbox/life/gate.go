@@ -12,7 +12,6 @@ type Gate struct {
 	mu     sync.Mutex
 	saves  uint64        // how many saves have begun
 	shut   chan struct{} // nil while it is open; closed when it opens again
-	cut    bool          // dials wait as well
 	inside int
 	left   chan struct{} // closed when nobody is inside, where somebody waits for that
 }
@@ -43,22 +42,6 @@ func (g *Gate) Leave() {
 	if g.inside--; g.inside == 0 && g.left != nil {
 		close(g.left)
 		g.left = nil
-	}
-}
-
-// Pass waits while streams are being cut. Who is inside passes before that.
-func (g *Gate) Pass(ctx context.Context) error {
-	for {
-		g.mu.Lock()
-		shut := g.shut
-		if !g.cut {
-			g.mu.Unlock()
-			return ctx.Err()
-		}
-		g.mu.Unlock()
-		if err := await(ctx, shut); err != nil {
-			return err
-		}
 	}
 }
 
@@ -106,7 +89,6 @@ func (g *Gate) Close(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.cut = true
 	g.saves++
 	return nil
 }
@@ -116,7 +98,7 @@ func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.shut)
-	g.shut, g.cut, g.left = nil, false, nil
+	g.shut, g.left = nil, nil
 }
 
 func await(ctx context.Context, ch <-chan struct{}) error {

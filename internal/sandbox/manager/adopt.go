@@ -66,7 +66,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	}
 	l := m.newLive(row, b, state)
 	l.layers, l.asked, l.workspace = a.Spec.Layers, a.Spec.Asked, a.Spec.Workspace != nil
-	l.boot(a.Machine)
+	l.boot(a.Machine, nil)
 	l.StartClock(left)
 	fail := func(err error) error {
 		if lerr := a.Machine.(sandbox.Leaver).Leave(context.WithoutCancel(ctx)); lerr != nil {

@@ -112,7 +112,7 @@ func (c *core) start(ctx context.Context, l *live, timeout time.Duration, op san
 		c.failed(l, "start failed: "+err.Error(), machine)
 		return api.Sandbox{}, err
 	}
-	l.boot(machine)
+	l.boot(machine, nil)
 	l.mark(c.cfg.Watcher.Mark(ctx))
 	step, err := c.booted(l)
 	if err != nil {
@@ -132,7 +132,7 @@ func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 	ctx, over := m.step(ctx, sandbox.Step{Op: sandbox.OpClaim, Sandbox: g.ID})
 	defer func() { over(sandbox.Outcome{Isolation: p.backend.Name(), Err: err}) }()
 	l := m.planned(g.ID, req, p, life.Running)
-	l.claim(g.Machine, g.Client, g.Gate)
+	l.boot(g.Machine, g.Client)
 	l.release = release
 	row := l.Row()
 	if err := m.enter(ctx, l); err != nil {

@@ -143,7 +143,9 @@ type noLink struct{}
 func (noLink) Open(context.Context) (net.Conn, error) {
 	return nil, api.Errorf(api.KindUnavailable, "nobody answers")
 }
-func (noLink) Close() error { return nil }
+func (l noLink) Accept(ctx context.Context) (net.Conn, error)     { return l.Open(ctx) }
+func (noLink) Quiesce(context.Context) (resume func(), err error) { return func() {}, nil }
+func (noLink) Close() error                                       { return nil }
 
 // fakeRows keeps rows in memory, and counts the queries for commands.
 type fakeRows struct {

@@ -53,16 +53,9 @@ func (c *core) newLive(row api.Sandbox, b sandbox.Backend, state life.State) *li
 	return l
 }
 
-// boot gives the sandbox its machine.
-func (l *live) boot(m sandbox.Machine) {
+// boot gives the sandbox its machine, and the client of its guest if there is one already.
+func (l *live) boot(m sandbox.Machine, guest *envd.Client) {
 	l.machine = m
-	l.commands.Boot(m, nil)
-}
-
-// claim gives the sandbox a machine that others may have a client of already.
-func (l *live) claim(m sandbox.Machine, guest *envd.Client, gate *life.Gate) {
-	l.machine, l.gate = m, gate
-	l.commands = command.NewSet(l.Sandbox, gate, l.ended)
 	l.commands.Boot(m, guest)
 }
 
@@ -74,7 +67,7 @@ func (l *live) spec() sandbox.Spec {
 	if row.Parent != "" {
 		name = string(row.ID)
 	}
-	return sandbox.Spec{ID: row.ID, Layers: l.layers, Limits: row.Limits, Asked: l.asked, Env: row.Env, Hostname: name, Template: row.Template}
+	return sandbox.Spec{ID: row.ID, Layers: l.layers, Limits: row.Limits, Asked: l.asked, Env: row.Env, Hostname: name, Template: row.Template, Egress: sandbox.Egress{Host: row.Egress == api.EgressHost}}
 }
 
 // need is the capacity that a sandbox takes, by its row.

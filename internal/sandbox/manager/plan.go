@@ -88,6 +88,7 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, api.DefaultLimits(), p.report); err != nil {
 		return p, err
 	}
+	p.spec.Egress = sandbox.EgressOf(p.report)
 	p.spec.Layers, err = c.cfg.Templates.Layers(ctx, req.Template)
 	return p, err
 }
@@ -117,6 +118,7 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 		return api.Errorf(api.KindInvalid, "snapshot %s was saved with limits of %d bytes of memory and %d of disk, which are its sandboxes' too",
 			s.ID, s.Limits.MemoryBytes, s.Limits.DiskBytes)
 	}
+	p.spec.Egress = sandbox.EgressOf(p.report)
 	p.spec.Layers = layersOf(*s)
 	return nil
 }
@@ -181,13 +183,10 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 		ID: id, State: api.SandboxStarting,
 		Isolation: p.backend.Name(), IsolationWhy: p.why, Template: req.Template,
 		Limits: p.spec.Limits, Unenforced: p.missing, Identities: choice.Identities(p.report),
-		Egress: "none", Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
+		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
 		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
 		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
 		MaxTTLMS: req.MaxTTLMS,
-	}
-	if _, ok := p.report.Has(api.CapNoNetwork); !ok {
-		row.Egress = "host"
 	}
 	if p.snapshot != nil {
 		row.Snapshot = p.snapshot.ID

@@ -38,15 +38,12 @@ func (m *Manager) Dial(ctx context.Context, id api.SandboxID, port int) (net.Con
 		return nil, err
 	}
 	row := l.Row()
-	if row.Egress == "host" {
+	if row.Egress == api.EgressHost {
 		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has the network of this machine, whose ports are not handed out (capability %s)", id, api.CapNoNetwork).
 			WithHint("a sandbox of another backend has ports of its own; of this one, dial the machine")
 	}
 	ctx, cancel := context.WithTimeout(ctx, portTimeout)
 	defer cancel()
-	if err := l.gate.Pass(ctx); err != nil {
-		return nil, err
-	}
 	if !l.takePort() {
 		return nil, api.Errorf(api.KindExhausted, "%d streams to ports of sandbox %s are open, which is the most", maxPortStreams, id).
 			WithHint("close some")
@@ -70,7 +67,7 @@ func (l *live) openPort(ctx context.Context, port int) (net.Conn, error) {
 // portError says in the manager's own words why a port was not opened: a guest's
 // are not passed on.
 func portError(ctx context.Context, id api.SandboxID, port int, err error) error {
-	var refused *envd.PortRefused
+	var refused *envd.Refused
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusBadGateway:
 		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: %w", id, port, envd.ErrPortClosed).
@@ -137,9 +134,6 @@ func (c *guestConn) CloseWrite() error {
 func (m *Manager) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
 	l, err := m.running(ctx, id)
 	if err != nil {
-		return nil, err
-	}
-	if err := l.gate.Pass(ctx); err != nil {
 		return nil, err
 	}
 	c, err := l.machine.Link().Open(ctx)

@@ -124,7 +124,7 @@ func (c saves) resumeFrom(ctx context.Context, l *live, s api.Snapshot, ttl time
 		err = c.open()
 	}
 	if err == nil {
-		l.boot(machine)
+		l.boot(machine, nil)
 		l.Edit(func(row *api.Sandbox) { row.State, row.Snapshot = api.SandboxRunning, s.Parent })
 		l.Expire(ttl)
 		if err = c.store(ctx, l); err == nil {

@@ -174,15 +174,22 @@ func empty(dir string) error {
 	return nil
 }
 
-// quiesce closes the sandbox's gate and stops the host's own timeouts of its commands.
-// resume undoes it, and moves the timeouts by how long the sandbox was paused.
+// quiesce closes the sandbox's gate, holds new streams back and stops the host's own
+// timeouts of its commands. resume undoes it, and moves the timeouts by how long the sandbox
+// was paused.
 func (l *live) quiesce(ctx context.Context) (resume func(paused time.Duration), err error) {
 	if err := l.gate.Close(ctx); err != nil {
+		return nil, err
+	}
+	admit, err := l.machine.Link().Quiesce(ctx)
+	if err != nil {
+		l.gate.Open()
 		return nil, err
 	}
 	start := l.commands.StopClocks()
 	return func(paused time.Duration) {
 		start(paused)
+		admit()
 		l.gate.Open()
 	}, nil
 }

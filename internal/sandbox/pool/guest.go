@@ -9,8 +9,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/command"
-	"hortus.dev/internal/sandbox/life"
 )
 
 // Guest is a guest that waits for whoever asks first. It has run nothing but the
@@ -19,7 +17,6 @@ type Guest struct {
 	ID      api.SandboxID
 	Machine sandbox.Prepared
 	Client  *envd.Client
-	Gate    *life.Gate
 }
 
 // prepare boots a guest and runs a command in it, so that the first command of
@@ -40,8 +37,7 @@ func prepare(ctx context.Context, b sandbox.Preparer, spec sandbox.Spec) (_ *Gue
 }
 
 func newGuest(id api.SandboxID, m sandbox.Prepared) *Guest {
-	gate := &life.Gate{}
-	return &Guest{ID: id, Machine: m, Client: command.NewClient(gate, m.Link()), Gate: gate}
+	return &Guest{ID: id, Machine: m, Client: envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})}
 }
 
 // warmUps is how often the warm-up runs: the guest's first run is the slow one,

@@ -35,6 +35,7 @@ type kind struct {
 	template string
 	limits   api.Limits
 	asked    sandbox.Asked
+	egress   sandbox.Egress
 	// snapshot is what they start from; empty for layers alone.
 	snapshot api.SnapshotID
 }
@@ -143,7 +144,7 @@ func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 	if p.cfg.Size == 0 || w.Spec.Workspace != nil {
 		return kind{}, nil, false
 	}
-	k := kind{backend: w.Backend.Name(), template: w.Spec.Template, limits: w.Spec.Limits, asked: w.Spec.Asked}
+	k := kind{backend: w.Backend.Name(), template: w.Spec.Template, limits: w.Spec.Limits, asked: w.Spec.Asked, egress: w.Spec.Egress}
 	for _, d := range w.Spec.Layers {
 		k.layers += string(d) + "\n"
 	}

@@ -59,6 +59,24 @@ func reportCases() []Case {
 				t.Errorf("%s: %v (%s); want kind unsupported", c, err, api.KindOf(err))
 			}
 		}
+	}}, {Name: "report/refuses-an-egress-policy-it-cannot-enforce", Needs: []api.Capability{api.CapStart}, Check: func(t *testing.T, s *Suite) {
+		for _, egress := range []sandbox.Egress{{}, {Host: true}} {
+			if egress == sandbox.EgressOf(s.Report) {
+				continue // the policy of all other cases, which wall/no-network attacks
+			}
+			spec := s.spec()
+			spec.Egress = egress
+			m, err := s.Backend.Start(t.Context(), spec)
+			if err == nil {
+				m.Kill(context.Background())
+			}
+			if api.KindOf(err) != api.KindUnsupported {
+				t.Errorf("egress %s: %v; want kind unsupported", egress, err)
+			}
+			if left := s.Leftovers(spec.ID); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		}
 	}}}
 }
 

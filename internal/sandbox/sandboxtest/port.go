@@ -67,7 +67,7 @@ func portCases() []Case {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			var refused *envd.PortRefused
+			var refused *envd.Refused
 			if _, err := b.openPort(t, l.Addr().(*net.TCPAddr).Port); !errors.As(err, &refused) || refused.Status != 502 {
 				t.Errorf("a port of the host's: %v", err)
 			}

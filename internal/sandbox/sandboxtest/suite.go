@@ -94,6 +94,7 @@ func Cases() []Case {
 	all = append(all, commandCases()...)
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)
+	all = append(all, linkCases()...)
 	all = append(all, portCases()...)
 	all = append(all, kernelCases()...)
 	all = append(all, workspaceCases()...)
@@ -107,7 +108,7 @@ func Cases() []Case {
 func (s *Suite) spec() sandbox.Spec {
 	return sandbox.Spec{
 		ID: api.NewSandboxID(), Layers: s.Layers, Limits: api.DefaultLimits(), Hostname: "sandbox",
-		Env: map[string]string{"SANDBOXTEST": "given"},
+		Env: map[string]string{"SANDBOXTEST": "given"}, Egress: sandbox.EgressOf(s.Report),
 	}
 }
 

@@ -122,7 +122,7 @@ func (s *Inventory) save(digest string, a inventory.Answer) {
 func (s *Inventory) ask(ctx context.Context) (_ []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	b, _, _, err := s.Backends.Choose(ctx, "")
+	b, report, _, err := s.Backends.Choose(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (s *Inventory) ask(ctx context.Context) (_ []byte, err error) {
 	}
 	limits := api.DefaultLimits()
 	limits.CPUs = 0 // the programs run at the same time
-	m, err := b.Start(ctx, sandbox.Spec{ID: api.NewSandboxID(), Layers: digests, Limits: limits, Hostname: "sandbox"})
+	m, err := b.Start(ctx, sandbox.Spec{ID: api.NewSandboxID(), Layers: digests, Limits: limits, Hostname: "sandbox", Egress: sandbox.EgressOf(report)})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,10 @@
 // Package tether is the one link between a sandbox and its host.
 //
 // A sandbox has no network interface but loopback and no path of its host;
-// whatever crosses the boundary crosses a [Link], as byte streams that the host
-// opens and the guest's server answers. What carries the streams (a unix
-// socket, a multiplexed pair of pipes, a WebSocket) is the backend's business.
+// whatever crosses the boundary crosses a [Link], as byte streams. The host opens
+// streams that the guest's server answers, and accepts streams that the guest
+// requests. What carries the streams (a unix socket, a multiplexed pair of pipes, a
+// WebSocket) is the backend's business.
 //
 // The package knows nothing of what is said over a stream; that is
 // hortus.dev/api/envd. It must not import a backend, the manager or the guest.
