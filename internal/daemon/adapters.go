@@ -13,8 +13,6 @@ import (
 	"hortus.dev/internal/platform/machine"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
-	"hortus.dev/internal/sandbox"
-	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/upkeep"
 	"hortus.dev/internal/store/event"
@@ -38,22 +36,6 @@ func (f facts) Append(ctx context.Context, s api.Stream, t api.EventType, data a
 	}
 	return e, err
 }
-
-// capacity implements sandbox.Admission over the gate.
-type capacity struct{ *admission.Gate }
-
-var _ sandbox.Admission = capacity{}
-
-// Try implements sandbox.Admission.
-func (c capacity) Try(n sandbox.Need) func() { return c.Gate.Try(admission.Request(n)) }
-
-// Admit implements sandbox.Admission.
-func (c capacity) Admit(ctx context.Context, n sandbox.Need, told func(api.WaitingEvent)) (func(), error) {
-	return c.Gate.Admit(ctx, admission.Request(n), told)
-}
-
-// Hold implements sandbox.Admission.
-func (c capacity) Hold(n sandbox.Need) func() { return c.Gate.Hold(admission.Request(n)) }
 
 // engine implements access.Engine over the engine of tasks and the lists of the store.
 type engine struct {

@@ -134,7 +134,7 @@ func (s *System) openSandboxes(context.Context) error {
 	s.sandboxes = manager.New(manager.Config{
 		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates,
 		Rows: s.rows, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
-		Uptime: machine.Uptime(), Build: build(), Admission: capacity{gate}, Watcher: s.telemetry,
+		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})
 	s.onClose(s.sandboxes.Close)
 	s.inventory = template.NewInventory(template.InventoryConfig{

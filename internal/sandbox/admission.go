@@ -6,15 +6,17 @@ import (
 	"hortus.dev/api"
 )
 
-// Need is what one sandbox takes of its host: the limits that it was promised. Disk
-// is that of the host; a sandbox's own disk is memory.
+// Need is the capacity that one sandbox takes of its host: its limits. Zero is nothing.
 type Need struct {
-	Account      string
+	// Account is the account in whose queue the sandbox waits.
+	Account string
+	// Memory and Disk are maximums in bytes. Disk is that of the host's data directory; a
+	// sandbox's own disk is memory. CPUs is its share of processors.
 	Memory, Disk int64
 	CPUs         float64
 }
 
-// Admission bounds what all sandboxes together take of their host.
+// Admission bounds the capacity that all sandboxes of one host take.
 type Admission interface {
 	// Try takes what is needed where that can be had at once; nil where it cannot.
 	Try(Need) (release func())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // Defaults of a [Config].
@@ -36,16 +37,6 @@ const (
 	// that was let in after the last look at the host.
 	startup = 32 << 20
 )
-
-// Request is what one sandbox needs. Zero is nothing.
-type Request struct {
-	// Account is whose line it waits in.
-	Account string
-	// Memory and Disk are the most that it may use, in bytes; Disk is that of the
-	// data directory. CPUs is its share of processors.
-	Memory, Disk int64
-	CPUs         float64
-}
 
 // Config is what a gate needs. Zero numbers take the defaults.
 type Config struct {
@@ -100,7 +91,7 @@ type line struct {
 
 // waiter is one who waits. ended is closed when it was let in, or refused with err.
 type waiter struct {
-	req   Request
+	req   sandbox.Need
 	line  *line
 	since time.Time
 	ended chan struct{}
@@ -165,7 +156,7 @@ func stopping() error { return api.Errorf(api.KindUnavailable, "the daemon is st
 
 // Try lets a request in where there is room and nobody waits. It is nil where Admit
 // would wait or refuse.
-func (g *Gate) Try(req Request) (release func()) {
+func (g *Gate) Try(req sandbox.Need) (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed || g.queued > 0 || g.short(req) != 0 {
@@ -184,7 +175,7 @@ func (g *Gate) Try(req Request) (release func()) {
 // with the time after which to try again, when there are too many waiters already,
 // or no room came before patience or the context's deadline ended; KindUnavailable
 // from a gate that closes; the context's own where it was canceled.
-func (g *Gate) Admit(ctx context.Context, req Request, told func(api.WaitingEvent)) (release func(), err error) {
+func (g *Gate) Admit(ctx context.Context, req sandbox.Need, told func(api.WaitingEvent)) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -211,7 +202,7 @@ func (g *Gate) Admit(ctx context.Context, req Request, told func(api.WaitingEven
 
 // Hold counts what is there already, whether or not it fits. What it uses of the host
 // has been seen.
-func (g *Gate) Hold(req Request) (release func()) {
+func (g *Gate) Hold(req sandbox.Need) (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	release = g.take(req)
@@ -238,7 +229,7 @@ func (g *Gate) State() State {
 }
 
 // take counts a request. The caller holds the lock.
-func (g *Gate) take(req Request) (release func()) {
+func (g *Gate) take(req sandbox.Need) (release func()) {
 	g.n++
 	g.unseen++
 	g.memory += req.Memory

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 const gib = 1 << 30
@@ -64,7 +65,7 @@ type outcome struct {
 }
 
 // ask admits in the background, and sends how that ended.
-func ask(ctx context.Context, g *Gate, name string, r Request, to chan<- outcome, told func(api.WaitingEvent)) {
+func ask(ctx context.Context, g *Gate, name string, r sandbox.Need, to chan<- outcome, told func(api.WaitingEvent)) {
 	go func() {
 		release, err := g.Admit(ctx, r, told)
 		to <- outcome{name, release, err}
@@ -77,12 +78,12 @@ func TestThereIsRoom(t *testing.T) {
 		g, _ := gate(t, big, slots(2))
 		defer g.Close()
 		told := func(e api.WaitingEvent) { t.Errorf("one that need not wait was told %+v", e) }
-		first, err := g.Admit(t.Context(), Request{Memory: gib, CPUs: 1, Disk: gib}, told)
+		first, err := g.Admit(t.Context(), sandbox.Need{Memory: gib, CPUs: 1, Disk: gib}, told)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second := g.Try(Request{Memory: 2 * gib})
-		if second == nil || g.Try(Request{}) != nil {
+		second := g.Try(sandbox.Need{Memory: 2 * gib})
+		if second == nil || g.Try(sandbox.Need{}) != nil {
 			t.Error("two places, and not two got one")
 		}
 		if s := g.State(); s.Sandboxes != 2 || s.Memory != 3*gib || s.CPUs != 1 || s.Disk != gib || s.Waiting != 0 {
@@ -103,13 +104,13 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := gate(t, big, slots(1))
 		defer g.Close()
-		release := g.Try(Request{Account: "flood"})
+		release := g.Try(sandbox.Need{Account: "flood"})
 		done := make(chan outcome, 20)
 		place := map[string]int{}
 		queue := func(account string, n int) {
 			for i := range n {
 				name := fmt.Sprint(account, i+1)
-				ask(t.Context(), g, name, Request{Account: account}, done, func(e api.WaitingEvent) {
+				ask(t.Context(), g, name, sandbox.Need{Account: account}, done, func(e api.WaitingEvent) {
 					if _, seen := place[name]; !seen {
 						place[name] = e.Position
 					}
@@ -152,12 +153,12 @@ func TestLargeIsNotPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := gate(t, Host{MemoryTotal: 10 * gib, MemoryAvailable: 10 * gib}, nil)
 		defer g.Close()
-		half := g.Try(Request{Account: "a", Memory: 5 * gib})
+		half := g.Try(sandbox.Need{Account: "a", Memory: 5 * gib})
 		done := make(chan outcome, 4)
-		ask(t.Context(), g, "large", Request{Account: "b", Memory: 8 * gib}, done, nil)
+		ask(t.Context(), g, "large", sandbox.Need{Account: "b", Memory: 8 * gib}, done, nil)
 		var cause api.WaitCause
-		ask(t.Context(), g, "small", Request{Account: "c", Memory: gib}, done, func(e api.WaitingEvent) { cause = e.Cause })
-		if g.Try(Request{Account: "d", Memory: gib}) != nil {
+		ask(t.Context(), g, "small", sandbox.Need{Account: "c", Memory: gib}, done, func(e api.WaitingEvent) { cause = e.Cause })
+		if g.Try(sandbox.Need{Account: "d", Memory: gib}) != nil {
 			t.Error("one that came last went first")
 		}
 		if cause != api.WaitTurn {
@@ -182,12 +183,12 @@ func TestDiskHoldsUpDisk(t *testing.T) {
 		time.Sleep(2 * lookEvery)
 		done := make(chan outcome, 4)
 		var e api.WaitingEvent
-		ask(t.Context(), g, "disk", Request{Account: "a", Disk: 4 * gib}, done, func(now api.WaitingEvent) { e = now })
+		ask(t.Context(), g, "disk", sandbox.Need{Account: "a", Disk: 4 * gib}, done, func(now api.WaitingEvent) { e = now })
 		if e.Cause != api.WaitDisk || !strings.Contains(e.Why, "2.0 GiB of disk") {
 			t.Errorf("waits for %+v", e)
 		}
-		ask(t.Context(), g, "more disk", Request{Account: "b", Disk: gib / 2}, done, nil)
-		ask(t.Context(), g, "none", Request{Account: "c"}, done, nil)
+		ask(t.Context(), g, "more disk", sandbox.Need{Account: "b", Disk: gib / 2}, done, nil)
+		ask(t.Context(), g, "none", sandbox.Need{Account: "c"}, done, nil)
 		if o := <-done; o.name != "none" || o.err != nil {
 			t.Errorf("first was %+v", o)
 		}
@@ -210,13 +211,13 @@ func TestMemoryThatIsReallyFree(t *testing.T) {
 		at.set(func(h *Host) { h.MemoryAvailable = gib / 2 })
 		time.Sleep(2 * lookEvery)
 		// The first waits for nobody: no sandbox holds what it could wait for.
-		first := g.Try(Request{Memory: gib})
+		first := g.Try(sandbox.Need{Memory: gib})
 		if first == nil {
 			t.Fatal("an empty host lets nobody in")
 		}
 		done := make(chan outcome, 1)
 		var e api.WaitingEvent
-		ask(t.Context(), g, "second", Request{Memory: gib}, done, func(now api.WaitingEvent) { e = now })
+		ask(t.Context(), g, "second", sandbox.Need{Memory: gib}, done, func(now api.WaitingEvent) { e = now })
 		if e.Cause != api.WaitMemory || !strings.Contains(e.Why, "512 MiB of the host's memory are free") {
 			t.Errorf("waits for %+v", e)
 		}
@@ -235,14 +236,14 @@ func TestBetweenTwoLooks(t *testing.T) {
 		g, _ := gate(t, h, nil)
 		defer g.Close()
 		n := 0
-		for n < 100 && g.Try(Request{Memory: 16 << 20}) != nil {
+		for n < 100 && g.Try(sandbox.Need{Memory: 16 << 20}) != nil {
 			n++
 		}
 		if n != 10 {
 			t.Errorf("%d were let in before anybody looked again, want 10", n)
 		}
 		time.Sleep(2 * lookEvery) // the look finds that they took nothing
-		if g.Try(Request{Memory: 16 << 20}) == nil {
+		if g.Try(sandbox.Need{Memory: 16 << 20}) == nil {
 			t.Error("nobody is let in after a look")
 		}
 	})
@@ -260,16 +261,16 @@ func TestGivenUp(t *testing.T) {
 			}
 		})
 		defer g.Close()
-		release := g.Try(Request{})
+		release := g.Try(sandbox.Need{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan outcome, 4)
-		ask(ctx, g, "gone", Request{Account: "a"}, done, nil)
+		ask(ctx, g, "gone", sandbox.Need{Account: "a"}, done, nil)
 		var places []int
-		ask(t.Context(), g, "next", Request{Account: "a"}, done, func(e api.WaitingEvent) { places = append(places, e.Position) })
-		ask(api.WithPatience(t.Context(), 3*time.Second), g, "impatient", Request{Account: "b"}, done, nil)
+		ask(t.Context(), g, "next", sandbox.Need{Account: "a"}, done, func(e api.WaitingEvent) { places = append(places, e.Position) })
+		ask(api.WithPatience(t.Context(), 3*time.Second), g, "impatient", sandbox.Need{Account: "b"}, done, nil)
 		bounded, cancelBounded := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancelBounded()
-		ask(bounded, g, "deadline", Request{Account: "c"}, done, nil)
+		ask(bounded, g, "deadline", sandbox.Need{Account: "c"}, done, nil)
 		cancel()
 		if o := <-done; o.name != "gone" || !errors.Is(o.err, context.Canceled) || o.release != nil {
 			t.Errorf("%+v", o)
@@ -303,12 +304,12 @@ func TestGivenUp(t *testing.T) {
 func TestGivenUpAsItIsLetIn(t *testing.T) {
 	for range 200 {
 		g, _ := gate(t, big, slots(1))
-		release := g.Try(Request{})
+		release := g.Try(sandbox.Need{})
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := make(chan struct{})
 		done := make(chan outcome, 1)
 		go func() {
-			r, err := g.Admit(ctx, Request{}, func(api.WaitingEvent) { close(waits) })
+			r, err := g.Admit(ctx, sandbox.Need{}, func(api.WaitingEvent) { close(waits) })
 			done <- outcome{"", r, err}
 		}()
 		<-waits
@@ -329,13 +330,13 @@ func TestNever(t *testing.T) {
 	g, _ := gate(t, Host{MemoryTotal: 10 * gib, MemoryAvailable: gib, DiskTotal: 20 * gib, DiskFree: gib, CPUs: 2}, func(c *Config) { c.Overcommit = 2 })
 	defer g.Close()
 	for _, c := range []struct {
-		r    Request
+		r    sandbox.Need
 		says string
 	}{
-		{Request{Memory: 21 * gib}, "21.0 GiB of memory, and can be promised at most 20.0 GiB"},
-		{Request{CPUs: 3}, "3 processors, and can be promised at most 2"},
-		{Request{Disk: 39 * gib}, "39.0 GiB of disk, and can be promised at most 38.0 GiB"},
-		{Request{CPUs: 3, Memory: 21 * gib}, "; it needs "},
+		{sandbox.Need{Memory: 21 * gib}, "21.0 GiB of memory, and can be promised at most 20.0 GiB"},
+		{sandbox.Need{CPUs: 3}, "3 processors, and can be promised at most 2"},
+		{sandbox.Need{Disk: 39 * gib}, "39.0 GiB of disk, and can be promised at most 38.0 GiB"},
+		{sandbox.Need{CPUs: 3, Memory: 21 * gib}, "; it needs "},
 	} {
 		_, err := g.Admit(t.Context(), c.r, func(api.WaitingEvent) { t.Error("it was let wait") })
 		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.says) || api.HintOf(err) == "" {
@@ -347,10 +348,10 @@ func TestNever(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := gate(t, big, slots(1))
-		release := g.Try(Request{})
+		release := g.Try(sandbox.Need{})
 		done := make(chan outcome, 3)
 		for i := range 3 {
-			ask(t.Context(), g, "", Request{Account: fmt.Sprint(i % 2)}, done, nil)
+			ask(t.Context(), g, "", sandbox.Need{Account: fmt.Sprint(i % 2)}, done, nil)
 		}
 		g.Close()
 		for range 3 {
@@ -358,7 +359,7 @@ func TestClose(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 		}
-		if _, err := g.Admit(t.Context(), Request{}, nil); api.KindOf(err) != api.KindUnavailable {
+		if _, err := g.Admit(t.Context(), sandbox.Need{}, nil); api.KindOf(err) != api.KindUnavailable {
 			t.Errorf("after the end: %v", err)
 		}
 		release()
@@ -375,10 +376,10 @@ func TestHold(t *testing.T) {
 		defer g.Close()
 		var held []func()
 		for range 6 {
-			held = append(held, g.Hold(Request{Memory: gib}))
+			held = append(held, g.Hold(sandbox.Need{Memory: gib}))
 		}
 		done := make(chan outcome, 1)
-		ask(t.Context(), g, "new", Request{Memory: gib}, done, nil)
+		ask(t.Context(), g, "new", sandbox.Need{Memory: gib}, done, nil)
 		for i, release := range held {
 			if len(done) > 0 && i < 3 {
 				t.Errorf("let in with %d of 6 gone", i)
@@ -399,14 +400,14 @@ func TestHeldIsSeen(t *testing.T) {
 		g, _ := gate(t, Host{MemoryTotal: 100 * gib, MemoryAvailable: 2 * gib}, nil)
 		defer g.Close()
 		for range 64 { // which as newcomers would be taken for 2 GiB more
-			g.Hold(Request{Memory: gib})
+			g.Hold(sandbox.Need{Memory: gib})
 		}
 		for range 31 { // 32 MiB each, over the one that stays free
-			if g.Try(Request{Memory: gib}) == nil {
+			if g.Try(sandbox.Need{Memory: gib}) == nil {
 				t.Fatalf("there is room: %+v", g.State())
 			}
 		}
-		if g.Try(Request{}); g.Try(Request{}) != nil {
+		if g.Try(sandbox.Need{}); g.Try(sandbox.Need{}) != nil {
 			t.Error("newcomers are not counted between two looks")
 		}
 	})
@@ -415,20 +416,20 @@ func TestHeldIsSeen(t *testing.T) {
 func TestTooManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := gate(t, big, slots(1))
-		release := g.Try(Request{})
+		release := g.Try(sandbox.Need{})
 		defer release()
 		done := make(chan outcome, maxLine)
 		for range maxLine {
 			go func() {
-				r, err := g.Admit(t.Context(), Request{Account: "a"}, nil)
+				r, err := g.Admit(t.Context(), sandbox.Need{Account: "a"}, nil)
 				done <- outcome{"", r, err}
 			}()
 		}
 		synctest.Wait()
-		if _, err := g.Admit(t.Context(), Request{Account: "a"}, nil); api.KindOf(err) != api.KindExhausted || api.RetryAfterOf(err) == 0 {
+		if _, err := g.Admit(t.Context(), sandbox.Need{Account: "a"}, nil); api.KindOf(err) != api.KindExhausted || api.RetryAfterOf(err) == 0 {
 			t.Errorf("one more than may wait: %v", err)
 		}
-		ask(t.Context(), g, "", Request{Account: "b"}, done, nil)
+		ask(t.Context(), g, "", sandbox.Need{Account: "b"}, done, nil)
 		if n := g.State().Waiting; n != maxLine+1 {
 			t.Errorf("%d wait: another account is refused for the flood of one", n)
 		}
@@ -454,7 +455,7 @@ func TestManyAtOnce(t *testing.T) {
 				if random.IntN(4) == 0 {
 					time.AfterFunc(time.Duration(random.IntN(500))*time.Microsecond, cancel)
 				}
-				release, err := g.Admit(ctx, Request{Account: fmt.Sprint(i % 4), Memory: int64(random.IntN(4*gib) + 1), CPUs: float64(random.IntN(3))}, nil)
+				release, err := g.Admit(ctx, sandbox.Need{Account: fmt.Sprint(i % 4), Memory: int64(random.IntN(4*gib) + 1), CPUs: float64(random.IntN(3))}, nil)
 				if s := g.State(); s.Memory > 10*gib || s.Sandboxes > 7 || s.CPUs > 8 {
 					over.Store(s, true)
 				}
@@ -484,7 +485,7 @@ func BenchmarkRoom(b *testing.B) {
 	}
 	defer g.Close()
 	for b.Loop() {
-		release := g.Try(Request{Account: "a", Memory: gib, CPUs: 1})
+		release := g.Try(sandbox.Need{Account: "a", Memory: gib, CPUs: 1})
 		if release == nil {
 			b.Fatal("no room")
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // shortage is a set of what a request lacks.
@@ -21,7 +22,7 @@ const (
 )
 
 // needs are the things of which a request wants some.
-func needs(r Request) shortage {
+func needs(r sandbox.Need) shortage {
 	if r.Disk > 0 {
 		return ofAll | noDisk
 	}
@@ -63,7 +64,7 @@ func (g *Gate) scarce() bool {
 }
 
 // short tells what a request lacks now. The caller holds the lock.
-func (g *Gate) short(r Request) (s shortage) {
+func (g *Gate) short(r sandbox.Need) (s shortage) {
 	if g.n >= g.cfg.MaxSandboxes {
 		s |= noSlot
 	}
@@ -80,7 +81,7 @@ func (g *Gate) short(r Request) (s shortage) {
 }
 
 // why tells a shortage in numbers.
-func (g *Gate) why(c api.WaitCause, r Request) string {
+func (g *Gate) why(c api.WaitCause, r sandbox.Need) string {
 	switch c {
 	case api.WaitMemory:
 		if g.memory+r.Memory <= g.memoryBudget() {
@@ -98,7 +99,7 @@ func (g *Gate) why(c api.WaitCause, r Request) string {
 }
 
 // never refuses what would not fit if nothing else were there.
-func (g *Gate) never(r Request) error {
+func (g *Gate) never(r sandbox.Need) error {
 	var lacks []string
 	if r.Memory > g.memoryBudget() {
 		lacks = append(lacks, fmt.Sprintf("%s of memory, and can be promised at most %s (%s, times a share of %.4g, times an overcommit of %.4g)",

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // join puts a request at the end of its account's line. The caller holds the lock.
-func (g *Gate) join(req Request) (*waiter, error) {
+func (g *Gate) join(req sandbox.Need) (*waiter, error) {
 	l := g.lines[req.Account]
 	if l != nil && len(l.waiters) >= maxLine || g.queued >= maxWaiting {
 		return nil, g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and too many wait for it already: %d", g.queued), g.queued)

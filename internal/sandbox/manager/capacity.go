@@ -8,24 +8,33 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
+// admission returns the admission of the host of a backend; nil if there is none.
+func (c *core) admission(backend string) sandbox.Admission {
+	if c.cfg.Admission == nil {
+		return nil
+	}
+	return c.cfg.Admission(backend)
+}
+
 // tryCapacity takes what a planned sandbox needs of the host if that can be had at once.
 // Without an Admission there is always capacity, and nothing to release.
 func (c *core) tryCapacity(ctx context.Context, req api.CreateSandbox, p *plan) (release func(), ok bool) {
-	if c.cfg.Admission == nil {
+	a := c.admission(p.backend.Name())
+	if a == nil {
 		return nil, true
 	}
 	n := sandbox.Need{Account: req.Account, Memory: p.spec.Limits.MemoryBytes, CPUs: p.spec.Limits.CPUs}
 	if n.Account == "" {
 		n.Account = api.PrincipalOf(ctx).Account
 	}
-	release = c.cfg.Admission.Try(n)
+	release = a.Try(n)
 	return release, release != nil
 }
 
 // takeCapacity takes what a sandbox needs of its host, in its turn. queued, which may be
 // nil, is called before the first event of a wait. After an error nothing is held.
 func (c *core) takeCapacity(ctx context.Context, l *live, queued func() error) (err error) {
-	a := c.cfg.Admission
+	a := c.admission(l.backend.Name())
 	if a == nil || l.release != nil {
 		return nil
 	}

@@ -141,8 +141,10 @@ func (c *core) register(l *live, hold bool) error {
 	if c.table[l.id] != nil {
 		return api.Errorf(api.KindConflict, "sandbox %s is being resumed or ended", l.id)
 	}
-	if hold && l.release == nil && c.cfg.Admission != nil {
-		l.release = c.cfg.Admission.Hold(l.need(context.Background()))
+	if hold && l.release == nil {
+		if a := c.admission(l.backend.Name()); a != nil {
+			l.release = a.Hold(l.need(context.Background()))
+		}
 	}
 	c.table[l.id] = l
 	return nil

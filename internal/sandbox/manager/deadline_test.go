@@ -92,7 +92,7 @@ func TestClockJumpsInStart(t *testing.T) {
 		g := gateOf(t, 1)
 		m := manager.New(manager.Config{
 			Owner: w.owner, Backends: []sandbox.Backend{jumper{w.backend, func() { clock.jump(jump) }}}, Templates: templates{}, Rows: rows{w.db}, Log: w.log,
-			Admission: room{g}, Now: clock.now,
+			Admission: admit(g), Now: clock.now,
 		})
 		w.Manager = m
 		t.Cleanup(func() {

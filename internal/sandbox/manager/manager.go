@@ -25,8 +25,9 @@ type Config struct {
 	Log       sandbox.Log
 	// Snapshots may be nil: nothing can be saved then.
 	Snapshots sandbox.Snapshots
-	// Admission may be nil: nothing bounds then how many sandboxes there are.
-	Admission sandbox.Admission
+	// Admission returns the admission of the host on which a backend, by its name, starts
+	// sandboxes. Without one, or if it returns nil, their number has no limit.
+	Admission func(backend string) sandbox.Admission
 	// Watcher may be nil.
 	Watcher sandbox.Watcher
 	// Pool is how many guests of each kind of sandbox are booted ahead; 0 boots each when

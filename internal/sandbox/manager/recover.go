@@ -67,8 +67,8 @@ func (m recovery) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did
 // count takes the room of a sandbox that could neither be taken over nor destroyed,
 // and may still run, for as long as this daemon lives.
 func (m recovery) count(row api.Sandbox) {
-	if m.cfg.Admission != nil {
-		m.cfg.Admission.Hold(m.newLive(row, nil, life.Running).need(context.Background()))
+	if a := m.admission(row.Isolation); a != nil {
+		a.Hold(m.newLive(row, nil, life.Running).need(context.Background()))
 	}
 }
 

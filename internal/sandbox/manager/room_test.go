@@ -14,13 +14,9 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// room is a real gate in the manager's words.
-type room struct{ *admission.Gate }
-
-func (r room) Try(n sandbox.Need) func()  { return r.Gate.Try(admission.Request(n)) }
-func (r room) Hold(n sandbox.Need) func() { return r.Gate.Hold(admission.Request(n)) }
-func (r room) Admit(ctx context.Context, n sandbox.Need, told func(api.WaitingEvent)) (func(), error) {
-	return r.Gate.Admit(ctx, admission.Request(n), told)
+// admit gives all backends one gate.
+func admit(g *admission.Gate) func(string) sandbox.Admission {
+	return func(string) sandbox.Admission { return g }
 }
 
 // gateOf is a gate for at most n sandboxes.
@@ -42,7 +38,7 @@ func bounded(t *testing.T, n int) (*world, *admission.Gate) {
 	w := newWorld(t)
 	g := gateOf(t, n)
 	m := manager.New(manager.Config{
-		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows{w.db}, Log: w.log, Admission: room{g},
+		Owner: w.owner, Backends: []sandbox.Backend{w.backend}, Templates: templates{}, Rows: rows{w.db}, Log: w.log, Admission: admit(g),
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
@@ -307,5 +303,42 @@ func TestKillOfOneThatWaitsToGoOn(t *testing.T) {
 	}
 	if s := g.State(); s.Sandboxes != 1 || s.Waiting != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// named is a fake backend with a name of its own, as of another host.
+type named struct {
+	*fake
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func (n named) Probe(ctx context.Context) api.BackendReport {
+	r := n.fake.Probe(ctx)
+	r.Backend = n.name
+	return r
+}
+
+// TestAdmissionPerBackend fills the host of one backend; the other backend is on another host.
+func TestAdmissionPerBackend(t *testing.T) {
+	gates := map[string]*admission.Gate{"near": gateOf(t, 1), "far": gateOf(t, 1)}
+	m := manager.New(manager.Config{
+		Owner: api.NewOwnerID(), Backends: []sandbox.Backend{named{newFake(), "near"}, named{newFake(), "far"}},
+		Templates: templates{}, Rows: newFakeRows(), Log: noLog{},
+		Admission: func(backend string) sandbox.Admission { return gates[backend] },
+	})
+	defer m.Close(t.Context())
+	for _, name := range []string{"near", "far"} {
+		if _, err := m.Create(t.Context(), api.CreateSandbox{Isolation: name}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := gates[name].State().Sandboxes; n != 1 {
+			t.Errorf("%s: %d sandboxes are counted", name, n)
+		}
+	}
+	short := api.WithPatience(t.Context(), time.Millisecond)
+	if _, err := m.Create(short, api.CreateSandbox{Isolation: "near"}); api.KindOf(err) != api.KindExhausted {
+		t.Errorf("a second sandbox on a host for one: %v", err)
 	}
 }

@@ -386,7 +386,7 @@ func openSaving(t *testing.T, dir string, o savingOptions) *savingWorld {
 		Owner: owner, Backends: []sandbox.Backend{b}, Templates: host, Rows: all, Log: log, Snapshots: snaps, Pool: o.pool, Now: o.now,
 	}
 	if o.gate != nil {
-		cfg.Admission = room{o.gate}
+		cfg.Admission = admit(o.gate)
 	}
 	w.Manager = manager.New(cfg)
 	t.Cleanup(func() {
