@@ -2,11 +2,12 @@ package lazyregexp
 
 import (
 	"regexp"
+	"strings"
 	"sync"
 )
 
 // Regexp is a regular expression that is compiled when it is first used. Its methods are
-// those of [regexp.Regexp].
+// those of [regexp.Regexp], and ReplaceFunc.
 type Regexp struct{ compiled func() *regexp.Regexp }
 
 // New gives the regular expression of a text, which must be correct: the first use of
@@ -55,4 +56,24 @@ func (r *Regexp) ReplaceAllLiteralString(s, with string) string {
 
 func (r *Regexp) ExpandString(dst []byte, template, src string, match []int) []byte {
 	return r.compiled().ExpandString(dst, template, src, match)
+}
+
+// ReplaceFunc replaces each match by what f returns for its text and its groups. A group
+// that did not match is empty.
+func (r *Regexp) ReplaceFunc(s string, f func(groups []string) string) string {
+	var out strings.Builder
+	last := 0
+	for _, at := range r.compiled().FindAllStringSubmatchIndex(s, -1) {
+		groups := make([]string, len(at)/2)
+		for i := range groups {
+			if at[2*i] >= 0 {
+				groups[i] = s[at[2*i]:at[2*i+1]]
+			}
+		}
+		out.WriteString(s[last:at[0]])
+		out.WriteString(f(groups))
+		last = at[1]
+	}
+	out.WriteString(s[last:])
+	return out.String()
 }

@@ -6,14 +6,10 @@
 // matches one only when every word of it is accounted for, so that a question is
 // declined rather than answered wrongly. A CodeArtifact comes from the
 // catalogue's programs in Python and JavaScript, with the plan's parameters. A
-// Diagnosis comes from patterns of errors; it corrects what the error names and
-// nothing else, and asks where only a person can know.
+// Diagnosis comes from package diagnosis, by patterns of errors.
 //
-// A request with tools and without an output is work on a repository, where it is
-// a small repairer: it runs the gate, reads what the failure names, lets the shell
-// try edits in copies of the tree (package mend lists them), makes the first one
-// that passes, and says that it is blocked where none does. It keeps nothing
-// between two answers: each replays the history.
+// A request with tools and without an output is work on a repository, which package
+// repair does.
 //
 // Everything else is declined at once with KindDeclined. The package must not
 // know roles, sandboxes or tasks; it runs a program only through the tools that a

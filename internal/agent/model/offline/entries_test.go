@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/repair"
 )
 
 // TestCatalogueExamples plans and writes the program of each entry's example, and runs it.
@@ -30,7 +31,8 @@ func TestCatalogueExamples(t *testing.T) {
 				t.Errorf("%q: %+v, %v", e.Example, p, err)
 			}
 		case api.CatalogueRepository:
-			if err := readBrief([]model.Message{{Role: model.RoleUser, Text: briefOf(e.Example, "make test")}}).beyond(agentTools); err != nil {
+			brief := model.Message{Role: model.RoleUser, Text: "Request:\n" + e.Example + "\n\nGate command: make test\n"}
+			if err := repair.Accepts([]model.Message{brief}, []model.Tool{{Name: "shell"}, {Name: "view"}, {Name: "str_replace"}, {Name: "finish"}}); err != nil {
 				t.Errorf("%q: %v", e.Example, err)
 			}
 		}

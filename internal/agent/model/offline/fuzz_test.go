@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/repair/diagnosis"
 )
 
 // FuzzPlan: whatever a sentence is, the answer is a plan whose program renders,
@@ -62,7 +63,7 @@ func FuzzDiagnose(f *testing.F) {
 		a := artifactOf(plan, src, false, "")
 		for _, cat := range []api.Category{"", api.CategoryTimeout, api.CategoryMemory} {
 			d := m.diagnose(api.DebugRequest{Plan: plan, Artifact: *a, Result: api.ExecutionResult{Stderr: stderr, Exit: api.Exit{Code: code}, Category: cat}})
-			if d.Artifact != nil && same(*d.Artifact, *a) || d.Artifact == nil && d.Question == "" || d.Cause == "" {
+			if d.Artifact != nil && diagnosis.Same(*d.Artifact, *a) || d.Artifact == nil && d.Question == "" || d.Cause == "" {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -78,7 +79,7 @@ func TestLongInputs(t *testing.T) {
 		if _, err := m.plan(s); err != nil && api.KindOf(err) != api.KindDeclined {
 			t.Errorf("%q: %v", piece, err)
 		}
-		long := strings.Repeat(piece, maxSource/len(piece))
+		long := strings.Repeat(piece, diagnosis.MaxSource/len(piece))
 		for _, lang := range []api.Language{api.Python, api.JavaScript} {
 			plan := api.ExecutionPlan{Language: lang}
 			for _, e := range []string{"SyntaxError: '(' was never closed", "NameError: name 'x' is not defined", "ReferenceError: x is not defined", ""} {

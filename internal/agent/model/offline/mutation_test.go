@@ -83,7 +83,7 @@ func misspell(src string, k int) string {
 			k--
 			continue
 		}
-		all := wordIn(id).FindAllStringIndex(src, -1)
+		all := regexp.MustCompile(`\b`+id+`\b`).FindAllStringIndex(src, -1)
 		at := all[len(all)-1][0]
 		return src[:at+2] + string(src[at+3]) + string(src[at+2]) + src[at+4:]
 	}
@@ -139,7 +139,7 @@ func TestMutations(t *testing.T) {
 					if runLocal(t, bad, 5*time.Second).OK {
 						continue // it still runs: no defect that anybody could see
 					}
-					res, diagnoses, _ := repair(t, m, *plan, bad, 5*time.Second)
+					res, diagnoses, _ := repairProgram(t, m, *plan, bad, 5*time.Second)
 					key := string(lang) + " " + mut.name
 					if byName[key] == nil {
 						byName[key] = &tally{}

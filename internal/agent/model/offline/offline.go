@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
+	"hortus.dev/internal/agent/repair"
 )
 
 // Name is what users choose the model by.
@@ -14,10 +15,8 @@ const Name = "offline"
 
 // Model answers from a catalogue and from patterns.
 type Model struct {
-	// limit bounds a repair. Untraced leaves out the trace of the failing tests.
-	limit     effort
-	untraced  bool
 	catalogue *catalogue
+	repair    *repair.Agent
 }
 
 var _ model.Model = (*Model)(nil)
@@ -28,7 +27,7 @@ func New() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{catalogue: c, limit: maxEffort}, nil
+	return &Model{catalogue: c, repair: repair.New()}, nil
 }
 
 // Name is "offline".
@@ -41,7 +40,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 		return model.Response{}, err
 	}
 	if req.Output == nil && len(req.Tools) > 0 {
-		return m.work(req, deltas)
+		return m.repair.Generate(ctx, req, deltas)
 	}
 	if req.Output == nil {
 		return model.Response{}, declined("it answers requests for plans, programs and diagnoses only")

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"math/big"
+	"strconv"
 	"strings"
 
 	"hortus.dev/api"
@@ -59,7 +60,7 @@ func read(sentence string) *reading {
 	r := &reading{}
 	s := strings.TrimSpace(strings.ReplaceAll(sentence, "\x00", " "))
 	s = strings.NewReplacer("’s ", "'s ", "\u2212", "-", "\u00a0", " ").Replace(s)
-	s = replace(reQuoted, s, func(m []string) string {
+	s = reQuoted.ReplaceFunc(s, func(m []string) string {
 		for _, g := range m[1:] {
 			if g != "" {
 				r.texts = append(r.texts, g)
@@ -69,12 +70,12 @@ func read(sentence string) *reading {
 		r.texts = append(r.texts, "")
 		return " "
 	})
-	s = replace(reURL, s, func(m []string) string { r.urls = append(r.urls, m[0]); return " " })
-	s = replace(reDate, s, func(m []string) string { r.dates = append(r.dates, m[0]); return " " })
+	s = reURL.ReplaceFunc(s, func(m []string) string { r.urls = append(r.urls, m[0]); return " " })
+	s = reDate.ReplaceFunc(s, func(m []string) string { r.dates = append(r.dates, m[0]); return " " })
 	s = reNodeJS.ReplaceAllString(s, "nodejs")
-	s = replace(reFile, s, func(m []string) string { r.files = append(r.files, strings.TrimPrefix(m[0], "./")); return " " })
+	s = reFile.ReplaceFunc(s, func(m []string) string { r.files = append(r.files, strings.TrimPrefix(m[0], "./")); return " " })
 	s = r.language(s)
-	s = replace(reJSON, s, func([]string) string { r.asJSON = true; return " " })
+	s = reJSON.ReplaceFunc(s, func([]string) string { r.asJSON = true; return " " })
 	s = r.colon(s)
 	s = rePossessive.ReplaceAllString(s, "$1")
 	s = rePower.ReplaceAllString(s, "$1 power $2")
@@ -89,28 +90,9 @@ func read(sentence string) *reading {
 	return r
 }
 
-// replace calls f for each match, with its groups, and puts in what f returns.
-func replace(re *lazyregexp.Regexp, s string, f func(m []string) string) string {
-	var out strings.Builder
-	last := 0
-	for _, at := range re.FindAllStringSubmatchIndex(s, -1) {
-		m := make([]string, len(at)/2)
-		for i := range m {
-			if at[2*i] >= 0 {
-				m[i] = s[at[2*i]:at[2*i+1]]
-			}
-		}
-		out.WriteString(s[last:at[0]])
-		out.WriteString(f(m))
-		last = at[1]
-	}
-	out.WriteString(s[last:])
-	return out.String()
-}
-
 // language takes the languages out of a sentence.
 func (r *reading) language(s string) string {
-	return replace(reLang, s, func(m []string) string {
+	return reLang.ReplaceFunc(s, func(m []string) string {
 		l := api.Python
 		if m[2] != "" {
 			l = api.JavaScript
@@ -140,7 +122,7 @@ func (r *reading) colon(s string) string {
 
 // takeRomans takes Roman numerals out of a sentence that speaks of them.
 func (r *reading) takeRomans(s string) string {
-	return replace(reRoman, s, func(m []string) string { r.romans = append(r.romans, m[0]); return " " })
+	return reRoman.ReplaceFunc(s, func(m []string) string { r.romans = append(r.romans, m[0]); return " " })
 }
 
 // tokens reads words and numbers.
@@ -148,13 +130,13 @@ func (r *reading) tokens(s string) {
 	bracketed := strings.ContainsAny(s, "[(")
 	type found struct{ number }
 	var nums []found
-	s = replace(reNumber, s, func(m []string) string {
+	s = reNumber.ReplaceFunc(s, func(m []string) string {
 		for _, n := range splitNumber(m[2], m[4] != "", bracketed) {
 			nums = append(nums, found{number{text: scale(n, m[4]), ordinal: m[3] != ""}})
 		}
 		out := m[1]
 		for i := len(splitNumber(m[2], m[4] != "", bracketed)); i > 0; i-- {
-			out += " \x00" + itoa(len(nums)-i) + "\x00 "
+			out += " \x00" + strconv.Itoa(len(nums)-i) + "\x00 "
 			if i > 1 {
 				out += ","
 			}

@@ -3,6 +3,7 @@ package offline
 import (
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hortus.dev/api"
@@ -216,7 +217,7 @@ func takeList(nums []number) (list string, rest []number, ok bool) {
 				continue
 			}
 			o := byRun[other]
-			if len(o) == 1 && j < i && o[0].text == itoa(len(l)) && !o[0].ordinal {
+			if len(o) == 1 && j < i && o[0].text == strconv.Itoa(len(l)) && !o[0].ordinal {
 				continue // "the 3 numbers 4, 5 and 6"
 			}
 			rest = append(rest, o...)

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/agent/repair/diagnosis"
 )
 
-// repair runs a program and lets the Debugger correct it, at most three attempts
+// repairProgram runs a program and lets the Debugger correct it, at most three attempts
 // in all, as the pipeline does.
-func repair(t *testing.T, m *Model, plan api.ExecutionPlan, a api.CodeArtifact, timeout time.Duration) (last api.ExecutionResult, diagnoses []string, question string) {
+func repairProgram(t *testing.T, m *Model, plan api.ExecutionPlan, a api.CodeArtifact, timeout time.Duration) (last api.ExecutionResult, diagnoses []string, question string) {
 	t.Helper()
 	var tried []api.CodeArtifact
 	for range 3 {
@@ -30,7 +31,7 @@ func repair(t *testing.T, m *Model, plan api.ExecutionPlan, a api.CodeArtifact, 
 			return last, diagnoses, d.Question
 		}
 		for _, b := range append(tried, a) {
-			if same(b, *d.Artifact) {
+			if diagnosis.Same(b, *d.Artifact) {
 				t.Error("an artifact came back that was tried")
 			}
 		}
@@ -101,7 +102,7 @@ func TestRepairOfGivenPrograms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, diagnoses, question := repair(t, m, *plan, *a, 4*time.Second)
+			res, diagnoses, question := repairProgram(t, m, *plan, *a, 4*time.Second)
 			if c.output == "" {
 				if res.OK || question == "" {
 					t.Fatalf("ended with %+v, %q; want a question", res, diagnoses)
@@ -149,7 +150,7 @@ func TestRepairOfCataloguePrograms(t *testing.T) {
 				}
 				a = d.Artifact
 			}
-			res, diagnoses, _ := repair(t, m, *plan, *a, 5*time.Second)
+			res, diagnoses, _ := repairProgram(t, m, *plan, *a, 5*time.Second)
 			if res.Stdout != c.output {
 				t.Fatalf("printed %q, want %q; diagnoses %q\n%s", res.Stdout, c.output, diagnoses, res.Stderr)
 			}

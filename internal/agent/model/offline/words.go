@@ -7,8 +7,6 @@ import (
 	"hortus.dev/internal/platform/lazyregexp"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // atoi reads digits that a pattern has matched; more than fit give the largest.
 func atoi(s string) int {
 	n, err := strconv.Atoi(s)
