@@ -82,8 +82,11 @@ func unquote(t token) (body, quote string, ok bool) {
 	return t.s[1 : len(t.s)-1], q, true
 }
 
+// constantEdits replace numbers and texts.
+type constantEdits struct{ *collector }
+
 // constant replaces the number or text at token n.
-func (c *collector) constant(n int) {
+func (c constantEdits) constant(n int) {
 	t := c.l.toks[n]
 	switch t.kind {
 	case number:
@@ -102,7 +105,7 @@ func (c *collector) constant(n int) {
 	}
 }
 
-func (c *collector) number(n int) {
+func (c constantEdits) number(n int) {
 	t := c.l.toks[n]
 	put := func(cost float64, s string) {
 		if s != t.s {
@@ -166,7 +169,7 @@ func itoa64(n int64) string { return strconv.FormatInt(n, 10) }
 // short texts that separate things.
 var separators = []string{"", " ", ",", ", ", "-", "_", ":", ": ", "/", ".", ";", "=", "0", `\n`, `\t`, "|", "&", "+", "#", "'", "*"}
 
-func (c *collector) text(n int) {
+func (c constantEdits) text(n int) {
 	body, q, ok := unquote(c.l.toks[n])
 	if !ok {
 		c.hole(n)
@@ -226,7 +229,7 @@ func (c *collector) text(n int) {
 }
 
 // hole is a part of a text with expressions in it.
-func (c *collector) hole(n int) {
+func (c constantEdits) hole(n int) {
 	t := c.l.toks[n]
 	for _, p := range c.p.pairs {
 		for _, d := range [][2]string{p, {p[1], p[0]}} {

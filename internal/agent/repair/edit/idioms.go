@@ -16,8 +16,11 @@ var (
 	reDivision   = lazyregexp.New(`([\w$.]+(?:\([^()]*\))?|\([^()]*\))\s*/\s*([\w$.]+|\([^()]*\))`)
 )
 
+// idiomEdits correct mistakes that each language invites.
+type idiomEdits struct{ *collector }
+
 // idioms are mistakes that each language invites.
-func (c *collector) idioms() {
+func (c idiomEdits) idioms() {
 	l := c.l
 	switch c.lang() {
 	case JavaScript:
@@ -68,7 +71,7 @@ func (c *collector) idioms() {
 	}
 }
 
-func (c *collector) replace(cost float64, re *lazyregexp.Regexp, with string) {
+func (c idiomEdits) replace(cost float64, re *lazyregexp.Regexp, with string) {
 	if at := re.FindStringSubmatchIndex(c.l.raw); at != nil {
 		var out []byte
 		out = re.ExpandString(out, strings.ReplaceAll(with, "$0", "${0}"), c.l.raw, at)
@@ -77,12 +80,12 @@ func (c *collector) replace(cost float64, re *lazyregexp.Regexp, with string) {
 }
 
 // async says whether a line stands in an asynchronous function.
-func (c *collector) async() bool {
+func (c idiomEdits) async() bool {
 	return c.unit != nil && strings.Contains(c.s.lines[c.unit.from].raw, "async")
 }
 
 // own puts the receiver before a name that is a member of the same class.
-func (c *collector) own(receiver string) {
+func (c idiomEdits) own(receiver string) {
 	if c.unit == nil || c.unit.class == "" || c.i == c.unit.from {
 		return
 	}

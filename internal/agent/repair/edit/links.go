@@ -18,9 +18,12 @@ const (
 	maxSpelt  = 20
 )
 
+// linkEdits connect a use with its definition in another place or file.
+type linkEdits struct{ *collector }
+
 // links repairs what one file wants of another: an export or an import that is
 // missing, a name that is spelt differently there.
-func (c *collector) links() {
+func (c linkEdits) links() {
 	out := c.p.output
 	var absent []string
 	for _, re := range []*lazyregexp.Regexp{reNoExport, reAbsent, reNameError, reUnboundName, reNoAttr, reKeyword, reUndefGo} {
@@ -47,7 +50,7 @@ var reUnboundName = lazyregexp.New(`UnboundLocalError: (?:cannot access )?local 
 
 // defined gives a name that is used without a meaning to what is defined nearby
 // under another name: a variable, a parameter, something that is imported.
-func (c *collector) defined(name string) {
+func (c linkEdits) defined(name string) {
 	for _, s := range c.p.sources {
 		if !s.uses(name) && !c.p.called[name] {
 			continue
@@ -88,7 +91,7 @@ func (s *source) mentions(u *unit, name string) bool { return slices.Contains(s.
 
 // member0 gives an object a member that it is asked for and has not: where its
 // constructor sets another one, or none.
-func (c *collector) member0(name string) {
+func (c linkEdits) member0(name string) {
 	for _, s := range c.p.sources {
 		for k := range s.units {
 			u := &s.units[k]
@@ -124,7 +127,7 @@ func (c *collector) member0(name string) {
 }
 
 // on makes a line the current one, for an error that names it.
-func (c *collector) on(s *source, i int, base float64) {
+func (c linkEdits) on(s *source, i int, base float64) {
 	c.s, c.i, c.l, c.base, c.unit = s, i, &s.lines[i], base, nil
 	if n := s.at(i); n >= 0 {
 		c.unit = &s.units[n]
@@ -132,7 +135,7 @@ func (c *collector) on(s *source, i int, base float64) {
 }
 
 // export adds a name to what a file of JavaScript gives, where it defines it.
-func (c *collector) export(name string) {
+func (c linkEdits) export(name string) {
 	for _, s := range c.p.sources {
 		if s.lang != JavaScript || !s.defines(name) {
 			continue
@@ -170,7 +173,7 @@ func (s *source) defines(name string) bool {
 }
 
 // imports adds an import of a name to the files that use it without one.
-func (c *collector) imports(name string) {
+func (c linkEdits) imports(name string) {
 	for _, s := range c.p.sources {
 		if s.lang == Go || !s.uses(name) || s.defines(name) {
 			continue
@@ -194,7 +197,7 @@ func (s *source) uses(name string) bool {
 	})
 }
 
-func (c *collector) importPython(s, from *source, name string) {
+func (c linkEdits) importPython(s, from *source, name string) {
 	module := strings.ReplaceAll(strings.TrimSuffix(from.path, ".py"), "/", ".")
 	base := path.Base(strings.TrimSuffix(from.path, ".py"))
 	at := 0
@@ -225,7 +228,7 @@ func (c *collector) importPython(s, from *source, name string) {
 	}
 }
 
-func (c *collector) require(s, from *source, name string) {
+func (c linkEdits) require(s, from *source, name string) {
 	rel := relative(path.Dir(s.path), from.path)
 	at, esm := 0, false
 	for i := range s.lines {
@@ -263,7 +266,7 @@ func relative(dir, file string) string {
 
 // spelling replaces a name that nothing means by the nearest one: where it is
 // used, and where it is defined under another name than it is asked for.
-func (c *collector) spelling(name string) {
+func (c linkEdits) spelling(name string) {
 	used, count := false, 0
 	for _, s := range c.p.sources {
 		for i := range s.lines {
@@ -273,7 +276,7 @@ func (c *collector) spelling(name string) {
 					used = true
 					if count++; count <= maxSpelt {
 						c.on(s, i, -1)
-						c.rename(name, `\b`)
+						compilerEdits{c.collector}.rename(name, `\b`)
 					}
 				}
 			}
@@ -296,7 +299,7 @@ func (c *collector) spelling(name string) {
 
 // imported replaces a name that is imported and that nobody defines by those that
 // are defined.
-func (c *collector) imported(name string) {
+func (c linkEdits) imported(name string) {
 	if name == "" {
 		return
 	}

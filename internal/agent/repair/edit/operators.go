@@ -49,8 +49,11 @@ var swaps = map[string][]swap{
 	"in":  {{"not in", 1.6}},
 }
 
+// operatorEdits replace, negate and remove operators.
+type operatorEdits struct{ *collector }
+
 // operator replaces, negates or removes the operator at token n.
-func (c *collector) operator(n int) {
+func (c operatorEdits) operator(n int) {
 	t := c.l.toks[n]
 	if t.kind != op && t.s != "and" && t.s != "or" && t.s != "is" && t.s != "in" && t.s != "not" {
 		return
@@ -89,7 +92,7 @@ func (c *collector) operator(n int) {
 }
 
 // inFor says whether an "in" belongs to a comprehension.
-func (c *collector) inFor(n int) bool {
+func (c operatorEdits) inFor(n int) bool {
 	for k := n - 1; k >= 0 && k >= n-6; k-- {
 		if c.tok(k) == "for" {
 			return true
@@ -99,7 +102,7 @@ func (c *collector) inFor(n int) bool {
 }
 
 // valid says whether an operator exists in the language.
-func (c *collector) valid(o string) bool {
+func (c operatorEdits) valid(o string) bool {
 	switch o {
 	case "//", "//=":
 		return c.lang() == Python
@@ -112,7 +115,7 @@ func (c *collector) valid(o string) bool {
 }
 
 // affirm takes a negation away, with the brackets that only it needs.
-func (c *collector) affirm(n int) {
+func (c operatorEdits) affirm(n int) {
 	c.remove(1.6, n)
 	if c.tok(n+1) == "(" {
 		if end := c.match(n + 1); end > 0 {
@@ -133,7 +136,7 @@ func (c *collector) remove(cost float64, n int) {
 var binary = []string{"-", "/", "//", "%", "<", ">", "<=", ">=", "+", "*", "and", "or", "&&", "||"}
 
 // operands swaps the two sides of an operator, or keeps only one of them.
-func (c *collector) operands(n int) {
+func (c operatorEdits) operands(n int) {
 	o := c.tok(n)
 	if !slices.Contains(binary, o) {
 		return

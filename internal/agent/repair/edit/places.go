@@ -5,8 +5,11 @@ import (
 	"strings"
 )
 
+// placeEdits change bounds, arguments, slices and conditions.
+type placeEdits struct{ *collector }
+
 // offset puts the one that a bound lacks behind the operand that ends at token n.
-func (c *collector) offset(n int) {
+func (c placeEdits) offset(n int) {
 	t := c.l.toks[n]
 	if t.kind == op && t.s != ")" && t.s != "]" || t.kind == text || keywords[t.s] {
 		return
@@ -40,7 +43,7 @@ func (c *collector) offset(n int) {
 // bounds are calls whose arguments are counts or positions.
 var bounds = set("range slice substring substr islice randint charAt splice fill repeat at make Slice Repeat Fill")
 
-func (c *collector) bracketOf(n int) string {
+func (c placeEdits) bracketOf(n int) string {
 	if o := c.open(n); o >= 0 {
 		return c.tok(o)
 	}
@@ -48,7 +51,7 @@ func (c *collector) bracketOf(n int) string {
 }
 
 // callOf is the name of the call that token n is an argument of.
-func (c *collector) callOf(n int) string {
+func (c placeEdits) callOf(n int) string {
 	if o := c.open(n); o > 0 && c.tok(o) == "(" {
 		return c.tok(o - 1)
 	}
@@ -56,7 +59,7 @@ func (c *collector) callOf(n int) string {
 }
 
 // leftOperator is the operator before the operand that ends at token n.
-func (c *collector) leftOperator(n int) string {
+func (c placeEdits) leftOperator(n int) string {
 	if a := c.left(n + 1); a > 0 {
 		return c.tok(a - 1)
 	}
@@ -65,7 +68,7 @@ func (c *collector) leftOperator(n int) string {
 
 // arguments changes the list that begins at token n: two swapped, one left out,
 // a slice turned around.
-func (c *collector) arguments(n int) {
+func (c placeEdits) arguments(n int) {
 	if b := c.tok(n); c.l.toks[n].kind != op || b != "(" && b != "[" {
 		return
 	}
@@ -111,7 +114,7 @@ func (c *collector) arguments(n int) {
 }
 
 // split gives the byte ranges of the arguments between tokens n and end.
-func (c *collector) split(n, end int) [][2]int {
+func (c placeEdits) split(n, end int) [][2]int {
 	var out [][2]int
 	depth, start := 0, n+1
 	for k := n + 1; k <= end; k++ {
@@ -135,7 +138,7 @@ func (c *collector) split(n, end int) [][2]int {
 }
 
 // slice turns the bounds of a slice around and leaves one out.
-func (c *collector) slice(n, end int) {
+func (c placeEdits) slice(n, end int) {
 	depth, colon := 0, -1
 	for k := n + 1; k < end; k++ {
 		switch t := c.l.toks[k]; {
@@ -173,7 +176,7 @@ func (c *collector) slice(n, end int) {
 }
 
 // conditions negates what a line asks.
-func (c *collector) conditions() {
+func (c placeEdits) conditions() {
 	l := c.l
 	n := 0
 	if l.first() == "}" || l.first() == "return" {

@@ -4,8 +4,11 @@ import (
 	"strings"
 )
 
+// statementEdits move, add, copy and remove lines.
+type statementEdits struct{ *collector }
+
 // statements moves, adds, copies and removes lines.
-func (c *collector) statements() {
+func (c statementEdits) statements() {
 	l, u := c.l, c.unit
 	c.blocks()
 	if u == nil || l.depth != c.depthOf(u) && c.lang() == Python || l.quote != "" {
@@ -53,7 +56,7 @@ func (c *collector) statements() {
 }
 
 // depthOf is the depth of brackets of a unit's statements in Python.
-func (c *collector) depthOf(u *unit) int { return c.s.lines[u.from].depth }
+func (c statementEdits) depthOf(u *unit) int { return c.s.lines[u.from].depth }
 
 // next is the next line with code, or -1.
 func (c *collector) next() int {
@@ -75,7 +78,7 @@ func (c *collector) prev() int {
 }
 
 // onlyStatement says whether a block of Python would be empty without this line.
-func (c *collector) onlyStatement() bool {
+func (c statementEdits) onlyStatement() bool {
 	p := c.prev()
 	if p < 0 || c.s.lines[p].last() != ":" {
 		return false
@@ -85,7 +88,7 @@ func (c *collector) onlyStatement() bool {
 }
 
 // returns makes the value of a line the function's: a return was forgotten.
-func (c *collector) returns() {
+func (c statementEdits) returns() {
 	u, l := c.unit, c.l
 	if !u.fn || keywords[l.first()] && l.first() != "await" && l.first() != "this" {
 		return
@@ -125,7 +128,7 @@ func (c *collector) insertAfter(cost float64, line string) {
 }
 
 // shift moves a line of Python out of its block, or into the one before it.
-func (c *collector) shift() {
+func (c statementEdits) shift() {
 	if c.lang() != Python {
 		return
 	}
@@ -144,7 +147,7 @@ const maxCopies = 14
 
 // copies puts lines that stand in the same class or file behind this one: what
 // one place forgets, another one often does.
-func (c *collector) copies() {
+func (c statementEdits) copies() {
 	if len(c.l.toks) < 2 || c.l.first() == "return" || c.l.first() == "raise" || c.l.first() == "throw" {
 		return
 	}
@@ -189,7 +192,7 @@ func (l *line) assigns() bool {
 
 // blocks moves a line of Python to where its block is: an else to its if, a
 // statement back into its function.
-func (c *collector) blocks() {
+func (c statementEdits) blocks() {
 	if c.lang() != Python || c.l.quote != "" || c.l.depth > 0 {
 		return
 	}
