@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/task/view"
@@ -50,11 +51,7 @@ func (versionFlag) BeforeReset(a *app.App) error {
 type psCmd struct{}
 
 // Run lists what runs: sandboxes, then tasks.
-func (*psCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (*psCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	boxes, err := cl.Sandboxes.List(ctx, false)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
@@ -121,6 +122,9 @@ func parseAndRun(ctx context.Context, a *app.App, args []string) (err error) {
 	a.StartLog()
 	if err := checkHere(a); err != nil {
 		return err
+	}
+	if err := k.BindToProvider(func() (*client.Client, error) { return a.Client(ctx) }); err != nil {
+		return api.Errorf(api.KindInternal, "the command line's grammar: %w", err)
 	}
 	return k.Run(app.Context{Context: ctx}, a)
 }

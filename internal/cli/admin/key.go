@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
@@ -80,11 +81,7 @@ type keyLsCmd struct {
 }
 
 // Run lists keys.
-func (c *keyLsCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	list, err := cl.Keys.List(ctx, c.All)
 	if err != nil {
 		return err
@@ -130,11 +127,7 @@ type keyRmCmd struct {
 }
 
 // Run revokes keys.
-func (c *keyRmCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *keyRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	var errs []error
 	gone := []api.Key{}
 	for _, id := range c.IDs {

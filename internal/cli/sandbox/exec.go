@@ -134,11 +134,16 @@ func (c *sandboxExecCmd) Run(ctx app.Context, a *app.App) error {
 	if spec.env, err = flags.Assignments("--env", c.Env); err != nil {
 		return err
 	}
+	return execIn(ctx, a, c.ID, spec)
+}
+
+// execIn runs a command in a sandbox that is there.
+func execIn(ctx context.Context, a *app.App, id string, spec *command) error {
 	stop := catchSignals(a)
 	defer stop.close()
 	before, ready := stop.setup(ctx)
 	defer ready()
-	s, err := find(before, a, c.ID)
+	s, err := find(before, a, id)
 	if err != nil {
 		return setupFailure(err)
 	}
@@ -170,19 +175,7 @@ func (c *sandboxShellCmd) Run(ctx app.Context, a *app.App) error {
 	if !tty {
 		spec.args = []string{"sh"} // a script comes through stdin
 	}
-	stop := catchSignals(a)
-	defer stop.close()
-	before, ready := stop.setup(ctx)
-	defer ready()
-	s, err := find(before, a, c.ID)
-	if err != nil {
-		return setupFailure(err)
-	}
-	defer s.Close()
-	if ready() {
-		return app.ExitCode(api.KindCanceled.ExitCode())
-	}
-	return exec(ctx, a, s, spec, stop)
+	return execIn(ctx, a, c.ID, spec)
 }
 
 // commandFlags say how a command runs.

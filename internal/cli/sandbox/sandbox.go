@@ -97,11 +97,7 @@ type sandboxLsCmd struct {
 }
 
 // Run lists sandboxes.
-func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	list, err := cl.Sandboxes.List(ctx, c.All)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 )
@@ -52,11 +53,7 @@ type snapshotLsCmd struct {
 }
 
 // Run lists snapshots.
-func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	list, err := cl.Snapshots.List(ctx, c.All)
 	if err != nil {
 		return err
@@ -85,11 +82,7 @@ type snapshotShowCmd struct {
 }
 
 // Run shows a snapshot.
-func (c *snapshotShowCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *snapshotShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	s, err := cl.Snapshots.Get(ctx, c.ID)
 	if err != nil {
 		return missing(err, "hortus snapshot ls")
@@ -148,11 +141,7 @@ type snapshotRmCmd struct {
 }
 
 // Run removes snapshots.
-func (c *snapshotRmCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *snapshotRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	gone := []api.Snapshot{}
 	for _, id := range c.IDs {
 		s, err := cl.Snapshots.Remove(ctx, id)

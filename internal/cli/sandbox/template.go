@@ -83,11 +83,7 @@ func makeTemplate(ctx context.Context, a *app.App, cl *client.Client, req api.Cr
 type templateLsCmd struct{}
 
 // Run lists templates.
-func (templateLsCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (templateLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	list, err := cl.Templates.List(ctx)
 	if err != nil {
 		return err
@@ -114,11 +110,7 @@ type templateShowCmd struct {
 }
 
 // Run shows a template.
-func (c *templateShowCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *templateShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if c.Name == api.HostTemplate {
 		return showHost(ctx, a, cl)
 	}
@@ -169,11 +161,7 @@ type templateRmCmd struct {
 }
 
 // Run removes templates.
-func (c *templateRmCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	gone := []api.Snapshot{}
 	for _, name := range c.Names {
 		if name == api.HostTemplate {

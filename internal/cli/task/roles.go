@@ -2,6 +2,7 @@ package task
 
 import (
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 )
 
@@ -18,15 +19,9 @@ func (c *PlanCommand) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	name := c.Model.of(c.Model.by.Planner)
-	cl, err := modelClient(ctx, a, name)
-	if err != nil {
-		return err
-	}
-	plan, err := cl.Roles.Plan(ctx, name, api.PlanRequest{Sentence: sentence})
-	if err != nil {
-		return err
-	}
-	return a.JSON(plan)
+	return answer(ctx, a, name, func(roles *client.RoleService) (any, error) {
+		return roles.Plan(ctx, name, api.PlanRequest{Sentence: sentence})
+	})
 }
 
 // CodeCommand is "hortus code".
@@ -42,15 +37,7 @@ func (c *CodeCommand) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	name := c.Model.of(c.Model.by.Coder)
-	cl, err := modelClient(ctx, a, name)
-	if err != nil {
-		return err
-	}
-	artifact, err := cl.Roles.Code(ctx, name, plan)
-	if err != nil {
-		return err
-	}
-	return a.JSON(artifact)
+	return answer(ctx, a, name, func(roles *client.RoleService) (any, error) { return roles.Code(ctx, name, plan) })
 }
 
 // DebugCommand is "hortus debug".
@@ -66,13 +53,18 @@ func (c *DebugCommand) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	name := c.Model.of(c.Model.by.Debugger, c.Model.by.Coder)
-	cl, err := modelClient(ctx, a, name)
+	return answer(ctx, a, name, func(roles *client.RoleService) (any, error) { return roles.Debug(ctx, name, req) })
+}
+
+// answer asks a role of a model and prints its answer as JSON.
+func answer(ctx app.Context, a *app.App, model string, ask func(*client.RoleService) (any, error)) error {
+	cl, err := modelClient(ctx, a, model)
 	if err != nil {
 		return err
 	}
-	diagnosis, err := cl.Roles.Debug(ctx, name, req)
+	v, err := ask(cl.Roles)
 	if err != nil {
 		return err
 	}
-	return a.JSON(diagnosis)
+	return a.JSON(v)
 }

@@ -3,6 +3,7 @@ package task
 import (
 	"time"
 
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/task/view"
@@ -14,11 +15,7 @@ type StatsCommand struct {
 }
 
 // Run says what earlier tasks came to.
-func (c *StatsCommand) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *StatsCommand) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	var since time.Time
 	if c.Since > 0 {
 		since = time.Now().Add(-time.Duration(c.Since))

@@ -78,11 +78,7 @@ type taskShowCmd struct {
 }
 
 // Run shows a task.
-func (c *taskShowCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *taskShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	t, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err
@@ -147,11 +143,7 @@ type taskReplayCmd struct {
 }
 
 // Run runs an earlier program again.
-func (c *taskReplayCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *taskReplayCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	t, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err
@@ -188,11 +180,7 @@ type taskCancelCmd struct {
 }
 
 // Run stops a task.
-func (c *taskCancelCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *taskCancelCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	t, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err
@@ -218,11 +206,7 @@ type taskLogsCmd struct {
 }
 
 // Run prints an attempt's output, byte for byte.
-func (c *taskLogsCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *taskLogsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	t, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err

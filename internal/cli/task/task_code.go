@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/task/view"
@@ -23,11 +24,7 @@ func (taskCodeCmd) Help() string {
 }
 
 // Run prints a program.
-func (c *taskCodeCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *taskCodeCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	t, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err

@@ -25,11 +25,7 @@ func (taskWatchCmd) Help() string {
 }
 
 // Run follows a task to its end.
-func (c *taskWatchCmd) Run(ctx app.Context, a *app.App) error {
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (c *taskWatchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	t, err := find(ctx, cl, c.ID)
 	if err != nil {
 		return err

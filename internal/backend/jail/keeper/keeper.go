@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path"
@@ -272,14 +273,19 @@ func (k *keeper) passStream(c *net.UnixConn) {
 func conn(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
-	c, err := net.FileConn(f)
+	return unixSocket[*net.UnixConn](net.FileConn(f))
+}
+
+// unixSocket checks the type of a socket, and closes one of another type.
+func unixSocket[S io.Closer, C io.Closer](c C, err error) (S, error) {
+	var none S
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	u, ok := c.(*net.UnixConn)
+	u, ok := any(c).(S)
 	if !ok {
 		c.Close()
-		return nil, errors.New("it is not a unix socket")
+		return none, errors.New("it is not a unix socket")
 	}
 	return u, nil
 }
@@ -288,17 +294,11 @@ func conn(fd int) (*net.UnixConn, error) {
 func listener(fd int) (*net.UnixListener, error) {
 	f := os.NewFile(uintptr(fd), "listener")
 	defer f.Close()
-	l, err := net.FileListener(f)
-	if err != nil {
-		return nil, err
+	u, err := unixSocket[*net.UnixListener](net.FileListener(f))
+	if err == nil {
+		u.SetUnlinkOnClose(false)
 	}
-	u, ok := l.(*net.UnixListener)
-	if !ok {
-		l.Close()
-		return nil, errors.New("it is not a unix socket")
-	}
-	u.SetUnlinkOnClose(false)
-	return u, nil
+	return u, err
 }
 
 // write writes a file of the plan, and makes the directories above it.

@@ -206,9 +206,23 @@ func (p *Progress) Verdict(t api.Task, took time.Duration) {
 	case api.OutcomeNeedsHuman:
 		p.Line("", progress.Red, "not verified"+tail)
 		p.lastStderr(t)
-		p.Always("diagnosis: ", t.Diagnosis)
-		p.Always("question: ", t.Question)
-		p.answerable(t)
+		p.asks(t)
+	default:
+		p.unfinished(t, tail)
+	}
+	p.errorHint(t)
+}
+
+// asks shows what a person has to answer.
+func (p *Progress) asks(t api.Task) {
+	p.Always("diagnosis: ", t.Diagnosis)
+	p.Always("question: ", t.Question)
+	p.answerable(t)
+}
+
+// unfinished shows a task that gave no result and asks nothing.
+func (p *Progress) unfinished(t api.Task, tail string) {
+	switch t.Outcome {
 	case api.OutcomeDeclined:
 		p.Always("declined: ", messageOf(t))
 	case api.OutcomeCanceled:
@@ -217,6 +231,9 @@ func (p *Progress) Verdict(t api.Task, took time.Duration) {
 	default:
 		p.Always(string(t.Outcome)+": ", messageOf(t))
 	}
+}
+
+func (p *Progress) errorHint(t api.Task) {
 	if t.Error != nil && t.Error.Hint != "" {
 		p.Hint("next", t.Error.Hint)
 	}

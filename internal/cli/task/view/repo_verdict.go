@@ -56,21 +56,12 @@ func (p *Progress) RepoVerdict(t api.Task, took time.Duration) {
 			p.Line("", progress.Red, "the gate "+gateLine(*g))
 			p.failures(*g, gateLines)
 		}
-		p.Always("diagnosis: ", t.Diagnosis)
-		p.Always("question: ", t.Question)
-		p.answerable(t)
-	case api.OutcomeDeclined:
-		p.Always("declined: ", messageOf(t))
-	case api.OutcomeCanceled:
-		p.Line("", progress.Yellow, "cancelled"+ended)
-		p.Receipt(t.Receipt)
+		p.asks(t)
 	default:
-		p.Always(string(t.Outcome)+": ", messageOf(t))
+		p.unfinished(t, ended)
 	}
 	p.usage(t)
-	if t.Error != nil && t.Error.Hint != "" {
-		p.Hint("next", t.Error.Hint)
-	}
+	p.errorHint(t)
 	if r.Head != "" && !p.Quiet {
 		p.Hint("next", "hortus task diff "+string(t.ID), "hortus task apply "+string(t.ID))
 	}
