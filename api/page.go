@@ -26,7 +26,7 @@ func (p PageRequest) Rows() (int, error) {
 	case p.Limit == 0:
 		return DefaultPage, nil
 	case p.Limit < 0 || p.Limit > MaxPage:
-		return 0, Errorf(KindInvalid, "a page of %d rows; it has 1 to %d", p.Limit, MaxPage)
+		return 0, Errorf(KindInvalid, "a page of %d rows: use 1 to %d", p.Limit, MaxPage)
 	}
 	return p.Limit, nil
 }

@@ -182,7 +182,7 @@ func (c *Client) query(ctx context.Context, method, path string, query url.Value
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return api.Errorf(api.KindUnavailable, "the daemon's answer to %s was cut: %w", path, err)
+		return api.Errorf(api.KindUnavailable, "the daemon's answer to %s was interrupted: %w", path, err)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return api.Errorf(api.KindUnavailable, "the measurement was cut: %w", err)
+			return api.Errorf(api.KindUnavailable, "the measurement was interrupted: %w", err)
 		case line.Error != nil:
 			return line.Error
 		case line.Progress != nil:
@@ -280,7 +280,7 @@ func segment(id string) (string, error) {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	}) {
-		return "", api.Errorf(api.KindInvalid, "%.40q is no identifier", id)
+		return "", api.Errorf(api.KindInvalid, "%.40q is not an ID", id)
 	}
 	return id, nil
 }

@@ -79,7 +79,7 @@ func (c *Cmd) PID() int { return int(c.pid) }
 // Start starts the command. Wait must follow.
 func (c *Cmd) Start() error {
 	if c.stream != nil {
-		return errors.New("client: the command was started already")
+		return errors.New("client: the command was already started")
 	}
 	if len(c.Args) == 0 {
 		return api.Errorf(api.KindInvalid, "no command was given")
@@ -105,7 +105,7 @@ func (c *Cmd) Start() error {
 	}
 	ev, err := stream.Next()
 	if err == nil && ev.Start == nil {
-		err = api.Errorf(api.KindInternal, "the daemon did not answer as agreed")
+		err = api.Errorf(api.KindInternal, "the daemon sent an invalid answer")
 	}
 	if err != nil {
 		leave(nil)
@@ -140,8 +140,8 @@ func (c *Cmd) feed(ctx, stream context.Context) error {
 	case <-ctx.Done(): // it has ended, which is why
 	case <-stream.Done():
 	case <-late.C:
-		c.leave(api.Errorf(api.KindUnavailable, "the input of process %d was cut: %w", c.pid, err).
-			WithHint("the sandbox may have been saved or paused; the process goes on and still waits"))
+		c.leave(api.Errorf(api.KindUnavailable, "the input of process %d was interrupted: %w", c.pid, err).
+			WithHint("the sandbox may have been saved or paused; the process keeps running and still waits for input"))
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (c *Cmd) input(ctx context.Context) error {
 // Unlike os/exec, Wait does not wait for a Stdin that nobody reads any more.
 func (c *Cmd) Wait() error {
 	if c.stream == nil || c.waited {
-		return errors.New("client: the command was not started, or was waited for already")
+		return errors.New("client: the command was not started, or Wait was already called")
 	}
 	c.waited = true
 	defer c.leave(nil)
@@ -300,7 +300,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 // must be called before Start.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	if c.Stdin != nil || c.stream != nil {
-		return nil, errors.New("client: Stdin is set, or the command was started already")
+		return nil, errors.New("client: Stdin is set, or the command was already started")
 	}
 	r, w := io.Pipe()
 	c.Stdin, c.pipe = r, r

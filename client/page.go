@@ -34,7 +34,7 @@ func readPage[T any](ctx context.Context, c *Client, path string, q url.Values, 
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&rows); err != nil {
-		return nil, "", api.Errorf(api.KindInternal, "the daemon's answer to %s cannot be read: %w", path, err)
+		return nil, "", api.Errorf(api.KindInternal, "cannot parse the daemon's answer to %s: %w", path, err)
 	}
 	return rows, resp.Header.Get(headerNext), nil
 }

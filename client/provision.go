@@ -21,7 +21,7 @@ func (s *ProvisionService) Create(ctx context.Context, req api.ProvisionRequest)
 // provisioned is the path of a sandbox by its id or its task's.
 func provisioned(idOrTask string) (string, error) {
 	if !api.ValidTaskID(idOrTask) && !api.SandboxID(idOrTask).Valid() {
-		return "", api.Errorf(api.KindInvalid, "%.130q is the id of neither a sandbox nor a task", idOrTask)
+		return "", api.Errorf(api.KindInvalid, "%.130q is neither a sandbox ID nor a task ID", idOrTask)
 	}
 	return "/v1/provision/" + idOrTask, nil
 }

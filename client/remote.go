@@ -25,11 +25,11 @@ func Remote(address, key string) (*Client, error) {
 		u.Opaque != "" || !plain(u.Host) || !plain(u.Path) {
 		if err != nil || u.User != nil || u.RawQuery != "" {
 			// There may be a secret in it.
-			return nil, api.Errorf(api.KindInvalid, "what was given is no address of a daemon").
-				WithHint("it is http or https, without a name, a password or a query, for example https://hortus.example")
+			return nil, api.Errorf(api.KindInvalid, "not the URL of a daemon").
+				WithHint("use an http or https URL without a user name, a password or a query, for example https://hortus.example")
 		}
-		return nil, api.Errorf(api.KindInvalid, "%.100q is no address of a daemon", address).
-			WithHint("it is http or https, without a name, a password or a query, for example https://hortus.example")
+		return nil, api.Errorf(api.KindInvalid, "%.100q is not the URL of a daemon", address).
+			WithHint("use an http or https URL without a user name, a password or a query, for example https://hortus.example")
 	}
 	if key == "" || !plain(key) {
 		return nil, api.Errorf(api.KindInvalid, "there is no API key for %s", u.Host).WithHint("a key is e2b_ and 40 hexadecimal digits")

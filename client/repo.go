@@ -52,7 +52,7 @@ func (s *TaskService) GateOutput(ctx context.Context, id api.TaskID, round int, 
 	switch which {
 	case api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
-		return nil, api.Errorf(api.KindInvalid, "%.20q is no gate: before, gate, original, without or mutant", which)
+		return nil, api.Errorf(api.KindInvalid, "%.20q is not a gate: use before, gate, original, without or mutant", which)
 	}
 	return s.stored(ctx, id, "gates/"+strconv.Itoa(round)+"/"+which, nil)
 }

@@ -97,9 +97,9 @@ func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, pr
 		case err != nil && ctx.Err() != nil:
 			return api.Snapshot{}, ctx.Err()
 		case errors.Is(err, io.EOF):
-			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the daemon ended before template %s was made", req.Name)
+			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the daemon ended before template %s was created", req.Name)
 		case err != nil:
-			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the making of template %s was cut: %w", req.Name, err)
+			return api.Snapshot{}, api.Errorf(api.KindUnavailable, "the creation of template %s was interrupted: %w", req.Name, err)
 		case line.Error != nil:
 			return api.Snapshot{}, line.Error
 		case line.Snapshot != nil:
@@ -113,7 +113,7 @@ func (s *TemplateService) Create(ctx context.Context, req api.CreateTemplate, pr
 // nameSegment is segment for what may be a template's name too.
 func nameSegment(id string) (string, error) {
 	if _, err := segment(strings.ReplaceAll(id, "-", "")); err != nil {
-		return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
+		return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", id)
 	}
 	return id, nil
 }

@@ -31,8 +31,8 @@ func TestCreateTemplateIsCutAloud(t *testing.T) {
 	for _, tt := range []struct{ body, says string }{
 		{"", "ended before template py"},
 		{"{\"step\":\"a\"}\n", "ended before template py"},
-		{"{\"step\":\"a\"}\n{\"", "was cut"},
-		{"<html>", "was cut"},
+		{"{\"step\":\"a\"}\n{\"", "was interrupted"},
+		{"<html>", "was interrupted"},
 		{`{"error":{"kind":"timeout","message":"too long"}}`, "too long"},
 		{"{\"new\":1}\n{\"snapshot\":{\"name\":\"py\",\"more\":2}}\n", ""},
 	} {

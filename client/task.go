@@ -126,7 +126,7 @@ func (c *Client) events(ctx context.Context, path string, after int64, last func
 			// A daemon that answers with an error has made up its mind.
 			if kind := api.KindOf(err); ctx.Err() != nil || failed > eventRetries || (err != nil && kind != api.KindUnavailable) {
 				if err == nil {
-					err = api.Errorf(api.KindUnavailable, "the daemon ended the events of %s", path)
+					err = api.Errorf(api.KindUnavailable, "the daemon closed the event stream of %s", path)
 				}
 				yield(api.Event{}, err)
 				return
@@ -167,7 +167,7 @@ func (c *Client) follow(ctx context.Context, path string, after *int64, use func
 		}
 		var e api.Event
 		if err := json.Unmarshal(data, &e); err != nil {
-			return false, api.Errorf(api.KindInternal, "the daemon sent an event that cannot be read: %w", err)
+			return false, api.Errorf(api.KindInternal, "cannot parse an event from the daemon: %w", err)
 		}
 		if e.Seq <= *after {
 			continue
@@ -178,7 +178,7 @@ func (c *Client) follow(ctx context.Context, path string, after *int64, use func
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, api.Errorf(api.KindUnavailable, "the events of %s were cut: %w", path, err)
+		return false, api.Errorf(api.KindUnavailable, "the event stream of %s was interrupted: %w", path, err)
 	}
 	return false, nil
 }

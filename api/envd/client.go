@@ -243,7 +243,7 @@ func cut(ctx context.Context, err error) error {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return api.Errorf(api.KindUnavailable, "the connection to the guest was cut: %w", err)
+	return api.Errorf(api.KindUnavailable, "the connection to the guest was interrupted: %w", err)
 }
 
 // finish reads what is left of an answer and keeps the connection if it can.

@@ -34,7 +34,7 @@ func (c *Client) entry(ctx context.Context, proc, user string, idempotent bool, 
 		return nil, err
 	}
 	if out.Entry == nil {
-		return nil, api.Errorf(api.KindInternal, "the guest's answer names no file")
+		return nil, api.Errorf(api.KindInternal, "the guest's answer does not name a file")
 	}
 	return out.Entry, nil
 }

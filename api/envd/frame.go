@@ -21,7 +21,7 @@ const FlagEnd = 0x02
 
 const flagCompressed = 0x01
 
-var errCompressed = errors.New("a compressed frame, though no compression was agreed on")
+var errCompressed = errors.New("unexpected compressed frame")
 
 // FrameReader reads the frames of a stream, each bounded.
 type FrameReader struct {
@@ -46,7 +46,7 @@ func (f *FrameReader) Next() (flags byte, payload []byte, err error) {
 		return flags, nil, errCompressed
 	}
 	if uint64(n) > uint64(limit) {
-		return flags, nil, fmt.Errorf("a frame of %d bytes; at most %d are allowed", n, limit)
+		return flags, nil, fmt.Errorf("a frame of %d bytes; the maximum is %d", n, limit)
 	}
 	if cap(f.buf) < int(n) {
 		f.buf = make([]byte, n)

@@ -90,7 +90,7 @@ func (c *Client) unary(ctx context.Context, path, user string, idempotent bool, 
 	err := c.unaryOnce(ctx, path, user, false, body, out)
 	if errors.Is(err, errStale) {
 		if !idempotent {
-			return api.Errorf(api.KindUnavailable, "the connection to the guest was cut before it answered")
+			return api.Errorf(api.KindUnavailable, "the connection to the guest was closed before it answered")
 		}
 		err = c.unaryOnce(ctx, path, user, true, body, out)
 	}
@@ -98,7 +98,7 @@ func (c *Client) unary(ctx context.Context, path, user string, idempotent bool, 
 }
 
 // errStale says that a kept connection ended before a byte of the answer.
-var errStale = errors.New("the kept connection was dead")
+var errStale = errors.New("the reused connection was closed")
 
 func (c *Client) unaryOnce(ctx context.Context, path, user string, fresh bool, body []byte, out Message) error {
 	cc, err := c.get(ctx, fresh)
@@ -137,7 +137,7 @@ func (c *Client) unaryOnce(ctx context.Context, path, user string, fresh bool, b
 
 func (c *Client) readUnary(ctx context.Context, resp *http.Response, out Message) error {
 	if _, ok := CodecOf(resp.Header.Get("Content-Type"), false); !ok {
-		return api.Errorf(api.KindUnavailable, "what answered is no guest: its content type is %q", clip(resp.Header.Get("Content-Type")))
+		return api.Errorf(api.KindUnavailable, "the answer is not from a guest: its content type is %q", clip(resp.Header.Get("Content-Type")))
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.cfg.MaxFrame)+1))
 	if err != nil {

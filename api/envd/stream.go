@@ -51,7 +51,7 @@ func (c *Client) openStream(ctx context.Context, path string, in Message, extra 
 		s.stop()
 		cc.Close()
 		if errors.Is(err, errStale) {
-			err = api.Errorf(api.KindUnavailable, "the connection to the guest was cut before it answered")
+			err = api.Errorf(api.KindUnavailable, "the connection to the guest was closed before it answered")
 		}
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (c *Client) openStream(ctx context.Context, path string, in Message, extra 
 	if _, ok := CodecOf(s.resp.Header.Get("Content-Type"), true); !ok {
 		s.stop()
 		cc.Close()
-		return nil, api.Errorf(api.KindUnavailable, "what answered is no guest: its content type is %q", clip(s.resp.Header.Get("Content-Type")))
+		return nil, api.Errorf(api.KindUnavailable, "the answer is not from a guest: its content type is %q", clip(s.resp.Header.Get("Content-Type")))
 	}
 	cc.fr.R, cc.fr.Max = s.resp.Body, c.cfg.MaxFrame
 	return s, nil

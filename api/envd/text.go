@@ -72,7 +72,7 @@ func utf8Only(what string, texts ...string) error {
 	for _, s := range texts {
 		if !utf8.ValidString(s) {
 			return api.Errorf(api.KindInvalid, "the %s %.80q is not UTF-8, which the wire cannot carry", what, s).
-				WithHint("Give other names from inside the sandbox; files are read and written under any name.")
+				WithHint("Rename it inside the sandbox; reading and writing files works with any name.")
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func upgrade(ctx context.Context, conn net.Conn, path, protocol string, header h
 		}
 	}()
 	if !oneLine(path) || strings.ContainsRune(path, ' ') {
-		return nil, api.Errorf(api.KindInvalid, "%.80q is no path", path)
+		return nil, api.Errorf(api.KindInvalid, "%.80q is not a path", path)
 	}
 	req := "GET " + path + " HTTP/1.1\r\nHost: envd\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n"
 	for name, values := range header {

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string) error {
 	flags.Func("target", "an OS/ARCH to build for; all when left out; repeatable", func(s string) error {
 		i := slices.IndexFunc(targets, func(t target) bool { return t.String() == s })
 		if i < 0 {
-			return fmt.Errorf("there is no target %q; there are %v", s, targets)
+			return fmt.Errorf("unknown target %q; use %v", s, targets)
 		}
 		chosen = append(chosen, targets[i])
 		return nil
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if !versionForm.MatchString(*version) {
-		return fmt.Errorf("-version %q: letters, digits, dots, + and - are wanted", *version)
+		return fmt.Errorf("-version %q: use letters, digits, dots, + and -", *version)
 	}
 	if len(chosen) == 0 {
 		chosen = targets
@@ -116,7 +116,7 @@ func moment(ctx context.Context) (time.Time, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 315532800 || n > 4102444800 { // 1980, where zip begins, to 2100
-		return time.Time{}, fmt.Errorf("%q is no time for an archive", text)
+		return time.Time{}, fmt.Errorf("%q is not a valid time", text)
 	}
 	return time.Unix(n, 0).UTC(), nil
 }
@@ -130,7 +130,7 @@ func clear(dir string) error {
 	}
 	for _, e := range list {
 		if name := e.Name(); name != "SHA256SUMS" && !strings.HasPrefix(name, "hortus_") {
-			return fmt.Errorf("%s holds %s, which is no release", dir, name)
+			return fmt.Errorf("%s has %s, which is not a release", dir, name)
 		}
 	}
 	for _, e := range list {

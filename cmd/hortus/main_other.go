@@ -20,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run" {
-		os.Stderr.WriteString("hortus: sandboxes need Linux; this is a client for " + runtime.GOOS + "\n")
+		os.Stderr.WriteString("hortus: sandboxes need Linux; this machine can only be a client for " + runtime.GOOS + "\n")
 		os.Exit(1)
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe, Catalogue: offline.Catalogue}

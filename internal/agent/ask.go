@@ -55,7 +55,7 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 			err = api.Errorf(api.KindInvalid, "the answer exceeds the maximum length and was truncated; write a much shorter one: %w", err)
 		}
 		if !useless.Count(ctx, r.asker(), err) {
-			return zero, used, api.Errorf(api.KindInvalid, "model %s gave the %s no usable %s: %w", r.model.Name(), r.name, r.output, err).
+			return zero, used, api.Errorf(api.KindInvalid, "model %s did not give the %s a usable %s: %w", r.model.Name(), r.name, r.output, err).
 				WithHint("Run it again, or choose another model with --model.")
 		}
 		req.Messages = append(req.Messages,
@@ -80,7 +80,7 @@ func parse[Out any](text string, check func(*Out) error) (Out, error) {
 		return out, api.Errorf(api.KindInvalid, "the answer is not JSON of the requested schema: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return out, api.Errorf(api.KindInvalid, "the answer has text after its JSON value")
+		return out, api.Errorf(api.KindInvalid, "the answer has text after the JSON value")
 	}
 	return out, check(&out)
 }

@@ -36,7 +36,7 @@ func (e *Executor) check(ctx context.Context, box Sandbox, p Pass, res api.Execu
 			err = ctx.Err()
 		}
 		if err == nil && ex.State == api.ExecUnknown && ex.Exit.Cause == "" {
-			err = api.Errorf(api.KindUnavailable, "the end of a check in sandbox %s was not seen", ex.Sandbox)
+			err = api.Errorf(api.KindUnavailable, "the result of a check in sandbox %s is unknown", ex.Sandbox)
 		}
 		if err != nil {
 			return res, err

@@ -75,14 +75,14 @@ func (d *Debugger) Diagnose(ctx context.Context, req api.DebugRequest) (api.Diag
 	req.Result.CreateMS, req.Result.InstallMS, req.Result.RunMS = 0, 0, 0
 	diag, used, err := ask(ctx, d.role, req, func(diag *api.Diagnosis) error {
 		if !slices.Contains(categories[:], diag.Category) {
-			return api.Errorf(api.KindInvalid, "category %q is not known", clip(string(diag.Category), 64))
+			return api.Errorf(api.KindInvalid, "unknown category %q", clip(string(diag.Category), 64))
 		}
 		if strings.TrimSpace(diag.Cause) == "" || len(diag.Cause) > artifact.MaxText || len(diag.Question) > artifact.MaxText {
-			return api.Errorf(api.KindInvalid, "cause must be a sentence; cause and question have at most %d bytes", artifact.MaxText)
+			return api.Errorf(api.KindInvalid, "cause must be a sentence; cause and question: the maximum is %d bytes", artifact.MaxText)
 		}
 		if diag.Artifact == nil {
 			if strings.TrimSpace(diag.Question) == "" {
-				return api.Errorf(api.KindInvalid, "without an artifact, question must say what a person has to decide")
+				return api.Errorf(api.KindInvalid, "without an artifact, question must state what a person has to decide")
 			}
 			return nil
 		}
@@ -133,16 +133,16 @@ func checkArtifact(a api.CodeArtifact, plan api.ExecutionPlan, install, run time
 		return err
 	}
 	if plan.Output != "" && a.Output != plan.Output {
-		return api.Errorf(api.KindInvalid, "output is %q; the plan wants %q", a.Output, plan.Output)
+		return api.Errorf(api.KindInvalid, "output is %q; the plan requires %q", a.Output, plan.Output)
 	}
 	for _, f := range a.Files {
 		if slices.ContainsFunc(plan.Inputs, func(in api.InputFile) bool { return path.Clean(in.Path) == path.Clean(f.Path) }) {
-			return api.Errorf(api.KindInvalid, "file %q came with the request; the program reads it and must not have a file of that path", f.Path)
+			return api.Errorf(api.KindInvalid, "file %q came with the request: the program reads it and must not write a file with that path", f.Path)
 		}
 	}
 	for _, f := range plan.Files {
 		if !slices.Contains(a.Expect, f) {
-			return api.Errorf(api.KindInvalid, "expect leaves out %q, which the plan wants", f)
+			return api.Errorf(api.KindInvalid, "expect lacks %q, which the plan requires", f)
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func notJSON(b []byte) string {
 		return err.Error()
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return "more follows the first value"
+		return "data follows the first value"
 	}
 	return ""
 }

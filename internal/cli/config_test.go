@@ -116,7 +116,7 @@ func TestBadConfig(t *testing.T) {
 	connect := (&daemon{}).start(t)
 	for _, args := range [][]string{{"task", "ls"}, {"config", "show"}, {"sandbox", "run", "--", "true"}, {"run"}} {
 		code, _, stderr := run(t, connect, "", nil, append([]string{"--config", path}, args...)...)
-		if code != 2 || !strings.Contains(stderr, path+":2: ") || !strings.Contains(stderr, "perhaps memory in [sandbox]") {
+		if code != 2 || !strings.Contains(stderr, path+":2: ") || !strings.Contains(stderr, "did you mean memory in [sandbox]") {
 			t.Errorf("%q: code %d, %s", args, code, stderr)
 		}
 	}

@@ -103,7 +103,7 @@ func TestContextAddRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := p.text()
-	if code, _, stderr := p.run("context", "add", "b", "--host", "https://h"); code == 0 || !strings.Contains(stderr, "no room") || p.text() != whole {
+	if code, _, stderr := p.run("context", "add", "b", "--host", "https://h"); code == 0 || !strings.Contains(stderr, " is full") || p.text() != whole {
 		t.Errorf("one too many: exit code %d, %q", code, stderr)
 	}
 	// The control: in the place of another there is room.

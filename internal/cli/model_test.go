@@ -43,7 +43,7 @@ func TestModelCatalogue(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || len(got) != 1 || got[0].Name != "repair" {
 		t.Errorf("as JSON: exit %d, %v\n%s", code, err, out)
 	}
-	if code, _, errs := list("--host", "https://example.com"); code != 2 || !strings.Contains(errs, "about this machine alone") {
+	if code, _, errs := list("--host", "https://example.com"); code != 2 || !strings.Contains(errs, "works on this machine only") {
 		t.Errorf("with a host: exit %d, %s", code, errs)
 	}
 }

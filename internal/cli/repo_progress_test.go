@@ -249,7 +249,7 @@ func TestShowRepo(t *testing.T) {
 	// Tasks of the other sort say that they have none of it.
 	for _, args := range []string{"diff x", "apply x", "show x --transcript", "logs x --gate gate"} {
 		code, _, stderr := run(t, verified().start(t), "", nil, append([]string{"task"}, strings.Fields(args)...)...)
-		if code != 2 || !strings.Contains(stderr, "works on no repository") {
+		if code != 2 || !strings.Contains(stderr, "is not on a repository") {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
 	}

@@ -103,7 +103,7 @@ func TestTaskFlags(t *testing.T) {
 		{[]string{"--repo", "https://host/o/r@v1", "--author", "X <x@y>", "fix it"}, "", api.RepoTask{URL: "https://host/o/r", Ref: "v1", Author: someone}, ""},
 		{[]string{"--repo", "git@host:o/r.git", "--author", "X <x@y>", "--push", "fix it"}, "", api.RepoTask{URL: "git@host:o/r.git", Author: someone, Push: true}, ""},
 		{[]string{"--repo", p.root, "--mr", "--draft", "--target", "dev", "fix it"}, "",
-			api.RepoTask{URL: p.root, Ref: "main", Author: ada, Push: true, MergeRequest: true, Draft: true, Target: "dev", Remote: "https://host/o/r.git"}, "left out"},
+			api.RepoTask{URL: p.root, Ref: "main", Author: ada, Push: true, MergeRequest: true, Draft: true, Target: "dev", Remote: "https://host/o/r.git"}, "are ignored"},
 		{[]string{"--repo", p.root, "--push", "--remote", "git@h:o/r", "fix it"}, "", api.RepoTask{URL: p.root, Ref: "main", Author: ada, Push: true, Remote: "git@h:o/r"}, ""},
 		{[]string{"--repo", p.root, "--verify", " make test ", "--context", text, "--mutant", text, "--rounds", "0", "--steps", "7", "--tokens", "8", "--cost", "0.5", "--wall", "2m", "--gate-timeout", "90s", "fix it"}, "",
 			api.RepoTask{URL: p.root, Ref: "main", Author: ada, Verify: "make test", Context: []api.Document{{Name: "issue.md", Text: "it fails"}}, Mutant: "it fails",
@@ -146,9 +146,9 @@ func TestTaskUsage(t *testing.T) {
 		says string
 	}{
 		{[]string{"--repo", p.root, " "}, "the request is empty"},
-		{[]string{"lss"}, "perhaps hortus task ls is meant"},
-		{[]string{"shwo"}, "perhaps hortus task show is meant"},
-		{[]string{"list"}, "perhaps hortus task ls is meant"},
+		{[]string{"lss"}, "did you mean hortus task ls?"},
+		{[]string{"shwo"}, "did you mean hortus task show?"},
+		{[]string{"list"}, "did you mean hortus task ls?"},
 		{[]string{"t4f2a000000000000000"}, "hortus task show"},
 		{[]string{"fix", "it"}, "quotes"},
 		{nil, "quotes"},
@@ -160,13 +160,13 @@ func TestTaskUsage(t *testing.T) {
 		{at("--draft"), "add --mr"},
 		{at("--target", "x"), "add --mr"},
 		{at("--remote", "x"), "add --push"},
-		{at("--push"), "who you are"},
+		{at("--push"), "no user name"},
 		{at("--push", "--author", "A <a@b>"), `no remote "origin"`},
 		{at("--push", "--author", "A <a@b>", "--remote", "up"), `no remote "up"`},
-		{at("--push", "--author", "A <a@b>", "--remote", "../up"), "no directory"},
-		{at("--author", "A"), "is no author"},
-		{at("--author", "A <a@b> x"), "is no author"},
-		{at("--author", "<a@b>"), "cannot stand in a commit"},
+		{at("--push", "--author", "A <a@b>", "--remote", "../up"), "neither a remote nor a directory"},
+		{at("--author", "A"), "is not an author"},
+		{at("--author", "A <a@b> x"), "is not an author"},
+		{at("--author", "<a@b>"), "is not valid in a commit"},
 		{at("--rounds", "11"), "--rounds"},
 		{at("--rounds=-1"), "--rounds"},
 		{at("--steps", "0"), "--steps"},
@@ -176,22 +176,22 @@ func TestTaskUsage(t *testing.T) {
 		{at("--wall", "5"), "--wall"},
 		{at("--verify", " "), "--verify"},
 		{at("--context", big), "64 KiB"},
-		{at("--context", bin), "no text"},
-		{at("--context", p.home), "no file"},
+		{at("--context", bin), "not UTF-8 text"},
+		{at("--context", p.home), "is not a file"},
 		{at("--context", filepath.Join(p.home, "none")), "--context"},
 		{at("--mutant", empty), "is empty"},
 		{many, "9 files"},
-		{[]string{"--repo", p.root, "-", "--context", "-"}, "stdin is the request already"},
-		{at("--model", "planner=x"), "no planner"},
+		{[]string{"--repo", p.root, "-", "--context", "-"}, "stdin is already used for the request"},
+		{at("--model", "planner=x"), "not a planner"},
 		{at("--memory", "12Q"), "--memory"},
 		{[]string{"--draft", "ls"}, "--draft"},
 		{[]string{"apply", "x", "--branch", "y"}, "--branch=NAME"},
-		{[]string{"apply", "x", "--branch", "--check"}, "needs no check"},
+		{[]string{"apply", "x", "--branch", "--check"}, "exclude each other"},
 		{[]string{"diff", "x", "--round", "0"}, "--round"},
-		{[]string{"logs", "x", "--stderr"}, "kept as one"},
+		{[]string{"logs", "x", "--stderr"}, "stored together"},
 		{[]string{"logs", "x", "--gate", "nope"}, "--gate"},
-		{[]string{"logs", "x", "--gate", "before", "-n", "1"}, "belongs to no round"},
-		{[]string{"replay", "x"}, "works on a repository"},
+		{[]string{"logs", "x", "--gate", "before", "-n", "1"}, "is not part of a round"},
+		{[]string{"replay", "x"}, "is on a repository"},
 	} {
 		d := repoDaemon(api.Task{Outcome: api.OutcomeVerified})
 		code, stdout, stderr := runIn(t, p.vars, d.start(t), "stdin", nil, append([]string{"task"}, c.args...)...)
@@ -214,7 +214,7 @@ func TestImplied(t *testing.T) {
 	t.Chdir(sub)
 	d := repoDaemon(api.Task{Outcome: api.OutcomeVerified})
 	code, _, stderr := runIn(t, p.vars, d.start(t), "", nil, "task", "fix it")
-	for _, want := range []string{"repository " + p.root + " (--repo . is implied), from main at ", "2 files with uncommitted changes are not part of it", "will be by someone <someone@"} {
+	for _, want := range []string{"repository " + p.root + " (--repo . is implied), from main at ", "2 files with uncommitted changes are not part of it", "the author of the commits is someone <someone@"} {
 		if code != 0 || !strings.Contains(stderr, want) {
 			t.Errorf("code %d, no %q in\n%s", code, want, stderr)
 		}
@@ -226,7 +226,7 @@ func TestImplied(t *testing.T) {
 	}
 	t.Chdir(p.home)
 	code, _, stderr = runIn(t, p.vars, d.start(t), "", nil, "task", "fix it")
-	if code != 2 || !strings.Contains(stderr, "this directory is in no git checkout") || !strings.Contains(stderr, "  next: name the repository") {
+	if code != 2 || !strings.Contains(stderr, "this directory is not in a git checkout") || !strings.Contains(stderr, "  next: set the repository") {
 		t.Errorf("outside: code %d, %s", code, stderr)
 	}
 }
@@ -363,7 +363,7 @@ func TestApplyCommand(t *testing.T) {
 	}
 	other := filepath.Join(p.home, "other")
 	p.git(p.home, "init", "-q", other)
-	if code, _, stderr := runIn(t, p.vars, connect, "", nil, "task", "apply", "4f2a", "--repo", other); code != 1 || !strings.Contains(stderr, "has not got the commit") {
+	if code, _, stderr := runIn(t, p.vars, connect, "", nil, "task", "apply", "4f2a", "--repo", other); code != 1 || !strings.Contains(stderr, "lacks the base commit") {
 		t.Errorf("elsewhere: %d, %s", code, stderr)
 	}
 	t.Chdir(p.home)

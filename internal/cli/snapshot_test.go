@@ -154,7 +154,7 @@ func TestForkCommand(t *testing.T) {
 	if code != 0 || stdout != boxTwo+"\ni5\n" {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
-	says(t, "fork", stderr, "2 of 2 children with memory and files", "stood still for 95ms")
+	says(t, "fork", stderr, "2 of 2 children with memory and files", "was paused for 95ms")
 	want := api.ForkSandbox{Count: 2, TTLMS: 60000, Env: map[string]string{"A": "b=c"}, Labels: map[string]string{"x": "y"}, FilesOnly: true}
 	if got := was[api.ForkSandbox](t, g, "/v1/sandboxes/"+boxOne+"/forks"); !reflect.DeepEqual(got, want) {
 		t.Errorf("asked for %+v", got)
@@ -167,7 +167,7 @@ func TestForkCommand(t *testing.T) {
 	if code != 1 || stdout != boxTwo+"\n" {
 		t.Errorf("one failed: code %d, stdout %q", code, stdout)
 	}
-	says(t, "one failed", stderr, "1 of 3 children", "files alone, because container saves no memory",
+	says(t, "one failed", stderr, "1 of 3 children", "files only: container saves no memory",
 		`hortus: child 2 of 3 was not made: no \x1b[1mroom`, "  next: kill one")
 	code, stdout, stderr = run(t, connect, "", nil, "sandbox", "fork", boxOne, "--json", "--quiet", "-n", "2")
 	var out api.ForkResult
@@ -195,9 +195,9 @@ func TestSnapshotCommands(t *testing.T) {
 		err  []string // on stderr
 	}{
 		{"sandbox snapshot " + boxOne + " --name py --files-only", 0, []string{snapOne}, []string{"files alone"}},
-		{"sandbox snapshot " + boxOne, 0, []string{snapOne}, []string{"files alone, because container saves no memory"}},
+		{"sandbox snapshot " + boxOne, 0, []string{snapOne}, []string{"files only: container saves no memory"}},
 		{"sandbox pause " + boxOne, 0, nil, []string{"is paused"}},
-		{"sandbox pause " + boxOne + " --to-disk", 0, nil, []string{boxTwo + " is paused to disk; hortus sandbox resume " + boxTwo}},
+		{"sandbox pause " + boxOne + " --to-disk", 0, nil, []string{boxTwo + " is paused to disk; to resume it: hortus sandbox resume " + boxTwo}},
 		{"sandbox resume " + boxTwo, 0, nil, []string{"is running"}},
 		{"sandbox ls", 0, []string{boxOne, "running", "py", snapPy, boxTwo, "paused to disk", boxOne}, nil},
 		{"sandbox show " + boxTwo, 0, []string{"paused to disk", "parent", boxOne}, nil},
@@ -209,15 +209,15 @@ func TestSnapshotCommands(t *testing.T) {
 		{"snapshot show nothing", 1, nil, []string{"no such snapshot", "next: hortus snapshot ls lists"}},
 		{"snapshot rm nothing", 1, nil, []string{"next: hortus snapshot ls lists"}},
 		{"template show nothing", 1, nil, []string{"next: hortus template ls lists"}},
-		{"snapshot show ../x", 2, nil, []string{"neither a template nor the id"}},
+		{"snapshot show ../x", 2, nil, []string{"neither a template nor a snapshot ID"}},
 		{"snapshot rm " + snapOne + " py", 0, nil, []string{snapOne + " is removed", snapPy + " is removed"}},
 		{"snapshot rm", 2, nil, []string{"id"}},
 		{"template ls", 0, []string{"host", "this machine's tools", "py", snapPy, "gvisor"}, nil},
 		{"template show py", 0, []string{snapPy}, nil},
-		{"template show " + snapOne, 1, nil, []string{"plain snapshot", "next: hortus snapshot show " + snapOne}},
+		{"template show " + snapOne, 1, nil, []string{"is a snapshot, not a template", "next: hortus snapshot show " + snapOne}},
 		{"template rm py", 0, nil, []string{"template py is removed"}},
-		{"template rm host", 2, nil, []string{"this machine itself"}},
-		{"template rm " + snapOne, 1, nil, []string{"plain snapshot"}},
+		{"template rm host", 2, nil, []string{"shows this machine"}},
+		{"template rm " + snapOne, 1, nil, []string{"is a snapshot, not a template"}},
 	} {
 		code, stdout, stderr := run(t, connect, "", nil, strings.Fields(c.args)...)
 		if code != c.code || len(c.out) == 0 && stdout != "" {
@@ -288,7 +288,7 @@ func TestTemplateInterrupted(t *testing.T) {
 	if code != 130 || stdout != "" {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
-	says(t, "cancelled", stderr, "[template py] cancelling", "hortus: template py was not made: cancelled")
+	says(t, "cancelled", stderr, "[template py] cancelling", "hortus: template py was not created: cancelled")
 }
 
 func TestCompleteSnapshots(t *testing.T) {

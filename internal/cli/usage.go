@@ -32,8 +32,8 @@ func checkHere(a *app.App) error {
 		return nil
 	}
 	if c, ok := node.Target.Addr().Interface().(local); ok {
-		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s is about this machine alone; it cannot be told a --host", c.OnlyHere()).
-			WithHint("run it on that machine; or leave out --host, and unset HORTUS_HOST")}
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "%s works on this machine only; --host is not supported", c.OnlyHere()).
+			WithHint("run it on that machine; or omit --host and unset HORTUS_HOST")}
 
 	}
 	return nil

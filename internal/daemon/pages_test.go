@@ -23,7 +23,7 @@ func allocated(call func()) uint64 {
 }
 
 // TestListsComeInPages lists five thousand rows of 4 KiB each. No answer is large, and
-// the daemon holds no more of them at a time than one page.
+// the daemon has no more of them at a time than one page.
 func TestListsComeInPages(t *testing.T) {
 	w := newTown(t)
 	const many = 5000

@@ -207,5 +207,5 @@ func build() string { return version.Describe().Build }
 // errOwned is the error for a data directory of another daemon.
 func errOwned(dir datadir.Dir) error {
 	return api.Errorf(api.KindConflict, "%s: %w", dir, datadir.ErrOwned).
-		WithHint("use it (hortus daemon status), stop it (hortus daemon stop), or name another --data-dir")
+		WithHint("use it (hortus daemon status), stop it (hortus daemon stop), or use another --data-dir")
 }

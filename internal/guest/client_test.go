@@ -24,7 +24,7 @@ func TestBrokenClients(t *testing.T) {
 		{"hello\r\n\r\n", "HTTP/1.1 400"},
 		{"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: -4\r\n\r\n", "HTTP/1.1 400"},
 		{huge, "invalid_argument"},
-		{strings.Replace(huge, "\xff\xff\xff\xff", "\x00\x00\x00\x00", 1), "names no command"},
+		{strings.Replace(huge, "\xff\xff\xff\xff", "\x00\x00\x00\x00", 1), "has no command"},
 		{strings.Replace(huge, "\x00\xff\xff\xff\xff", "\x01\x00\x00\x00\x00", 1), "compressed"},
 		{strings.Replace(huge, "connect+proto", "connect+xml", 1), "HTTP/1.1 415"},
 		{"POST " + envd.ProcList + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3\r\n\r\n{{{", "invalid_argument"},

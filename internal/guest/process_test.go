@@ -63,7 +63,7 @@ func TestStartRefusals(t *testing.T) {
 		{"missing path", &envd.ProcessConfig{Cmd: "/no/cmd"}, "", envd.CodeNotFound, "command not found: /no/cmd"},
 		{"not executable", &envd.ProcessConfig{Cmd: "/etc/passwd"}, "", envd.CodePermissionDenied, "permission denied: /etc/passwd"},
 		{"user", &envd.ProcessConfig{Cmd: "/bin/true"}, "nobody-here", envd.CodeUnauthenticated, "no user"},
-		{"nothing", nil, "", envd.CodeInvalidArgument, "names no command"},
+		{"nothing", nil, "", envd.CodeInvalidArgument, "has no command"},
 		{"env", &envd.ProcessConfig{Cmd: "/bin/true", Envs: map[string]string{"A=B": "c"}}, "", envd.CodeInvalidArgument, "environment variable"},
 	} {
 		r := g.run(t, &envd.StartRequest{Process: tc.cfg}, envd.StartOptions{User: tc.user})

@@ -47,7 +47,7 @@ func New(cfg birth.Config) (*Server, error) {
 		return nil, &stageError{"identities", err}
 	}
 	if cfg.OutputBuffer <= 0 {
-		return nil, &stageError{"configuration", fmt.Errorf("outputBuffer is %d, not above 0", cfg.OutputBuffer)}
+		return nil, &stageError{"configuration", fmt.Errorf("outputBuffer is %d; it must be positive", cfg.OutputBuffer)}
 	}
 	access, err := credential.NewSwitcher(cfg.Switch)
 	if err != nil {

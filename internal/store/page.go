@@ -29,8 +29,8 @@ func (c Cursor) Token() string {
 
 // ParseCursor decodes a token. KindInvalid for an invalid one.
 func ParseCursor(token string) (Cursor, error) {
-	bad := api.Errorf(api.KindInvalid, "the cursor %.60q is none that a list gave", token).
-		WithHint("leave it out to begin at the beginning of the list")
+	bad := api.Errorf(api.KindInvalid, "the cursor %.60q is not valid", token).
+		WithHint("omit it to start at the beginning of the list")
 	if token == "" {
 		return Cursor{}, nil
 	}

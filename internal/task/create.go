@@ -98,10 +98,10 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
 	r := req.Replay
 	if !r.Task.Valid() || r.Attempt < 1 {
-		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: no such thing can exist", clip(string(r.Task)), r.Attempt)
+		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
 	}
 	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Files != nil {
-		return req, api.Errorf(api.KindInvalid, "a replay runs with the recorded files, timeouts, limits and environment; none can be given")
+		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, timeouts, limits and environment; they cannot be set")
 	}
 	old, err := e.cfg.Store.Task(ctx, r.Task)
 	if err != nil {
@@ -127,7 +127,7 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 		box.TTLMS = req.Sandbox.TTLMS
 	}
 	if req.Sandbox.Template != "" && req.Sandbox.Template != box.Template {
-		return req, api.Errorf(api.KindInvalid, "a replay runs in the recorded template; none can be given")
+		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded template; it cannot be set")
 	}
 	if req.Sandbox.Labels != nil {
 		box.Labels = req.Sandbox.Labels

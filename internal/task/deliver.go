@@ -13,9 +13,9 @@ func checkDelivery(r api.RepoTask) error {
 	case len(r.Remote) > maxURL || len(r.Target) > 1<<10:
 		return api.Errorf(api.KindInvalid, "the remote or the target is too long")
 	case (r.Target != "" || r.Draft) && !r.MergeRequest:
-		return api.Errorf(api.KindInvalid, "a target or a draft was named, but no merge request was asked for")
+		return api.Errorf(api.KindInvalid, "a target or a draft is set without a merge request")
 	case r.Remote != "" && !r.Push && !r.MergeRequest:
-		return api.Errorf(api.KindInvalid, "a remote was named, but nothing is to be pushed")
+		return api.Errorf(api.KindInvalid, "a remote is set without a push")
 	}
 	return nil
 }
@@ -43,8 +43,8 @@ func (e *Engine) Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask
 		return t, err
 	}
 	if e.cfg.Repositories == nil {
-		return t, api.Errorf(api.KindUnsupported, "this daemon has no git to deliver with").
-			WithHint("Install git and start it again: hortus daemon stop.")
+		return t, api.Errorf(api.KindUnsupported, "git is not installed, and a delivery needs it").
+			WithHint("Install git and restart the daemon: hortus daemon stop.")
 	}
 	job := repo.Job{Task: t, Emit: e.emitter(t.ID), Save: func(ctx context.Context, r api.RepoResult) error {
 		t.Repo = &r
@@ -60,10 +60,10 @@ func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
 	how := *t.Create.Repo
 	switch {
 	case t.State != api.TaskDone:
-		return how, api.Errorf(api.KindConflict, "task %s is still at work: it delivers its result itself", t.ID).WithHint("hortus task show %s", t.ID)
+		return how, api.Errorf(api.KindConflict, "task %s is still running: it delivers its result itself", t.ID).WithHint("hortus task show %s", t.ID)
 	case t.Outcome != api.OutcomeVerified || t.Repo == nil || t.Repo.Head == "":
-		return how, api.Errorf(api.KindConflict, "task %s has no verified result (%s): only that is delivered", t.ID, t.Outcome).
-			WithHint("What there is can be taken by hand: hortus task apply %s --branch.", t.ID)
+		return how, api.Errorf(api.KindConflict, "task %s has no verified result (%s): only verified results are delivered", t.ID, t.Outcome).
+			WithHint("To use its commits: hortus task apply %s --branch.", t.ID)
 	}
 	if req.Push || req.MergeRequest {
 		how.Push, how.MergeRequest = true, req.MergeRequest
@@ -82,8 +82,8 @@ func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
 		return how, err
 	}
 	if !how.Push && !how.MergeRequest {
-		return how, api.Errorf(api.KindInvalid, "task %s was not asked to deliver anything, and neither is this", t.ID).
-			WithHint("Say --push for the branch, or --mr for a merge request too.")
+		return how, api.Errorf(api.KindInvalid, "neither task %s nor this command has a delivery", t.ID).
+			WithHint("Use --push for the branch, or --mr for a merge request too.")
 	}
 	return how, nil
 }
@@ -97,7 +97,7 @@ func (e *Engine) delivering(ctx context.Context, id api.TaskID) (context.Context
 		return ctx, nil, api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts by itself.")
 	}
 	if e.deliveries[id] != nil {
-		return ctx, nil, api.Errorf(api.KindConflict, "task %s is being delivered already", id).WithHint("See what comes of it: hortus task show %s.", id)
+		return ctx, nil, api.Errorf(api.KindConflict, "task %s is already being delivered", id).WithHint("To see its result: hortus task show %s.", id)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	e.deliveries[id] = cancel

@@ -59,10 +59,10 @@ func TestDeliverAsAsked(t *testing.T) {
 		{had: request, req: api.DeliverTask{Push: true}, want: api.RepoTask{URL: "u", Push: true, Remote: "r"}},
 		{had: request, req: api.DeliverTask{Remote: "s", Target: "v"}, want: api.RepoTask{URL: "u", Push: true, MergeRequest: true, Remote: "s", Target: "v", Draft: true}},
 		{had: plain, req: api.DeliverTask{MergeRequest: true, Draft: true}, want: api.RepoTask{URL: "u", Push: true, MergeRequest: true, Draft: true}},
-		{had: plain, says: "not asked to deliver"},
-		{had: plain, req: api.DeliverTask{Push: true, Draft: true}, says: "no merge request"},
-		{had: plain, req: api.DeliverTask{Push: true, Target: "x"}, says: "no merge request"},
-		{had: plain, req: api.DeliverTask{Remote: "x"}, says: "nothing is to be pushed"},
+		{had: plain, says: "has a delivery"},
+		{had: plain, req: api.DeliverTask{Push: true, Draft: true}, says: "without a merge request"},
+		{had: plain, req: api.DeliverTask{Push: true, Target: "x"}, says: "without a merge request"},
+		{had: plain, req: api.DeliverTask{Remote: "x"}, says: "without a push"},
 		{had: plain, req: api.DeliverTask{Push: true, Remote: strings.Repeat("x", 5000)}, says: "too long"},
 	} {
 		row := verified(c.had)

@@ -16,10 +16,10 @@ import (
 // checkInputs refuses files that cannot be put into a program's directory.
 func checkInputs(req api.CreateTask) error {
 	if len(req.Files) > api.MaxInputFiles {
-		return api.Errorf(api.KindInvalid, "%d files were given; at most %d are allowed", len(req.Files), api.MaxInputFiles)
+		return api.Errorf(api.KindInvalid, "%d files are given; the maximum is %d", len(req.Files), api.MaxInputFiles)
 	}
 	if len(req.Files) > 0 && req.Repo != nil {
-		return api.Errorf(api.KindInvalid, "files were given with a request about a repository").WithHint("Commit them to the repository.")
+		return api.Errorf(api.KindInvalid, "files are given with a request on a repository").WithHint("Commit them to the repository.")
 	}
 	total := 0
 	var names []string
@@ -34,14 +34,14 @@ func checkInputs(req api.CreateTask) error {
 		}
 		for _, other := range names {
 			if f.Path == other || strings.HasPrefix(f.Path, other+"/") || strings.HasPrefix(other, f.Path+"/") {
-				return api.Errorf(api.KindInvalid, "the given file %s is in the way of %s", f.Path, other).WithHint("Give one of them another name.")
+				return api.Errorf(api.KindInvalid, "the given files %s and %s conflict", f.Path, other).WithHint("Rename one of them.")
 			}
 		}
 		names = append(names, f.Path)
 		total += len(f.Content)
 	}
 	if total > api.MaxInputBytes {
-		return api.Errorf(api.KindInvalid, "the given files have %d bytes; at most %d are allowed", total, api.MaxInputBytes).
+		return api.Errorf(api.KindInvalid, "the given files have %d bytes; the maximum is %d", total, api.MaxInputBytes).
 			WithHint("Use a sandbox for more: hortus sandbox create, hortus sandbox cp.")
 	}
 	return nil
@@ -72,7 +72,7 @@ func (e *Engine) keepInputs(id api.TaskID, files []api.InputFile) ([]api.InputFi
 		return nil, nil
 	}
 	fail := func(err error) ([]api.InputFile, error) {
-		return nil, api.Errorf(api.KindInternal, "keep the given files of a task: %w", err)
+		return nil, api.Errorf(api.KindInternal, "store the given files of a task: %w", err)
 	}
 	dir := e.dir(id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -99,7 +99,7 @@ func (e *Engine) givenAgain(old api.Task) ([]api.InputFile, error) {
 	for i := range files {
 		var err error
 		if files[i].Content, err = os.ReadFile(filepath.Join(e.dir(old.ID), inputName(i))); err != nil {
-			return nil, api.Errorf(api.KindConflict, "the file %s that came with task %s is not there any more: %w", files[i].Path, old.ID, err).
+			return nil, api.Errorf(api.KindConflict, "the file %s of task %s no longer exists: %w", files[i].Path, old.ID, err).
 				WithHint("Start a new task with it.")
 		}
 	}

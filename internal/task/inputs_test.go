@@ -56,12 +56,12 @@ func TestGivenFilesRefused(t *testing.T) {
 		"outside":           {api.CreateTask{Request: "x", Files: []api.InputFile{file("../a", 1)}}, "element .."},
 		"absolute":          {api.CreateTask{Request: "x", Files: []api.InputFile{file("/etc/a", 1)}}, "absolute"},
 		"control character": {api.CreateTask{Request: "x", Files: []api.InputFile{file("a\nb", 1)}}, "control character"},
-		"twice":             {api.CreateTask{Request: "x", Files: []api.InputFile{file("a", 1), file("a", 1)}}, "in the way"},
-		"file as folder":    {api.CreateTask{Request: "x", Files: []api.InputFile{file("a", 1), file("a/b", 1)}}, "in the way"},
-		"program's":         {api.CreateTask{Artifact: script("print(1)"), Files: []api.InputFile{file("main.py", 1)}}, "in the way of main.py"},
-		"too much":          {api.CreateTask{Request: "x", Files: []api.InputFile{file("a", api.MaxInputBytes), file("b", 1)}}, "bytes; at most"},
-		"too many":          {api.CreateTask{Request: "x", Files: make([]api.InputFile, api.MaxInputFiles+1)}, "at most 32"},
-		"replay":            {api.CreateTask{Replay: &api.Replay{Task: api.NewTaskID(), Attempt: 1}, Files: []api.InputFile{file("a", 1)}}, "none can be given"},
+		"twice":             {api.CreateTask{Request: "x", Files: []api.InputFile{file("a", 1), file("a", 1)}}, "conflict"},
+		"file as folder":    {api.CreateTask{Request: "x", Files: []api.InputFile{file("a", 1), file("a/b", 1)}}, "conflict"},
+		"program's":         {api.CreateTask{Artifact: script("print(1)"), Files: []api.InputFile{file("main.py", 1)}}, "main.py conflict"},
+		"too much":          {api.CreateTask{Request: "x", Files: []api.InputFile{file("a", api.MaxInputBytes), file("b", 1)}}, "bytes; the maximum"},
+		"too many":          {api.CreateTask{Request: "x", Files: make([]api.InputFile, api.MaxInputFiles+1)}, "maximum is 32"},
+		"replay":            {api.CreateTask{Replay: &api.Replay{Task: api.NewTaskID(), Attempt: 1}, Files: []api.InputFile{file("a", 1)}}, "cannot be set"},
 	} {
 		if _, err := e.Create(t.Context(), c.req); api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)

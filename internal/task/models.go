@@ -110,7 +110,7 @@ func (e *Engine) record(req api.CreateTask, ms *models) error {
 		return nil
 	}
 	if e.cfg.Record == nil {
-		return api.Errorf(api.KindUnsupported, "models cannot be recorded here")
+		return api.Errorf(api.KindUnsupported, "recording is not available")
 	}
 	by := map[string]string{roleAgent: ms.coder.Name()}
 	if ms.planner != nil {
@@ -146,19 +146,19 @@ func (m models) into(cfg *agent.Config, log agent.Emitter, b bounds) {
 func checkModels(req api.CreateTask) error {
 	if req.Request == "" {
 		if req.Model != "" || req.Models != (api.Models{}) {
-			return api.Errorf(api.KindInvalid, "a model was named, but running a program that is there already asks none")
+			return api.Errorf(api.KindInvalid, "a model is set, but a run of an existing program uses no model")
 		}
 		if req.Record != "" {
-			return api.Errorf(api.KindInvalid, "a recording was asked for, but running a program that is there already asks no model")
+			return api.Errorf(api.KindInvalid, "a recording is requested, but a run of an existing program uses no model")
 		}
 	}
 	switch {
 	case req.Record == "":
 	case strings.ContainsRune(req.Record, 0) || len(req.Record) > 4096:
-		return api.Errorf(api.KindInvalid, "the recording's path %.64q is no path", req.Record)
+		return api.Errorf(api.KindInvalid, "the recording's path %.64q is not a path", req.Record)
 	case !filepath.IsAbs(req.Record):
 		return api.Errorf(api.KindInvalid, "the recording's path %.64q is not absolute", req.Record).
-			WithHint("The daemon writes it, and has another working directory than you.")
+			WithHint("The daemon writes it and has another working directory.")
 	}
 	return nil
 }

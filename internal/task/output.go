@@ -33,7 +33,7 @@ func (r *recorder) Attempt(ctx context.Context, a api.Attempt) error {
 // a path comes from a program or a model.
 func (r *recorder) Output(attempt int) (agent.Whole, agent.Whole, error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return nil, nil, api.Errorf(api.KindInternal, "make the folder for the output of a task: %w", err)
+		return nil, nil, api.Errorf(api.KindInternal, "create the directory for the output of a task: %w", err)
 	}
 	open := func(stream string) (*wholeFile, error) {
 		f, err := os.OpenFile(filepath.Join(r.dir, outputName(attempt, stream)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -85,7 +85,7 @@ func (e *Engine) Output(ctx context.Context, id api.TaskID, attempt int, stream 
 		e := api.Errorf(api.KindNotFound, "task %s has no %s of attempt %d", t.ID, stream, attempt)
 		for _, a := range t.Attempts {
 			if a.N == attempt && a.Result != nil {
-				e = e.WithHint("it was collected; its beginning and end are in: hortus task show %s --json", t.ID)
+				e = e.WithHint("it was garbage collected; its beginning and end: hortus task show %s --json", t.ID)
 			}
 		}
 		return nil, e

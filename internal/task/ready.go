@@ -34,6 +34,6 @@ func (e *Engine) ready(ctx context.Context, box api.CreateSandbox, name api.Lang
 	if len(others) > 0 {
 		hint += " What is there: " + strings.Join(others, ", ") + "."
 	}
-	return api.Errorf(api.KindUnsupported, "the program would be %s, and its sandbox has no %s: this machine, which the sandbox shows, lacks it",
+	return api.Errorf(api.KindUnsupported, "the program would be %s, but %s is not installed on this machine, which the sandbox shows",
 		l.Title, lacks).WithHint("%s", hint)
 }

@@ -82,14 +82,14 @@ func repliable(t api.Task) error {
 	case t.Outcome != api.OutcomeNeedsHuman:
 		hint := noReply[t.Outcome]
 		if hint == "" {
-			hint = "See it with: hortus task show %s."
+			hint = "To see it: hortus task show %s."
 		}
 		return api.Errorf(api.KindConflict, "task %s ended as %s: it has no open question", t.ID, t.Outcome).WithHint(hint, t.ID)
 	case t.Create.Request == "":
-		return api.Errorf(api.KindConflict, "task %s ran a given program without a model: nobody can act on a reply", t.ID).
+		return api.Errorf(api.KindConflict, "task %s ran a given program without a model: a reply has no effect", t.ID).
 			WithHint("Change the program and run it again: hortus execute.")
 	case t.Create.Repo != nil && (t.Repo == nil || t.Repo.Workspace == ""), t.Create.Repo == nil && (t.Plan == nil || len(t.Attempts) == 0):
-		return api.Errorf(api.KindConflict, "task %s left nothing to continue from", t.ID).WithHint("Start a new task with the same request.")
+		return api.Errorf(api.KindConflict, "task %s has no workspace to continue from", t.ID).WithHint("Start a new task with the same request.")
 	}
 	for _, name := range t.EnvNames {
 		if _, ok := t.Env[name]; !ok {
@@ -113,7 +113,7 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 	case len(req.Reply) > MaxRequest || !utf8.ValidString(req.Reply) || strings.ContainsRune(req.Reply, 0):
 		return c, api.Errorf(api.KindInvalid, "the reply is not UTF-8 text of at most %d bytes", MaxRequest)
 	case c.Repo != nil && req.Attempts != 0:
-		return c, api.Errorf(api.KindInvalid, "attempts are for programs; task %s works on a repository", old.ID).WithHint("Set the maximum of rounds instead (--rounds).")
+		return c, api.Errorf(api.KindInvalid, "attempts are for programs; task %s is on a repository", old.ID).WithHint("Set the maximum of rounds instead (--rounds).")
 	case c.Repo == nil && (req.Rounds != 0 || req.Budget != (api.Budget{}) || req.TestsMayChange):
 		return c, api.Errorf(api.KindInvalid, "rounds, budgets and testsMayChange are for repositories; task %s runs a program", old.ID).WithHint("Set the maximum of attempts instead (--attempts).")
 	}
@@ -165,7 +165,7 @@ func (e *Engine) chain(ctx context.Context, last api.Task) ([]api.Task, error) {
 	for t := last; t.Continues != ""; {
 		if len(all) == api.MaxReplies {
 			return nil, api.Errorf(api.KindExhausted, "task %s was continued %d times, which is the maximum", all[0].ID, api.MaxReplies-1).
-				WithHint("Start a new task that says in one request what is wanted.")
+				WithHint("Start a new task with the complete request.")
 		}
 		var err error
 		t, err = e.cfg.Store.Task(ctx, t.Continues)

@@ -107,7 +107,7 @@ func TestReplyRefused(t *testing.T) {
 		{"verified", func(t *api.Task) { t.Outcome = api.OutcomeVerified }, api.ReplyTask{}, api.KindConflict, "ended as verified"},
 		{"canceled", func(t *api.Task) { t.Outcome = api.OutcomeCanceled }, api.ReplyTask{}, api.KindConflict, "no open question"},
 		{"a given program", func(t *api.Task) { t.Create.Request, t.Create.Repo = "", nil }, api.ReplyTask{}, api.KindConflict, "without a model"},
-		{"no workspace", func(t *api.Task) { t.Repo.Workspace = "" }, api.ReplyTask{}, api.KindConflict, "nothing to continue"},
+		{"no workspace", func(t *api.Task) { t.Repo.Workspace = "" }, api.ReplyTask{}, api.KindConflict, "no workspace to continue"},
 		{"workspace removed", nil, api.ReplyTask{}, api.KindNotFound, "was removed"},
 		{"lost environment", func(t *api.Task) { t.EnvNames = []string{"A"} }, api.ReplyTask{}, api.KindConflict, "cannot be decrypted"},
 		{"blank", nil, api.ReplyTask{Reply: " \n"}, api.KindInvalid, "is empty"},

@@ -42,8 +42,8 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return req, api.Errorf(api.KindInvalid, format, args...)
 	}
 	if e.cfg.Repositories == nil {
-		return req, api.Errorf(api.KindUnsupported, "this daemon has no git to work on repositories with").
-			WithHint("Install git and start it again: hortus daemon stop.")
+		return req, api.Errorf(api.KindUnsupported, "git is not installed, and work on repositories needs it").
+			WithHint("Install git and restart the daemon: hortus daemon stop.")
 	}
 	r := *req.Repo
 	req.Repo = &r
@@ -111,7 +111,7 @@ func (e *Engine) repository(ctx context.Context, t *api.Task, ms models, earlier
 	log.Emit(ctx, api.EventTaskStarted, struct{}{})
 	dir := e.dir(t.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "make the folder of a task: %w", err)}
+		return repo.End{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "create the directory of a task: %w", err)}
 	}
 	var before []repo.Earlier
 	for _, old := range earlier {
@@ -138,7 +138,7 @@ func worked(t *api.Task, end repo.End) {
 func (e *Engine) onRepository(ctx context.Context, id api.TaskID) (api.Task, error) {
 	t, err := e.cfg.Store.Task(ctx, id)
 	if err == nil && t.Create.Repo == nil {
-		err = api.Errorf(api.KindConflict, "task %s is not about a repository", t.ID).WithHint("See it with: hortus task show %s.", t.ID)
+		err = api.Errorf(api.KindConflict, "task %s is not on a repository", t.ID).WithHint("To see it: hortus task show %s.", t.ID)
 	}
 	return t, err
 }
@@ -169,7 +169,7 @@ func (e *Engine) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, 
 	}
 	f, err := os.Open(repo.TranscriptPath(e.dir(t.ID)))
 	if err != nil {
-		return nil, api.Errorf(api.KindNotFound, "task %s has no transcript: no agent began, or it was collected", t.ID)
+		return nil, api.Errorf(api.KindNotFound, "task %s has no transcript: no agent started, or it was garbage collected", t.ID)
 	}
 	return f, nil
 }
@@ -187,7 +187,7 @@ func (e *Engine) GateOutput(ctx context.Context, id api.TaskID, round int, which
 // Coder's.
 func (e *Engine) agentModels(req api.CreateTask) (models, error) {
 	if req.Models.Planner != "" || req.Models.Debugger != "" {
-		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role beside the larger model: name it with --model")
+		return models{}, api.Errorf(api.KindInvalid, "a task on a repository has one role besides the larger model: set it with --model")
 	}
 	var ms models
 	var err error

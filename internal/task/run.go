@@ -50,7 +50,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	defer func() {
 		if v := recover(); v != nil {
 			e.cfg.Logger.Error("task panicked", "task", t.ID, "panic", v, "stack", string(debug.Stack()))
-			rep = agent.Report{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "the task hit a defect of Hortus: %v", v)}
+			rep = agent.Report{Outcome: api.OutcomeFailed, Error: api.Errorf(api.KindInternal, "internal error: %v", v)}
 			if err := exec.Release(ctx); err != nil {
 				e.cfg.Logger.Error("release sandbox after panic", "task", t.ID, "err", err)
 			}
@@ -109,8 +109,8 @@ func (e *Engine) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int,
 		}
 		t.State, t.Outcome = api.TaskDone, api.OutcomeLost
 		t.EndedAt = e.cfg.Now().UTC()
-		t.Error = api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended in the middle", t.ID).
-			WithHint("Run the request again. What was recorded: hortus task show %s.", t.ID)
+		t.Error = api.Errorf(api.KindUnavailable, "the daemon that ran task %s ended before the task did", t.ID).
+			WithHint("Run the request again. To see what was recorded: hortus task show %s.", t.ID)
 		if e.cfg.Repositories != nil && t.Create.Repo != nil && t.Repo != nil {
 			kept := e.cfg.Repositories.Salvage(ctx, t)
 			t.Repo = &kept

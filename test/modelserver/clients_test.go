@@ -324,8 +324,8 @@ func TestTimes(t *testing.T) {
 		limits     hosted.Limits
 		says       string
 	}{
-		{"silent before", "delay: 1h\n\nx", hosted.Limits{Idle: time.Second}, "nothing came for 1s"},
-		{"silent within", "pace: 1h\n\nx", hosted.Limits{Idle: time.Second}, "nothing came for 1s"},
+		{"silent before", "delay: 1h\n\nx", hosted.Limits{Idle: time.Second}, "no data for 1s"},
+		{"silent within", "pace: 1h\n\nx", hosted.Limits{Idle: time.Second}, "no data for 1s"},
 		{"dripping", "pace: 5ms\nendless: true\n\nx", hosted.Limits{Whole: time.Second}, "not whole after 1s"},
 	} {
 		for name, client := range clients {

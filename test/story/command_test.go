@@ -258,10 +258,10 @@ func TestInterrupt(t *testing.T) {
 	g.idle()
 }
 
-// idle waits until the daemon holds nothing.
+// idle waits until the daemon has nothing.
 func (g *garden) idle() {
 	g.t.Helper()
-	until(g.t, "the daemon holds nothing", func() string {
+	until(g.t, "the daemon has nothing", func() string {
 		info, err := g.client().Info(context.Background())
 		if err != nil {
 			return err.Error()

@@ -104,7 +104,7 @@ func TestDaemonKilled(t *testing.T) {
 			}
 			switch {
 			case b.Owner == me.Owner && b.Task != "" && !b.State.Final():
-				t.Errorf("kill %d: sandbox %s goes on without its task", i, b.ID)
+				t.Errorf("kill %d: sandbox %s keeps runnings task", i, b.ID)
 			case b.Owner == me.Owner:
 				if b.Labels["mine"] != "" && !b.State.Final() {
 					phase = "with sandboxes that go on"

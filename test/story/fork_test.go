@@ -71,7 +71,7 @@ func TestForkOfAProgram(t *testing.T) {
 	if fork.Kind != api.SnapshotMemory || fork.PausedMS <= 0 || len(fork.Children) != 5 {
 		t.Fatalf("%+v", fork)
 	}
-	t.Logf("the parent stood still for %d ms", fork.PausedMS)
+	t.Logf("the parent was paused for %d ms", fork.PausedMS)
 	all := []string{parent}
 	for i, c := range fork.Children {
 		if c.Sandbox == nil {

@@ -195,7 +195,7 @@ rm -f /usr/bin/python3* /usr/local/bin/python3* || exit 99
 	}
 	// One message has the cause and the fix, and it comes before anything is
 	// written or run.
-	for _, once := range []string{"its sandbox has no python3", "apt install python3", "What is there: JavaScript"} {
+	for _, once := range []string{"python3 is not installed", "apt install python3", "What is there: JavaScript"} {
 		if n := strings.Count(r.stderr, once); n != 1 {
 			t.Errorf("%q is said %d times: %s", once, n, r)
 		}
@@ -245,7 +245,7 @@ func TestDataDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := g.run("--data-dir", filepath.Join(file, "d"), "task", "ls")
-		if r.code == 0 || !strings.Contains(r.stderr, "cannot make the data directory") || !strings.Contains(r.stderr, "--data-dir DIR") {
+		if r.code == 0 || !strings.Contains(r.stderr, "cannot create the data directory") || !strings.Contains(r.stderr, "--data-dir DIR") {
 			t.Error(r)
 		}
 	})

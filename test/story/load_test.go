@@ -167,7 +167,7 @@ func TestLoad(t *testing.T) {
 	// Connections come to rest a moment later.
 	full()
 	var after footprint
-	until(t, "the daemon holds no more descriptors than before", func() string {
+	until(t, "the daemon has no more descriptors than before", func() string {
 		if after = footprintOf(t, pid); after.descriptors > before.descriptors+slackDescriptors {
 			return fmt.Sprintf("%d, and %d before: %v, and %v before", after.descriptors, before.descriptors, after.kinds, before.kinds)
 		}

@@ -139,8 +139,8 @@ usage: 2500 700 180
 				t.Errorf("replayed without a key: %s", again)
 			}
 			for _, want := range []string{
-				`\[planner\] \w+: the answer was cut off in the middle \(try 1 of 5\), next in `,
-				`\[planner\] \w+: the answer cannot be read: .* \(try 2 of 5\), next in `,
+				`\[planner\] \w+: the answer is truncated \(try 1 of 5\), next in `,
+				`\[planner\] \w+: cannot parse the answer: .* \(try 2 of 5\), next in `,
 				`\[planner\] \w+: 529 overloaded_error: Overloaded \(try 3 of 5\), next in 10ms`,
 				`\[planner\] \w+: 429 rate_limit_error: slow down \(try 4 of 5\), next in 50ms`,
 				`\[coder\] \w+: the answer is not JSON of the requested schema: .* \(try 1 of 3\), asking again`,
@@ -247,7 +247,7 @@ func TestModelKeys(t *testing.T) {
 	g := newGarden(t)
 	g.light()
 	r := g.run("run", "--model", "anthropic", "what is six times seven?")
-	if r.code != 1 || !strings.Contains(r.stderr, "there is no key") || !strings.Contains(r.stderr, "  next: Set ANTHROPIC_API_KEY") {
+	if r.code != 1 || !strings.Contains(r.stderr, "no API key") || !strings.Contains(r.stderr, "  next: Set ANTHROPIC_API_KEY") {
 		t.Errorf("no key: %s", r)
 	}
 	r = g.run("plan", "--json", "--model", "openai", "what is six times seven?")
@@ -258,7 +258,7 @@ func TestModelKeys(t *testing.T) {
 	before := len(g.env)
 	withKeys(g, "sk-wrong")
 	r = g.run("run", "--model", "anthropic", "what is six times seven?")
-	if r.code != 1 || !strings.Contains(r.stderr, "401 authentication_error") || !strings.Contains(r.stderr, "  next: The key was refused. Set ANTHROPIC_API_KEY") {
+	if r.code != 1 || !strings.Contains(r.stderr, "401 authentication_error") || !strings.Contains(r.stderr, "  next: The API key was rejected. Set ANTHROPIC_API_KEY") {
 		t.Errorf("refused key: %s", r)
 	}
 	g.env = g.env[:before]
@@ -273,7 +273,7 @@ func TestModelKeys(t *testing.T) {
 	withKeys(g, "sk-other")
 	r = g.run("run", "--model", "anthropic", "what is six times seven?")
 	if r.code != 1 || !strings.Contains(r.stderr, "401 authentication_error") || daemonOf(g.dir) == pid {
-		t.Errorf("another key while the daemon holds a sandbox: %s", r)
+		t.Errorf("another key while the daemon has a sandbox: %s", r)
 	}
 	g.must("sandbox", "exec", id, "--", "true")
 	g.env = g.env[:before]

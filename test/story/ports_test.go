@@ -86,7 +86,7 @@ func TestForward(t *testing.T) {
 	}{
 		{[]string{box, "eighty"}, 2, "is not [LOCAL:]PORT"},
 		{[]string{box, "0:0"}, 2, "is not [LOCAL:]PORT"},
-		{[]string{box, "0:8000", "--address", "elsewhere"}, 2, "no address"},
+		{[]string{box, "0:8000", "--address", "elsewhere"}, 2, "is not an address"},
 	} {
 		if r := g.run(append([]string{"sandbox", "forward"}, tt.args...)...); r.code != tt.code || !strings.Contains(r.stderr, tt.says) {
 			t.Errorf("%q: %s", tt.args, r)
@@ -118,7 +118,7 @@ func TestForward(t *testing.T) {
 	if err := closed.Wait(); closed.ProcessState.ExitCode() != 1 {
 		t.Errorf("after the sandbox's end: %v\n%s", err, &said)
 	}
-	for _, want := range []string{"port 8001: nothing listens on the port; start what listens there", "sandbox " + box + " is ended (killed)"} {
+	for _, want := range []string{"port 8001: nothing listens on the port; start a server in the sandbox", "sandbox " + box + " is ended (killed)"} {
 		if strings.Count(said.String(), want) != 1 {
 			t.Errorf("it says %q not once:\n%s", want, &said)
 		}

@@ -100,7 +100,7 @@ func needs(ts *testscript.TestScript, neg bool, args []string) {
 	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
 	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == args[0] })
 	if i < 0 {
-		g.t.Skipf("this build has no backend %s", args[0])
+		g.t.Skipf("this build does not include backend %s", args[0])
 	}
 	for _, c := range []api.Capability{api.CapStart, api.Capability(args[1])} {
 		if a, ok := doctor.Backends[i].Has(c); !ok {

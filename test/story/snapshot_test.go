@@ -24,7 +24,7 @@ func (g *garden) can(backend string, needs ...api.Capability) {
 	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
 	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == backend })
 	if i < 0 {
-		g.t.Skipf("this build has no backend %s", backend)
+		g.t.Skipf("this build does not include backend %s", backend)
 	}
 	for _, c := range needs {
 		if a, ok := doctor.Backends[i].Has(c); !ok {

@@ -56,7 +56,7 @@ func TestUninstall(t *testing.T) {
 	if r := run("uninstall"); r.code != 2 || !strings.Contains(r.stderr, "--yes") || !there(filepath.Join(g.dir, "hortus.db")) {
 		t.Errorf("where nobody can be asked: %s", r)
 	}
-	if r := run("uninstall", "--data-dir", base, "--yes"); r.code != 1 || !strings.Contains(r.stderr, "no data directory of Hortus") || !there(unit) {
+	if r := run("uninstall", "--data-dir", base, "--yes"); r.code != 1 || !strings.Contains(r.stderr, "not a data directory of Hortus") || !there(unit) {
 		t.Errorf("another directory: %s", r)
 	}
 	type doc struct {

@@ -19,7 +19,7 @@ func TestWatchInterrupted(t *testing.T) {
 	w := g.start("task", "watch", id)
 	w.says("[coder]")
 	w.signal(syscall.SIGINT)
-	if code := w.ends(); code != 130 || !strings.Contains(w.output.String(), "the task goes on: hortus task watch") {
+	if code := w.ends(); code != 130 || !strings.Contains(w.output.String(), "the task keeps running. To follow it: hortus task watch") {
 		t.Errorf("interrupted watch: exit code %d\n%s", code, w.output)
 	}
 	if task, err := g.client().Tasks.Get(context.Background(), id); err != nil || task.State == api.TaskDone {

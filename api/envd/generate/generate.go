@@ -183,5 +183,5 @@ func (f field) calls(enums map[string]bool) (encode, decode, wire string, err er
 	case isList:
 		return fmt.Sprintf("appendMessages(b, %d, m.%s)", f.number, f.name), fmt.Sprintf("decodeItem(d, &m.%s)", f.name), "wireBytes", nil
 	}
-	return "", "", "", fmt.Errorf("there is no codec for the type %s", f.typ)
+	return "", "", "", fmt.Errorf("unsupported type %s", f.typ)
 }

@@ -36,7 +36,7 @@ func TestRefuses(t *testing.T) {
 		"plain int32":    {"A int32 `proto:\"1\"`", "sint32 is for an int32"},
 		"string sint32":  {"A string `proto:\"1,sint32\"`", "sint32 is for an int32"},
 		"oneof of value": {"A string `proto:\"1,oneof\"`", "must be a pointer or bytes"},
-		"unknown type":   {"A float64 `proto:\"1\"`", "no codec for the type float64"},
+		"unknown type":   {"A float64 `proto:\"1\"`", "unsupported type float64"},
 	} {
 		file := filepath.Join(t.TempDir(), "types.go")
 		text := "package p\ntype E int32\ntype M struct { " + c.fields + " }\n"

@@ -49,7 +49,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-var errForm = errors.New("the table of seccomp programs is damaged")
+var errForm = errors.New("the table of seccomp programs is corrupted")
 
 // Decode reads what Encode wrote. It fails on anything else.
 func Decode(b []byte) (Table, error) {

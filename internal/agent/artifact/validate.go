@@ -33,7 +33,7 @@ func Validate(a api.CodeArtifact) error {
 		return api.Errorf(api.KindInvalid, "files is empty; the artifact needs at least one file")
 	}
 	if len(a.Files) > MaxFiles {
-		return api.Errorf(api.KindInvalid, "files has %d entries; at most %d are allowed", len(a.Files), MaxFiles)
+		return api.Errorf(api.KindInvalid, "files has %d entries; the maximum is %d", len(a.Files), MaxFiles)
 	}
 	seen := make(map[string]bool, len(a.Files))
 	total := 0
@@ -45,7 +45,7 @@ func Validate(a api.CodeArtifact) error {
 			return err
 		}
 		if seen[f.Path] {
-			return api.Errorf(api.KindInvalid, "file %q is there twice", f.Path)
+			return api.Errorf(api.KindInvalid, "file %q is listed twice", f.Path)
 		}
 		seen[f.Path] = true
 		total += len(f.Content)
@@ -54,12 +54,12 @@ func Validate(a api.CodeArtifact) error {
 		for dir := path; strings.Contains(dir, "/"); {
 			dir = dir[:strings.LastIndexByte(dir, '/')]
 			if seen[dir] {
-				return api.Errorf(api.KindInvalid, "%q is a file and also the folder of %q", dir, path)
+				return api.Errorf(api.KindInvalid, "%q is both a file and the directory of %q", dir, path)
 			}
 		}
 	}
 	if total > MaxBytes {
-		return api.Errorf(api.KindInvalid, "the files hold %d bytes together; at most %d are allowed", total, MaxBytes)
+		return api.Errorf(api.KindInvalid, "the files have %d bytes in total; the maximum is %d", total, MaxBytes)
 	}
 	if strings.TrimSpace(a.Run) == "" {
 		return api.Errorf(api.KindInvalid, "run is empty; say which command runs the program")
@@ -93,10 +93,10 @@ func Validate(a api.CodeArtifact) error {
 // person allowed. A model may shorten a pass; it may not lengthen it.
 func Within(a api.CodeArtifact, install, run time.Duration) error {
 	if a.InstallTimeoutMS > install.Milliseconds() {
-		return api.Errorf(api.KindInvalid, "installTimeoutMs is %d; this task allows at most %d", a.InstallTimeoutMS, install.Milliseconds())
+		return api.Errorf(api.KindInvalid, "installTimeoutMs is %d; the maximum for this task is %d", a.InstallTimeoutMS, install.Milliseconds())
 	}
 	if a.RunTimeoutMS > run.Milliseconds() {
-		return api.Errorf(api.KindInvalid, "runTimeoutMs is %d; this task allows at most %d", a.RunTimeoutMS, run.Milliseconds())
+		return api.Errorf(api.KindInvalid, "runTimeoutMs is %d; the maximum for this task is %d", a.RunTimeoutMS, run.Milliseconds())
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func ValidatePlan(p api.ExecutionPlan) error {
 		return err
 	}
 	if len(p.Dependencies) > MaxParameters || len(p.Parameters) > MaxParameters {
-		return api.Errorf(api.KindInvalid, "dependencies and parameters have at most %d entries each", MaxParameters)
+		return api.Errorf(api.KindInvalid, "dependencies and parameters: the maximum is %d entries each", MaxParameters)
 	}
 	for _, d := range p.Dependencies {
 		if err := text("dependencies", d, 256); err != nil {
@@ -129,7 +129,7 @@ func ValidatePlan(p api.ExecutionPlan) error {
 		}
 	}
 	if len(p.Checks) > MaxChecks {
-		return api.Errorf(api.KindInvalid, "checks has %d entries; at most %d are allowed", len(p.Checks), MaxChecks)
+		return api.Errorf(api.KindInvalid, "checks has %d entries; the maximum is %d", len(p.Checks), MaxChecks)
 	}
 	for _, c := range p.Checks {
 		if strings.TrimSpace(c.Name) == "" || strings.TrimSpace(c.Command) == "" {
@@ -153,7 +153,7 @@ func ValidatePlan(p api.ExecutionPlan) error {
 		size += len(v)
 	}
 	if size > 64<<10 {
-		return api.Errorf(api.KindInvalid, "the parameters hold %d bytes; at most %d are allowed", size, 64<<10)
+		return api.Errorf(api.KindInvalid, "the parameters have %d bytes; the maximum is %d", size, 64<<10)
 	}
 	return output(p.Output, false, p.Files, "files")
 }
@@ -197,7 +197,7 @@ func Path(p string) error {
 
 func known(l api.Language) error {
 	if _, ok := language.Of(l); !ok {
-		return api.Errorf(api.KindInvalid, "language %q is not known", clip(string(l))).
+		return api.Errorf(api.KindInvalid, "unknown language %q", clip(string(l))).
 			WithHint("Use one of %s.", strings.Join(language.Names(), ", "))
 	}
 	return nil
@@ -207,7 +207,7 @@ func shell(s string, emptyOK bool) error {
 	if s == "bash" || s == "sh" || s == "" && emptyOK {
 		return nil
 	}
-	return api.Errorf(api.KindInvalid, "shell %q is not known; use bash or sh", clip(s))
+	return api.Errorf(api.KindInvalid, "unknown shell %q; use bash or sh", clip(s))
 }
 
 func output(kind api.OutputKind, emptyOK bool, files []string, field string) error {
@@ -215,17 +215,17 @@ func output(kind api.OutputKind, emptyOK bool, files []string, field string) err
 	case api.OutputText, api.OutputJSON, api.OutputNone:
 	case api.OutputFile:
 		if len(files) == 0 {
-			return api.Errorf(api.KindInvalid, "output is %q but %s names no file", kind, field)
+			return api.Errorf(api.KindInvalid, "output is %q but %s does not name a file", kind, field)
 		}
 	case "":
 		if !emptyOK {
 			return api.Errorf(api.KindInvalid, "output is empty; use text, json, file or none")
 		}
 	default:
-		return api.Errorf(api.KindInvalid, "output %q is not known; use text, json, file or none", clip(string(kind)))
+		return api.Errorf(api.KindInvalid, "unknown output %q; use text, json, file or none", clip(string(kind)))
 	}
 	if len(files) > MaxExpect {
-		return api.Errorf(api.KindInvalid, "%s has %d entries; at most %d are allowed", field, len(files), MaxExpect)
+		return api.Errorf(api.KindInvalid, "%s has %d entries; the maximum is %d", field, len(files), MaxExpect)
 	}
 	for _, f := range files {
 		if err := Path(f); err != nil {
@@ -237,7 +237,7 @@ func output(kind api.OutputKind, emptyOK bool, files []string, field string) err
 
 func text(field, s string, max int) error {
 	if len(s) > max {
-		return api.Errorf(api.KindInvalid, "%s has %d bytes; at most %d are allowed", field, len(s), max)
+		return api.Errorf(api.KindInvalid, "%s has %d bytes; the maximum is %d", field, len(s), max)
 	}
 	if strings.ContainsRune(s, 0) || !utf8.ValidString(s) {
 		return api.Errorf(api.KindInvalid, "%s is not plain text", field)

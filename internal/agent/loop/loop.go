@@ -114,7 +114,7 @@ func New(cfg Config) *Loop {
 		spec := t.Spec()
 		o, err := offer(t, spec)
 		if err == nil && l.tools[spec.Name] != nil {
-			err = api.Errorf(api.KindInternal, "there are two tools %q", spec.Name)
+			err = api.Errorf(api.KindInternal, "tool %q is defined twice", spec.Name)
 		}
 		if err != nil && l.bad == nil {
 			l.bad = err

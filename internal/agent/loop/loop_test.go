@@ -276,7 +276,7 @@ also: view {"path": "a.txt"}
 
 {"command": "ls
 -- wrong type --
-last: it ends in the middle
+last: it is truncated
 last: The fields of shell: command string.
 last: the text of a
 call: view

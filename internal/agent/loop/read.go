@@ -81,11 +81,11 @@ func parseEntry(line []byte) (Entry, error) {
 		return e, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return e, errors.New("more follows its JSON value")
+		return e, errors.New("data follows the JSON value")
 	}
 	switch {
 	case !slices.Contains(entryKinds[:], e.Kind):
-		return e, errors.New("it is of no known kind")
+		return e, errors.New("it is of an unknown kind")
 	case e.Round < 0 || e.Step < 0 || e.MS < 0 || len(e.Calls) > maxCalls:
 		return e, errors.New("a count is out of bounds")
 	}
@@ -94,7 +94,7 @@ func parseEntry(line []byte) (Entry, error) {
 		text += len(c.Input)
 	}
 	if text > MaxTranscriptText+maxCalls*64 {
-		return e, errors.New("it has too much text")
+		return e, errors.New("its text is too long")
 	}
 	return e, nil
 }

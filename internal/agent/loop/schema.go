@@ -33,7 +33,7 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	}
 	for name, p := range s.Properties {
 		if p == nil {
-			return nil, fmt.Errorf("the property %q has no schema", name)
+			return nil, fmt.Errorf("property %q has no schema", name)
 		}
 		s.order = append(s.order, name)
 	}
@@ -227,12 +227,12 @@ func strictJSON(raw []byte, out any) error {
 	dec.UseNumber()
 	if err := dec.Decode(out); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			return errors.New("it ends in the middle")
+			return errors.New("it is truncated")
 		}
 		return err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("more follows the first value")
+		return errors.New("data follows the first value")
 	}
 	return nil
 }

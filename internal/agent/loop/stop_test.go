@@ -52,7 +52,7 @@ func TestMalformedLarge(t *testing.T) {
 	each(t, halves, func(t *testing.T, m model.Model, _ *requests) {
 		base, _ := play(t, `
 -- better --
-last: it ends in the middle
+last: it is truncated
 call: finish
 
 {"summary": "ok"}
@@ -137,7 +137,7 @@ call: finish
 		if rep := w.Run(t.Context(), "Go."); rep.Stop != api.StopFinished || rep.Steps != 1 || len(w.bench.calls) != 0 {
 			t.Errorf("%+v", rep)
 		}
-		if again := of[api.ModelRetryEvent](w.facts); len(again) != 1 || !strings.Contains(again[0].Error, "cut off") {
+		if again := of[api.ModelRetryEvent](w.facts); len(again) != 1 || !strings.Contains(again[0].Error, "truncated") {
 			t.Errorf("%+v", again)
 		}
 		if says := of[api.SayEvent](w.facts); len(says) != 0 {

@@ -226,17 +226,17 @@ func (b brief) beyond(tools []model.Tool) error {
 	}
 	for _, need := range []string{"shell", "view", "str_replace", "finish"} {
 		if !have[need] {
-			return unable("it works with the tools shell, view, str_replace and finish, and " + need + " is not among those that it was given")
+			return unable("it needs the tools shell, view, str_replace and finish, and " + need + " is missing")
 		}
 	}
 	from, _ := renaming(b.request)
 	switch {
 	case b.gate == "":
-		return unable("no command says whether the work is done; give one with --verify")
+		return unable("there is no gate command; set one with --verify")
 	case from != "":
 		return nil
 	case !reRepair.MatchString(b.request):
-		return unable(quoted(b.request) + " asks neither for a repair nor for a renaming; it builds nothing new")
+		return unable(quoted(b.request) + " is neither a repair nor a renaming; it does not write new code")
 	}
 	if verb := reBuilds.FindString(b.request); verb != "" {
 		return unable(fmt.Sprintf("%s asks for more than a repair: it does not know how to %s", quoted(b.request), strings.ToLower(verb)))
@@ -255,7 +255,7 @@ func renaming(request string) (from, to string) {
 // unable declines work on a repository, with what to do.
 func unable(why string) error {
 	return api.Errorf(api.KindDeclined, "the offline model declines: %s", why).WithHint(
-		`On a repository it knows two requests: hortus task --repo . "Fix the failing test" tries small edits until the gate passes, ` +
+		`On a repository it does two things: hortus task --repo . "Fix the failing test" tries small edits until the gate passes, ` +
 			`and "Rename X to Y" renames a name. hortus model catalogue lists what it does. ` +
 			"For anything else set ANTHROPIC_API_KEY and add --model anthropic, or OPENAI_API_KEY and --model openai.")
 }

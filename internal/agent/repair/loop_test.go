@@ -61,7 +61,7 @@ func TestAgentInTheLoop(t *testing.T) {
 	}
 
 	rep = loop.New(loop.Config{Model: offline{New()}, Tools: set.All(), Emit: quiet{}}).Run(t.Context(), loop.Brief{Request: "Add a --json flag", Gate: "true"}.Message())
-	if rep.Stop != api.StopDeclined || !strings.Contains(rep.Why, "builds nothing new") {
+	if rep.Stop != api.StopDeclined || !strings.Contains(rep.Why, "does not write new code") {
 		t.Errorf("what is beyond it: %+v", rep)
 	}
 }

@@ -129,7 +129,7 @@ func checkJSON(_, text string) (*problem, string) {
 		if _, err = dec.Token(); err == io.EOF {
 			return nil, ""
 		} else if err == nil {
-			err = errors.New("text follows the first value")
+			err = errors.New("text after the first value")
 		}
 		at += int64(len(text[at:])-len(strings.TrimLeft(text[at:], " \t\r\n"))) + 1
 	}

@@ -55,7 +55,7 @@ type Files struct {
 func NewFiles(dir string, each, all int64) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "open the folder for outputs: %w", err)
+		return nil, api.Errorf(api.KindInternal, "open the directory for outputs: %w", err)
 	}
 	if each <= 0 {
 		each = DefaultEachOutput

@@ -184,7 +184,7 @@ func (b *Backend) check(ctx context.Context, spec sandbox.Spec) error {
 		return api.Errorf(api.KindInvalid, "sandbox id %q is malformed", string(spec.ID))
 	}
 	if n := len(spec.Hostname); n == 0 || n > 63 {
-		return api.Errorf(api.KindInvalid, "the host name has %d bytes, allowed are 1 to 63", n)
+		return api.Errorf(api.KindInvalid, "the host name has %d bytes; use 1 to 63", n)
 	}
 	if spec.Egress != (sandbox.Egress{}) {
 		return api.Errorf(api.KindUnsupported, "the %s backend gives no sandbox the network of its host", b.Name()).WithHint("Use the default egress policy.")

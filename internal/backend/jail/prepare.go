@@ -50,7 +50,7 @@ func (w *waiting) Claim(ctx context.Context, env map[string]string) error {
 	w.claim.Lock()
 	defer w.claim.Unlock()
 	if w.conn == nil {
-		return api.Errorf(api.KindConflict, "sandbox %s is claimed already", w.id)
+		return api.Errorf(api.KindConflict, "sandbox %s is already claimed", w.id)
 	}
 	if err := ctx.Err(); err != nil {
 		return api.Errorf(api.KindOf(err), "claim sandbox %s: %w", w.id, err)

@@ -63,7 +63,7 @@ type expected struct {
 func (e *expected) Restore(ctx context.Context) (sandbox.Prepared, error) {
 	s := e.start
 	if s.undo == nil {
-		return nil, api.Errorf(api.KindConflict, "sandbox %s is restored or dropped already", s.m.id)
+		return nil, api.Errorf(api.KindConflict, "sandbox %s is already restored or dropped", s.m.id)
 	}
 	files, err := image.Open(e.dir, s.m.b.imageFiles(), os.O_RDONLY)
 	if err == nil {

@@ -89,7 +89,7 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 		s.undo.add(func() { b.ids.Put(m.ids) })
 	}
 	if err := os.Mkdir(m.dir, 0o700); errors.Is(err, os.ErrExist) {
-		return nil, api.Errorf(api.KindExists, "sandbox %s exists already", id)
+		return nil, api.Errorf(api.KindExists, "sandbox %s already exists", id)
 	} else if err != nil {
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}

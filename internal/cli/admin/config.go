@@ -31,7 +31,7 @@ func (*configPathCmd) Run(a *app.App) error {
 		path = config.DefaultPath(src)
 	}
 	if path == "" {
-		return api.Errorf(api.KindInvalid, "there is no home directory to look for a configuration in").WithHint("name a file: --config FILE")
+		return api.Errorf(api.KindInvalid, "no home directory for the configuration file").WithHint("name a file: --config FILE")
 	}
 	if a.Flags.JSON {
 		return a.JSON(map[string]string{"path": path})

@@ -31,7 +31,7 @@ func (c *contextAddCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	if a.Flags.Host == "" {
-		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "the address is missing").WithHint("hortus context add %s --host URL --key-file FILE", c.Name)}
+		return &app.Failure{Code: 2, Err: api.Errorf(api.KindInvalid, "the URL is missing").WithHint("hortus context add %s --host URL --key-file FILE", c.Name)}
 	}
 	// A key is no argument: arguments are seen by everybody on the machine.
 	key := a.Getenv("HORTUS_API_KEY")
@@ -43,11 +43,11 @@ func (c *contextAddCmd) Run(ctx app.Context, a *app.App) error {
 		key = strings.TrimSpace(string(b))
 	}
 	if key == "" {
-		return api.Errorf(api.KindInvalid, "there is no API key for %.100s", a.Flags.Host).WithHint("--key-file FILE, --key-file - for stdin, or HORTUS_API_KEY")
+		return api.Errorf(api.KindInvalid, "no API key for %.100s", a.Flags.Host).WithHint("--key-file FILE, --key-file - for stdin, or HORTUS_API_KEY")
 	}
 	r := contexts.Daemon{Host: a.Flags.Host, Key: key}
 	if err := r.Check(); err != nil {
-		return api.Errorf(api.KindInvalid, "%w", err).WithHint("an address is http or https, for example https://hortus.example; a key is e2b_ and 40 hexadecimal digits")
+		return api.Errorf(api.KindInvalid, "%w", err).WithHint("the URL must be http or https, for example https://hortus.example; a key is e2b_ and 40 hexadecimal digits")
 	}
 	err := a.ChangeContexts(ctx, func(all *contexts.File) error {
 		all.Contexts[c.Name] = r
@@ -59,7 +59,7 @@ func (c *contextAddCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(map[string]string{"added": c.Name, "host": a.Flags.Host})
 	}
-	a.Note("added; hortus context use %s has commands speak to it", c.Name)
+	a.Note("added. To make it the default: hortus context use %s", c.Name)
 	return nil
 }
 

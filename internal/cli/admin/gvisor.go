@@ -35,7 +35,7 @@ func (*gvisorBuildCmd) Run(ctx app.Context, a *app.App) error {
 		if a.Flags.JSON {
 			return showGVisor(a, b)
 		}
-		a.Note("gVisor is built already; every new sandbox uses it")
+		a.Note("gVisor is already built; new sandboxes use it")
 		return nil
 	}
 	p := progress.New(a.Env, a.Flags.Quiet, "gvisor")
@@ -47,7 +47,7 @@ func (*gvisorBuildCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	p.Close()
-	p.Line("", progress.Green, "built in "+human.Duration(time.Since(began))+": every new sandbox uses it (hortus doctor)")
+	p.Line("", progress.Green, "built in "+human.Duration(time.Since(began))+": new sandboxes use it (hortus doctor)")
 	if a.Flags.JSON {
 		return showGVisor(a, b)
 	}

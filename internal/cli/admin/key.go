@@ -54,7 +54,7 @@ func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(made)
 	}
-	a.Note("key %s of account %s, role %s; it cannot be shown again", made.ID, made.Account, made.Role)
+	a.Note("key %s, account %s, role %s; it is not shown again", made.ID, made.Account, made.Role)
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(made.Secret))
 	return err
 }

@@ -44,8 +44,8 @@ func (c *catalogueCmd) Run(a *app.App) error {
 		return api.Errorf(api.KindInternal, "write the answer: %w", err)
 	}
 	a.Note("")
-	a.Note("%d of %d entries. Numbers, texts and names in an example can be others; programs are in Python", len(found), len(all))
-	a.Note("unless the request says JavaScript. For anything else: --model anthropic or --model openai.")
+	a.Note("%d of %d entries. Numbers, texts and names in an example can differ; programs are in Python", len(found), len(all))
+	a.Note("unless the request names JavaScript. For anything else: --model anthropic or --model openai.")
 	return nil
 }
 

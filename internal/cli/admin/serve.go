@@ -19,7 +19,7 @@ func (*ServeCommand) OnlyHere() string { return "hortus serve" }
 // Run serves until it is told to end.
 func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 	if a.Env.Serve == nil {
-		return api.Errorf(api.KindUnsupported, "sandboxes need Linux; this is a client").WithHint("run hortus serve on a Linux machine or in WSL2")
+		return api.Errorf(api.KindUnsupported, "sandboxes need Linux; this machine can only be a client").WithHint("run hortus serve on a Linux machine or in WSL2")
 	}
 	dir, err := a.DataDir()
 	if err != nil {
@@ -55,6 +55,6 @@ func announce(a *app.App, url string, first api.CreatedKey) {
 	if first.Secret == "" {
 		return
 	}
-	a.Note("the first API key, of account %s with the role %s; it is shown this once:", first.Account, first.Role)
+	a.Note("first API key, account %s, role %s; it is shown only once:", first.Account, first.Role)
 	fmt.Fprintf(a.Env.Stdout, "export E2B_API_KEY=%s\nexport E2B_API_URL=%s\nexport E2B_SANDBOX_URL=%s\n", first.Secret, url, url)
 }

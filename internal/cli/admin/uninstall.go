@@ -57,7 +57,7 @@ func (c *unitCmd) Run(a *app.App) error {
 		ctl += " --user"
 	}
 	a.Note("installed %s", path)
-	a.Note("start it, now and always: %s daemon-reload && %s enable --now hortus", ctl, ctl)
+	a.Note("start it now and at boot: %s daemon-reload && %s enable --now hortus", ctl, ctl)
 	return nil
 }
 
@@ -89,7 +89,7 @@ type left struct {
 // Run ends everything and removes what Hortus made on this machine.
 func (c *UninstallCommand) Run(ctx app.Context, a *app.App) error {
 	if a.Env.Inspect == nil {
-		return api.Errorf(api.KindUnsupported, "there is nothing to uninstall here: sandboxes need Linux").WithHint("remove the binary")
+		return api.Errorf(api.KindUnsupported, "nothing to uninstall on this machine: sandboxes need Linux").WithHint("remove the binary")
 	}
 	dir, err := a.DataDir()
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *UninstallCommand) confirm(a *app.App, out removal) error {
 		return nil
 	}
 	if terminal.Of(a) == nil {
-		return api.Errorf(api.KindInvalid, "nobody can be asked here").WithHint("say --yes, or look first: hortus uninstall --dry-run")
+		return api.Errorf(api.KindInvalid, "cannot ask for confirmation without a terminal").WithHint("add --yes, or list what would be removed: hortus uninstall --dry-run")
 	}
 	fmt.Fprintf(a.Env.Stderr, "This ends every sandbox and removes all tasks and their output. Go on? [y/N] ")
 	answer, _ := bufio.NewReader(a.Env.Stdin).ReadString('\n')
@@ -168,7 +168,7 @@ func endAll(ctx context.Context, a *app.App, out *removal) error {
 	if err != nil {
 		a.Disconnect()
 		if c, err = a.Client(ctx); err != nil {
-			return api.Errorf(api.KindOf(err), "what sandboxes left cannot be ended: %w", err).WithHint("%s", api.HintOf(err))
+			return api.Errorf(api.KindOf(err), "cannot end leftover processes of sandboxes: %w", err).WithHint("%s", api.HintOf(err))
 		}
 	}
 	list, err := c.Sandboxes.List(ctx, false)

@@ -53,10 +53,10 @@ func (a *App) RunningClient(ctx context.Context) (*client.Client, error) {
 // GVisor gives the builder of the data directory's gVisor.
 func (a *App) GVisor() (GVisor, error) {
 	if v := a.Env.Version(); v.GVisor != "" {
-		return nil, api.Errorf(api.KindConflict, "this binary has gVisor %s in it", v.GVisor).WithHint("there is nothing to build; see: hortus doctor")
+		return nil, api.Errorf(api.KindConflict, "this binary includes gVisor %s", v.GVisor).WithHint("nothing to build; see: hortus doctor")
 	}
 	if a.Env.BuildGVisor == nil {
-		return nil, api.Errorf(api.KindUnsupported, "gVisor runs on Linux alone").WithHint("build it on the machine of the daemon")
+		return nil, api.Errorf(api.KindUnsupported, "gVisor runs on Linux only").WithHint("build it on the machine of the daemon")
 	}
 	dir, err := a.DataDir()
 	if err != nil {

@@ -62,7 +62,7 @@ func (a *App) ReadJSON(name string, out any) error {
 		return api.Errorf(api.KindInvalid, "%s is not as expected: %s", name, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return api.Errorf(api.KindInvalid, "%s holds more than one JSON document", name)
+		return api.Errorf(api.KindInvalid, "%s has more than one JSON document", name)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (a *App) contextsPath() (string, error) {
 	}
 	path := config.DefaultPath(config.Source{Getenv: a.Getenv, UID: uid, OS: runtime.GOOS})
 	if path == "" {
-		return "", api.Errorf(api.KindInvalid, "there is no home directory to keep contexts in").WithHint("name the daemon: --host URL, with HORTUS_API_KEY")
+		return "", api.Errorf(api.KindInvalid, "no home directory for the contexts file").WithHint("name the daemon: --host URL, with HORTUS_API_KEY")
 	}
 	return filepath.Join(filepath.Dir(path), "contexts.json"), nil
 }
@@ -56,7 +56,7 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 	if dir := a.given("data-dir"); dir {
 		// Whoever names a directory means the daemon of that directory.
 		if named && a.given("host") {
-			return contexts.Daemon{}, false, &Failure{2, api.Errorf(api.KindInvalid, "--data-dir and --host name two daemons").WithHint("give one of them")}
+			return contexts.Daemon{}, false, &Failure{2, api.Errorf(api.KindInvalid, "--data-dir and --host exclude each other").WithHint("give one of them")}
 		}
 		return contexts.Daemon{}, false, nil
 	}
@@ -67,8 +67,8 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 			r.Key = a.Getenv("E2B_API_KEY")
 		}
 		if r.Key == "" {
-			return r, true, api.Errorf(api.KindUnauthenticated, "there is no API key for %.100s", name).
-				WithHint("set HORTUS_API_KEY, or keep one: hortus context add NAME --host %.100s --key-file FILE", name)
+			return r, true, api.Errorf(api.KindUnauthenticated, "no API key for %.100s", name).
+				WithHint("set HORTUS_API_KEY, or store one: hortus context add NAME --host %.100s --key-file FILE", name)
 		}
 		return r, true, nil
 	}
@@ -112,7 +112,7 @@ func (a *App) dialRemote(r contexts.Daemon) (*client.Client, error) {
 		return nil, err
 	}
 	if u, err := url.Parse(r.Host); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
-		a.Note("warning: %s is not encrypted; the API key can be read on the way", u.Host)
+		a.Note("warning: %s is not encrypted; others on the network can read the API key", u.Host)
 	}
 	a.log.Debug("daemon", "host", r.Host)
 	return c, nil

@@ -19,7 +19,7 @@ const (
 )
 
 // errLocked says that another process holds a lock.
-var errLocked = errors.New("it is locked by another process")
+var errLocked = errors.New("locked by another process")
 
 // Change reads the file, has it changed and writes it. Two commands at once do
 // so one after the other: neither loses what the other did. After an error of change
@@ -66,8 +66,8 @@ func awaitLock(ctx context.Context, f *os.File) error {
 			if cause := context.Cause(ctx); cause != errLocked {
 				return api.Errorf(api.KindOf(ctx.Err()), "lock %s: %w", f.Name(), cause)
 			}
-			return api.Errorf(api.KindTimeout, "another hortus has been changing the contexts for %s: %s is locked", lockWait, f.Name()).
-				WithHint("try again when it has ended")
+			return api.Errorf(api.KindTimeout, "another hortus process is changing the contexts for %s: %s is locked", lockWait, f.Name()).
+				WithHint("retry when it has ended")
 		}
 	}
 }

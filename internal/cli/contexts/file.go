@@ -23,7 +23,7 @@ const Local = "local"
 
 // NotFound is the error for a context that does not exist.
 func NotFound(name string) error {
-	return api.Errorf(api.KindNotFound, "there is no context %.80q", name).WithHint("hortus context ls lists them; an address begins with http:// or https://")
+	return api.Errorf(api.KindNotFound, "unknown context %.80q", name).WithHint("hortus context ls lists them; an address begins with http:// or https://")
 }
 
 // File is the file that names daemons of other machines.
@@ -59,7 +59,7 @@ func Load(path string) (File, error) {
 	out, err := parseContexts(b)
 	if err != nil {
 		return none, api.Errorf(api.KindInvalid, "%s is not as expected: %w", path, err).
-			WithHint("correct it by hand; or keep it aside (mv %s %s.old) and name the daemons again with hortus context add", path, path)
+			WithHint("correct it by hand; or move it away (mv %s %s.old) and add the contexts again with hortus context add", path, path)
 	}
 	return out, nil
 }
@@ -79,15 +79,15 @@ func readContexts(path string) ([]byte, error) {
 		return nil, api.Errorf(api.KindInvalid, "contexts: %w", err)
 	}
 	if runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0 {
-		return nil, api.Errorf(api.KindDenied, "%s holds API keys and is open to others", path).WithHint("chmod 600 %s", path)
+		return nil, api.Errorf(api.KindDenied, "%s contains API keys and other users can read it", path).WithHint("chmod 600 %s", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxContextsFile+1))
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "contexts: %w", err)
 	}
 	if len(b) > maxContextsFile {
-		return nil, api.Errorf(api.KindInvalid, "%s has more than %d bytes, which no list of contexts has", path, maxContextsFile).
-			WithHint("is it another file? Keep it aside: mv %s %s.old", path, path)
+		return nil, api.Errorf(api.KindInvalid, "%s has more than %d bytes: it is not a contexts file", path, maxContextsFile).
+			WithHint("move it away: mv %s %s.old", path, path)
 	}
 	return b, nil
 }
@@ -109,13 +109,13 @@ func parseContexts(b []byte) (File, error) {
 		return File{}, plainJSON(b, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return File{}, fmt.Errorf("something follows its end, in line %d", lineAt(b, dec.InputOffset()))
+		return File{}, fmt.Errorf("unexpected data after its end, in line %d", lineAt(b, dec.InputOffset()))
 	}
 	if err := checkOnce(b); err != nil {
 		return File{}, err
 	}
 	if len(out.Contexts) > Max {
-		return File{}, fmt.Errorf("it names %d contexts; the most is %d", len(out.Contexts), Max)
+		return File{}, fmt.Errorf("it has %d contexts; the maximum is %d", len(out.Contexts), Max)
 	}
 	if out.Contexts == nil {
 		out.Contexts = map[string]Daemon{}
@@ -151,7 +151,7 @@ func plainJSON(b []byte, err error) error {
 		}
 		return fmt.Errorf("line %d: %.100q is a %.20s, not %s", lineAt(b, kind.Offset), kind.Field, kind.Value, want)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("its end is missing")
+		return errors.New("it is truncated")
 	}
 	return fmt.Errorf("%.200s", strings.TrimPrefix(err.Error(), "json: "))
 }
@@ -191,7 +191,7 @@ func checkOnce(b []byte) error {
 			if name {
 				seen, low := open[len(open)-1], strings.ToLower(strings.ToUpper(v)) // as the decoder compares
 				if seen[low] {
-					return fmt.Errorf("line %d: %.80q is there twice", lineAt(b, dec.InputOffset()), v)
+					return fmt.Errorf("line %d: %.80q is listed twice", lineAt(b, dec.InputOffset()), v)
 				}
 				seen[low], name = true, false
 				continue
@@ -204,14 +204,14 @@ func checkOnce(b []byte) error {
 // Check says what is wrong with a daemon's address or key, without either.
 func (r Daemon) Check() error {
 	if r.Host == "" {
-		return errors.New("the address is missing")
+		return errors.New("the URL is missing")
 	}
 	u, err := url.Parse(r.Host)
 	if err != nil {
-		return errors.New("the address is no URL")
+		return errors.New("the address is not a URL")
 	}
 	if u.User != nil || strings.ContainsAny(r.Host, "?#") {
-		return errors.New("the address holds a user name, a password or a query; a daemon has no use for them, and its key stands elsewhere")
+		return errors.New("the URL has a user name, a password or a query; remove it, and set the key with --key-file")
 	}
 	c, err := client.Remote(r.Host, r.Key)
 	if err != nil {
@@ -229,8 +229,8 @@ func (c File) save(path string) error {
 	}
 	// What could not be read again would be lost.
 	if b = append(b, '\n'); len(b) > maxContextsFile || len(c.Contexts) > Max {
-		return api.Errorf(api.KindExhausted, "%s has no room for another context: it holds %d, and may have %d bytes", path, len(c.Contexts)-1, maxContextsFile).
-			WithHint("hortus context rm NAME forgets one")
+		return api.Errorf(api.KindExhausted, "%s is full: it has %d contexts, and the maximum is %d bytes", path, len(c.Contexts)-1, maxContextsFile).
+			WithHint("remove one: hortus context rm NAME")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return api.Errorf(api.KindInvalid, "contexts: %w", err)
@@ -253,7 +253,7 @@ func (c File) save(path string) error {
 // CheckName refuses what cannot name a context.
 func CheckName(name string) error {
 	if name == "" || name == Local || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
-		return api.Errorf(api.KindInvalid, "%.80q is no name of a context", name).
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid context name", name).
 			WithHint("it has 1 to 63 lower-case letters, digits, \".\", \"_\" and \"-\"; %q is this machine", Local)
 	}
 	return nil

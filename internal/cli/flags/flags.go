@@ -70,7 +70,7 @@ func (f *Sandbox) CreateRequest() (api.CreateSandbox, error) {
 // CheckTTL refuses what no sandbox may live for.
 func (d Duration) CheckTTL() error {
 	if d.Milliseconds() > api.MaxTTL.Milliseconds() {
-		return api.Errorf(api.KindInvalid, "--ttl: the most is %s", human.Duration(api.MaxTTL))
+		return api.Errorf(api.KindInvalid, "--ttl: the maximum is %s", human.Duration(api.MaxTTL))
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (s *Span) UnmarshalText(text []byte) error {
 		*s = Span(d)
 		return nil
 	}
-	return api.Errorf(api.KindInvalid, "%.40q is no span of time", text).WithHint("write it as 12h, 7d or 4w")
+	return api.Errorf(api.KindInvalid, "%.40q is not a duration", text).WithHint("use for example 12h, 7d or 4w")
 }
 
 // Age is a duration that may be 0.
@@ -80,7 +80,7 @@ func Assignments(flag string, list []string) (map[string]string, error) {
 		k, v, ok := strings.Cut(s, "=")
 		switch {
 		case k == "" || strings.ContainsRune(s, 0):
-			return nil, api.Errorf(api.KindInvalid, "%s: %.40q has no name", flag, s).WithHint("write it as NAME=VALUE")
+			return nil, api.Errorf(api.KindInvalid, "%s: %.40q has no name", flag, s).WithHint("use NAME=VALUE")
 		case !ok:
 			return nil, api.Errorf(api.KindInvalid, "%s: %.40q has no value", flag, s).
 				WithHint("write %s %.40s=VALUE; values are never taken from your environment, so that no secret enters a sandbox by accident", flag, k)

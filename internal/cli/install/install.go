@@ -30,7 +30,7 @@ func CompletionPath(a *app.App, shell string) (string, error) {
 			if h := a.Getenv("HOME"); filepath.IsAbs(h) {
 				base = filepath.Join(h, home)
 			} else {
-				return "", api.Errorf(api.KindInvalid, "there is no home directory to install into").
+				return "", api.Errorf(api.KindInvalid, "no home directory to install into").
 					WithHint("print it instead: hortus completion %s", shell)
 			}
 		}
@@ -47,7 +47,7 @@ const Mark = `"hortus uninstall" removes it`
 // Write writes a file of ours. One of somebody else's is not replaced.
 func Write(path, content string) error {
 	if have, err := os.ReadFile(path); err == nil && !strings.Contains(string(have), Mark) {
-		return api.Errorf(api.KindExists, "%s is there and was not made by Hortus", path).WithHint("move it away first")
+		return api.Errorf(api.KindExists, "%s exists and was not created by Hortus", path).WithHint("move it away first")
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return api.Errorf(api.KindDenied, "install: %w", err)
 	}
@@ -87,7 +87,7 @@ func UnitPath(a *app.App) (string, error) {
 	if !filepath.IsAbs(base) {
 		home := a.Getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return "", api.Errorf(api.KindInvalid, "there is no home directory to install into").WithHint("print it instead: hortus daemon unit")
+			return "", api.Errorf(api.KindInvalid, "no home directory to install into").WithHint("print it instead: hortus daemon unit")
 		}
 		base = filepath.Join(home, ".config")
 	}

@@ -39,7 +39,7 @@ func readCommand(a *app.App, args []string, f *commandFlags, fresh bool) (*comma
 	term := terminal.Of(a)
 	c := &command{args: args, user: f.User, dir: f.Workdir, timeout: time.Duration(f.Timeout), tty: f.TTY, fresh: fresh}
 	if f.TTY && term == nil && (f.Interactive || fresh) && !isNull(a.Env.Stdin) {
-		return nil, api.Errorf(api.KindInvalid, "--tty: stdin is not a terminal").WithHint("leave -t out to pass stdin on as it is")
+		return nil, api.Errorf(api.KindInvalid, "--tty: stdin is not a terminal").WithHint("omit -t to pass stdin through unchanged")
 	}
 	if fresh && !a.Flags.JSON && term != nil && term.Stdout {
 		c.tty = true
@@ -135,7 +135,7 @@ func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *
 // ended gives the exit code of a command's end, and says what is more than a code.
 func ended(a *app.App, end api.Exit) error {
 	if end.Cause != "" {
-		a.Note("hortus: the command was ended: %s", end.Cause)
+		a.Note("hortus: the command was killed: %s", end.Cause)
 	}
 	switch {
 	case end.Cause == api.CauseTimeout:
@@ -158,12 +158,12 @@ func unseen(ctx context.Context, a *app.App, s *client.Sandbox, err error) error
 		return &app.Failure{Code: codeTimeout, Err: err}
 	}
 	if info, ierr := s.Info(ctx); ierr == nil && info.State.Final() {
-		gone := api.Errorf(api.KindUnavailable, "the sandbox ended beneath the command: %s", info.Reason)
+		gone := api.Errorf(api.KindUnavailable, "the sandbox ended while the command was running: %s", info.Reason)
 		switch info.Reason {
 		case api.CauseMemory, api.CauseCPUTime, api.CauseKilled:
 			return &app.Failure{Code: codeKilled, Err: gone}
 		case "expired":
-			return &app.Failure{Code: codeTimeout, Err: gone.WithHint("give it longer: --ttl")}
+			return &app.Failure{Code: codeTimeout, Err: gone.WithHint("set a longer time to live: --ttl")}
 		}
 		return &app.Failure{Code: codeHortus, Err: gone}
 	}

@@ -43,11 +43,11 @@ func parsePlace(s string) (place, error) {
 	}
 	for _, r := range id {
 		if !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') {
-			return place{}, api.Errorf(api.KindInvalid, "%.40q is no sandbox", id).WithHint("a local path with a colon is written as ./%s", human.Sanitize(s))
+			return place{}, api.Errorf(api.KindInvalid, "%.40q is not a sandbox", id).WithHint("write a local path with a colon as ./%s", human.Sanitize(s))
 		}
 	}
 	if rest == "" || strings.ContainsRune(rest, 0) {
-		return place{}, api.Errorf(api.KindInvalid, "%.40q names no path in the sandbox", s).WithHint("for example %s:/workspace", id)
+		return place{}, api.Errorf(api.KindInvalid, "%.40q has no path in the sandbox", s).WithHint("for example %s:/workspace", id)
 	}
 	return place{id: id, path: rest}, nil
 }
@@ -132,7 +132,7 @@ func (c *sandboxCpCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	if err == nil && cp.failed.n > 0 {
 		return api.Errorf(api.KindDenied, "entries that were not copied: %d", cp.failed.n).
-			WithHint("the lines above give the reasons; rename them in the sandbox, or copy an archive: hortus sandbox exec %s -- tar -cSf - PATH", s.ID())
+			WithHint("see the reasons above; rename the files in the sandbox, or copy an archive: hortus sandbox exec %s -- tar -cSf - PATH", s.ID())
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (c *copier) in(ctx context.Context, from, to string) error {
 	} else if err != nil && api.KindOf(err) != api.KindNotFound {
 		return err
 	} else if strings.HasSuffix(to, "/") && !st.IsDir() {
-		return api.Errorf(api.KindNotFound, "there is no directory %s in sandbox %s", to, c.box.ID())
+		return api.Errorf(api.KindNotFound, "directory %s does not exist in sandbox %s", to, c.box.ID())
 	}
 	if st.IsDir() {
 		err = c.inDir(ctx, from, dst)

@@ -38,13 +38,13 @@ func (c *copier) out(ctx context.Context, from, to string) error {
 	if st, err := os.Stat(to); err == nil && st.IsDir() {
 		dir, leaf = to, name
 	} else if strings.HasSuffix(to, "/") {
-		return api.Errorf(api.KindNotFound, "there is no directory %s", to)
+		return api.Errorf(api.KindNotFound, "directory %s does not exist", to)
 	}
 	if dir == "" {
 		dir = "."
 	}
 	if !localfile.ValidPath(leaf) {
-		return api.Errorf(api.KindInvalid, "%.100q cannot be a file's name here", leaf).WithHint("name the destination: hortus sandbox cp %s:%s ./NAME", c.box.ID(), from)
+		return api.Errorf(api.KindInvalid, "%.100q is not a valid file name on this machine", leaf).WithHint("set the destination: hortus sandbox cp %s:%s ./NAME", c.box.ID(), from)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -86,7 +86,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 		err = exec(ctx, a, s, spec, stop)
 	}
 	if c.Keep {
-		a.Note("sandbox %s lives on; end it with: hortus sandbox kill %s", s.ID(), s.ID())
+		a.Note("sandbox %s keeps running; to end it: hortus sandbox kill %s", s.ID(), s.ID())
 		return err
 	}
 	if kerr := destroy(ctx, a, s); kerr != nil {

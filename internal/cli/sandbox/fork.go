@@ -72,9 +72,9 @@ func showFork(a *app.App, req api.ForkSandbox, out api.ForkResult) error {
 				return err
 			}
 		}
-		a.Note("%d of %d children with %s; %s stood still for %s", made, req.Count, KindText(out.Kind), out.Parent, human.Milliseconds(out.PausedMS))
+		a.Note("%d of %d children with %s; %s was paused for %s", made, req.Count, KindText(out.Kind), out.Parent, human.Milliseconds(out.PausedMS))
 		if out.Why != "" {
-			a.Note("files alone, because %s", out.Why)
+			a.Note("files only: %s", out.Why)
 		}
 	}
 	for n, child := range out.Children {
@@ -83,7 +83,7 @@ func showFork(a *app.App, req api.ForkSandbox, out api.ForkResult) error {
 		}
 		e := child.Error
 		if e == nil {
-			e = api.Errorf(api.KindInternal, "the daemon did not say why")
+			e = api.Errorf(api.KindInternal, "unknown reason")
 		}
 		fmt.Fprintf(a.Env.Stderr, "hortus: child %d of %d was not made: %s\n", n+1, req.Count, human.Sanitize(e.Error()))
 		if e.Hint != "" {

@@ -36,7 +36,7 @@ func (c *sandboxForwardCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	ip := net.ParseIP(c.Address)
 	if ip == nil {
-		return api.Errorf(api.KindInvalid, "%.40q is no address of this machine", c.Address).WithHint("127.0.0.1 is for this machine alone")
+		return api.Errorf(api.KindInvalid, "%.40q is not an address of this machine", c.Address).WithHint("127.0.0.1 is reachable from this machine only")
 	}
 	s, err := find(ctx, a, c.ID)
 	if err != nil {
@@ -53,10 +53,10 @@ func (c *sandboxForwardCmd) Run(ctx app.Context, a *app.App) error {
 	ln, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(local)))
 	if err != nil {
 		return api.Errorf(api.KindConflict, "listen here: %w", err).
-			WithHint("another port: hortus sandbox forward %s 0:%d takes any that is free", c.ID, port)
+			WithHint("use any free port: hortus sandbox forward %s 0:%d", c.ID, port)
 	}
 	if !ip.IsLoopback() {
-		a.Note("warning: whoever reaches %s reaches the sandbox's port", ln.Addr())
+		a.Note("warning: everyone who can reach %s can reach the sandbox's port", ln.Addr())
 	}
 	in := terminal.CatchInterrupts(a)
 	defer in.Close()
@@ -64,7 +64,7 @@ func (c *sandboxForwardCmd) Run(ctx app.Context, a *app.App) error {
 		err = a.JSON(map[string]any{"sandbox": info.ID, "port": port, "address": ln.Addr().String()})
 	} else {
 		_, err = fmt.Fprintf(a.Env.Stdout, "http://%s\n", ln.Addr())
-		a.Note("forwarding %s to port %d of %s; Ctrl-C ends it", ln.Addr(), port, info.ID)
+		a.Note("forwarding %s to port %d of %s; press Ctrl-C to stop", ln.Addr(), port, info.ID)
 	}
 	if err != nil {
 		ln.Close()
@@ -94,7 +94,7 @@ func endedSandbox(info api.Sandbox) error {
 	if info.Reason != "" {
 		reason = " (" + info.Reason + ")"
 	}
-	return api.Errorf(api.KindUnavailable, "sandbox %s is %s%s; nothing is forwarded to it", info.ID, info.State, reason)
+	return api.Errorf(api.KindUnavailable, "sandbox %s is %s%s; it cannot receive connections", info.ID, info.State, reason)
 }
 
 // forward leads connections to one port.
@@ -193,7 +193,7 @@ func (f *forward) serve(ctx context.Context, ln net.Listener, in *terminal.Inter
 		select {
 		case room <- struct{}{}:
 		default:
-			f.app.Note("a connection was closed: %d are open already", maxForwarded)
+			f.app.Note("connection refused: %d are open, which is the maximum", maxForwarded)
 			conn.Close()
 			continue
 		}

@@ -44,7 +44,7 @@ func (c *sandboxLogsCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	if dropped > 0 {
-		a.Note("hortus: the first %s are not kept any more", human.Size(dropped))
+		a.Note("hortus: the first %s are no longer stored", human.Size(dropped))
 	}
 	if a.Flags.JSON {
 		return a.JSON(struct {
@@ -69,9 +69,9 @@ func findExec(execs []api.Exec, prefix string) (api.Exec, error) {
 	}
 	switch {
 	case len(found) == 0 && prefix == "":
-		return api.Exec{}, api.Errorf(api.KindNotFound, "no command ran in this sandbox yet")
+		return api.Exec{}, api.Errorf(api.KindNotFound, "no command has run in this sandbox yet")
 	case len(found) == 0:
-		return api.Exec{}, api.Errorf(api.KindNotFound, "no command %.40q ran in this sandbox", prefix)
+		return api.Exec{}, api.Errorf(api.KindNotFound, "unknown command %.40q in this sandbox", prefix)
 	case len(found) > 1 && prefix != "":
 		return api.Exec{}, api.Errorf(api.KindInvalid, "%d commands begin with %.40q", len(found), prefix)
 	}

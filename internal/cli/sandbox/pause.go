@@ -34,7 +34,7 @@ func (c *sandboxPauseCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(info)
 	}
-	a.Note("%s is paused to disk; hortus sandbox resume %s lets it go on", info.ID, info.ID)
+	a.Note("%s is paused to disk; to resume it: hortus sandbox resume %s", info.ID, info.ID)
 	return nil
 }
 

@@ -22,7 +22,7 @@ func findIn(ctx context.Context, cl *client.Client, id string) (*client.Sandbox,
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, api.Errorf(api.KindNotFound, "no sandbox lives").WithHint("hortus sandbox create makes one; hortus sandbox ls --all lists those that ended")
+		return nil, api.Errorf(api.KindNotFound, "no sandbox is alive").WithHint("create one: hortus sandbox create; list ended ones: hortus sandbox ls --all")
 	}
 	return cl.Sandboxes.Get(ctx, string(list[0].ID))
 }

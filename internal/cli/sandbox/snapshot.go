@@ -33,9 +33,9 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(snap)
 	}
-	a.Note("%s, %s; %s stood still for %s", KindText(snap.Kind), human.Size(snap.Bytes), snap.Sandbox, human.Milliseconds(snap.PausedMS))
+	a.Note("%s, %s; %s was paused for %s", KindText(snap.Kind), human.Size(snap.Bytes), snap.Sandbox, human.Milliseconds(snap.PausedMS))
 	if snap.Why != "" {
-		a.Note("files alone, because %s", snap.Why)
+		a.Note("files only: %s", snap.Why)
 	}
 	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(string(snap.ID)))
 	return err

@@ -75,7 +75,7 @@ func makeTemplate(ctx context.Context, a *app.App, cl *client.Client, req api.Cr
 		p.Doing("%s", step)
 	})
 	if api.KindOf(err) == api.KindCanceled {
-		err = api.Errorf(api.KindCanceled, "template %s was not made: cancelled", req.Name)
+		err = api.Errorf(api.KindCanceled, "template %s was not created: cancelled", req.Name)
 	}
 	return s, err
 }
@@ -143,7 +143,7 @@ func showHost(ctx context.Context, a *app.App, cl *client.Client) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	a.Note("hortus doctor tells of its libraries and of what is missing")
+	a.Note("hortus doctor shows its libraries and what is missing")
 	return nil
 }
 
@@ -151,7 +151,7 @@ func showHost(ctx context.Context, a *app.App, cl *client.Client) error {
 func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Snapshot, error) {
 	s, err := cl.Snapshots.Get(ctx, name)
 	if err == nil && s.Name == "" {
-		err = api.Errorf(api.KindNotFound, "%s is no template but a plain snapshot", s.ID).WithHint("hortus snapshot show %s", s.ID)
+		err = api.Errorf(api.KindNotFound, "%s is a snapshot, not a template", s.ID).WithHint("hortus snapshot show %s", s.ID)
 	}
 	return s, missing(err, "hortus template ls")
 }
@@ -165,7 +165,7 @@ func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 	gone := []api.Snapshot{}
 	for _, name := range c.Names {
 		if name == api.HostTemplate {
-			return api.Errorf(api.KindInvalid, "template %s is this machine itself and stays", name)
+			return api.Errorf(api.KindInvalid, "template %s shows this machine and cannot be removed", name)
 		}
 		s, err := namedSnapshot(ctx, cl, name)
 		if err == nil {

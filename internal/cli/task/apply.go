@@ -41,7 +41,7 @@ func (b *branchFlag) Decode(ctx *kong.DecodeContext) error {
 	b.given = true
 	if ctx.Scan.Peek().Type == kong.FlagValueToken {
 		if b.name = fmt.Sprint(ctx.Scan.Pop().Value); b.name == "" {
-			return api.Errorf(api.KindInvalid, "the name of the branch is empty")
+			return api.Errorf(api.KindInvalid, "the branch name is empty")
 		}
 	}
 	return nil
@@ -61,7 +61,7 @@ type applied struct {
 // Run brings a result into a person's checkout. No other command writes there.
 func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 	if c.Check && c.Branch.given {
-		return api.Errorf(api.KindInvalid, "--check: a branch needs no check; it touches no file")
+		return api.Errorf(api.KindInvalid, "--check and --branch exclude each other: a branch changes no file")
 	}
 	cl, t, err := repoTask(ctx, a, c.ID)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 	g := person(a)
 	tree, err := g.Toplevel(ctx, dir)
 	if err == nil && tree.Bare && !c.Branch.given {
-		err = api.Errorf(api.KindInvalid, "%s has no working tree to apply to", tree.Root).WithHint("--branch makes a branch there")
+		err = api.Errorf(api.KindInvalid, "%s has no working tree", tree.Root).WithHint("--branch makes a branch there")
 	}
 	if err != nil {
 		hint := "name it: --repo PATH"
@@ -93,8 +93,8 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 		return api.AsError(err).WithHint("%s", hint)
 	}
 	if _, err := g.Commit(ctx, tree.Root, t.Repo.Commit); err != nil {
-		return api.Errorf(api.KindConflict, "%s has not got the commit that the work started from, %.12s", tree.Root, t.Repo.Commit).
-			WithHint("git fetch, or name the right checkout: --repo PATH")
+		return api.Errorf(api.KindConflict, "%s lacks the base commit of the work, %.12s", tree.Root, t.Repo.Commit).
+			WithHint("run git fetch, or set the right checkout: --repo PATH")
 	}
 	if t.Outcome != api.OutcomeVerified {
 		a.Note("hortus: WARNING: this result is not verified: the task ended as %s", t.Outcome)
@@ -144,7 +144,7 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client,
 	}
 	err = g.Apply(ctx, tree.Root, bytes.NewReader(text), checkout.ApplyOptions{Check: c.Check, Max: maxPatch})
 	if api.KindOf(err) == api.KindConflict {
-		return api.AsError(err).WithHint("nothing was changed; take the work as a branch and merge it: hortus task apply %s --branch", t.ID)
+		return api.AsError(err).WithHint("nothing was changed; create a branch and merge it: hortus task apply %s --branch", t.ID)
 	}
 	return err
 }
@@ -161,19 +161,19 @@ func importBranch(ctx context.Context, a *app.App, cl *client.Client, g checkout
 	defer r.Close()
 	f, err := os.CreateTemp("", "hortus-*.bundle")
 	if err != nil {
-		return api.Errorf(api.KindUnavailable, "keep the commits for a moment: %w", err)
+		return api.Errorf(api.KindUnavailable, "store the commits temporarily: %w", err)
 	}
 	defer os.Remove(f.Name())
 	n, err := io.Copy(f, io.LimitReader(r, maxBundle+1))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return api.Errorf(api.KindUnavailable, "the commits were cut: %w", err)
+		return api.Errorf(api.KindUnavailable, "the download of the commits was interrupted: %w", err)
 	}
 	if n > maxBundle {
 		return api.Errorf(api.KindExhausted, "the commits have more than %s", human.Size(maxBundle))
 	}
 	err = g.Import(ctx, tree.Root, f.Name(), branch, t.Repo.Head)
 	if api.KindOf(err) == api.KindExists {
-		return api.AsError(err).WithHint("give it another name: hortus task apply %s --branch=NAME", t.ID)
+		return api.AsError(err).WithHint("use another name: hortus task apply %s --branch=NAME", t.ID)
 	}
 	return err
 }
@@ -190,9 +190,9 @@ func showApplied(a *app.App, d applied) error {
 		a.Note("hortus: branch %s in %s is at %.12s; your working tree is as it was", d.Branch, d.Repo, d.Commit)
 		a.Note("  next: git switch %s", d.Branch)
 	case d.Checked:
-		a.Note("hortus: it fits %s; nothing was changed", d.Repo)
+		a.Note("hortus: the patch applies to %s; nothing was changed", d.Repo)
 	default:
-		a.Note("hortus: applied to %s, not committed", d.Repo)
+		a.Note("hortus: applied to %s; not committed", d.Repo)
 	}
 	return nil
 }

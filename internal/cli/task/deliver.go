@@ -54,7 +54,7 @@ func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	if t.Repo == nil {
-		return api.Errorf(api.KindInternal, "the daemon answers with no result of task %s", t.ID)
+		return api.Errorf(api.KindInternal, "the daemon returned no result of task %s", t.ID)
 	}
 	if a.Flags.JSON {
 		err = a.JSON(t)

@@ -96,7 +96,7 @@ func repoTask(ctx context.Context, a *app.App, id string) (*client.Client, api.T
 	}
 	t, err := find(ctx, cl, id)
 	if err == nil && t.Create.Repo == nil {
-		err = api.Errorf(api.KindInvalid, "task %s works on no repository", t.ID).
+		err = api.Errorf(api.KindInvalid, "task %s is not on a repository", t.ID).
 			WithHint("its program is in: hortus task show %s --json, its output in: hortus task logs %s", t.ID, t.ID)
 	}
 	return cl, t, err
@@ -105,9 +105,9 @@ func repoTask(ctx context.Context, a *app.App, id string) (*client.Client, api.T
 // nothingYet says why a task has no result.
 func nothingYet(t api.Task) error {
 	if t.State != api.TaskDone {
-		return api.Errorf(api.KindConflict, "task %s is still at work: it has no result yet", t.ID).WithHint("hortus task show %s", t.ID)
+		return api.Errorf(api.KindConflict, "task %s is still running: it has no result yet", t.ID).WithHint("hortus task show %s", t.ID)
 	}
-	return api.Errorf(api.KindConflict, "task %s changed nothing", t.ID).WithHint("hortus task show %s tells how it ended", t.ID)
+	return api.Errorf(api.KindConflict, "task %s changed nothing", t.ID).WithHint("see how it ended: hortus task show %s", t.ID)
 }
 
 // showFiles lists files, one a line.
@@ -131,9 +131,9 @@ func readPatch(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxPatch+1))
 	switch {
 	case err != nil:
-		return nil, api.Errorf(api.KindUnavailable, "the patch was cut: %w", err)
+		return nil, api.Errorf(api.KindUnavailable, "the download of the patch was interrupted: %w", err)
 	case len(b) > maxPatch:
-		return nil, api.Errorf(api.KindExhausted, "the patch has more than %s", human.Size(maxPatch)).WithHint("take its commits: hortus task apply ID --branch")
+		return nil, api.Errorf(api.KindExhausted, "the patch has more than %s", human.Size(maxPatch)).WithHint("use its commits: hortus task apply ID --branch")
 	}
 	return b, nil
 }

@@ -30,7 +30,7 @@ func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, b
 	}
 	defer out.Close()
 	if f.Detach && f.Out != "" {
-		return api.Errorf(api.KindInvalid, "--detach and --out exclude each other: the files are not there yet").
+		return api.Errorf(api.KindInvalid, "--detach and --out exclude each other: the files do not exist yet").
 			WithHint("when it is done: hortus task code last --out %s", f.Out)
 	}
 	return start(ctx, a, req, out, f.Detach)

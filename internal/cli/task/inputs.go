@@ -39,7 +39,7 @@ func readInput(path string, most int64) ([]byte, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, api.Errorf(api.KindInvalid, "--file: %s is not a regular file", path).
-			WithHint("a directory is given file by file, or as a repository: hortus task --repo DIR")
+			WithHint("pass each file, or use a repository: hortus task --repo DIR")
 	}
 	f, err := os.Open(path)
 	if err != nil {

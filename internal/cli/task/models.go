@@ -26,7 +26,7 @@ func (m *modelNames) UnmarshalText(text []byte) error {
 		role, name, given := strings.Cut(part, "=")
 		// A file's name may hold an equals sign; the name of a role is a word.
 		if given && role == "" {
-			return api.Errorf(api.KindInvalid, "%.200q names no role before its equals sign", text).WithHint("the roles are %s", modelRoles)
+			return api.Errorf(api.KindInvalid, "%.200q has no role before the equals sign", text).WithHint("the roles are %s", modelRoles)
 		}
 		if !given || strings.Trim(role, "abcdefghijklmnopqrstuvwxyz") != "" {
 			role, name = "", part
@@ -40,10 +40,10 @@ func (m *modelNames) UnmarshalText(text []byte) error {
 		}
 		if *to != "" {
 			if role == "" {
-				return api.Errorf(api.KindInvalid, "%.200q names two models for all roles", text).
-					WithHint("name a role before the equals sign (%s); a recording whose file name has a comma cannot be named here", modelRoles)
+				return api.Errorf(api.KindInvalid, "%.200q sets two models for all roles", text).
+					WithHint("set a role before the equals sign (%s); file names of recordings cannot have a comma", modelRoles)
 			}
-			return api.Errorf(api.KindInvalid, "%.200q names two models for the %s", text, role)
+			return api.Errorf(api.KindInvalid, "%.200q sets two models for the %s", text, role)
 		}
 		if *to, err = absoluteRecording(name); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (m *modelNames) place(role string) (*string, error) {
 	case "":
 		return &m.all, nil
 	}
-	return nil, api.Errorf(api.KindInvalid, "there is no role %.40q that has a model", role).WithHint("the roles are %s", modelRoles)
+	return nil, api.Errorf(api.KindInvalid, "unknown role %.40q", role).WithHint("the roles are %s", modelRoles)
 }
 
 // absoluteRecording makes the path of a recording absolute: the daemon, which
@@ -77,7 +77,7 @@ func absoluteRecording(name string) (string, error) {
 		return name, nil
 	}
 	if path == "" {
-		return "", api.Errorf(api.KindInvalid, "%q names no file", name).WithHint("write it as %sFILE", view.RecordingPrefix)
+		return "", api.Errorf(api.KindInvalid, "%q has no file", name).WithHint("use %sFILE", view.RecordingPrefix)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {

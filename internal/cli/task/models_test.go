@@ -28,13 +28,13 @@ func TestModelFlag(t *testing.T) {
 		{in: "offline,large=a:big", all: "offline", by: api.Models{Large: "a:big"}},
 		{in: "planner=p, coder= c ", by: api.Models{Planner: "p", Coder: "c"}},
 		{in: "debugger=replay:/x/../y,planner=p,coder=c", by: api.Models{Planner: "p", Coder: "c", Debugger: "replay:/y"}},
-		{in: "painter=x", fail: `no role "painter"`},
+		{in: "painter=x", fail: `unknown role "painter"`},
 		{in: "a,b", fail: "two models for all roles"},
 		{in: "planner=a,planner=b", fail: "two models for the planner"},
 		{in: "planner=", fail: "empty name"},
 		{in: "a,", fail: "empty name"},
-		{in: "=a", fail: "names no role"},
-		{in: "replay:", fail: "names no file"},
+		{in: "=a", fail: "has no role"},
+		{in: "replay:", fail: "has no file"},
 	} {
 		var m modelNames
 		err := m.UnmarshalText([]byte(c.in))

@@ -72,7 +72,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	if c.Verify != "" && req.Repo.Verify == "" {
-		return req, api.Errorf(api.KindInvalid, "--verify: the command is empty").WithHint("leave it out to find the repository's own")
+		return req, api.Errorf(api.KindInvalid, "--verify: the command is empty").WithHint("omit it to use the repository's own")
 	}
 	if err := c.delivers(); err != nil {
 		return req, err
@@ -111,12 +111,12 @@ func (c *taskStartCmd) sentence(a *app.App) (string, error) {
 	if c.Repo == "" && !strings.ContainsAny(text, " \n\t") {
 		for _, name := range []string{"start", "list", "ls", "watch", "show", "diff", "apply", "deliver", "reply", "replay", "cancel", "logs"} {
 			if near(text, name) {
-				return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).
-					WithHint("perhaps hortus task %s is meant; if it is a request: hortus task --repo . %q", strings.Replace(name, "list", "ls", 1), text)
+				return "", api.Errorf(api.KindInvalid, "unknown command hortus task %.40q", text).
+					WithHint("did you mean hortus task %s? If it is a request: hortus task --repo . %q", strings.Replace(name, "list", "ls", 1), text)
 			}
 		}
 		if api.TaskID(text).Valid() {
-			return "", api.Errorf(api.KindInvalid, "hortus task has no command %.40q", text).WithHint("hortus task show %s", text)
+			return "", api.Errorf(api.KindInvalid, "unknown command hortus task %.40q", text).WithHint("hortus task show %s", text)
 		}
 	}
 	return text, nil
@@ -173,7 +173,7 @@ func (c *deliveryFlags) delivers() error {
 		{c.Remote != "", "--remote", c.MR || c.Push, "add --push, or --mr for a merge request too"},
 	} {
 		if f.given && !f.needs {
-			return api.Errorf(api.KindInvalid, "%s does nothing without a delivery", f.name).WithHint("%s", f.hint)
+			return api.Errorf(api.KindInvalid, "%s has no effect without --push or --mr", f.name).WithHint("%s", f.hint)
 		}
 	}
 	return nil
@@ -201,7 +201,7 @@ func (f *budgetFlags) budget() (out api.Budget, rounds int, err error) {
 	}
 	if f.Cost != nil {
 		if out.CostUSD = *f.Cost; !(out.CostUSD > 0) || out.CostUSD > 1e6 {
-			return out, 0, api.Errorf(api.KindInvalid, "--cost: %v is no sum of US dollars", *f.Cost).WithHint("for example --cost 0.50")
+			return out, 0, api.Errorf(api.KindInvalid, "--cost: %v is not an amount of US dollars", *f.Cost).WithHint("for example --cost 0.50")
 		}
 	}
 	out.WallMS = f.Wall.Milliseconds()
@@ -211,8 +211,8 @@ func (f *budgetFlags) budget() (out api.Budget, rounds int, err error) {
 // agent is the model of the agent of a repository, which plays no other role.
 func (m modelNames) agent() (string, api.Models, error) {
 	if m.by.Planner != "" || m.by.Coder != "" || m.by.Debugger != "" {
-		return "", api.Models{}, api.Errorf(api.KindInvalid, "--model: a task on a repository has an agent, and no planner, coder or debugger").
-			WithHint("write --model NAME, or --model NAME,large=NAME; where HORTUS_MODEL or task.model says so, --model goes before it")
+		return "", api.Models{}, api.Errorf(api.KindInvalid, "--model: a task on a repository has only an agent, not a planner, coder or debugger").
+			WithHint("use --model NAME, or --model NAME,large=NAME; --model overrides HORTUS_MODEL and task.model")
 	}
 	return m.all, api.Models{Large: m.by.Large}, nil
 }
@@ -220,7 +220,7 @@ func (m modelNames) agent() (string, api.Models, error) {
 // files reads what belongs to the request.
 func (c *taskStartCmd) files(a *app.App, into *api.RepoTask) error {
 	if len(c.Context) > maxContextFiles {
-		return api.Errorf(api.KindInvalid, "--context: %d files; the most are %d", len(c.Context), maxContextFiles)
+		return api.Errorf(api.KindInvalid, "--context: %d files; the maximum is %d", len(c.Context), maxContextFiles)
 	}
 	for _, name := range c.Context {
 		text, err := readText(a, name, "--context", maxContextFile, c.Request == "-")
@@ -243,11 +243,11 @@ func (c *taskStartCmd) files(a *app.App, into *api.RepoTask) error {
 // readText reads a file of text, or stdin for "-" where nothing else has it.
 func readText(a *app.App, name, flag string, most int, stdinTaken bool) (string, error) {
 	if name == "-" && stdinTaken {
-		return "", api.Errorf(api.KindInvalid, "%s: stdin is the request already", flag)
+		return "", api.Errorf(api.KindInvalid, "%s: stdin is already used for the request", flag)
 	}
 	if name != "-" {
 		if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
-			return "", api.Errorf(api.KindInvalid, "%s: %s is no file", flag, name)
+			return "", api.Errorf(api.KindInvalid, "%s: %s is not a file", flag, name)
 		} else if err == nil && st.Size() > int64(most) {
 			return "", tooLong(flag, name, most)
 		}
@@ -259,7 +259,7 @@ func readText(a *app.App, name, flag string, most int, stdinTaken bool) (string,
 	case len(b) > most:
 		return "", tooLong(flag, name, most)
 	case !utf8.Valid(b) || strings.ContainsRune(string(b), 0):
-		return "", api.Errorf(api.KindInvalid, "%s: %s is no text in UTF-8", flag, name)
+		return "", api.Errorf(api.KindInvalid, "%s: %s is not UTF-8 text", flag, name)
 	}
 	return string(b), nil
 }

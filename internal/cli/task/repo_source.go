@@ -29,11 +29,11 @@ func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTas
 	if into.URL, into.Ref = address, ref; filepath.IsAbs(address) {
 		if tree, err = g.Toplevel(ctx, address); err != nil {
 			if c.Repo == "" && api.KindOf(err) == api.KindNotFound {
-				return api.Errorf(api.KindInvalid, "this directory is in no git checkout").
-					WithHint(`name the repository: hortus task --repo PATH|URL "..."; a program of its own is made by: hortus run "..."`)
+				return api.Errorf(api.KindInvalid, "this directory is not in a git checkout").
+					WithHint(`set the repository: hortus task --repo PATH|URL "..."; for a program without a repository: hortus run "..."`)
 			}
 			if api.KindOf(err) == api.KindNotFound {
-				return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("git init makes one; or name another directory, or a URL")
+				return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("run git init, or use another directory or a URL")
 			}
 			return err
 		}
@@ -63,10 +63,10 @@ func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, t
 	case into.Ref != "":
 		var err error
 		if commit, err = g.Commit(ctx, tree.Root, into.Ref); err != nil {
-			return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("git branch and git tag list them; a branch of a remote is fetched first: git switch NAME")
+			return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("list them: git branch, git tag; fetch a branch of a remote first: git switch NAME")
 		}
 	case tree.Head == "":
-		return api.Errorf(api.KindInvalid, "%s has no commit yet: there is nothing to start from", tree.Root).WithHint("git add and git commit what there is")
+		return api.Errorf(api.KindInvalid, "%s has no commit yet", tree.Root).WithHint("run git add and git commit")
 	case tree.Branch != "":
 		into.Ref = tree.Branch
 	default:
@@ -82,7 +82,7 @@ func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, t
 	}
 	a.Note("hortus: repository %s%s, from %s", tree.Root, implied, from)
 	if tree.Submodules > 0 {
-		a.Note("hortus: its %s left out: what is in %s is not part of it", map[bool]string{true: "submodule is", false: fmt.Sprint(tree.Submodules) + " submodules are"}[tree.Submodules == 1],
+		a.Note("hortus: its %s left out: the content of %s is not included", map[bool]string{true: "submodule is", false: fmt.Sprint(tree.Submodules) + " submodules are"}[tree.Submodules == 1],
 			map[bool]string{true: "it", false: "them"}[tree.Submodules == 1])
 	}
 	switch n := tree.Dirty + tree.Untracked; n {
@@ -124,7 +124,7 @@ func (c *taskStartCmd) author(ctx context.Context, a *app.App, g checkout.User, 
 		return who, checkAuthor(who)
 	}
 	if c.Push || c.MR {
-		return who, api.Errorf(api.KindInvalid, "git does not know who you are, and commits that are pushed keep their author").
+		return who, api.Errorf(api.KindInvalid, "git has no user name and e-mail, and pushed commits need an author").
 			WithHint(`git config --global user.name NAME and git config --global user.email EMAIL; or --author "NAME <EMAIL>"`)
 	}
 	user := cmp.Or(cmp.Or(a.Getenv("USER"), a.Getenv("LOGNAME")), "hortus")
@@ -133,7 +133,7 @@ func (c *taskStartCmd) author(ctx context.Context, a *app.App, g checkout.User, 
 		host = "localhost"
 	}
 	who = api.Identity{Name: cmp.Or(who.Name, user), Email: cmp.Or(who.Email, user+"@"+host)}
-	a.Note(`hortus: git does not know who you are: the commits will be by %s <%s>; --author "NAME <EMAIL>" names another`, who.Name, who.Email)
+	a.Note(`hortus: git has no user name and e-mail: the author of the commits is %s <%s>; set another with --author "NAME <EMAIL>"`, who.Name, who.Email)
 	return who, checkAuthor(who)
 }
 
@@ -143,7 +143,7 @@ func parseAuthor(text string) (api.Identity, error) {
 	email, after, closed := strings.Cut(rest, ">")
 	who := api.Identity{Name: strings.TrimSpace(name), Email: strings.TrimSpace(email)}
 	if !ok || !closed || strings.TrimSpace(after) != "" {
-		return who, api.Errorf(api.KindInvalid, "--author: %.100q is no author", text).WithHint(`write it as --author "Ada Lovelace <ada@example.com>"`)
+		return who, api.Errorf(api.KindInvalid, "--author: %.100q is not an author", text).WithHint(`use for example --author "Ada Lovelace <ada@example.com>"`)
 	}
 	return who, checkAuthor(who)
 }
@@ -152,8 +152,8 @@ func parseAuthor(text string) (api.Identity, error) {
 func checkAuthor(who api.Identity) error {
 	for _, s := range []string{who.Name, who.Email} {
 		if s == "" || len(s) > 200 || strings.ContainsAny(s, "<>") || strings.ContainsFunc(s, unicode.IsControl) {
-			return api.Errorf(api.KindInvalid, "the author %.100q <%.100q> cannot stand in a commit", who.Name, who.Email).
-				WithHint(`write it as --author "Ada Lovelace <ada@example.com>"`)
+			return api.Errorf(api.KindInvalid, "the author %.100q <%.100q> is not valid in a commit", who.Name, who.Email).
+				WithHint(`use for example --author "Ada Lovelace <ada@example.com>"`)
 		}
 	}
 	return nil
@@ -174,23 +174,23 @@ func (c *deliveryFlags) remote(ctx context.Context, a *app.App, g checkout.User,
 			return "", err
 		}
 		return "", api.Errorf(api.KindInvalid, "%s has no remote \"origin\" to push to", tree.Root).
-			WithHint("name one: --remote URL|NAME; or leave --push and --mr out and fetch the result with: hortus task apply ID --branch")
+			WithHint("set one: --remote URL|NAME; or omit --push and --mr and fetch the result: hortus task apply ID --branch")
 	case tree.Root != "" && !strings.ContainsAny(address, "/:\\"):
 		var err error
 		if address, err = g.Remote(ctx, tree.Root, address); err != nil {
-			return "", api.Errorf(api.KindInvalid, "--remote: %s", err).WithHint("git remote -v lists them")
+			return "", api.Errorf(api.KindInvalid, "--remote: %s", err).WithHint("list them: git remote -v")
 		}
 	case !strings.Contains(address, ":") && !filepath.IsAbs(address):
 		abs, err := filepath.Abs(address)
 		if err != nil || !exists(abs) {
-			return "", api.Errorf(api.KindInvalid, "--remote: there is no remote and no directory %.100q", address)
+			return "", api.Errorf(api.KindInvalid, "--remote: %.100q is neither a remote nor a directory", address)
 		}
 		address = abs
 	}
 	if bare := git.StripCredentials(address); bare != address {
 		// It would be stored with the task.
 		address = bare
-		a.Note("hortus: the user and password in the address of the remote are left out; tokens are given to Hortus by a variable or a file: docs/configuration.md")
+		a.Note("hortus: the user name and password in the remote's URL are ignored; set a token by a variable or a file: docs/configuration.md")
 	}
 	return address, nil
 }

@@ -158,8 +158,8 @@ func (c *taskReplayCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 // attemptOf finds the attempt that is meant: the last one when none is named.
 func attemptOf(t api.Task, asked *int) (int, error) {
 	if t.Create.Repo != nil {
-		return 0, api.Errorf(api.KindInvalid, "task %s works on a repository: it has no program to run again", t.ID).
-			WithHint("its agent's answers can be replayed where they were recorded: hortus task --model replay:FILE --repo ...")
+		return 0, api.Errorf(api.KindInvalid, "task %s is on a repository: it has no program to run again", t.ID).
+			WithHint("replay a recording of its agent: hortus task --model replay:FILE --repo ...")
 	}
 	if asked == nil {
 		if len(t.Attempts) == 0 {
@@ -172,7 +172,7 @@ func attemptOf(t api.Task, asked *int) (int, error) {
 			return at.N, nil
 		}
 	}
-	return 0, api.Errorf(api.KindNotFound, "--attempt: task %s has %d attempts, not one numbered %d", t.ID, len(t.Attempts), *asked)
+	return 0, api.Errorf(api.KindNotFound, "--attempt: task %s has %d attempts; %d does not exist", t.ID, len(t.Attempts), *asked)
 }
 
 type taskCancelCmd struct {
@@ -215,7 +215,7 @@ func (c *taskLogsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 		return c.gate(ctx, a, cl, t)
 	}
 	if c.Gate != "" {
-		return api.Errorf(api.KindInvalid, "--gate: task %s works on no repository", t.ID)
+		return api.Errorf(api.KindInvalid, "--gate: task %s is not on a repository", t.ID)
 	}
 	n, err := attemptOf(t, c.Attempt)
 	if err != nil {
@@ -255,7 +255,7 @@ func find(ctx context.Context, cl *client.Client, id string) (api.Task, error) {
 		return api.Task{}, err
 	}
 	if len(list) == 0 {
-		return api.Task{}, api.Errorf(api.KindNotFound, "there is no task yet").WithHint(`hortus run "print the first 20 prime numbers" makes one`)
+		return api.Task{}, api.Errorf(api.KindNotFound, "no task exists yet").WithHint(`create one: hortus run "print the first 20 prime numbers"`)
 	}
 	return cl.Tasks.Get(ctx, string(list[0].ID))
 }

@@ -30,7 +30,7 @@ func (c *taskCodeCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 		return err
 	}
 	if t.Create.Repo != nil {
-		return api.Errorf(api.KindInvalid, "task %s works on a repository", t.ID).WithHint("hortus task diff %s prints its patch", t.ID.Short())
+		return api.Errorf(api.KindInvalid, "task %s is on a repository", t.ID).WithHint("see its patch: hortus task diff %s", t.ID.Short())
 	}
 	n, err := attemptOf(t, c.Attempt)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // with --json the lines as they are kept.
 func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task) error {
 	if t.Create.Repo == nil {
-		return api.Errorf(api.KindInvalid, "--transcript: task %s works on no repository", t.ID)
+		return api.Errorf(api.KindInvalid, "--transcript: task %s is not on a repository", t.ID)
 	}
 	r, err := cl.Tasks.Transcript(ctx, t.ID)
 	if err != nil {
@@ -30,7 +30,7 @@ func transcript(ctx context.Context, a *app.App, cl *client.Client, t api.Task) 
 // gate prints everything that a gate printed.
 func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t api.Task) error {
 	if c.Stderr {
-		return api.Errorf(api.KindInvalid, "--stderr: a gate's output and error output are kept as one")
+		return api.Errorf(api.KindInvalid, "--stderr: the output and error output of a gate are stored together")
 	}
 	which, n := c.Gate, 0
 	if which == "" {
@@ -38,14 +38,14 @@ func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t
 	}
 	switch {
 	case which == api.GateBefore && c.Attempt != nil:
-		return api.Errorf(api.KindInvalid, "-n: the gate before the work belongs to no round")
+		return api.Errorf(api.KindInvalid, "-n: the gate before the work is not part of a round")
 	case which == api.GateBefore:
 	case c.Attempt != nil:
 		if n = *c.Attempt; n < 1 {
 			return api.Errorf(api.KindInvalid, "-n: %d is not above 0", n)
 		}
 	case t.Repo == nil || len(t.Repo.Rounds) == 0:
-		return api.Errorf(api.KindNotFound, "task %s has no round that ended", t.ID)
+		return api.Errorf(api.KindNotFound, "task %s has no finished round", t.ID)
 	default:
 		n = t.Repo.Rounds[len(t.Repo.Rounds)-1].N
 	}

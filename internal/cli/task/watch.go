@@ -43,7 +43,7 @@ func (c *taskWatchCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 		return err
 	}
 	if !ended {
-		a.Note("the task goes on: hortus task watch %s follows it again, hortus task cancel %[1]s stops it", t.ID.Short())
+		a.Note("the task keeps running. To follow it: hortus task watch %s. To stop it: hortus task cancel %[1]s", t.ID.Short())
 		return app.ExitCode(130)
 	}
 	if t, err = cl.Tasks.Get(ctx, string(t.ID)); err != nil {
@@ -88,6 +88,6 @@ func detached(a *app.App, t api.Task) error {
 		return api.Errorf(api.KindInternal, "write the answer: %w", err)
 	}
 	id := t.ID.Short()
-	a.Note("task %s runs in the background: hortus task watch %[1]s follows it, hortus task cancel %[1]s stops it", id)
+	a.Note("task %s runs in the background. To follow it: hortus task watch %[1]s. To stop it: hortus task cancel %[1]s", id)
 	return nil
 }

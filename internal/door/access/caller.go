@@ -59,13 +59,13 @@ func admin(ctx context.Context, what string) error {
 
 func denied(what string) error {
 	return api.Errorf(api.KindDenied, "%s is allowed for the operator only: this API key is a user's", what).
-		WithHint("use the daemon's own socket on its machine, or a key with the role %s", api.RoleAdmin)
+		WithHint("use the daemon's socket on its machine, or a key with the role %s", api.RoleAdmin)
 }
 
 // notFound is the error for what does not exist or belongs to another account. The message is
 // the same as the store's.
 func notFound(what, id string) error {
-	return api.Errorf(api.KindNotFound, "there is no %s %.64q", what, id)
+	return api.Errorf(api.KindNotFound, "unknown %s %.64q", what, id)
 }
 
 // checkModels refuses models that are files of the daemon's host, unless the caller uses the
@@ -76,7 +76,7 @@ func checkModels(p api.Principal, models ...string) error {
 	}
 	for _, m := range models {
 		if strings.HasPrefix(m, "replay:") {
-			return api.Errorf(api.KindDenied, "the model %.60q is a file of the daemon's machine, which an API key cannot name", m).
+			return api.Errorf(api.KindDenied, "the model %.60q is a file on the daemon's machine, which an API key cannot use", m).
 				WithHint("use the daemon's own socket on its machine")
 		}
 	}

@@ -68,7 +68,7 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 		return err
 	}
 	if req.Record != "" && p.Key != "" {
-		return api.Errorf(api.KindDenied, "a recording is a file of the daemon's machine, which an API key cannot name").
+		return api.Errorf(api.KindDenied, "a recording is a file on the daemon's machine, which an API key cannot use").
 			WithHint("use the daemon's own socket on its machine")
 	}
 	if err := checkIsolation(ctx, p, t.backends, req.Sandbox.Isolation); err != nil {
@@ -79,7 +79,7 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 		return denied("a task on a repository")
 	}
 	if req.Repo != nil && p.Key != "" && !(isRemote(req.Repo.URL) && (req.Repo.Remote == "" || isRemote(req.Repo.Remote))) {
-		return api.Errorf(api.KindDenied, "the repository %.100q may be a directory of the daemon's machine, which an API key cannot name", req.Repo.URL).
+		return api.Errorf(api.KindDenied, "the repository %.100q may be a directory on the daemon's machine, which an API key cannot use", req.Repo.URL).
 			WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
 	}
 	if req.Replay != nil {
@@ -209,7 +209,7 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 		return api.Task{}, err
 	}
 	if row.Account != p.Account {
-		return api.Task{}, api.Errorf(api.KindDenied, "task %s belongs to another account, which alone may reply", id).
+		return api.Task{}, api.Errorf(api.KindDenied, "task %s belongs to another account; only that account can reply", id).
 			WithHint("use an API key of that account")
 	}
 	again := row.Create

@@ -32,7 +32,7 @@ func (f Form) Decode(w http.ResponseWriter, r *http.Request, out any) error {
 		return f.wrong(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return api.Errorf(api.KindInvalid, "the request holds more than one JSON value")
+		return api.Errorf(api.KindInvalid, "the request has more than one JSON value")
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (f Form) wrong(err error) error {
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
 		return api.Errorf(api.KindInvalid, "unknown %s %.100s", f.Member, name)
 	}
-	return api.Errorf(api.KindInvalid, "the request is not as expected: %.200s", text)
+	return api.Errorf(api.KindInvalid, "the request is malformed: %.200s", text)
 }
 
 // Answer writes a value as JSON.

@@ -28,16 +28,16 @@ func TestDecode(t *testing.T) {
 		{`{"name":"a","inner":{"n":1}}`, ""},
 		{" {} \n", ""},
 		{"", "the request is empty; a JSON object is expected"},
-		{"{", "the request is not as expected: unexpected EOF"},
+		{"{", "the request is malformed: unexpected EOF"},
 		{"[]", "the request is array; a JSON object is expected"},
 		{`{"name":1}`, `option "name" cannot be number`},
 		{`{"inner":{"n":"x"}}`, `option "inner.n" cannot be string`},
 		{`{"nmae":"a"}`, `unknown option "nmae"`},
 		{`{"` + strings.Repeat("x", 70) + `":1}`, "the request has more than 64 bytes"},
 		{`{"name":"` + strings.Repeat("x", 70) + `"}`, "the request has more than 64 bytes"},
-		{`{}{}`, "the request holds more than one JSON value"},
-		{`{}x`, "the request holds more than one JSON value"},
-		{"{'name':1}", "the request is not as expected: invalid character '\\'' looking for beginning of object key string"},
+		{`{}{}`, "the request has more than one JSON value"},
+		{`{}x`, "the request has more than one JSON value"},
+		{"{'name':1}", "the request is malformed: invalid character '\\'' looking for beginning of object key string"},
 	} {
 		var v thing
 		err := form.Decode(httptest.NewRecorder(), request(tt.body), &v)

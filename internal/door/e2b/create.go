@@ -122,13 +122,13 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 	case in.Secure != nil && !legacy:
 		return req, api.Errorf(api.KindInvalid, `unknown option "secure"`)
 	case in.Secure != nil && !*in.Secure:
-		return req, refused("secure", "a sandbox's data plane needs its access token always")
+		return req, refused("secure", "the data plane of a sandbox always needs its access token")
 	case isSet(in.IAM):
-		return req, refused("iam", "sandboxes of Hortus have no workload identity")
+		return req, refused("iam", "workload identity is not supported")
 	case isSet(in.MCP):
-		return req, refused("mcp", "Hortus has no gateway for MCP servers")
+		return req, refused("mcp", "MCP servers are not supported")
 	case len(in.VolumeMounts) > 0:
-		return req, refused("volumeMounts", "Hortus has no volumes on this wire")
+		return req, refused("volumeMounts", "volumes are not supported by this API")
 	}
 	if err := in.Network.check(); err != nil {
 		return req, err
@@ -142,7 +142,7 @@ func (d sandboxes) request(in newSandbox, legacy bool) (api.CreateSandbox, error
 	}
 	req.AutoResume = in.AutoResume != nil && in.AutoResume.Enabled
 	if req.AutoResume && req.OnExpiry == api.ExpiryPauseFiles {
-		return req, api.Errorf(api.KindInvalid, `option "autoResume" and "autoPauseMemory": false exclude each other: what goes on without its memory is resumed by who asks for it`)
+		return req, api.Errorf(api.KindInvalid, `option "autoResume" and "autoPauseMemory": false exclude each other: a sandbox that was paused without its memory must be resumed by a request`)
 	}
 	return req, nil
 }

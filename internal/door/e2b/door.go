@@ -141,7 +141,7 @@ func New(cfg Config) http.Handler {
 }
 
 func noRoute(r *http.Request) error {
-	return api.Errorf(api.KindNotFound, "there is no %s %.200q", r.Method, r.URL.Path)
+	return api.Errorf(api.KindNotFound, "unknown route: %s %.200q", r.Method, r.URL.Path)
 }
 
 // patience is how long a request waits for room on the host: SDKs give up after 60

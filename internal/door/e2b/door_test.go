@@ -36,7 +36,7 @@ func TestShapes(t *testing.T) {
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/timeout", `{"timeout":100}`), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/refreshes", `{"duration":3600}`), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/refreshes", ``), http.StatusNoContent, ids, ``)
-	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/resume", `{}`), http.StatusConflict, ids, `{"code":409,"error_code":"conflict","message":"sandbox ID is running already"}`)
+	golden(t, w.ask(t, "POST", "/sandboxes/"+id+"/resume", `{}`), http.StatusConflict, ids, `{"code":409,"error_code":"conflict","message":"sandbox ID is already running"}`)
 	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNoContent, ids, ``)
 	golden(t, w.ask(t, "DELETE", "/sandboxes/"+id, ""), http.StatusNotFound, ids, `{"code":404,"error_code":"not_found","message":"sandbox \"ID\" was not found"}`)
 	if r := w.ask(t, "GET", "/health", "", "X-API-KEY", ""); r.status != http.StatusOK {
@@ -176,8 +176,8 @@ func TestRefused(t *testing.T) {
 		{"GET", one + "/logs?follow=1", ``, 400, `"follow"`},
 		{"GET", "/nosuch", ``, 404, "/nosuch"},
 		{"PATCH", one, `{}`, 404, "PATCH"},
-		{"GET", "/sandboxes//metrics", ``, 404, "there is no"},
-		{"GET", "/sandboxes/", ``, 404, "there is no"},
+		{"GET", "/sandboxes//metrics", ``, 404, "unknown route"},
+		{"GET", "/sandboxes/", ``, 404, "unknown route"},
 	} {
 		r := w.ask(t, c.method, c.path, c.body)
 		if r.status != c.status || !strings.Contains(r.body, strings.ReplaceAll(c.says, `"`, `\"`)) {

@@ -17,7 +17,7 @@ func TestHints(t *testing.T) {
 		"resume it first: hortus sandbox resume i4f2a":     "resume it first: Sandbox.connect()",
 		"hortus doctor shows what this host can do":        "who runs this server can see more with hortus doctor",
 		"make room: hortus gc":                             "make room: who runs this server can see more with hortus gc",
-		"for code that you trust: --isolation process":     "for code that you trust: another isolation, which who runs this server sets",
+		"For trusted code: --isolation process":            "For trusted code: another isolation, which who runs this server sets",
 		"take a snapshot of it: hortus sandbox snapshot i": "take a snapshot of it: createSnapshot()",
 		"send the key in X-API-KEY":                        "send the key in X-API-KEY",
 	} {

@@ -41,7 +41,7 @@ func (d sandboxes) filter(q url.Values) (f filter, err error) {
 	}
 	if raw := q.Get("startedAfter"); raw != "" {
 		if f.since, err = time.Parse(time.RFC3339, raw); err != nil {
-			return f, api.Errorf(api.KindInvalid, `parameter "startedAfter": %.60q is no time like 2006-01-02T15:04:05Z`, raw)
+			return f, api.Errorf(api.KindInvalid, `parameter "startedAfter": %.60q is not a time such as 2006-01-02T15:04:05Z`, raw)
 		}
 	}
 	if raw := q.Get("template"); raw != "" {
@@ -181,7 +181,7 @@ func readPage(q url.Values) (page, error) {
 	if raw := q.Get("nextToken"); raw != "" {
 		m, ok := parsePosition(raw)
 		if !ok {
-			return p, api.Errorf(api.KindInvalid, `parameter "nextToken" is none that a list gave`)
+			return p, api.Errorf(api.KindInvalid, `parameter "nextToken" is not valid`)
 		}
 		p.after = &m
 	}

@@ -73,7 +73,7 @@ next:
 				continue
 			}
 			if len(vs) > 1 && !several {
-				return nil, api.Errorf(api.KindInvalid, "parameter %q is there %d times", name, len(vs))
+				return nil, api.Errorf(api.KindInvalid, "parameter %q is set %d times", name, len(vs))
 			}
 			continue next
 		}

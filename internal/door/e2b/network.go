@@ -42,9 +42,9 @@ func (c *networkConfig) check() error {
 	case c == nil:
 		return nil
 	case c.MaskHost != nil && *c.MaskHost != "":
-		return refused("network.maskRequestHost", "requests reach a sandbox with the host that their client named")
+		return refused("network.maskRequestHost", "requests reach a sandbox with the client's Host header")
 	case len(c.HTTPSPorts) > 0:
-		return refused("network.httpsPorts", "ports are reached by plain HTTP")
+		return refused("network.httpsPorts", "ports support plain HTTP only")
 	}
 	return c.egress().never()
 }
@@ -53,11 +53,11 @@ func (c *networkConfig) check() error {
 func (u networkUpdate) never() error {
 	switch {
 	case len(u.AllowOut) > 0:
-		return refused("network.allowOut", "no destination can be allowed: nothing goes out of a sandbox")
+		return refused("network.allowOut", "destinations cannot be allowed: sandboxes have no outgoing network")
 	case isSet(u.Rules) && string(u.Rules) != "{}":
-		return refused("network.rules", "requests are not rewritten: nothing goes out of a sandbox")
+		return refused("network.rules", "requests cannot be rewritten: sandboxes have no outgoing network")
 	case isSet(u.EgressProxy):
-		return refused("network.egressProxy", "nothing goes out of a sandbox")
+		return refused("network.egressProxy", "sandboxes have no outgoing network")
 	}
 	for _, s := range u.DenyOut {
 		if _, err := netip.ParsePrefix(s); err == nil {
@@ -80,11 +80,11 @@ func (u networkUpdate) check(egress string) error {
 	open := egress != api.EgressNone
 	switch {
 	case u.Internet != nil && *u.Internet && !open:
-		return refused("allow_internet_access", "sandboxes here have no network but their own loopback, and it cannot be opened")
+		return refused("allow_internet_access", "sandboxes have a loopback interface only, and it cannot be opened")
 	case u.Internet != nil && !*u.Internet && open:
-		return refused("allow_internet_access", "a sandbox of this isolation has its host's network, which cannot be closed")
+		return refused("allow_internet_access", "a sandbox with this isolation shares the network of its host, which cannot be restricted")
 	case len(u.DenyOut) > 0 && open:
-		return refused("network.denyOut", "a sandbox of this isolation has its host's network, which cannot be closed")
+		return refused("network.denyOut", "a sandbox with this isolation shares the network of its host, which cannot be restricted")
 	}
 	return nil
 }

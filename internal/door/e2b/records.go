@@ -200,7 +200,7 @@ func (d records) logs(w http.ResponseWriter, r *http.Request) {
 		least := 0
 		if word := q.Get("level"); word != "" {
 			if least = slices.Index(levels, word); least < 0 {
-				return api.Errorf(api.KindInvalid, `parameter "level": %.20q is none of %s`, word, strings.Join(levels, ", "))
+				return api.Errorf(api.KindInvalid, `parameter "level": %.20q is not one of %s`, word, strings.Join(levels, ", "))
 			}
 		}
 		backward := q.Get("direction") == "backward"

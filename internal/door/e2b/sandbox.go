@@ -153,9 +153,9 @@ func (d sandboxes) resume(w http.ResponseWriter, r *http.Request) {
 		}
 		switch {
 		case s.State == api.SandboxRunning:
-			return api.Errorf(api.KindConflict, "sandbox %s is running already", s.ID)
+			return api.Errorf(api.KindConflict, "sandbox %s is already running", s.ID)
 		case in.AutoPause != nil && *in.AutoPause != s.OnExpiry.Pauses():
-			return refused("autoPause", "what happens at the deadline is decided when a sandbox is made")
+			return refused("autoPause", "the action at the deadline is set when a sandbox is created")
 		}
 		return d.resumeSandbox(w, r, s, in, legacyTimeout)
 	})
@@ -193,7 +193,7 @@ func (d sandboxes) checkMemory(r *http.Request, s api.Sandbox, memory *bool) err
 			return err // it has none
 		}
 	}
-	return refused("memory", "a sandbox that was paused with its memory goes on with it; pause it with memory: false to have its files alone")
+	return refused("memory", "a sandbox that was paused with its memory resumes with it; pause it with memory: false to keep the files only")
 }
 
 // pause saves a sandbox to disk and lets go of it. One that is paused is a conflict,
@@ -207,7 +207,7 @@ func (d sandboxes) pause(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		if s.State == api.SandboxPaused {
-			return api.Errorf(api.KindConflict, "sandbox %s is paused already", s.ID)
+			return api.Errorf(api.KindConflict, "sandbox %s is already paused", s.ID)
 		}
 		call := d.Sandboxes.PauseToDisk
 		if in.Memory != nil && !*in.Memory {

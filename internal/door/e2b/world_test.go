@@ -57,7 +57,7 @@ type templates struct{}
 
 func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) {
 	if name != api.HostTemplate {
-		return nil, api.Errorf(api.KindNotFound, "there is no template %q", name)
+		return nil, api.Errorf(api.KindNotFound, "unknown template %q", name)
 	}
 	return nil, nil
 }

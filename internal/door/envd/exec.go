@@ -105,7 +105,7 @@ func (d *Door) connect(w http.ResponseWriter, r *http.Request, id api.SandboxID)
 	if ms := r.Header.Get("Connect-Timeout-Ms"); ms != "" {
 		n, err := strconv.ParseInt(ms, 10, 64)
 		if err != nil || n < 0 {
-			c.run(ctx, nil, api.Errorf(api.KindInvalid, "timeout %.40q is no number of milliseconds", ms), false)
+			c.run(ctx, nil, api.Errorf(api.KindInvalid, "timeout %.40q is not a number of milliseconds", ms), false)
 			return
 		}
 		if n > 0 && n < api.MaxTTL.Milliseconds() {
@@ -143,7 +143,7 @@ func (d *Door) begin(w http.ResponseWriter, r *http.Request, id api.SandboxID) (
 		c.ping = ping
 	}
 	if v := r.Header.Get("Connect-Protocol-Version"); err == nil && v != "" && v != "1" {
-		err = api.Errorf(api.KindInvalid, "version %.20q of the Connect protocol is not spoken here; 1 is", v)
+		err = api.Errorf(api.KindInvalid, "version %.20q of the Connect protocol is not supported; use 1", v)
 	}
 	if enc := r.Header.Get("Connect-Content-Encoding"); err == nil && enc != "" && enc != "identity" {
 		err = api.Errorf(api.KindUnsupported, "requests compressed with %.40q are not accepted", enc)

@@ -87,7 +87,7 @@ func checkQuery(r *http.Request) error {
 		case r.URL.Path != envd.PathFiles || !fileParams[name]:
 			return fmt.Errorf("unknown parameter %.60q", name)
 		case len(values) > 1:
-			return fmt.Errorf("parameter %q is there %d times", name, len(values))
+			return fmt.Errorf("parameter %q is set %d times", name, len(values))
 		}
 	}
 	return nil

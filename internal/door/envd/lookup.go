@@ -42,7 +42,7 @@ func (d *Door) serveSigned(w http.ResponseWriter, r *http.Request) {
 	<-d.looking
 	switch {
 	case err != nil:
-		d.log.Error("the sandbox of a signature cannot be looked for", "error", err)
+		d.log.Error("cannot look up the sandbox of a signature", "error", err)
 		refuse(w, http.StatusServiceUnavailable, "signatures cannot be checked now")
 	case !ok:
 		refuse(w, http.StatusUnauthorized, invalidSignature)

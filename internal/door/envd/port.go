@@ -132,4 +132,4 @@ func (d *Door) newPorts() *httputil.ReverseProxy {
 	}
 }
 
-var errUnasked = errors.New("the port changed the protocol, which nobody asked for")
+var errUnasked = errors.New("the port switched protocols without a request to do so")

@@ -51,10 +51,10 @@ func targetOf(r *http.Request) (target, error) {
 	if port, id, ok := splitLabel(r.Host); ok {
 		n, ok := envd.ParsePort(port)
 		if !ok {
-			return target{}, errors.New("the host names no port")
+			return target{}, errors.New("the host has no port")
 		}
 		if len(ids) == 1 && ids[0] != id || len(ports) == 1 && ports[0] != port {
-			return target{}, errors.New("the host names one sandbox, and a header another")
+			return target{}, errors.New("the host and a header name different sandboxes")
 		}
 		return target{id: api.SandboxID(id), port: n, labelled: true}, nil
 	}
@@ -62,13 +62,13 @@ func targetOf(r *http.Request) (target, error) {
 		return target{signed: true}, nil
 	}
 	if !plain(ids[0]) {
-		return target{}, errors.New("the header " + headerSandbox + " is no identifier")
+		return target{}, errors.New("the header " + headerSandbox + " is not an ID")
 	}
 	t := target{id: api.SandboxID(ids[0]), port: envd.GuestPort}
 	if len(ports) == 1 {
 		var ok bool
 		if t.port, ok = envd.ParsePort(ports[0]); !ok {
-			return target{}, errors.New("the header " + headerPort + " is no port")
+			return target{}, errors.New("the header " + headerPort + " is not a port")
 		}
 	}
 	return t, nil

@@ -100,7 +100,7 @@ func (ws *wakes) left(w *wake) {
 // the life of one that was paused at its deadline is nothing.
 func (d *Door) resume(ctx context.Context, id api.SandboxID) error {
 	if err := d.cfg.Sandboxes.Wake(ctx, id); err != nil {
-		d.log.Warn("a sandbox that was asked for could not be woken", "sandbox", id, "error", err)
+		d.log.Warn("a sandbox could not be resumed for a request", "sandbox", id, "error", err)
 		return errGone
 	}
 	return nil

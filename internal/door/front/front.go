@@ -34,7 +34,7 @@ func Operational(r *http.Request) bool {
 
 // NotFound serves a request that no door takes.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	doorhttp.Fail(w, api.Errorf(api.KindNotFound, "there is no %s %.200q", r.Method, r.URL.Path))
+	doorhttp.Fail(w, api.Errorf(api.KindNotFound, "unknown route: %s %.200q", r.Method, r.URL.Path))
 }
 
 // Below returns a Takes for paths that begin with prefix.

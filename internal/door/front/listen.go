@@ -77,7 +77,7 @@ func Listen(_ context.Context, f Config) (*net.TCPListener, error) {
 	}
 	host, port, err := net.SplitHostPort(f.Listen)
 	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
-		return nil, api.Errorf(api.KindInvalid, "%.100q is no valid address to listen on", f.Listen).WithHint("write it as 127.0.0.1:7070 or [::1]:7070")
+		return nil, api.Errorf(api.KindInvalid, "%.100q is not a valid address to listen on", f.Listen).WithHint("use for example 127.0.0.1:7070 or [::1]:7070")
 	}
 	// The name is resolved once, so that the address that is checked is the one in use.
 	addr, err := net.ResolveTCPAddr("tcp", f.Listen)
@@ -94,7 +94,7 @@ func Listen(_ context.Context, f Config) (*net.TCPListener, error) {
 	}
 	ln, err := net.ListenTCP("tcp", addr)
 	if err != nil {
-		return nil, api.Errorf(api.KindConflict, "listen on %.100s: %w", f.Listen, err).WithHint("name another address: --listen 127.0.0.1:PORT")
+		return nil, api.Errorf(api.KindConflict, "listen on %.100s: %w", f.Listen, err).WithHint("use another address: --listen 127.0.0.1:PORT")
 	}
 	return ln, nil
 }

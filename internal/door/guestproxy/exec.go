@@ -43,18 +43,18 @@ func ReadMessage(w http.ResponseWriter, r *http.Request, codec envd.Codec, m env
 	frames := &envd.FrameReader{R: body, Max: maxExecRequest}
 	flags, payload, err := frames.Next()
 	if err != nil {
-		return api.Errorf(api.KindInvalid, "the request cannot be read: %w", err)
+		return api.Errorf(api.KindInvalid, "cannot parse the request: %w", err)
 	}
 	if flags != 0 {
-		return api.Errorf(api.KindInvalid, "the request has flags %#x; only plain messages are understood", flags)
+		return api.Errorf(api.KindInvalid, "the request has flags %#x; only plain messages are supported", flags)
 	}
 	if err := envd.Decode(payload, codec, m); err != nil {
-		return api.Errorf(api.KindInvalid, "the request cannot be read: %w", err)
+		return api.Errorf(api.KindInvalid, "cannot parse the request: %w", err)
 	}
 	// The body is read to its end, so that the server sees the client leave.
 	var more [1]byte
 	if _, err := io.ReadFull(body, more[:]); !errors.Is(err, io.EOF) {
-		return api.Errorf(api.KindInvalid, "the request holds more than its one message")
+		return api.Errorf(api.KindInvalid, "the request has more than one message")
 	}
 	_ = rc.SetReadDeadline(time.Time{})
 	return nil
@@ -85,19 +85,19 @@ func ExecRequest(r *http.Request, in *envd.StartRequest) (api.ExecRequest, error
 			size = envd.Size{Cols: cmp.Or(s.Cols, defaultCols), Rows: cmp.Or(s.Rows, defaultRows)}
 		}
 		if size.Cols > 1<<15 || size.Rows > 1<<15 {
-			return req, api.Errorf(api.KindInvalid, "a terminal has a size of at most 32768 by 32768")
+			return req, api.Errorf(api.KindInvalid, "the maximum size of a terminal is 32768 by 32768")
 		}
 		req.PTY = &api.PTYSize{Cols: uint16(size.Cols), Rows: uint16(size.Rows)}
 	}
 	if s := r.Header.Get("Connect-Timeout-Ms"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || n < 0 {
-			return req, api.Errorf(api.KindInvalid, "timeout %.40q is no number of milliseconds", s)
+			return req, api.Errorf(api.KindInvalid, "timeout %.40q is not a number of milliseconds", s)
 		}
 		req.TimeoutMS = n
 	}
 	if s := r.Header.Get(envd.HeaderOutputLimit); s != "" {
-		return req, api.Errorf(api.KindInvalid, "the output limit is a limit of the sandbox; it is set when the sandbox is made")
+		return req, api.Errorf(api.KindInvalid, "the output limit is set when the sandbox is created")
 	}
 	var err error
 	req.User, err = User(r)
@@ -114,7 +114,7 @@ func User(r *http.Request) (string, error) {
 	b, err := base64.StdEncoding.DecodeString(b64)
 	user, _, found := strings.Cut(string(b), ":")
 	if !ok || err != nil || !found {
-		return "", api.Errorf(api.KindInvalid, "the Authorization header names no user")
+		return "", api.Errorf(api.KindInvalid, "the Authorization header has no user")
 	}
 	if (Credentials{}).In(user) {
 		return "", api.Errorf(api.KindInvalid, "the Authorization header names an API key as the user").WithHint("send the key in X-API-KEY")

@@ -106,7 +106,7 @@ func New(cfg Config) *Proxy {
 			id := sandboxOf(r.Context())
 			var e *api.Error
 			if !errors.As(err, &e) {
-				e = api.Errorf(api.KindUnavailable, "the guest of sandbox %s did not answer as agreed", id)
+				e = api.Errorf(api.KindUnavailable, "the guest of sandbox %s sent an invalid answer", id)
 			}
 			cfg.Fail(w, r, id, e)
 		},
@@ -118,7 +118,7 @@ func New(cfg Config) *Proxy {
 func (p *Proxy) check(resp *http.Response) error {
 	if resp.StatusCode < 200 || resp.StatusCode == http.StatusSwitchingProtocols ||
 		resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.StatusCode != http.StatusNotModified {
-		return api.Errorf(api.KindUnavailable, "the guest answered %d, which no guest does", resp.StatusCode)
+		return api.Errorf(api.KindUnavailable, "the guest sent the invalid status %d", resp.StatusCode)
 	}
 	if resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && resp.Request.Method != http.MethodHead {
 		// Its end could not be told from a cut.
@@ -132,7 +132,7 @@ func (p *Proxy) check(resp *http.Response) error {
 // guest serves. A body that the guest cuts is cut for the client too, visibly.
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	if r.Header.Get("Upgrade") != "" {
-		p.cfg.Fail(w, r, id, api.Errorf(api.KindInvalid, "the guest's wire has no upgrades"))
+		p.cfg.Fail(w, r, id, api.Errorf(api.KindInvalid, "upgrades are not supported"))
 		return
 	}
 	if _, err := User(r); err != nil {

@@ -93,7 +93,7 @@ func TestStrictJSON(t *testing.T) {
 		`{"ttlMs":"soon"}`:  "ttlMs",
 		`{} {}`:             "more than one",
 		``:                  "empty",
-		`{`:                 "not as expected",
+		`{`:                 "malformed",
 		`{"template":"` + strings.Repeat("x", 5<<20): "more than",
 	} {
 		code, got := post(t, path, "/v1/sandboxes", body)

@@ -60,8 +60,8 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, f feed) {
 		var have []api.Event
 		have, err = d.Events.Read(r.Context(), f.stream, after-1, 1)
 		if err == nil && len(have) == 0 {
-			err = api.Errorf(api.KindInvalid, "there is no event %d of %s %s", after, f.stream.Kind, f.stream.ID).
-				WithHint("without a number the events come from the first on")
+			err = api.Errorf(api.KindInvalid, "unknown event %d of %s %s", after, f.stream.Kind, f.stream.ID).
+				WithHint("omit the number to start with the first event")
 		} else if err == nil && f.last(have[0]) {
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -180,7 +180,7 @@ func seen(r *http.Request) (int64, error) {
 func number(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || strconv.FormatInt(n, 10) != s {
-		return 0, api.Errorf(api.KindInvalid, "%.40q is no sequence number", s)
+		return 0, api.Errorf(api.KindInvalid, "%.40q is not a sequence number", s)
 	}
 	return n, nil
 }

@@ -44,7 +44,7 @@ func (d execs) connect(w http.ResponseWriter, r *http.Request) {
 		if s := r.Header.Get(envd.HeaderOffset); s != "" {
 			n, err := strconv.ParseInt(s, 10, 64)
 			if err != nil {
-				return nil, api.Errorf(api.KindInvalid, "offset %.40q is no number", s)
+				return nil, api.Errorf(api.KindInvalid, "offset %.40q is not a number", s)
 			}
 			offset = n
 		}

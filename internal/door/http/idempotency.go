@@ -37,18 +37,18 @@ func idempotencyKey(h http.Header) (string, error) {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", api.Errorf(api.KindInvalid, "%d headers %s; one request has one key", len(values), headerKey)
+		return "", api.Errorf(api.KindInvalid, "%d headers %s: use one key per request", len(values), headerKey)
 	}
 	key := values[0]
 	if n := len(key); n >= 2 && key[0] == '"' && key[n-1] == '"' {
 		key = key[1 : n-1]
 	}
 	if key == "" || len(key) > maxKey {
-		return "", api.Errorf(api.KindInvalid, "the %s has %d characters; it has 1 to %d", headerKey, len(key), maxKey)
+		return "", api.Errorf(api.KindInvalid, "the %s has %d characters: use 1 to %d", headerKey, len(key), maxKey)
 	}
 	for i := range len(key) {
 		if c := key[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return "", api.Errorf(api.KindInvalid, "the %s holds the character %q; it is printable ASCII without spaces, quotes and backslashes", headerKey, c)
+			return "", api.Errorf(api.KindInvalid, "the %s has the character %q: use printable ASCII without spaces, quotes and backslashes", headerKey, c)
 		}
 	}
 	return key, nil
@@ -96,7 +96,7 @@ func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h htt
 		return rec.answer(), true
 	}
 	if err == nil && d.Once == nil {
-		err = api.Errorf(api.KindUnsupported, "this daemon keeps no answers: it takes no %s", headerKey)
+		err = api.Errorf(api.KindUnsupported, "this daemon does not support %s", headerKey)
 	}
 	if err != nil {
 		fail(w, err)
@@ -117,7 +117,7 @@ func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h htt
 	})
 	if err == nil {
 		if err = json.Unmarshal(kept, &a); err != nil {
-			err = api.Errorf(api.KindInternal, "the answer that is kept under %s cannot be read: %w", headerKey, err)
+			err = api.Errorf(api.KindInternal, "cannot read the stored answer of %s: %w", headerKey, err)
 		}
 	}
 	if err != nil {

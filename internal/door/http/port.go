@@ -40,7 +40,7 @@ func (d sandboxes) port(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), envd.PortProtocol) || r.ContentLength != 0 {
-		fail(w, api.Errorf(api.KindInvalid, "a port is a stream: ask with \"Connection: Upgrade\" and \"Upgrade: %s\", and without a body", envd.PortProtocol))
+		fail(w, api.Errorf(api.KindInvalid, "a port is a stream: request it with \"Connection: Upgrade\" and \"Upgrade: %s\", and without a body", envd.PortProtocol))
 		return
 	}
 	id, err := d.sandboxID(r)

@@ -178,7 +178,7 @@ func (d provisions) sandboxURL(r *http.Request, id api.SandboxID) string {
 func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) {
 	id := api.SandboxID(r.PathValue("id"))
 	if d.Tokens == nil || !id.Valid() || !d.Tokens.CheckEnvd(string(id), r.PathValue("token")) {
-		fail(w, api.Errorf(api.KindNotFound, "there is no sandbox at this URL"))
+		fail(w, api.Errorf(api.KindNotFound, "no sandbox at this URL"))
 		return
 	}
 	// The token proves a right to this one sandbox, whoever owns it. Its idempotency

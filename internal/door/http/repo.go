@@ -97,7 +97,7 @@ func (d tasks) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 		least = 0
 	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
-		fail(w, api.Errorf(api.KindInvalid, "there is no gate %.20q: it is before, gate, original, without or mutant", which))
+		fail(w, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without or mutant", which))
 		return
 	}
 	n, err := roundOf(r.PathValue("round"), least)
@@ -132,7 +132,7 @@ func (d tasks) stored(w http.ResponseWriter, r *http.Request, mime string, body 
 	if err != nil || n > maxStored {
 		// The answer must not look complete.
 		if r.Context().Err() == nil {
-			d.Logger.Warn("a stored result was cut", "path", r.URL.Path, "bytes", n, "error", err)
+			d.Logger.Warn("a stored result was truncated", "path", r.URL.Path, "bytes", n, "error", err)
 		}
 		panic(http.ErrAbortHandler)
 	}

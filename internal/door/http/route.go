@@ -107,7 +107,7 @@ func (d *Door) register() {
 		d.mux.Handle(pattern, d.guarded(rt))
 	}
 	d.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, api.Errorf(api.KindNotFound, "there is no %s %.200s", r.Method, r.URL.Path))
+		fail(w, api.Errorf(api.KindNotFound, "unknown route: %s %.200s", r.Method, r.URL.Path))
 	})
 }
 

@@ -113,7 +113,7 @@ func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.
 		case err != nil && api.KindOf(err) != api.KindNotFound:
 			fail(w, err)
 		case err != nil || !id.Valid() || t.Create.Repo != nil || !p.May(t.Account):
-			fail(w, api.Errorf(api.KindNotFound, "there is no run %.64q", r.PathValue("id")))
+			fail(w, api.Errorf(api.KindNotFound, "unknown run %.64q", r.PathValue("id")))
 		default:
 			h(w, r, t)
 		}

@@ -192,6 +192,6 @@ func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 30*time.Second)
 	defer cancel()
 	if _, _, err := d.Sandboxes.Kill(ctx, id); err != nil {
-		d.Logger.Error("held sandbox not killed; its deadline will", "sandbox", id, "error", err)
+		d.Logger.Error("sandbox with a wait request not killed; it ends at its deadline", "sandbox", id, "error", err)
 	}
 }

@@ -113,7 +113,7 @@ func (d snapshots) onSnapshot(call func(Snapshots, context.Context, api.Snapshot
 		switch {
 		case id.Valid():
 		case !validName(string(id)):
-			err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor the id of a snapshot", id)
+			err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", id)
 		default:
 			id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
 		}

@@ -190,7 +190,7 @@ func TestSnapshotRequests(t *testing.T) {
 		{box + "/pause", `{"todisk_":true}`, 400, "todisk_"},
 		{box + "/pause", `{"toDisk":"yes"}`, 400, "toDisk"},
 		{box + "/pause", "{} {}", 400, "more than one"},
-		{box + "/pause", "{", 400, "not as expected"},
+		{box + "/pause", "{", 400, "malformed"},
 		{box + "/snapshots", "", 201, `"state":"ready"`},
 		{box + "/snapshots", `{"naem":"x"}`, 400, "naem"},
 		{box + "/snapshots", `{"name":"` + strings.Repeat("x", 5<<20) + `"}`, 400, "more than"},

@@ -24,7 +24,7 @@ func (d *Door) specRoutes() []Route {
 		Handler: func(w http.ResponseWriter, _ *http.Request) {
 			b, err := spec()
 			if err != nil {
-				fail(w, api.Errorf(api.KindInternal, "the OpenAPI document cannot be made: %w", err))
+				fail(w, api.Errorf(api.KindInternal, "cannot create the OpenAPI document: %w", err))
 				return
 			}
 			w.Header().Set("Content-Type", typeJSON)

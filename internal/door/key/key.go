@@ -129,12 +129,12 @@ func check(req api.CreateKey) error {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	a := req.Account
 	if a == "" || len(a) > maxAccount || !strings.ContainsRune(letters, rune(a[0])) || strings.Trim(a, letters+"._-") != "" {
-		return api.Errorf(api.KindInvalid, "%.80q is not a valid name of an account", a).
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid account name", a).
 			WithHint("use 1 to %d lower-case letters, digits, \".\", \"_\" and \"-\", beginning with a letter or a digit", maxAccount)
 	}
 	if n := req.Name; !utf8.ValidString(n) || utf8.RuneCountInString(n) > maxName ||
 		strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return api.Errorf(api.KindInvalid, "%.80q is not a valid name of a key", n).WithHint("use at most %d printable characters", maxName)
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid key name", n).WithHint("use at most %d printable characters", maxName)
 	}
 	c := req.Ceilings
 	switch {

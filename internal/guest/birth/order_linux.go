@@ -140,7 +140,7 @@ func (c *Control) Quiet(ctx context.Context) error {
 	}
 	r, err := c.AwaitReport(ctx)
 	if err == nil && !r.Quiet {
-		err = fmt.Errorf("the guest did not become quiet: %s", r.Error)
+		err = fmt.Errorf("the guest did not quiesce: %s", r.Error)
 	}
 	return err
 }

@@ -129,7 +129,7 @@ func (l *Log) Subscribe(offset int64, record bool) (*Reader, error) {
 		l.claim(offset, record)
 	}
 	if len(l.subs) >= maxReaders {
-		return nil, api.Errorf(api.KindExhausted, "%d clients are attached to it already", maxReaders)
+		return nil, api.Errorf(api.KindExhausted, "%d clients are already attached to it", maxReaders)
 	}
 	if offset > l.ring.end {
 		return nil, api.Errorf(api.KindInvalid, "offset %d is beyond its output of %d bytes", offset, l.ring.end)

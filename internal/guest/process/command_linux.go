@@ -18,7 +18,7 @@ import (
 // prepare converts a request to a command, without its descriptors.
 func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, error) {
 	if cfg.Cmd == "" {
-		return nil, api.Errorf(api.KindInvalid, "the request names no command")
+		return nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
 	c := &spawn.Command{Identity: &id.Identity, Env: id.Env, Dir: id.Base}
 	if cfg.Cwd != nil && *cfg.Cwd != "" {

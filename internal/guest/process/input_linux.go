@@ -97,7 +97,7 @@ func (p *Process) Resize(size *envd.Size) error {
 		return api.Errorf(api.KindInvalid, "process %d has no terminal", p.pid)
 	}
 	if size == nil {
-		return api.Errorf(api.KindInvalid, "the request names no size")
+		return api.Errorf(api.KindInvalid, "the request has no size")
 	}
 	in := p.inputFile()
 	if in == nil {

@@ -53,7 +53,7 @@ type Options struct {
 // Start starts the command of a request. The caller must call Follow.
 func (m *Manager) Start(id *identity.Identity, in *envd.StartRequest, opt Options) (*Process, error) {
 	if in.Process == nil {
-		return nil, api.Errorf(api.KindInvalid, "the request names no command")
+		return nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
 	cmd, err := prepare(id, in.Process)
 	if err != nil {

@@ -41,10 +41,10 @@ func (t *table) checkCapacity(execID string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.live) >= maxProcesses {
-		return api.Errorf(api.KindExhausted, "%d commands run in this sandbox already", maxProcesses)
+		return api.Errorf(api.KindExhausted, "%d commands already run in this sandbox", maxProcesses)
 	}
 	if execID != "" && t.find(func(p *Process) bool { return p.execID == execID }) != nil {
-		return api.Errorf(api.KindExists, "exec id %q is taken", execID)
+		return api.Errorf(api.KindExists, "exec ID %q is in use", execID)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (t *table) lookup(sel *envd.Selector, execID string) (*Process, error) {
 		what = "exec " + strconv.Quote(execID)
 		p = t.find(func(p *Process) bool { return p.execID == execID })
 	default:
-		return nil, api.Errorf(api.KindInvalid, "the request selects no process")
+		return nil, api.Errorf(api.KindInvalid, "the request does not select a process")
 	}
 	if p == nil {
 		return nil, api.Errorf(api.KindNotFound, "%s not found", what)

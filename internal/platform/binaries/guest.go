@@ -48,7 +48,7 @@ func static(guest *os.File) error {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			return api.Errorf(api.KindUnsupported, "this hortus was linked with the C library, so it cannot be the guest of gVisor's sandboxes").
-				WithHint("build a guest, once, in some minutes: hortus gvisor build; or build hortus with CGO_ENABLED=0")
+				WithHint("build gVisor once, which takes a few minutes: hortus gvisor build; or build hortus with CGO_ENABLED=0")
 		}
 	}
 	return nil

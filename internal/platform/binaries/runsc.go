@@ -29,12 +29,12 @@ func openRunsc(path string) (*os.File, string, error) {
 	}
 	b := embedded.Runsc()
 	if len(b) == 0 {
-		return nil, "", api.Errorf(api.KindUnsupported, "this binary has no gVisor in it").
-			WithHint("build it, once, in some minutes: hortus gvisor build; or use a binary of a release or of make build; or set HORTUS_RUNSC")
+		return nil, "", api.Errorf(api.KindUnsupported, "this binary does not include gVisor").
+			WithHint("build it once, which takes a few minutes: hortus gvisor build; or use a release or make build; or set HORTUS_RUNSC")
 	}
 	v := version.GVisor(bytes.NewReader(b))
 	if v == "" {
-		return nil, "", api.Errorf(api.KindInternal, "what is embedded as gVisor does not say its version")
+		return nil, "", api.Errorf(api.KindInternal, "the embedded gVisor has no version")
 	}
 	f, err := sealed("hortus-runsc", bytes.NewReader(b))
 	return f, v, err
@@ -43,7 +43,7 @@ func openRunsc(path string) (*os.File, string, error) {
 func runscFile(path string) (*os.File, string, error) {
 	bad := func(err error) error {
 		return api.Errorf(api.KindInvalid, "HORTUS_RUNSC (daemon.runsc): %w", err).
-			WithHint("set it to an executable built of cmd/hortus-runsc, or not at all")
+			WithHint("set it to an executable built from cmd/hortus-runsc, or unset it")
 	}
 	src, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not block
 	if err != nil {
@@ -54,7 +54,7 @@ func runscFile(path string) (*os.File, string, error) {
 	case err != nil:
 		return nil, "", bad(err)
 	case !info.Mode().IsRegular():
-		return nil, "", bad(errors.New(path + " is no file"))
+		return nil, "", bad(errors.New(path + " is not a file"))
 	case info.Size() > maxRunsc:
 		return nil, "", bad(errors.New(path + " is too large"))
 	}
@@ -66,7 +66,7 @@ func runscFile(path string) (*os.File, string, error) {
 	v := version.GVisor(f)
 	if v == "" {
 		f.Close()
-		return nil, "", bad(errors.New(path + " is no Go program with gVisor in it"))
+		return nil, "", bad(errors.New(path + " is not a Go program that includes gVisor"))
 	}
 	return f, v, nil
 }

@@ -68,7 +68,7 @@ func Unpack(cfg Config, guest *os.File) (Toolset, error) {
 	t, err := unpackRunsc(cfg.Dir, guest, path, cfg.InUse)
 	if !named && api.KindOf(err) == api.KindInvalid {
 		// Nobody configured this file, so the daemon starts without gVisor.
-		err = api.Errorf(api.KindUnsupported, "gVisor at %s is not used: it is no program built of cmd/hortus-runsc", path).
+		err = api.Errorf(api.KindUnsupported, "gVisor at %s is not used: it was not built from cmd/hortus-runsc", path).
 			WithHint("remove it, and build it again: hortus gvisor build")
 	}
 	return t, err

@@ -222,8 +222,8 @@ func DefaultDataDir(src Source) (string, error) {
 		d = src.home("XDG_DATA_HOME", ".local/share", "")
 	}
 	if d == "" {
-		return "", api.Errorf(api.KindInvalid, "there is no home directory to keep data in").
-			WithHint("name one: --data-dir DIR")
+		return "", api.Errorf(api.KindInvalid, "no home directory for the data directory").
+			WithHint("set one: --data-dir DIR")
 	}
 	return d, nil
 }
@@ -258,7 +258,7 @@ func readFile(path string, must bool) ([]byte, error) {
 	}
 	// The file decides how untrusted code is held.
 	if st.Mode().Perm()&0o002 != 0 && runtime.GOOS != "windows" && st.Mode().IsRegular() {
-		return nil, api.Errorf(api.KindDenied, "the configuration %s can be written by everybody", path).WithHint("chmod o-w %s", path)
+		return nil, api.Errorf(api.KindDenied, "every user can write the configuration %s", path).WithHint("chmod o-w %s", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {

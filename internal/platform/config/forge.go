@@ -88,7 +88,7 @@ func checkHost(host string) *api.Error {
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return api.Errorf(api.KindInvalid, "%.80q has no port that there is", host).WithHint(`for example [forge."git.example.com:8443"]`)
+			return api.Errorf(api.KindInvalid, "%.80q has no valid port", host).WithHint(`for example [forge."git.example.com:8443"]`)
 		}
 		name = h
 	}
@@ -96,7 +96,7 @@ func checkHost(host string) *api.Error {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune(".-:", r))
 	})
 	if !ok || strings.Contains(name, ":") && net.ParseIP(name) == nil {
-		return api.Errorf(api.KindInvalid, "%.80q is no host in lower case", host).WithHint(`for example [forge."git.example.com"]`)
+		return api.Errorf(api.KindInvalid, "%.80q is not a host name in lower case", host).WithHint(`for example [forge."git.example.com"]`)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (c *Config) Forges() ([]Forge, error) {
 	}
 	for _, f := range out {
 		if f.Kind == "" {
-			return nil, api.Errorf(api.KindInvalid, "%s: [forge.%q] does not say which forge it is", c.Path, f.Host).
+			return nil, api.Errorf(api.KindInvalid, "%s: [forge.%q] has no kind", c.Path, f.Host).
 				WithHint("add kind = one of %s", strings.Join(ForgeKinds(), ", "))
 		}
 	}
@@ -192,7 +192,7 @@ func joinList(list []any) (string, *api.Error) {
 	for _, v := range list {
 		s, ok := v.(string)
 		if !ok || strings.TrimSpace(s) == "" || strings.Contains(s, ",") {
-			return "", api.Errorf(api.KindInvalid, "%.80s cannot stand in this list", fmt.Sprint(v)).WithHint(`write strings without commas: ["...", "..."]`)
+			return "", api.Errorf(api.KindInvalid, "%.80s is not allowed in this list", fmt.Sprint(v)).WithHint(`write strings without commas: ["...", "..."]`)
 		}
 		items = append(items, s)
 	}

@@ -138,7 +138,7 @@ func (f *file) keyValue(table []string, node *unstable.Node, doc map[string]any)
 	}
 	if s.Kind == Path {
 		if rest, ok := strings.CutPrefix(text, "~/"); ok || text == "~" {
-			return api.Errorf(api.KindInvalid, "%s: %s: ~ is not expanded here", place(f.path, line), name).WithHint("write the whole path to %s", rest)
+			return api.Errorf(api.KindInvalid, "%s: %s: ~ is not expanded here", place(f.path, line), name).WithHint("use an absolute path to %s", rest)
 		}
 		if !filepath.IsAbs(text) {
 			abs, err := filepath.Abs(f.path)
@@ -157,13 +157,13 @@ func (f *file) keyValue(table []string, node *unstable.Node, doc map[string]any)
 
 // unknown is the error for a name that no setting has.
 func (f *file) unknown(name string, line int) error {
-	e := api.Errorf(api.KindInvalid, "%s: there is no setting %.80q", place(f.path, line), name)
+	e := api.Errorf(api.KindInvalid, "%s: unknown setting %.80q", place(f.path, line), name)
 	var names []string
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	for _, s := range Settings() {
 		// The right name in the wrong place is nearer than anything else.
 		if s.Key[strings.LastIndexByte(s.Key, '.')+1:] == last {
-			return e.WithHint("perhaps %s is meant; hortus config show lists all", inTable(s.Key))
+			return e.WithHint("did you mean %s? List all: hortus config show", inTable(s.Key))
 		}
 		names = append(names, s.Key)
 	}
@@ -177,9 +177,9 @@ func (f *file) unknown(name string, line int) error {
 		}
 	}
 	if n == "" {
-		return e.WithHint("hortus config show lists all")
+		return e.WithHint("list all: hortus config show")
 	}
-	return e.WithHint("perhaps %s is meant; hortus config show lists all", inTable(n))
+	return e.WithHint("did you mean %s? List all: hortus config show", inTable(n))
 }
 
 // inTable writes a key as one stands in a file.
@@ -219,5 +219,5 @@ func (s Setting) fromTOML(v any) (string, *api.Error) {
 			return strconv.FormatFloat(v, 'g', -1, 64), nil
 		}
 	}
-	return "", api.Errorf(api.KindInvalid, "%.80s is not what it takes", fmt.Sprint(v)).WithHint("write %s", want)
+	return "", api.Errorf(api.KindInvalid, "%.80s has the wrong type", fmt.Sprint(v)).WithHint("write %s", want)
 }

@@ -125,7 +125,7 @@ func (s Setting) Check(text string) *api.Error {
 		if !slices.Contains(s.Allowed, text) {
 			e := bad("one of " + strings.Join(s.Allowed, ", "))
 			if n := nearest(text, s.Allowed); n != "" {
-				e = e.WithHint("perhaps %s is meant", n)
+				e = e.WithHint("did you mean %s?", n)
 			}
 			return e
 		}

@@ -19,7 +19,7 @@ func ParseSize(text string) (int64, error) {
 		unit = strings.TrimSuffix(strings.TrimSuffix(unit, "b"), "i")
 	}
 	shift, ok := map[string]int{"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}[unit]
-	bad := api.Errorf(api.KindInvalid, "%.40q is no size", text).WithHint("write it as 512M, 1GiB or a number of bytes")
+	bad := api.Errorf(api.KindInvalid, "%.40q is not a size", text).WithHint("use for example 512M, 1GiB or a number of bytes")
 	if !ok || digits == "" || strings.Trim(digits, "0123456789.") != "" {
 		return 0, bad
 	}
@@ -30,7 +30,7 @@ func ParseSize(text string) (int64, error) {
 	f = math.Floor(f * float64(int64(1)<<shift))
 	switch {
 	case f < 1:
-		return 0, api.Errorf(api.KindInvalid, "the size %.40q is not above 0", text).WithHint("leave it out for the default")
+		return 0, api.Errorf(api.KindInvalid, "the size %.40q is not above 0", text).WithHint("omit it for the default")
 	case f >= 1<<62:
 		return 0, api.Errorf(api.KindInvalid, "the size %.40q is too large", text)
 	}
@@ -40,7 +40,7 @@ func ParseSize(text string) (int64, error) {
 // ParseDuration reads a length of time as people write it: "30s", "5m", "1h30m",
 // "7d". It is at least a millisecond.
 func ParseDuration(text string) (time.Duration, error) {
-	bad := api.Errorf(api.KindInvalid, "%.40q is no duration", text).WithHint("write it as 30s, 5m, 1h30m or 7d")
+	bad := api.Errorf(api.KindInvalid, "%.40q is not a duration", text).WithHint("use for example 30s, 5m, 1h30m or 7d")
 	t := strings.TrimSpace(text)
 	var days time.Duration
 	if n, rest, ok := strings.Cut(t, "d"); ok {
@@ -61,7 +61,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return 0, bad
 	}
 	if v += days; v < time.Millisecond {
-		return 0, api.Errorf(api.KindInvalid, "the duration %.40q is below a millisecond", text).WithHint("leave it out for the default")
+		return 0, api.Errorf(api.KindInvalid, "the duration %.40q is below a millisecond", text).WithHint("omit it for the default")
 	}
 	return v, nil
 }

@@ -30,8 +30,8 @@ func Open(path string) (Dir, error) {
 		return "", api.Errorf(api.KindInvalid, "data directory %s: %w", path, err)
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return "", api.Errorf(api.KindInvalid, "cannot make the data directory: %w", err).
-			WithHint("name another one: --data-dir DIR")
+		return "", api.Errorf(api.KindInvalid, "cannot create the data directory: %w", err).
+			WithHint("use another one: --data-dir DIR")
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(abs, &st); err != nil {
@@ -39,11 +39,11 @@ func Open(path string) (Dir, error) {
 	}
 	if int(st.Uid) != os.Geteuid() {
 		return "", api.Errorf(api.KindDenied, "data directory %s belongs to user %d, not to %d", abs, st.Uid, os.Geteuid()).
-			WithHint("name another one: --data-dir DIR")
+			WithHint("use another one: --data-dir DIR")
 	}
 	if st.Mode&0o077 != 0 {
 		if err := os.Chmod(abs, 0o700); err != nil {
-			return "", api.Errorf(api.KindDenied, "data directory %s is open to others: %w", abs, err)
+			return "", api.Errorf(api.KindDenied, "other users can access data directory %s: %w", abs, err)
 		}
 	}
 	return Dir(abs), nil

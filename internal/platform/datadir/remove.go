@@ -28,8 +28,8 @@ const backups = "hortus.db.bak-v"
 // directory that is not, or not provably, a data directory of this user's.
 func Inspect(path string) (ours, foreign []string, err error) {
 	refuse := func(format string, args ...any) error {
-		return api.Errorf(api.KindDenied, "%s is no data directory of Hortus: "+format, append([]any{path}, args...)...).
-			WithHint("name the right one: --data-dir DIR")
+		return api.Errorf(api.KindDenied, "%s is not a data directory of Hortus: "+format, append([]any{path}, args...)...).
+			WithHint("set the right one: --data-dir DIR")
 	}
 	var st unix.Stat_t
 	err = unix.Lstat(path, &st)
@@ -120,7 +120,7 @@ func Remove(ctx context.Context, path string) error {
 		return err
 	}
 	if len(mounts) > 0 {
-		return api.Errorf(api.KindConflict, "%s is mounted in the data directory", mounts[0]).WithHint("umount it first")
+		return api.Errorf(api.KindConflict, "%s is a mount point in the data directory", mounts[0]).WithHint("umount it first")
 	}
 	// The lock goes last: whoever comes meanwhile finds the directory owned.
 	for _, name := range append(remaining(ours, "lock"), "lock") {

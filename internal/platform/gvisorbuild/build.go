@@ -122,7 +122,7 @@ func (b *Builder) build(ctx context.Context, sum string) error {
 	goCommand, err := exec.LookPath(b.cfg.Go)
 	if err != nil {
 		return api.Errorf(api.KindUnsupported, "gVisor cannot be built: there is no go command in PATH").
-			WithHint("install Go, or use a release, which has gVisor in it")
+			WithHint("install Go, or use a release, which includes gVisor")
 	}
 	old, err := filepath.Glob(b.in(unfinished + "*"))
 	if err != nil {
@@ -178,7 +178,7 @@ func (b *Builder) compile(ctx context.Context, goCommand, dir, pkg, out string) 
 	cmd.WaitDelay = stopWait
 	if err := cmd.Run(); err != nil {
 		return api.Errorf(api.KindUnavailable, "go build of %s failed: %s", filepath.Base(out), strings.TrimSpace(last.text()+" ("+err.Error()+")")).
-			WithHint("all of its output: %s; try it again: hortus gvisor build", b.in(logName))
+			WithHint("its full output: %s; to retry: hortus gvisor build", b.in(logName))
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func check(path, gomod string) error {
 		return api.Errorf(api.KindInternal, "build gVisor: %w", err)
 	}
 	if got == "" || !bytes.Contains(b, []byte("gvisor.dev/gvisor "+got+"\n")) {
-		return api.Errorf(api.KindUnavailable, "the executable that was built has gVisor %q, which %s does not ask for", got, gomod)
+		return api.Errorf(api.KindUnavailable, "the built executable has gVisor %q, not the version in %s", got, gomod)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func TestFailures(t *testing.T) {
 		says  string
 	}{
 		"compiler":      {"echo first; echo 'no space left on device' >&2; exit 1", api.KindUnavailable, "no space left on device (exit status 1)"},
-		"other program": {"cp /proc/self/exe \"$OUT\"", api.KindUnavailable, "does not ask for"},
+		"other program": {"cp /proc/self/exe \"$OUT\"", api.KindUnavailable, "not the version in"},
 		"no program":    {"", api.KindInternal, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

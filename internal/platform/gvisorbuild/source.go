@@ -26,8 +26,8 @@ const module = "cmd/hortus-runsc"
 func Source() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) {
-		return "", api.Errorf(api.KindUnsupported, "this program does not know the source tree that it was built from").
-			WithHint("run the command in a source tree: go run ./cmd/hortus gvisor build; or use a release, which has gVisor in it")
+		return "", api.Errorf(api.KindUnsupported, "the source tree of this program is unknown").
+			WithHint("run the command in a source tree: go run ./cmd/hortus gvisor build; or use a release, which includes gVisor")
 	}
 	root, _, _ := strings.Cut(filepath.ToSlash(file), "/internal/platform/gvisorbuild/")
 	return root, checkSource(root)

@@ -87,7 +87,7 @@ func (b *Builder) in(name string) string { return filepath.Join(b.cfg.Dir, name)
 func (b *Builder) failed(sum string, why error) error {
 	err := api.AsError(why)
 	if werr := os.WriteFile(b.in(failedName), []byte(sum+"\n"+err.Error()), 0o600); werr != nil {
-		return api.Errorf(err.Kind, "%s; and the note of it could not be written: %w", err, werr)
+		return api.Errorf(err.Kind, "%s; and the result could not be stored: %w", err, werr)
 	}
 	return why
 }

@@ -61,7 +61,7 @@ func Connect(ctx context.Context, opt Options) (*client.Client, error) {
 		}
 		c.Close()
 		if ctx.Err() != nil {
-			return nil, api.Errorf(api.KindTimeout, "no daemon answers for %s", dir).
+			return nil, api.Errorf(api.KindTimeout, "no daemon answers at %s", dir).
 				WithHint("its log is %s", dir.Log())
 		}
 		// If another process started a daemon first, the next round finds its socket.
@@ -89,17 +89,17 @@ func handOver(ctx context.Context, c *client.Client, info api.DaemonInfo) error 
 func occupied(dir datadir.Dir, mine string, info api.DaemonInfo) error {
 	if info.Version.Build == mine {
 		return api.Errorf(api.KindConflict,
-			"the daemon of %s was started with other keys or addresses of models or forges than are set here, and holds %d sandboxes and %d tasks",
+			"the daemon of %s was started with other keys or URLs of models or forges than are set now, and has %d sandboxes and %d tasks",
 			dir, info.Sandboxes, info.Tasks).
-			WithHint("end them, or: hortus daemon stop --force; or unset the variables here to use the daemon's")
+			WithHint("end them, or run hortus daemon stop --force; or unset the variables to use the daemon's")
 	}
 	err := api.Errorf(api.KindConflict,
-		"the daemon of %s is another build (%s, this is %s) and holds %d sandboxes and %d tasks",
+		"the daemon of %s is another build (%s, this is %s) and has %d sandboxes and %d tasks",
 		dir, info.Version.Build, mine, info.Sandboxes, info.Tasks)
 	if resident(info) {
 		return err.WithHint("restart it with this build, as with systemctl restart hortus, or use another --data-dir")
 	}
-	return err.WithHint("end them, or: hortus daemon stop --force, or use another --data-dir")
+	return err.WithHint("end them, or run hortus daemon stop --force, or use another --data-dir")
 }
 
 // flags returns the command line flags of a daemon that is started with these options.
@@ -155,7 +155,7 @@ func Displace(ctx context.Context, path string) error {
 	info, err := c.Info(ctx)
 	if err == nil && resident(info) {
 		return api.Errorf(api.KindConflict, "a resident daemon (pid %d) already serves %s", info.PID, dir).
-			WithHint("use it (hortus daemon status; with the setting daemon.serve it serves over TCP too), stop it (hortus daemon stop), or name another --data-dir")
+			WithHint("use it (hortus daemon status; with the setting daemon.serve it serves over TCP too), stop it (hortus daemon stop), or use another --data-dir")
 	}
 	if err == nil {
 		err = c.StopKeeping(ctx, false)
@@ -170,7 +170,7 @@ func Displace(ctx context.Context, path string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return api.Errorf(api.KindConflict, "the daemon of %s does not stop", dir).WithHint("its log is %s", dir.Log())
+			return api.Errorf(api.KindConflict, "the daemon of %s did not stop", dir).WithHint("its log is %s", dir.Log())
 		case <-time.After(wait):
 		}
 	}

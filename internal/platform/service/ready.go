@@ -15,7 +15,7 @@ func (s *Service) keepWarm(ctx context.Context) {
 	// On a host that cannot run sandboxes, creating one says why.
 	err := s.cfg.Sandboxes.KeepWarm(ctx, s.cfg.Usual)
 	if err != nil {
-		s.log.Info("no guests are booted ahead", "reason", err)
+		s.log.Info("no pooled guests", "reason", err)
 	}
 	s.unfit = err
 	close(s.prepared)

@@ -121,8 +121,8 @@ func (s *Service) StopKeeping(_ context.Context, force bool) error {
 // Stop stops the daemon. It needs force while sandboxes or tasks run.
 func (s *Service) Stop(_ context.Context, force bool) error {
 	if n, t := s.cfg.Sandboxes.Alive(), s.cfg.Tasks.Running(); n+t > 0 && !force {
-		return api.Errorf(api.KindConflict, "the daemon holds %d sandboxes and %d tasks", n, t).
-			WithHint("end them first, or: hortus daemon stop --force")
+		return api.Errorf(api.KindConflict, "the daemon has %d sandboxes and %d tasks", n, t).
+			WithHint("end them first, or run hortus daemon stop --force")
 	}
 	s.leaving.Store(true) // before the answer: the client's next request finds another daemon
 	select {
@@ -164,7 +164,7 @@ func (s *Service) Configure(_ context.Context, want api.DaemonSettings) (api.Dae
 	if ms := want.IdleMS; ms != nil {
 		if *ms > maxIdle.Milliseconds() {
 			return s.Settings(), api.Errorf(api.KindInvalid, "idle time of %d ms is above the maximum of one year", *ms).
-				WithHint("use a value below 0 for a daemon that never stops by itself")
+				WithHint("use a negative value for a daemon that never stops by itself")
 		}
 		s.idle.Store(-1)
 		if *ms >= 0 {

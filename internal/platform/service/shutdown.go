@@ -92,7 +92,7 @@ func (s *Service) drain(ctx context.Context, most time.Duration) error {
 	for s.cfg.Sandboxes.Streams() > 0 {
 		select {
 		case <-ctx.Done():
-			s.log.Warn("streams of commands are ended", "streams", s.cfg.Sandboxes.Streams())
+			s.log.Warn("streams of commands closed", "streams", s.cfg.Sandboxes.Streams())
 			return nil
 		case <-tick.C:
 		}

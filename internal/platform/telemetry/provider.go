@@ -34,14 +34,14 @@ func wanted(getenv func(string) string) (bool, error) {
 		return false, nil
 	}
 	if exporter != "" && exporter != "otlp" {
-		return false, api.Errorf(api.KindUnsupported, "OTEL_TRACES_EXPORTER=%.40q: traces are sent by otlp alone", exporter)
+		return false, api.Errorf(api.KindUnsupported, "OTEL_TRACES_EXPORTER=%.40q: only otlp is supported", exporter)
 	}
 	if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return false, api.Errorf(api.KindInvalid, "%s is no http or https address", from) // it may hold a password
+		return false, api.Errorf(api.KindInvalid, "%s is not an http or https URL", from) // it may hold a password
 	}
 	if v, from := get("PROTOCOL"); v != "" && v != "http/protobuf" {
-		return false, api.Errorf(api.KindUnsupported, "%s=%.40q: traces are sent as http/protobuf alone", from, v).
-			WithHint("leave it out, or set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf")
+		return false, api.Errorf(api.KindUnsupported, "%s=%.40q: only http/protobuf is supported", from, v).
+			WithHint("unset it, or set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf")
 	}
 	return true, nil
 }

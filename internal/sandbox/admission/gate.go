@@ -120,7 +120,7 @@ func Open(cfg Config) (*Gate, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.MaxSandboxes < 0 || cfg.MemoryShare < 0 || cfg.MemoryShare > 1 || cfg.Overcommit < 0 || cfg.CPUOvercommit < 0 || cfg.Patience < 0 {
-		return nil, api.Errorf(api.KindInvalid, "admission: a number is below 0, or a share above 1")
+		return nil, api.Errorf(api.KindInvalid, "admission: a number is negative, or a share is above 1")
 	}
 	h, err := cfg.Measure()
 	if err != nil {
@@ -280,7 +280,7 @@ func (g *Gate) look() {
 		waits := g.queued > 0
 		g.mu.Unlock()
 		if err != nil && !failed {
-			g.cfg.Logger.Warn("the host's room is not known; the last look counts", "error", err)
+			g.cfg.Logger.Warn("the host's free capacity cannot be measured; using the last measurement", "error", err)
 		}
 		failed = err != nil
 		if waits {

@@ -277,7 +277,7 @@ func TestGivenUp(t *testing.T) {
 		}
 		for _, name := range []string{"impatient", "deadline"} {
 			o := <-done
-			if o.name != name || api.KindOf(o.err) != api.KindExhausted || api.RetryAfterOf(o.err) < time.Second || !strings.Contains(o.err.Error(), "at place ") {
+			if o.name != name || api.KindOf(o.err) != api.KindExhausted || api.RetryAfterOf(o.err) < time.Second || !strings.Contains(o.err.Error(), "at position ") {
 				t.Errorf("%+v (%s, after %s)", o, api.KindOf(o.err), api.RetryAfterOf(o.err))
 			}
 		}

@@ -39,12 +39,12 @@ func measurer(root, dir string) func() (Host, error) {
 		h := Host{CPUs: runtime.NumCPU()}
 		text, err := readSmall(filepath.Join(root, "proc/meminfo"))
 		if err != nil {
-			return h, api.Errorf(api.KindInternal, "the host's memory is not known: %w", err)
+			return h, api.Errorf(api.KindInternal, "cannot measure the host's memory: %w", err)
 		}
 		f := fields(text)
 		h.MemoryTotal, h.MemoryAvailable = f["MemTotal:"]<<10, f["MemAvailable:"]<<10
 		if h.MemoryTotal <= 0 || f["MemAvailable:"] == 0 {
-			return h, api.Errorf(api.KindInternal, "the host's memory is not known: /proc/meminfo has no MemTotal or MemAvailable")
+			return h, api.Errorf(api.KindInternal, "cannot measure the host's memory: /proc/meminfo has no MemTotal or MemAvailable")
 		}
 		for _, g := range groups {
 			limit, free := g.room()
@@ -55,7 +55,7 @@ func measurer(root, dir string) func() (Host, error) {
 		}
 		var st unix.Statfs_t
 		if err := unix.Statfs(dir, &st); err != nil {
-			return h, api.Errorf(api.KindInternal, "the free space of the disk of %s is not known: %w", dir, err)
+			return h, api.Errorf(api.KindInternal, "cannot measure the free disk space at %s: %w", dir, err)
 		}
 		h.DiskTotal, h.DiskFree = int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
 		return h, nil

@@ -114,8 +114,8 @@ func (g *Gate) never(r sandbox.Need) error {
 	if len(lacks) == 0 {
 		return nil
 	}
-	return api.Errorf(api.KindInvalid, "this host can never hold the sandbox: it needs %s", strings.Join(lacks, "; it needs ")).
-		WithHint("ask for less, or see daemon.memory-share and daemon.overcommit in the configuration")
+	return api.Errorf(api.KindInvalid, "the sandbox exceeds the capacity of this host: it needs %s", strings.Join(lacks, "; it needs ")).
+		WithHint("request less, or raise daemon.memory-share or daemon.overcommit in the configuration")
 }
 
 // size writes bytes for people.

@@ -14,7 +14,7 @@ import (
 func (g *Gate) join(req sandbox.Need) (*waiter, error) {
 	l := g.lines[req.Account]
 	if l != nil && len(l.waiters) >= maxLine || g.queued >= maxWaiting {
-		return nil, g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and too many wait for it already: %d", g.queued), g.queued)
+		return nil, g.exhausted(api.Errorf(api.KindExhausted, "the host is full, and the queue is full: %d are waiting", g.queued), g.queued)
 	}
 	if l == nil {
 		l = &line{account: req.Account}
@@ -144,7 +144,7 @@ func (g *Gate) giveUp(w *waiter, last api.WaitingEvent, canceled error) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.exhausted(api.Errorf(api.KindExhausted, "no room for the sandbox after %s, at place %d of %d for %s: %s",
+	return g.exhausted(api.Errorf(api.KindExhausted, "no capacity for the sandbox after %s, at position %d of %d for %s: %s",
 		time.Since(w.since).Round(time.Millisecond), e.Position, e.Of, e.Cause, e.Why), e.Position)
 }
 

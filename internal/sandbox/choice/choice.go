@@ -82,7 +82,7 @@ func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Cap
 		return b, report, "asked for by name", nil
 	}
 	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %.64q", isolation).
-		WithHint("this build has: auto, %s", strings.Join(names, ", "))
+		WithHint("available: auto, %s", strings.Join(names, ", "))
 }
 
 // Isolates reports whether the backend that a request gets is fit for untrusted code. The
@@ -131,8 +131,8 @@ next:
 		return b, report, why, nil
 	}
 	if missing == nil {
-		missing = api.Errorf(api.KindUnisolated, "no backend of this build isolates untrusted code").
-			WithHint("for code that you trust: --isolation process")
+		missing = api.Errorf(api.KindUnisolated, "no available backend isolates untrusted code").
+			WithHint("For trusted code: --isolation process")
 	}
 	return nil, api.BackendReport{}, "", missing
 }
@@ -208,10 +208,10 @@ func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sa
 		}
 	}
 	if want.MemoryBytes < MinMemory {
-		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the least, %d", want.MemoryBytes, MinMemory)
+		return want, asked, nil, api.Errorf(api.KindInvalid, "memory limit of %d bytes is below the minimum, %d", want.MemoryBytes, MinMemory)
 	}
 	if want.Processes < MinProcesses {
-		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the least, %d", want.Processes, MinProcesses)
+		return want, asked, nil, api.Errorf(api.KindInvalid, "process limit of %d is below the minimum, %d", want.Processes, MinProcesses)
 	}
 	return want, asked, missing, nil
 }
@@ -235,9 +235,9 @@ func TTL(ms int64) (time.Duration, error) {
 	case ms == 0:
 		return api.DefaultTTL, nil
 	case ms < 0 || ttl/time.Millisecond != time.Duration(ms):
-		return 0, api.Errorf(api.KindInvalid, "time to live of %d ms is not a time", ms)
+		return 0, api.Errorf(api.KindInvalid, "time to live of %d ms is invalid", ms)
 	case ttl > api.MaxTTL:
-		return 0, api.Errorf(api.KindInvalid, "time to live of %s is above the most, %s", ttl, api.MaxTTL)
+		return 0, api.Errorf(api.KindInvalid, "time to live of %s is above the maximum, %s", ttl, api.MaxTTL)
 	}
 	return ttl, nil
 }

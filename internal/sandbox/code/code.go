@@ -80,7 +80,7 @@ func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteR
 	x := s.Exec()
 	if x.Exit.Code < 0 {
 		// Nobody saw its end; whatever is said of it would be made up.
-		return api.Executed{}, api.Errorf(api.KindUnavailable, "the end of command %s in sandbox %s was not seen: %s", x.ID, id, x.Exit.Cause)
+		return api.Executed{}, api.Errorf(api.KindUnavailable, "the exit code of command %s in sandbox %s is unknown: %s", x.ID, id, x.Exit.Cause)
 	}
 	if ferr != nil && x.Exit.Code == 0 && x.Exit.Cause == "" && feedCtx.Err() == nil {
 		return api.Executed{}, ferr // it ran, but not all of it
@@ -99,7 +99,7 @@ func check(req api.ExecuteRequest) (l language, timeout time.Duration, err error
 	}
 	i := slices.IndexFunc(languages, func(l language) bool { return l.name == name })
 	if i < 0 {
-		return l, 0, api.Errorf(api.KindInvalid, "language %.40q is not known", req.Language).WithHint("python, javascript and bash are")
+		return l, 0, api.Errorf(api.KindInvalid, "unknown language %.40q", req.Language).WithHint("use python, javascript or bash")
 	}
 	timeout = time.Duration(req.TimeoutSeconds) * time.Second
 	if req.TimeoutSeconds == 0 {
@@ -109,10 +109,10 @@ func check(req api.ExecuteRequest) (l language, timeout time.Duration, err error
 	case req.Code == "":
 		err = api.Errorf(api.KindInvalid, "code is empty")
 	case len(req.Code) > api.MaxCode:
-		err = api.Errorf(api.KindInvalid, "code has %d bytes; the most is %d", len(req.Code), api.MaxCode).
+		err = api.Errorf(api.KindInvalid, "code has %d bytes; the maximum is %d", len(req.Code), api.MaxCode).
 			WithHint("write it to a file in the sandbox and run that")
 	case req.TimeoutSeconds < 0 || req.TimeoutSeconds > int64(MaxTimeout/time.Second):
-		err = api.Errorf(api.KindInvalid, "timeoutSeconds is %d; it is 1 to %d", req.TimeoutSeconds, int64(MaxTimeout/time.Second))
+		err = api.Errorf(api.KindInvalid, "timeoutSeconds is %d; use 1 to %d", req.TimeoutSeconds, int64(MaxTimeout/time.Second))
 	}
 	return languages[i], timeout, err
 }

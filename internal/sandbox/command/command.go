@@ -130,22 +130,22 @@ func (x *command) exit(end *envd.EndEvent) api.Exit {
 func (x *command) cut(err error) error {
 	if x.viewer && !x.set.suspended() {
 		if errors.Is(err, io.EOF) { // which to a caller means that the command ended
-			err = api.Errorf(api.KindUnavailable, "the guest of sandbox %s broke the stream of command %s off", x.row.Sandbox, x.row.ID)
+			err = api.Errorf(api.KindUnavailable, "the guest of sandbox %s interrupted the stream of command %s", x.row.Sandbox, x.row.ID)
 		}
 		return guestError(err)
 	}
 	if x.set.left() {
 		x.release()
 		row := x.record()
-		return api.Errorf(api.KindUnavailable, "the daemon stops; command %s in sandbox %s goes on without it", row.ID, row.Sandbox).
-			WithHint("attach to it again: the next daemon has it")
+		return api.Errorf(api.KindUnavailable, "the daemon is stopping; command %s in sandbox %s keeps running", row.ID, row.Sandbox).
+			WithHint("attach to it again: the next daemon adopts it")
 	}
 	if x.set.suspended() {
 		// Its record stays as it is until the sandbox goes on.
 		x.release()
 		row := x.record()
-		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk beneath command %s, which goes on with it", row.Sandbox, row.ID).
-			WithHint("resume it and attach again: hortus sandbox resume %s", row.Sandbox)
+		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk while command %s was running; the command continues when the sandbox resumes", row.Sandbox, row.ID).
+			WithHint("resume the sandbox and attach again: hortus sandbox resume %s", row.Sandbox)
 	}
 	cause, kind := api.CauseLost, api.KindUnavailable
 	switch {
@@ -158,7 +158,7 @@ func (x *command) cut(err error) error {
 	x.finish(api.ExecUnknown, api.Exit{Code: -1, Cause: cause})
 	x.release()
 	row := x.record()
-	return api.Errorf(kind, "command %s in sandbox %s: its end was not seen: %s", row.ID, row.Sandbox, row.Exit.Cause)
+	return api.Errorf(kind, "command %s in sandbox %s: its exit code is unknown: %s", row.ID, row.Sandbox, row.Exit.Cause)
 }
 
 // abandon records that the sandbox ended beneath the command.

@@ -172,7 +172,7 @@ func (c *Commands) Adopt(ctx context.Context, set *Set, bound func(api.Exec) tim
 	id := set.Sandbox.Row().ID
 	rows, err := c.cfg.Rows.ListExecs(context.WithoutCancel(ctx), id)
 	if err != nil {
-		c.cfg.Logger.Error("commands of a resumed sandbox are not known", "sandbox", id, "error", err)
+		c.cfg.Logger.Error("cannot read the commands of a resumed sandbox", "sandbox", id, "error", err)
 	}
 	for _, row := range rows {
 		if row.State != api.ExecRunning {
@@ -248,17 +248,17 @@ func Check(req api.ExecRequest) error {
 	}
 	for _, a := range req.Args {
 		if strings.ContainsRune(a, 0) {
-			return api.Errorf(api.KindInvalid, "an argument holds a NUL byte, which no command can be given")
+			return api.Errorf(api.KindInvalid, "an argument has a NUL byte")
 		}
 	}
 	if req.TimeoutMS < 0 || req.TimeoutMS > api.MaxTTL.Milliseconds() {
 		return api.Errorf(api.KindInvalid, "timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
 	}
 	if strings.ContainsRune(req.User, ':') { // a guest would read on to it only
-		return api.Errorf(api.KindInvalid, "no user has a name like %.40q", req.User)
+		return api.Errorf(api.KindInvalid, "%.40q is not a valid user name", req.User)
 	}
 	if req.PTY != nil && (req.PTY.Cols == 0 || req.PTY.Rows == 0) {
-		return api.Errorf(api.KindInvalid, "a terminal of %dx%d has no room", req.PTY.Cols, req.PTY.Rows)
+		return api.Errorf(api.KindInvalid, "a terminal size of %dx%d is invalid", req.PTY.Cols, req.PTY.Rows)
 	}
 	return req.CheckBounds()
 }
@@ -272,7 +272,7 @@ func Suspended(id api.SandboxID) error {
 // passed on: to a caller io.EOF means that a command ended.
 func checkFirst(id api.SandboxID, first *envd.ProcessEvent, err error) error {
 	if errors.Is(err, io.EOF) || err == nil && first.Start == nil {
-		return api.Errorf(api.KindUnavailable, "the guest of sandbox %s did not answer as agreed", id)
+		return api.Errorf(api.KindUnavailable, "the guest of sandbox %s sent an invalid answer", id)
 	}
 	return err
 }

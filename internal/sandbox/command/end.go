@@ -19,13 +19,13 @@ func (x *command) ended(end envd.EndEvent) (*envd.ProcessEvent, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, api.Errorf(api.KindOf(err), "command %s in sandbox %s ended with exit code %d, which is not on record: %w",
+		return nil, api.Errorf(api.KindOf(err), "command %s in sandbox %s ended with exit code %d, which could not be stored: %w",
 			x.row.ID, x.row.Sandbox, end.ExitCode, err)
 	case end.ExitCode < 0 || end.ExitCode > 255:
-		return nil, api.Errorf(api.KindUnavailable, "the guest reports the exit code %d, which no command has", end.ExitCode)
+		return nil, api.Errorf(api.KindUnavailable, "the guest reports the invalid exit code %d", end.ExitCode)
 	case row.State != api.ExecExited:
 		// The sandbox ended at the same time, and that was recorded.
-		return nil, api.Errorf(api.KindUnavailable, "command %s in sandbox %s: its end was not seen: %s", row.ID, row.Sandbox, row.Exit.Cause)
+		return nil, api.Errorf(api.KindUnavailable, "command %s in sandbox %s: its exit code is unknown: %s", row.ID, row.Sandbox, row.Exit.Cause)
 	}
 	end.ExitCode, end.Cause = int32(row.Exit.Code), row.Exit.Cause
 	return &envd.ProcessEvent{End: &end}, nil
@@ -47,7 +47,7 @@ func (x *command) recordOf(end envd.EndEvent) (api.Exec, error) {
 		if wait == nil {
 			row, err := x.c.cfg.Rows.Exec(x.ctx, id)
 			if err == nil && row.State == api.ExecRunning {
-				err = api.Errorf(api.KindUnavailable, "nobody keeps its record")
+				err = api.Errorf(api.KindUnavailable, "its record was lost")
 			}
 			return row, err
 		}

@@ -86,8 +86,8 @@ func (x *command) gap() error {
 		return nil
 	}
 	row := x.record()
-	return api.Errorf(api.KindUnavailable, "command %s in sandbox %s: %d bytes of its output are lost: more was written while the sandbox was saved than is kept", row.ID, row.Sandbox, n).
-		WithHint("the command goes on; attach to it for what follows")
+	return api.Errorf(api.KindUnavailable, "command %s in sandbox %s: %d bytes of its output are lost: it wrote more than the buffer during a save", row.ID, row.Sandbox, n).
+		WithHint("the command keeps running; attach to it to see further output")
 }
 
 // readOn reads to the command's end for its record, when nobody else does.

@@ -70,7 +70,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	l.StartClock(left)
 	fail := func(err error) error {
 		if lerr := a.Machine.(sandbox.Leaver).Leave(context.WithoutCancel(ctx)); lerr != nil {
-			m.log.Error("a sandbox that could not be taken over was not let go of", "sandbox", row.ID, "error", lerr)
+			m.log.Error("a sandbox that could not be adopted was not released", "sandbox", row.ID, "error", lerr)
 		}
 		return err
 	}
@@ -101,7 +101,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	m.event(row.ID, api.EventAdopted, api.AdoptedEvent{
 		From: from, To: m.cfg.Owner, Cause: "its daemon ended and left it running", State: row.State, Commands: n,
 	})
-	m.log.Info("sandbox taken over", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
+	m.log.Info("sandbox adopted", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
 	m.spawn(func() { watch{m.core}.run(l) })
 	return nil
 }

@@ -230,7 +230,7 @@ func TestLeave(t *testing.T) {
 	for err == nil {
 		_, err = st.Next()
 	}
-	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "goes on") {
+	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(err.Error(), "keeps running") {
 		t.Errorf("its reader hears %v", err)
 	}
 	if _, err := d.Create(t.Context(), keptSandbox()); api.KindOf(err) != api.KindUnavailable {

@@ -29,7 +29,7 @@ func (m commands) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, erro
 func (m commands) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
 	row, err := m.cfg.Rows.Exec(ctx, exec)
 	if api.KindOf(err) == api.KindNotFound || err == nil && row.Sandbox != id {
-		return api.Exec{}, api.Errorf(api.KindNotFound, "sandbox %s has no command %.64q", id, exec)
+		return api.Exec{}, api.Errorf(api.KindNotFound, "unknown command %.64q in sandbox %s", exec, id)
 	}
 	if err != nil {
 		return api.Exec{}, err

@@ -45,7 +45,7 @@ func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (row api.Sa
 			}
 			// The guest ended while it waited, and its row says so: a fresh one is what
 			// the caller would ask for next.
-			m.log.Warn("a warm guest could not be claimed", "sandbox", g.ID, "error", err)
+			m.log.Warn("a pooled guest could not be claimed", "sandbox", g.ID, "error", err)
 			way, release = p.way(), nil
 		}
 	}

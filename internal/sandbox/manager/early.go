@@ -41,7 +41,7 @@ func (e *early) expect(ctx context.Context, parent *live, ids []api.SandboxID, d
 		e.wg.Go(func() {
 			x, err := b.Expect(ctx, spec, dir)
 			if err != nil {
-				e.c.log.Info("a child of a fork is not begun early", "sandbox", id, "error", err)
+				e.c.log.Info("a child of a fork was not prepared early", "sandbox", id, "error", err)
 				return
 			}
 			e.mu.Lock()

@@ -43,7 +43,7 @@ func (c *core) end(ctx context.Context, l *live, reason string) (api.Proof, erro
 			<-l.ended
 			return api.Proof{}, errSuspended
 		case state == life.Left:
-			return api.Proof{}, api.Errorf(api.KindConflict, "sandbox %s belongs to the next daemon", l.id)
+			return api.Proof{}, api.Errorf(api.KindConflict, "sandbox %s now belongs to the next daemon", l.id)
 		}
 		_ = c.do(ctx, l, step, note{})
 		break

@@ -25,7 +25,7 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 		req.Count = 1
 	}
 	if req.Count < 0 || req.Count > api.MaxForks {
-		return none, api.Errorf(api.KindInvalid, "%d children; a fork has 1 to %d", req.Count, api.MaxForks)
+		return none, api.Errorf(api.KindInvalid, "%d children: use 1 to %d", req.Count, api.MaxForks)
 	}
 	ttl, err := choice.TTL(req.TTLMS)
 	if err != nil {
@@ -60,7 +60,7 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 	}
 	defer func() {
 		if err := remove(); err != nil {
-			m.log.Error("the image of a fork is not removed", "sandbox", id, "error", err)
+			m.log.Error("the image of a fork was not removed", "sandbox", id, "error", err)
 		}
 	}()
 	ids := make([]api.SandboxID, req.Count)

@@ -98,7 +98,7 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 	s := p.snapshot
 	name, by := req.Isolation, s.Image.Backend
 	if name != "" && name != choice.Auto && name != by {
-		return api.Errorf(api.KindConflict, "snapshot %s was made by the %s backend, and cannot start on %s", s.ID, by, name)
+		return api.Errorf(api.KindConflict, "snapshot %s was created by the %s backend and cannot start on %s", s.ID, by, name)
 	}
 	var err error
 	if p.backend, p.report, _, err = c.Choose(ctx, by); err != nil {
@@ -115,7 +115,7 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 		return err
 	}
 	if p.spec.Limits.MemoryBytes != s.Limits.MemoryBytes || p.spec.Limits.DiskBytes != s.Limits.DiskBytes {
-		return api.Errorf(api.KindInvalid, "snapshot %s was saved with limits of %d bytes of memory and %d of disk, which are its sandboxes' too",
+		return api.Errorf(api.KindInvalid, "snapshot %s has limits of %d bytes of memory and %d bytes of disk; its sandboxes must have the same",
 			s.ID, s.Limits.MemoryBytes, s.Limits.DiskBytes)
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
@@ -141,7 +141,7 @@ func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 		return p, err
 	}
 	if a, ok := p.report.Has(api.CapWorkspace); !ok {
-		return p, api.Errorf(api.KindUnsupported, "the %s backend has no durable files over layers on this host: %s (capability %s)",
+		return p, api.Errorf(api.KindUnsupported, "the %s backend does not support workspaces on this host: %s (capability %s)",
 			p.report.Backend, a.Reason, api.CapWorkspace).WithHint("%s", a.Fix)
 	}
 	if ws.Upper != "" {
@@ -158,7 +158,7 @@ func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error 
 		return nil
 	case api.ExpiryPause, api.ExpiryPauseFiles:
 	default:
-		return api.Errorf(api.KindInvalid, "onExpiry %.40q is neither %q nor %q nor %q", e, api.ExpiryKill, api.ExpiryPause, api.ExpiryPauseFiles)
+		return api.Errorf(api.KindInvalid, "onExpiry %.40q is not %q, %q or %q", e, api.ExpiryKill, api.ExpiryPause, api.ExpiryPauseFiles)
 	}
 	if _, err := c.snapshots(); err != nil {
 		return err
@@ -230,7 +230,7 @@ func envReadable(row api.Sandbox) error {
 	for _, name := range row.EnvNames {
 		if _, ok := row.Env[name]; !ok {
 			return api.Errorf(api.KindConflict, "the environment values of sandbox %s cannot be decrypted", row.ID).
-				WithHint("restore hortus.db-key in the data directory, or make a new sandbox")
+				WithHint("restore hortus.db-key in the data directory, or create a new sandbox")
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ const (
 // network, whose ports are the host's; those of a sandbox that does not run.
 func (m *Manager) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
 	if port < 1 || port > envd.MaxPort {
-		return nil, api.Errorf(api.KindInvalid, "%d is no port; ports are 1 to %d", port, envd.MaxPort)
+		return nil, api.Errorf(api.KindInvalid, "%d is not a port: use 1 to %d", port, envd.MaxPort)
 	}
 	l, err := m.running(ctx, id)
 	if err != nil {
@@ -39,13 +39,13 @@ func (m *Manager) Dial(ctx context.Context, id api.SandboxID, port int) (net.Con
 	}
 	row := l.Row()
 	if row.Egress == api.EgressHost {
-		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has the network of this machine, whose ports are not handed out (capability %s)", id, api.CapNoNetwork).
-			WithHint("a sandbox of another backend has ports of its own; of this one, dial the machine")
+		return nil, api.Errorf(api.KindUnsupported, "sandbox %s shares the network of this machine, whose ports are not forwarded (capability %s)", id, api.CapNoNetwork).
+			WithHint("use another backend, whose sandboxes have their own ports; or connect to the machine itself")
 	}
 	ctx, cancel := context.WithTimeout(ctx, portTimeout)
 	defer cancel()
 	if !l.takePort() {
-		return nil, api.Errorf(api.KindExhausted, "%d streams to ports of sandbox %s are open, which is the most", maxPortStreams, id).
+		return nil, api.Errorf(api.KindExhausted, "%d streams to ports of sandbox %s are open, which is the maximum", maxPortStreams, id).
 			WithHint("close some")
 	}
 	conn, err := l.openPort(ctx, port)
@@ -71,7 +71,7 @@ func portError(ctx context.Context, id api.SandboxID, port int, err error) error
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusBadGateway:
 		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: %w", id, port, envd.ErrPortClosed).
-			WithHint("start what listens there; it must listen on 127.0.0.1, ::1 or all addresses")
+			WithHint("start a server in the sandbox that listens on 127.0.0.1, ::1 or all addresses")
 	case errors.As(err, &refused):
 		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: the guest answered %d", id, port, refused.Status)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

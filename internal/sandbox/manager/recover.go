@@ -44,7 +44,7 @@ func (m recovery) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did
 		b := backends[row.Isolation]
 		if b == nil {
 			m.count(row)
-			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build lacks", row.ID, row.Isolation))
+			errs = append(errs, api.Errorf(api.KindUnsupported, "sandbox %s ran on backend %q, which this build does not include", row.ID, row.Isolation))
 			continue
 		}
 		lives, err := m.recoverOne(ctx, b, row)
@@ -258,5 +258,5 @@ func (m recovery) Reclaim(ctx context.Context, o Orphan) error {
 			return err
 		}
 	}
-	return api.Errorf(api.KindNotFound, "this build has no backend %q", o.Backend)
+	return api.Errorf(api.KindNotFound, "this build does not include backend %q", o.Backend)
 }

@@ -40,7 +40,7 @@ func (c *planner) origin(ctx context.Context, account, template string) (*api.Sn
 		err = api.Errorf(api.KindConflict, "snapshot %s is %s", s.ID, s.State)
 	}
 	if err == nil && s.Paused {
-		err = api.Errorf(api.KindConflict, "snapshot %s is that of the paused sandbox %s, which alone goes on from it", s.ID, s.Sandbox).
+		err = api.Errorf(api.KindConflict, "snapshot %s belongs to the paused sandbox %s; only that sandbox can use it", s.ID, s.Sandbox).
 			WithHint("hortus sandbox resume %s", s.Sandbox)
 	}
 	return &s, err
@@ -59,7 +59,7 @@ func layersOf(s api.Snapshot) []layer.Digest {
 func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snapshot) error {
 	r, ok := b.(sandbox.Restorer)
 	if !ok {
-		return api.Errorf(api.KindUnsupported, "the %s backend starts nothing from a snapshot (capability %s)", b.Name(), api.CapCheckpoint)
+		return api.Errorf(api.KindUnsupported, "the %s backend cannot start sandboxes from a snapshot (capability %s)", b.Name(), api.CapCheckpoint)
 	}
 	here, err := r.Mark(ctx, s.Kind)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 			return err
 		}
 		if !slices.Contains(now, layer.Digest(d)) {
-			return api.Errorf(api.KindConflict, "snapshot %s stands on this machine's programs as they were when it was taken (%.17s); they have changed since", s.ID, d).
+			return api.Errorf(api.KindConflict, "snapshot %s depends on programs of this machine that have changed since it was taken (%.17s)", s.ID, d).
 				WithHint("take it again")
 		}
 	}
@@ -124,5 +124,5 @@ func (c saves) restore(ctx context.Context, id api.SnapshotID, spec sandbox.Spec
 			return r.Restore(ctx, spec, dir)
 		}
 	}
-	return nil, api.Errorf(api.KindUnsupported, "this build starts nothing from what the %s backend saved", s.Image.Backend)
+	return nil, api.Errorf(api.KindUnsupported, "this build does not include the %s backend, which saved it", s.Image.Backend)
 }

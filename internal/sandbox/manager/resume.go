@@ -63,7 +63,7 @@ func (c saves) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Dur
 		defer adopted()
 		if err = c.resumeFrom(ctx, l, s, ttl); err == nil {
 			if _, err := store.Remove(context.WithoutCancel(ctx), s.ID, "sandbox "+string(l.id)+" went on"); err != nil {
-				c.log.Error("the snapshot of a pause is not removed", "sandbox", l.id, "error", err)
+				c.log.Error("the snapshot of a pause was not removed", "sandbox", l.id, "error", err)
 			}
 			c.run.Adopt(ctx, l.commands, func(row api.Exec) time.Duration {
 				return time.Duration(row.TimeoutMS)*time.Millisecond - max(s.CreatedAt.Sub(row.StartedAt), 0)
@@ -90,7 +90,7 @@ func (c saves) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Dur
 	if err := c.markLost(context.WithoutCancel(ctx), row, reason, api.Proof{How: nothingRan}); err != nil {
 		return row, err
 	}
-	return row, api.Errorf(api.KindUnavailable, "sandbox %s is lost: %s", l.id, reason)
+	return row, api.Errorf(api.KindUnavailable, "sandbox %s was lost: %s", l.id, reason)
 }
 
 // resumeFrom starts a sandbox from the snapshot that it is paused in.

@@ -148,10 +148,10 @@ func TestWaitEnds(t *testing.T) {
 		}
 	}
 	row, done := w.waiting(t, api.WithPatience(t.Context(), 50*time.Millisecond))
-	if err := <-done; api.KindOf(err) != api.KindExhausted || api.RetryAfterOf(err) == 0 || !strings.Contains(err.Error(), "place 1 of 1 for sandboxes") {
+	if err := <-done; api.KindOf(err) != api.KindExhausted || api.RetryAfterOf(err) == 0 || !strings.Contains(err.Error(), "position 1 of 1 for sandboxes") {
 		t.Errorf("patience: %v", err)
 	}
-	ended("patience", row.ID, "no room")
+	ended("patience", row.ID, "no capacity")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	row, done = w.waiting(t, ctx)

@@ -93,7 +93,7 @@ func (c saves) savable(ctx context.Context, id api.SandboxID) (*live, error) {
 			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("hortus doctor shows what this host can do")
 	}
 	if l.workspace {
-		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has a workspace, whose files outlive it and are not saved with it (capability %s)", id, api.CapCheckpoint)
+		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has a workspace, which is not part of snapshots (capability %s)", id, api.CapCheckpoint)
 	}
 	return l, nil
 }
@@ -169,7 +169,7 @@ func empty(dir string) error {
 		}
 	}
 	if err != nil {
-		return api.Errorf(api.KindInternal, "what is left of a save: %w", err)
+		return api.Errorf(api.KindInternal, "remove the rest of a failed save: %w", err)
 	}
 	return nil
 }

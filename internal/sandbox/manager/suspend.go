@@ -42,7 +42,7 @@ func (c saves) suspend(ctx context.Context, id api.SandboxID, files bool) (api.S
 		return api.Sandbox{}, err
 	}
 	if a, ok := c.Report(ctx, l.backend).Has(api.CapCheckpoint); !ok && !files {
-		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "the %s backend cannot save memory on this host, which a pause to disk needs: %s (capability %s)",
+		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "a pause to disk needs to save memory, which the %s backend cannot do on this host: %s (capability %s)",
 			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("take a snapshot of its files instead, or pause it in memory")
 	}
 	if _, err := c.fire(ctx, l, life.Suspend); err != nil {

@@ -29,12 +29,12 @@ func checkTemplateName(name string) error {
 	}
 	switch {
 	case bad:
-		return api.Errorf(api.KindInvalid, "%.80q is no name of a template", name).
-			WithHint("it has 1 to 63 lower-case letters, digits and -, and begins with a letter or a digit")
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid template name", name).
+			WithHint("use 1 to 63 lower-case letters, digits and -, beginning with a letter or a digit")
 	case name == hostTemplate || name == choice.Auto:
-		return api.Errorf(api.KindInvalid, "the name %q is taken by Hortus itself", name)
+		return api.Errorf(api.KindInvalid, "the name %q is reserved", name)
 	case api.SnapshotID(name).Valid() || api.SandboxID(name).Valid():
-		return api.Errorf(api.KindInvalid, "%q has the form of an id, which a template's name must not have", name)
+		return api.Errorf(api.KindInvalid, "%q looks like an ID; a template needs another name", name)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 		return api.Snapshot{}, err
 	}
 	if len(req.Run) > maxTemplateRuns {
-		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a template of %d commands; the most is %d", len(req.Run), maxTemplateRuns)
+		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a template with %d commands: the maximum is %d", len(req.Run), maxTemplateRuns)
 	}
 	if err := api.CheckName("template to start from", req.From); err != nil {
 		return api.Snapshot{}, err

@@ -205,7 +205,7 @@ func (p *Pool) Take(w Want) *Guest {
 		p.signal()
 		select {
 		case <-g.Machine.Done():
-			p.cfg.Logger.Warn("a warm guest ended while it waited", "sandbox", g.ID, "cause", g.Machine.Cause())
+			p.cfg.Logger.Warn("a pooled guest ended before it was claimed", "sandbox", g.ID, "cause", g.Machine.Cause())
 			p.wg.Go(func() { p.Discard(g) })
 		default:
 			s.taken = p.cfg.Now()
@@ -337,7 +337,7 @@ func (p *Pool) next() (found *group) {
 		for _, g := range s.ready {
 			select {
 			case <-g.Machine.Done():
-				p.cfg.Logger.Warn("a warm guest ended while it waited", "sandbox", g.ID, "cause", g.Machine.Cause())
+				p.cfg.Logger.Warn("a pooled guest ended before it was claimed", "sandbox", g.ID, "cause", g.Machine.Cause())
 				p.wg.Go(func() { p.Discard(g) })
 			default:
 				kept = append(kept, g)
@@ -379,7 +379,7 @@ func (p *Pool) add(s *group) {
 	if err != nil {
 		s.rest = p.cfg.Now().Add(prepareRest)
 		if p.ctx.Err() == nil {
-			p.cfg.Logger.Warn("no guest could be booted ahead", "backend", s.kind.backend, "error", err)
+			p.cfg.Logger.Warn("cannot boot a pooled guest", "backend", s.kind.backend, "error", err)
 		}
 		if k := api.KindOf(err); s.kind.snapshot != "" && (k == api.KindNotFound || k == api.KindConflict) && p.groups[s.kind] == s {
 			p.drop(s) // the snapshot is gone or broken
@@ -396,7 +396,7 @@ func (p *Pool) add(s *group) {
 
 func (p *Pool) Discard(g *Guest) {
 	if err := g.kill(context.Background()); err != nil {
-		p.cfg.Logger.Error("a warm guest was not freed", "sandbox", g.ID, "error", err)
+		p.cfg.Logger.Error("a pooled guest was not released", "sandbox", g.ID, "error", err)
 		return
 	}
 	p.Release(g.ID)

@@ -139,7 +139,7 @@ func (s *Service) fly(ctx context.Context, t task, req api.ProvisionRequest) (ap
 	})
 	if api.KindOf(err) == api.KindNotFound {
 		err = api.Errorf(api.KindInvalid, "imageId %.64q: %w", req.ImageID, err).
-			WithHint("imageId is the name of a template; %s is always there", api.HostTemplate)
+			WithHint("imageId must be the name of a template; %s always exists", api.HostTemplate)
 	}
 	return box, true, err
 }
@@ -155,7 +155,7 @@ func (s *Service) of(ctx context.Context, t task, ended bool) (api.Sandbox, erro
 }
 
 func absent(id string) error {
-	return api.Errorf(api.KindNotFound, "there is no provisioned sandbox %.128q", id)
+	return api.Errorf(api.KindNotFound, "unknown provisioned sandbox %.128q", id)
 }
 
 // Find gives a sandbox by its id or its task's: the one that lives, else the last that
@@ -183,7 +183,7 @@ const lookAgain = 50 * time.Millisecond
 // KindConflict when it is paused or has ended.
 func (s *Service) Wait(ctx context.Context, idOrTask string, timeout time.Duration) (api.Sandbox, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
-		api.Errorf(api.KindTimeout, "sandbox %.128q does not run after %s", idOrTask, timeout))
+		api.Errorf(api.KindTimeout, "sandbox %.128q is not running after %s", idOrTask, timeout))
 	defer cancel()
 	if f := s.flight(ctx, idOrTask); f != nil {
 		select {
@@ -243,15 +243,15 @@ func (s *Service) flight(ctx context.Context, id string) *flight {
 // check refuses what makes no sense and fills in the defaults.
 func check(req api.ProvisionRequest) (api.ProvisionRequest, error) {
 	if !api.ValidTaskID(req.TaskID) {
-		return req, api.Errorf(api.KindInvalid, "taskId %.130q names no task", req.TaskID).
-			WithHint("it is 1 to %d letters, digits and . _ : -, begins with a letter or a digit, and is not the id of a sandbox", api.MaxTaskID)
+		return req, api.Errorf(api.KindInvalid, "taskId %.130q is not valid", req.TaskID).
+			WithHint("use 1 to %d letters, digits and . _ : -, beginning with a letter or a digit; the ID of a sandbox is not allowed", api.MaxTaskID)
 	}
 	most := int64(api.MaxTTL / time.Second)
 	if req.TTLSeconds == 0 {
 		req.TTLSeconds = int64(api.DefaultTTL / time.Second)
 	}
 	if req.TTLSeconds < 1 || req.TTLSeconds > most {
-		return req, api.Errorf(api.KindInvalid, "ttlSeconds is out of bounds: it is 1 to %d", most)
+		return req, api.Errorf(api.KindInvalid, "ttlSeconds is out of range: use 1 to %d", most)
 	}
 	if req.ImageID == "" {
 		req.ImageID = api.HostTemplate
@@ -272,6 +272,6 @@ func differs(have *api.ProvisionRequest, want api.ProvisionRequest) error {
 	default:
 		return nil
 	}
-	return api.Errorf(api.KindConflict, "task %s has a sandbox that was made with another %s", want.TaskID, what).
+	return api.Errorf(api.KindConflict, "task %s has a sandbox that was created with another %s", want.TaskID, what).
 		WithHint("use it as it is, or destroy it first")
 }

@@ -167,7 +167,7 @@ func TestRefused(t *testing.T) {
 		`taskId "i0`:       {TaskID: "i0000000000000000000"},
 		`taskId "xxxxxxx`:  {TaskID: strings.Repeat("x", 129)},
 		`ttlSeconds is`:    {TaskID: "a", TTLSeconds: -1},
-		`it is 1 to 86400`: {TaskID: "a", TTLSeconds: 86401},
+		`use 1 to 86400`: {TaskID: "a", TTLSeconds: 86401},
 	} {
 		if _, _, err := s.Provision(as(t, "a"), req); api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q", req, err, want)

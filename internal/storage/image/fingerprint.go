@@ -40,7 +40,7 @@ func (h *Host) Digest() (layer.Digest, error) {
 		noteTree(s, host(d), 1)
 	}
 	if !note(s, host("usr")) {
-		return "", api.Errorf(api.KindUnsupported, "this machine has no /usr to make a host template of")
+		return "", api.Errorf(api.KindUnsupported, "this machine has no /usr for the host template")
 	}
 	noteTree(s, host("usr"), 2)
 	for _, pattern := range copied {

@@ -85,7 +85,7 @@ func (m *masker) walk(dir *os.File, rel string) error {
 		return err
 	}
 	if m.seen += len(entries); m.seen > maxFiles {
-		return fmt.Errorf("%s holds more than %d files", m.source, maxFiles)
+		return fmt.Errorf("%s has more than %d files", m.source, maxFiles)
 	}
 	for _, e := range entries {
 		if e.Type()&fs.ModeSymlink != 0 {

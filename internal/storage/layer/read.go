@@ -31,10 +31,10 @@ func readTree(r io.Reader, dir string) (Tree, error) {
 	}
 	for _, m := range t.Mounts {
 		if !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
-			return Tree{}, fmt.Errorf("mount target %q is no clean absolute path below the root", m.Target)
+			return Tree{}, fmt.Errorf("mount target %q is not a clean absolute path below the root", m.Target)
 		}
 		if len(m.Lowers) == 0 {
-			return Tree{}, fmt.Errorf("mount %s shows nothing", m.Target)
+			return Tree{}, fmt.Errorf("mount %s has no source", m.Target)
 		}
 		for i, l := range m.Lowers {
 			if m.Lowers[i], err = place(dir, l); err != nil {
@@ -54,5 +54,5 @@ func place(dir, p string) (string, error) {
 	case filepath.IsLocal(p):
 		return filepath.Join(dir, p), nil
 	}
-	return "", fmt.Errorf("%q is no clean path of this machine or in the layer", p)
+	return "", fmt.Errorf("%q is not a clean path of this machine or in the layer", p)
 }

@@ -57,7 +57,7 @@ func Open(dir string) (*Store, error) {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), aside) {
 			if err := s.sweep(e.Name()); err != nil {
-				return nil, api.Errorf(api.KindInternal, "layer store: remove the half-written %s: %w", e.Name(), err)
+				return nil, api.Errorf(api.KindInternal, "layer store: remove the incomplete %s: %w", e.Name(), err)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Store) Resolve(digest Digest) (Tree, error) {
 	f, err := os.Open(filepath.Join(s.dir, string(digest), "tree.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Tree{}, api.Errorf(api.KindNotFound, "layer %s is not in the store", digest).
-			WithHint("It is built when it is first needed; a restart of the daemon builds the host template.")
+			WithHint("It is built when it is first needed; restart the daemon to build the host template.")
 	}
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)

@@ -10,7 +10,7 @@ import (
 func (s *Store) room(need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.dir, &st); err != nil {
-		return api.Errorf(api.KindInternal, "the free space of the disk of %s is not known: %w", s.dir, err)
+		return api.Errorf(api.KindInternal, "cannot measure the free disk space at %s: %w", s.dir, err)
 	}
 	return short(&st, s.cfg.DiskFloor, need)
 }
@@ -23,6 +23,6 @@ func short(st *unix.Statfs_t, floor, need int64) error {
 	if free-max(need, 0) >= floor {
 		return nil
 	}
-	return api.Errorf(api.KindExhausted, "%d bytes are free on the disk of snapshots; this one needs about %d, and %d must stay free",
-		free, max(need, 0), floor).WithHint("remove what is not needed: hortus df shows what there is")
+	return api.Errorf(api.KindExhausted, "no space left for the snapshot: %d bytes free, about %d needed, and %d must stay free",
+		free, max(need, 0), floor).WithHint("free disk space: hortus df shows the usage")
 }

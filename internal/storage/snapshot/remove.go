@@ -55,8 +55,8 @@ func (s *Store) discard(id api.SnapshotID) error {
 		err = os.RemoveAll(away)
 	}
 	if err != nil {
-		s.cfg.Logger.Error("a snapshot's files are not removed", "snapshot", id, "error", err)
-		return api.Errorf(api.KindInternal, "remove snapshot %s: %w", id, err).WithHint("what is left goes when the daemon starts next")
+		s.cfg.Logger.Error("the files of a snapshot were not removed", "snapshot", id, "error", err)
+		return api.Errorf(api.KindInternal, "remove snapshot %s: %w", id, err).WithHint("the daemon removes the rest at its next start")
 	}
 	return nil
 }

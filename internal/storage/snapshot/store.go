@@ -81,7 +81,7 @@ type Store struct {
 // half-removed or for a moment.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Dir == "" || cfg.Layers == nil || cfg.Rows == nil || cfg.Owner == "" {
-		return nil, api.Errorf(api.KindInvalid, "snapshots: Dir, Layers, Rows and Owner are needed")
+		return nil, api.Errorf(api.KindInvalid, "snapshots: Dir, Layers, Rows and Owner are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -256,7 +256,7 @@ func (s *Store) named(ctx context.Context, name string, owners ...func(account s
 			}
 		}
 	}
-	return api.Snapshot{}, api.Errorf(api.KindNotFound, "there is no template %.64q", name)
+	return api.Snapshot{}, api.Errorf(api.KindNotFound, "unknown template %.64q", name)
 }
 
 // Find gives the snapshot that a template's name, or a unique prefix of an id,

@@ -29,7 +29,7 @@ func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func
 		return api.Snapshot{}, err
 	}
 	if !r.ID.Valid() {
-		return api.Snapshot{}, api.Errorf(api.KindInvalid, "%.64q is no snapshot id", string(r.ID))
+		return api.Snapshot{}, api.Errorf(api.KindInvalid, "%.64q is not a snapshot ID", string(r.ID))
 	}
 	r.State, r.Owner, r.CreatedAt = api.SnapshotSaving, s.cfg.Owner, s.cfg.Now().UTC()
 	if err := s.begin(ctx, r); err != nil {
@@ -89,7 +89,7 @@ func (s *Store) stands(r api.Snapshot) error {
 			if k := api.KindOf(err); k != api.KindNotFound && k != api.KindInvalid {
 				return err
 			}
-			return api.Errorf(api.KindConflict, "snapshot %s stands on layer %.80s, which is not here any more", r.ID, d)
+			return api.Errorf(api.KindConflict, "snapshot %s needs layer %.80s, which no longer exists", r.ID, d)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (s *Store) replace(r api.Snapshot) {
 	defer cancel()
 	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
 	if err != nil {
-		s.cfg.Logger.Error("older templates of the name are not removed", "name", r.Name, "error", err)
+		s.cfg.Logger.Error("older templates with the name were not removed", "name", r.Name, "error", err)
 		return
 	}
 	// The newest first: what stands before this one replaces it. One that is not
@@ -211,7 +211,7 @@ func (s *Store) replace(r api.Snapshot) {
 			_, err = s.Remove(ctx, o.ID, "replaced by "+string(r.ID)+" as template "+r.Name)
 		}
 		if err != nil {
-			s.cfg.Logger.Error("an older template is not removed", "name", r.Name, "snapshot", o.ID, "error", err)
+			s.cfg.Logger.Error("an older template was not removed", "name", r.Name, "snapshot", o.ID, "error", err)
 		}
 	}
 }

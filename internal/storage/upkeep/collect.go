@@ -29,7 +29,7 @@ func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 	age := api.DefaultKeep
 	if ms := req.OlderThanMS; ms != nil {
 		if *ms < 0 || *ms > (100*365*24*time.Hour).Milliseconds() {
-			return api.Collected{}, api.Errorf(api.KindInvalid, "an age of %d ms makes no sense", *ms)
+			return api.Collected{}, api.Errorf(api.KindInvalid, "an age of %d ms is invalid", *ms)
 		}
 		age = time.Duration(*ms) * time.Millisecond
 	}

@@ -26,7 +26,7 @@ func (c *collection) workspaces(ctx context.Context) error {
 			continue // gone since
 		}
 		if err != nil {
-			c.k.cfg.Logger.Error("a workspace is left alone", "workspace", id, "error", err)
+			c.k.cfg.Logger.Error("cannot read a workspace; it is kept", "workspace", id, "error", err)
 			continue
 		}
 		why, err := c.outlived(ctx, w)
@@ -110,7 +110,7 @@ func (k *Keeper) sizeOf(ctx context.Context, part, path string) (int64, error) {
 			return 0, ctx.Err()
 		}
 		if err != nil && api.KindOf(err) != api.KindNotFound {
-			k.cfg.Logger.Warn("a workspace is larger than it is said to be", "workspace", id, "error", err)
+			k.cfg.Logger.Warn("cannot measure a workspace completely", "workspace", id, "error", err)
 		}
 		total += u.Bytes
 	}

@@ -135,13 +135,13 @@ func TestChanges(t *testing.T) {
 		"deep": {func(t *testing.T, u string) {
 			put(t, u, map[string]string{strings.Repeat("n/", 100) + "f": "x"})
 		}, "", "nested 65 deep"},
-		"a redirect":            {func(t *testing.T, u string) { odd(t, u, "dir/", "redirect", "/../../../../etc") }, "", "dir: it has the attribute"},
-		"a relative redirect":   {func(t *testing.T, u string) { odd(t, u, "dir/", "redirect", "d") }, "", "dir: it has the attribute"},
-		"metadata alone":        {func(t *testing.T, u string) { odd(t, u, "meta", "metacopy", "") }, "", "meta: it has the attribute"},
-		"a whiteout attribute":  {func(t *testing.T, u string) { odd(t, u, "a", "whiteout", "y") }, "", "a: it has the attribute"},
-		"an opaque file":        {func(t *testing.T, u string) { odd(t, u, "a", "opaque", "y") }, "", "a: it has the attribute"},
+		"a redirect":            {func(t *testing.T, u string) { odd(t, u, "dir/", "redirect", "/../../../../etc") }, "", "dir: it has the unexpected attribute"},
+		"a relative redirect":   {func(t *testing.T, u string) { odd(t, u, "dir/", "redirect", "d") }, "", "dir: it has the unexpected attribute"},
+		"metadata alone":        {func(t *testing.T, u string) { odd(t, u, "meta", "metacopy", "") }, "", "meta: it has the unexpected attribute"},
+		"a whiteout attribute":  {func(t *testing.T, u string) { odd(t, u, "a", "whiteout", "y") }, "", "a: it has the unexpected attribute"},
+		"an opaque file":        {func(t *testing.T, u string) { odd(t, u, "a", "opaque", "y") }, "", "a: it has the unexpected attribute"},
 		"opaque in other words": {func(t *testing.T, u string) { odd(t, u, "d/", "opaque", "x") }, "", "d: its attribute"},
-		"unknown":               {func(t *testing.T, u string) { odd(t, u, "a", "something", "y") }, "", "a: it has the attribute"},
+		"unknown":               {func(t *testing.T, u string) { odd(t, u, "a", "something", "y") }, "", "a: it has the unexpected attribute"},
 		"a guest's own":         {func(t *testing.T, u string) { odd(t, u, "a", "overlay.redirect", "/etc") }, "a regular \"odd\"\n", ""},
 		"what overlays write":   {func(t *testing.T, u string) { odd(t, u, "a", "origin", "\x00\xfb"); odd(t, u, "d/", "impure", "y") }, "a regular \"odd\"\n", ""},
 	} {

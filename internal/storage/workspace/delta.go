@@ -111,7 +111,7 @@ func copyChange(ctx context.Context, w io.Writer, c Change) ([]byte, error) {
 		return nil, api.Errorf(api.KindOf(err), "read the changed %s: %w", c.Path, err)
 	}
 	if n != c.Size {
-		return nil, api.Errorf(api.KindInvalid, "the changed %s has not the %d bytes that were said", c.Path, c.Size)
+		return nil, api.Errorf(api.KindInvalid, "the changed %s does not have the announced %d bytes", c.Path, c.Size)
 	}
 	return sum.Sum(nil), nil
 }
@@ -260,7 +260,7 @@ func (b *builder) emptied(at string, dirs []int) (bool, error) {
 	if e, ok := b.empty[at]; ok {
 		return e, nil
 	}
-	left := errors.New("something is left")
+	left := errors.New("it is not empty")
 	err := files(b.ctx, dirs, at, 512, func(p string) error {
 		if b.deleted[p] {
 			return nil

@@ -48,7 +48,7 @@ func (s *Store) lease(id api.WorkspaceID) (*Lease, error) {
 	if err == nil && alive {
 		unlock(l.dir)
 		return nil, api.Errorf(api.KindConflict, "workspace %s is still mounted for process %d, which outlived its daemon", id, pid).
-			WithHint("a restart of the daemon ends what an earlier one left")
+			WithHint("restart the daemon to end leftovers of an earlier one")
 	}
 	return l, err
 }
@@ -65,8 +65,8 @@ func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err err
 		return nil, 0, false, err
 	}
 	if err := lock(f); err == unix.EWOULDBLOCK {
-		return fail(api.Errorf(api.KindConflict, "workspace %s is in use: one writer at a time", id).
-			WithHint("end the sandbox that has it"))
+		return fail(api.Errorf(api.KindConflict, "workspace %s is in use: only one writer at a time", id).
+			WithHint("end the sandbox that uses it"))
 	} else if err != nil {
 		return fail(api.Errorf(api.KindInternal, "workspace %s: lock: %w", id, err))
 	}
@@ -77,7 +77,7 @@ func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err err
 	}
 	there, err := os.Lstat(s.path(id))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, there) {
-		return fail(api.Errorf(api.KindNotFound, "workspace %s is not here", id))
+		return fail(api.Errorf(api.KindNotFound, "workspace %s does not exist", id))
 	}
 	if err != nil {
 		return fail(api.Errorf(api.KindInternal, "workspace %s: %w", id, err))
@@ -121,7 +121,7 @@ func (l *Lease) Hold(pid int) error {
 		err = os.WriteFile(filepath.Join(l.Path(), holderName), []byte(id+"\n"), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("note the holder of workspace %s: %w", l.rec.ID, err)
+		return fmt.Errorf("store the holder of workspace %s: %w", l.rec.ID, err)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 	}
 	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
 	if err := s.discard(ctx, name); err != nil {
-		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("what is left goes when the daemon starts next")
+		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("the daemon removes the rest at its next start")
 	}
 	return nil
 }

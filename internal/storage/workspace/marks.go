@@ -31,7 +31,7 @@ func marks(fd int, isDir bool) (opaque bool, err error) {
 		return false, fmt.Errorf("read its attributes: %w", err)
 	}
 	if size > maxMarks {
-		return false, fmt.Errorf("its attributes' names take more than %d bytes", maxMarks)
+		return false, fmt.Errorf("the names of its attributes have more than %d bytes", maxMarks)
 	}
 	buf := make([]byte, maxMarks)
 	if size, err = unix.Flistxattr(fd, buf); err != nil {
@@ -43,7 +43,7 @@ func marks(fd int, isDir bool) (opaque bool, err error) {
 			continue
 		}
 		if !written[mark] || mark == "opaque" && !isDir {
-			return false, fmt.Errorf("it has the attribute %.60q, which no overlay of ours writes there", name)
+			return false, fmt.Errorf("it has the unexpected attribute %.60q", name)
 		}
 		if mark != "opaque" {
 			continue
@@ -51,7 +51,7 @@ func marks(fd int, isDir bool) (opaque bool, err error) {
 		var value [16]byte
 		n, err := unix.Fgetxattr(fd, name, value[:])
 		if err != nil || string(value[:n]) != "y" {
-			return false, fmt.Errorf("its attribute %s is not what an overlay writes", name)
+			return false, fmt.Errorf("its attribute %s is malformed", name)
 		}
 		opaque = true
 	}

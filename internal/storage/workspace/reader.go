@@ -25,7 +25,7 @@ type reader struct {
 }
 
 // errStop ends a run that met a bound, which Refused then names.
-var errStop = errors.New("a bound was met")
+var errStop = errors.New("a limit was reached")
 
 func (r *reader) run() error {
 	// The overlay's own note on the top directory means nothing: there is nothing

@@ -86,7 +86,7 @@ type Store struct {
 // half-removed.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Dir == "" || cfg.Layers == nil {
-		return nil, api.Errorf(api.KindInvalid, "workspaces: Dir and Layers are needed")
+		return nil, api.Errorf(api.KindInvalid, "workspaces: Dir and Layers are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -113,7 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), aside) || strings.HasPrefix(e.Name(), gone) {
 			if err := s.sweep(ctx, e.Name()); err != nil {
-				return nil, api.Errorf(api.KindInternal, "workspaces: remove the half-made %s: %w", e.Name(), err)
+				return nil, api.Errorf(api.KindInternal, "workspaces: remove the incomplete %s: %w", e.Name(), err)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func lock(f *os.File) error {
 // is not there.
 func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Digest) (api.WorkspaceID, error) {
 	if n := len(layers); n == 0 || n > MaxLayers {
-		return "", api.Errorf(api.KindInvalid, "a workspace over %d layers; it has 1 to %d", n, MaxLayers)
+		return "", api.Errorf(api.KindInvalid, "a workspace over %d layers: use 1 to %d", n, MaxLayers)
 	}
 	s.naming.Lock()
 	defer s.naming.Unlock()
@@ -188,7 +188,7 @@ func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Dige
 	}
 	if err := s.make(w); err != nil {
 		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be made" })
-		return "", api.Errorf(api.KindInternal, "make workspace %s: %w", w.ID, err)
+		return "", api.Errorf(api.KindInternal, "create workspace %s: %w", w.ID, err)
 	}
 	return w.ID, nil
 }
@@ -200,7 +200,7 @@ func Lower(layers *layer.Store, d layer.Digest) (string, error) {
 		return "", err
 	}
 	if len(tree.Mounts) > 0 {
-		return "", api.Errorf(api.KindInvalid, "layer %s mounts further trees; a workspace lies on plain directories", d)
+		return "", api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
 	}
 	return tree.Root, nil
 }
@@ -275,7 +275,7 @@ func (s *Store) openDir(id api.WorkspaceID) (*os.File, error) {
 	}
 	f, err := os.Open(s.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindNotFound, "workspace %s is not here", id)
+		return nil, api.Errorf(api.KindNotFound, "workspace %s does not exist", id)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "workspace %s: %w", id, err)

@@ -54,7 +54,7 @@ func (s *Store) measure(ctx context.Context, dir int, most Usage) (Usage, error)
 	return m.sum, err
 }
 
-var errEnough = errors.New("enough was measured")
+var errEnough = errors.New("the measurement limit was reached")
 
 type meter struct {
 	ctx  context.Context

@@ -93,7 +93,7 @@ func (l *Log) Append(ctx context.Context, s api.Stream, t api.EventType, data an
 	}
 	if len(raw) > MaxData {
 		return api.Event{}, api.Errorf(api.KindInvalid, "data of event %s for %s %s is %d bytes, more than %d", t, s.Kind, s.ID, len(raw), MaxData).
-			WithHint("keep large data in a file and let the event refer to it")
+			WithHint("store large data in a file and refer to it in the event")
 	}
 	if l.isClosed() {
 		return api.Event{}, api.Errorf(api.KindUnavailable, "event %s for %s %s: the log is closed", t, s.Kind, s.ID)

@@ -54,7 +54,7 @@ func (m *migrator) backup(ctx context.Context, version int64) (_ string, err err
 		}
 		return name, syncDir(filepath.Dir(name))
 	}
-	return "", api.Errorf(api.KindExhausted, "database %s has %d backups of version %d already", m.path, maxBackups, version).
+	return "", api.Errorf(api.KindExhausted, "database %s already has %d backups of version %d", m.path, maxBackups, version).
 		WithHint("remove old backups (%s.bak-v%d*)", m.path, version)
 }
 

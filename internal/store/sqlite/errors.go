@@ -58,7 +58,7 @@ func code(err error) int {
 func insertError(ctx context.Context, err error, what, id, refersTo string) *api.Error {
 	switch code(err) {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return api.Errorf(api.KindExists, "%s %s exists already", what, id)
+		return api.Errorf(api.KindExists, "%s %s already exists", what, id)
 	}
 	return updateError(ctx, err, what, id, refersTo)
 }
@@ -74,7 +74,7 @@ func updateError(ctx context.Context, err error, what, id, refersTo string) *api
 }
 
 func notFound(what, id string) *api.Error {
-	return api.Errorf(api.KindNotFound, "there is no %s %.64q", what, id)
+	return api.Errorf(api.KindNotFound, "unknown %s %.64q", what, id)
 }
 
 // toMicros returns an instant as it is stored: nil for the zero time.

@@ -64,7 +64,7 @@ func (m *migrator) run(ctx context.Context) error {
 // rollBack rolls back a transaction that a crash interrupted before the database had its
 // write-ahead log, when it was created. A read-only connection cannot.
 func (m *migrator) rollBack(ctx context.Context) error {
-	m.log.Warn("roll back what a crash cut off", "database", m.path)
+	m.log.Warn("roll back an interrupted migration", "database", m.path)
 	db, err := sql.Open("sqlite", dsn(m.path, rollingBack))
 	if err == nil {
 		var n int
@@ -72,7 +72,7 @@ func (m *migrator) rollBack(ctx context.Context) error {
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
-		return wrapError(ctx, err, "roll back what a crash cut off in database %s", m.path)
+		return wrapError(ctx, err, "roll back an interrupted migration in database %s", m.path)
 	}
 	return nil
 }

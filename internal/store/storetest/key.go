@@ -137,7 +137,7 @@ func testAccounts(t *testing.T, s store.Store) {
 			// are those for what never was.
 			_, err := find(account, own[what][1-i])
 			wantKind(t, err, api.KindNotFound)
-			if want := "there is no " + what + ` "` + own[what][1-i] + `"`; err.Error() != want {
+			if want := "unknown " + what + ` "` + own[what][1-i] + `"`; err.Error() != want {
 				t.Errorf("%s of another: %q, want %q", what, err, want)
 			}
 		}

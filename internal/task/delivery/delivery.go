@@ -135,7 +135,7 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 				WithHint("Unarchive it, or deliver to another repository with --remote.")
 		case about.Target == "":
 			return repo.Verdict{}, api.Errorf(api.KindConflict, "%s has no branch yet that a merge request could target", r.URL).
-				WithHint("Push a first branch, or name one with --target.")
+				WithHint("Push a first branch, or set one with --target.")
 		}
 	}
 	v := repo.Verdict{Target: about.Target}
@@ -188,6 +188,6 @@ func (d *Deliverer) newForge(l forge.Location, token string) (forge.Forge, error
 	case forge.Gitea:
 		return gitea.New(gitea.Config{Location: l, Token: token, HTTP: d.http})
 	}
-	return nil, api.Errorf(api.KindUnsupported, "%s is no known forge", l.Host).
+	return nil, api.Errorf(api.KindUnsupported, "%s is not a known forge", l.Host).
 		WithHint("Set its kind in the configuration: [forge.%q] kind = ...", l.Host)
 }

@@ -38,8 +38,8 @@ func Detect(t Tree) (Command, error) {
 			return c, nil
 		}
 	}
-	return Command{}, api.Errorf(api.KindNotFound, "the repository has no test command that is known here").
-		WithHint("Say which command decides, for example --verify 'make check'.")
+	return Command{}, api.Errorf(api.KindNotFound, "the repository has no known test command").
+		WithHint("Set the gate command, for example --verify 'make check'.")
 }
 
 func (t Tree) has(p string) bool {

@@ -31,7 +31,7 @@ func (w *work) begin(context.Context) (func(), error) {
 	outputs := filepath.Join(w.job.Dir, "outputs")
 	if err := os.MkdirAll(outputs, 0o700); err != nil {
 		transcript.Close()
-		return nil, api.Errorf(api.KindInternal, "make the folder for outputs: %w", err)
+		return nil, api.Errorf(api.KindInternal, "create the directory for outputs: %w", err)
 	}
 	keep, err := tool.NewFiles(outputs, 0, 0)
 	if err != nil {

@@ -30,7 +30,7 @@ func (w *work) run(ctx context.Context) (end End) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.cfg.Logger.Error("task panicked", "task", w.job.Task.ID, "panic", v, "stack", string(debug.Stack()))
-			end = failed(api.Errorf(api.KindInternal, "the task hit a defect of Hortus: %v", v))
+			end = failed(api.Errorf(api.KindInternal, "internal error: %v", v))
 		}
 		end = w.finish(ctx, end)
 	}()
@@ -50,7 +50,7 @@ func (w *work) finish(ctx context.Context, end End) End {
 		}
 	}()
 	if err := w.vacate(late); err != nil {
-		w.cfg.Logger.Error("a sandbox of a task did not end", "task", w.job.Task.ID, "err", err)
+		w.cfg.Logger.Error("a sandbox of a task was not killed", "task", w.job.Task.ID, "err", err)
 		w.left++
 		if end.Error == nil {
 			end.Error = api.AsError(err)

@@ -15,7 +15,7 @@ type seat struct {
 	box Computer
 }
 
-var errNoSandbox = api.Errorf(api.KindUnavailable, "the agent has no sandbox at this moment")
+var errNoSandbox = api.Errorf(api.KindUnavailable, "the agent has no sandbox at the moment")
 
 func (s *seat) sit(c Computer) {
 	s.mu.Lock()

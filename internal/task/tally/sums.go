@@ -38,7 +38,7 @@ func (y *Tally) AddSums(stored []byte) error {
 	}
 	var s sums
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return api.Errorf(api.KindInternal, "the sums of old tasks are damaged: %w", err)
+		return api.Errorf(api.KindInternal, "the statistics of old tasks are corrupted: %w", err)
 	}
 	to, from := &y.stats, s.Stats
 	to.Tasks += from.Tasks

@@ -78,7 +78,7 @@ func (c *Catalogue) baseURL(v vendor) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", api.Errorf(api.KindInvalid, "%s is not a base URL", v.baseURL).
-			WithHint("It is an http or https address without a name, a password or a query, for example https://host/v1.")
+			WithHint("Use an http or https URL without a user name, a password or a query, for example https://host/v1.")
 	}
 	return strings.TrimSuffix(raw, "/"), nil
 }
@@ -97,7 +97,7 @@ func (c *Catalogue) find(name string) (model.Model, error) {
 		return c.openai(which)
 	}
 	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint(
-		"this build has: offline, anthropic, openai; and anthropic:MODEL and openai:MODEL with the vendor's name of the model")
+		"available: offline, anthropic, openai, and anthropic:MODEL and openai:MODEL with the vendor's model name")
 }
 
 func (c *Catalogue) anthropic(which string) (model.Model, error) {

@@ -41,7 +41,7 @@ func Record(path string, models map[string]string) (*Recording, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, api.Errorf(api.KindInvalid, "the recording %s exists already", path).
+		return nil, api.Errorf(api.KindInvalid, "the recording %s already exists", path).
 			WithHint("Name a file that does not exist; a recording is never overwritten.")
 	case err != nil:
 		return nil, api.Errorf(api.KindInvalid, "create the recording: %w", err)
@@ -81,7 +81,7 @@ func player(path string) (model.Model, error) {
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, api.Errorf(api.KindInvalid, "%s is no recording: it is not a regular file", path)
+		return nil, api.Errorf(api.KindInvalid, "%s is not a recording: it is not a regular file", path)
 	}
 	rec, err := replay.Parse(f)
 	if err != nil {

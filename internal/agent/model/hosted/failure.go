@@ -42,7 +42,7 @@ func (e Endpoint) Errorf(kind api.Kind, format string, args ...any) *api.Error {
 
 // NoKey is the error of a call that cannot be made without a key.
 func (e Endpoint) NoKey() error {
-	return e.Errorf(api.KindUnauthenticated, "there is no key for %s", e.BaseURL).WithHint("%s", e.KeyHint)
+	return e.Errorf(api.KindUnauthenticated, "no API key for %s", e.BaseURL).WithHint("%s", e.KeyHint)
 }
 
 // Status turns an answer with an error into an error. The class is the vendor's
@@ -61,13 +61,13 @@ func (e Endpoint) Status(code int, class, text string, header http.Header) error
 	err := e.Errorf(kindOf(code, class), "%s", said)
 	switch err.Kind {
 	case api.KindUnauthenticated:
-		err = err.WithHint("The key was refused. %s", e.KeyHint)
+		err = err.WithHint("The API key was rejected. %s", e.KeyHint)
 	case api.KindDenied:
-		err = err.WithHint("This key may not do that: look at its permissions and at the account's balance, or set another key. %s", e.KeyHint)
+		err = err.WithHint("The API key lacks a permission or the account lacks credit: check both, or set another key. %s", e.KeyHint)
 	case api.KindNotFound:
-		err = err.WithHint("Is %q a model of %s, and is the base URL right? Name another one: --model %s:MODEL.", e.Model, e.BaseURL, e.Vendor)
+		err = err.WithHint("Check that %q is a model of %s and that the base URL is correct, or set another model: --model %s:MODEL.", e.Model, e.BaseURL, e.Vendor)
 	case api.KindInvalid:
-		err = err.WithHint("The API did not take the request. Does the model %q know tools and streams?", e.Model)
+		err = err.WithHint("The API rejected the request. Check that the model %q supports tools and streaming.", e.Model)
 	}
 	if wait, ok := retryAfter(header, time.Now()); ok {
 		err.Err = &model.Wait{For: wait}
@@ -132,15 +132,15 @@ func (e Endpoint) Failure(ctx context.Context, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return e.Cut()
 	case errors.As(err, &syntax), errors.As(err, &typed):
-		return e.Errorf(api.KindUnavailable, "the answer cannot be read: %v", err)
+		return e.Errorf(api.KindUnavailable, "cannot parse the answer: %v", err)
 	}
 	return e.Errorf(api.KindUnavailable, "%v", err).
-		WithHint("Is the network up, and is the base URL right (%s)?", e.BaseURL)
+		WithHint("Check the network and the base URL (%s).", e.BaseURL)
 }
 
 // Cut is the error of a stream that ended before its answer did.
 func (e Endpoint) Cut() error {
-	return e.Errorf(api.KindUnavailable, "the answer was cut off in the middle")
+	return e.Errorf(api.KindUnavailable, "the answer is truncated")
 }
 
 // clean makes a server's words one short line without the key.

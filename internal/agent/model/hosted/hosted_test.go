@@ -138,8 +138,8 @@ func TestBounds(t *testing.T) {
 		{"one line", 200, "x", "one event"},
 		{"lines without an end", 200, "data: x\n", "one event"},
 		{"returns", 200, "data: x\r\n", "one event"},
-		{"events for ever", 200, "data: x\n\n", "went on after 100000 bytes"},
-		{"events with returns", 200, "data: x\r\n\r\n", "went on after 100000 bytes"},
+		{"events for ever", 200, "data: x\n\n", "more than 100000 bytes"},
+		{"events with returns", 200, "data: x\r\n\r\n", "more than 100000 bytes"},
 		{"an endless error", 500, "x", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

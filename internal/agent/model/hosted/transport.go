@@ -80,10 +80,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	b := &body{ctx: ctx, cancel: cancel, limits: t.Limits, left: t.Limits.Bytes}
 	b.idle = time.AfterFunc(t.Limits.Idle, func() {
-		cancel(api.Errorf(api.KindTimeout, "nothing came for %s", t.Limits.Idle))
+		cancel(api.Errorf(api.KindTimeout, "no data for %s", t.Limits.Idle))
 	})
 	b.whole = time.AfterFunc(t.Limits.Whole, func() {
-		cancel(api.Errorf(api.KindTimeout, "the answer was not whole after %s", t.Limits.Whole))
+		cancel(api.Errorf(api.KindTimeout, "the answer is incomplete after %s", t.Limits.Whole))
 	})
 	resp, err := t.Base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -102,12 +102,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			where = u.Host
 		}
 		resp.Body.Close()
-		return nil, api.Errorf(api.KindInvalid, "answered %d, a redirect to %s, which is not followed", resp.StatusCode, where).
-			WithHint("Set the base URL to where the API really is.")
+		return nil, api.Errorf(api.KindInvalid, "answered %d, a redirect to %s; redirects are not followed", resp.StatusCode, where).
+			WithHint("Set the base URL to the address of the API.")
 	case kind != "text/event-stream":
 		resp.Body.Close()
-		return nil, api.Errorf(api.KindInvalid, "answered with %q instead of a stream of events", resp.Header.Get("Content-Type")).
-			WithHint("Is the base URL that of a compatible API?")
+		return nil, api.Errorf(api.KindInvalid, "answered with %q instead of an event stream", resp.Header.Get("Content-Type")).
+			WithHint("Check that the base URL is that of a compatible API.")
 	}
 	return resp, nil
 }
@@ -132,7 +132,7 @@ func (b *body) Read(p []byte) (int, error) {
 		if b.quiet {
 			return 0, io.EOF
 		}
-		return 0, api.Errorf(api.KindExhausted, "the answer went on after %d bytes", b.limits.Bytes)
+		return 0, api.Errorf(api.KindExhausted, "the answer has more than %d bytes", b.limits.Bytes)
 	}
 	p = p[:min(int64(len(p)), b.left)]
 	n, err := b.from.Read(p)

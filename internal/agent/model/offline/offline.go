@@ -56,7 +56,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 		asked = append(asked, "")
 	case len(asked) > 1:
 		// The same question has the same answer.
-		return model.Response{}, api.Errorf(api.KindInternal, "the offline model has no other answer: %.200s", asked[len(asked)-1])
+		return model.Response{}, api.Errorf(api.KindInternal, "the offline model cannot answer a follow-up: %.200s", asked[len(asked)-1])
 	}
 	answer, err := m.answer(req.Output.Name, asked[0])
 	if err != nil {
@@ -97,14 +97,14 @@ func (m *Model) answer(name, text string) (any, error) {
 		}
 		return m.diagnose(req), nil
 	}
-	return nil, declined("it has no answer of the kind " + quoted(name) + "; it answers with plans, programs and diagnoses")
+	return nil, declined("it cannot produce a " + quoted(name) + "; it answers with plans, programs and diagnoses")
 }
 
 func decode(text string, into any) error {
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return api.Errorf(api.KindInvalid, "the offline model cannot read its input: %w", err)
+		return api.Errorf(api.KindInvalid, "the offline model cannot parse its input: %w", err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (a *answer) problem() error {
 			why = "it gave no reason"
 		}
 		return a.end.Errorf(api.KindDeclined, "%s refused to answer: %s", a.end.Model, why).
-			WithHint("Say it in other words, or choose another model with --model.")
+			WithHint("Rephrase the request, or choose another model with --model.")
 	}
 	return nil
 }

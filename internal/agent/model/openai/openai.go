@@ -94,7 +94,7 @@ func New(cfg Config) (*Model, error) {
 			cfg.API = Responses
 		}
 	default:
-		return nil, api.Errorf(api.KindInvalid, "openai: there is no API %q", cfg.API).WithHint("It is %s or %s.", Chat, Responses)
+		return nil, api.Errorf(api.KindInvalid, "openai: unknown API %q", cfg.API).WithHint("Use %s or %s.", Chat, Responses)
 	}
 	m.cfg = cfg
 	if m.price == nil {

@@ -149,5 +149,5 @@ func (p *Player) missing(format string, args ...any) error {
 		text += "; " + p.rec.Note
 	}
 	return api.Errorf(api.KindNotFound, "%s", text).
-		WithHint("A replay repeats one run: use the same request, limits and isolation, and the Hortus that recorded it, or record again.")
+		WithHint("A replay repeats one run: use the same request, limits, isolation and version of Hortus, or record again.")
 }

@@ -47,14 +47,14 @@ func Parse(r io.Reader) (*Recording, error) {
 		return nil, err
 	}
 	if err == io.EOF || strict(first, &h) != nil || h.Version == 0 {
-		return nil, api.Errorf(api.KindInvalid, "this is no recording: its first line is not the header of one").
-			WithHint("Make one with: hortus run --record FILE.")
+		return nil, api.Errorf(api.KindInvalid, "not a recording: the first line is not a recording header").
+			WithHint("Create one: hortus run --record FILE.")
 	}
 	if h.Version != version {
 		return nil, api.Errorf(api.KindInvalid, "the recording has format %d; this build reads format %d", h.Version, version)
 	}
 	if len(h.Models) > maxModels {
-		return nil, api.Errorf(api.KindInvalid, "the recording names %d models; the most is %d", len(h.Models), maxModels)
+		return nil, api.Errorf(api.KindInvalid, "the recording has %d models; the maximum is %d", len(h.Models), maxModels)
 	}
 	for role, name := range h.Models {
 		if len(role) > maxName || len(name) > maxName {
@@ -84,9 +84,9 @@ func Parse(r io.Reader) (*Recording, error) {
 		switch {
 		case err != nil:
 		case e.N != len(rec.exchanges)+1:
-			err = errors.New("it is not the next exchange; a line is missing or stands twice")
+			err = errors.New("it is not the next exchange; a line is missing or duplicated")
 		case e.Fingerprint != fingerprint(e.Request):
-			err = errors.New("its request does not have the fingerprint that it names; it was changed")
+			err = errors.New("its request does not match its fingerprint: it was changed")
 		}
 		if err != nil {
 			return nil, api.Errorf(api.KindInvalid, "line %d of the recording is damaged: %w", in.n, err)
@@ -104,7 +104,7 @@ func strict(b []byte, out any) error {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("more follows its JSON value")
+		return errors.New("data follows the JSON value")
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (r *Recorder) add(e *exchange) error {
 		return api.Errorf(api.KindInternal, "record an exchange with model %s: %w", e.Model, err)
 	}
 	if e.N > MaxExchanges {
-		return api.Errorf(api.KindExhausted, "the recording is full: it holds %d exchanges", MaxExchanges)
+		return api.Errorf(api.KindExhausted, "the recording is full: the maximum is %d exchanges", MaxExchanges)
 	}
 	if err := r.line(e); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *Recorder) add(e *exchange) error {
 }
 
 func (r *Recorder) tooLong() error {
-	return api.Errorf(api.KindExhausted, "the exchange with the model is too long to be recorded: a line has at most %d bytes", MaxLine)
+	return api.Errorf(api.KindExhausted, "the exchange with the model is too long to record: the maximum is %d bytes", MaxLine)
 }
 
 // line writes one value. After an error nothing follows: what was written last
@@ -127,7 +127,7 @@ func (r *Recorder) line(v any) error {
 		return r.tooLong()
 	}
 	if r.bytes+int64(b.Len()) > MaxBytes {
-		return api.Errorf(api.KindExhausted, "the recording is full: it has at most %d bytes", MaxBytes)
+		return api.Errorf(api.KindExhausted, "the recording is full: the maximum is %d bytes", MaxBytes)
 	}
 	if _, err := r.w.Write(b.Bytes()); err != nil {
 		r.err = api.Errorf(api.KindInternal, "write the recording: %w", err)

@@ -173,34 +173,34 @@ func (e *exchange) check() error {
 	case e.Response == nil && e.Error == nil:
 		return errors.New("it has neither a response nor an error")
 	case e.Redacted < 0 || e.Request.MaxTokens < 0:
-		return errors.New("a count is below zero")
+		return errors.New("a count is negative")
 	case e.Error != nil && !knownKind(e.Error.Kind):
-		return errors.New("its error is of no known kind")
+		return errors.New("its error is of an unknown kind")
 	}
 	for _, m := range e.Request.Messages {
 		if !knownRole(m.Role) {
-			return errors.New("a message has no known role")
+			return errors.New("a message has an unknown role")
 		}
 	}
 	for _, d := range e.Deltas {
 		if (d.Text != "") == (d.Call != nil) && d.Retry == nil || d.Retry != nil && (d.Text != "" || d.Call != nil) {
-			return errors.New("a delta is not one thing")
+			return errors.New("a delta must have exactly one field")
 		}
 		if r := d.Retry; r != nil && (r.Attempt < 0 || r.WaitMS < 0 || !knownKind(r.Error.Kind)) {
-			return errors.New("a retry makes no sense")
+			return errors.New("a retry is invalid")
 		}
 	}
 	if r := e.Response; r != nil {
 		switch r.Stop {
 		case "", model.StopEnd, model.StopTools, model.StopLength:
 		default:
-			return errors.New("its answer ended for no known reason")
+			return errors.New("its answer has an unknown stop reason")
 		}
 		if !knownRole(r.Message.Role) {
-			return errors.New("its answer has no known role")
+			return errors.New("its answer has an unknown role")
 		}
 		if u := r.Usage; u.Requests < 0 || u.InputTokens < 0 || u.CachedTokens < 0 || u.OutputTokens < 0 || u.CostUSD < 0 {
-			return errors.New("its usage is below zero")
+			return errors.New("its usage is negative")
 		}
 	}
 	return nil

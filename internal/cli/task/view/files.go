@@ -40,7 +40,7 @@ func ShowPatch(w io.Writer, r io.Reader, colours bool) error {
 			return out.Flush()
 		case err != nil:
 			_ = out.Flush()
-			return api.Errorf(api.KindUnavailable, "the patch was cut: %w", err)
+			return api.Errorf(api.KindUnavailable, "the download of the patch was interrupted: %w", err)
 		}
 	}
 }

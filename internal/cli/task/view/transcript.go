@@ -36,7 +36,7 @@ func ShowTranscript(w io.Writer, r io.Reader) error {
 	}
 	err := errors.Join(lines.Err(), out.Flush())
 	if err != nil {
-		return api.Errorf(api.KindUnavailable, "the transcript was cut: %w", err)
+		return api.Errorf(api.KindUnavailable, "the download of the transcript was interrupted: %w", err)
 	}
 	return nil
 }

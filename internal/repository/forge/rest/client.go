@@ -237,7 +237,7 @@ func (c *Client) Failure(ctx context.Context, err error) error {
 	if errors.As(err, &own) {
 		return own
 	}
-	return c.errorf(api.KindUnavailable, "the answer cannot be read: %v", err)
+	return c.errorf(api.KindUnavailable, "cannot parse the answer: %v", err)
 }
 
 // failure returns the error of an attempt without an answer.
