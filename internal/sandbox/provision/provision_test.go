@@ -159,15 +159,15 @@ func TestRefused(t *testing.T) {
 	b := &boxes{}
 	s := service(t, b)
 	for want, req := range map[string]api.ProvisionRequest{
-		`taskId ""`:        {},
-		`taskId "../x"`:    {TaskID: "../x"},
-		`taskId "-a"`:      {TaskID: "-a"},
-		`taskId "a b"`:     {TaskID: "a b"},
-		`taskId "a/b"`:     {TaskID: "a/b"},
-		`taskId "i0`:       {TaskID: "i0000000000000000000"},
-		`taskId "xxxxxxx`:  {TaskID: strings.Repeat("x", 129)},
-		`ttlSeconds is`:    {TaskID: "a", TTLSeconds: -1},
-		`use 1 to 86400`: {TaskID: "a", TTLSeconds: 86401},
+		`taskId ""`:       {},
+		`taskId "../x"`:   {TaskID: "../x"},
+		`taskId "-a"`:     {TaskID: "-a"},
+		`taskId "a b"`:    {TaskID: "a b"},
+		`taskId "a/b"`:    {TaskID: "a/b"},
+		`taskId "i0`:      {TaskID: "i0000000000000000000"},
+		`taskId "xxxxxxx`: {TaskID: strings.Repeat("x", 129)},
+		`ttlSeconds is`:   {TaskID: "a", TTLSeconds: -1},
+		`use 1 to 86400`:  {TaskID: "a", TTLSeconds: 86401},
 	} {
 		if _, _, err := s.Provision(as(t, "a"), req); api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q", req, err, want)
