@@ -141,10 +141,10 @@ func withoutValues(b api.Sandbox) api.Sandbox {
 }
 
 // openSandbox returns the sandbox of a document.
-func (s *sealer) openSandbox(doc sandboxDoc, id api.SandboxID) api.Sandbox {
+func (s *sealer) openSandbox(doc sandboxDoc) api.Sandbox {
 	b := doc.Sandbox
 	b.Env = doc.ClearEnv
-	if env := s.openEnv("sandbox", string(id), doc.SealedEnv); env != nil {
+	if env := s.openEnv("sandbox", string(doc.ID), doc.SealedEnv); env != nil {
 		b.Env = env
 	}
 	return withoutValues(b)
@@ -159,6 +159,7 @@ type taskDoc struct {
 
 // task returns the document of a task.
 func (s *sealer) task(t api.Task) (doc taskDoc, err error) {
+	t.Attempts = nil // rows of their own
 	doc.Task = taskWithoutValues(t)
 	doc.SealedEnv, err = s.env("task", string(t.ID), t.Env)
 	return doc, err
@@ -177,8 +178,8 @@ func taskWithoutValues(t api.Task) api.Task {
 }
 
 // openTask returns the task of a document.
-func (s *sealer) openTask(doc taskDoc, id api.TaskID) api.Task {
+func (s *sealer) openTask(doc taskDoc) api.Task {
 	t := doc.Task
-	t.Env = s.openEnv("task", string(id), doc.SealedEnv)
+	t.Env = s.openEnv("task", string(doc.ID), doc.SealedEnv)
 	return taskWithoutValues(t)
 }
