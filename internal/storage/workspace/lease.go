@@ -16,6 +16,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/storedir"
 )
 
 // Lease is the right to write to a workspace, or to read it while nobody writes. It
@@ -64,7 +65,7 @@ func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err err
 		unlock(f) // not locked, where that is what failed
 		return nil, 0, false, err
 	}
-	if err := lock(f); err == unix.EWOULDBLOCK {
+	if err := storedir.Lock(f, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 		return fail(api.Errorf(api.KindConflict, "workspace %s is in use: one writer at a time", id).
 			WithHint("end the sandbox that has it"))
 	} else if err != nil {
@@ -191,12 +192,12 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 	}
 	defer unlock(l.dir)
 	// Renamed first: what is cut short must not look whole, and is swept.
-	name := gone + string(id)
-	if err := os.Rename(s.path(id), filepath.Join(s.dir, name)); err != nil {
+	away := filepath.Join(s.dir, gone+string(id))
+	if err := os.Rename(s.path(id), away); err != nil {
 		return api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
 	}
 	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
-	if err := s.discard(ctx, name); err != nil {
+	if err := RemoveAll(ctx, away); err != nil {
 		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("what is left goes when the daemon starts next")
 	}
 	return nil
