@@ -115,19 +115,16 @@ func validName(s string) bool {
 func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
 	out := []api.Template{{Name: api.HostTemplate}}
 	seen := map[string]bool{}
-	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
-		list, next, err := d.Snapshots.SnapshotPage(r.Context(), false, p)
+	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
+		return d.Snapshots.SnapshotPage(ctx, false, p)
+	}
+	for s, err := range api.Pages(r.Context(), page) {
 		if err != nil {
 			return err
 		}
-		for _, s := range list {
-			if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
-				seen[s.Name] = true
-				out = append(out, api.Template{Name: s.Name, Snapshot: &s})
-			}
-		}
-		if p.Cursor = next; next == "" {
-			break
+		if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
+			seen[s.Name] = true
+			out = append(out, api.Template{Name: s.Name, Snapshot: &s})
 		}
 	}
 	return reply(w, http.StatusOK, out, nil)
