@@ -80,7 +80,7 @@ func (d sandboxes) setTimeout(w http.ResponseWriter, r *http.Request, s api.Sand
 	if err != nil {
 		return err
 	}
-	_, err := d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond)
+	_, err = d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond)
 	return done(w, err)
 }
 
