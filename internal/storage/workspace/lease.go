@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/storedir"
 )
@@ -207,23 +207,12 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 // which run of the machine. One that has ended and that nobody has collected yet has
 // nothing mounted any more.
 func processID(pid int) (string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	id, err := proc.Identify(pid)
 	if err != nil {
 		return "", err
 	}
-	// The name, in parentheses, may hold anything.
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 20 {
-		return "", fmt.Errorf("/proc/%d/stat is malformed", pid)
-	}
-	if f[0] == "Z" || f[0] == "X" {
-		return "", fmt.Errorf("process %d has ended", pid)
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d %s %s", pid, f[19], strings.TrimSpace(string(boot))), nil
+	boot, err := proc.BootID()
+	return fmt.Sprintf("%d %d %s", id.PID, id.Start, boot), err
 }
 
 // holderAlive says whether the process that a holder file names is there. A record
