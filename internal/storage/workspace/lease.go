@@ -36,7 +36,12 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, s.cfg.Owner }); err != nil {
+	return l.activate(ctx)
+}
+
+// activate notes that the workspace is active for this owner, or gives up the lease.
+func (l *Lease) activate(ctx context.Context) (*Lease, error) {
+	if err := l.s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, l.s.cfg.Owner }); err != nil {
 		unlock(l.dir)
 		return nil, err
 	}

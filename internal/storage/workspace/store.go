@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/storedir"
 )
@@ -230,7 +231,7 @@ func (s *Store) Get(id api.WorkspaceID) (api.Workspace, error) {
 // readRecord reads and checks the record in a workspace's directory. It is the
 // host's own, but a disk can fail.
 func readRecord(dir *os.File, id api.WorkspaceID) (w api.Workspace, err error) {
-	fd, err := openFile(int(dir.Fd()), recordName)
+	fd, err := beneath.Open(int(dir.Fd()), recordName, unix.O_RDONLY)
 	if err != nil {
 		return w, api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
 	}
