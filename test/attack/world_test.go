@@ -27,6 +27,7 @@ import (
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -52,21 +53,6 @@ type world struct {
 	tree       layer.Digest // the host template
 	layers     *layer.Store
 	workspaces *workspace.Store
-}
-
-// rows gives the manager its lists over the store.
-type rows struct{ *sqlite.DB }
-
-func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	f := store.SandboxFilter{}
-	if !all {
-		f.States = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
-	}
-	return r.Sandboxes(ctx, f)
-}
-
-func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
-	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
 }
 
 // hostTemplate is the one template.
@@ -215,7 +201,7 @@ func newWorldOver(t *testing.T, isolation, programs, dir string) *world {
 	log := event.NewLog(event.Config{Store: w.db})
 	t.Cleanup(func() { log.Close() })
 	w.Manager = manager.New(manager.Config{
-		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: rows{w.db}, Log: log,
+		Owner: owner.ID, Backends: []sandbox.Backend{w.backend}, Templates: hostTemplate(tree.Digest), Rows: lists.Lists{Store: w.db}, Log: log,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	wait "hortus.dev/test/patience"
 	"hortus.dev/test/tier"
@@ -36,17 +37,6 @@ type hostTemplate struct{ digest layer.Digest }
 
 func (h hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 	return []layer.Digest{h.digest}, nil
-}
-
-// rows are the lists that the manager asks for.
-type rows struct{ *sqlite.DB }
-
-func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	return r.Sandboxes(ctx, store.SandboxFilter{Limit: 1000})
-}
-
-func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
-	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
 }
 
 func newPooled(t *testing.T, size int) *pooled {
@@ -85,7 +75,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		ahead += d
 	}}
 	p.Manager = manager.New(manager.Config{
-		Owner: owner.ID, Backends: []sandbox.Backend{b}, Templates: hostTemplate{tree.Digest}, Rows: rows{db}, Log: p.events, Pool: size,
+		Owner: owner.ID, Backends: []sandbox.Backend{b}, Templates: hostTemplate{tree.Digest}, Rows: lists.Lists{Store: db}, Log: p.events, Pool: size,
 		Now: func() time.Time {
 			mu.Lock()
 			defer mu.Unlock()

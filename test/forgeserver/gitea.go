@@ -16,47 +16,38 @@ func (s *Server) gitea() {
 		answer(w, http.StatusOK, object{"version": "1.26.0"})
 	})
 	repo := p + "/repos/{owner}/{name}"
-	s.mux.HandleFunc("GET "+repo, s.onGitea(s.giteaRepository))
-	s.mux.HandleFunc("GET "+repo+"/branches", s.onGitea(s.giteaBranches))
-	s.mux.HandleFunc("GET "+repo+"/branches/{branch...}", s.onGitea(s.giteaBranch))
-	s.mux.HandleFunc("GET "+repo+"/branch_protections", s.onGitea(s.giteaProtections))
-	s.mux.HandleFunc("GET "+repo+"/pulls", s.onGitea(s.giteaList))
-	s.mux.HandleFunc("POST "+repo+"/pulls", s.onGitea(s.giteaCreate))
-	s.mux.HandleFunc("PATCH "+repo+"/pulls/{number}", s.onGitea(s.giteaUpdate))
-	s.mux.HandleFunc("GET "+repo+"/labels", s.onGitea(s.giteaLabels))
-	s.mux.HandleFunc("POST "+repo+"/labels", s.onGitea(s.giteaNewLabel))
-	s.mux.HandleFunc("POST "+repo+"/issues/{number}/labels", s.onGitea(s.giteaLabel))
+	s.handle("GET "+repo, giteaCheck, s.giteaRepository)
+	s.handle("GET "+repo+"/branches", giteaCheck, s.giteaBranches)
+	s.handle("GET "+repo+"/branches/{branch...}", giteaCheck, s.giteaBranch)
+	s.handle("GET "+repo+"/branch_protections", giteaCheck, s.giteaProtections)
+	s.handle("GET "+repo+"/pulls", giteaCheck, s.giteaList)
+	s.handle("POST "+repo+"/pulls", giteaCheck, s.giteaCreate)
+	s.handle("PATCH "+repo+"/pulls/{number}", giteaCheck, s.giteaUpdate)
+	s.handle("GET "+repo+"/labels", giteaCheck, s.giteaLabels)
+	s.handle("POST "+repo+"/labels", giteaCheck, s.giteaNewLabel)
+	s.handle("POST "+repo+"/issues/{number}/labels", giteaCheck, s.giteaLabel)
 }
 
-func giteaError(w http.ResponseWriter, r *http.Request, code int, message string) {
-	answer(w, code, object{"message": message, "url": "http://" + r.Host + "/api/swagger"})
+func giteaError(r *http.Request, code int, message string) (int, any) {
+	return code, object{"message": message, "url": "http://" + r.Host + "/api/swagger"}
 }
 
-// onGitea does what Gitea does before every call.
-func (s *Server) onGitea(next onRepository) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		u, ok := s.user(r, "token", "Bearer")
-		if !ok {
-			giteaError(w, r, http.StatusUnauthorized, "token is required")
-			return
-		}
-		repo := s.repository(r.PathValue("owner")+"/"+r.PathValue("name"), u)
-		if repo == nil {
-			giteaError(w, r, http.StatusNotFound, "The target couldn't be found.")
-			return
-		}
-		if r.Method != http.MethodGet && !u.Write {
-			giteaError(w, r, http.StatusForbidden, "token does not have at least one of required scope(s): [write:repository]")
-			return
-		}
-		if r.Method != http.MethodGet && repo.Archived {
-			giteaError(w, r, http.StatusLocked, repo.Path+" is archived")
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		next(w, r, repo, u)
+// giteaCheck does what Gitea does before every call.
+func giteaCheck(s *Server, _ http.ResponseWriter, r *http.Request) (*Repository, User, int, any) {
+	u, ok := s.user(r, "token", "Bearer")
+	repo := s.repository(ownerAndName(r), u)
+	code, refusal := 0, any(nil)
+	switch write := r.Method != http.MethodGet; {
+	case !ok:
+		code, refusal = giteaError(r, http.StatusUnauthorized, "token is required")
+	case repo == nil:
+		code, refusal = giteaError(r, http.StatusNotFound, "The target couldn't be found.")
+	case write && !u.Write:
+		code, refusal = giteaError(r, http.StatusForbidden, "token does not have at least one of required scope(s): [write:repository]")
+	case write && repo.Archived:
+		code, refusal = giteaError(r, http.StatusLocked, repo.Path+" is archived")
 	}
+	return repo, u, code, refusal
 }
 
 func (s *Server) giteaRepo(r *http.Request, repo *Repository) object {
@@ -67,46 +58,40 @@ func (s *Server) giteaRepo(r *http.Request, repo *Repository) object {
 }
 
 // giteaRepository is "Get a repository", GET /repos/{owner}/{repo}.
-func (s *Server) giteaRepository(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	answer(w, http.StatusOK, s.giteaRepo(r, repo))
+func (s *Server) giteaRepository(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return http.StatusOK, s.giteaRepo(r, repo)
 }
 
 // giteaBranches is "List a repository's branches", GET
 // /repos/{owner}/{repo}/branches; only those that are protected are known here.
-func (s *Server) giteaBranches(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	names, next := page(r, repo.Protected, "limit", 30, 50)
-	list := []object{}
-	for _, n := range names {
-		hash, _ := repo.Branch(n)
-		list = append(list, object{"name": n, "commit": object{"id": hash}, "protected": true})
-	}
-	link(w, r, next)
-	answer(w, http.StatusOK, list)
+func (s *Server) giteaBranches(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return list(s, w, r, repo.Protected, "limit", 30, 50, func(name string) object {
+		hash, _ := repo.Branch(name)
+		return object{"name": name, "commit": object{"id": hash}, "protected": true}
+	})
 }
 
 // giteaBranch is "Retrieve a specific branch", GET
 // /repos/{owner}/{repo}/branches/{branch}.
-func (s *Server) giteaBranch(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) giteaBranch(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	hash, ok := repo.Branch(r.PathValue("branch"))
 	if !ok {
-		giteaError(w, r, http.StatusNotFound, "The target couldn't be found.")
-		return
+		return giteaError(r, http.StatusNotFound, "The target couldn't be found.")
 	}
-	answer(w, http.StatusOK, object{"name": r.PathValue("branch"), "commit": object{"id": hash}, "protected": false})
+	return http.StatusOK, object{"name": r.PathValue("branch"), "commit": object{"id": hash}, "protected": false}
 }
 
 // giteaProtections is "List branch protections for a repository", GET
 // /repos/{owner}/{repo}/branch_protections, for administrators.
-func (s *Server) giteaProtections(w http.ResponseWriter, r *http.Request, repo *Repository, u User) {
+func (s *Server) giteaProtections(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
 	if !u.Admin {
-		giteaError(w, r, http.StatusForbidden, "user should be an owner or a collaborator with admin write of a repository")
-		return
+		return giteaError(r, http.StatusForbidden, "user should be an owner or a collaborator with admin write of a repository")
 	}
 	list := []object{}
 	for _, n := range repo.Protected {
 		list = append(list, object{"branch_name": n, "rule_name": n, "enable_push": false})
 	}
-	answer(w, http.StatusOK, list)
+	return http.StatusOK, list
 }
 
 func (s *Server) giteaPull(r *http.Request, repo *Repository, p *Pull) object {
@@ -139,14 +124,8 @@ func (s *Server) giteaPull(r *http.Request, repo *Repository, p *Pull) object {
 }
 
 // giteaList is "List a repo's pull requests", GET /repos/{owner}/{repo}/pulls.
-func (s *Server) giteaList(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	pulls, next := page(r, s.open(repo), "limit", 30, 50)
-	list := []object{}
-	for _, p := range pulls {
-		list = append(list, s.giteaPull(r, repo, p))
-	}
-	link(w, r, next)
-	answer(w, http.StatusOK, list)
+func (s *Server) giteaList(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return list(s, w, r, s.open(repo), "limit", 30, 50, func(p *Pull) object { return s.giteaPull(r, repo, p) })
 }
 
 // wip splits the title of a draft, which is one by its beginning: the default of
@@ -154,96 +133,83 @@ func (s *Server) giteaList(w http.ResponseWriter, r *http.Request, repo *Reposit
 var wip = regexp.MustCompile(`(?i)^(?:wip:|\[wip\])\s*`)
 
 // giteaCreate is "Create a pull request", POST /repos/{owner}/{repo}/pulls.
-func (s *Server) giteaCreate(w http.ResponseWriter, r *http.Request, repo *Repository, u User) {
+func (s *Server) giteaCreate(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
 	var in struct{ Title, Body, Head, Base string }
 	if read(w, r, &in) != nil || in.Title == "" {
-		giteaError(w, r, http.StatusUnprocessableEntity, "[Title]: Required")
-		return
+		return giteaError(r, http.StatusUnprocessableEntity, "[Title]: Required")
 	}
 	_, source := repo.Branch(in.Head)
 	_, target := repo.Branch(in.Base)
 	if !source || !target {
-		giteaError(w, r, http.StatusNotFound, "The target couldn't be found.")
-		return
+		return giteaError(r, http.StatusNotFound, "The target couldn't be found.")
 	}
 	if p := s.duplicate(repo, in.Head, in.Base); p != nil {
-		giteaError(w, r, http.StatusConflict, fmt.Sprintf(
+		return giteaError(r, http.StatusConflict, fmt.Sprintf(
 			"pull request already exists for these targets [id: %d, issue_id: %d, head_repo_id: %d, base_repo_id: %d, head_branch: %s, base_branch: %s]",
 			p.Number, p.Number, repo.id, repo.id, in.Head, in.Base))
-		return
 	}
 	p := &Pull{Repository: repo.Path, Source: in.Head, Target: in.Base, Body: in.Body, Author: u.Login}
-	p.Title = wip.ReplaceAllString(in.Title, "")
-	p.Draft = p.Title != in.Title
+	p.setTitle(wip, in.Title)
 	s.add(p)
-	answer(w, http.StatusCreated, s.giteaPull(r, repo, p))
+	return http.StatusCreated, s.giteaPull(r, repo, p)
 }
 
 // giteaUpdate is "Update a pull request", PATCH
 // /repos/{owner}/{repo}/pulls/{index}.
-func (s *Server) giteaUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) giteaUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct {
 		Title string
 		Body  *string
 	}
 	p := s.pull(repo, r.PathValue("number"))
 	if p == nil {
-		giteaError(w, r, http.StatusNotFound, "The target couldn't be found.")
-		return
+		return giteaError(r, http.StatusNotFound, "The target couldn't be found.")
 	}
 	if read(w, r, &in) != nil {
-		giteaError(w, r, http.StatusUnprocessableEntity, "the body cannot be read")
-		return
+		return giteaError(r, http.StatusUnprocessableEntity, "the body cannot be read")
 	}
 	if in.Title != "" {
-		p.Title = wip.ReplaceAllString(in.Title, "")
-		p.Draft = p.Title != in.Title
+		p.setTitle(wip, in.Title)
 	}
 	if in.Body != nil {
 		p.Body = *in.Body
 	}
-	answer(w, http.StatusCreated, s.giteaPull(r, repo, p))
+	return http.StatusCreated, s.giteaPull(r, repo, p)
 }
 
 // giteaLabels is "Get all of a repository's labels", GET
 // /repos/{owner}/{repo}/labels.
-func (s *Server) giteaLabels(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	all := []object{}
-	for i, l := range s.labels[repo.Path] {
-		all = append(all, object{"id": i + 1, "name": l, "color": "ededed"})
-	}
-	list, next := page(r, all, "limit", 30, 50)
-	link(w, r, next)
-	answer(w, http.StatusOK, list)
+func (s *Server) giteaLabels(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return list(s, w, r, s.labels[repo.Path], "limit", 30, 50, func(name string) object {
+		id, _ := s.labelID(repo, name)
+		return object{"id": id, "name": name, "color": "ededed"}
+	})
 }
 
 // giteaNewLabel is "Create a label", POST /repos/{owner}/{repo}/labels.
-func (s *Server) giteaNewLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) giteaNewLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct{ Name, Color string }
 	if read(w, r, &in) != nil || in.Name == "" || in.Color == "" {
-		giteaError(w, r, http.StatusUnprocessableEntity, "[Name]: Required")
-		return
+		return giteaError(r, http.StatusUnprocessableEntity, "[Name]: Required")
 	}
 	s.labels[repo.Path] = append(s.labels[repo.Path], in.Name)
-	answer(w, http.StatusCreated, object{"id": len(s.labels[repo.Path]), "name": in.Name, "color": in.Color})
+	return http.StatusCreated, object{"id": len(s.labels[repo.Path]), "name": in.Name, "color": in.Color}
 }
 
 // giteaLabel is "Add a label to an issue", POST
 // /repos/{owner}/{repo}/issues/{index}/labels, with the labels' numbers.
-func (s *Server) giteaLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) giteaLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct{ Labels []any }
 	p := s.pull(repo, r.PathValue("number"))
 	if p == nil || read(w, r, &in) != nil {
-		giteaError(w, r, http.StatusNotFound, "The target couldn't be found.")
-		return
+		return giteaError(r, http.StatusNotFound, "The target couldn't be found.")
 	}
 	for _, v := range in.Labels {
 		n, ok := v.(float64)
 		if !ok || int(n) < 1 || int(n) > len(s.labels[repo.Path]) {
-			giteaError(w, r, http.StatusUnprocessableEntity, "label does not exist [label_id: "+strconv.Itoa(int(n))+"]")
-			return
+			return giteaError(r, http.StatusUnprocessableEntity, "label does not exist [label_id: "+strconv.Itoa(int(n))+"]")
 		}
 		s.label(repo, p, []string{s.labels[repo.Path][int(n)-1]})
 	}
-	answer(w, http.StatusOK, s.giteaPull(r, repo, p)["labels"])
+	return http.StatusOK, s.giteaPull(r, repo, p)["labels"]
 }

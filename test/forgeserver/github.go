@@ -14,21 +14,21 @@ func (s *Server) github() {
 	p := s.cfg.Prefix + "/api/v3"
 	s.mux.HandleFunc(p+"/meta", s.githubMeta)
 	repo := p + "/repos/{owner}/{name}"
-	s.mux.HandleFunc("GET "+repo, s.onGitHub(s.githubRepository))
-	s.mux.HandleFunc("GET "+repo+"/branches", s.onGitHub(s.githubBranches))
-	s.mux.HandleFunc("GET "+repo+"/branches/{branch...}", s.onGitHub(s.githubBranch))
-	s.mux.HandleFunc("GET "+repo+"/pulls", s.onGitHub(s.githubList))
-	s.mux.HandleFunc("POST "+repo+"/pulls", s.onGitHub(s.githubCreate))
-	s.mux.HandleFunc("PATCH "+repo+"/pulls/{number}", s.onGitHub(s.githubUpdate))
-	s.mux.HandleFunc("POST "+repo+"/issues/{number}/labels", s.onGitHub(s.githubLabel))
+	s.handle("GET "+repo, githubCheck, s.githubRepository)
+	s.handle("GET "+repo+"/branches", githubCheck, s.githubBranches)
+	s.handle("GET "+repo+"/branches/{branch...}", githubCheck, s.githubBranch)
+	s.handle("GET "+repo+"/pulls", githubCheck, s.githubList)
+	s.handle("POST "+repo+"/pulls", githubCheck, s.githubCreate)
+	s.handle("PATCH "+repo+"/pulls/{number}", githubCheck, s.githubUpdate)
+	s.handle("POST "+repo+"/issues/{number}/labels", githubCheck, s.githubLabel)
 }
 
-func githubError(w http.ResponseWriter, code int, message string, errs ...object) {
+func githubError(code int, message string, errs ...object) (int, any) {
 	o := object{"message": message, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(code)}
 	if errs != nil {
 		o["errors"] = errs
 	}
-	answer(w, code, o)
+	return code, o
 }
 
 // githubMeta is "Get GitHub Enterprise Server meta information", GET /meta.
@@ -37,57 +37,50 @@ func (s *Server) githubMeta(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, object{"verifiable_password_authentication": true, "installed_version": "3.20.0"})
 }
 
-type onRepository func(w http.ResponseWriter, r *http.Request, repo *Repository, u User)
-
-// onGitHub does what GitHub does before every call: a user agent is a must, and a
+// githubCheck does what GitHub does before every call: a user agent is a must, and a
 // call that is not read needs a user who may write.
-func (s *Server) onGitHub(next onRepository) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-GitHub-Request-Id", "0400:7B9D:1")
-		w.Header().Set("X-RateLimit-Limit", "5000")
-		w.Header().Set("X-RateLimit-Remaining", "4900")
-		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
-		if r.UserAgent() == "" {
-			http.Error(w, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header", http.StatusForbidden)
-			return
+func githubCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository, User, int, any) {
+	w.Header().Set("X-GitHub-Request-Id", "0400:7B9D:1")
+	w.Header().Set("X-RateLimit-Limit", "5000")
+	w.Header().Set("X-RateLimit-Remaining", "4900")
+	w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
+	u, ok := s.user(r, "Bearer", "token")
+	repo := s.repository(ownerAndName(r), u)
+	code, refusal := 0, any(nil)
+	switch write, moved := r.Method != http.MethodGet, s.moved(r); {
+	case r.UserAgent() == "":
+		code, refusal = http.StatusForbidden, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
+	case !ok:
+		code, refusal = githubError(http.StatusUnauthorized, "Bad credentials")
+	case moved != "":
+		// A renamed repository: 301 for GET, 307 for the others.
+		w.Header().Set("Location", moved)
+		code = http.StatusMovedPermanently
+		if write {
+			code = http.StatusTemporaryRedirect
 		}
-		u, ok := s.user(r, "Bearer", "token")
-		if !ok {
-			githubError(w, http.StatusUnauthorized, "Bad credentials")
-			return
-		}
-		path := r.PathValue("owner") + "/" + r.PathValue("name")
-		repo := s.repository(path, u)
-		for _, m := range s.cfg.Repositories {
-			if m.Moved == path {
-				// A renamed repository: 301 for GET, 307 for the others.
-				code := http.StatusTemporaryRedirect
-				if r.Method == http.MethodGet {
-					code = http.StatusMovedPermanently
-				}
-				u := *r.URL
-				u.Path, u.RawPath = strings.Replace(u.Path, path, m.Path, 1), strings.Replace(u.RawPath, path, m.Path, 1)
-				w.Header().Set("Location", "http://"+r.Host+u.RequestURI())
-				githubError(w, code, "Moved Permanently")
-				return
-			}
-		}
-		if repo == nil {
-			githubError(w, http.StatusNotFound, "Not Found")
-			return
-		}
-		if r.Method != http.MethodGet && !u.Write {
-			githubError(w, http.StatusForbidden, "Resource not accessible by personal access token")
-			return
-		}
-		if r.Method != http.MethodGet && repo.Archived {
-			githubError(w, http.StatusForbidden, "Repository was archived so is read-only.")
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		next(w, r, repo, u)
+		code, refusal = githubError(code, "Moved Permanently")
+	case repo == nil:
+		code, refusal = githubError(http.StatusNotFound, "Not Found")
+	case write && !u.Write:
+		code, refusal = githubError(http.StatusForbidden, "Resource not accessible by personal access token")
+	case write && repo.Archived:
+		code, refusal = githubError(http.StatusForbidden, "Repository was archived so is read-only.")
 	}
+	return repo, u, code, refusal
+}
+
+// moved returns the address that replaces that of a request for a renamed repository, or "".
+func (s *Server) moved(r *http.Request) string {
+	path := ownerAndName(r)
+	for _, m := range s.cfg.Repositories {
+		if m.Moved == path {
+			u := *r.URL
+			u.Path, u.RawPath = strings.Replace(u.Path, path, m.Path, 1), strings.Replace(u.RawPath, path, m.Path, 1)
+			return "http://" + r.Host + u.RequestURI()
+		}
+	}
+	return ""
 }
 
 func (s *Server) githubRepo(r *http.Request, repo *Repository) object {
@@ -99,31 +92,26 @@ func (s *Server) githubRepo(r *http.Request, repo *Repository) object {
 }
 
 // githubRepository is "Get a repository", GET /repos/{owner}/{repo}.
-func (s *Server) githubRepository(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	answer(w, http.StatusOK, s.githubRepo(r, repo))
+func (s *Server) githubRepository(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return http.StatusOK, s.githubRepo(r, repo)
 }
 
 // githubBranches is "List branches", GET /repos/{owner}/{repo}/branches; only
 // those that are protected are known here.
-func (s *Server) githubBranches(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	names, next := page(r, repo.Protected, "per_page", 30, 100)
-	list := []object{}
-	for _, n := range names {
-		hash, _ := repo.Branch(n)
-		list = append(list, object{"name": n, "commit": object{"sha": hash}, "protected": true})
-	}
-	link(w, r, next)
-	answer(w, http.StatusOK, list)
+func (s *Server) githubBranches(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return list(s, w, r, repo.Protected, "per_page", 30, 100, func(name string) object {
+		hash, _ := repo.Branch(name)
+		return object{"name": name, "commit": object{"sha": hash}, "protected": true}
+	})
 }
 
 // githubBranch is "Get a branch", GET /repos/{owner}/{repo}/branches/{branch}.
-func (s *Server) githubBranch(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) githubBranch(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	hash, ok := repo.Branch(r.PathValue("branch"))
 	if !ok {
-		githubError(w, http.StatusNotFound, "Branch not found")
-		return
+		return githubError(http.StatusNotFound, "Branch not found")
 	}
-	answer(w, http.StatusOK, object{"name": r.PathValue("branch"), "commit": object{"sha": hash}, "protected": false})
+	return http.StatusOK, object{"name": r.PathValue("branch"), "commit": object{"sha": hash}, "protected": false}
 }
 
 func (s *Server) githubPull(r *http.Request, repo *Repository, p *Pull) object {
@@ -153,7 +141,7 @@ func (s *Server) githubPull(r *http.Request, repo *Repository, p *Pull) object {
 
 // githubList is "List pull requests", GET /repos/{owner}/{repo}/pulls. A head
 // without its owner does not filter.
-func (s *Server) githubList(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) githubList(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	owner, branch, ok := strings.Cut(r.URL.Query().Get("head"), ":")
 	var all []*Pull
 	for _, p := range s.open(repo) {
@@ -165,68 +153,57 @@ func (s *Server) githubList(w http.ResponseWriter, r *http.Request, repo *Reposi
 			all = append(all, p)
 		}
 	}
-	pulls, next := page(r, all, "per_page", 30, 100)
-	list := []object{}
-	for _, p := range pulls {
-		list = append(list, s.githubPull(r, repo, p))
-	}
-	link(w, r, next)
-	answer(w, http.StatusOK, list)
+	return list(s, w, r, all, "per_page", 30, 100, func(p *Pull) object { return s.githubPull(r, repo, p) })
 }
 
 // githubCreate is "Create a pull request", POST /repos/{owner}/{repo}/pulls.
-func (s *Server) githubCreate(w http.ResponseWriter, r *http.Request, repo *Repository, u User) {
+func (s *Server) githubCreate(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
 	var in struct {
 		Title, Body, Head, Base string
 		Draft                   bool
 	}
 	if read(w, r, &in) != nil {
-		githubError(w, http.StatusBadRequest, "Problems parsing JSON")
-		return
+		return githubError(http.StatusBadRequest, "Problems parsing JSON")
 	}
 	in.Head = strings.TrimPrefix(in.Head, repo.owner()+":")
-	invalid := func(e object) {
+	invalid := func(e object) (int, any) {
 		e["resource"] = "PullRequest"
-		githubError(w, http.StatusUnprocessableEntity, "Validation Failed", e)
+		return githubError(http.StatusUnprocessableEntity, "Validation Failed", e)
 	}
 	source, ok := repo.Branch(in.Head)
 	if !ok {
-		invalid(object{"field": "head", "code": "invalid"})
-		return
+		return invalid(object{"field": "head", "code": "invalid"})
 	}
 	target, ok := repo.Branch(in.Base)
 	switch {
 	case !ok:
-		invalid(object{"field": "base", "code": "invalid"})
+		return invalid(object{"field": "base", "code": "invalid"})
 	case in.Title == "":
-		invalid(object{"field": "title", "code": "missing_field"})
+		return invalid(object{"field": "title", "code": "missing_field"})
 	case len([]rune(in.Body)) > 65536:
-		invalid(object{"field": "body", "code": "custom", "message": "body is too long (maximum is 65536 characters)"})
+		return invalid(object{"field": "body", "code": "custom", "message": "body is too long (maximum is 65536 characters)"})
 	case source == target:
-		invalid(object{"code": "custom", "message": "No commits between " + in.Base + " and " + in.Head})
+		return invalid(object{"code": "custom", "message": "No commits between " + in.Base + " and " + in.Head})
 	case s.duplicate(repo, in.Head, in.Base) != nil:
-		invalid(object{"code": "custom", "message": "A pull request already exists for " + repo.owner() + ":" + in.Head + "."})
+		return invalid(object{"code": "custom", "message": "A pull request already exists for " + repo.owner() + ":" + in.Head + "."})
 	case in.Draft && repo.NoDrafts:
-		githubError(w, http.StatusUnprocessableEntity, "Draft pull requests are not supported in this repository.")
-	default:
-		p := &Pull{Repository: repo.Path, Source: in.Head, Target: in.Base, Title: in.Title, Body: in.Body, Draft: in.Draft, Author: u.Login}
-		s.add(p)
-		answer(w, http.StatusCreated, s.githubPull(r, repo, p))
+		return githubError(http.StatusUnprocessableEntity, "Draft pull requests are not supported in this repository.")
 	}
+	p := &Pull{Repository: repo.Path, Source: in.Head, Target: in.Base, Title: in.Title, Body: in.Body, Draft: in.Draft, Author: u.Login}
+	s.add(p)
+	return http.StatusCreated, s.githubPull(r, repo, p)
 }
 
 // githubUpdate is "Update a pull request", PATCH
 // /repos/{owner}/{repo}/pulls/{pull_number}. It knows no draft.
-func (s *Server) githubUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) githubUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct{ Title, Body *string }
 	p := s.pull(repo, r.PathValue("number"))
 	if p == nil {
-		githubError(w, http.StatusNotFound, "Not Found")
-		return
+		return githubError(http.StatusNotFound, "Not Found")
 	}
 	if read(w, r, &in) != nil {
-		githubError(w, http.StatusBadRequest, "Problems parsing JSON")
-		return
+		return githubError(http.StatusBadRequest, "Problems parsing JSON")
 	}
 	if in.Title != nil {
 		p.Title = *in.Title
@@ -234,22 +211,20 @@ func (s *Server) githubUpdate(w http.ResponseWriter, r *http.Request, repo *Repo
 	if in.Body != nil {
 		p.Body = *in.Body
 	}
-	answer(w, http.StatusOK, s.githubPull(r, repo, p))
+	return http.StatusOK, s.githubPull(r, repo, p)
 }
 
 // githubLabel is "Add labels to an issue", POST
 // /repos/{owner}/{repo}/issues/{issue_number}/labels. The documented body is
 // {"labels": [...]}; a bare list is taken too.
-func (s *Server) githubLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) githubLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	p := s.pull(repo, r.PathValue("number"))
 	if p == nil {
-		githubError(w, http.StatusNotFound, "Not Found")
-		return
+		return githubError(http.StatusNotFound, "Not Found")
 	}
 	var in any
 	if read(w, r, &in) != nil {
-		githubError(w, http.StatusBadRequest, "Problems parsing JSON")
-		return
+		return githubError(http.StatusBadRequest, "Problems parsing JSON")
 	}
 	if o, ok := in.(map[string]any); ok {
 		in = o["labels"]
@@ -260,5 +235,5 @@ func (s *Server) githubLabel(w http.ResponseWriter, r *http.Request, repo *Repos
 			s.label(repo, p, []string{name})
 		}
 	}
-	answer(w, http.StatusOK, s.githubPull(r, repo, p)["labels"])
+	return http.StatusOK, s.githubPull(r, repo, p)["labels"]
 }

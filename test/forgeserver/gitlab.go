@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -14,12 +14,12 @@ func (s *Server) gitlab() {
 	p := s.cfg.Prefix + "/api/v4"
 	s.mux.HandleFunc(p+"/version", s.gitlabVersion)
 	project := p + "/projects/{id}"
-	s.mux.HandleFunc("GET "+project, s.onGitLab(s.gitlabProject))
-	s.mux.HandleFunc("GET "+project+"/protected_branches", s.onGitLab(s.gitlabProtected))
-	s.mux.HandleFunc("GET "+project+"/repository/branches/{branch}", s.onGitLab(s.gitlabBranch))
-	s.mux.HandleFunc("GET "+project+"/merge_requests", s.onGitLab(s.gitlabList))
-	s.mux.HandleFunc("POST "+project+"/merge_requests", s.onGitLab(s.gitlabCreate))
-	s.mux.HandleFunc("PUT "+project+"/merge_requests/{number}", s.onGitLab(s.gitlabUpdate))
+	s.handle("GET "+project, gitlabCheck, s.gitlabProject)
+	s.handle("GET "+project+"/protected_branches", gitlabCheck, s.gitlabProtected)
+	s.handle("GET "+project+"/repository/branches/{branch}", gitlabCheck, s.gitlabBranch)
+	s.handle("GET "+project+"/merge_requests", gitlabCheck, s.gitlabList)
+	s.handle("POST "+project+"/merge_requests", gitlabCheck, s.gitlabCreate)
+	s.handle("PUT "+project+"/merge_requests/{number}", gitlabCheck, s.gitlabUpdate)
 }
 
 // gitlabVersion is "Get the version", GET /version, as it answers to who has no
@@ -29,78 +29,55 @@ func (s *Server) gitlabVersion(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusUnauthorized, object{"message": "401 Unauthorized"})
 }
 
-// onGitLab does what GitLab does before every call.
-func (s *Server) onGitLab(next onRepository) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Gitlab-Meta", `{"correlation_id":"1","version":"1"}`)
-		w.Header().Set("RateLimit-Limit", "600")
-		w.Header().Set("RateLimit-Remaining", "599")
-		u, ok := s.user(r, "PRIVATE-TOKEN", "Bearer")
-		if !ok {
-			answer(w, http.StatusUnauthorized, object{"message": "401 Unauthorized"})
-			return
-		}
-		repo := s.repository(r.PathValue("id"), u)
-		if repo == nil {
-			answer(w, http.StatusNotFound, object{"message": "404 Project Not Found"})
-			return
-		}
-		if r.Method != http.MethodGet && (!u.Write || repo.Archived) {
-			answer(w, http.StatusForbidden, object{"message": "403 Forbidden"})
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		next(w, r, repo, u)
+// gitlabCheck does what GitLab does before every call.
+func gitlabCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository, User, int, any) {
+	w.Header().Set("X-Gitlab-Meta", `{"correlation_id":"1","version":"1"}`)
+	w.Header().Set("RateLimit-Limit", "600")
+	w.Header().Set("RateLimit-Remaining", "599")
+	u, ok := s.user(r, "PRIVATE-TOKEN", "Bearer")
+	repo := s.repository(r.PathValue("id"), u)
+	switch {
+	case !ok:
+		return nil, u, http.StatusUnauthorized, object{"message": "401 Unauthorized"}
+	case repo == nil:
+		return nil, u, http.StatusNotFound, object{"message": "404 Project Not Found"}
+	case r.Method != http.MethodGet && (!u.Write || repo.Archived):
+		return nil, u, http.StatusForbidden, object{"message": "403 Forbidden"}
 	}
+	return repo, u, 0, nil
 }
 
 // gitlabProject is "Retrieve a project", GET /projects/:id.
-func (s *Server) gitlabProject(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
-	answer(w, http.StatusOK, object{
+func (s *Server) gitlabProject(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
+	return http.StatusOK, object{
 		"id": repo.id, "path": repo.name(), "path_with_namespace": repo.Path, "default_branch": repo.DefaultBranch,
 		"web_url": "http://" + r.Host + s.cfg.Prefix + "/" + repo.Path, "archived": repo.Archived, "visibility": "private",
-	})
+	}
 }
 
 // gitlabProtected is "List protected branches", GET
 // /projects/:id/protected_branches. Who may not push may not see them.
-func (s *Server) gitlabProtected(w http.ResponseWriter, r *http.Request, repo *Repository, u User) {
+func (s *Server) gitlabProtected(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
 	if !u.Write {
-		answer(w, http.StatusForbidden, object{"message": "403 Forbidden"})
-		return
+		return http.StatusForbidden, object{"message": "403 Forbidden"}
 	}
-	names, next := page(r, repo.Protected, "per_page", 20, 100)
-	list := []object{}
-	for i, n := range names {
-		list = append(list, object{
-			"id": i + 1, "name": n, "allow_force_push": false,
+	return list(s, w, r, repo.Protected, "per_page", 20, 100, func(name string) object {
+		return object{
+			"id": slices.Index(repo.Protected, name) + 1, "name": name, "allow_force_push": false,
 			"push_access_levels":  []object{{"access_level": 40, "access_level_description": "Maintainers"}},
 			"merge_access_levels": []object{{"access_level": 40, "access_level_description": "Maintainers"}},
-		})
-	}
-	s.gitlabPage(w, r, next)
-	answer(w, http.StatusOK, list)
-}
-
-// gitlabPage tells of the next page as GitLab does, with headers of its own.
-func (s *Server) gitlabPage(w http.ResponseWriter, r *http.Request, next int) {
-	link(w, r, next)
-	w.Header().Set("X-Next-Page", "")
-	if next > 0 {
-		w.Header().Set("X-Next-Page", strconv.Itoa(next))
-	}
+		}
+	})
 }
 
 // gitlabBranch is "Get a single repository branch", GET
 // /projects/:id/repository/branches/:branch.
-func (s *Server) gitlabBranch(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) gitlabBranch(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	hash, ok := repo.Branch(r.PathValue("branch"))
 	if !ok {
-		answer(w, http.StatusNotFound, object{"message": "404 Branch Not Found"})
-		return
+		return http.StatusNotFound, object{"message": "404 Branch Not Found"}
 	}
-	answer(w, http.StatusOK, object{"name": r.PathValue("branch"), "protected": false, "commit": object{"id": hash, "short_id": hash[:8]}})
+	return http.StatusOK, object{"name": r.PathValue("branch"), "protected": false, "commit": object{"id": hash, "short_id": hash[:8]}}
 }
 
 func (s *Server) gitlabRequest(r *http.Request, repo *Repository, p *Pull) object {
@@ -127,7 +104,7 @@ func (s *Server) gitlabRequest(r *http.Request, repo *Repository, p *Pull) objec
 }
 
 // gitlabList is "List project merge requests", GET /projects/:id/merge_requests.
-func (s *Server) gitlabList(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) gitlabList(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	branch := r.URL.Query().Get("source_branch")
 	var all []*Pull
 	for _, p := range s.open(repo) {
@@ -135,20 +112,14 @@ func (s *Server) gitlabList(w http.ResponseWriter, r *http.Request, repo *Reposi
 			all = append(all, p)
 		}
 	}
-	pulls, next := page(r, all, "per_page", 20, 100)
-	list := []object{}
-	for _, p := range pulls {
-		list = append(list, s.gitlabRequest(r, repo, p))
-	}
-	s.gitlabPage(w, r, next)
-	answer(w, http.StatusOK, list)
+	return list(s, w, r, all, "per_page", 20, 100, func(p *Pull) object { return s.gitlabRequest(r, repo, p) })
 }
 
 // undraft splits the title of a draft, which is one by its beginning.
 var undraft = regexp.MustCompile(`(?i)^(?:draft:|\[draft\]|\(draft\))\s*`)
 
 // gitlabCreate is "Create a merge request", POST /projects/:id/merge_requests.
-func (s *Server) gitlabCreate(w http.ResponseWriter, r *http.Request, repo *Repository, u User) {
+func (s *Server) gitlabCreate(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
 	var in struct {
 		Title, Description string
 		Source             string `json:"source_branch"`
@@ -156,55 +127,46 @@ func (s *Server) gitlabCreate(w http.ResponseWriter, r *http.Request, repo *Repo
 		Labels             string
 	}
 	if read(w, r, &in) != nil || in.Title == "" || in.Source == "" || in.Target == "" {
-		answer(w, http.StatusBadRequest, object{"error": "title is missing, source_branch is missing, target_branch is missing"})
-		return
+		return http.StatusBadRequest, object{"error": "title is missing, source_branch is missing, target_branch is missing"}
 	}
 	_, source := repo.Branch(in.Source)
 	_, target := repo.Branch(in.Target)
 	switch {
 	case in.Source == in.Target:
-		answer(w, http.StatusUnprocessableEntity, object{"message": []string{"You can't use same project/branch for source and target"}})
-		return
+		return http.StatusUnprocessableEntity, object{"message": []string{"You can't use same project/branch for source and target"}}
 	case !source:
-		answer(w, http.StatusBadRequest, object{"message": object{"source_branch": []string{`"` + in.Source + `" does not exist`}}})
-		return
+		return http.StatusBadRequest, object{"message": object{"source_branch": []string{`"` + in.Source + `" does not exist`}}}
 	case !target:
-		answer(w, http.StatusBadRequest, object{"message": object{"target_branch": []string{`"` + in.Target + `" does not exist`}}})
-		return
+		return http.StatusBadRequest, object{"message": object{"target_branch": []string{`"` + in.Target + `" does not exist`}}}
 	}
 	if p := s.duplicate(repo, in.Source, in.Target); p != nil {
-		answer(w, http.StatusConflict, object{"message": []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%d", p.Number)}})
-		return
+		return http.StatusConflict, object{"message": []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%d", p.Number)}}
 	}
 	p := &Pull{Repository: repo.Path, Source: in.Source, Target: in.Target, Body: in.Description, Author: u.Login}
-	p.Title = undraft.ReplaceAllString(in.Title, "")
-	p.Draft = p.Title != in.Title
+	p.setTitle(undraft, in.Title)
 	s.add(p)
 	if in.Labels != "" {
 		s.label(repo, p, strings.Split(in.Labels, ","))
 	}
-	answer(w, http.StatusCreated, s.gitlabRequest(r, repo, p))
+	return http.StatusCreated, s.gitlabRequest(r, repo, p)
 }
 
 // gitlabUpdate is "Update a merge request", PUT
 // /projects/:id/merge_requests/:merge_request_iid.
-func (s *Server) gitlabUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) {
+func (s *Server) gitlabUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct {
 		Title, Description *string
 		Add                string `json:"add_labels"`
 	}
 	p := s.pull(repo, r.PathValue("number"))
 	if p == nil {
-		answer(w, http.StatusNotFound, object{"message": "404 Not found"})
-		return
+		return http.StatusNotFound, object{"message": "404 Not found"}
 	}
 	if read(w, r, &in) != nil || in.Title == nil && in.Description == nil && in.Add == "" {
-		answer(w, http.StatusBadRequest, object{"error": "assignee_id, description, title, ... are missing, at least one parameter must be provided"})
-		return
+		return http.StatusBadRequest, object{"error": "assignee_id, description, title, ... are missing, at least one parameter must be provided"}
 	}
 	if in.Title != nil {
-		p.Title = undraft.ReplaceAllString(*in.Title, "")
-		p.Draft = p.Title != *in.Title
+		p.setTitle(undraft, *in.Title)
 	}
 	if in.Description != nil {
 		p.Body = *in.Description
@@ -212,5 +174,5 @@ func (s *Server) gitlabUpdate(w http.ResponseWriter, r *http.Request, repo *Repo
 	if in.Add != "" {
 		s.label(repo, p, strings.Split(in.Add, ","))
 	}
-	answer(w, http.StatusOK, s.gitlabRequest(r, repo, p))
+	return http.StatusOK, s.gitlabRequest(r, repo, p)
 }

@@ -1,9 +1,9 @@
 package forgeserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,6 +81,12 @@ type Pull struct {
 	Author string
 	// Fork says that the source branch is one of a fork, whose owner is Author.
 	Fork bool
+}
+
+// setTitle splits the title of a draft, which begins with a prefix.
+func (p *Pull) setTitle(draft *regexp.Regexp, title string) {
+	p.Title = draft.ReplaceAllString(title, "")
+	p.Draft = p.Title != title
 }
 
 // Server is a forge.
@@ -266,50 +272,4 @@ func (s *Server) repository(path string, u User) *Repository {
 		}
 	}
 	return nil
-}
-
-// page cuts a list as ?page and the given parameter ask for, and tells the next
-// page, or 0.
-func page[T any](r *http.Request, all []T, size string, normal, most int) (list []T, next int) {
-	n, err := strconv.Atoi(r.URL.Query().Get(size))
-	if err != nil || n <= 0 {
-		n = normal
-	}
-	n = min(n, most)
-	at, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || at <= 0 {
-		at = 1
-	}
-	from := min((at-1)*n, len(all))
-	to := min(from+n, len(all))
-	if to < len(all) {
-		next = at + 1
-	}
-	return all[from:to], next
-}
-
-// link is the header of a list that goes on.
-func link(w http.ResponseWriter, r *http.Request, next int) {
-	if next == 0 {
-		return
-	}
-	u := *r.URL
-	q := u.Query()
-	q.Set("page", strconv.Itoa(next))
-	u.RawQuery = q.Encode()
-	w.Header().Set("Link", fmt.Sprintf(`<http://%s%s>; rel="next"`, r.Host, u.RequestURI()))
-}
-
-// object is a value of JSON.
-type object map[string]any
-
-func answer(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the client may have gone
-}
-
-// read decodes a request's body.
-func read(w http.ResponseWriter, r *http.Request, v any) error {
-	return json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<20)).Decode(v)
 }

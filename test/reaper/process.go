@@ -1,11 +1,12 @@
 package reaper
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"hortus.dev/internal/platform/proc"
 )
 
 // Process is what /proc says of one.
@@ -39,18 +40,12 @@ func Processes() []Process {
 }
 
 func readProcess(pid int) (Process, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	st, err := proc.Read(pid)
 	if err != nil {
 		return Process{}, false
 	}
-	i := bytes.LastIndexByte(b, ')')
-	f := strings.Fields(string(b[i+1:]))
-	if i < 0 || len(f) < 2 {
-		return Process{}, false
-	}
-	p := Process{PID: pid, State: f[0][0]}
-	p.Parent, _ = strconv.Atoi(f[1])
-	if b, err = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(b) > 0 {
+	p := Process{PID: pid, Parent: st.Parent, State: st.State}
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(b) > 0 {
 		p.Args = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 	}
 	return p, true

@@ -125,12 +125,6 @@ func New(cfg Config) *Loop {
 	return l
 }
 
-// Usage is that of all Runs.
-func (l *Loop) Usage() api.Usage { return l.used }
-
-// Steps counts the answers of all Runs.
-func (l *Loop) Steps() int { return l.steps }
-
 // run is one Run.
 type run struct {
 	*Loop

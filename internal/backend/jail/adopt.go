@@ -16,7 +16,7 @@ import (
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/link"
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox"
 )
 

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/backend/link"
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox/tether"
 )
 

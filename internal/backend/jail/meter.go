@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/workdir"
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 // disk is a descriptor of a machine's disk, while there is one.

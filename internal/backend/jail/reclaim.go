@@ -10,7 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/rundir"
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 // reclaimTimeout is the maximum wait for killed processes to end.

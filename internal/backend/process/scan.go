@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 // mark is the environment variable that names the sandbox in every process.

@@ -82,3 +82,11 @@ func checkModels(p api.Principal, models ...string) error {
 	}
 	return nil
 }
+
+// ifAllowed calls a guarded service unless its guard returned an error.
+func ifAllowed[Out any](err error, call func() (Out, error)) (v Out, _ error) {
+	if err != nil {
+		return v, err
+	}
+	return call()
+}

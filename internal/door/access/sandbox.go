@@ -110,6 +110,12 @@ func (s *Sandboxes) may(ctx context.Context, id api.SandboxID) (api.Principal, e
 	return p, err
 }
 
+// allowed is may for calls that take no notice of who calls.
+func (s *Sandboxes) allowed(ctx context.Context, id api.SandboxID) error {
+	_, err := s.may(ctx, id)
+	return err
+}
+
 func (s *Sandboxes) get(ctx context.Context, p api.Principal, id api.SandboxID) (api.Sandbox, error) {
 	row, err := s.m.Get(ctx, id)
 	if err == nil && !p.May(row.Account) {
@@ -172,10 +178,8 @@ func (s *Sandboxes) limits(ctx context.Context, req api.CreateSandbox) func() (a
 
 // Outline tells what Create would make, ceilings that are reached left out.
 func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
-	if _, err := s.authorize(ctx, &req); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.Outline(ctx, req)
+	_, err := s.authorize(ctx, &req)
+	return ifAllowed(err, func() (api.Sandbox, error) { return s.m.Outline(ctx, req) })
 }
 
 // Create creates a sandbox of the caller's account.
@@ -275,18 +279,12 @@ func (s *Sandboxes) lives(ctx context.Context, id api.SandboxID, ttl time.Durati
 
 // SetTTL moves the deadline.
 func (s *Sandboxes) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
-	if err := s.lives(ctx, id, ttl); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.SetTTL(ctx, id, ttl)
+	return ifAllowed(s.lives(ctx, id, ttl), func() (api.Sandbox, error) { return s.m.SetTTL(ctx, id, ttl) })
 }
 
 // Extend moves the deadline to what is later.
 func (s *Sandboxes) Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
-	if err := s.lives(ctx, id, ttl); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.Extend(ctx, id, ttl)
+	return ifAllowed(s.lives(ctx, id, ttl), func() (api.Sandbox, error) { return s.m.Extend(ctx, id, ttl) })
 }
 
 // Connect resumes a sandbox where it is paused, and moves its deadline to what is
@@ -300,50 +298,32 @@ func (s *Sandboxes) Connect(ctx context.Context, id api.SandboxID, ttl time.Dura
 
 // Pause freezes a sandbox.
 func (s *Sandboxes) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.Pause(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.Pause(ctx, id) })
 }
 
 // PauseToDisk saves a sandbox and lets go of it. It counts on as before.
 func (s *Sandboxes) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.PauseToDisk(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.PauseToDisk(ctx, id) })
 }
 
 // PauseFiles is PauseToDisk of what was written alone.
 func (s *Sandboxes) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.PauseFiles(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.PauseFiles(ctx, id) })
 }
 
 // Resume lets a sandbox go on.
 func (s *Sandboxes) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return api.Sandbox{}, err
-	}
-	return s.m.Resume(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.Resume(ctx, id) })
 }
 
 // Stats tells what a sandbox uses.
 func (s *Sandboxes) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return api.Stats{}, err
-	}
-	return s.m.Stats(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() (api.Stats, error) { return s.m.Stats(ctx, id) })
 }
 
 // Samples tells what a sandbox used.
 func (s *Sandboxes) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return s.m.Samples(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() ([]api.Stats, error) { return s.m.Samples(ctx, id) })
 }
 
 // Kill ends a sandbox.
@@ -372,27 +352,18 @@ func (s *Sandboxes) ExecPage(ctx context.Context, id api.SandboxID, page api.Pag
 
 // Exec gives one of a sandbox's commands.
 func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return api.Exec{}, err
-	}
-	return s.m.Exec(ctx, id, exec)
+	return ifAllowed(s.allowed(ctx, id), func() (api.Exec, error) { return s.m.Exec(ctx, id, exec) })
 }
 
 // StartExec runs a command.
 func (s *Sandboxes) StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (box.Stream, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return stream(s.m.StartExec(ctx, id, req))
+	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.m.StartExec(ctx, id, req)) })
 }
 
 // AttachExec reads a command's output. The manager finds the command in the sandbox
 // alone.
 func (s *Sandboxes) AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (box.Stream, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return stream(s.m.AttachExec(ctx, id, exec, offset))
+	return ifAllowed(s.allowed(ctx, id), func() (box.Stream, error) { return stream(s.m.AttachExec(ctx, id, exec, offset)) })
 }
 
 // stream returns no stream beside an error.
@@ -405,18 +376,12 @@ func stream(s *command.Stream, err error) (box.Stream, error) {
 
 // Guest opens a stream to the guest.
 func (s *Sandboxes) Guest(ctx context.Context, id api.SandboxID) (net.Conn, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return s.m.Guest(ctx, id)
+	return ifAllowed(s.allowed(ctx, id), func() (net.Conn, error) { return s.m.Guest(ctx, id) })
 }
 
 // Dial opens a stream to a port inside.
 func (s *Sandboxes) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
-	if _, err := s.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return s.m.Dial(ctx, id, port)
+	return ifAllowed(s.allowed(ctx, id), func() (net.Conn, error) { return s.m.Dial(ctx, id, port) })
 }
 
 // Held notes that a client holds a sandbox's life.

@@ -93,26 +93,17 @@ func (s *System) StopKeeping(ctx context.Context, force bool) error {
 
 // Configure changes the daemon's settings.
 func (s *System) Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
-	if err := admin(ctx, "changing the daemon's settings"); err != nil {
-		return api.DaemonSettings{}, err
-	}
-	return s.d.Configure(ctx, want)
+	return ifAllowed(admin(ctx, "changing the daemon's settings"), func() (api.DaemonSettings, error) { return s.d.Configure(ctx, want) })
 }
 
 // Usage tells what the data directory holds.
 func (s *System) Usage(ctx context.Context) (api.DiskUsage, error) {
-	if err := admin(ctx, "reading the data directory"); err != nil {
-		return api.DiskUsage{}, err
-	}
-	return s.d.Usage(ctx)
+	return ifAllowed(admin(ctx, "reading the data directory"), func() (api.DiskUsage, error) { return s.d.Usage(ctx) })
 }
 
 // Collect removes what nothing refers to.
 func (s *System) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
-	if err := admin(ctx, "removing things from the data directory"); err != nil {
-		return api.Collected{}, err
-	}
-	return s.d.Collect(ctx, req)
+	return ifAllowed(admin(ctx, "removing things from the data directory"), func() (api.Collected, error) { return s.d.Collect(ctx, req) })
 }
 
 // KeyRing creates and revokes keys.
@@ -133,10 +124,7 @@ const keysWhat = "creating, listing or revoking API keys"
 
 // CreateKey makes a key.
 func (k *KeyAdmin) CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
-	if err := admin(ctx, keysWhat); err != nil {
-		return api.CreatedKey{}, err
-	}
-	return k.k.Create(ctx, req)
+	return ifAllowed(admin(ctx, keysWhat), func() (api.CreatedKey, error) { return k.k.Create(ctx, req) })
 }
 
 // KeyPage gives one page of the keys.
@@ -149,16 +137,10 @@ func (k *KeyAdmin) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]
 
 // FindKey finds a key by a beginning of its id.
 func (k *KeyAdmin) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
-	if err := admin(ctx, keysWhat); err != nil {
-		return "", err
-	}
-	return k.k.Find(ctx, prefix)
+	return ifAllowed(admin(ctx, keysWhat), func() (api.KeyID, error) { return k.k.Find(ctx, prefix) })
 }
 
 // RevokeKey ends a key.
 func (k *KeyAdmin) RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error) {
-	if err := admin(ctx, keysWhat); err != nil {
-		return api.Key{}, err
-	}
-	return k.k.Revoke(ctx, id)
+	return ifAllowed(admin(ctx, keysWhat), func() (api.Key, error) { return k.k.Revoke(ctx, id) })
 }

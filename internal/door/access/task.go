@@ -116,6 +116,12 @@ func (t *Tasks) may(ctx context.Context, id api.TaskID) (api.Principal, error) {
 	return p, err
 }
 
+// allowed is may for calls that take no notice of who calls.
+func (t *Tasks) allowed(ctx context.Context, id api.TaskID) error {
+	_, err := t.may(ctx, id)
+	return err
+}
+
 // scope returns the account that the caller's lists are limited to; "" means all.
 func scope(p api.Principal) string {
 	if p.Role == api.RoleAdmin {
@@ -163,26 +169,17 @@ func (t *Tasks) Stats(ctx context.Context, since time.Time) (api.TaskStats, erro
 
 // Cancel stops a task.
 func (t *Tasks) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
-	if _, err := t.may(ctx, id); err != nil {
-		return api.Task{}, err
-	}
-	return t.e.Cancel(ctx, id)
+	return ifAllowed(t.allowed(ctx, id), func() (api.Task, error) { return t.e.Cancel(ctx, id) })
 }
 
 // Output gives what an attempt printed.
 func (t *Tasks) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
-	if _, err := t.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return t.e.Output(ctx, id, attempt, stream)
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Output(ctx, id, attempt, stream) })
 }
 
 // Diff gives a patch.
 func (t *Tasks) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
-	if _, err := t.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return t.e.Diff(ctx, id, round)
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Diff(ctx, id, round) })
 }
 
 // Deliver pushes a result, with the operator's access to its forge.
@@ -230,26 +227,17 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 
 // Bundle gives the commits.
 func (t *Tasks) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
-	if _, err := t.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return t.e.Bundle(ctx, id)
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Bundle(ctx, id) })
 }
 
 // Transcript gives what agent and model said.
 func (t *Tasks) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
-	if _, err := t.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return t.e.Transcript(ctx, id)
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Transcript(ctx, id) })
 }
 
 // GateOutput gives what a gate printed.
 func (t *Tasks) GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
-	if _, err := t.may(ctx, id); err != nil {
-		return nil, err
-	}
-	return t.e.GateOutput(ctx, id, round, which)
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.GateOutput(ctx, id, round, which) })
 }
 
 // RolesOf asks the roles of the pipeline.
@@ -276,24 +264,15 @@ func checkRole(ctx context.Context, model string) error {
 
 // Plan asks the Planner.
 func (r *Roles) Plan(ctx context.Context, model string, req api.PlanRequest) (api.ExecutionPlan, error) {
-	if err := checkRole(ctx, model); err != nil {
-		return api.ExecutionPlan{}, err
-	}
-	return r.r.Plan(ctx, model, req)
+	return ifAllowed(checkRole(ctx, model), func() (api.ExecutionPlan, error) { return r.r.Plan(ctx, model, req) })
 }
 
 // Code asks the Coder.
 func (r *Roles) Code(ctx context.Context, model string, plan api.ExecutionPlan) (api.CodeArtifact, error) {
-	if err := checkRole(ctx, model); err != nil {
-		return api.CodeArtifact{}, err
-	}
-	return r.r.Code(ctx, model, plan)
+	return ifAllowed(checkRole(ctx, model), func() (api.CodeArtifact, error) { return r.r.Code(ctx, model, plan) })
 }
 
 // Debug asks the Debugger.
 func (r *Roles) Debug(ctx context.Context, model string, req api.DebugRequest) (api.Diagnosis, error) {
-	if err := checkRole(ctx, model); err != nil {
-		return api.Diagnosis{}, err
-	}
-	return r.r.Debug(ctx, model, req)
+	return ifAllowed(checkRole(ctx, model), func() (api.Diagnosis, error) { return r.r.Debug(ctx, model, req) })
 }

@@ -37,8 +37,8 @@ const (
 )
 
 // create makes a sandbox. The first generation of the path is legacy.
-func (d sandboxes) create(legacy bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) create(legacy bool) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		var in newSandbox
 		err := decode(w, r, &in)
 		var s api.Sandbox
@@ -46,10 +46,9 @@ func (d sandboxes) create(legacy bool) http.HandlerFunc {
 			s, err = d.make(r, in, legacy)
 		}
 		if err != nil {
-			d.fail(w, r, err)
-			return
+			return err
 		}
-		answer(w, http.StatusCreated, d.answerOf(r, s))
+		return answer(w, http.StatusCreated, d.answerOf(r, s))
 	}
 }
 

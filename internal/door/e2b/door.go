@@ -140,6 +140,23 @@ func New(cfg Config) http.Handler {
 	})
 }
 
+// handler serves a request. The error that it returns is the answer to it.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// handle registers a handler and the parameters of its query: one that is there and that
+// nobody would honour is an error.
+func (d *door) handle(mux *http.ServeMux, pattern string, h handler, known ...string) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		err := checkParameters(r.URL.RawQuery, known)
+		if err == nil {
+			err = h(w, r)
+		}
+		if err != nil {
+			d.fail(w, r, err)
+		}
+	})
+}
+
 func noRoute(r *http.Request) error {
 	return api.Errorf(api.KindNotFound, "unknown route: %s %.200q", r.Method, r.URL.Path)
 }

@@ -27,10 +27,18 @@ func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
 }
 
 // answer writes a value as JSON.
-func answer(w http.ResponseWriter, status int, v any) { body.Answer(w, status, v) }
+func answer(w http.ResponseWriter, status int, v any) error {
+	body.Answer(w, status, v)
+	return nil
+}
 
-// done answers that there is nothing to say.
-func done(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }
+// done answers that there is nothing to say, unless a call failed.
+func done(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
 
 // wireError is an error as the SDKs read it.
 type wireError struct {
@@ -43,7 +51,7 @@ type wireError struct {
 // Fail answers a request that did not come as far as the door, as the door would.
 func Fail(w http.ResponseWriter, err error) {
 	e := wireOf(err)
-	answer(w, e.Code, e)
+	body.Answer(w, e.Code, e)
 }
 
 // wireOf turns an error into the wire's.
@@ -73,20 +81,7 @@ func (d *door) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// Whole seconds: SDKs try again by themselves, and read no other form.
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	answer(w, e.Code, e)
-}
-
-// failOn writes an error of a call about a sandbox. One that has ended is not there.
-func (d *door) failOn(w http.ResponseWriter, r *http.Request, id api.SandboxID, err error) {
-	switch api.KindOf(err) {
-	case api.KindNotFound:
-		err = noSandbox(id)
-	case api.KindUnavailable:
-		if _, gerr := d.findSandbox(r, id); api.KindOf(gerr) == api.KindNotFound {
-			err = gerr
-		}
-	}
-	d.fail(w, r, err)
+	body.Answer(w, e.Code, e)
 }
 
 // noSandbox is what is said of every sandbox that the caller cannot have: the same

@@ -59,23 +59,17 @@ func (f filter) matches(s api.Sandbox) bool {
 }
 
 // listRunning is the list of the first generation: all that run, in one answer.
-func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) {
-	q, err := parameters(r, "metadata")
-	var f filter
-	if err == nil {
-		f, err = d.filter(q)
+func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) error {
+	f, err := d.filter(r.URL.Query())
+	if err != nil {
+		return err
 	}
 	f.states = []string{string(api.SandboxRunning)}
-	if err != nil {
-		d.fail(w, r, err)
-		return
-	}
 	// The wire has no pages here. Rows are written as they are read, a page at a time.
 	begun := false
 	for s, err := range api.Pages(r.Context(), d.live) {
 		if err != nil && !begun {
-			d.fail(w, r, err)
-			return
+			return err
 		}
 		if err != nil {
 			panic(http.ErrAbortHandler) // an answer that is cut off is not taken for a whole one
@@ -93,37 +87,31 @@ func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", body.Type)
 		}
 		if _, err := w.Write(append([]byte(sep), b...)); err != nil {
-			return
+			return nil
 		}
 	}
 	if !begun {
-		answer(w, http.StatusOK, []listed{})
-		return
+		return answer(w, http.StatusOK, []listed{})
 	}
 	_, _ = w.Write([]byte("]\n"))
+	return nil
 }
 
 // list gives a page of what runs and what is paused.
-func (d sandboxes) list(w http.ResponseWriter, r *http.Request) {
-	q, err := parameters(r, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
-	var f filter
-	if err == nil {
-		f, err = d.filter(q)
-	}
-	var p page
-	if err == nil {
-		p, err = readPage(q)
-	}
+func (d sandboxes) list(w http.ResponseWriter, r *http.Request) error {
+	f, err := d.filter(r.URL.Query())
 	if err != nil {
-		d.fail(w, r, err)
-		return
+		return err
+	}
+	p, err := readPage(r.URL.Query())
+	if err != nil {
+		return err
 	}
 	running := 0
 	rows := window[api.Sandbox]{page: p, at: func(s api.Sandbox) position { return position{s.CreatedAt, string(s.ID)} }}
 	for s, err := range api.Pages(r.Context(), d.live) {
 		if err != nil {
-			d.fail(w, r, err)
-			return
+			return err
 		}
 		if f.matches(s) {
 			rows.add(s)
@@ -132,20 +120,8 @@ func (d sandboxes) list(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	kept, next := rows.cut()
 	w.Header().Set("X-Total-Running", strconv.Itoa(running))
-	setNext(w, next)
-	out := make([]listed, len(kept))
-	for i, s := range kept {
-		out[i] = d.listedOf(s)
-	}
-	answer(w, http.StatusOK, out)
-}
-
-func setNext(w http.ResponseWriter, next string) {
-	if next != "" {
-		w.Header().Set(nextHeader, next)
-	}
+	return answerWindow(w, rows, d.listedOf)
 }
 
 // page is which part of a list is asked for.

@@ -1,7 +1,6 @@
 package e2b
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -58,12 +57,12 @@ func hasLabels(labels map[string]string, want []pair) bool {
 	return true
 }
 
-// parameters reads a request's query, in which a name that nobody knows is an error,
+// checkParameters checks a request's query, in which a name that nobody knows is an error,
 // and so is one that is there twice, unless it may be.
-func parameters(r *http.Request, known ...string) (url.Values, error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
+func checkParameters(query string, known []string) error {
+	q, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "the query of the address is malformed: %.100s", err)
+		return api.Errorf(api.KindInvalid, "the query of the address is malformed: %.100s", err)
 	}
 next:
 	for name, vs := range q {
@@ -73,25 +72,13 @@ next:
 				continue
 			}
 			if len(vs) > 1 && !several {
-				return nil, api.Errorf(api.KindInvalid, "parameter %q is set %d times", name, len(vs))
+				return api.Errorf(api.KindInvalid, "parameter %q is set %d times", name, len(vs))
 			}
 			continue next
 		}
-		return nil, api.Errorf(api.KindInvalid, "unknown parameter %.60q", name)
+		return api.Errorf(api.KindInvalid, "unknown parameter %.60q", name)
 	}
-	return q, nil
-}
-
-// withoutQuery serves a call whose address has no parameters: one that is there is an option
-// that nobody would honour.
-func (d *door) withoutQuery(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if _, err := parameters(r); err != nil {
-			d.fail(w, r, err)
-			return
-		}
-		h(w, r)
-	}
+	return nil
 }
 
 // number reads a whole number between two bounds; byDefault where there is none.

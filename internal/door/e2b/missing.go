@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/door/body"
 )
 
 // missing are the parts of the wire that Hortus does not have, by their paths.
@@ -33,7 +34,7 @@ func missingRoutes(mux *http.ServeMux) {
 		h := func(w http.ResponseWriter, r *http.Request) {
 			e := e
 			e.Message += ": " + r.Method + " " + r.Pattern
-			answer(w, e.Code, e)
+			body.Answer(w, e.Code, e)
 		}
 		for _, path := range m.paths {
 			mux.HandleFunc(path, h)

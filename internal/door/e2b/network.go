@@ -91,19 +91,13 @@ func (u networkUpdate) check(egress string) error {
 
 // setNetwork replaces what a sandbox may reach, where what is asked for is what holds
 // already.
-func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		var in networkUpdate
-		if err := decodeAny(w, r, &in); err != nil {
-			return err
-		}
-		if err := in.never(); err != nil {
-			return err
-		}
-		if err := in.check(s.Egress); err != nil {
-			return err
-		}
-		done(w)
-		return nil
-	})
+func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	var in networkUpdate
+	if err := decodeAny(w, r, &in); err != nil {
+		return err
+	}
+	if err := in.never(); err != nil {
+		return err
+	}
+	return done(w, in.check(s.Egress))
 }

@@ -15,10 +15,10 @@ import (
 )
 
 func (d records) recordRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /sandboxes/{id}/metrics", d.metrics)
-	mux.HandleFunc("GET /sandboxes/metrics", d.lastMetrics)
-	mux.HandleFunc("GET /sandboxes/{id}/logs", d.oldLogs)
-	mux.HandleFunc("GET /v2/sandboxes/{id}/logs", d.logs)
+	d.handle(mux, "GET /sandboxes/{id}/metrics", d.on(d.metrics), "start", "end")
+	d.handle(mux, "GET /sandboxes/metrics", d.lastMetrics, "sandbox_ids*")
+	d.handle(mux, "GET /sandboxes/{id}/logs", d.on(d.oldLogs), "start", "limit")
+	d.handle(mux, "GET /v2/sandboxes/{id}/logs", d.on(d.logs), "cursor", "limit", "direction", "level", "search")
 }
 
 // metric is what a sandbox used at an instant, in bytes and in percent of all its
@@ -62,44 +62,33 @@ func metricsOf(s api.Sandbox, samples []api.Stats) []metric {
 }
 
 // metrics gives what a sandbox used between two instants, in Unix seconds.
-func (d records) metrics(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		q, err := parameters(r, "start", "end")
-		if err != nil {
-			return err
-		}
-		start, err := number(q, "start", 0, 0, math.MaxInt32<<8)
-		if err != nil {
-			return err
-		}
-		end, err := number(q, "end", math.MaxInt32<<8, 0, math.MaxInt32<<8)
-		if err != nil {
-			return err
-		}
-		if start > end {
-			return api.Errorf(api.KindInvalid, `parameter "start" is after "end"`)
-		}
-		samples, err := d.Sandboxes.Samples(r.Context(), s.ID)
-		if err != nil {
-			return err
-		}
-		out := slices.DeleteFunc(metricsOf(s, samples), func(m metric) bool { return m.TimestampUnix < start || m.TimestampUnix > end })
-		answer(w, http.StatusOK, out)
-		return nil
-	})
+func (d records) metrics(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	q := r.URL.Query()
+	start, err := number(q, "start", 0, 0, math.MaxInt32<<8)
+	if err != nil {
+		return err
+	}
+	end, err := number(q, "end", math.MaxInt32<<8, 0, math.MaxInt32<<8)
+	if err != nil {
+		return err
+	}
+	if start > end {
+		return api.Errorf(api.KindInvalid, `parameter "start" is after "end"`)
+	}
+	samples, err := d.Sandboxes.Samples(r.Context(), s.ID)
+	if err != nil {
+		return err
+	}
+	out := slices.DeleteFunc(metricsOf(s, samples), func(m metric) bool { return m.TimestampUnix < start || m.TimestampUnix > end })
+	return answer(w, http.StatusOK, out)
 }
 
 // lastMetrics gives the last of several sandboxes. Those that the caller cannot have,
 // and those of which nothing is known yet, are left out.
-func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) {
-	q, err := parameters(r, "sandbox_ids*")
-	ids := words(q, "sandbox_ids")
-	if err == nil && (len(ids) == 0 || len(ids) > maxPage) {
-		err = api.Errorf(api.KindInvalid, `parameter "sandbox_ids" has 1 to %d of them`, maxPage)
-	}
-	if err != nil {
-		d.fail(w, r, err)
-		return
+func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) error {
+	ids := words(r.URL.Query(), "sandbox_ids")
+	if len(ids) == 0 || len(ids) > maxPage {
+		return api.Errorf(api.KindInvalid, `parameter "sandbox_ids" has 1 to %d of them`, maxPage)
 	}
 	out := map[string]metric{}
 	for _, id := range ids {
@@ -112,14 +101,13 @@ func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) {
 			samples, err = d.Sandboxes.Samples(r.Context(), s.ID)
 		}
 		if err != nil {
-			d.fail(w, r, err)
-			return
+			return err
 		}
 		if all := metricsOf(s, samples); len(all) > 0 {
 			out[id] = all[len(all)-1]
 		}
 	}
-	answer(w, http.StatusOK, map[string]any{"sandboxes": out})
+	return answer(w, http.StatusOK, map[string]any{"sandboxes": out})
 }
 
 // logEntry is one fact about a sandbox.
@@ -183,84 +171,72 @@ func clip(s string, most int) string {
 }
 
 // logs gives records after (or, backward, before) an instant in Unix milliseconds.
-func (d records) logs(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		q, err := parameters(r, "cursor", "limit", "direction", "level", "search")
-		if err != nil {
-			return err
+func (d records) logs(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	q := r.URL.Query()
+	cursor, err := number(q, "cursor", -1, 0, math.MaxInt64/2)
+	if err != nil {
+		return err
+	}
+	limit, err := number(q, "limit", maxLogs, 0, maxLogs)
+	if err != nil {
+		return err
+	}
+	least := 0
+	if word := q.Get("level"); word != "" {
+		if least = slices.Index(levels, word); least < 0 {
+			return api.Errorf(api.KindInvalid, `parameter "level": %.20q is not one of %s`, word, strings.Join(levels, ", "))
 		}
-		cursor, err := number(q, "cursor", -1, 0, math.MaxInt64/2)
-		if err != nil {
-			return err
-		}
-		limit, err := number(q, "limit", maxLogs, 0, maxLogs)
-		if err != nil {
-			return err
-		}
-		least := 0
-		if word := q.Get("level"); word != "" {
-			if least = slices.Index(levels, word); least < 0 {
-				return api.Errorf(api.KindInvalid, `parameter "level": %.20q is not one of %s`, word, strings.Join(levels, ", "))
-			}
-		}
-		backward := q.Get("direction") == "backward"
-		if word := q.Get("direction"); word != "" && word != "forward" && !backward {
-			return api.Errorf(api.KindInvalid, `parameter "direction": %.20q is neither "forward" nor "backward"`, word)
-		}
-		execs, err := d.execs(r, s.ID)
-		if err != nil {
-			return err
-		}
-		all := slices.DeleteFunc(entriesOf(s, execs), func(e logEntry) bool {
-			at := e.Timestamp.UnixMilli()
-			return slices.Index(levels, e.Level) < least || !strings.Contains(e.Message, q.Get("search")) ||
-				cursor >= 0 && (!backward && at < cursor || backward && at > cursor)
-		})
-		if backward {
-			slices.Reverse(all)
-		}
-		out := append([]logEntry{}, all[:min(len(all), int(limit))]...)
-		answer(w, http.StatusOK, map[string]any{"logs": out})
-		return nil
+	}
+	backward := q.Get("direction") == "backward"
+	if word := q.Get("direction"); word != "" && word != "forward" && !backward {
+		return api.Errorf(api.KindInvalid, `parameter "direction": %.20q is neither "forward" nor "backward"`, word)
+	}
+	execs, err := d.execs(r, s.ID)
+	if err != nil {
+		return err
+	}
+	all := slices.DeleteFunc(entriesOf(s, execs), func(e logEntry) bool {
+		at := e.Timestamp.UnixMilli()
+		return slices.Index(levels, e.Level) < least || !strings.Contains(e.Message, q.Get("search")) ||
+			cursor >= 0 && (!backward && at < cursor || backward && at > cursor)
 	})
+	if backward {
+		slices.Reverse(all)
+	}
+	out := append([]logEntry{}, all[:min(len(all), int(limit))]...)
+	return answer(w, http.StatusOK, map[string]any{"logs": out})
 }
 
 // oldLogs is logs of the first generation, which has every fact twice.
-func (d records) oldLogs(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		q, err := parameters(r, "start", "limit")
+func (d records) oldLogs(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	q := r.URL.Query()
+	start, err := number(q, "start", 0, 0, math.MaxInt64/2)
+	if err != nil {
+		return err
+	}
+	limit, err := number(q, "limit", maxLogs, 0, maxLogs)
+	if err != nil {
+		return err
+	}
+	execs, err := d.execs(r, s.ID)
+	if err != nil {
+		return err
+	}
+	all := slices.DeleteFunc(entriesOf(s, execs), func(e logEntry) bool { return e.Timestamp.UnixMilli() < start })
+	all = all[:min(len(all), int(limit))]
+	type line struct {
+		Timestamp time.Time `json:"timestamp"`
+		Line      string    `json:"line"`
+	}
+	lines := []line{}
+	for _, e := range all {
+		text, err := e.line()
 		if err != nil {
 			return err
 		}
-		start, err := number(q, "start", 0, 0, math.MaxInt64/2)
-		if err != nil {
-			return err
-		}
-		limit, err := number(q, "limit", maxLogs, 0, maxLogs)
-		if err != nil {
-			return err
-		}
-		execs, err := d.execs(r, s.ID)
-		if err != nil {
-			return err
-		}
-		all := slices.DeleteFunc(entriesOf(s, execs), func(e logEntry) bool { return e.Timestamp.UnixMilli() < start })
-		all = all[:min(len(all), int(limit))]
-		type line struct {
-			Timestamp time.Time `json:"timestamp"`
-			Line      string    `json:"line"`
-		}
-		lines := []line{}
-		for _, e := range all {
-			text, err := e.line()
-			if err != nil {
-				return err
-			}
-			lines = append(lines, line{e.Timestamp, text})
-		}
-		answer(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": append([]logEntry{}, all...)})
-		return nil
-	})
+		lines = append(lines, line{e.Timestamp, text})
+	}
+	return answer(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": append([]logEntry{}, all...)})
 }
 
 // line is the entry as one line of JSON, which E2B's command line reads: it wants a level, a

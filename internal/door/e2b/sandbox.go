@@ -8,19 +8,19 @@ import (
 )
 
 func (d sandboxes) sandboxRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /sandboxes", d.withoutQuery(d.create(true)))
-	mux.HandleFunc("POST /v2/sandboxes", d.withoutQuery(d.create(false)))
-	mux.HandleFunc("GET /sandboxes", d.listRunning)
-	mux.HandleFunc("GET /v2/sandboxes", d.list)
-	mux.HandleFunc("GET /sandboxes/{id}", d.withoutQuery(d.get))
-	mux.HandleFunc("DELETE /sandboxes/{id}", d.withoutQuery(d.kill))
-	mux.HandleFunc("POST /sandboxes/{id}/timeout", d.withoutQuery(d.setTimeout))
-	mux.HandleFunc("POST /sandboxes/{id}/refreshes", d.withoutQuery(d.refresh))
-	mux.HandleFunc("POST /sandboxes/{id}/connect", d.withoutQuery(d.connect(true)))
-	mux.HandleFunc("POST /v2/sandboxes/{id}/connect", d.withoutQuery(d.connect(false)))
-	mux.HandleFunc("POST /sandboxes/{id}/resume", d.withoutQuery(d.resume))
-	mux.HandleFunc("POST /sandboxes/{id}/pause", d.withoutQuery(d.pause))
-	mux.HandleFunc("PUT /sandboxes/{id}/network", d.withoutQuery(d.setNetwork))
+	d.handle(mux, "POST /sandboxes", d.create(true))
+	d.handle(mux, "POST /v2/sandboxes", d.create(false))
+	d.handle(mux, "GET /sandboxes", d.listRunning, "metadata")
+	d.handle(mux, "GET /v2/sandboxes", d.list, "metadata", "state*", "order", "limit", "nextToken", "startedAfter", "template")
+	d.handle(mux, "GET /sandboxes/{id}", d.on(d.get))
+	d.handle(mux, "DELETE /sandboxes/{id}", d.on(d.kill))
+	d.handle(mux, "POST /sandboxes/{id}/timeout", d.on(d.setTimeout))
+	d.handle(mux, "POST /sandboxes/{id}/refreshes", d.on(d.refresh))
+	d.handle(mux, "POST /sandboxes/{id}/connect", d.on(d.connect(0))) // a client of this path says a timeout
+	d.handle(mux, "POST /v2/sandboxes/{id}/connect", d.on(d.connect(defaultTimeout)))
+	d.handle(mux, "POST /sandboxes/{id}/resume", d.on(d.resume))
+	d.handle(mux, "POST /sandboxes/{id}/pause", d.on(d.pause))
+	d.handle(mux, "PUT /sandboxes/{id}/network", d.on(d.setNetwork))
 }
 
 // findSandbox returns a sandbox that has not ended. One that is still starting is
@@ -36,83 +36,72 @@ func (d *door) findSandbox(r *http.Request, id api.SandboxID) (api.Sandbox, erro
 	return s, err
 }
 
-// on serves a call about the sandbox in the path, which is there. f has answered when
-// it gives no error.
-func (d *door) on(w http.ResponseWriter, r *http.Request, f func(s api.Sandbox) error) {
-	id := api.SandboxID(r.PathValue("id"))
-	s, err := d.findSandbox(r, id)
-	if err == nil {
-		err = f(s)
-	}
-	if err != nil {
-		d.failOn(w, r, id, err)
+// on serves a call about the sandbox in the path. One that has ended is not there.
+func (d *door) on(f func(w http.ResponseWriter, r *http.Request, s api.Sandbox) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id := api.SandboxID(r.PathValue("id"))
+		s, err := d.findSandbox(r, id)
+		if err == nil {
+			err = f(w, r, s)
+		}
+		switch api.KindOf(err) {
+		case api.KindNotFound:
+			return noSandbox(id)
+		case api.KindUnavailable:
+			if _, gerr := d.findSandbox(r, id); api.KindOf(gerr) == api.KindNotFound {
+				return gerr
+			}
+		}
+		return err
 	}
 }
 
-func (d sandboxes) get(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		if s.State == api.SandboxStarting {
-			return noSandbox(s.ID)
-		}
-		answer(w, http.StatusOK, d.detailOf(r, s))
-		return nil
-	})
+func (d sandboxes) get(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	if s.State == api.SandboxStarting {
+		return noSandbox(s.ID)
+	}
+	return answer(w, http.StatusOK, d.detailOf(r, s))
 }
 
-func (d sandboxes) kill(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		if _, _, err := d.Sandboxes.Kill(r.Context(), s.ID); err != nil {
-			return err
-		}
-		done(w)
-		return nil
-	})
+func (d sandboxes) kill(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	_, _, err := d.Sandboxes.Kill(r.Context(), s.ID)
+	return done(w, err)
 }
 
 // setTimeout moves the deadline to so many seconds from now, which may be sooner.
-func (d sandboxes) setTimeout(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		var in struct {
-			Timeout *int64 `json:"timeout"`
-		}
-		if err := decode(w, r, &in); err != nil {
-			return err
-		}
-		ms, err := milliseconds(in.Timeout, 0)
-		if err != nil {
-			return err
-		}
-		if _, err := d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond); err != nil {
-			return err
-		}
-		done(w)
-		return nil
-	})
+func (d sandboxes) setTimeout(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	var in struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := decode(w, r, &in); err != nil {
+		return err
+	}
+	ms, err := milliseconds(in.Timeout, 0)
+	if err != nil {
+		return err
+	}
+	_, err = d.Sandboxes.SetTTL(r.Context(), s.ID, time.Duration(ms)*time.Millisecond)
+	return done(w, err)
 }
 
 // refresh is what clients did before they set timeouts: it only makes a life longer.
-func (d sandboxes) refresh(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		var in struct {
-			Duration *int64 `json:"duration"`
-		}
-		if err := decodeAny(w, r, &in); err != nil {
-			return err
-		}
-		const most = 3600
-		seconds := int64(legacyTimeout)
-		if in.Duration != nil {
-			seconds = *in.Duration
-		}
-		if seconds <= 0 || seconds > most {
-			return api.Errorf(api.KindInvalid, `option "duration": %d seconds are not between 1 and %d`, seconds, most)
-		}
-		if _, err := d.Sandboxes.Extend(r.Context(), s.ID, time.Duration(seconds)*time.Second); err != nil {
-			return err
-		}
-		done(w)
-		return nil
-	})
+func (d sandboxes) refresh(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	var in struct {
+		Duration *int64 `json:"duration"`
+	}
+	if err := decodeAny(w, r, &in); err != nil {
+		return err
+	}
+	const most = 3600
+	seconds := int64(legacyTimeout)
+	if in.Duration != nil {
+		seconds = *in.Duration
+	}
+	if seconds <= 0 || seconds > most {
+		return api.Errorf(api.KindInvalid, `option "duration": %d seconds are not between 1 and %d`, seconds, most)
+	}
+	_, err := d.Sandboxes.Extend(r.Context(), s.ID, time.Duration(seconds)*time.Second)
+	return done(w, err)
 }
 
 // connectBody is what clients say who connect to a sandbox or resume it.
@@ -125,40 +114,32 @@ type connectBody struct {
 
 // connect resumes a sandbox that is paused (201) and gives one that runs (200) at
 // least so many seconds more.
-func (d sandboxes) connect(legacy bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		d.on(w, r, func(s api.Sandbox) error {
-			var in connectBody
-			if err := decodeAny(w, r, &in); err != nil {
-				return err
-			}
-			if in.AutoPause != nil {
-				return api.Errorf(api.KindInvalid, `unknown option "autoPause"`)
-			}
-			byDefault := int64(defaultTimeout)
-			if legacy {
-				byDefault = 0 // which is none
-			}
-			return d.resumeSandbox(w, r, s, in, byDefault)
-		})
-	}
-}
-
-// resume is connect as the oldest clients knew it: for what is paused.
-func (d sandboxes) resume(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
+func (d sandboxes) connect(byDefault int64) func(http.ResponseWriter, *http.Request, api.Sandbox) error {
+	return func(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 		var in connectBody
 		if err := decodeAny(w, r, &in); err != nil {
 			return err
 		}
-		switch {
-		case s.State == api.SandboxRunning:
-			return api.Errorf(api.KindConflict, "sandbox %s is already running", s.ID)
-		case in.AutoPause != nil && *in.AutoPause != s.OnExpiry.Pauses():
-			return refused("autoPause", "the action at the deadline is set when a sandbox is created")
+		if in.AutoPause != nil {
+			return api.Errorf(api.KindInvalid, `unknown option "autoPause"`)
 		}
-		return d.resumeSandbox(w, r, s, in, legacyTimeout)
-	})
+		return d.resumeSandbox(w, r, s, in, byDefault)
+	}
+}
+
+// resume is connect as the oldest clients knew it: for what is paused.
+func (d sandboxes) resume(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	var in connectBody
+	if err := decodeAny(w, r, &in); err != nil {
+		return err
+	}
+	switch {
+	case s.State == api.SandboxRunning:
+		return api.Errorf(api.KindConflict, "sandbox %s is already running", s.ID)
+	case in.AutoPause != nil && *in.AutoPause != s.OnExpiry.Pauses():
+		return refused("autoPause", "the action at the deadline is set when a sandbox is created")
+	}
+	return d.resumeSandbox(w, r, s, in, legacyTimeout)
 }
 
 func (d sandboxes) resumeSandbox(w http.ResponseWriter, r *http.Request, s api.Sandbox, in connectBody, byDefault int64) error {
@@ -177,8 +158,7 @@ func (d sandboxes) resumeSandbox(w http.ResponseWriter, r *http.Request, s api.S
 	if resumed {
 		status = http.StatusCreated
 	}
-	answer(w, status, d.answerOf(r, s))
-	return nil
+	return answer(w, status, d.answerOf(r, s))
 }
 
 // checkMemory refuses to leave the memory of a paused sandbox out: what it goes on
@@ -198,25 +178,20 @@ func (d sandboxes) checkMemory(r *http.Request, s api.Sandbox, memory *bool) err
 
 // pause saves a sandbox to disk and lets go of it. One that is paused is a conflict,
 // which SDKs take for having been so already.
-func (d sandboxes) pause(w http.ResponseWriter, r *http.Request) {
-	d.on(w, r, func(s api.Sandbox) error {
-		var in struct {
-			Memory *bool `json:"memory"`
-		}
-		if err := decodeAny(w, r, &in); err != nil {
-			return err
-		}
-		if s.State == api.SandboxPaused {
-			return api.Errorf(api.KindConflict, "sandbox %s is already paused", s.ID)
-		}
-		call := d.Sandboxes.PauseToDisk
-		if in.Memory != nil && !*in.Memory {
-			call = d.Sandboxes.PauseFiles
-		}
-		if _, err := call(r.Context(), s.ID); err != nil {
-			return withOption("memory", err)
-		}
-		done(w)
-		return nil
-	})
+func (d sandboxes) pause(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
+	var in struct {
+		Memory *bool `json:"memory"`
+	}
+	if err := decodeAny(w, r, &in); err != nil {
+		return err
+	}
+	if s.State == api.SandboxPaused {
+		return api.Errorf(api.KindConflict, "sandbox %s is already paused", s.ID)
+	}
+	call := d.Sandboxes.PauseToDisk
+	if in.Memory != nil && !*in.Memory {
+		call = d.Sandboxes.PauseFiles
+	}
+	_, err := call(r.Context(), s.ID)
+	return done(w, withOption("memory", err))
 }

@@ -10,10 +10,10 @@ import (
 )
 
 func (d templates) templateRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /templates/aliases/{alias}", d.withoutQuery(d.alias))
-	mux.HandleFunc("GET /templates", d.templates)
-	mux.HandleFunc("GET /v2/templates", d.templates)
-	mux.HandleFunc("DELETE /templates/{id}", d.withoutQuery(d.removeTemplate))
+	d.handle(mux, "GET /templates/aliases/{alias}", d.alias)
+	d.handle(mux, "GET /templates", d.templates, "limit", "nextToken")
+	d.handle(mux, "GET /v2/templates", d.templates, "limit", "nextToken")
+	d.handle(mux, "DELETE /templates/{id}", d.removeTemplate)
 }
 
 // onlyTag is the one tag that a template has.
@@ -92,7 +92,7 @@ func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 }
 
 // alias says what a name stands for.
-func (d templates) alias(w http.ResponseWriter, r *http.Request) {
+func (d templates) alias(w http.ResponseWriter, r *http.Request) error {
 	raw := r.PathValue("alias")
 	s, err := d.find(r, raw)
 	out := struct {
@@ -103,26 +103,21 @@ func (d templates) alias(w http.ResponseWriter, r *http.Request) {
 		out.TemplateID, out.Public, err = d.displayName(api.HostTemplate), true, nil
 	}
 	if err != nil {
-		d.fail(w, r, err)
-		return
+		return err
 	}
 	if s.Name != "" {
 		out.TemplateID = s.Name
 	}
-	answer(w, http.StatusOK, out)
+	return answer(w, http.StatusOK, out)
 }
 
 // removeTemplate removes a snapshot for good, under its id or its name.
-func (d templates) removeTemplate(w http.ResponseWriter, r *http.Request) {
+func (d templates) removeTemplate(w http.ResponseWriter, r *http.Request) error {
 	s, err := d.find(r, r.PathValue("id"))
 	if err == nil {
 		_, err = d.Snapshots.RemoveSnapshot(r.Context(), s.ID)
 	}
-	if err != nil {
-		d.fail(w, r, err)
-		return
-	}
-	done(w)
+	return done(w, err)
 }
 
 // templateRow is a template in a list. What the wire wants counted and Hortus does not
@@ -148,38 +143,16 @@ type templateRow struct {
 
 // templates gives a page of what sandboxes can start from by a name, this machine's own
 // tools last, which are the oldest of all.
-func (d templates) templates(w http.ResponseWriter, r *http.Request) {
-	q, err := parameters(r, "limit", "nextToken")
-	var p page
-	if err == nil {
-		p, err = readPage(q)
-	}
-	var all []api.Snapshot
-	if err == nil {
-		all, err = d.startable(r)
-	}
-	if err != nil {
-		d.fail(w, r, err)
-		return
-	}
-	var named []api.Snapshot
-	for _, s := range all {
-		if s.Name != "" {
-			named = append(named, s)
-		}
-	}
+func (d templates) templates(w http.ResponseWriter, r *http.Request) error {
 	// The host template was never made: it stands before all time.
 	host := api.Snapshot{Name: d.displayName(api.HostTemplate), Limits: d.Limits.OrDefault(), CreatedAt: time.Unix(0, 0).UTC()}
 	host.ID = api.SnapshotID(strings.Repeat("0", api.IDLen))
-	rows, next := cut(p, append(named, host), func(s api.Snapshot) position { return position{s.CreatedAt, string(s.ID)} })
-	setNext(w, next)
-	out := make([]templateRow, len(rows))
-	for i, s := range rows {
-		out[i] = templateRow{
+	named := func(s api.Snapshot) bool { return s.Name != "" }
+	return answerPage(w, r, d.door, named, []api.Snapshot{host}, func(s api.Snapshot) templateRow {
+		return templateRow{
 			TemplateID: s.Name, BuildID: string(s.ID), BuildStatus: "ready", BuildCount: 1, Names: []string{s.Name}, Aliases: []string{s.Name},
 			Public: s.ID == host.ID, CPUCount: cpuCount(s.Limits), MemoryMB: s.Limits.MemoryBytes >> 20, DiskSizeMB: s.Limits.DiskBytes >> 20,
 			EnvdVersion: EnvdVersion, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.CreatedAt.UTC(),
 		}
-	}
-	answer(w, http.StatusOK, out)
+	})
 }

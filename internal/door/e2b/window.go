@@ -63,12 +63,3 @@ func (w *window[T]) cut() ([]T, string) {
 	}
 	return w.rows[:w.page.limit], w.where(w.rows[w.page.limit-1]).token()
 }
-
-// cut gives the page that is asked for of a list, and the token of the one after it.
-func cut[T any](p page, all []T, at func(T) position) ([]T, string) {
-	w := window[T]{page: p, at: at}
-	for _, v := range all {
-		w.add(v)
-	}
-	return w.cut()
-}

@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
@@ -37,20 +38,6 @@ func TestMain(m *testing.M) {
 		os.Exit(guest.Main())
 	}
 	os.Exit(reaper.Run(m.Run))
-}
-
-type rows struct{ *sqlite.DB }
-
-func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	f := store.SandboxFilter{}
-	if !all {
-		f.States = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
-	}
-	return r.Sandboxes(ctx, f)
-}
-
-func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
-	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
 }
 
 type templates struct{}
@@ -151,7 +138,7 @@ func newWorld(t *testing.T, change func(*e2b.Config)) *world {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
+	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: lists.Lists{Store: db}, Log: log})
 	cfg := e2b.Config{Sandboxes: accounts{m}, Snapshots: accounts{m}, Keys: accounts{m}, Tokens: tokens{}, Isolation: "process"}
 	if change != nil {
 		change(&cfg)

@@ -54,7 +54,7 @@ func sandboxEvents(id api.SandboxID) feed {
 // the client has, then what comes, up to the last. A client that has the last already
 // gets 204, which tells it not to come back; one with a number that there is not
 // yet is not a client of this log.
-func (d *Door) events(w http.ResponseWriter, r *http.Request, f feed) {
+func (d *Door) events(w http.ResponseWriter, r *http.Request, f feed) error {
 	after, err := seen(r)
 	if err == nil && after > 0 {
 		var have []api.Event
@@ -63,17 +63,15 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, f feed) {
 			err = api.Errorf(api.KindInvalid, "unknown event %d of %s %s", after, f.stream.Kind, f.stream.ID).
 				WithHint("omit the number to start with the first event")
 		} else if err == nil && f.last(have[0]) {
-			w.WriteHeader(http.StatusNoContent)
-			return
+			return done(w, nil)
 		}
 	}
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	out, ok := d.newEventStream(w)
 	if !ok {
-		return
+		return nil
 	}
 	type item struct {
 		event api.Event
@@ -104,18 +102,18 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, f feed) {
 		select {
 		case it, ok := <-items:
 			if !ok || it.err != nil {
-				return // the client comes back with the number it has
+				return nil // the client comes back with the number it has
 			}
 			if err := out.send(strconv.FormatInt(it.event.Seq, 10), f.name(it.event.Type), it.event); err != nil {
 				d.Logger.Debug("events end early", "stream", f.stream.ID, "seq", it.event.Seq, "error", err)
-				return
+				return nil
 			}
 			if f.last(it.event) {
-				return
+				return nil
 			}
 		case <-tick.C:
 			if out.comment("keepalive") != nil {
-				return
+				return nil
 			}
 		}
 	}

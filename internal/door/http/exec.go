@@ -13,8 +13,8 @@ import (
 
 // start serves process.Process/Start: it runs the command through the manager,
 // so that it is recorded, and speaks the guest's wire back.
-func (d execs) start(w http.ResponseWriter, r *http.Request) {
-	d.stream(w, r, func(id api.SandboxID, codec envd.Codec) (ExecStream, error) {
+func (d execs) start(w http.ResponseWriter, r *http.Request) error {
+	return d.stream(w, r, func(id api.SandboxID, codec envd.Codec) (ExecStream, error) {
 		var in envd.StartRequest
 		if err := guestproxy.ReadMessage(w, r, codec, &in); err != nil {
 			return nil, err
@@ -29,13 +29,12 @@ func (d execs) start(w http.ResponseWriter, r *http.Request) {
 
 // connect serves process.Process/Connect. A command that Hortus recorded is found
 // by its id and read from an offset; any other process is the guest's business.
-func (d execs) connect(w http.ResponseWriter, r *http.Request) {
+func (d execs) connect(w http.ResponseWriter, r *http.Request) error {
 	exec := api.ExecID(r.Header.Get(envd.HeaderExecID))
 	if exec == "" {
-		d.guest(w, r)
-		return
+		return d.guest(w, r)
 	}
-	d.stream(w, r, func(id api.SandboxID, codec envd.Codec) (ExecStream, error) {
+	return d.stream(w, r, func(id api.SandboxID, codec envd.Codec) (ExecStream, error) {
 		var in envd.ConnectRequest
 		if err := guestproxy.ReadMessage(w, r, codec, &in); err != nil {
 			return nil, err
@@ -54,11 +53,11 @@ func (d execs) connect(w http.ResponseWriter, r *http.Request) {
 
 // stream opens a command's events and writes them as the wire's frames. What
 // fails before the first event is an end frame with an error, as Connect wants.
-func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.SandboxID, envd.Codec) (ExecStream, error)) {
+func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.SandboxID, envd.Codec) (ExecStream, error)) error {
 	codec, ok := envd.CodecOf(r.Header.Get("Content-Type"), true)
 	if !ok {
 		w.WriteHeader(http.StatusUnsupportedMediaType)
-		return
+		return nil
 	}
 	interval, err := guestproxy.PingInterval(r)
 	var s ExecStream
@@ -74,7 +73,7 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 	}
 	if err != nil {
 		_, _ = w.Write(envd.AppendEnd(nil, envd.FromAPI(err)))
-		return
+		return nil
 	}
 	defer s.Close()
 	w.Header().Set(envd.HeaderExecID, string(s.Exec().ID))
@@ -91,14 +90,14 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 		ev, err := s.Next()
 		if errors.Is(err, io.EOF) {
 			out.End(nil)
-			return
+			return nil
 		}
 		if err != nil {
 			out.End(err)
-			return
+			return nil
 		}
 		if !out.Event(ev) {
-			return // the client is gone; the command goes on
+			return nil // the client is gone; the command goes on
 		}
 	}
 }

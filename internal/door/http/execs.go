@@ -26,7 +26,7 @@ func (d execs) execRoutes() []Route {
 		Method: "GET", Pattern: one, Name: "exec", Role: api.RoleUser,
 		Doc:     "Get the record of a command.",
 		Out:     api.Exec{},
-		Handler: d.onExec(func(w http.ResponseWriter, _ *http.Request, x api.Exec) { answer(w, http.StatusOK, x) }),
+		Handler: d.onExec(func(w http.ResponseWriter, _ *http.Request, x api.Exec) error { return reply(w, http.StatusOK, x, nil) }),
 	}, {
 		Method: "GET", Pattern: one + "/output", Name: "execOutput", Role: api.RoleUser,
 		Doc: "Stream a command's output from a byte offset, then its end: events output with an ExecOutput, " +
@@ -57,43 +57,39 @@ func (d execs) execRoutes() []Route {
 	}}
 }
 
-func (d execs) createExec(w http.ResponseWriter, r *http.Request) {
+func (d execs) createExec(w http.ResponseWriter, r *http.Request) error {
 	var in api.ExecRequest
 	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	id, err := d.sandboxID(r)
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	s, err := d.Sandboxes.StartExec(r.Context(), id, in)
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	x := s.Exec()
 	if err := s.Close(); err != nil {
 		d.Logger.Warn("closing a stream failed; the command continues", "exec", x.ID, "error", err)
 	}
 	w.Header().Set("Location", "/v1/sandboxes/"+string(x.Sandbox)+"/execs/"+string(x.ID))
-	answer(w, http.StatusCreated, x)
+	return reply(w, http.StatusCreated, x, nil)
 }
 
 // onExec serves a call on one command of the sandbox in the path.
-func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d execs) onExec(h func(http.ResponseWriter, *http.Request, api.Exec) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := d.sandboxID(r)
 		var x api.Exec
 		if err == nil {
 			x, err = d.Sandboxes.Exec(r.Context(), id, api.ExecID(r.PathValue("exec")))
 		}
 		if err != nil {
-			fail(w, err)
-			return
+			return err
 		}
-		h(w, r, x)
+		return h(w, r, x)
 	}
 }
 
@@ -114,7 +110,7 @@ func checkRunning(x api.Exec) error {
 	return api.Errorf(api.KindConflict, "command %s has ended: it is %s", x.ID, x.State)
 }
 
-func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	last, err := flag(r, "close")
 	if err == nil {
 		err = checkRunning(x)
@@ -122,11 +118,7 @@ func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	if err == nil {
 		err = d.feed(r, x, last)
 	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return done(w, err)
 }
 
 // feed writes a request's body to a command's input, as it comes.
@@ -147,7 +139,7 @@ func (d execs) feed(r *http.Request, x api.Exec, last bool) error {
 	return guestError(err)
 }
 
-func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	var in api.SignalExec
 	err := decode(w, r, &in)
 	if err == nil && (in.Signal < 1 || in.Signal > 31) {
@@ -159,31 +151,22 @@ func (d execs) execSignal(w http.ResponseWriter, r *http.Request, x api.Exec) {
 	if err == nil {
 		err = d.signal(r.Context(), x, syscall.Signal(in.Signal))
 	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return done(w, err)
 }
 
 // killTimeout is the maximum time until the end of a killed command.
 const killTimeout = 30 * time.Second
 
-func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	if x.State != api.ExecRunning {
-		answer(w, http.StatusOK, api.KilledExec{Exec: x, How: "it had ended before"})
-		return
+		return reply(w, http.StatusOK, api.KilledExec{Exec: x, How: "it had ended before"}, nil)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
 	defer cancel()
 	x, err := d.killed(ctx, x)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	answer(w, http.StatusOK, api.KilledExec{
+	return reply(w, http.StatusOK, api.KilledExec{
 		Exec: x, How: "SIGKILL to its process group, whose head's end was seen; what had left the group lives until the sandbox ends",
-	})
+	}, err)
 }
 
 // killed kills a command and waits for its end.

@@ -74,64 +74,56 @@ func (a answered) write(w http.ResponseWriter) {
 }
 
 // creates serves what makes something: with a key at most once.
-func (d *Door) creates(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d *Door) creates(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if len(r.Header.Values(headerKey)) == 0 {
-			h(w, r)
-			return
+			return h(w, r)
 		}
 		rec := &recorder{to: w}
-		if a, ok := d.once(w, r, rec, h); ok && !rec.through {
+		a, err := d.once(w, r, rec, h)
+		if err == nil && !rec.through {
 			a.write(w)
 		}
+		return err
 	}
 }
 
 // once has a handler answer into a recorder, at most once where the request has a
-// key. It is not ok when an error was answered instead.
-func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h http.HandlerFunc) (a answered, ok bool) {
+// key. The answer is the handler's, an error of its too.
+func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h handler) (a answered, err error) {
 	key, err := idempotencyKey(r.Header)
 	if err == nil && key == "" {
-		h(rec, r)
-		return rec.answer(), true
+		return rec.answer(h, r), nil
 	}
 	if err == nil && d.Once == nil {
 		err = api.Errorf(api.KindUnsupported, "this daemon does not support %s", headerKey)
 	}
 	if err != nil {
-		fail(w, err)
-		return a, false
+		return a, err
 	}
 	body, err := requests().Read(w, r)
 	if err != nil {
-		fail(w, err)
-		return a, false
+		return a, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	kept, replayed, err := d.Once.Do(r.Context(), api.PrincipalOf(r.Context()).Account, key, digest(r, body), func() ([]byte, bool) {
-		h(rec, r)
-		a := rec.answer()
+		a := rec.answer(h, r)
 		b, err := json.Marshal(a)
 		// An error made nothing: asking again asks again.
 		return b, err == nil && a.Status >= 200 && a.Status < 300 && !rec.failed
 	})
+	if api.KindOf(err) == api.KindInvalid {
+		return a, statusError{err, http.StatusUnprocessableEntity} // the key, not the request, is wrong
+	}
 	if err == nil {
 		if err = json.Unmarshal(kept, &a); err != nil {
 			err = api.Errorf(api.KindInternal, "cannot read the stored answer of %s: %w", headerKey, err)
 		}
 	}
-	if err != nil {
-		status := 0
-		if api.KindOf(err) == api.KindInvalid {
-			status = http.StatusUnprocessableEntity // the key, not the request, is wrong
-		}
-		reject(w, status, err)
-		return a, false
-	}
-	if replayed {
+	if replayed && err == nil {
 		w.Header().Set(headerReplayed, "true")
 	}
-	return a, true
+	return a, err
 }
 
 // digest tells a request from others.
@@ -195,7 +187,11 @@ func (r *recorder) FlushError() error {
 	return http.NewResponseController(r.to).Flush()
 }
 
-func (r *recorder) answer() answered {
+// answer has a handler answer a request and returns what it answered.
+func (r *recorder) answer(h handler, req *http.Request) answered {
+	if err := h(r, req); err != nil {
+		fail(r, err)
+	}
 	r.WriteHeader(http.StatusOK)
 	return answered{Status: r.status, Type: r.Header().Get("Content-Type"), Location: r.Header().Get("Location"), Body: r.body.Bytes()}
 }

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -37,11 +38,21 @@ func decodeAny(w http.ResponseWriter, r *http.Request, out any) error {
 // answer writes a value as JSON.
 func answer(w http.ResponseWriter, status int, v any) { body.Answer(w, status, v) }
 
-// fail writes an error, with the status of its kind.
-func fail(w http.ResponseWriter, err error) { reject(w, 0, err) }
+// handler serves a request. The error that it returns is the answer to it.
+type handler func(w http.ResponseWriter, r *http.Request) error
 
-// reject is fail with another status than that of the error's kind; 0 means that.
-func reject(w http.ResponseWriter, status int, err error) {
+// statusError is an error with another status than that of its kind.
+type statusError struct {
+	error
+	status int
+}
+
+// fail writes an error, with the status of its kind.
+func fail(w http.ResponseWriter, err error) {
+	status := 0
+	if e, ok := err.(statusError); ok {
+		err, status = e.error, e.status
+	}
 	p := api.ProblemOf(err, status)
 	if ms := p.RetryAfterMS; ms > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
@@ -51,43 +62,83 @@ func reject(w http.ResponseWriter, status int, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// reply writes the value of a call, or its error.
-func reply[T any](w http.ResponseWriter, status int, v T, err error) {
-	if err != nil {
-		fail(w, err)
-		return
+// reply writes the value of a call, or returns its error.
+func reply[T any](w http.ResponseWriter, status int, v T, err error) error {
+	if err == nil {
+		answer(w, status, v)
 	}
-	answer(w, status, v)
+	return err
+}
+
+// done answers that there is nothing to say, unless a call failed.
+func done(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
 }
 
 // give serves a call without a body.
-func give[Out any](call func(*http.Request) (Out, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func give[Out any](call func(*http.Request) (Out, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := call(r)
-		reply(w, http.StatusOK, v, err)
+		return reply(w, http.StatusOK, v, err)
 	}
 }
 
-// accept serves a call with a JSON body; status is that of its success.
-func accept[In, Out any](status int, call func(*http.Request, In) (Out, error)) http.HandlerFunc {
-	return acceptWith(status, decode, call)
-}
-
-// acceptOptional is accept for a body that may be missing: In is its zero value then.
-func acceptOptional[In, Out any](status int, call func(*http.Request, In) (Out, error)) http.HandlerFunc {
-	return acceptWith(status, decodeAny, call)
-}
-
-func acceptWith[In, Out any](status int, read func(http.ResponseWriter, *http.Request, any) error, call func(*http.Request, In) (Out, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// accept serves a call with a JSON body, which read decodes; status is that of its success.
+func accept[In, Out any](status int, read reader, call func(*http.Request, In) (Out, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		var in In
 		if err := read(w, r, &in); err != nil {
-			fail(w, err)
-			return
+			return err
 		}
 		v, err := call(r, in)
-		reply(w, status, v, err)
+		return reply(w, status, v, err)
 	}
+}
+
+// reader is decode or decodeAny.
+type reader func(w http.ResponseWriter, r *http.Request, out any) error
+
+// create serves a method of a service that takes a JSON body.
+func create[S, In, Out any](status int, service S, method func(S, context.Context, In) (Out, error)) handler {
+	return accept(status, decode, func(r *http.Request, in In) (Out, error) { return method(service, r.Context(), in) })
+}
+
+// on serves a method of a service about one thing, without a body. id reads which from the
+// path.
+func on[S, ID, Out any](service S, id func(*http.Request) (ID, error), method func(S, context.Context, ID) (Out, error)) handler {
+	return give(func(r *http.Request) (v Out, err error) {
+		one, err := id(r)
+		if err != nil {
+			return v, err
+		}
+		return method(service, r.Context(), one)
+	})
+}
+
+// change is on for a method that takes a JSON body.
+func change[S, ID, In, Out any](status int, read reader, service S, id func(*http.Request) (ID, error), method func(S, context.Context, ID, In) (Out, error)) handler {
+	return accept(status, read, func(r *http.Request, in In) (v Out, err error) {
+		one, err := id(r)
+		if err != nil {
+			return v, err
+		}
+		return method(service, r.Context(), one, in)
+	})
+}
+
+// pathID reads the identifier in the path: a whole one, or a unique prefix, which find
+// completes.
+func pathID[S any, ID interface {
+	~string
+	Valid() bool
+}](r *http.Request, service S, find func(S, context.Context, string) (ID, error)) (ID, error) {
+	if id := ID(r.PathValue("id")); id.Valid() {
+		return id, nil
+	}
+	return find(service, r.Context(), r.PathValue("id"))
 }
 
 // lines is an answer of JSON values, one per line, each sent as soon as it is known.
@@ -108,16 +159,14 @@ func (l *lines) write(v any) {
 
 // end finishes the answer. An error is the whole answer if nothing was sent before it, and a
 // last line {"error": ...} otherwise.
-func (l *lines) end(err error) {
-	switch {
-	case err == nil:
-	case !l.started:
-		fail(l.w, err)
-	default:
-		if rec, ok := l.w.(*recorder); ok {
-			rec.failed = true
-		}
-		e := api.AsError(err)
-		l.write(map[string]api.Error{"error": {Kind: e.Kind, Message: e.Error(), Hint: e.Hint}})
+func (l *lines) end(err error) error {
+	if err == nil || !l.started {
+		return err
 	}
+	if rec, ok := l.w.(*recorder); ok {
+		rec.failed = true
+	}
+	e := api.AsError(err)
+	l.write(map[string]api.Error{"error": {Kind: e.Kind, Message: e.Error(), Hint: e.Hint}})
+	return nil
 }

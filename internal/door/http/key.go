@@ -25,35 +25,19 @@ func (d system) keyRoutes() []Route {
 		Method: "POST", Pattern: "/v1/keys", Name: "createKey", Role: api.RoleAdmin,
 		Doc: "Create an API key. The answer is the only one that contains the key itself.",
 		In:  api.CreateKey{}, Out: api.CreatedKey{}, Status: http.StatusCreated,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			var in api.CreateKey
-			if err := decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := d.Keys.CreateKey(r.Context(), in)
+		Handler: func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Cache-Control", "no-store")
-			reply(w, http.StatusCreated, v, err)
+			return create(http.StatusCreated, d.Keys, Keys.CreateKey)(w, r)
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/keys", Name: "listKeys", Role: api.RoleAdmin,
 		Doc: "List the active API keys, newest first. The keys themselves are not included.",
 		Out: []api.Key{}, Paged: true, Params: []Param{{Name: "all", Doc: "Include revoked keys (default false).", Type: false}},
-		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
-			return d.Keys.KeyPage(ctx, all, p)
-		}),
+		Handler: pageAll(d.Keys, Keys.KeyPage),
 	}, {
 		Method: "DELETE", Pattern: "/v1/keys/{id}", Name: "revokeKey", Role: api.RoleAdmin,
-		Doc: "Revoke an API key, by its id or a unique prefix of it. It is rejected from the next request on.",
-		Out: api.Key{},
-		Handler: give(func(r *http.Request) (v api.Key, err error) {
-			id := api.KeyID(r.PathValue("id"))
-			if !id.Valid() {
-				if id, err = d.Keys.FindKey(r.Context(), string(id)); err != nil {
-					return v, err
-				}
-			}
-			return d.Keys.RevokeKey(r.Context(), id)
-		}),
+		Doc:     "Revoke an API key, by its id or a unique prefix of it. It is rejected from the next request on.",
+		Out:     api.Key{},
+		Handler: on(d.Keys, func(r *http.Request) (api.KeyID, error) { return pathID(r, d.Keys, Keys.FindKey) }, Keys.RevokeKey),
 	}}
 }

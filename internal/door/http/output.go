@@ -11,15 +11,13 @@ import (
 )
 
 // execOutput streams a command's output from an offset on, and its end.
-func (d execs) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
+func (d execs) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	offset, exit, err := outputSeen(r)
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	if exit && x.State != api.ExecRunning {
-		w.WriteHeader(http.StatusNoContent)
-		return
+		return done(w, nil)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -30,8 +28,7 @@ func (d execs) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
 			x = now
 		}
 		if x.State == api.ExecRunning || ctx.Err() != nil {
-			fail(w, err)
-			return
+			return err
 		}
 	}
 	out, ok := d.newEventStream(w)
@@ -46,16 +43,17 @@ func (d execs) execOutput(w http.ResponseWriter, r *http.Request, x api.Exec) {
 		cancel()
 		s.Close()
 		if !ok || v.err != nil {
-			return
+			return nil
 		}
 		// The record is stored before the stream ends. After an error the command may
 		// still run: then the client reconnects.
 		if x, err = d.Sandboxes.Exec(r.Context(), x.Sandbox, x.ID); err != nil || x.State == api.ExecRunning {
-			return
+			return nil
 		}
 	}
 	v.gap(x.OutputBytes)
 	v.exit(x)
+	return nil
 }
 
 // viewer tells one client of a command's output.

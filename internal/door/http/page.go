@@ -34,12 +34,11 @@ func pageRequest(r *http.Request) (p api.PageRequest, err error) {
 }
 
 // page serves one page of a list.
-func page[T any](list func(ctx context.Context, r *http.Request, p api.PageRequest) ([]T, string, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func page[T any](list func(ctx context.Context, r *http.Request, p api.PageRequest) ([]T, string, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		p, err := pageRequest(r)
 		if err != nil {
-			fail(w, err)
-			return
+			return err
 		}
 		rows, next, err := list(r.Context(), r, p)
 		if next != "" {
@@ -48,17 +47,17 @@ func page[T any](list func(ctx context.Context, r *http.Request, p api.PageReque
 		if rows == nil {
 			rows = []T{}
 		}
-		reply(w, http.StatusOK, rows, err)
+		return reply(w, http.StatusOK, rows, err)
 	}
 }
 
 // pageAll is page of a list that has what ended too if it is asked for.
-func pageAll[T any](list func(ctx context.Context, all bool, p api.PageRequest) ([]T, string, error)) http.HandlerFunc {
+func pageAll[S, T any](service S, list func(s S, ctx context.Context, all bool, p api.PageRequest) ([]T, string, error)) handler {
 	return page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]T, string, error) {
 		all, err := flag(r, "all")
 		if err != nil {
 			return nil, "", err
 		}
-		return list(ctx, all, p)
+		return list(service, ctx, all, p)
 	})
 }

@@ -45,9 +45,9 @@ func (d provisions) provisionRoutes() []Route {
 		Method: "GET", Pattern: one, Name: "provisioned", Role: api.RoleUser,
 		Doc: "Get the sandbox of a task, by the id of the sandbox or of the task: the running one, or the last one.",
 		Out: api.Provisioned{},
-		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
+		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) error {
 			s, err := d.Provisions.Find(r.Context(), r.PathValue("id"))
-			d.provisioned(w, r, s, err)
+			return reply(w, http.StatusOK, d.view(r, s), err)
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/wait", Name: "waitProvisioned", Role: api.RoleUser,
@@ -58,21 +58,20 @@ func (d provisions) provisionRoutes() []Route {
 		Method: "DELETE", Pattern: one, Name: "destroyProvisioned", Role: api.RoleUser,
 		Doc: "Kill the sandbox of a task and return the proof that nothing of it is left. One that has ended stays as it is.",
 		Out: api.Destroyed{},
-		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) {
+		Handler: d.onProvisions(func(w http.ResponseWriter, r *http.Request) error {
 			s, proof, err := d.Provisions.Destroy(r.Context(), r.PathValue("id"))
-			reply(w, http.StatusOK, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
+			return reply(w, http.StatusOK, api.Destroyed{Sandbox: d.view(r, s), Proof: proof}, err)
 		}),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/execute", Name: "execute", Role: api.RoleUser, Creates: true,
 		Doc: "Run a piece of code and return its output. Files, packages and environment variables remain for the next piece.",
 		In:  api.ExecuteRequest{}, Out: api.Executed{},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Handler: func(w http.ResponseWriter, r *http.Request) error {
 			id, err := d.sandboxID(r)
 			if err != nil {
-				fail(w, err)
-				return
+				return err
 			}
-			d.execute(w, r, id)
+			return d.execute(w, r, id)
 		},
 	}, {
 		Method: "POST", Pattern: "/v1/open/{id}/{token}/execute", Name: "executeByURL", Open: true, Creates: true, keyed: true,
@@ -83,25 +82,23 @@ func (d provisions) provisionRoutes() []Route {
 }
 
 // onProvisions serves a call that needs Provisions.
-func (d provisions) onProvisions(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d provisions) onProvisions(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if d.Provisions == nil {
-			fail(w, api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks"))
-			return
+			return api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks")
 		}
-		h(w, r)
+		return h(w, r)
 	}
 }
 
-func (d provisions) provision(w http.ResponseWriter, r *http.Request) {
+func (d provisions) provision(w http.ResponseWriter, r *http.Request) error {
 	// A time of 0 that was asked for is out of bounds; one that was left out is not.
 	var in struct {
 		api.ProvisionRequest
 		TTLSeconds *int64 `json:"ttlSeconds"`
 	}
 	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	req := in.ProvisionRequest
 	if in.TTLSeconds != nil {
@@ -110,8 +107,7 @@ func (d provisions) provision(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if d.Provisions == nil {
-		fail(w, api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks"))
-		return
+		return api.Errorf(api.KindUnsupported, "this daemon does not create sandboxes for tasks")
 	}
 	s, isNew, err := d.Provisions.Provision(r.Context(), req)
 	status := http.StatusOK
@@ -119,10 +115,10 @@ func (d provisions) provision(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/v1/provision/"+string(s.ID))
 		status = http.StatusCreated
 	}
-	reply(w, status, d.view(r, s), err)
+	return reply(w, status, d.view(r, s), err)
 }
 
-func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) {
+func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) error {
 	var in api.WaitRequest
 	err := decodeAny(w, r, &in)
 	if in.Timeout == 0 {
@@ -132,15 +128,10 @@ func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) {
 		err = api.Errorf(api.KindInvalid, "timeout of %d s is out of range: use 1 to %d s", in.Timeout, api.MaxWait)
 	}
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	s, err := d.Provisions.Wait(r.Context(), r.PathValue("id"), time.Duration(in.Timeout)*time.Second)
-	d.provisioned(w, r, s, err)
-}
-
-func (d provisions) provisioned(w http.ResponseWriter, r *http.Request, s api.Sandbox, err error) {
-	reply(w, http.StatusOK, d.view(r, s), err)
+	return reply(w, http.StatusOK, d.view(r, s), err)
 }
 
 // view is a sandbox as the caller of a task knows it.
@@ -175,29 +166,26 @@ func (d provisions) sandboxURL(r *http.Request, id api.SandboxID) string {
 
 // executeByURL runs code for whoever has a sandbox's URL. Everything that is wrong
 // with the URL is the same: it is no such URL.
-func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) {
+func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) error {
 	id := api.SandboxID(r.PathValue("id"))
 	if d.Tokens == nil || !id.Valid() || !d.Tokens.CheckEnvd(string(id), r.PathValue("token")) {
-		fail(w, api.Errorf(api.KindNotFound, "no sandbox at this URL"))
-		return
+		return api.Errorf(api.KindNotFound, "no sandbox at this URL")
 	}
 	// The token proves a right to this one sandbox, whoever owns it. Its idempotency
 	// keys are nobody else's.
 	p := api.Operator()
 	p.Account = "url:" + string(id)
-	d.creates(func(w http.ResponseWriter, r *http.Request) { d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
+	return d.creates(func(w http.ResponseWriter, r *http.Request) error { return d.execute(w, r, id) })(w, r.WithContext(api.WithPrincipal(r.Context(), p)))
 }
 
-func (d provisions) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
+func (d provisions) execute(w http.ResponseWriter, r *http.Request, id api.SandboxID) error {
 	var in api.ExecuteRequest
 	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	if d.Code == nil {
-		fail(w, api.Errorf(api.KindUnsupported, "this daemon does not run pieces of code"))
-		return
+		return api.Errorf(api.KindUnsupported, "this daemon does not run pieces of code")
 	}
 	v, err := d.Code.Execute(r.Context(), id, in)
-	reply(w, http.StatusOK, v, err)
+	return reply(w, http.StatusOK, v, err)
 }

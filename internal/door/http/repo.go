@@ -41,55 +41,42 @@ func (d tasks) repoRoutes() []Route {
 		Method: "GET", Pattern: one + "/diff", Name: "taskDiff", Role: api.RoleUser,
 		Doc:     "Get the patch from the base commit to the result of the task.",
 		OutType: "text/x-diff", Params: []Param{{Name: "round", Doc: "Number of the round whose result to compare (default: the result of the task).", Type: 0}},
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		Handler: d.stored("text/x-diff", func(r *http.Request, id api.TaskID) (_ io.ReadCloser, err error) {
 			n := 0
 			if s := r.URL.Query().Get("round"); s != "" {
-				var err error
 				if n, err = roundOf(s, 1); err != nil {
-					fail(w, err)
-					return
+					return nil, err
 				}
 			}
-			out, err := d.Tasks.Diff(r.Context(), id, n)
-			d.stored(w, r, "text/x-diff", out, err)
+			return d.Tasks.Diff(r.Context(), id, n)
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/deliver", Name: "deliverTask", Role: api.RoleAdmin,
 		Doc: "Deliver the task's verified result. If the delivery failed, the answer says why.",
 		In:  api.DeliverTask{}, Out: api.Task{},
-		Handler: accept(http.StatusOK, func(r *http.Request, in api.DeliverTask) (v api.Task, err error) {
-			id, err := d.taskID(r)
-			if err != nil {
-				return v, err
-			}
-			return d.Tasks.Deliver(r.Context(), id, in)
-		}),
+		Handler: change(http.StatusOK, decode, d.Tasks, d.taskID, Tasks.Deliver),
 	}, {
 		Method: "GET", Pattern: one + "/bundle", Name: "taskBundle", Role: api.RoleUser,
 		Doc:     "Get the commits of the result as a git bundle.",
 		OutType: "application/x-git-bundle",
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			out, err := d.Tasks.Bundle(r.Context(), id)
-			d.stored(w, r, "application/x-git-bundle", out, err)
-		}),
+		Handler: d.stored("application/x-git-bundle", func(r *http.Request, id api.TaskID) (io.ReadCloser, error) { return d.Tasks.Bundle(r.Context(), id) }),
 	}, {
 		Method: "GET", Pattern: one + "/transcript", Name: "taskTranscript", Role: api.RoleUser,
 		Doc:     "Get the messages between the agent and its model, as JSON lines.",
 		OutType: "application/jsonl",
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
-			out, err := d.Tasks.Transcript(r.Context(), id)
-			d.stored(w, r, "application/jsonl", out, err)
+		Handler: d.stored("application/jsonl", func(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
+			return d.Tasks.Transcript(r.Context(), id)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/gates/{round}/{which}", Name: "taskGate", Role: api.RoleUser,
 		Doc:     "Get the whole output of a gate. which is before (of round 0), gate, original, without or mutant.",
 		OutType: typeBytes,
-		Handler: d.onTask(d.gate),
+		Handler: d.stored(typeBytes, d.gate),
 	}}
 }
 
-// gate sends the whole output of one gate.
-func (d tasks) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+// gate opens the whole output of one gate.
+func (d tasks) gate(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
 	which := r.PathValue("which")
 	least := 1
 	switch which {
@@ -97,16 +84,13 @@ func (d tasks) gate(w http.ResponseWriter, r *http.Request, id api.TaskID) {
 		least = 0
 	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
-		fail(w, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without or mutant", which))
-		return
+		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without or mutant", which)
 	}
 	n, err := roundOf(r.PathValue("round"), least)
 	if err != nil {
-		fail(w, err)
-		return
+		return nil, err
 	}
-	out, err := d.Tasks.GateOutput(r.Context(), id, n, which)
-	d.stored(w, r, typeBytes, out, err)
+	return d.Tasks.GateOutput(r.Context(), id, n, which)
 }
 
 // roundOf reads the number of a round.
@@ -118,22 +102,25 @@ func roundOf(s string, least int) (int, error) {
 	return n, nil
 }
 
-// stored sends what is kept of a task, or the error of opening it.
-func (d tasks) stored(w http.ResponseWriter, r *http.Request, mime string, body io.ReadCloser, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	defer body.Close()
-	w.Header().Set("Content-Type", mime)
-	// What comes from a repository or a model is never a page of this server's.
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	n, err := io.Copy(w, io.LimitReader(body, maxStored+1))
-	if err != nil || n > maxStored {
-		// The answer must not look complete.
-		if r.Context().Err() == nil {
-			d.Logger.Warn("a stored result was truncated", "path", r.URL.Path, "bytes", n, "error", err)
+// stored sends what is kept of a task and open opens.
+func (d tasks) stored(mime string, open func(*http.Request, api.TaskID) (io.ReadCloser, error)) handler {
+	return d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) error {
+		body, err := open(r, id)
+		if err != nil {
+			return err
 		}
-		panic(http.ErrAbortHandler)
-	}
+		defer body.Close()
+		w.Header().Set("Content-Type", mime)
+		// What comes from a repository or a model is never a page of this server's.
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		n, err := io.Copy(w, io.LimitReader(body, maxStored+1))
+		if err != nil || n > maxStored {
+			// The answer must not look complete.
+			if r.Context().Err() == nil {
+				d.Logger.Warn("a stored result was truncated", "path", r.URL.Path, "bytes", n, "error", err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	})
 }

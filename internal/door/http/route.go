@@ -47,7 +47,7 @@ type Route struct {
 	Paged bool
 	// Creates says that a request makes something: with an Idempotency-Key, once.
 	Creates bool
-	Handler http.HandlerFunc
+	Handler handler
 	// keyed says that the handler sees to the key itself.
 	keyed bool
 }
@@ -119,11 +119,13 @@ func (d *Door) guarded(rt Route) http.Handler {
 		h = d.creates(h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := admits(rt, api.PrincipalOf(r.Context())); err != nil {
-			fail(w, err)
-			return
+		err := admits(rt, api.PrincipalOf(r.Context()))
+		if err == nil {
+			err = h(w, r)
 		}
-		h(w, r)
+		if err != nil {
+			fail(w, err)
+		}
 	})
 }
 

@@ -28,65 +28,61 @@ func (d tasks) runRoutes() []Route {
 		Method: "GET", Pattern: one, Name: "run", Role: api.RoleUser,
 		Doc:     "Get a run with its attempts.",
 		Out:     api.Task{},
-		Handler: d.onRun(func(w http.ResponseWriter, _ *http.Request, t api.Task) { answer(w, http.StatusOK, t) }),
+		Handler: d.onRun(func(w http.ResponseWriter, _ *http.Request, t api.Task) error { return reply(w, http.StatusOK, t, nil) }),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
 		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
 			"Whoever comes back with the verdict's number gets 204.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
-		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.events(w, r, runEvents(t.ID)) }),
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error { return d.events(w, r, runEvents(t.ID)) }),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelRun", Role: api.RoleUser,
 		Doc: "Cancel a run. The answer is the ended run, with the receipt of what it had finished.",
 		Out: api.Task{},
-		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) {
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error {
 			v, err := d.Tasks.Cancel(r.Context(), t.ID)
-			reply(w, http.StatusOK, v, err)
+			return reply(w, http.StatusOK, v, err)
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "runOutput", Role: api.RoleUser,
 		Doc:     "Get everything that an attempt wrote to stdout or to stderr.",
 		OutType: typeBytes,
-		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) { d.output(w, r, t.ID) }),
+		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error { return d.output(w, r, t.ID) }),
 	}}
 }
 
 // createRun makes a run, once where the request has a key, and answers with its
 // record or with its events.
-func (d tasks) createRun(w http.ResponseWriter, r *http.Request) {
+func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
 	events := wantsEvents(r)
-	a, ok := d.once(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) {
+	a, err := d.once(w, r, &recorder{to: w}, func(w http.ResponseWriter, r *http.Request) error {
 		var in api.CreateRun
 		err := decode(w, r, &in)
 		if err == nil && in.Request == "" {
 			err = api.Errorf(api.KindInvalid, "request is empty: it must be a sentence that describes the program")
 		}
 		if err != nil {
-			fail(w, err)
-			return
+			return err
 		}
 		t, err := d.Tasks.Create(r.Context(), in.Task())
-		if err != nil {
-			fail(w, err)
-			return
+		if err == nil {
+			w.Header().Set("Location", "/v1/runs/"+string(t.ID))
 		}
-		w.Header().Set("Location", "/v1/runs/"+string(t.ID))
-		answer(w, http.StatusAccepted, t)
+		return reply(w, http.StatusAccepted, t, err)
 	})
-	if !ok {
-		return
+	if err != nil {
+		return err
 	}
 	if !events || a.Status != http.StatusAccepted {
 		a.write(w)
-		return
+		return nil
 	}
 	var t api.Task
 	if err := json.Unmarshal(a.Body, &t); err != nil {
-		fail(w, api.Errorf(api.KindInternal, "read the record of the created run: %w", err))
-		return
+		return api.Errorf(api.KindInternal, "read the record of the created run: %w", err)
 	}
 	w.Header().Set("Location", a.Location)
-	d.events(w, r, runEvents(t.ID))
+	return d.events(w, r, runEvents(t.ID))
 }
 
 // taskPage lists tasks, or runs alone: those without a repository.
@@ -98,8 +94,8 @@ func (d tasks) taskPage(programs bool) func(context.Context, *http.Request, api.
 
 // onRun serves a call on one run. To a user another account's run is not there, and
 // only a whole identifier finds one: a beginning would tell what else begins so.
-func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		p, id := api.PrincipalOf(r.Context()), api.TaskID(r.PathValue("id"))
 		var t api.Task
 		var err error
@@ -111,12 +107,11 @@ func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task)) http.
 		}
 		switch {
 		case err != nil && api.KindOf(err) != api.KindNotFound:
-			fail(w, err)
+			return err
 		case err != nil || !id.Valid() || t.Create.Repo != nil || !p.May(t.Account):
-			fail(w, api.Errorf(api.KindNotFound, "unknown run %.64q", r.PathValue("id")))
-		default:
-			h(w, r, t)
+			return api.Errorf(api.KindNotFound, "unknown run %.64q", r.PathValue("id"))
 		}
+		return h(w, r, t)
 	}
 }
 

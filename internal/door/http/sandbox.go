@@ -25,31 +25,27 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "POST", Pattern: "/v1/sandboxes", Name: "createSandbox", Role: api.RoleUser, Creates: true,
 		Doc: "Create a sandbox. It accepts commands when the answer is sent.",
 		In:  api.CreateSandbox{}, Out: api.Sandbox{}, Status: http.StatusCreated,
-		Handler: accept(http.StatusCreated, func(r *http.Request, in api.CreateSandbox) (api.Sandbox, error) {
-			return d.Sandboxes.Create(r.Context(), in)
-		}),
+		Handler: create(http.StatusCreated, d.Sandboxes, Sandboxes.Create),
 	}, {
 		Method: "GET", Pattern: "/v1/sandboxes", Name: "sandboxes", Role: api.RoleUser,
 		Doc: "List the sandboxes that have not ended, or all, newest first.",
 		Out: []api.Sandbox{}, Paged: true, Params: []Param{allParam},
-		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Sandbox, string, error) {
-			return d.Sandboxes.Page(ctx, all, p)
-		}),
+		Handler: pageAll(d.Sandboxes, Sandboxes.Page),
 	}, {
 		Method: "GET", Pattern: one, Name: "sandbox", Role: api.RoleUser,
 		Doc:     "Get a sandbox, by its id or a unique prefix of it.",
 		Out:     api.Sandbox{},
-		Handler: on(d.Door, Sandboxes.Get),
+		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Get),
 	}, {
 		Method: "GET", Pattern: one + "/stats", Name: "sandboxStats", Role: api.RoleUser,
 		Doc:     "Get the current resource usage of a sandbox.",
 		Out:     api.Stats{},
-		Handler: on(d.Door, Sandboxes.Stats),
+		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Stats),
 	}, {
 		Method: "POST", Pattern: one + "/pause", Name: "pauseSandbox", Role: api.RoleUser,
 		Doc: "Pause the sandbox: freeze it in memory, or save it to disk and free its memory.",
 		In:  api.PauseSandbox{}, Optional: true, Out: api.Sandbox{},
-		Handler: acceptOptional(http.StatusOK, func(r *http.Request, in api.PauseSandbox) (v api.Sandbox, err error) {
+		Handler: accept(http.StatusOK, decodeAny, func(r *http.Request, in api.PauseSandbox) (v api.Sandbox, err error) {
 			id, err := d.sandboxID(r)
 			switch {
 			case err != nil:
@@ -63,12 +59,12 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "POST", Pattern: one + "/resume", Name: "resumeSandbox", Role: api.RoleUser,
 		Doc:     "Resume a paused sandbox, from memory or from disk.",
 		Out:     api.Sandbox{},
-		Handler: on(d.Door, Sandboxes.Resume),
+		Handler: on(d.Sandboxes, d.sandboxID, Sandboxes.Resume),
 	}, {
 		Method: "DELETE", Pattern: one, Name: "killSandbox", Role: api.RoleUser,
 		Doc: "Kill the sandbox and everything in it, and return the proof that nothing is left.",
 		Out: Killed{},
-		Handler: on(d.Door, func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
+		Handler: on(d.Sandboxes, d.sandboxID, func(all Sandboxes, ctx context.Context, id api.SandboxID) (Killed, error) {
 			s, proof, err := all.Kill(ctx, id)
 			return Killed{s, proof}, err
 		}),
@@ -76,7 +72,7 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "POST", Pattern: one + "/ttl", Name: "setTTL", Role: api.RoleUser,
 		Doc: "Set the time to live, in milliseconds from now.",
 		In:  TTL{}, Out: api.Sandbox{},
-		Handler: accept(http.StatusOK, func(r *http.Request, in TTL) (v api.Sandbox, err error) {
+		Handler: accept(http.StatusOK, decode, func(r *http.Request, in TTL) (v api.Sandbox, err error) {
 			if in.TTLMS > api.MaxTTL.Milliseconds() {
 				return v, api.Errorf(api.KindInvalid, "time to live of %d ms is above the maximum of %d ms", in.TTLMS, api.MaxTTL.Milliseconds())
 			}
@@ -95,16 +91,15 @@ func (d sandboxes) sandboxRoutes() []Route {
 		Method: "GET", Pattern: one + "/events", Name: "sandboxEvents", Role: api.RoleUser,
 		Doc: "Stream the sandbox's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Handler: func(w http.ResponseWriter, r *http.Request) error {
 			id, err := d.sandboxID(r)
 			if err == nil {
 				_, err = d.Sandboxes.Get(r.Context(), id)
 			}
 			if err != nil {
-				fail(w, err)
-				return
+				return err
 			}
-			d.events(w, r, sandboxEvents(id))
+			return d.events(w, r, sandboxEvents(id))
 		},
 	}, {
 		Method: "GET", Pattern: one + "/execs", Name: "execs", Role: api.RoleUser,
@@ -140,35 +135,19 @@ func (d sandboxes) sandboxRoutes() []Route {
 	}}
 }
 
-// on serves a call on one sandbox without a body.
-func on[Out any](d *Door, call func(Sandboxes, context.Context, api.SandboxID) (Out, error)) http.HandlerFunc {
-	return give(func(r *http.Request) (v Out, err error) {
-		id, err := d.sandboxID(r)
-		if err != nil {
-			return v, err
-		}
-		return call(d.Sandboxes, r.Context(), id)
-	})
-}
-
-// sandboxID reads the identifier in the path: a whole one, or a unique prefix.
+// sandboxID reads the identifier of a sandbox in the path.
 func (d *Door) sandboxID(r *http.Request) (api.SandboxID, error) {
-	raw := r.PathValue("id")
-	if id := api.SandboxID(raw); id.Valid() {
-		return id, nil
-	}
-	return d.Sandboxes.Find(r.Context(), raw)
+	return pathID(r, d.Sandboxes, Sandboxes.Find)
 }
 
 // hold kills a sandbox when this connection ends, and ends the connection with it.
-func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) {
+func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) error {
 	id, err := d.sandboxID(r)
 	if err == nil {
 		err = d.Sandboxes.Held(r.Context(), id)
 	}
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	rc := http.NewResponseController(w)
@@ -183,7 +162,7 @@ func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		case <-tick.C:
 			if s, err := d.Sandboxes.Get(r.Context(), id); err == nil && s.State.Final() {
-				return
+				return nil
 			}
 			continue
 		}
@@ -194,4 +173,5 @@ func (d sandboxes) hold(w http.ResponseWriter, r *http.Request) {
 	if _, _, err := d.Sandboxes.Kill(ctx, id); err != nil {
 		d.Logger.Error("sandbox with a wait request not killed; it ends at its deadline", "sandbox", id, "error", err)
 	}
+	return nil
 }

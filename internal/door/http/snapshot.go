@@ -34,23 +34,13 @@ func (d snapshots) snapshotRoutes() []Route {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/snapshots", Name: "createSnapshot", Role: api.RoleUser, Creates: true,
 		Doc: "Save the state of the sandbox as a snapshot. The sandbox continues.",
 		In:  api.CreateSnapshot{}, Optional: true, Out: api.Snapshot{}, Status: http.StatusCreated,
-		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.CreateSnapshot) (v api.Snapshot, err error) {
-			id, err := d.sandboxID(r)
-			if err != nil {
-				return v, err
-			}
-			return d.Snapshots.Snapshot(r.Context(), id, in)
-		}),
+		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, d.sandboxID, Snapshots.Snapshot),
 	}, {
 		Method: "POST", Pattern: "/v1/sandboxes/{id}/forks", Name: "forkSandbox", Role: api.RoleUser, Creates: true,
 		Doc: "Fork the sandbox: create sandboxes with its current state. Each one succeeds or fails separately.",
 		In:  api.ForkSandbox{}, Optional: true, Out: api.ForkResult{}, Status: http.StatusCreated,
-		Handler: acceptOptional(http.StatusCreated, func(r *http.Request, in api.ForkSandbox) (v api.ForkResult, err error) {
-			id, err := d.sandboxID(r)
-			if err != nil {
-				return v, err
-			}
-			v, err = d.Snapshots.Fork(r.Context(), id, in)
+		Handler: change(http.StatusCreated, decodeAny, d.Snapshots, d.sandboxID, func(s Snapshots, ctx context.Context, id api.SandboxID, in api.ForkSandbox) (api.ForkResult, error) {
+			v, err := s.Fork(ctx, id, in)
 			if v.Children == nil {
 				v.Children = []api.ForkChild{}
 			}
@@ -60,19 +50,17 @@ func (d snapshots) snapshotRoutes() []Route {
 		Method: "GET", Pattern: "/v1/snapshots", Name: "snapshots", Role: api.RoleUser,
 		Doc: "List the snapshots that exist, or all, newest first.",
 		Out: []api.Snapshot{}, Paged: true, Params: []Param{allParam},
-		Handler: pageAll(func(ctx context.Context, all bool, p api.PageRequest) ([]api.Snapshot, string, error) {
-			return d.Snapshots.SnapshotPage(ctx, all, p)
-		}),
+		Handler: pageAll(d.Snapshots, Snapshots.SnapshotPage),
 	}, {
 		Method: "GET", Pattern: "/v1/snapshots/{id}", Name: "snapshot", Role: api.RoleUser,
 		Doc:     "Get a snapshot, by its id, a unique prefix of it, or the name of a template.",
 		Out:     api.Snapshot{},
-		Handler: d.onSnapshot(Snapshots.GetSnapshot),
+		Handler: on(d.Snapshots, d.snapshotID, Snapshots.GetSnapshot),
 	}, {
 		Method: "DELETE", Pattern: "/v1/snapshots/{id}", Name: "removeSnapshot", Role: api.RoleUser,
 		Doc:     "Delete a snapshot.",
 		Out:     api.Snapshot{},
-		Handler: d.onSnapshot(Snapshots.RemoveSnapshot),
+		Handler: on(d.Snapshots, d.snapshotID, Snapshots.RemoveSnapshot),
 	}, {
 		Method: "GET", Pattern: "/v1/templates", Name: "templates", Role: api.RoleUser,
 		Doc:     "List the templates that sandboxes can start from.",
@@ -106,21 +94,14 @@ func flag(r *http.Request, name string) (bool, error) {
 	return v, nil
 }
 
-// onSnapshot serves a call on one snapshot.
-func (d snapshots) onSnapshot(call func(Snapshots, context.Context, api.SnapshotID) (api.Snapshot, error)) http.HandlerFunc {
-	return give(func(r *http.Request) (v api.Snapshot, err error) {
-		id := api.SnapshotID(r.PathValue("id"))
-		switch {
-		case id.Valid():
-		case !validName(string(id)):
-			err = api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", id)
-		default:
-			id, err = d.Snapshots.FindSnapshot(r.Context(), string(id))
+// snapshotID reads the identifier of a snapshot in the path: a whole one, a unique prefix, or
+// the name of a template.
+func (d snapshots) snapshotID(r *http.Request) (api.SnapshotID, error) {
+	return pathID(r, d.Snapshots, func(s Snapshots, ctx context.Context, name string) (api.SnapshotID, error) {
+		if !validName(name) {
+			return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", name)
 		}
-		if err != nil {
-			return v, err
-		}
-		return call(d.Snapshots, r.Context(), id)
+		return s.FindSnapshot(ctx, name)
 	})
 }
 
@@ -131,40 +112,35 @@ func validName(s string) bool {
 
 // templates lists the templates: the host template, which always exists, and the newest
 // snapshot of each name.
-func (d snapshots) templates(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
 	out := []api.Template{{Name: api.HostTemplate}}
 	seen := map[string]bool{}
-	for p := (api.PageRequest{Limit: api.MaxPage}); ; {
-		list, next, err := d.Snapshots.SnapshotPage(r.Context(), false, p)
+	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
+		return d.Snapshots.SnapshotPage(ctx, false, p)
+	}
+	for s, err := range api.Pages(r.Context(), page) {
 		if err != nil {
-			fail(w, err)
-			return
+			return err
 		}
-		for _, s := range list {
-			if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
-				seen[s.Name] = true
-				out = append(out, api.Template{Name: s.Name, Snapshot: &s})
-			}
-		}
-		if p.Cursor = next; next == "" {
-			break
+		if s.Name != "" && s.State == api.SnapshotReady && !seen[s.Name] {
+			seen[s.Name] = true
+			out = append(out, api.Template{Name: s.Name, Snapshot: &s})
 		}
 	}
-	answer(w, http.StatusOK, out)
+	return reply(w, http.StatusOK, out, nil)
 }
 
 // createTemplate streams the steps, one JSON value per line. If the client disconnects, the
 // work is cancelled.
-func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) {
+func (d snapshots) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	var in api.CreateTemplate
 	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	out := lines{w: w}
 	v, err := d.Snapshots.CreateTemplate(r.Context(), in, func(step string) { out.write(TemplateLine{Step: step}) })
 	if err == nil {
 		out.write(TemplateLine{Snapshot: &v})
 	}
-	out.end(err)
+	return out.end(err)
 }

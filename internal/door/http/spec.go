@@ -21,14 +21,14 @@ func (d *Door) specRoutes() []Route {
 		Method: "GET", Pattern: "/v1/openapi.json", Name: "openapi", Open: true,
 		Doc:     "Get this document.",
 		OutType: typeJSON,
-		Handler: func(w http.ResponseWriter, _ *http.Request) {
+		Handler: func(w http.ResponseWriter, _ *http.Request) error {
 			b, err := spec()
 			if err != nil {
-				fail(w, api.Errorf(api.KindInternal, "cannot create the OpenAPI document: %w", err))
-				return
+				return api.Errorf(api.KindInternal, "cannot create the OpenAPI document: %w", err)
 			}
 			w.Header().Set("Content-Type", typeJSON)
 			_, _ = w.Write(b)
+			return nil
 		},
 	}}
 }

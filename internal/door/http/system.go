@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"net/http"
 
 	"hortus.dev/api"
@@ -17,13 +18,12 @@ func (d system) systemRoutes() []Route {
 		Method: "GET", Pattern: "/v1/ready", Name: "ready", Open: true,
 		Doc:    "Check whether the daemon serves at full speed. The answer 503 says what is missing.",
 		Status: http.StatusNoContent,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Handler: func(w http.ResponseWriter, r *http.Request) error {
 			if err := d.System.Ready(r.Context()); err != nil {
 				// The status that load balancers know, whatever the kind.
-				reject(w, http.StatusServiceUnavailable, err)
-				return
+				return statusError{err, http.StatusServiceUnavailable}
 			}
-			w.WriteHeader(http.StatusNoContent)
+			return done(w, nil)
 		},
 	}, {
 		Method: "GET", Pattern: "/v1/doctor", Name: "doctor", Role: api.RoleUser,
@@ -36,16 +36,12 @@ func (d system) systemRoutes() []Route {
 		Params: []Param{{Name: "force", Doc: "1 ends running sandboxes and tasks.", Type: ""},
 			{Name: "keep", Doc: "1 leaves sandboxes running for the next daemon. It refuses while tasks run, unless force is set.", Type: ""}},
 		Status: http.StatusNoContent,
-		Handler: func(w http.ResponseWriter, r *http.Request) {
+		Handler: func(w http.ResponseWriter, r *http.Request) error {
 			stop := d.System.Stop
 			if r.URL.Query().Get("keep") == "1" {
 				stop = d.System.StopKeeping
 			}
-			if err := stop(r.Context(), r.URL.Query().Get("force") == "1"); err != nil {
-				fail(w, err)
-				return
-			}
-			w.WriteHeader(http.StatusNoContent)
+			return done(w, stop(r.Context(), r.URL.Query().Get("force") == "1"))
 		},
 	}, {
 		Method: "POST", Pattern: "/v1/bench", Name: "bench", Role: api.RoleAdmin,
@@ -56,35 +52,35 @@ func (d system) systemRoutes() []Route {
 		Method: "POST", Pattern: "/v1/roles/plan", Name: "plan", Role: api.RoleAdmin,
 		Doc: "Run the Planner only.",
 		In:  api.PlanRequest{}, Out: api.ExecutionPlan{}, Params: []Param{model},
-		Handler: accept(http.StatusOK, func(r *http.Request, in api.PlanRequest) (api.ExecutionPlan, error) {
-			return d.Roles.Plan(r.Context(), r.URL.Query().Get("model"), in)
-		}),
+		Handler: role(d.Roles, Roles.Plan),
 	}, {
 		Method: "POST", Pattern: "/v1/roles/code", Name: "code", Role: api.RoleAdmin,
 		Doc: "Run the Coder only.",
 		In:  api.ExecutionPlan{}, Out: api.CodeArtifact{}, Params: []Param{model},
-		Handler: accept(http.StatusOK, func(r *http.Request, in api.ExecutionPlan) (api.CodeArtifact, error) {
-			return d.Roles.Code(r.Context(), r.URL.Query().Get("model"), in)
-		}),
+		Handler: role(d.Roles, Roles.Code),
 	}, {
 		Method: "POST", Pattern: "/v1/roles/debug", Name: "debug", Role: api.RoleAdmin,
 		Doc: "Run the Debugger only.",
 		In:  api.DebugRequest{}, Out: api.Diagnosis{}, Params: []Param{model},
-		Handler: accept(http.StatusOK, func(r *http.Request, in api.DebugRequest) (api.Diagnosis, error) {
-			return d.Roles.Debug(r.Context(), r.URL.Query().Get("model"), in)
-		}),
+		Handler: role(d.Roles, Roles.Debug),
 	}}
+}
+
+// role serves a call of one role.
+func role[In, Out any](roles Roles, method func(Roles, context.Context, string, In) (Out, error)) handler {
+	return accept(http.StatusOK, decode, func(r *http.Request, in In) (Out, error) {
+		return method(roles, r.Context(), r.URL.Query().Get("model"), in)
+	})
 }
 
 // bench streams rows as they are complete, one JSON value a line, and between
 // them lines {"progress": ...}.
-func (d system) bench(w http.ResponseWriter, r *http.Request) {
+func (d system) bench(w http.ResponseWriter, r *http.Request) error {
 	var in api.BenchRequest
 	if err := decode(w, r, &in); err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	out := lines{w: w}
-	out.end(d.System.Bench(r.Context(), in, func(row api.BenchRow) { out.write(row) },
+	return out.end(d.System.Bench(r.Context(), in, func(row api.BenchRow) { out.write(row) },
 		func(p api.BenchProgress) { out.write(map[string]api.BenchProgress{"progress": p}) }))
 }

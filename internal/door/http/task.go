@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -16,9 +15,7 @@ func (d tasks) taskRoutes() []Route {
 		Method: "POST", Pattern: "/v1/tasks", Name: "createTask", Role: api.RoleUser, Creates: true,
 		Doc: "Create a task: a verified program, or work on a repository. It runs in the daemon.",
 		In:  api.CreateTask{}, Out: api.Task{}, Status: http.StatusCreated,
-		Handler: accept(http.StatusCreated, func(r *http.Request, in api.CreateTask) (api.Task, error) {
-			return d.Tasks.Create(r.Context(), in)
-		}),
+		Handler: create(http.StatusCreated, d.Tasks, Tasks.Create),
 	}, {
 		Method: "GET", Pattern: "/v1/tasks", Name: "tasks", Role: api.RoleUser,
 		Doc: "List the tasks, newest first.",
@@ -41,33 +38,26 @@ func (d tasks) taskRoutes() []Route {
 		Method: "GET", Pattern: one, Name: "task", Role: api.RoleUser,
 		Doc:     "Get a task with its attempts, by its id or a unique prefix of it.",
 		Out:     api.Task{},
-		Handler: d.call(Tasks.Get),
+		Handler: on(d.Tasks, d.taskID, Tasks.Get),
 	}, {
 		Method: "POST", Pattern: one + "/cancel", Name: "cancelTask", Role: api.RoleUser,
 		Doc:     "Cancel a task. The answer is the ended task, with the receipt of what it had finished.",
 		Out:     api.Task{},
-		Handler: d.call(Tasks.Cancel),
+		Handler: on(d.Tasks, d.taskID, Tasks.Cancel),
 	}, {
 		Method: "POST", Pattern: one + "/reply", Name: "replyTask", Role: api.RoleUser, Creates: true,
 		Doc: "Answer the question of a task that ended with needs_human. A new task continues its work.",
 		In:  api.ReplyTask{}, Out: api.Task{}, Status: http.StatusCreated,
-		Handler: accept(http.StatusCreated, func(r *http.Request, in api.ReplyTask) (v api.Task, err error) {
-			id, err := d.taskID(r)
-			if err != nil {
-				return v, err
-			}
-			return d.Tasks.Reply(r.Context(), id, in)
-		}),
+		Handler: change(http.StatusCreated, decode, d.Tasks, d.taskID, Tasks.Reply),
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "taskEvents", Role: api.RoleUser,
 		Doc: "Stream the task's events: the stored ones, then new ones.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
-		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+		Handler: d.onTask(func(w http.ResponseWriter, r *http.Request, id api.TaskID) error {
 			if _, err := d.Tasks.Get(r.Context(), id); err != nil {
-				fail(w, err)
-				return
+				return err
 			}
-			d.events(w, r, taskEvents(id))
+			return d.events(w, r, taskEvents(id))
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/attempts/{n}/{stream}", Name: "taskOutput", Role: api.RoleUser,
@@ -78,51 +68,33 @@ func (d tasks) taskRoutes() []Route {
 }
 
 // output sends the whole output of one attempt.
-func (d tasks) output(w http.ResponseWriter, r *http.Request, id api.TaskID) {
+func (d tasks) output(w http.ResponseWriter, r *http.Request, id api.TaskID) error {
 	n, err := strconv.Atoi(r.PathValue("n"))
 	stream := r.PathValue("stream")
 	if err != nil || stream != "stdout" && stream != "stderr" {
-		fail(w, api.Errorf(api.KindInvalid, "no output %.20q of attempt %.20q: a number, and stdout or stderr", stream, r.PathValue("n")))
-		return
+		return api.Errorf(api.KindInvalid, "no output %.20q of attempt %.20q: a number, and stdout or stderr", stream, r.PathValue("n"))
 	}
 	out, err := d.Tasks.Output(r.Context(), id, n, stream)
 	if err != nil {
-		fail(w, err)
-		return
+		return err
 	}
 	defer out.Close()
 	w.Header().Set("Content-Type", typeBytes)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.Copy(w, out) // a client that has gone is told nothing
+	return nil
 }
 
-// taskID reads the identifier in the path: a whole one, or a unique prefix.
-func (d *Door) taskID(r *http.Request) (api.TaskID, error) {
-	if id := api.TaskID(r.PathValue("id")); id.Valid() {
-		return id, nil
-	}
-	return d.Tasks.Find(r.Context(), r.PathValue("id"))
-}
-
-// call serves a call on one task that returns the task.
-func (d tasks) call(do func(Tasks, context.Context, api.TaskID) (api.Task, error)) http.HandlerFunc {
-	return give(func(r *http.Request) (t api.Task, err error) {
-		id, err := d.taskID(r)
-		if err != nil {
-			return t, err
-		}
-		return do(d.Tasks, r.Context(), id)
-	})
-}
+// taskID reads the identifier of a task in the path.
+func (d *Door) taskID(r *http.Request) (api.TaskID, error) { return pathID(r, d.Tasks, Tasks.Find) }
 
 // onTask serves another call on one task.
-func (d tasks) onTask(h func(http.ResponseWriter, *http.Request, api.TaskID)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (d tasks) onTask(h func(http.ResponseWriter, *http.Request, api.TaskID) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := d.taskID(r)
 		if err != nil {
-			fail(w, err)
-			return
+			return err
 		}
-		h(w, r, id)
+		return h(w, r, id)
 	}
 }

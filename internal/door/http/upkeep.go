@@ -20,9 +20,7 @@ func (d system) upkeepRoutes() []Route {
 		Method: "POST", Pattern: "/v1/settings", Name: "configure", Role: api.RoleAdmin,
 		Doc: "Change settings of the daemon. Fields that are left out stay. The answer has all settings.",
 		In:  api.DaemonSettings{}, Out: api.DaemonSettings{},
-		Handler: accept(http.StatusOK, func(r *http.Request, in api.DaemonSettings) (api.DaemonSettings, error) {
-			return d.Upkeep.Configure(r.Context(), in)
-		}),
+		Handler: create(http.StatusOK, d.Upkeep, Upkeep.Configure),
 	}, {
 		Method: "GET", Pattern: "/v1/disk", Name: "diskUsage", Role: api.RoleAdmin,
 		Doc:     "Get the disk usage of the data directory, and what garbage collection would free.",
@@ -32,8 +30,6 @@ func (d system) upkeepRoutes() []Route {
 		Method: "POST", Pattern: "/v1/collect", Name: "collect", Role: api.RoleAdmin,
 		Doc: "Collect garbage in the data directory, or list it.",
 		In:  api.CollectRequest{}, Out: api.Collected{},
-		Handler: accept(http.StatusOK, func(r *http.Request, in api.CollectRequest) (api.Collected, error) {
-			return d.Upkeep.Collect(r.Context(), in)
-		}),
+		Handler: create(http.StatusOK, d.Upkeep, Upkeep.Collect),
 	}}
 }

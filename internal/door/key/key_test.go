@@ -12,21 +12,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
-
-// rows are those of the real store.
-type rows struct{ *sqlite.DB }
-
-func (r rows) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
-	most, err := p.Rows()
-	if err != nil {
-		return nil, "", err
-	}
-	keys, next, err := r.DB.KeyPage(ctx, store.KeyFilter{Working: !all, Limit: most})
-	return keys, next.Token(), err
-}
 
 func open(t testing.TB) (*Keys, string) {
 	t.Helper()
@@ -36,7 +24,7 @@ func open(t testing.TB) (*Keys, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return New(Config{Rows: rows{db}}), path
+	return New(Config{Rows: lists.Lists{Store: db}}), path
 }
 
 func create(t testing.TB, k *Keys, req api.CreateKey) api.CreatedKey {

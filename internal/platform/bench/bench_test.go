@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/event"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 	"hortus.dev/test/patience"
 	"hortus.dev/test/reaper"
@@ -31,28 +32,6 @@ func TestMain(m *testing.M) {
 		os.Exit(guest.Main())
 	}
 	os.Exit(reaper.Run(m.Run))
-}
-
-type rows struct{ *sqlite.DB }
-
-func (r rows) ListSandboxes(ctx context.Context, all bool) ([]api.Sandbox, error) {
-	f := store.SandboxFilter{Limit: 1000}
-	if !all {
-		f.States = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
-	}
-	return r.Sandboxes(ctx, f)
-}
-
-func (r rows) ListExecs(ctx context.Context, id api.SandboxID) ([]api.Exec, error) {
-	return r.Execs(ctx, store.ExecFilter{Sandbox: id})
-}
-
-func (r rows) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
-	f := store.SnapshotFilter{Limit: 1000}
-	if !all {
-		f.States = []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}
-	}
-	return r.Snapshots(ctx, f)
 }
 
 type templates struct{}
@@ -81,7 +60,7 @@ func newManager(t *testing.T) *manager.Manager {
 		t.Fatal(err)
 	}
 	log := event.NewLog(event.Config{Store: db})
-	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: rows{db}, Log: log})
+	m := manager.New(manager.Config{Owner: owner, Backends: []sandbox.Backend{b}, Templates: templates{}, Rows: lists.Lists{Store: db}, Log: log})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
 		defer cancel()

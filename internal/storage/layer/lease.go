@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/storedir"
 )
 
 // Lease keeps a tree from being removed. It is a shared lock on the tree's
@@ -41,7 +42,7 @@ func (s *Store) Lease(digest Digest) (Tree, *Lease, error) {
 			return Tree{}, nil, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 		}
 		// It waits at most for a Put to return or a Remove to rename.
-		if err := lock(f, unix.LOCK_SH); err != nil {
+		if err := storedir.Lock(f, unix.LOCK_SH); err != nil {
 			f.Close()
 			return Tree{}, nil, api.Errorf(api.KindInternal, "layer %s: lock: %w", digest, err)
 		}
@@ -111,7 +112,7 @@ func (s *Store) exclusive(digest Digest) (*os.File, error) {
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
-	err = lock(f, unix.LOCK_EX|unix.LOCK_NB)
+	err = storedir.Lock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
 		return f, nil
 	}
@@ -120,13 +121,4 @@ func (s *Store) exclusive(digest Digest) (*os.File, error) {
 		return nil, api.Errorf(api.KindConflict, "layer %s is in use", digest)
 	}
 	return nil, api.Errorf(api.KindInternal, "layer %s: lock: %w", digest, err)
-}
-
-// lock takes a lock of an open file, however often a signal interrupts it.
-func lock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }

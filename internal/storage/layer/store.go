@@ -8,16 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/storedir"
 )
 
 // maxTree bounds a tree.json while it is read, in bytes.
 const maxTree = 1 << 20
+
+// what names the store in errors.
+const what = "layer store"
 
 // aside is the prefix of what is still being written. The name of a finished
 // tree never begins with it.
@@ -42,48 +45,11 @@ type Store struct{ dir string }
 // Open opens the store at dir, making it where it is missing, and removes what a
 // process that is gone left half-written.
 func Open(dir string) (*Store, error) {
-	abs, err := filepath.Abs(dir)
+	abs, err := storedir.Open(what, dir, removeAll, aside)
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "layer store %s: %w", dir, err)
+		return nil, err
 	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "layer store: %w", err)
-	}
-	s := &Store{dir: abs}
-	entries, err := os.ReadDir(abs)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "layer store: %w", err)
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), aside) {
-			if err := s.sweep(e.Name()); err != nil {
-				return nil, api.Errorf(api.KindInternal, "layer store: remove the incomplete %s: %w", e.Name(), err)
-			}
-		}
-	}
-	return s, nil
-}
-
-// sweep removes a half-written tree unless its writer still holds the lock.
-func (s *Store) sweep(name string) error {
-	dir := filepath.Join(s.dir, name)
-	f, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process swept it, or renamed it into place
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil
-		}
-		return err
-	}
-	// The lock follows the directory through a rename; only what still has the
-	// old name is half-written.
-	return removeAll(dir)
+	return &Store{dir: abs}, nil
 }
 
 // Dir is where the store lives.
@@ -106,10 +72,11 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	} else if api.KindOf(err) != api.KindNotFound {
 		return Tree{}, err
 	}
-	tmp, lock, err := s.writeAside()
+	lock, err := storedir.MakeLocked(s.dir, aside)
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
+	tmp := lock.Name()
 	defer removeAll(tmp) // a no-op once renamed
 	defer lock.Close()
 	if err := lock.Chmod(0o755); err != nil {
@@ -139,11 +106,8 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: rename into place: %w", digest, err)
 	}
-	if d, err := os.Open(s.dir); err == nil {
-		defer d.Close()
-		if err := d.Sync(); err != nil {
-			return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
-		}
+	if err := storedir.Sync(s.dir); err != nil {
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
 	return tree, nil
 }
@@ -180,44 +144,7 @@ func (s *Store) Has(digest Digest) bool {
 
 // List names the trees of the store, sorted.
 func (s *Store) List() ([]Digest, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "layer store: %w", err)
-	}
-	var out []Digest
-	for _, e := range entries {
-		if d := Digest(e.Name()); d.Valid() {
-			out = append(out, d)
-		}
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
-	return out, nil
-}
-
-// writeAside makes a directory to build in and locks it.
-func (s *Store) writeAside() (string, *os.File, error) {
-	for {
-		tmp, err := os.MkdirTemp(s.dir, aside)
-		if err != nil {
-			return "", nil, err
-		}
-		lock, err := os.Open(tmp)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // swept by another process before it was locked
-		}
-		if err != nil {
-			return "", nil, err
-		}
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-			lock.Close()
-			return "", nil, err
-		}
-		var st unix.Stat_t
-		if err := unix.Fstat(int(lock.Fd()), &st); err != nil || st.Nlink > 0 {
-			return tmp, lock, err
-		}
-		lock.Close()
-	}
+	return storedir.List[Digest](what, s.dir)
 }
 
 // moved returns the tree with every path below from replaced by one below to.

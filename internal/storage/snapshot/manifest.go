@@ -100,6 +100,16 @@ func parseManifest(r io.Reader) (m manifest, err error) {
 	return m, nil
 }
 
+// readManifest reads the manifest of a snapshot's directory.
+func readManifest(dir *os.File) (manifest, error) {
+	f, _, err := openIn(dir, manifestName)
+	if err != nil {
+		return manifest{}, err
+	}
+	defer f.Close()
+	return parseManifest(f)
+}
+
 // openIn opens a regular file of a directory that has one name. A link is never
 // followed.
 func openIn(dir *os.File, name string) (*os.File, unix.Stat_t, error) {

@@ -78,12 +78,7 @@ func (s *Store) inspect(id api.SnapshotID) (manifest, error) {
 		return manifest{}, err
 	}
 	defer dir.Close()
-	f, _, err := openIn(dir, manifestName)
-	if err != nil {
-		return manifest{}, err
-	}
-	m, err := parseManifest(f)
-	f.Close()
+	m, err := readManifest(dir)
 	if err != nil {
 		return m, err
 	}

@@ -2,21 +2,19 @@ package snapshot
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/storedir"
 )
+
+// what names the store in errors.
+const what = "snapshots"
 
 // Prefixes of what is being written, of what is being removed, and of the images
 // that are needed for a moment.
@@ -89,30 +87,11 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	abs, err := filepath.Abs(cfg.Dir)
+	dir, err := storedir.Open(what, cfg.Dir, os.RemoveAll, aside, gone, transient)
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "snapshots: %w", err)
+		return nil, err
 	}
-	s := &Store{cfg: cfg, dir: abs, uses: map[api.SnapshotID]*use{}, step: func(string) {}}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
-	}
-	if err := os.Chmod(abs, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
-	}
-	entries, err := os.ReadDir(abs)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), aside) && !strings.HasPrefix(e.Name(), gone) && !strings.HasPrefix(e.Name(), transient) {
-			continue
-		}
-		if err := s.sweep(e.Name()); err != nil {
-			return nil, api.Errorf(api.KindInternal, "snapshots: remove the leftover %s: %w", e.Name(), err)
-		}
-	}
-	return s, nil
+	return &Store{cfg: cfg, dir: dir, uses: map[api.SnapshotID]*use{}, step: func(string) {}}, nil
 }
 
 // Dir is where the store lives.
@@ -134,64 +113,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// sweep removes a leftover, unless whoever made it still holds its lock.
-func (s *Store) sweep(name string) error {
-	path := filepath.Join(s.dir, name)
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err == nil:
-		defer f.Close()
-		if err := lock(f); err == unix.EWOULDBLOCK {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	case !errors.Is(err, unix.ELOOP): // a link is nobody's lock, and is removed itself
-		return err
-	}
-	return os.RemoveAll(path)
-}
-
-// lock takes the lock of an open directory without waiting.
-func lock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-// makeLocked makes a directory with mode 0700 and locks it.
-func (s *Store) makeLocked(pattern string) (*os.File, error) {
-	for {
-		path, err := os.MkdirTemp(s.dir, pattern)
-		if err != nil {
-			return nil, err
-		}
-		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // swept by another process before it was locked
-		}
-		if err != nil {
-			return nil, err
-		}
-		err = lock(f)
-		var st unix.Stat_t
-		if err == nil {
-			err = unix.Fstat(int(f.Fd()), &st)
-		}
-		if err == nil && st.Nlink > 0 {
-			return f, nil
-		}
-		f.Close()
-		if err != nil && err != unix.EWOULDBLOCK {
-			return nil, err
-		}
-	}
-}
-
 // Scratch makes an empty directory for an image that is needed for a moment, of
 // about need bytes. remove removes it with what was put into it.
 func (s *Store) Scratch(need int64) (dir string, remove func() error, err error) {
@@ -201,7 +122,7 @@ func (s *Store) Scratch(need int64) (dir string, remove func() error, err error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.scratch == nil {
-		if s.scratch, err = s.makeLocked(transient + string(s.cfg.Owner) + "-"); err != nil {
+		if s.scratch, err = storedir.MakeLocked(s.dir, transient+string(s.cfg.Owner)+"-"); err != nil {
 			return "", nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
 		}
 	}
@@ -213,17 +134,7 @@ func (s *Store) Scratch(need int64) (dir string, remove func() error, err error)
 
 // List names the snapshots that have a directory, sorted.
 func (s *Store) List() ([]api.SnapshotID, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "snapshots: %w", err)
-	}
-	var out []api.SnapshotID
-	for _, e := range entries {
-		if id := api.SnapshotID(e.Name()); id.Valid() {
-			out = append(out, id)
-		}
-	}
-	return out, nil
+	return storedir.List[api.SnapshotID](what, s.dir)
 }
 
 // Snapshot reads a row.

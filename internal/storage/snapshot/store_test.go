@@ -17,19 +17,9 @@ import (
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
-
-// rows gives the store its lists over the real database.
-type rows struct{ *sqlite.DB }
-
-func (r rows) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
-	f := store.SnapshotFilter{}
-	if !all {
-		f.States = []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}
-	}
-	return r.Snapshots(ctx, f)
-}
 
 // world is a store of snapshots with its database and layers.
 type world struct {
@@ -62,7 +52,7 @@ func open(t testing.TB, dir string) *world {
 		return layer.Tree{Root: dir, Path: "/bin"}, nil
 	})
 	must(err)
-	w.Store, err = snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: rows{w.db}, Owner: w.owner, DiskFloor: 1})
+	w.Store, err = snapshot.Open(snapshot.Config{Dir: w.dir, Layers: w.layers, Rows: lists.Lists{Store: w.db}, Owner: w.owner, DiskFloor: 1})
 	must(err)
 	t.Cleanup(func() { w.Store.Close() })
 	return w

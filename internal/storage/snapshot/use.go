@@ -155,12 +155,7 @@ func (s *Store) openDir(id api.SnapshotID) (*os.File, error) {
 // check compares a directory with its manifest, but for the bytes of the files,
 // and the manifest with the row.
 func check(dir *os.File, r api.Snapshot) (manifest, error) {
-	f, _, err := openIn(dir, manifestName)
-	if err != nil {
-		return manifest{}, err
-	}
-	defer f.Close()
-	m, err := parseManifest(f)
+	m, err := readManifest(dir)
 	if err != nil {
 		return m, err
 	}

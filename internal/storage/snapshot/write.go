@@ -12,6 +12,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/storedir"
 )
 
 // Write makes a snapshot: its row, then what save writes into dir, an empty
@@ -41,7 +42,7 @@ func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func
 			s.fail(r, "not saved: "+err.Error())
 		}
 	}()
-	dir, err := s.makeLocked(aside + string(r.ID) + "-")
+	dir, err := storedir.MakeLocked(s.dir, aside+string(r.ID)+"-")
 	if err != nil {
 		return r, api.Errorf(api.KindInternal, "snapshot %s: %w", r.ID, err)
 	}
@@ -130,7 +131,7 @@ func (s *Store) finish(ctx context.Context, dir *os.File, r *api.Snapshot) error
 		return err
 	}
 	s.step("renamed")
-	if err = syncDir(s.dir); err == nil {
+	if err = storedir.Sync(s.dir); err == nil {
 		r.State = api.SnapshotReady
 		err = s.cfg.Rows.UpdateSnapshot(context.WithoutCancel(ctx), *r)
 	}
@@ -174,15 +175,6 @@ func writeManifest(dir *os.File, m manifest) error {
 		return err
 	}
 	return f.Sync()
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // replace takes the name of a template from those of the same account that had it

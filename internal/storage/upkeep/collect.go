@@ -52,6 +52,14 @@ func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 // candidate after all.
 var errHeld = errors.New("in use")
 
+// unlessHeld is errHeld for the error of removing what somebody uses.
+func unlessHeld(err error) error {
+	if api.KindOf(err) == api.KindConflict {
+		return errHeld
+	}
+	return err
+}
+
 // take lists a thing and removes it, unless this is a dry run.
 func (c *collection) take(ctx context.Context, part, name, path, why string, remove func() error) error {
 	n, err := c.k.sizeOf(ctx, part, path)
@@ -111,7 +119,7 @@ func (c *collection) tasks(ctx context.Context) error {
 			why = "no row knows the task"
 		case err != nil:
 			return err
-		case t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff):
+		case c.longDone(t):
 			why = "output of a task that ended " + t.EndedAt.Format(time.DateOnly)
 		default:
 			continue
@@ -122,6 +130,11 @@ func (c *collection) tasks(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// longDone says whether a task ended before the cutoff.
+func (c *collection) longDone(t api.Task) bool {
+	return t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff)
 }
 
 // layers takes trees that no template names and nobody uses.
@@ -143,11 +156,7 @@ func (c *collection) layers(ctx context.Context) error {
 				continue
 			}
 			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template, snapshot or workspace names it and no sandbox uses it", func() error {
-				err := c.k.cfg.Layers.Remove(d)
-				if api.KindOf(err) == api.KindConflict {
-					return errHeld
-				}
-				return err
+				return unlessHeld(c.k.cfg.Layers.Remove(d))
 			})
 			if err != nil {
 				return err

@@ -23,11 +23,7 @@ func (c *collection) repositories(ctx context.Context) error {
 			continue
 		}
 		err := c.take(ctx, api.PartRepositories, r.Name, r.Path, "last used "+r.Used.Format(time.DateOnly), func() error {
-			err := cache.Remove(ctx, r.Name)
-			if api.KindOf(err) == api.KindConflict {
-				return errHeld
-			}
-			return err
+			return unlessHeld(cache.Remove(ctx, r.Name))
 		})
 		if err != nil {
 			return err

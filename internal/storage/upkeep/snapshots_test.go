@@ -12,19 +12,9 @@ import (
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/upkeep"
 	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
-
-// snapshotRows gives the store of snapshots its lists.
-type snapshotRows struct{ *sqlite.DB }
-
-func (r snapshotRows) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error) {
-	f := store.SnapshotFilter{}
-	if !all {
-		f.States = []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady}
-	}
-	return r.Snapshots(ctx, f)
-}
 
 // TestSnapshots: old plain snapshots and what is left of broken ones go; templates,
 // pauses and young ones stay, and so do the layers that they stand on.
@@ -56,7 +46,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	now := time.Now().Add(-30 * 24 * time.Hour)
 	snaps, err := snapshot.Open(snapshot.Config{
-		Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: snapshotRows{db}, Owner: owner, DiskFloor: 1,
+		Dir: filepath.Join(dir, "snapshots"), Layers: layers, Rows: lists.Lists{Store: db}, Owner: owner, DiskFloor: 1,
 		Now: func() time.Time { return now },
 	})
 	must(err)

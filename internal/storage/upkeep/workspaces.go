@@ -37,11 +37,7 @@ func (c *collection) workspaces(ctx context.Context) error {
 			continue
 		}
 		err = c.take(ctx, api.PartWorkspaces, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
-			err := s.Remove(ctx, id, "collected: "+why)
-			if api.KindOf(err) == api.KindConflict {
-				return errHeld
-			}
-			return err
+			return unlessHeld(s.Remove(ctx, id, "collected: "+why))
 		})
 		if err != nil {
 			return err
@@ -64,7 +60,7 @@ func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, err
 		return "no row knows its task", nil
 	case err != nil:
 		return "", err
-	case t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff):
+	case c.longDone(t):
 		return "of a task that ended " + t.EndedAt.Format(time.DateOnly), nil
 	}
 	return "", nil

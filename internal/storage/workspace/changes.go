@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 )
 
 // Mode is what kind of file a change leaves.
@@ -113,7 +114,7 @@ func (s *Store) Changes(ctx context.Context, id api.WorkspaceID, limits Limits) 
 	v, err := openView(s.cfg.Layers, l.Layers())
 	if err == nil {
 		c.view = v
-		c.upper, err = openDir(int(l.dir.Fd()), Upper)
+		c.upper, err = beneath.OpenDir(int(l.dir.Fd()), Upper)
 	}
 	if err != nil {
 		c.Close()
@@ -149,7 +150,7 @@ func (c *Changes) opener(path string, was unix.Stat_t) func() (io.ReadCloser, er
 // looked at.
 func reopen(dir int, path string, was unix.Stat_t) (*os.File, error) {
 	// A look by name first: an open of something else could have an effect.
-	p, err := openAt(dir, path, unix.O_PATH)
+	p, err := beneath.Open(dir, path, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ func reopen(dir int, path string, was unix.Stat_t) (*os.File, error) {
 	if !same(st) || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fmt.Errorf("it has changed")
 	}
-	fd, err := openFile(dir, path)
+	fd, err := beneath.Open(dir, path, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/storedir"
 )
 
 // Lease is the right to write to a workspace, or to read it while nobody writes. It
@@ -35,7 +36,12 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, s.cfg.Owner }); err != nil {
+	return l.activate(ctx)
+}
+
+// activate notes that the workspace is active for this owner, or gives up the lease.
+func (l *Lease) activate(ctx context.Context) (*Lease, error) {
+	if err := l.s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, l.s.cfg.Owner }); err != nil {
 		unlock(l.dir)
 		return nil, err
 	}
@@ -64,7 +70,7 @@ func (s *Store) held(id api.WorkspaceID) (_ *Lease, pid int, alive bool, err err
 		unlock(f) // not locked, where that is what failed
 		return nil, 0, false, err
 	}
-	if err := lock(f); err == unix.EWOULDBLOCK {
+	if err := storedir.Lock(f, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 		return fail(api.Errorf(api.KindConflict, "workspace %s is in use: only one writer at a time", id).
 			WithHint("end the sandbox that uses it"))
 	} else if err != nil {
@@ -191,12 +197,12 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 	}
 	defer unlock(l.dir)
 	// Renamed first: what is cut short must not look whole, and is swept.
-	name := gone + string(id)
-	if err := os.Rename(s.path(id), filepath.Join(s.dir, name)); err != nil {
+	away := filepath.Join(s.dir, gone+string(id))
+	if err := os.Rename(s.path(id), away); err != nil {
 		return api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
 	}
 	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
-	if err := s.discard(ctx, name); err != nil {
+	if err := RemoveAll(ctx, away); err != nil {
 		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("the daemon removes the rest at its next start")
 	}
 	return nil
@@ -206,23 +212,12 @@ func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) e
 // which run of the machine. One that has ended and that nobody has collected yet has
 // nothing mounted any more.
 func processID(pid int) (string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	id, err := proc.Identify(pid)
 	if err != nil {
 		return "", err
 	}
-	// The name, in parentheses, may hold anything.
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 20 {
-		return "", fmt.Errorf("/proc/%d/stat is malformed", pid)
-	}
-	if f[0] == "Z" || f[0] == "X" {
-		return "", fmt.Errorf("process %d has ended", pid)
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d %s %s", pid, f[19], strings.TrimSpace(string(boot))), nil
+	boot, err := proc.BootID()
+	return fmt.Sprintf("%d %d %s", id.PID, id.Start, boot), err
 }
 
 // holderAlive says whether the process that a holder file names is there. A record

@@ -2,13 +2,13 @@ package workspace
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 )
 
 // user is the sandbox's identity user.
@@ -70,15 +70,15 @@ func own(dir, id, depth int) error {
 	if err := unix.Fchown(dir, id, id); err != nil {
 		return err
 	}
-	return names(dir, math.MaxInt, func(name string) error {
-		st, err := statAt(dir, name)
+	return beneath.Names(dir, func(name string) error {
+		st, err := beneath.Stat(dir, name)
 		if err != nil {
 			return err
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			return unix.Fchownat(dir, name, id, id, unix.AT_SYMLINK_NOFOLLOW)
 		}
-		sub, err := openDir(dir, name)
+		sub, err := beneath.OpenDir(dir, name)
 		if err != nil {
 			return err
 		}

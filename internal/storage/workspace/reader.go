@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 )
 
 // reader is one run of Changes.
@@ -135,7 +136,7 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 	if why := badName(name); why != "" {
 		return r.refuse(p, "%s", why)
 	}
-	st, err := statAt(upper, name)
+	st, err := beneath.Stat(upper, name)
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 }
 
 func (r *reader) subdir(upper int, below found, p, name string) error {
-	fd, err := openDir(upper, name)
+	fd, err := beneath.OpenDir(upper, name)
 	if err == unix.EACCES {
 		return r.refuse(p, "it is a directory that its owner may not read")
 	}
@@ -234,7 +235,7 @@ func (r *reader) vanishedBelow(below found, p string) error {
 const maxTarget = 4095
 
 func (r *reader) symlink(upper int, below found, p, name string, st unix.Stat_t) error {
-	target, err := readlink(upper, name)
+	target, err := beneath.Readlink(upper, name, maxTarget)
 	if err != nil {
 		return r.refuse(p, "its target cannot be read: %s", err)
 	}
@@ -242,7 +243,7 @@ func (r *reader) symlink(upper int, below found, p, name string, st unix.Stat_t)
 		return r.refuse(p, "its target is no UTF-8")
 	}
 	if below.file && below.st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		was, err := readlink(below.in, name)
+		was, err := beneath.Readlink(below.in, name, maxTarget)
 		if err != nil {
 			return err
 		}
@@ -254,18 +255,6 @@ func (r *reader) symlink(upper int, below found, p, name string, st unix.Stat_t)
 		return err
 	}
 	return r.add(Change{Path: p, Mode: Symlink, Size: int64(len(target)), Open: text(target)})
-}
-
-func readlink(dir int, name string) (string, error) {
-	buf := make([]byte, maxTarget+1)
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return "", err
-	}
-	if n > maxTarget {
-		return "", fmt.Errorf("it is longer than %d bytes", maxTarget)
-	}
-	return string(buf[:n]), nil
 }
 
 // sameContent compares two files of one size.

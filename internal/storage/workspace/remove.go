@@ -3,10 +3,11 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/storage/beneath"
 )
 
 // RemoveAll removes a directory with all that a guest may have put into it; nil when
@@ -35,7 +36,7 @@ func removeTree(ctx context.Context, parent int, name string) error {
 	moved := 0
 	for {
 		n := 0
-		err := names(top, math.MaxInt, func(sub string) error {
+		err := beneath.Names(top, func(sub string) error {
 			n++
 			return flatten(ctx, top, sub, &moved)
 		})
@@ -54,7 +55,7 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	st, err := statAt(top, name)
+	st, err := beneath.Stat(top, name)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -71,9 +72,9 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 	defer unix.Close(dir)
 	for {
 		n := 0
-		err := names(dir, math.MaxInt, func(sub string) error {
+		err := beneath.Names(dir, func(sub string) error {
 			n++
-			st, err := statAt(dir, sub)
+			st, err := beneath.Stat(dir, sub)
 			if err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 
 // enter opens a directory and makes it ours to change.
 func enter(dir int, name string) (int, error) {
-	p, err := openAt(dir, name, unix.O_PATH|unix.O_DIRECTORY)
+	p, err := beneath.Open(dir, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}

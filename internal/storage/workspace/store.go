@@ -10,15 +10,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/storedir"
 )
 
 const (
@@ -27,6 +27,9 @@ const (
 	MaxLayers = 16
 	// maxRecord bounds a workspace.json while it is read, in bytes.
 	maxRecord = 64 << 10
+
+	// what names the store in errors.
+	what = "workspaces"
 
 	// Prefixes of what is being written, and of what is being removed.
 	aside = "new-"
@@ -94,73 +97,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	abs, err := filepath.Abs(cfg.Dir)
+	remove := func(path string) error { return RemoveAll(ctx, path) }
+	dir, err := storedir.Open(what, cfg.Dir, remove, aside, gone)
 	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "workspaces: %w", err)
+		return nil, err
 	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
-	}
-	// Others must not come to what a guest wrote: it may hold setuid files.
-	if err := os.Chmod(abs, 0o700); err != nil {
-		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
-	}
-	s := &Store{cfg: cfg, dir: abs}
-	entries, err := os.ReadDir(abs)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), aside) || strings.HasPrefix(e.Name(), gone) {
-			if err := s.sweep(ctx, e.Name()); err != nil {
-				return nil, api.Errorf(api.KindInternal, "workspaces: remove the incomplete %s: %w", e.Name(), err)
-			}
-		}
-	}
-	return s, nil
+	return &Store{cfg: cfg, dir: dir}, nil
 }
 
 // Dir is where the store lives.
 func (s *Store) Dir() string { return s.dir }
-
-// sweep removes what is half there, unless its maker still holds the lock.
-func (s *Store) sweep(ctx context.Context, name string) error {
-	f, err := os.Open(filepath.Join(s.dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	if err == nil {
-		defer f.Close()
-		if err := lock(f); err == unix.EWOULDBLOCK {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return s.discard(ctx, name)
-}
-
-// discard removes an entry of the store's directory for good.
-func (s *Store) discard(ctx context.Context, name string) error {
-	top, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(top)
-	return removeTree(ctx, top, name)
-}
-
-// lock takes the lock of an open directory without waiting.
-func lock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
-			return err
-		}
-	}
-}
 
 // Create makes an empty workspace over layers, the lowest first. They have to be in
 // the layer store, and stay there while the workspace does.
@@ -212,23 +158,17 @@ func (s *Store) Scratch() (dir string, remove func() error, err error) {
 	if err != nil {
 		return "", nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
 	}
-	return dir, func() error { return s.discard(context.Background(), filepath.Base(dir)) }, nil
+	return dir, func() error { return RemoveAll(context.Background(), dir) }, nil
 }
 
 // make writes a workspace's directory aside and renames it into place.
 func (s *Store) make(w api.Workspace) error {
-	tmp, err := os.MkdirTemp(s.dir, aside)
-	if err != nil {
-		return err
-	}
-	held, err := os.Open(tmp)
+	held, err := storedir.MakeLocked(s.dir, aside)
 	if err != nil {
 		return err
 	}
 	defer unlock(held)
-	if err := lock(held); err != nil {
-		return err
-	}
+	tmp := held.Name()
 	err = func() error {
 		for name, mode := range map[string]os.FileMode{Upper: 0o755, Work: 0o700} {
 			p := filepath.Join(tmp, name)
@@ -258,12 +198,7 @@ func (s *Store) make(w api.Workspace) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(tmp))
 	}
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return storedir.Sync(s.dir)
 }
 
 func (s *Store) path(id api.WorkspaceID) string { return filepath.Join(s.dir, string(id)) }
@@ -296,7 +231,7 @@ func (s *Store) Get(id api.WorkspaceID) (api.Workspace, error) {
 // readRecord reads and checks the record in a workspace's directory. It is the
 // host's own, but a disk can fail.
 func readRecord(dir *os.File, id api.WorkspaceID) (w api.Workspace, err error) {
-	fd, err := openFile(int(dir.Fd()), recordName)
+	fd, err := beneath.Open(int(dir.Fd()), recordName, unix.O_RDONLY)
 	if err != nil {
 		return w, api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
 	}
@@ -335,18 +270,7 @@ func parseRecord(b []byte) (w api.Workspace, err error) {
 
 // List names the workspaces that are here, sorted.
 func (s *Store) List() ([]api.WorkspaceID, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
-	}
-	var out []api.WorkspaceID
-	for _, e := range entries {
-		if id := api.WorkspaceID(e.Name()); id.Valid() && e.IsDir() {
-			out = append(out, id)
-		}
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
-	return out, nil
+	return storedir.List[api.WorkspaceID](what, s.dir)
 }
 
 // Named calls f with the layers that workspaces lie on, and lets no workspace be

@@ -24,11 +24,7 @@ func (s *Store) TakeOver(ctx context.Context, id api.WorkspaceID, pid int) (*Lea
 		if err != nil {
 			return nil, err
 		}
-		if err := s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, s.cfg.Owner }); err != nil {
-			unlock(l.dir)
-			return nil, err
-		}
-		return l, nil
+		return l.activate(ctx)
 	}
 }
 

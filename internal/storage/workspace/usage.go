@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 )
 
 // Usage is what a workspace takes on its disk.
@@ -78,11 +78,11 @@ func (m *meter) dir(dir, depth int) error {
 	if depth > liveDepth {
 		return ErrDeep
 	}
-	err := names(dir, math.MaxInt, func(name string) error {
+	err := beneath.Names(dir, func(name string) error {
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
-		st, err := statAt(dir, name)
+		st, err := beneath.Stat(dir, name)
 		if err == unix.ENOENT {
 			return nil
 		}
@@ -104,7 +104,7 @@ func (m *meter) dir(dir, depth int) error {
 		if !isDir {
 			return nil
 		}
-		sub, err := openDir(dir, name)
+		sub, err := beneath.OpenDir(dir, name)
 		if err == unix.EACCES {
 			if !m.holds {
 				m.opening.Lock()
@@ -134,7 +134,7 @@ func (m *meter) dir(dir, depth int) error {
 // guest with the same id must not be able to hide files so. The mode is given back by
 // shut; the overlay above does not look at it again meanwhile.
 func openShut(dir int, name string) (fd int, shut func() error, err error) {
-	p, err := openAt(dir, name, unix.O_PATH|unix.O_DIRECTORY)
+	p, err := beneath.Open(dir, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -77,7 +78,7 @@ func look(dirs []int, name string) (f found, err error) {
 		}
 	}()
 	for _, d := range dirs {
-		st, err := statAt(d, name)
+		st, err := beneath.Stat(d, name)
 		if err == unix.ENOENT {
 			continue
 		}
@@ -90,7 +91,7 @@ func look(dirs []int, name string) (f found, err error) {
 			}
 			return f, nil
 		}
-		sub, err := openDir(d, name)
+		sub, err := beneath.OpenDir(d, name)
 		if err != nil {
 			return f, err
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -289,7 +290,7 @@ func TestRemoveHostile(t *testing.T) {
 	for i := range 5000 {
 		must(t, unix.Mkdirat(dir, "d", 0o700))
 		must(t, os.WriteFile(fmt.Sprintf("/proc/self/fd/%d/f", dir), nil, 0o600))
-		next, err := openDir(dir, "d")
+		next, err := beneath.OpenDir(dir, "d")
 		must(t, err)
 		if i%500 == 0 {
 			must(t, unix.Fchmod(dir, 0o100))

@@ -2,14 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store/rowjson"
 )
 
 // PutAttempt implements store.Store.
-func (db taskTable) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
+func (t taskTable) PutAttempt(ctx context.Context, task api.TaskID, a api.Attempt) error {
 	if a.N < 1 {
 		return api.Errorf(api.KindInvalid, "attempt %d of task %s: attempts count from 1", a.N, task)
 	}
@@ -17,7 +16,7 @@ func (db taskTable) PutAttempt(ctx context.Context, task api.TaskID, a api.Attem
 	if err != nil {
 		return api.Errorf(api.KindInvalid, "attempt %d of task %s: %w", a.N, task, err)
 	}
-	r, err := db.write.ExecContext(ctx, `INSERT INTO attempt
+	r, err := t.db.write.ExecContext(ctx, `INSERT INTO attempt
 		(task, n, owner, host, lease_epoch, sandbox, started_at, ended_at, stdout_path, stderr_path, doc)
 		SELECT id, ?2, owner, host, lease_epoch, ?3, ?4, ?5, ?6, ?7, ?8 FROM task WHERE id = ?1
 		ON CONFLICT (task, n) DO UPDATE SET
@@ -38,20 +37,9 @@ func attempts(ctx context.Context, r runner, task api.TaskID) ([]api.Attempt, er
 	return list(ctx, r, "attempts of task "+string(task), scanAttempt, attemptsSQL, string(task))
 }
 
-const attemptsSQL = `SELECT n, sandbox, started_at, ended_at, stdout_path, stderr_path, doc FROM attempt WHERE task = ? ORDER BY n`
+const attemptsSQL = `SELECT doc, n, sandbox, started_at, ended_at, stdout_path, stderr_path FROM attempt WHERE task = ? ORDER BY n`
 
 func scanAttempt(r scanner) (a api.Attempt, err error) {
-	var n int
-	var sandbox sql.NullString
-	var started, ended sql.NullInt64
-	var stdout, stderr, doc string
-	if err := r.Scan(&n, &sandbox, &started, &ended, &stdout, &stderr, &doc); err != nil {
-		return a, err
-	}
-	if err := rowjson.Unmarshal([]byte(doc), &a); err != nil {
-		return a, api.Errorf(api.KindInternal, "the row of attempt %d is damaged: %w", n, err)
-	}
-	a.N, a.Sandbox, a.StdoutPath, a.StderrPath = n, api.SandboxID(sandbox.String), stdout, stderr
-	a.StartedAt, a.EndedAt = fromMicros(started), fromMicros(ended)
-	return a, nil
+	err = scanRow(r, "attempt", &a, &a.N, text(&a.Sandbox), instant{&a.StartedAt}, instant{&a.EndedAt}, &a.StdoutPath, &a.StderrPath)
+	return a, err
 }

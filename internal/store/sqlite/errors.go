@@ -85,17 +85,18 @@ func toMicros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-func fromMicros(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(n.Int64).UTC()
-}
-
 // nullable returns nil for an empty identifier, which is stored as NULL.
 func nullable[S ~string](s S) any {
 	if s == "" {
 		return nil
 	}
 	return string(s)
+}
+
+// names returns states as text.
+func names[S ~string](states ...S) (all []string) {
+	for _, s := range states {
+		all = append(all, string(s))
+	}
+	return all
 }

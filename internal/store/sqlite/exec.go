@@ -3,10 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/rowjson"
 )
 
 const (
@@ -17,31 +17,32 @@ const (
 		WHERE id = ?1 AND sandbox = ?2 AND (state = ?3 OR state NOT IN ('exited', 'unknown'))`
 )
 
-const execColumns = `id, sandbox, state, started_at, ended_at, doc`
+type execTable struct {
+	table[api.Exec, api.ExecID]
+}
 
-func execArgs(e api.Exec) ([]any, error) {
-	err := checkRow("exec", string(e.ID), !e.StartedAt.IsZero(), string(e.State),
-		string(api.ExecRunning), string(api.ExecExited), string(api.ExecUnknown))
-	if err != nil {
-		return nil, err
-	}
-	doc, err := rowjson.Marshal(e)
-	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "exec %s: %w", e.ID, err)
-	}
-	return []any{string(e.ID), string(e.Sandbox), string(e.State), toMicros(e.StartedAt), toMicros(e.EndedAt), string(doc)}, nil
+func newExecTable(db *database) execTable {
+	return execTable{table[api.Exec, api.ExecID]{
+		db: db, what: "exec", plural: "execs", name: "exec", at: "started_at",
+		columns: `doc, id, sandbox, state, started_at, ended_at`, scan: scanExec,
+		mark:   func(e api.Exec) (time.Time, api.ExecID) { return e.StartedAt, e.ID },
+		states: names(api.ExecRunning, api.ExecExited, api.ExecUnknown),
+		values: func(e api.Exec) []any {
+			return []any{string(e.ID), string(e.Sandbox), string(e.State), toMicros(e.StartedAt), toMicros(e.EndedAt)}
+		},
+	}}
 }
 
 // InsertExec implements store.Store.
-func (db execTable) InsertExec(ctx context.Context, e api.Exec) error {
-	args, err := execArgs(e)
+func (t execTable) InsertExec(ctx context.Context, e api.Exec) error {
+	args, err := t.args(e)
 	if err != nil {
 		return err
 	}
-	if done, err := db.ahead.put(ctx, record{insertExecOp, args}); done || err != nil {
+	if done, err := t.ahead.put(ctx, record{insertExecOp, args}); done || err != nil {
 		return err
 	}
-	r, err := db.insertExec.ExecContext(ctx, args...)
+	r, err := t.db.insertExec.ExecContext(ctx, args...)
 	if err != nil {
 		return insertError(ctx, err, "exec", string(e.ID), "sandbox "+string(e.Sandbox))
 	}
@@ -52,15 +53,15 @@ func (db execTable) InsertExec(ctx context.Context, e api.Exec) error {
 }
 
 // UpdateExec implements store.Store.
-func (db execTable) UpdateExec(ctx context.Context, e api.Exec) error {
-	args, err := execArgs(e)
+func (t execTable) UpdateExec(ctx context.Context, e api.Exec) error {
+	args, err := t.args(e)
 	if err != nil {
 		return err
 	}
-	if done, err := db.ahead.put(ctx, record{updateExecOp, args}); done || err != nil {
+	if done, err := t.ahead.put(ctx, record{updateExecOp, args}); done || err != nil {
 		return err
 	}
-	r, err := db.updateExec.ExecContext(ctx, args...)
+	r, err := t.db.updateExec.ExecContext(ctx, args...)
 	if err != nil {
 		return wrapError(ctx, err, "store exec %s", e.ID)
 	}
@@ -68,35 +69,29 @@ func (db execTable) UpdateExec(ctx context.Context, e api.Exec) error {
 		return nil
 	}
 	// Find out why it changed nothing.
-	return db.inTx(ctx, "exec "+string(e.ID), func(tx *sql.Tx) error {
+	return t.db.inTx(ctx, "exec "+string(e.ID), func(tx *sql.Tx) error {
 		var sandbox string
 		err := tx.QueryRowContext(ctx, `SELECT sandbox FROM exec WHERE id = ?`, string(e.ID)).Scan(&sandbox)
 		if err == nil && sandbox != string(e.Sandbox) {
 			return api.Errorf(api.KindInvalid, "exec %s is of sandbox %s, not of %.64q", e.ID, sandbox, e.Sandbox)
 		}
-		return updateConflict(ctx, tx, "exec", "exec", string(e.ID), string(e.State))
+		return t.conflict(ctx, tx, string(e.ID), e.State)
 	})
 }
 
 // Exec implements store.Store.
-func (db execTable) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
-	if err := db.ahead.flush(ctx); err != nil {
-		return api.Exec{}, err
-	}
-	return get(ctx, db.read, "exec", string(id), scanExec, `SELECT `+execColumns+` FROM exec WHERE id = ?`)
+func (t execTable) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
+	return t.get(ctx, t.db.read, id)
 }
 
 // Execs implements store.Store.
-func (db execTable) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
-	if err := checkLimit("execs", f.Limit); err != nil {
-		return nil, err
-	}
-	if err := db.ahead.flush(ctx); err != nil {
-		return nil, err
-	}
-	w := execWhere(f)
-	q, args := w.selectSQL(execColumns, "exec", "started_at DESC, seq DESC", f.Limit)
-	return list(ctx, db.read, "execs", scanExec, q, args...)
+func (t execTable) Execs(ctx context.Context, f store.ExecFilter) ([]api.Exec, error) {
+	return t.list(ctx, t.db.read, execWhere(f), f.Limit)
+}
+
+// ExecPage implements store.Store.
+func (t execTable) ExecPage(ctx context.Context, f store.ExecFilter) ([]api.Exec, store.Cursor, error) {
+	return t.page(ctx, t.db.read, execWhere(f), f.Limit, f.After)
 }
 
 func execWhere(f store.ExecFilter) (w where) {
@@ -106,15 +101,6 @@ func execWhere(f store.ExecFilter) (w where) {
 }
 
 func scanExec(r scanner) (e api.Exec, err error) {
-	var id, sandbox, state, doc string
-	var started, ended sql.NullInt64
-	if err := r.Scan(&id, &sandbox, &state, &started, &ended, &doc); err != nil {
-		return e, err
-	}
-	if err := rowjson.Unmarshal([]byte(doc), &e); err != nil {
-		return e, api.Errorf(api.KindInternal, "the row of exec %s is damaged: %w", id, err)
-	}
-	e.ID, e.Sandbox, e.State = api.ExecID(id), api.SandboxID(sandbox), api.ExecState(state)
-	e.StartedAt, e.EndedAt = fromMicros(started), fromMicros(ended)
-	return e, nil
+	err = scanRow(r, "exec", &e, &e.ID, &e.Sandbox, &e.State, instant{&e.StartedAt}, instant{&e.EndedAt})
+	return e, err
 }

@@ -7,28 +7,38 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/rowjson"
 )
 
-const keyColumns = `id, account, created_at, revoked_at, doc`
+type keyTable struct {
+	table[api.Key, api.KeyID]
+}
+
+func newKeyTable(db *database) keyTable {
+	return keyTable{table[api.Key, api.KeyID]{
+		db: db, what: "key", plural: "keys", name: "api_key", letter: "k", at: "created_at",
+		columns: `doc, id, account, created_at, revoked_at`, scan: scanKey,
+		mark:   func(k api.Key) (time.Time, api.KeyID) { return k.CreatedAt, k.ID },
+		states: names(api.RoleAdmin, api.RoleUser),
+		values: func(k api.Key) []any {
+			return []any{string(k.ID), k.Account, string(k.Role), toMicros(k.CreatedAt), toMicros(k.RevokedAt)}
+		},
+	}}
+}
 
 // InsertKey implements store.Store.
-func (db keyTable) InsertKey(ctx context.Context, k api.Key, hash string) error {
+func (t keyTable) InsertKey(ctx context.Context, k api.Key, hash string) error {
 	switch {
 	case hash == "":
 		return api.Errorf(api.KindInvalid, "row of key %s: the hash is missing", k.ID)
 	case k.Account == "":
 		return api.Errorf(api.KindInvalid, "row of key %s: the account is missing", k.ID)
 	}
-	if err := checkRow("key", string(k.ID), !k.CreatedAt.IsZero(), string(k.Role), string(api.RoleAdmin), string(api.RoleUser)); err != nil {
+	args, err := t.args(k)
+	if err != nil {
 		return err
 	}
-	doc, err := rowjson.Marshal(k)
-	if err != nil {
-		return api.Errorf(api.KindInvalid, "key %s: %w", k.ID, err)
-	}
-	_, err = db.write.ExecContext(ctx, `INSERT INTO api_key (id, hash, account, created_at, revoked_at, doc) VALUES (?, ?, ?, ?, ?, ?)`,
-		string(k.ID), hash, k.Account, toMicros(k.CreatedAt), toMicros(k.RevokedAt), string(doc))
+	_, err = t.db.write.ExecContext(ctx, `INSERT INTO api_key (id, hash, account, created_at, revoked_at, doc) VALUES (?1, ?7, ?2, ?4, ?5, ?6)`,
+		append(args, hash)...)
 	if err != nil {
 		return insertError(ctx, err, "key", string(k.ID), "nothing")
 	}
@@ -36,24 +46,34 @@ func (db keyTable) InsertKey(ctx context.Context, k api.Key, hash string) error 
 }
 
 // RevokeKey implements store.Store.
-func (db keyTable) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.Key, err error) {
+func (t keyTable) RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (k api.Key, err error) {
 	if at.IsZero() {
 		return k, api.Errorf(api.KindInvalid, "key %s: the time of its revocation is missing", id)
 	}
-	err = db.inTx(ctx, "key "+string(id), func(tx *sql.Tx) error {
+	err = t.db.inTx(ctx, "key "+string(id), func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE api_key SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL`, string(id), toMicros(at))
 		if err != nil {
 			return wrapError(ctx, err, "revoke key %.64q", id)
 		}
-		k, err = get(ctx, tx, "key", string(id), scanKey, `SELECT `+keyColumns+` FROM api_key WHERE id = ?`)
+		k, err = get(ctx, tx, "key", string(id), t.scan, `SELECT `+t.columns+` FROM api_key WHERE id = ?`)
 		return err
 	})
 	return k, err
 }
 
 // KeyByHash implements store.Store.
-func (db keyTable) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
-	return get(ctx, db.read, "key", hash, scanKey, `SELECT `+keyColumns+` FROM api_key WHERE hash = ?`)
+func (t keyTable) KeyByHash(ctx context.Context, hash string) (api.Key, error) {
+	return get(ctx, t.db.read, "key", hash, t.scan, `SELECT `+t.columns+` FROM api_key WHERE hash = ?`)
+}
+
+// KeyPage implements store.Store.
+func (t keyTable) KeyPage(ctx context.Context, f store.KeyFilter) ([]api.Key, store.Cursor, error) {
+	return t.page(ctx, t.db.read, keyWhere(f), f.Limit, f.After)
+}
+
+// FindKey implements store.Store.
+func (t keyTable) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
+	return t.find(ctx, "", prefix)
 }
 
 func keyWhere(f store.KeyFilter) (w where) {
@@ -65,15 +85,6 @@ func keyWhere(f store.KeyFilter) (w where) {
 }
 
 func scanKey(r scanner) (k api.Key, err error) {
-	var id, account, doc string
-	var created, revoked sql.NullInt64
-	if err := r.Scan(&id, &account, &created, &revoked, &doc); err != nil {
-		return k, err
-	}
-	if err := rowjson.Unmarshal([]byte(doc), &k); err != nil {
-		return k, api.Errorf(api.KindInternal, "the row of key %s is damaged: %w", id, err)
-	}
-	k.ID, k.Account = api.KeyID(id), account
-	k.CreatedAt, k.RevokedAt = fromMicros(created), fromMicros(revoked)
-	return k, nil
+	err = scanRow(r, "key", &k, &k.ID, &k.Account, instant{&k.CreatedAt}, instant{&k.RevokedAt})
+	return k, err
 }

@@ -64,10 +64,6 @@ func (db onceTable) ForgetOnce(ctx context.Context, account, key string) error {
 }
 
 func scanOnce(r scanner) (o store.Once, err error) {
-	var created, expires sql.NullInt64
-	if err := r.Scan(&o.Account, &o.Key, &o.Request, &o.Done, &o.Answer, &created, &expires); err != nil {
-		return o, err
-	}
-	o.CreatedAt, o.ExpiresAt = fromMicros(created), fromMicros(expires)
-	return o, nil
+	err = r.Scan(&o.Account, &o.Key, &o.Request, &o.Done, &o.Answer, instant{&o.CreatedAt}, instant{&o.ExpiresAt})
+	return o, err
 }

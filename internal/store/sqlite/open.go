@@ -48,18 +48,12 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// The tables add methods to one database.
+// These add methods to one database, as the tables do.
 type (
-	ownerTable     struct{ *database }
-	sandboxTable   struct{ *database }
-	execTable      struct{ *database }
-	taskTable      struct{ *database } // attempts and the sums of removed tasks too
-	workspaceTable struct{ *database }
-	snapshotTable  struct{ *database }
-	keyTable       struct{ *database }
-	onceTable      struct{ *database }
-	eventTable     struct{ *database }
-	pruner         struct{ *database }
+	ownerTable struct{ *database }
+	onceTable  struct{ *database }
+	eventTable struct{ *database }
+	pruner     struct{ *database }
 )
 
 // database is what all tables share.
@@ -135,6 +129,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	if db.write, err = pool(dsn(path, readWrite), 1); err != nil {
 		return nil, err
 	}
+	boxes, execs := newSandboxTable(db), newExecTable(db)
 	for _, p := range []struct {
 		stmt **sql.Stmt
 		pool *sql.DB
@@ -142,7 +137,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 	}{
 		{&db.appendEvent, db.write, appendEventSQL}, {&db.readEvents, db.read, readEventsSQL},
 		{&db.insertExec, db.write, insertExecSQL}, {&db.updateExec, db.write, updateExecSQL},
-		{&db.insertSandbox, db.write, insertSandboxSQL}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
+		{&db.insertSandbox, db.write, boxes.insertSQL()}, {&db.updateSandboxSame, db.write, updateSandboxSameSQL},
 	} {
 		if *p.stmt, err = p.pool.PrepareContext(ctx, p.sql); err != nil {
 			return nil, wrapError(ctx, err, "open database %s", path)
@@ -152,12 +147,13 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		if db.ahead, err = openAhead(ctx, db, path, log); err != nil {
 			return nil, err
 		}
+		boxes.ahead, execs.ahead = db.ahead, db.ahead
 	}
 	if err := db.sealOldRows(ctx, log); err != nil {
 		return nil, err
 	}
-	return &DB{db, ownerTable{db}, sandboxTable{db}, execTable{db}, taskTable{db}, workspaceTable{db},
-		snapshotTable{db}, keyTable{db}, onceTable{db}, eventTable{db}, pruner{db}}, nil
+	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
+		newSnapshotTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"hortus.dev/api"
@@ -26,9 +25,7 @@ func (db ownerTable) InsertOwner(ctx context.Context, o store.Owner) error {
 // Owners implements store.Store.
 func (db ownerTable) Owners(ctx context.Context) ([]store.Owner, error) {
 	return list(ctx, db.read, "owners", func(s scanner) (o store.Owner, err error) {
-		var started, beat, ended sql.NullInt64
-		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, &started, &beat, &ended)
-		o.StartedAt, o.BeatAt, o.EndedAt = fromMicros(started), fromMicros(beat), fromMicros(ended)
+		err = s.Scan(&o.ID, &o.Host, &o.LockPath, &o.PID, instant{&o.StartedAt}, instant{&o.BeatAt}, instant{&o.EndedAt})
 		return o, err
 	}, `SELECT id, host, lock_path, pid, started_at, beat_at, ended_at FROM owner WHERE ended_at IS NULL ORDER BY started_at, rowid`)
 }

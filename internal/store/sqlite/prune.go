@@ -90,7 +90,7 @@ func (db *database) findExpired(ctx context.Context, what, find string, rows int
 	if !keep.Before.IsZero() {
 		oldest = keep.Before.UnixMicro()
 	}
-	return list(ctx, db.read, "old "+what, func(r scanner) (id string, err error) { return id, r.Scan(&id) }, find, rows, keep.Bytes, oldest, pruneFindLimit)
+	return list(ctx, db.read, "old "+what, scanValue[string], find, rows, keep.Bytes, oldest, pruneFindLimit)
 }
 
 // pruneOnce removes at most pruneFindLimit rows and returns how many it found.

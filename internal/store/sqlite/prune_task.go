@@ -25,19 +25,19 @@ const prunedTasksSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at
 		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
 
 // PruneTasks implements store.Store.
-func (db taskTable) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
+func (t taskTable) PruneTasks(ctx context.Context, keep store.Retention, fold func(sums []byte, t api.Task) ([]byte, error)) (done store.Pruned, err error) {
 	if keep.Rows < 1 || keep.Bytes < 1 {
 		return done, api.Errorf(api.KindInvalid, "retention of %d tasks and %d bytes: both must be positive", keep.Rows, keep.Bytes)
 	}
 	for {
-		ids, err := db.findExpired(ctx, "tasks", prunedTasksSQL, keep.Rows, keep)
+		ids, err := t.db.findExpired(ctx, "tasks", prunedTasksSQL, keep.Rows, keep)
 		if err != nil {
 			return done, err
 		}
 		for batch := range slices.Chunk(ids, taskBatch) {
-			err := db.inTx(ctx, "the retention of tasks", func(tx *sql.Tx) error {
+			err := t.db.inTx(ctx, "the retention of tasks", func(tx *sql.Tx) error {
 				for _, id := range batch {
-					if err := db.foldTask(ctx, tx, id, fold, &done); err != nil {
+					if err := t.foldTask(ctx, tx, id, fold, &done); err != nil {
 						return err
 					}
 				}
@@ -54,27 +54,27 @@ func (db taskTable) PruneTasks(ctx context.Context, keep store.Retention, fold f
 }
 
 // foldTask removes one task and adds it to its account's sums.
-func (db taskTable) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
-	t, err := get(ctx, tx, "task", id, db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
+func (t taskTable) foldTask(ctx context.Context, tx *sql.Tx, id string, fold func([]byte, api.Task) ([]byte, error), done *store.Pruned) error {
+	task, err := get(ctx, tx, "task", id, t.scan, `SELECT `+taskColumns+` FROM task WHERE id = ? AND state = 'done'`)
 	if api.KindOf(err) == api.KindNotFound {
 		return nil // removed since
 	}
 	if err != nil {
 		return err
 	}
-	if t.Attempts, err = attempts(ctx, tx, t.ID); err != nil {
+	if task.Attempts, err = attempts(ctx, tx, task.ID); err != nil {
 		return err
 	}
 	var sums []byte
-	day := dayOf(t.CreatedAt)
-	err = tx.QueryRowContext(ctx, `SELECT sums FROM task_tally WHERE account = ? AND day = ?`, t.Account, day).Scan(&sums)
+	day := dayOf(task.CreatedAt)
+	err = tx.QueryRowContext(ctx, `SELECT sums FROM task_tally WHERE account = ? AND day = ?`, task.Account, day).Scan(&sums)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return wrapError(ctx, err, "read the sums of old tasks")
 	}
-	if sums, err = fold(sums, t); err != nil {
+	if sums, err = fold(sums, task); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO task_tally (account, day, sums) VALUES (?1, ?2, ?3) ON CONFLICT (account, day) DO UPDATE SET sums = ?3`, t.Account, day, sums)
+	_, err = tx.ExecContext(ctx, `INSERT INTO task_tally (account, day, sums) VALUES (?1, ?2, ?3) ON CONFLICT (account, day) DO UPDATE SET sums = ?3`, task.Account, day, sums)
 	if err != nil {
 		return wrapError(ctx, err, "store the sums of old tasks")
 	}
@@ -92,12 +92,12 @@ func (db taskTable) foldTask(ctx context.Context, tx *sql.Tx, id string, fold fu
 }
 
 // WalkTallies implements store.Store.
-func (db taskTable) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
+func (t taskTable) WalkTallies(ctx context.Context, account string, since time.Time, use func(sums []byte) error) error {
 	first := int64(math.MinInt64)
 	if !since.IsZero() {
 		first = dayOf(since)
 	}
-	all, err := list(ctx, db.read, "sums of old tasks", func(r scanner) (b []byte, err error) { return b, r.Scan(&b) },
+	all, err := list(ctx, t.db.read, "sums of old tasks", scanValue[[]byte],
 		`SELECT sums FROM task_tally WHERE (?1 = '' OR account = ?1) AND day >= ?2 ORDER BY day`, account, first)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"strings"
-
-	"hortus.dev/api"
 )
 
 // where collects the conditions of a list. Column names are constants of this
@@ -63,23 +61,33 @@ type runner interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// list reads all rows of a statement.
-func list[T any](ctx context.Context, r runner, what string, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+// each calls use with the rows of a statement until it returns false.
+func each(ctx context.Context, r runner, what, query string, args []any, use func(scanner) (bool, error)) error {
 	rows, err := r.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, wrapError(ctx, err, "list %s", what)
+		return wrapError(ctx, err, "list %s", what)
 	}
 	defer rows.Close()
-	var all []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, wrapError(ctx, err, "list %s", what)
+	for more := true; more && rows.Next(); {
+		if more, err = use(rows); err != nil {
+			return wrapError(ctx, err, "list %s", what)
 		}
-		all = append(all, v)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, wrapError(ctx, err, "list %s", what)
+		return wrapError(ctx, err, "list %s", what)
+	}
+	return nil
+}
+
+// list reads all rows of a statement.
+func list[T any](ctx context.Context, r runner, what string, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = each(ctx, r, what, query, args, func(s scanner) (bool, error) {
+		v, err := scan(s)
+		all = append(all, v)
+		return true, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
 }
@@ -94,6 +102,16 @@ func get[T any](ctx context.Context, r runner, what, id string, scan func(scanne
 		return v, wrapError(ctx, err, "read %s %.64q", what, id)
 	}
 	return v, nil
+}
+
+// inReadTx runs f in a transaction that reads the database as of one instant.
+func (db *database) inReadTx(ctx context.Context, f func(runner) error) error {
+	tx, err := db.read.BeginTx(ctx, nil)
+	if err != nil {
+		return wrapError(ctx, err, "read the database")
+	}
+	defer tx.Rollback()
+	return f(tx)
 }
 
 // inTx runs f in a transaction that holds the write lock.
@@ -116,41 +134,4 @@ func (db *database) inTx(ctx context.Context, what string, f func(*sql.Tx) error
 func changed(r sql.Result) bool {
 	n, err := r.RowsAffected()
 	return err == nil && n > 0
-}
-
-// updateConflict explains why an update changed nothing: the row does not exist, or its
-// state is final.
-func updateConflict(ctx context.Context, tx *sql.Tx, what, table, id, state string) error {
-	var have string
-	err := tx.QueryRowContext(ctx, "SELECT state FROM "+table+" WHERE id = ?", id).Scan(&have)
-	if err == sql.ErrNoRows {
-		return notFound(what, id)
-	}
-	if err != nil {
-		return wrapError(ctx, err, "read %s %.64q", what, id)
-	}
-	return api.Errorf(api.KindConflict, "%s %s is %s, which is final; it cannot become %s", what, id, have, state)
-}
-
-// checkRow validates what every row needs: an id, a start time and a known state.
-func checkRow(what, id string, timed bool, state string, known ...string) error {
-	if id == "" {
-		return api.Errorf(api.KindInvalid, "row of a %s: the id is missing", what)
-	}
-	if !timed {
-		return api.Errorf(api.KindInvalid, "%s %s: the start time is missing", what, id)
-	}
-	for _, k := range known {
-		if state == k {
-			return nil
-		}
-	}
-	return api.Errorf(api.KindInvalid, "%s %s: unknown state %.64q", what, id, state)
-}
-
-func checkLimit(what string, limit int) error {
-	if limit < 0 {
-		return api.Errorf(api.KindInvalid, "list %s: the limit %d is negative", what, limit)
-	}
-	return nil
 }

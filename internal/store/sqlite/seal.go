@@ -5,21 +5,18 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"errors"
-	"io/fs"
+	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/store/rowjson"
 )
 
 // keySuffix is appended to the name of the database: the file with the key of sealed
 // values. A copy of the database alone does not reveal them.
 const keySuffix = "-key"
-
-const sealKeyLen = 32
 
 // sealer encrypts secret values of rows with AES-256-GCM. The row's id is additional
 // data, so that a value cannot be moved to another row.
@@ -28,11 +25,9 @@ type sealer struct{ aead cipher.AEAD }
 // openSealer reads the key, or creates it if it does not exist.
 func openSealer(path string) (*sealer, error) {
 	file := path + keySuffix
-	key, err := readSealKey(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = createSealKey(file); err == nil {
-			key, err = readSealKey(file)
-		}
+	key, err := secretfile.Open(file)
+	if errors.Is(err, secretfile.ErrUnusable) {
+		err = fmt.Errorf("%w; restore it, or remove it: environment values of sandboxes and tasks are then lost", err)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "the key of the database's sealed values, %s: %w", file, err)
@@ -43,40 +38,6 @@ func openSealer(path string) (*sealer, error) {
 	}
 	aead, err := cipher.NewGCM(block)
 	return &sealer{aead}, err
-}
-
-func readSealKey(file string) ([]byte, error) {
-	st, err := os.Lstat(file)
-	switch {
-	case err != nil:
-		return nil, err
-	case !st.Mode().IsRegular() || st.Mode().Perm()&0o077 != 0 || st.Size() != sealKeyLen:
-		return nil, errors.New("it is not a plain file of 32 bytes that its owner alone can read; restore it, or remove it: environment values of sandboxes and tasks are then lost")
-	}
-	return os.ReadFile(file)
-}
-
-// createSealKey writes a new key atomically. It keeps an existing one.
-func createSealKey(file string) error {
-	key := make([]byte, sealKeyLen)
-	rand.Read(key)
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(key)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // env encrypts the values of environment variables for the row of a kind and id.
@@ -141,10 +102,10 @@ func withoutValues(b api.Sandbox) api.Sandbox {
 }
 
 // openSandbox returns the sandbox of a document.
-func (s *sealer) openSandbox(doc sandboxDoc, id api.SandboxID) api.Sandbox {
+func (s *sealer) openSandbox(doc sandboxDoc) api.Sandbox {
 	b := doc.Sandbox
 	b.Env = doc.ClearEnv
-	if env := s.openEnv("sandbox", string(id), doc.SealedEnv); env != nil {
+	if env := s.openEnv("sandbox", string(doc.ID), doc.SealedEnv); env != nil {
 		b.Env = env
 	}
 	return withoutValues(b)
@@ -159,6 +120,7 @@ type taskDoc struct {
 
 // task returns the document of a task.
 func (s *sealer) task(t api.Task) (doc taskDoc, err error) {
+	t.Attempts = nil // rows of their own
 	doc.Task = taskWithoutValues(t)
 	doc.SealedEnv, err = s.env("task", string(t.ID), t.Env)
 	return doc, err
@@ -177,8 +139,8 @@ func taskWithoutValues(t api.Task) api.Task {
 }
 
 // openTask returns the task of a document.
-func (s *sealer) openTask(doc taskDoc, id api.TaskID) api.Task {
+func (s *sealer) openTask(doc taskDoc) api.Task {
 	t := doc.Task
-	t.Env = s.openEnv("task", string(id), doc.SealedEnv)
+	t.Env = s.openEnv("task", string(doc.ID), doc.SealedEnv)
 	return taskWithoutValues(t)
 }

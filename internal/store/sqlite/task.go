@@ -2,117 +2,101 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
-	"hortus.dev/internal/store/rowjson"
 )
 
-const taskColumns = `id, owner, state, created_at, ended_at, doc`
+const taskColumns = `doc, id, owner, state, created_at, ended_at`
 
-func (db taskTable) taskArgs(t api.Task) ([]any, error) {
-	err := checkRow("task", string(t.ID), !t.CreatedAt.IsZero(), string(t.State),
-		string(api.TaskPending), string(api.TaskRunning), string(api.TaskDone))
-	if err != nil {
-		return nil, err
-	}
-	t.Attempts = nil // rows of their own
-	row, err := db.sealer.task(t)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := rowjson.Marshal(row)
-	if err != nil {
-		return nil, api.Errorf(api.KindInvalid, "task %s: %w", t.ID, err)
-	}
-	return []any{string(t.ID), nullable(t.Owner), string(t.State), toMicros(t.CreatedAt), toMicros(t.EndedAt), string(doc)}, nil
+// taskTable has the rows of tasks, of their attempts, and the sums of removed tasks.
+type taskTable struct {
+	table[api.Task, api.TaskID]
+}
+
+func newTaskTable(db *database) taskTable {
+	return taskTable{table[api.Task, api.TaskID]{
+		db: db, what: "task", plural: "tasks", name: "task", letter: "t", at: "created_at",
+		columns: taskColumns, scan: db.sealer.scanTask,
+		mark:     func(t api.Task) (time.Time, api.TaskID) { return t.CreatedAt, t.ID },
+		states:   names(api.TaskPending, api.TaskRunning, api.TaskDone),
+		final:    names(api.TaskDone),
+		stored:   []string{"state", "created_at", "ended_at", "doc"},
+		child:    "attempt",
+		document: func(t api.Task) (any, error) { return db.sealer.task(t) },
+		values: func(t api.Task) []any {
+			return []any{string(t.ID), nullable(t.Owner), string(t.State), toMicros(t.CreatedAt), toMicros(t.EndedAt)}
+		},
+	}}
 }
 
 // InsertTask implements store.Store.
-func (db taskTable) InsertTask(ctx context.Context, t api.Task) error {
-	args, err := db.taskArgs(t)
-	if err != nil {
-		return err
-	}
-	_, err = db.write.ExecContext(ctx, `INSERT INTO task
-		(id, owner, host, lease_epoch, state, created_at, ended_at, doc)
-		VALUES (?1, ?2, coalesce((SELECT host FROM owner WHERE id = ?2), ''), 1, ?3, ?4, ?5, ?6)`, args...)
-	if err != nil {
-		return insertError(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
-	}
-	return nil
+func (t taskTable) InsertTask(ctx context.Context, task api.Task) error {
+	return t.insert(ctx, task)
 }
 
 // UpdateTask implements store.Store.
-func (db taskTable) UpdateTask(ctx context.Context, t api.Task) error {
-	args, err := db.taskArgs(t)
-	if err != nil {
-		return err
-	}
-	return db.inTx(ctx, "task "+string(t.ID), func(tx *sql.Tx) error {
-		r, err := tx.ExecContext(ctx, `UPDATE task SET
-			owner = ?2, host = coalesce((SELECT host FROM owner WHERE id = ?2), ''),
-			lease_epoch = lease_epoch + (owner IS NOT ?2),
-			state = ?3, created_at = ?4, ended_at = ?5, doc = ?6
-			WHERE id = ?1 AND (state = ?3 OR state <> 'done')`, args...)
-		if err != nil {
-			return updateError(ctx, err, "task", string(t.ID), "owner "+string(t.Owner))
-		}
-		if !changed(r) {
-			return updateConflict(ctx, tx, "task", "task", string(t.ID), string(t.State))
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE attempt SET (owner, host, lease_epoch) =
-			(SELECT owner, host, lease_epoch FROM task WHERE id = ?1) WHERE task = ?1 AND owner IS NOT ?2`, args[:2]...)
-		if err != nil {
-			return wrapError(ctx, err, "store the owner of task %s", t.ID)
-		}
-		return nil
-	})
+func (t taskTable) UpdateTask(ctx context.Context, task api.Task) error {
+	return t.update(ctx, task)
 }
 
 // Task implements store.Store.
-func (db taskTable) Task(ctx context.Context, id api.TaskID) (api.Task, error) {
-	tx, err := db.read.BeginTx(ctx, nil)
-	if err != nil {
-		return api.Task{}, wrapError(ctx, err, "read task %.64q", id)
-	}
-	defer tx.Rollback()
-	t, err := get(ctx, tx, "task", string(id), db.sealer.scanTask, `SELECT `+taskColumns+` FROM task WHERE id = ?`)
-	if err != nil {
-		return api.Task{}, err
-	}
-	if t.Attempts, err = attempts(ctx, tx, id); err != nil {
-		return api.Task{}, err
-	}
-	return t, nil
+func (t taskTable) Task(ctx context.Context, id api.TaskID) (task api.Task, err error) {
+	err = t.db.inReadTx(ctx, func(r runner) error {
+		if task, err = t.get(ctx, r, id); err == nil {
+			task.Attempts, err = attempts(ctx, r, id)
+		}
+		return err
+	})
+	return task, err
 }
 
 // Tasks implements store.Store.
-func (db taskTable) Tasks(ctx context.Context, f store.TaskFilter) ([]api.Task, error) {
-	if err := checkLimit("tasks", f.Limit); err != nil {
-		return nil, err
-	}
-	w := taskWhere(f)
-	q, args := w.selectSQL(taskColumns, "task", "created_at DESC, seq DESC", f.Limit)
-	if !f.WithAttempts {
-		return list(ctx, db.read, "tasks", db.sealer.scanTask, q, args...)
-	}
-	tx, err := db.read.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, wrapError(ctx, err, "list tasks")
-	}
-	defer tx.Rollback()
-	all, err := list(ctx, tx, "tasks", db.sealer.scanTask, q, args...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].Attempts, err = attempts(ctx, tx, all[i].ID); err != nil {
-			return nil, err
+func (t taskTable) Tasks(ctx context.Context, f store.TaskFilter) (all []api.Task, err error) {
+	err = t.db.inReadTx(ctx, func(r runner) error {
+		if all, err = t.list(ctx, r, taskWhere(f), f.Limit); err != nil || !f.WithAttempts {
+			return err
 		}
+		for i := range all {
+			if all[i].Attempts, err = attempts(ctx, r, all[i].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// TaskPage implements store.Store.
+func (t taskTable) TaskPage(ctx context.Context, f store.TaskFilter) (rows []api.Task, next store.Cursor, err error) {
+	err = t.db.inReadTx(ctx, func(r runner) error {
+		rows, next, err = t.page(ctx, r, taskWhere(f), f.Limit, f.After)
+		if err != nil || !f.WithAttempts {
+			return err
+		}
+		size := 0
+		for i := range rows {
+			if size >= store.MaxPageBytes {
+				rows, next = rows[:i:i], t.cursor(rows[i-1])
+				return nil
+			}
+			scan := func(r scanner) (api.Attempt, error) { return scanAttempt(sizeCounter{r, &size}) }
+			if rows[i].Attempts, err = list(ctx, r, "attempts of task "+string(rows[i].ID), scan, attemptsSQL, string(rows[i].ID)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, store.Cursor{}, err
 	}
-	return all, nil
+	return rows, next, nil
+}
+
+// FindTaskOf implements store.Store.
+func (t taskTable) FindTaskOf(ctx context.Context, account, prefix string) (api.TaskID, error) {
+	return t.find(ctx, account, prefix)
 }
 
 func taskWhere(f store.TaskFilter) (w where) {
@@ -130,19 +114,8 @@ func taskWhere(f store.TaskFilter) (w where) {
 	return w
 }
 
-func (s *sealer) scanTask(r scanner) (t api.Task, err error) {
+func (s *sealer) scanTask(r scanner) (api.Task, error) {
 	var row taskDoc
-	var id, state, doc string
-	var owner sql.NullString
-	var created, ended sql.NullInt64
-	if err := r.Scan(&id, &owner, &state, &created, &ended, &doc); err != nil {
-		return t, err
-	}
-	if err := rowjson.Unmarshal([]byte(doc), &row); err != nil {
-		return t, api.Errorf(api.KindInternal, "the row of task %s is damaged: %w", id, err)
-	}
-	t = s.openTask(row, api.TaskID(id))
-	t.ID, t.State, t.Owner = api.TaskID(id), api.TaskState(state), api.OwnerID(owner.String)
-	t.CreatedAt, t.EndedAt = fromMicros(created), fromMicros(ended)
-	return t, nil
+	err := scanRow(r, "task", &row, &row.ID, text(&row.Owner), &row.State, instant{&row.CreatedAt}, instant{&row.EndedAt})
+	return s.openTask(row), err
 }

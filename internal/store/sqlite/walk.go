@@ -12,9 +12,9 @@ import (
 const walkPage = 20
 
 // WalkTasks implements store.Store.
-func (db taskTable) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
-	if err := checkLimit("tasks", f.Limit); err != nil {
-		return err
+func (t taskTable) WalkTasks(ctx context.Context, f store.TaskFilter, use func(api.Task) error) error {
+	if f.Limit < 0 {
+		return t.badLimit(f.Limit)
 	}
 	created, seq := int64(math.MaxInt64), int64(math.MaxInt64)
 	for left := f.Limit; ; {
@@ -29,20 +29,20 @@ func (db taskTable) WalkTasks(ctx context.Context, f store.TaskFilter, use func(
 		w.conds = append(w.conds, "(created_at, seq) < (?, ?)")
 		w.args = append(w.args, created, seq)
 		q, args := w.selectSQL(taskColumns+", seq", "task", "created_at DESC, seq DESC", n)
-		page, err := list(ctx, db.read, "tasks", func(r scanner) (api.Task, error) { return db.sealer.scanTask(extraColumn{r, &seq}) }, q, args...)
+		page, err := list(ctx, t.db.read, "tasks", func(r scanner) (api.Task, error) { return t.scan(extraColumn{r, &seq}) }, q, args...)
 		if err != nil {
 			return err
 		}
-		for _, t := range page {
+		for _, task := range page {
 			if f.WithAttempts {
-				if t.Attempts, err = attempts(ctx, db.read, t.ID); err != nil {
+				if task.Attempts, err = attempts(ctx, t.db.read, task.ID); err != nil {
 					return err
 				}
 			}
-			if err := use(t); err != nil {
+			if err := use(task); err != nil {
 				return err
 			}
-			created = t.CreatedAt.UnixMicro()
+			created = task.CreatedAt.UnixMicro()
 		}
 		if len(page) < n {
 			return nil

@@ -83,26 +83,3 @@ func testSnapshots(t *testing.T, s store.Store) {
 	_, err = s.FindSnapshot(ctx, "%")
 	wantKind(t, err, api.KindNotFound)
 }
-
-func testSnapshotStates(t *testing.T, s store.Store) {
-	all := []api.SnapshotState{api.SnapshotSaving, api.SnapshotReady, api.SnapshotBroken, api.SnapshotRemoved}
-	for _, from := range all {
-		for _, to := range all {
-			n := newSnapshot(t, s, func(n *api.Snapshot) { n.State = from })
-			n.State, n.Reason = to, "changed"
-			err := s.UpdateSnapshot(t.Context(), n)
-			want := to
-			if from.Final() && to != from {
-				wantKind(t, err, api.KindConflict)
-				want = from
-			} else if err != nil {
-				t.Errorf("%s to %s: %v", from, to, err)
-			}
-			got, err := s.Snapshot(t.Context(), n.ID)
-			must(t, err)
-			if got.State != want || (got.Reason == "changed") != (want == to) {
-				t.Errorf("%s to %s left %s, reason %q", from, to, got.State, got.Reason)
-			}
-		}
-	}
-}

@@ -67,26 +67,3 @@ func testWorkspaces(t *testing.T, s store.Store) {
 	_, err = s.Workspaces(ctx, store.WorkspaceFilter{Limit: -1})
 	wantKind(t, err, api.KindInvalid)
 }
-
-func testWorkspaceStates(t *testing.T, s store.Store) {
-	all := []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive, api.WorkspaceRemoved}
-	for _, from := range all {
-		for _, to := range all {
-			w := newWorkspace(t, s, func(w *api.Workspace) { w.State = from })
-			w.State, w.Reason = to, "changed"
-			err := s.UpdateWorkspace(t.Context(), w)
-			want := to
-			if from == api.WorkspaceRemoved && to != from {
-				wantKind(t, err, api.KindConflict)
-				want = from
-			} else if err != nil {
-				t.Errorf("%s to %s: %v", from, to, err)
-			}
-			got, err := s.Workspace(t.Context(), w.ID)
-			must(t, err)
-			if got.State != want || (got.Reason == "changed") != (want == to) {
-				t.Errorf("%s to %s left %s, reason %q", from, to, got.State, got.Reason)
-			}
-		}
-	}
-}

@@ -12,8 +12,8 @@ import (
 
 	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/initns"
-	"hortus.dev/internal/backend/proc"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/platform/proc"
 )
 
 // reapWait is the maximum wait for the end of a killed process.

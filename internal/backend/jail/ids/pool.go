@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 // A range has Size ids; the first one starts at base. Ranges that overlap an entry of

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 func TestLeases(t *testing.T) {

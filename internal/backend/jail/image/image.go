@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/backend/jail/upper"
+	"hortus.dev/internal/storage/beneath"
 	"hortus.dev/internal/storage/workspace"
 )
 
@@ -47,7 +48,7 @@ func WriteFiles(ctx context.Context, dir string, disk int, withWorkspace bool, o
 	}
 	for i := range trees {
 		var err error
-		if trees[i].Dir, err = upper.Open(disk, names[i]); err != nil {
+		if trees[i].Dir, err = beneath.OpenDir(disk, names[i]); err != nil {
 			return err
 		}
 		defer unix.Close(trees[i].Dir)

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 // pidName is the name of the file in the run directory.

@@ -20,7 +20,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/ids"
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"

@@ -2,34 +2,12 @@ package upper
 
 import (
 	"errors"
-	"io"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/storage/beneath"
 )
-
-// beneath is how every name is resolved: below its directory, without links, on one file system.
-const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
-
-// Open opens a directory by its path below another one, without following a link.
-func Open(dir int, path string) (int, error) {
-	return openAt(dir, path, unix.O_RDONLY|unix.O_DIRECTORY)
-}
-
-func openAt(dir int, path string, flags int) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY), Resolve: beneath}
-	if flags&unix.O_PATH != 0 {
-		how.Flags = uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW)
-	}
-	for tries := 0; ; tries++ {
-		fd, err := unix.Openat2(dir, path, &how)
-		if (err == unix.EINTR || err == unix.EAGAIN) && tries < 100 {
-			continue
-		}
-		return fd, err
-	}
-}
 
 // openLooked opens a regular file or directory for reading, checks that it is the inspected one,
 // and returns how to close it.
@@ -45,7 +23,7 @@ func openLooked(dir int, name string, was *unix.Stat_t, lift bool) (fd int, done
 			return -1, nil, err
 		}
 	}
-	if fd, err = openAt(dir, name, flags); err == nil {
+	if fd, err = beneath.Open(dir, name, flags); err == nil {
 		if err = same(fd, was); err == nil {
 			return fd, func() { back(); unix.Close(fd) }, nil
 		}
@@ -57,7 +35,7 @@ func openLooked(dir int, name string, was *unix.Stat_t, lift bool) (fd int, done
 
 // liftMode makes an unreadable file of this process's own user readable until done is called.
 func liftMode(dir int, name string, was *unix.Stat_t, needs uint32) (done func(), err error) {
-	at, err := openAt(dir, name, unix.O_PATH)
+	at, err := beneath.Open(dir, name, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}
@@ -89,41 +67,4 @@ func same(fd int, was *unix.Stat_t) error {
 		return errChanged
 	}
 	return nil
-}
-
-// names calls f with the entries of a directory. The caller closes the directory.
-func names(dir int, f func(name string) error) error {
-	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	d := os.NewFile(uintptr(fd), "directory")
-	defer d.Close()
-	for {
-		batch, err := d.Readdirnames(512)
-		for _, name := range batch {
-			if err := f(name); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// readlink returns the target of a link, whose length is limited.
-func readlink(dir int, name string) (string, error) {
-	buf := make([]byte, maxText+1)
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err == nil && n > maxText {
-		err = unix.ENAMETOOLONG
-	}
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
 }

@@ -1,7 +1,6 @@
 package upper
 
 import (
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -69,9 +68,6 @@ func errBad(format string, args ...any) error {
 
 // errDamaged is EBADMSG in a report of the stage.
 var errDamaged = fmt.Errorf("the saved files are damaged or truncated: %w", unix.EBADMSG)
-
-// Damaged reports whether an error means that a saved file is malformed or truncated.
-func Damaged(err error) bool { return errors.Is(err, unix.EBADMSG) }
 
 // goodName reports whether a name is valid for one entry of a directory.
 func goodName(name string) bool {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/storage/beneath"
 )
 
 // Reader restores what Write saved, one tree after the other. Nobody else may use a directory
@@ -141,7 +143,7 @@ func (u *Reader) dir(top, in, depth int, name string, m meta, opaque bool) error
 	if err := unix.Mkdirat(in, name, 0o700); err != nil {
 		return err
 	}
-	fd, err := Open(in, name)
+	fd, err := beneath.OpenDir(in, name)
 	if err != nil {
 		return err
 	}
@@ -250,7 +252,7 @@ func (u *Reader) hard(top, dir int, name string) error {
 	}
 	in := top
 	if parent := path.Dir(target); parent != "." {
-		if in, err = openAt(top, parent, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+		if in, err = beneath.Open(top, parent, unix.O_PATH|unix.O_DIRECTORY); err != nil {
 			return errBad("a link to %.80q: %v", target, err)
 		}
 		defer unix.Close(in)

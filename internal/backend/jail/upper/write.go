@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/storage/beneath"
 )
 
 // Tree is a directory to save.
@@ -82,7 +84,7 @@ func (p *packer) tree(t Tree) error {
 
 // entries saves the entries of a directory, and its end.
 func (p *packer) entries(dir int) error {
-	err := names(dir, func(name string) error { return p.at(name, p.entry(dir, name)) })
+	err := beneath.Names(dir, func(name string) error { return p.at(name, p.entry(dir, name)) })
 	if err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (p *packer) entry(dir int, name string) error {
 	case unix.S_IFREG:
 		return p.file(dir, name, &st)
 	case unix.S_IFLNK:
-		target, err := readlink(dir, name)
+		target, err := beneath.Readlink(dir, name, maxText)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hortus.dev/internal/backend/proc"
+	"hortus.dev/internal/platform/proc"
 )
 
 // maxOpen is the maximum number of open files that one count reads.

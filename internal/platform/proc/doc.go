@@ -1,4 +1,4 @@
-// Package proc reads and ends processes of the host, for the backends: identities that
+// Package proc reads and ends processes of the host, for backends and the store of workspaces: identities that
 // survive the reuse of a pid, resource usage of a process tree, and the end of a
 // process that need not be a child of this one.
 //

@@ -1,0 +1,96 @@
+package forgeserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// page cuts a list as ?page and the given parameter ask for, and tells the next
+// page, or 0.
+func page[T any](r *http.Request, all []T, size string, normal, most int) (list []T, next int) {
+	n, err := strconv.Atoi(r.URL.Query().Get(size))
+	if err != nil || n <= 0 {
+		n = normal
+	}
+	n = min(n, most)
+	at, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || at <= 0 {
+		at = 1
+	}
+	from := min((at-1)*n, len(all))
+	to := min(from+n, len(all))
+	if to < len(all) {
+		next = at + 1
+	}
+	return all[from:to], next
+}
+
+// list answers with a page of rows.
+func list[T any](s *Server, w http.ResponseWriter, r *http.Request, all []T, size string, normal, most int, row func(T) object) (int, any) {
+	some, next := page(r, all, size, normal, most)
+	s.link(w, r, next)
+	out := []object{}
+	for _, v := range some {
+		out = append(out, row(v))
+	}
+	return http.StatusOK, out
+}
+
+// link sets the headers of a list that goes on.
+func (s *Server) link(w http.ResponseWriter, r *http.Request, next int) {
+	if s.cfg.Kind == GitLab {
+		w.Header().Set("X-Next-Page", strings.TrimPrefix(strconv.Itoa(next), "0"))
+	}
+	if next == 0 {
+		return
+	}
+	u := *r.URL
+	q := u.Query()
+	q.Set("page", strconv.Itoa(next))
+	u.RawQuery = q.Encode()
+	w.Header().Set("Link", fmt.Sprintf(`<http://%s%s>; rel="next"`, r.Host, u.RequestURI()))
+}
+
+// object is a value of JSON.
+type object map[string]any
+
+// onRepository serves a call about a repository, with the code and the value of its answer.
+type onRepository func(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any)
+
+// check is what a forge does before every call. A code that is not 0 refuses the call.
+type check func(s *Server, w http.ResponseWriter, r *http.Request) (repo *Repository, u User, code int, refusal any)
+
+// handle registers a call about a repository.
+func (s *Server) handle(pattern string, before check, next onRepository) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		repo, u, code, v := before(s, w, r)
+		if code == 0 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			code, v = next(w, r, repo, u)
+		}
+		answer(w, code, v)
+	})
+}
+
+// ownerAndName is the path of the repository that a request is about.
+func ownerAndName(r *http.Request) string { return r.PathValue("owner") + "/" + r.PathValue("name") }
+
+// answer writes a value as JSON, or text as it is.
+func answer(w http.ResponseWriter, code int, v any) {
+	if text, ok := v.(string); ok {
+		http.Error(w, text, code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // the client may have gone
+}
+
+// read decodes a request's body.
+func read(w http.ResponseWriter, r *http.Request, v any) error {
+	return json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<20)).Decode(v)
+}
