@@ -75,10 +75,10 @@ func TestRunscBesideIsUsed(t *testing.T) {
 		}
 		return text
 	}
-	if text := reasons(executable); !strings.Contains(text, "has a program") || strings.Contains(text, "no gVisor in it") || strings.Contains(text, "not used") {
+	if text := reasons(executable); !strings.Contains(text, "has a program") || strings.Contains(text, "does not include gVisor") || strings.Contains(text, "not used") {
 		t.Errorf("it is not used: %s", text)
 	}
-	if text := reasons(""); !strings.Contains(text, "no gVisor in it") {
+	if text := reasons(""); !strings.Contains(text, "does not include gVisor") {
 		t.Errorf("control: without a program: %s", text)
 	}
 	if err := os.Chmod(runsc, 0o757); err != nil {
@@ -88,7 +88,7 @@ func TestRunscBesideIsUsed(t *testing.T) {
 		t.Errorf("a program that others can write to: %s", text)
 	}
 	replace(t, runsc, func() error { return os.WriteFile(runsc, []byte("#!/bin/sh\n"), 0o755) })
-	if text := reasons(executable); strings.Contains(text, "has a program") || !strings.Contains(text, "is no program built of") {
+	if text := reasons(executable); strings.Contains(text, "has a program") || !strings.Contains(text, "was not built from") {
 		t.Errorf("something else: %s", text)
 	}
 }

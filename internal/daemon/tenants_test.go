@@ -252,7 +252,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 		}
 		theirs, never := idOf(t, rt.Pattern, w.alices)
 		status, answer := of(theirs, w.bob.Secret)
-		if !strings.Contains(answer, "not_found") || !strings.Contains(answer, "there is no ") {
+		if !strings.Contains(answer, "not_found") || !strings.Contains(answer, "unknown ") {
 			t.Errorf("%s of another: %d %.200s", what, status, answer)
 		}
 		if s, a := of(never, w.bob.Secret); s != status || a != answer {
