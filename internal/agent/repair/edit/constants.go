@@ -12,15 +12,13 @@ import (
 // harvest is what the failure and the tests hold that may be what a constant
 // should be.
 type harvest struct {
-	numbers []string    // of the failing tests' output
-	texts   []string    // literals of all sources and tests, without quotes
-	pairs   [][2]string // two texts that should be the same
+	texts []string    // literals of all sources and tests, without quotes
+	pairs [][2]string // two texts that should be the same
 }
 
 var (
 	reQuotedText = lazyregexp.New(`'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"`)
 	reDiffLine   = lazyregexp.New(`(?m)^\s*(?:E\s+)?([-+]) (.*)$`)
-	reNumbers    = lazyregexp.New(`-?\b\d+(?:\.\d+)?\b`)
 	reAsserts    = lazyregexp.New(`(?m)^.*(?:Error|expected|actual|got|want|!=|!==|===|Expected).*$`)
 )
 
@@ -29,11 +27,6 @@ const maxHarvest = 400
 
 func (p *project) gather() {
 	for _, l := range reAsserts.FindAllString(p.output, 60) {
-		for _, n := range reNumbers.FindAllString(l, 12) {
-			if !slices.Contains(p.numbers, n) && len(p.numbers) < 12 && (n == "0" || !strings.HasPrefix(n, "0") || strings.HasPrefix(n, "0.")) {
-				p.numbers = append(p.numbers, n)
-			}
-		}
 		q := reQuotedText.FindAllStringSubmatch(l, 4)
 		if len(q) >= 2 {
 			p.pairs = append(p.pairs, [2]string{q[0][1] + q[0][2], q[1][1] + q[1][2]})
@@ -93,15 +86,6 @@ func (c constantEdits) constant(n int) {
 		c.number(n)
 	case text:
 		c.text(n)
-	case word:
-		switch t.s {
-		case "None", "null", "nil":
-			if c.tok(n-1) == "return" || c.tok(n-1) == "=" {
-				for _, v := range map[Lang][]string{Python: {"[]", "{}", "0", "''", "False"}, JavaScript: {"[]", "{}", "0", "''", "false", "undefined"}}[c.lang()] {
-					c.token(4.6, n, v)
-				}
-			}
-		}
 	}
 }
 
@@ -113,15 +97,7 @@ func (c constantEdits) number(n int) {
 		}
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(t.s, "_", ""), 10, 64)
-	if err != nil {
-		f, err := strconv.ParseFloat(t.s, 64)
-		if err != nil {
-			return
-		}
-		for i, k := range []float64{f * 10, f / 10, 1 - f, f * 2, f / 2, f + 1, f - 1, f * 100, f / 100} {
-			put(2.8+0.1*float64(i), strconv.FormatFloat(k, 'g', 12, 64))
-		}
-	} else {
+	if err == nil {
 		put(1.8, itoa64(v+1))
 		if v > 0 {
 			put(1.8, itoa64(v-1))
@@ -130,25 +106,14 @@ func (c constantEdits) number(n int) {
 		if o := c.tok(n - 1); (o == "+" || o == "-") && n > 1 && v <= 2 {
 			c.span(1.9, c.l.toks[n-2].end(), t.end(), "")
 		}
-		if v == 0 {
-			put(2.6, "-1")
-		}
 		if c.tok(n-1) == "-" && (n < 2 || c.l.toks[n-2].kind == op && c.tok(n-2) != ")" && c.tok(n-2) != "]") {
 			c.span(1.9, c.l.toks[n-1].at, t.end(), itoa64(v-1))
-			c.span(2, c.l.toks[n-1].at, t.end(), "0")
-		}
-		if v == 1 {
-			put(2.6, "-1")
-			put(2.9, "0.5")
 		}
 		for i, k := range []int64{v * 10, v + 2, v - 2, v * 2, v / 2, v / 10, 0, 1, v * 100, v * 1000} {
 			if k >= 0 && (v%10 == 0 || k != v/10) {
 				put(3.4+0.1*float64(i), itoa64(k))
 			}
 		}
-	}
-	for i, k := range c.p.numbers {
-		put(4.2+0.05*float64(i), k)
 	}
 	// What the same file holds elsewhere.
 	if c.unit != nil {
@@ -183,15 +148,8 @@ func (c constantEdits) text(n int) {
 	for _, p := range c.p.pairs {
 		for _, d := range [][2]string{p, {p[1], p[0]}} {
 			was, want := differ(d[0], d[1])
-			switch {
-			case was != "" && strings.Contains(body, was):
+			if was != "" && strings.Contains(body, was) {
 				put(2.2, strings.Replace(body, was, want, 1))
-			case was == "" && want != "" && len(want) <= 4:
-				put(3.2, body+want)
-				put(3.4, want+body)
-			}
-			if d[0] == body {
-				put(2, d[1])
 			}
 		}
 	}
@@ -206,13 +164,6 @@ func (c constantEdits) text(n int) {
 				put(2+0.3*float64(d), o)
 			}
 		}
-		if strings.ToLower(body) != body {
-			put(4.2, strings.ToLower(body))
-		}
-		if strings.ToUpper(body) != body {
-			put(4.4, strings.ToUpper(body))
-		}
-		put(4.6, strings.TrimSpace(body))
 	}
 	// Other texts of the same function.
 	if c.unit != nil {
@@ -237,10 +188,6 @@ func (c constantEdits) hole(n int) {
 				c.token(2.4, n, strings.Replace(t.s, was, want, 1))
 			}
 		}
-	}
-	// The digits of a format, as in f"{x:.2f}".
-	if strings.HasPrefix(t.s, "}") || strings.HasPrefix(t.s, ":") {
-		return
 	}
 }
 

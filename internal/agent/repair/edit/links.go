@@ -172,21 +172,17 @@ func (s *source) defines(name string) bool {
 	})
 }
 
-// imports adds an import of a name to the files that use it without one.
+// imports adds an import of a name to the files of JavaScript that use it without one.
 func (c linkEdits) imports(name string) {
 	for _, s := range c.p.sources {
-		if s.lang == Go || !s.uses(name) || s.defines(name) {
+		if s.lang != JavaScript || !s.uses(name) || s.defines(name) {
 			continue
 		}
 		for _, from := range c.p.sources {
 			if from == s || from.lang != s.lang || !from.defines(name) {
 				continue
 			}
-			if s.lang == Python {
-				c.importPython(s, from, name)
-			} else {
-				c.require(s, from, name)
-			}
+			c.require(s, from, name)
 		}
 	}
 }
@@ -195,37 +191,6 @@ func (s *source) uses(name string) bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool {
 		return slices.ContainsFunc(l.toks, func(t token) bool { return t.kind == word && t.s == name })
 	})
-}
-
-func (c linkEdits) importPython(s, from *source, name string) {
-	module := strings.ReplaceAll(strings.TrimSuffix(from.path, ".py"), "/", ".")
-	base := path.Base(strings.TrimSuffix(from.path, ".py"))
-	at := 0
-	for i := range s.lines {
-		raw := s.lines[i].raw
-		if s.lines[i].depth > 0 || s.lines[i].quote != "" {
-			continue
-		}
-		if m := regexp.MustCompile(`^from\s+(\.?[\w.]*\b` + regexp.QuoteMeta(base) + `)\s+import\s+(.*[^(\\])$`).FindStringSubmatch(raw); m != nil {
-			c.on(s, i, -1)
-			c.lines(0, 1, "import "+name, raw+", "+name)
-		}
-		if strings.HasPrefix(raw, "import ") || strings.HasPrefix(raw, "from ") {
-			at = i + 1
-		}
-	}
-	c.on(s, 0, -1)
-	add := func(cost float64, line string) {
-		c.put(Edit{Path: s.path, From: at + 1, To: at, Lines: []string{line}, Why: "import " + name, cost: cost - 0.5})
-	}
-	if path.Dir(s.path) == path.Dir(from.path) {
-		add(0, "from ."+base+" import "+name)
-		add(0.1, "from "+base+" import "+name)
-	}
-	add(0.2, "from "+module+" import "+name)
-	if _, rest, ok := strings.Cut(module, "."); ok {
-		add(0.3, "from "+rest+" import "+name)
-	}
 }
 
 func (c linkEdits) require(s, from *source, name string) {

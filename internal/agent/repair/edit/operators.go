@@ -133,9 +133,9 @@ func (c *collector) remove(cost float64, n int) {
 	c.span(cost, c.l.toks[n].at, end, "")
 }
 
-var binary = []string{"-", "/", "//", "%", "<", ">", "<=", ">=", "+", "*", "and", "or", "&&", "||"}
+var binary = []string{"+", "-", "*", "/", "//"}
 
-// operands swaps the two sides of an operator, or keeps only one of them.
+// operands keeps only the left side of an operator.
 func (c operatorEdits) operands(n int) {
 	o := c.tok(n)
 	if !slices.Contains(binary, o) {
@@ -146,27 +146,7 @@ func (c operatorEdits) operands(n int) {
 		return
 	}
 	l := c.l.toks
-	left, right := c.l.raw[l[a].at:l[n-1].end()], c.l.raw[l[n+1].at:l[b].end()]
-	mid := c.l.raw[l[n-1].end():l[n+1].at]
-	switch o {
-	case "-", "/", "//", "%", "+":
-		c.span(3, l[a].at, l[b].end(), right+mid+left)
-	}
-	switch o {
-	case "and", "or", "&&", "||":
-		c.span(4.4, l[a].at, l[b].end(), left)
-		c.span(4.6, l[a].at, l[b].end(), right)
-	case "+", "-", "*", "/", "//":
-		c.span(3.2, l[a].at, l[b].end(), left)
-		c.span(4.4, l[a].at, l[b].end(), right)
-	}
-	switch o {
-	case "+", "-", "/", "*":
-		// (a + b) / c and a + b / c are mixed up easily.
-		if k := n + 2; c.tok(k) == "*" || c.tok(k) == "/" || c.tok(k) == "//" {
-			c.span(3.4, l[a].at, l[b].end(), "("+left+mid+right+")")
-		}
-	}
+	c.span(3.2, l[a].at, l[b].end(), c.l.raw[l[a].at:l[n-1].end()])
 }
 
 // left is the first token of the operand before token n, or -1.

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// statementEdits move, add, copy and remove lines.
+// statementEdits move, add and copy lines.
 type statementEdits struct{ *collector }
 
-// statements moves, adds, copies and removes lines.
+// statements moves, adds and copies lines.
 func (c statementEdits) statements() {
 	l, u := c.l, c.unit
 	c.blocks()
@@ -23,12 +23,6 @@ func (c statementEdits) statements() {
 		return
 	}
 	if whole {
-		switch {
-		case c.lang() == Python && c.onlyStatement():
-			c.lines(6, 1, "", l.indent()+"pass")
-		default:
-			c.lines(5.6, 1, "leave the line out")
-		}
 		if next := c.next(); next > 0 && next <= u.to {
 			n := &c.s.lines[next]
 			if n.after == n.depth && n.depth == l.depth && n.indent() == l.indent() && next == c.i+1 && n.last() != "{" && n.last() != ":" {
@@ -37,21 +31,6 @@ func (c statementEdits) statements() {
 		}
 		c.shift()
 		c.copies()
-	}
-	if c.lang() != Python && whole && c.i+1 <= u.to && c.s.lines[c.i+1].first() == "}" && c.s.lines[c.i+1].last() == "}" && c.i+1 < u.to {
-		// Out of the block, behind its brace.
-		brace := c.s.lines[c.i+1]
-		c.lines(3.6, 2, "move the line out of the block", brace.raw, brace.indent()+strings.TrimSpace(l.raw))
-	}
-	if c.lang() != Python && l.first() == "}" && len(l.toks) == 1 && c.i+1 < u.to {
-		n := c.s.lines[c.i+1]
-		if n.after == n.depth && len(n.toks) > 1 && n.last() != "{" && n.indent() == l.indent() {
-			step := "  "
-			if c.lang() == Go {
-				step = "\t"
-			}
-			c.lines(4, 2, "move the line into the block", l.indent()+step+strings.TrimSpace(n.raw), l.raw)
-		}
 	}
 }
 
@@ -75,16 +54,6 @@ func (c *collector) prev() int {
 		}
 	}
 	return -1
-}
-
-// onlyStatement says whether a block of Python would be empty without this line.
-func (c statementEdits) onlyStatement() bool {
-	p := c.prev()
-	if p < 0 || c.s.lines[p].last() != ":" {
-		return false
-	}
-	n := c.next()
-	return n < 0 || len(c.s.lines[n].indent()) < len(c.l.indent())
 }
 
 // returns makes the value of a line the function's: a return was forgotten.
@@ -127,16 +96,13 @@ func (c *collector) insertAfter(cost float64, line string) {
 	c.put(Edit{Path: c.s.path, From: c.i + 2, To: c.i + 1, Lines: []string{line}, Why: "add a line", cost: c.base + cost})
 }
 
-// shift moves a line of Python out of its block, or into the one before it.
+// shift moves a line of Python into the block before it.
 func (c statementEdits) shift() {
 	if c.lang() != Python {
 		return
 	}
 	in := c.l.indent()
 	body := strings.TrimLeft(c.l.raw, " \t")
-	if n := c.next(); strings.HasPrefix(in, "    ") && (n < 0 || len(c.s.lines[n].indent()) < len(in)) && len(in)-4 > len(c.s.lines[c.unit.from].indent()) {
-		c.lines(3, 1, "move the line out of the block", in[4:]+body)
-	}
 	if p := c.prev(); p > c.unit.from && len(c.s.lines[p].indent()) > len(in) {
 		c.lines(3.4, 1, "move the line into the block", c.s.lines[p].indent()+body)
 	}
@@ -205,8 +171,5 @@ func (c statementEdits) blocks() {
 	head := c.l.first() == "else" || c.l.first() == "elif" || c.l.first() == "except" || c.l.first() == "finally"
 	if head && deeper || deeper && (c.unit == nil || !c.unit.fn || c.l.last() == ":") {
 		c.lines(2.6, 1, "move the line into the block", in+"    "+body)
-	}
-	if head && strings.HasPrefix(in, "    ") {
-		c.lines(3, 1, "move the line out of the block", in[4:]+body)
 	}
 }
