@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, api.Errorf(api.KindInternal, "process backend: %w", err)
 	}
 	b := &Backend{cfg: cfg, log: cfg.Logger}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
+	b.log = cmp.Or(b.log, slog.New(slog.DiscardHandler))
 	var dirs []string
 	for _, d := range filepath.SplitList(cfg.Path) {
 		if filepath.IsAbs(d) {
