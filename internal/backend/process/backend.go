@@ -123,7 +123,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "start the guest of sandbox %s: %w", spec.ID, err)
 	}
-	m := newMachine(b, spec.ID, dir, cmd)
+	m := newMachine(spec.ID, dir, cmd)
 	undo = append(undo, func() {
 		if _, kerr := m.Kill(context.WithoutCancel(ctx)); kerr != nil {
 			b.log.Error("failed start was not cleaned up", "sandbox", spec.ID, "error", kerr)
