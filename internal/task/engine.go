@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -88,9 +89,7 @@ func New(cfg Config) *Engine {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Engine{cfg: cfg, live: map[api.TaskID]*running{}, deliveries: map[api.TaskID]context.CancelFunc{}}
 }
 

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -45,9 +46,7 @@ const (
 func (e *Engine) models(req api.CreateTask) (models, error) {
 	found := map[string]model.Model{}
 	find := func(name string) (model.Model, error) {
-		if name == "" {
-			name = req.Model
-		}
+		name = cmp.Or(name, req.Model)
 		m, ok := found[name]
 		if !ok {
 			var err error
@@ -59,9 +58,7 @@ func (e *Engine) models(req api.CreateTask) (models, error) {
 		return m, nil
 	}
 	debugger := req.Models.Debugger
-	if debugger == "" {
-		debugger = req.Models.Coder
-	}
+	debugger = cmp.Or(debugger, req.Models.Coder)
 	var ms models
 	var err error
 	for _, r := range []struct {

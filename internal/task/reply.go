@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -81,9 +82,7 @@ func repliable(t api.Task) error {
 			WithHint("Wait until it ends, or stop it: hortus task cancel %s.", t.ID)
 	case t.Outcome != api.OutcomeNeedsHuman:
 		hint := noReply[t.Outcome]
-		if hint == "" {
-			hint = "To see it: hortus task show %s."
-		}
+		hint = cmp.Or(hint, "To see it: hortus task show %s.")
 		return api.Errorf(api.KindConflict, "task %s ended as %s: it has no open question", t.ID, t.Outcome).WithHint(hint, t.ID)
 	case t.Create.Request == "":
 		return api.Errorf(api.KindConflict, "task %s ran a given program without a model: a reply has no effect", t.ID).

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -80,25 +81,15 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 			return invalid("context document %.64q has no name, is no UTF-8 text or has more than %d bytes", d.Name, maxDocument)
 		}
 	}
-	if r.Rounds == 0 {
-		r.Rounds = api.DefaultRounds
-	}
+	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)
 	b := &r.Budget
-	if b.Steps == 0 {
-		b.Steps = api.DefaultSteps
-	}
-	if b.Tokens == 0 {
-		b.Tokens = api.DefaultTokens
-	}
+	b.Steps = cmp.Or(b.Steps, api.DefaultSteps)
+	b.Tokens = cmp.Or(b.Tokens, api.DefaultTokens)
 	if b.WallMS == 0 {
 		b.WallMS = api.DefaultWall.Milliseconds()
 	}
-	if b.OutputBytes == 0 {
-		b.OutputBytes = api.DefaultOutput
-	}
-	if req.Model == "" {
-		req.Model = DefaultModel
-	}
+	b.OutputBytes = cmp.Or(b.OutputBytes, api.DefaultOutput)
+	req.Model = cmp.Or(req.Model, DefaultModel)
 	return req, nil
 }
 
@@ -192,9 +183,7 @@ func (e *Engine) agentModels(req api.CreateTask) (models, error) {
 	var ms models
 	var err error
 	name := req.Models.Coder
-	if name == "" {
-		name = req.Model
-	}
+	name = cmp.Or(name, req.Model)
 	if ms.coder, err = e.cfg.Model(name); err != nil {
 		return ms, err
 	}

@@ -1,6 +1,7 @@
 package forgeserver
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -31,9 +32,7 @@ func (s *Server) Fail(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range faults {
-		if f.Times == 0 {
-			f.Times = 1
-		}
+		f.Times = cmp.Or(f.Times, 1)
 		s.faults = append(s.faults, &f)
 	}
 }

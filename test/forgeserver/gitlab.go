@@ -1,6 +1,7 @@
 package forgeserver
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -86,9 +87,7 @@ func (s *Server) gitlabRequest(r *http.Request, repo *Repository, p *Pull) objec
 		from += 1000
 	}
 	state := map[string]string{"open": "opened"}[p.State]
-	if state == "" {
-		state = p.State
-	}
+	state = cmp.Or(state, p.State)
 	title := p.Title
 	if p.Draft {
 		title = "Draft: " + title

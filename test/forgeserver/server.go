@@ -1,6 +1,7 @@
 package forgeserver
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -115,9 +116,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), labels: map[string][]string{}}
 	for i, r := range cfg.Repositories {
 		r.id = i + 1
-		if r.DefaultBranch == "" {
-			r.DefaultBranch = "main"
-		}
+		r.DefaultBranch = cmp.Or(r.DefaultBranch, "main")
 		if r.Branch == nil {
 			if r.Dir == "" {
 				return nil, fmt.Errorf("the repository %s has neither a directory nor branches", r.Path)
@@ -193,9 +192,7 @@ func (s *Server) Change(repository string, number int, change func(*Pull)) {
 
 // add numbers a request. The lock is held.
 func (s *Server) add(p *Pull) int {
-	if p.State == "" {
-		p.State = "open"
-	}
+	p.State = cmp.Or(p.State, "open")
 	p.Number = 1
 	for _, other := range s.pulls {
 		if other.Repository == p.Repository {

@@ -1,9 +1,9 @@
 package modelserver
 
+import "cmp"
+
 func openaiError(_ int, class, text string) any {
-	if class == "" {
-		class = "server_error"
-	}
+	class = cmp.Or(class, "server_error")
 	return obj{"error": obj{"message": text, "type": class, "param": nil, "code": class}}
 }
 

@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 )
@@ -9,9 +10,7 @@ import (
 type obj = map[string]any
 
 func messagesError(_ int, class, text string) any {
-	if class == "" {
-		class = "api_error"
-	}
+	class = cmp.Or(class, "api_error")
 	return obj{"type": "error", "error": obj{"type": class, "message": text}}
 }
 

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,12 +19,8 @@ func Key(a api.CodeArtifact) string {
 	n.Note = ""
 	n.Run = strings.TrimSpace(a.Run)
 	n.Install, n.Compile = strings.TrimSpace(a.Install), strings.TrimSpace(a.Compile)
-	if n.Shell == "" {
-		n.Shell = "bash"
-	}
-	if n.Output == "" {
-		n.Output = api.OutputNone
-	}
+	n.Shell = cmp.Or(n.Shell, "bash")
+	n.Output = cmp.Or(n.Output, api.OutputNone)
 	n.Expect = slices.Sorted(slices.Values(a.Expect))
 	n.Files = slices.Clone(a.Files)
 	for i := range n.Files {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -100,9 +101,7 @@ func New(cfg Config) *Loop {
 	if cfg.Window <= 0 {
 		cfg.Window = DefaultWindow
 	}
-	if cfg.Role == "" {
-		cfg.Role = "agent"
-	}
+	cfg.Role = cmp.Or(cfg.Role, "agent")
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

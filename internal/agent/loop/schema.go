@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,9 +91,7 @@ func mustText(v any) []byte {
 // check says what is wrong with a value, or "". At names the place.
 func (s *schema) check(at string, v any) string {
 	where := at
-	if where == "" {
-		where = "the input"
-	}
+	where = cmp.Or(where, "the input")
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return bytes.Equal(mustText(e), mustText(v)) }) {
 		return fmt.Sprintf("%s must be one of %s", where, enumText(s.Enum))
 	}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -161,9 +162,7 @@ func (r *run) answer(c model.Call, res Result, took time.Duration) {
 	r.history = append(r.history, m)
 	r.note(Entry{Kind: KindTool, Tool: c.Name, CallID: c.ID, Text: text, Failed: res.Failed, MS: took.Milliseconds()})
 	out := res.Short
-	if out == "" {
-		out = text
-	}
+	out = cmp.Or(out, text)
 	r.emit(api.EventTool, api.ToolEvent{
 		Round: r.round, Step: r.steps, Tool: c.Name, Input: inputShort(c.Input), Output: short(out),
 		Failed: res.Failed, MS: took.Milliseconds(),

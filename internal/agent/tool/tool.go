@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,9 +65,7 @@ type Set struct {
 
 // New makes a set. Close ends it.
 func New(cfg Config) *Set {
-	if cfg.Dir == "" {
-		cfg.Dir = "/workspace"
-	}
+	cfg.Dir = cmp.Or(cfg.Dir, "/workspace")
 	return &Set{cfg: cfg, seen: map[string]bool{}}
 }
 

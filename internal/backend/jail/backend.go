@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -75,9 +76,7 @@ func New(cfg Config) (_ *Backend, err error) {
 	if cfg.Dir == "" || cfg.Layers == nil {
 		return nil, api.Errorf(api.KindInvalid, "%s backend: Dir and Layers are required", cfg.Name)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	defer func() {
 		if err != nil {
 			err = api.Errorf(api.KindInternal, "%s backend: %w", cfg.Name, err)

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, api.Errorf(api.KindInternal, "process backend: %w", err)
 	}
 	b := &Backend{cfg: cfg, log: cfg.Logger}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
+	b.log = cmp.Or(b.log, slog.New(slog.DiscardHandler))
 	var dirs []string
 	for _, d := range filepath.SplitList(cfg.Path) {
 		if filepath.IsAbs(d) {
@@ -124,7 +123,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "start the guest of sandbox %s: %w", spec.ID, err)
 	}
-	m := newMachine(b, spec.ID, dir, cmd)
+	m := newMachine(spec.ID, dir, cmd)
 	undo = append(undo, func() {
 		if _, kerr := m.Kill(context.WithoutCancel(ctx)); kerr != nil {
 			b.log.Error("failed start was not cleaned up", "sandbox", spec.ID, "error", kerr)

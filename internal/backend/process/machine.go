@@ -18,12 +18,10 @@ import (
 
 // machine is a guest process and its directory.
 type machine struct {
-	backend *Backend
-	id      api.SandboxID
-	dir     string
-	cmd     *exec.Cmd
-	link    *link.Link
-	done    chan struct{} // closed when the guest was waited for
+	id   api.SandboxID
+	dir  string
+	link *link.Link
+	done chan struct{} // closed when the guest was waited for
 
 	killing sync.Mutex // one kill at a time
 	mu      sync.Mutex
@@ -32,8 +30,8 @@ type machine struct {
 	cause   string
 }
 
-func newMachine(b *Backend, id api.SandboxID, dir string, cmd *exec.Cmd) *machine {
-	m := &machine{backend: b, id: id, dir: dir, cmd: cmd, done: make(chan struct{})}
+func newMachine(id api.SandboxID, dir string, cmd *exec.Cmd) *machine {
+	m := &machine{id: id, dir: dir, done: make(chan struct{})}
 	m.link = link.New(filepath.Join(dir, "s"), 0)
 	go func() {
 		defer close(m.done)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -42,12 +43,8 @@ type buckets struct{ requests, creates *rate.Limiter }
 
 // NewRates makes the buckets of all keys.
 func NewRates(cfg RatesConfig) *Rates {
-	if cfg.Requests == 0 {
-		cfg.Requests = DefaultRequestRate
-	}
-	if cfg.Creates == 0 {
-		cfg.Creates = DefaultCreateRate
-	}
+	cfg.Requests = cmp.Or(cfg.Requests, DefaultRequestRate)
+	cfg.Creates = cmp.Or(cfg.Creates, DefaultCreateRate)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

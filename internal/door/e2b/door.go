@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -109,9 +110,7 @@ type (
 // New creates the door's handler.
 func New(cfg Config) http.Handler {
 	d := &door{Config: cfg, log: cfg.Logger}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
+	d.log = cmp.Or(d.log, slog.New(slog.DiscardHandler))
 	if d.Now == nil {
 		d.Now = time.Now
 	}

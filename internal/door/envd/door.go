@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -75,9 +76,7 @@ type Door struct {
 // New makes the door.
 func New(cfg Config) *Door {
 	d := &Door{cfg: cfg, log: cfg.Logger, now: cfg.Now, looking: make(chan struct{}, maxLooking)}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
+	d.log = cmp.Or(d.log, slog.New(slog.DiscardHandler))
 	if d.now == nil {
 		d.now = time.Now
 	}

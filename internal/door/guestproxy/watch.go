@@ -1,6 +1,7 @@
 package guestproxy
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync"
@@ -39,9 +40,7 @@ type Watch struct {
 // NewWatch makes the watch of one answer. grace is 0 for DefaultGrace. Stop must be
 // called before the answer is done with.
 func NewWatch(client Deadlines, grace time.Duration) *Watch {
-	if grace == 0 {
-		grace = DefaultGrace
-	}
+	grace = cmp.Or(grace, DefaultGrace)
 	return &Watch{client: client, grace: grace, stop: make(chan struct{})}
 }
 

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -112,12 +113,8 @@ type Config struct {
 
 // New makes the door's handler.
 func New(cfg Config) *Door {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Stalled == 0 {
-		cfg.Stalled = DefaultStalled
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.Stalled = cmp.Or(cfg.Stalled, DefaultStalled)
 	d := &Door{Config: cfg}
 	d.proxy = guestproxy.New(guestproxy.Config{
 		Open:      func(ctx context.Context, id api.SandboxID) (net.Conn, error) { return cfg.Sandboxes.Guest(ctx, id) },

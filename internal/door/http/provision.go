@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -121,9 +122,7 @@ func (d provisions) provision(w http.ResponseWriter, r *http.Request) error {
 func (d provisions) waitProvisioned(w http.ResponseWriter, r *http.Request) error {
 	var in api.WaitRequest
 	err := decodeAny(w, r, &in)
-	if in.Timeout == 0 {
-		in.Timeout = 30
-	}
+	in.Timeout = cmp.Or(in.Timeout, 30)
 	if err == nil && (in.Timeout < 1 || in.Timeout > api.MaxWait) {
 		err = api.Errorf(api.KindInvalid, "timeout of %d s is out of range: use 1 to %d s", in.Timeout, api.MaxWait)
 	}

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -103,9 +104,7 @@ func (s *schemas) object(t reflect.Type) node {
 		if f.Anonymous && name == "" || len(f.Index) > 1 && !promoted(t, f) || !f.IsExported() || name == "-" {
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		properties[name] = s.ofType(f.Type)
 		if !strings.Contains(options, "omit") {
 			required = append(required, name)

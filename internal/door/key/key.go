@@ -1,6 +1,7 @@
 package key
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strings"
@@ -44,9 +45,7 @@ func New(cfg Config) *Keys {
 // Create makes a key and stores its hash. The secret is in the answer and nowhere
 // else. KindInvalid for a request that makes no sense.
 func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
-	if req.Role == "" {
-		req.Role = api.RoleUser
-	}
+	req.Role = cmp.Or(req.Role, api.RoleUser)
 	if err := check(req); err != nil {
 		return api.CreatedKey{}, err
 	}

@@ -2,6 +2,7 @@ package once
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -63,18 +64,12 @@ type flight struct {
 
 // New makes a keeper.
 func New(cfg Config) *Keeper {
-	if cfg.Keep == 0 {
-		cfg.Keep = DefaultKeep
-	}
-	if cfg.Most == 0 {
-		cfg.Most = DefaultMost
-	}
+	cfg.Keep = cmp.Or(cfg.Keep, DefaultKeep)
+	cfg.Most = cmp.Or(cfg.Most, DefaultMost)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Keeper{cfg: cfg, flying: map[id]*flight{}}
 }
 

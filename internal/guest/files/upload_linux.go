@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -107,9 +108,7 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 			continue
 		}
 		to := path
-		if to == "" {
-			to = params["filename"]
-		}
+		to = cmp.Or(to, params["filename"])
 		if to == "" {
 			return nil, api.Errorf(api.KindInvalid, "a part of the form has no path")
 		}

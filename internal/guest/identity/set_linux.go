@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -26,9 +27,7 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 			return nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
 		}
 		id := &Identity{Identity: bi, Base: cfg.Workspace, plain: &Identity{Identity: bi, Base: bi.Home}}
-		if id.Base == "" {
-			id.Base = bi.Home
-		}
+		id.Base = cmp.Or(id.Base, bi.Home)
 		if id.path = cfg.Path; bi.UID == 0 {
 			id.path = rootPath(cfg)
 		}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bufio"
+	"cmp"
 	"net/http"
 	"os"
 	"runtime"
@@ -56,14 +57,10 @@ func (s *Service) Serve(c *rpc.Conn, req *http.Request) error {
 		m.MemUsed = memory.Used()
 	}
 	total, cached := meminfo()
-	if m.MemTotal == 0 {
-		m.MemTotal = total
-	}
+	m.MemTotal = cmp.Or(m.MemTotal, total)
 	m.MemCache = cached
 	dir := s.cfg.Workspace
-	if dir == "" {
-		dir = "/"
-	}
+	dir = cmp.Or(dir, "/")
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) == nil {
 		m.DiskTotal = int64(st.Blocks) * st.Bsize

@@ -3,6 +3,7 @@
 package sudo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -143,9 +144,7 @@ func request(o *options) (*Request, error) {
 		req.Args = append([]string{"/bin/bash", "--login"}, script(o.args)...)
 	case o.shell:
 		shell := os.Getenv("SHELL")
-		if shell == "" {
-			shell = "/bin/sh"
-		}
+		shell = cmp.Or(shell, "/bin/sh")
 		req.Args = append([]string{shell}, script(o.args)...)
 	}
 	if o.dir != "" {
@@ -207,9 +206,7 @@ func direct(o *options, req *Request) error {
 		}
 		fmt.Fprintln(os.Stderr, "sudo: this sandbox has no root of its own; the command runs as", os.Getenv("USER"))
 	}
-	if req.Dir == "" {
-		req.Dir = home
-	}
+	req.Dir = cmp.Or(req.Dir, home)
 	if err := os.Chdir(req.Dir); err != nil {
 		return err
 	}

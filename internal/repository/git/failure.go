@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,9 +120,7 @@ var kinds = []struct {
 // sanitized and redacted.
 func callError(c Call, err error, text string) error {
 	shown := summary(text)
-	if shown == "" {
-		shown = "no reason given"
-	}
+	shown = cmp.Or(shown, "no reason given")
 	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.Args[0], shown, hiddenCause{err})
 	for _, k := range kinds {
 		if strings.Contains(text, k.text) {

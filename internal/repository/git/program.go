@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,9 +20,7 @@ const oldestMajor, oldestMinor = 2, 34
 // empty directory. KindUnavailable if git is missing or too old.
 func Find(name, home string, log *slog.Logger) (*Program, error) {
 	const hint = "install git 2.34 or newer (apt install git, dnf install git, apk add git)"
-	if name == "" {
-		name = "git"
-	}
+	name = cmp.Or(name, "git")
 	path, err := exec.LookPath(name)
 	if err == nil {
 		path, err = filepath.Abs(path)

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -70,9 +71,7 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 		cmd.ExtraFiles = []*os.File{c.Lock}
 	}
 	max := c.Max
-	if max == 0 {
-		max = MaxOutput
-	}
+	max = cmp.Or(max, MaxOutput)
 	var answer bytes.Buffer
 	out := &limitWriter{w: c.Stdout, left: max, onLimit: func() { stop(errOutputLimit) }}
 	if out.w == nil {
@@ -143,9 +142,7 @@ func (c *limitWriter) Write(b []byte) (int, error) {
 
 // Line runs git and returns its output without the last newline.
 func (p *Program) Line(ctx context.Context, c Call) (string, error) {
-	if c.Max == 0 {
-		c.Max = 64 << 10
-	}
+	c.Max = cmp.Or(c.Max, 64<<10)
 	b, err := p.Run(ctx, c)
 	return strings.TrimSuffix(string(b), "\n"), err
 }

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net"
 	"net/url"
@@ -44,9 +45,7 @@ func (a *Auth) GoString() string { return a.String() }
 
 func (a *Auth) Basic() string {
 	name := a.Username
-	if name == "" {
-		name = "x-access-token"
-	}
+	name = cmp.Or(name, "x-access-token")
 	return base64.StdEncoding.EncodeToString([]byte(name + ":" + a.Token))
 }
 

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,15 +53,11 @@ type Host struct {
 
 // NewHost makes a Host. It reads nothing yet.
 func NewHost(cfg Config) *Host {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
 	}
-	if cfg.root == "" {
-		cfg.root = "/"
-	}
+	cfg.root = cmp.Or(cfg.root, "/")
 	return &Host{cfg: cfg}
 }
 

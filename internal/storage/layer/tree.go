@@ -14,8 +14,6 @@ type Tree struct {
 	Mounts []Mount `json:"mounts,omitempty"`
 	// Path is the PATH of commands in the sandbox.
 	Path string `json:"path"`
-	// Env holds further variables that the tree's tools need.
-	Env map[string]string `json:"env,omitempty"`
 }
 
 // Mount shows host directories, stacked, read-only, at one place.

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -51,27 +52,15 @@ type Keeper struct {
 // New creates a keeper and starts it.
 func New(cfg Config) *Keeper {
 	b := &cfg.Bounds
-	if b.Rows == 0 {
-		b.Rows = DefaultRows
-	}
-	if b.Execs == 0 {
-		b.Execs = 10 * b.Rows
-	}
-	if b.Bytes == 0 {
-		b.Bytes = DefaultBytes
-	}
-	if b.Age == 0 {
-		b.Age = DefaultAge
-	}
-	if cfg.Every == 0 {
-		cfg.Every = DefaultEvery
-	}
+	b.Rows = cmp.Or(b.Rows, DefaultRows)
+	b.Execs = cmp.Or(b.Execs, 10*b.Rows)
+	b.Bytes = cmp.Or(b.Bytes, DefaultBytes)
+	b.Age = cmp.Or(b.Age, DefaultAge)
+	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Keeper{cfg: cfg, cancel: cancel}
 	k.wg.Go(func() { k.run(ctx) })

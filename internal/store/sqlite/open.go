@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -84,9 +85,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 
 func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) {
 	log := cfg.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil || cfg.Path == "" {
 		return nil, api.Errorf(api.KindInvalid, "database path %q: not a path", cfg.Path)

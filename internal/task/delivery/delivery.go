@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -126,9 +127,7 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 			return repo.Verdict{Target: p.Target}, err
 		}
 		about.Default, about.Protected = r.DefaultBranch, r.Protected
-		if about.Target == "" {
-			about.Target = r.DefaultBranch
-		}
+		about.Target = cmp.Or(about.Target, r.DefaultBranch)
 		switch {
 		case r.Archived:
 			return repo.Verdict{Target: about.Target}, api.Errorf(api.KindDenied, "%s is archived: it accepts no branches and no merge requests", r.URL).

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -39,9 +40,7 @@ func (w delivery) deliver(ctx context.Context) error {
 		return nil
 	}
 	remote := w.req.Remote
-	if remote == "" {
-		remote = w.req.URL
-	}
+	remote = cmp.Or(remote, w.req.URL)
 	d := &api.Delivery{Branch: w.res.Branch}
 	if was := w.res.Delivery; was != nil && was.Pushed == git.DisplayAddress(remote) {
 		// What an earlier delivery brought there is there, whatever comes of this one.

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -68,12 +69,8 @@ func Detect(o Options) (*Host, error) {
 	if o.Name == "" || strings.ContainsAny(o.Name, "/.") {
 		return nil, fmt.Errorf("cgroup: the name %q is malformed", o.Name)
 	}
-	if o.MountInfo == "" {
-		o.MountInfo = "/proc/self/mountinfo"
-	}
-	if o.Self == "" {
-		o.Self = "/proc/self/cgroup"
-	}
+	o.MountInfo = cmp.Or(o.MountInfo, "/proc/self/mountinfo")
+	o.Self = cmp.Or(o.Self, "/proc/self/cgroup")
 	mounts, err := readMounts(o.MountInfo)
 	if err != nil {
 		return nil, err

@@ -19,10 +19,9 @@ const NoRoot = "an ordinary user's daemon can map a single id into a sandbox, so
 
 // GuestConfig is the configuration of a guest.
 func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
-	path, env := Environment(trees, spec.Env)
 	user := birth.Identity{Name: "user", UID: ids.UserUID, GID: ids.UserUID, Home: "/home/user"}
 	cfg := &birth.Config{
-		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: path, Env: env,
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: spec.Env,
 		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true,
 	}
 	if l.cfg.Ranges || l.cfg.Kernel != nil {

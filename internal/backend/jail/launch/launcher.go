@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -96,9 +97,7 @@ func (l *Launcher) Close() error {
 // Its mode has no read bit: the kernel makes a process that runs an unreadable file
 // undumpable, so that no process of the same uid can trace it or read its memory.
 func sealed(path string) (*os.File, error) {
-	if path == "" {
-		path = "/proc/self/exe"
-	}
+	path = cmp.Or(path, "/proc/self/exe")
 	src, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 package launch
 
 import (
-	"maps"
+	"cmp"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/ids"
@@ -58,16 +58,10 @@ func (l *Launcher) lowers(dirs []string, add func(int) int) ([]initns.Lower, err
 	return out, nil
 }
 
-// Environment merges what the tools of the layers need, where upper layers override lower
-// ones, with what the user set.
-func Environment(trees []*Tree, env map[string]string) (path string, all map[string]string) {
-	all = map[string]string{}
+// searchPath is the PATH of commands: that of the uppermost layer which has one.
+func searchPath(trees []*Tree) (path string) {
 	for _, t := range trees {
-		maps.Copy(all, t.tree.Env)
-		if t.tree.Path != "" {
-			path = t.tree.Path
-		}
+		path = cmp.Or(t.tree.Path, path)
 	}
-	maps.Copy(all, env)
-	return path, all
+	return path
 }

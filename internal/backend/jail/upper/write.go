@@ -2,6 +2,7 @@ package upper
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -99,9 +100,7 @@ func (p *packer) at(name string, err error) error {
 	path := "/" + strings.Join(append(p.path[:len(p.path):len(p.path)], name), "/")
 	var r *RefusedError
 	if errors.As(err, &r) {
-		if r.Path == "" {
-			r.Path = path
-		}
+		r.Path = cmp.Or(r.Path, path)
 		return err
 	}
 	var e *entryError

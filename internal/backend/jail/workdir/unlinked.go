@@ -1,6 +1,7 @@
 package workdir
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,9 +28,7 @@ type Unlinked struct {
 
 // bytes adds up their sizes. It may stop when most is exceeded.
 func (u Unlinked) bytes(most int64) (bytes int64) {
-	if u.Target == "" {
-		u.Target = target
-	}
+	u.Target = cmp.Or(u.Target, target)
 	dev, ok := mountDevice(u.PID, u.Target)
 	if !ok {
 		return 0

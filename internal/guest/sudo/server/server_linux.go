@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -204,9 +205,7 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 // command returns who a request runs as, and its command.
 func (s *Server) command(req *sudo.Request) (*identity.Identity, *envd.ProcessConfig, error) {
 	name := req.User
-	if name == "" {
-		name = "root"
-	}
+	name = cmp.Or(name, "root")
 	id := s.ids.Get(name)
 	if id == nil {
 		return nil, nil, api.Errorf(api.KindNotFound, "user %q not found", name)
@@ -215,9 +214,7 @@ func (s *Server) command(req *sudo.Request) (*identity.Identity, *envd.ProcessCo
 		return nil, nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
 	dir := req.Dir
-	if dir == "" {
-		dir = id.Home
-	}
+	dir = cmp.Or(dir, id.Home)
 	return id, &envd.ProcessConfig{Cmd: req.Args[0], Args: req.Args[1:], Envs: req.Env, Cwd: &dir}, nil
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,12 +50,8 @@ func Open(cfg Config) (*Cache, error) {
 	if !filepath.IsAbs(cfg.Dir) || strings.ContainsAny(cfg.Dir, "\n\"") {
 		return nil, api.Errorf(api.KindInvalid, "repository cache: %q is not an absolute path", cfg.Dir)
 	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 4 << 30
-	}
-	if cfg.MaxRefs == 0 {
-		cfg.MaxRefs = 100_000
-	}
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<30)
+	cfg.MaxRefs = cmp.Or(cfg.MaxRefs, 100_000)
 	if cfg.MaxBytes < 0 || cfg.MaxRefs < 0 {
 		return nil, api.Errorf(api.KindInvalid, "repository cache: a limit is negative")
 	}

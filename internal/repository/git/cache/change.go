@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"time"
@@ -57,15 +58,9 @@ type CommitResult struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Files == 0 {
-		l.Files = 20_000
-	}
-	if l.FileBytes == 0 {
-		l.FileBytes = 50 << 20
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 500 << 20
-	}
+	l.Files = cmp.Or(l.Files, 20_000)
+	l.FileBytes = cmp.Or(l.FileBytes, 50<<20)
+	l.Bytes = cmp.Or(l.Bytes, 500<<20)
 	return l
 }
 

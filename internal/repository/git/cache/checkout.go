@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -40,15 +41,9 @@ type CheckoutResult struct {
 // that git refuses to write. After an error, dir may have a part.
 func (r *Repo) Checkout(ctx context.Context, commit, dir string, opt CheckoutOptions) (CheckoutResult, error) {
 	var res CheckoutResult
-	if opt.Branch == "" {
-		opt.Branch = "main"
-	}
-	if opt.MaxFiles == 0 {
-		opt.MaxFiles = 200_000
-	}
-	if opt.MaxBytes == 0 {
-		opt.MaxBytes = 4 << 30
-	}
+	opt.Branch = cmp.Or(opt.Branch, "main")
+	opt.MaxFiles = cmp.Or(opt.MaxFiles, 200_000)
+	opt.MaxBytes = cmp.Or(opt.MaxBytes, 4<<30)
 	if opt.Depth < 0 || opt.MaxFiles < 0 || opt.MaxBytes < 0 {
 		return res, api.Errorf(api.KindInvalid, "checkout: a limit is negative")
 	}

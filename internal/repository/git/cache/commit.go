@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ func (d *draft) runInWork(ctx context.Context, c git.Call) (string, error) {
 	c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(d.dir, "objects"),
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(d.Repo.dir, "objects"),
 		"GIT_INDEX_FILE="+filepath.Join(d.dir, "index"))
-	if c.Dir == "" {
-		c.Dir = d.dir
-	}
+	c.Dir = cmp.Or(c.Dir, d.dir)
 	out, err := d.git.Run(ctx, c)
 	return strings.TrimSpace(string(out)), err
 }

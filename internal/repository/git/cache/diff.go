@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -19,9 +20,7 @@ type DiffOptions struct {
 // Diff returns the patch from one commit to another, for git apply, including binary
 // files.
 func (r *Repo) Diff(ctx context.Context, from, to string, opt DiffOptions) ([]byte, error) {
-	if opt.Context == 0 {
-		opt.Context = 3
-	}
+	opt.Context = cmp.Or(opt.Context, 3)
 	if opt.Context < 0 || opt.Max < 0 {
 		return nil, api.Errorf(api.KindInvalid, "diff: a limit is negative")
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -127,9 +128,7 @@ func (p push) pushRemote(ctx context.Context) (PushResult, error) {
 		return PushResult{UpToDate: true}, nil
 	}
 	text := git.Sanitize(strings.TrimSuffix(said.String(), "; "), 2<<10)
-	if text == "" {
-		text = "it gives no reason"
-	}
+	text = cmp.Or(text, "it gives no reason")
 	text = git.Redact(text, p.to.auth.Secrets())
 	if strings.Contains(why, "stale info") || strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "cannot lock ref") || strings.Contains(why, "failed to update ref") {
 		return PushResult{}, api.Errorf(api.KindConflict, "push: the branch %q of %s moved during the push", p.q.Branch, p.to.URL).

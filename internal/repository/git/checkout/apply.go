@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -27,9 +28,7 @@ type ApplyOptions struct {
 // into .git. No hook and no filter of the checkout runs. The index changes only with Index
 // or ThreeWay.
 func (p User) Apply(ctx context.Context, dir string, patch io.Reader, opt ApplyOptions) error {
-	if opt.Max == 0 {
-		opt.Max = 256 << 20
-	}
+	opt.Max = cmp.Or(opt.Max, 256<<20)
 	b, err := io.ReadAll(io.LimitReader(patch, opt.Max+1))
 	if err != nil {
 		return api.Errorf(api.KindInternal, "apply: the patch cannot be read: %w", err)
