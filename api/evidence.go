@@ -12,7 +12,7 @@ import (
 func (g Gate) Evidence() string {
 	t := g.Tests
 	if t == nil {
-		return "exit code only, the command gives no report of its tests"
+		return "exit code only, the command writes no test report"
 	}
 	if t.Why != "" {
 		return t.Why
@@ -26,9 +26,9 @@ func (g Gate) Evidence() string {
 	}
 	switch {
 	case t.MissingCount > 0 && g.Exit.Code == 0:
-		parts = append(parts, fmt.Sprintf("%d of the %d that ran before did not: %s", t.MissingCount, t.Before, firstOf(t.Missing)))
+		parts = append(parts, fmt.Sprintf("%d of %d earlier tests did not run: %s", t.MissingCount, t.Before, firstOf(t.Missing)))
 	case t.Before > 0 && t.MissingCount == 0:
-		parts = append(parts, fmt.Sprintf("among them all %d that ran before", t.Before))
+		parts = append(parts, fmt.Sprintf("including all %d earlier tests", t.Before))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -75,7 +75,7 @@ func (r RepoResult) Untested() bool {
 }
 
 // UnreadNote is what a person must know of a result that is [RepoResult.Unread].
-const UnreadNote = "passes the tests; a model has not read it"
+const UnreadNote = "passes the tests but was not reviewed by a language model"
 
 // Unread reports whether no language model has read the change: the offline model
 // tried edits until the tests passed.
@@ -104,7 +104,7 @@ func (r ExecutionResult) Evidence(kind OutputKind) string {
 	case OutputFile:
 		parts = append(parts, "the planned files")
 	default:
-		parts[0] += " only, its output was not looked at"
+		parts[0] += " only, output not checked"
 	}
 	if n := len(r.Checks); n > 0 {
 		parts = append(parts, counted(n, "check")+" passed")

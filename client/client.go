@@ -129,7 +129,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		if errors.As(err, &ue) {
 			err = ue.Err
 		}
-		return nil, api.Errorf(api.KindUnavailable, "the daemon does not answer: %w", err)
+		return nil, api.Errorf(api.KindUnavailable, "the daemon does not respond: %w", err)
 	}
 	if resp.StatusCode >= 300 {
 		defer resp.Body.Close()
@@ -155,7 +155,7 @@ func decodeError(status int, body []byte) error {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Kind == "" {
-		return api.Errorf(api.KindInternal, "the daemon answered %d %s: %.200q", status, http.StatusText(status), body)
+		return api.Errorf(api.KindInternal, "unexpected response from the daemon: %d %s: %.200q", status, http.StatusText(status), body)
 	}
 	if e.Detail == "" {
 		e.Detail = e.Message

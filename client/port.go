@@ -23,7 +23,7 @@ func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, api.Errorf(api.KindUnavailable, "the daemon does not answer: %w", err)
+		return nil, api.Errorf(api.KindUnavailable, "the daemon does not respond: %w", err)
 	}
 	stream, err := envd.OpenPort(ctx, conn, s.path("/ports/"+strconv.Itoa(port)), nil)
 	var refused *envd.Refused

@@ -32,7 +32,7 @@ func Remote(address, key string) (*Client, error) {
 			WithHint("use an http or https URL without a user name, a password or a query, for example https://hortus.example")
 	}
 	if key == "" || !plain(key) {
-		return nil, api.Errorf(api.KindInvalid, "there is no API key for %s", u.Host).WithHint("a key is e2b_ and 40 hexadecimal digits")
+		return nil, api.Errorf(api.KindInvalid, "invalid or missing API key for %s", u.Host).WithHint("a key consists of e2b_ and 40 hexadecimal digits")
 	}
 	port := u.Port()
 	if port == "" {

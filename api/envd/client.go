@@ -126,7 +126,7 @@ type limitedReader struct {
 	left int64 // below 0: no bound
 }
 
-var errHeadTooLong = errors.New("the answer's headers are longer than 64 KiB")
+var errHeadTooLong = errors.New("the response headers are longer than 64 KiB")
 
 func (l *limitedReader) Read(p []byte) (int, error) {
 	if l.left < 0 {
@@ -238,7 +238,7 @@ func cut(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return api.Errorf(api.KindTimeout, "the guest did not answer in time: %w", err)
+		return api.Errorf(api.KindTimeout, "timeout: the guest did not respond: %w", err)
 	}
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -263,7 +263,7 @@ func readError(resp *http.Response) *Error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	e := parseError(body, codeOfStatus(resp.StatusCode))
 	if e.Message == "" {
-		e.Message = "the guest answered " + clip(resp.Status)
+		e.Message = "unexpected guest response: " + clip(resp.Status)
 	}
 	return e
 }

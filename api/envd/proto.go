@@ -21,7 +21,7 @@ const (
 const maxItems = 1 << 17
 
 var (
-	errTruncated = errors.New("protobuf: the message ends in the middle of a field")
+	errTruncated = errors.New("protobuf: unexpected end of message")
 	errMalformed = errors.New("protobuf: malformed field")
 	errTooMany   = errors.New("protobuf: more list elements than allowed")
 	errUTF8      = errors.New("protobuf: a string is not UTF-8")

@@ -33,7 +33,7 @@ func (c *Client) appendHead(b []byte, method, path, contentType string, bodyLen 
 			continue
 		}
 		if !oneLine(h.value) {
-			return b, api.Errorf(api.KindInvalid, "header %s: a line break in its value", h.name)
+			return b, api.Errorf(api.KindInvalid, "header %s: the value contains a line break", h.name)
 		}
 		b = append(b, h.name...)
 		b = append(b, ": "...)
@@ -144,10 +144,10 @@ func (c *Client) readUnary(ctx context.Context, resp *http.Response, out Message
 		return cut(ctx, err)
 	}
 	if len(data) > c.cfg.MaxFrame {
-		return api.Errorf(api.KindExhausted, "the guest's answer is longer than %d bytes", c.cfg.MaxFrame)
+		return api.Errorf(api.KindExhausted, "the guest's response is larger than %d bytes", c.cfg.MaxFrame)
 	}
 	if err := Decode(data, Proto, out); err != nil {
-		return api.Errorf(api.KindInternal, "the guest's answer: %w", err)
+		return api.Errorf(api.KindInternal, "the guest's response: %w", err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func checkSelector(s *Selector) error {
 func utf8Only(what string, texts ...string) error {
 	for _, s := range texts {
 		if !utf8.ValidString(s) {
-			return api.Errorf(api.KindInvalid, "the %s %.80q is not UTF-8, which the wire cannot carry", what, s).
+			return api.Errorf(api.KindInvalid, "the %s %.80q is not valid UTF-8", what, s).
 				WithHint("Rename it inside the sandbox; reading and writing files works with any name.")
 		}
 	}

@@ -21,7 +21,7 @@ type Refused struct {
 
 // Error returns the status.
 func (e *Refused) Error() string {
-	return "the answer was " + strconv.Itoa(e.Status) + ", not a stream"
+	return "unexpected response status " + strconv.Itoa(e.Status) + ", want a stream"
 }
 
 // upgrade turns an unused connection into a stream of a protocol. It closes conn after an
@@ -43,7 +43,7 @@ func upgrade(ctx context.Context, conn net.Conn, path, protocol string, header h
 	for name, values := range header {
 		for _, v := range values {
 			if !oneLine(name) || !oneLine(v) {
-				return nil, api.Errorf(api.KindInvalid, "header %.80q: a line break", name)
+				return nil, api.Errorf(api.KindInvalid, "header %.80q contains a line break", name)
 			}
 			req += name + ": " + v + "\r\n"
 		}

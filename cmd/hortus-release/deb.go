@@ -174,10 +174,10 @@ Homepage: https://hortus.dev
 Recommends: ca-certificates, git
 Suggests: python3
 Description: isolated sandboxes for coding agents
- Hortus runs code that nobody has read in sandboxes with a kernel of their own,
+ Hortus runs untrusted, AI-generated code in isolated sandboxes,
  repairs it when it fails, and returns verified results.
  .
- This package has the program with gVisor in it, units for systemd (not enabled),
+ This package contains the program with gVisor, units for systemd (not enabled),
  and shell completion.
 `
 

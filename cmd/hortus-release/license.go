@@ -71,7 +71,7 @@ func sources(ctx context.Context, dir string, info *buildinfo.BuildInfo) (map[st
 	}
 	for _, m := range info.Deps {
 		if out[m.Path+" "+m.Version] == "" {
-			return nil, fmt.Errorf("the source of %s %s, which is linked, is not here", m.Path, m.Version)
+			return nil, fmt.Errorf("the source of the linked module %s %s is missing", m.Path, m.Version)
 		}
 	}
 	return out, nil

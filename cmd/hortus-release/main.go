@@ -43,9 +43,9 @@ var versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	version := flags.String("version", "", "the version; it is stamped into the binaries")
-	out := flags.String("out", "dist", "the directory to write to; what is in it goes")
+	out := flags.String("out", "dist", "the output directory; its contents are removed")
 	var chosen []target
-	flags.Func("target", "an OS/ARCH to build for; all when left out; repeatable", func(s string) error {
+	flags.Func("target", "an OS/ARCH to build for; repeatable (default: all)", func(s string) error {
 		i := slices.IndexFunc(targets, func(t target) bool { return t.String() == s })
 		if i < 0 {
 			return fmt.Errorf("unknown target %q; use %v", s, targets)
@@ -110,7 +110,7 @@ func moment(ctx context.Context) (time.Time, error) {
 	if text == "" {
 		b, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%ct").Output()
 		if err != nil {
-			return time.Time{}, fmt.Errorf("the time of the commit: %w; set SOURCE_DATE_EPOCH where there is no git", err)
+			return time.Time{}, fmt.Errorf("read the time of the commit: %w; set SOURCE_DATE_EPOCH if git is not available", err)
 		}
 		text = strings.TrimSpace(string(b))
 	}

@@ -30,7 +30,7 @@ import (
 // all the same.
 func dropPrivileges() {
 	if err := privilege.Drop(); err != nil {
-		fmt.Fprintf(os.Stderr, "hortus: the daemon keeps its privileges: %v\n", err)
+		fmt.Fprintf(os.Stderr, "hortus: the daemon could not drop its privileges: %v\n", err)
 	}
 }
 

@@ -36,8 +36,8 @@ func connect(ctx context.Context, opt app.ConnectOptions) (*client.Client, error
 	}
 	if _, err := c.Info(ctx); err != nil {
 		c.Close()
-		return nil, api.Errorf(api.KindUnsupported, "sandboxes need Linux, and no daemon answers at %s: %w", socket, err).
-			WithHint("run hortus on a Linux machine or in WSL2, or bring its socket here: ssh -N -L %s:/var/lib/hortus/hortus.sock HOST", socket)
+		return nil, api.Errorf(api.KindUnsupported, "sandboxes require Linux, and no daemon responds at %s: %w", socket, err).
+			WithHint("run hortus on a Linux machine or in WSL2, or forward the socket of a daemon: ssh -N -L %s:/var/lib/hortus/hortus.sock HOST", socket)
 	}
 	return c, nil
 }

@@ -56,7 +56,7 @@ func ask[Out any](ctx context.Context, r role, input any, check func(*Out) error
 		}
 		if !useless.Count(ctx, r.asker(), err) {
 			return zero, used, api.Errorf(api.KindInvalid, "model %s did not give the %s a usable %s: %w", r.model.Name(), r.name, r.output, err).
-				WithHint("Run it again, or choose another model with --model.")
+				WithHint("Retry, or choose another model with --model.")
 		}
 		req.Messages = append(req.Messages,
 			model.Message{Role: model.RoleAssistant, Text: clip(resp.Message.Text, 64<<10)},

@@ -34,7 +34,7 @@ func byProduct(name string) bool {
 func (e *Executor) collect(ctx context.Context, box Sandbox, named []string, before []FileInfo, res api.ExecutionResult) (api.ExecutionResult, error) {
 	after, err := box.List(ctx)
 	if api.KindOf(err) == api.KindExhausted {
-		res.LeftOut = append(res.LeftOut, "files that the plan does not name: there are too many to list")
+		res.LeftOut = append(res.LeftOut, "files not listed in the plan: too many to list")
 		return res, nil
 	}
 	if err != nil {
@@ -56,16 +56,16 @@ func (e *Executor) collect(ctx context.Context, box Sandbox, named []string, bef
 		}
 		switch {
 		case artifact.Path(f.Path) != nil:
-			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%.100q: a name that is not allowed", f.Path))
+			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%.100q: invalid file name", f.Path))
 			continue
 		case len(res.OutputFiles) == maxOutputFiles:
 			more++
 			continue
 		case f.Size > maxOutputFile:
-			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: %d bytes, at most %d are read back", f.Path, f.Size, maxOutputFile))
+			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: %d bytes, the maximum is %d", f.Path, f.Size, maxOutputFile))
 			continue
 		case total+int(f.Size) > maxOutputBytes:
-			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: all files together have more than %d bytes", f.Path, maxOutputBytes))
+			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: total size limit of %d bytes exceeded", f.Path, maxOutputBytes))
 			continue
 		}
 		content, err := box.ReadFile(ctx, f.Path, maxOutputFile)
@@ -73,20 +73,20 @@ func (e *Executor) collect(ctx context.Context, box Sandbox, named []string, bef
 		case ctx.Err() != nil:
 			return res, ctx.Err()
 		case kind == api.KindNotFound, kind == api.KindInvalid, kind == api.KindExhausted, kind == api.KindDenied:
-			res.LeftOut = append(res.LeftOut, f.Path+": it changed while it was read, or is no regular file")
+			res.LeftOut = append(res.LeftOut, f.Path+": the file changed while it was read or is not a regular file")
 		case err != nil:
 			return res, err
 		default:
 			// The size was the guest's word.
 			if total += len(content); total > maxOutputBytes {
-				res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: all files together have more than %d bytes", f.Path, maxOutputBytes))
+				res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: total size limit of %d bytes exceeded", f.Path, maxOutputBytes))
 				continue
 			}
 			res.OutputFiles = append(res.OutputFiles, madeFile(f.Path, content))
 		}
 	}
 	if more > 0 {
-		res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d more files: at most %d are read back", more, maxOutputFiles))
+		res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d more files: the maximum is %d files", more, maxOutputFiles))
 	}
 	if len(res.LeftOut) > maxOutputFiles {
 		res.LeftOut = append(res.LeftOut[:maxOutputFiles:maxOutputFiles], fmt.Sprintf("and %d more", len(res.LeftOut)-maxOutputFiles))

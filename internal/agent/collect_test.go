@@ -28,8 +28,8 @@ func TestFiles(t *testing.T) {
 			map[string]string{"a": strings.Repeat("x", 1<<20)}, []string{"b: 1048577 bytes"}},
 		{"much", "[open(f'{i}', 'wb').write(b'x' * (1 << 20)) for i in range(5)]; print(1)",
 			map[string]string{"0": strings.Repeat("x", 1<<20), "1": strings.Repeat("x", 1<<20), "2": strings.Repeat("x", 1<<20), "3": strings.Repeat("x", 1<<20)},
-			[]string{"4: all files together"}},
-		{"odd names", "open('a\\nb', 'w').write('a'); open('c', 'w').write('c'); print(1)", map[string]string{"c": "c"}, []string{`"a\nb": a name`}},
+			[]string{"4: total size limit"}},
+		{"odd names", "open('a\\nb', 'w').write('a'); open('c', 'w').write('c'); print(1)", map[string]string{"c": "c"}, []string{`"a\nb": invalid file name`}},
 		{"links", "import os; os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); print(1)", nil, nil},
 		{"many", "[open(f'{i:03}', 'w').write('x') for i in range(70)]; print(1)", many(64), []string{"6 more files"}},
 	} {

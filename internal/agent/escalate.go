@@ -29,9 +29,9 @@ func insist[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask
 		why := ""
 		switch api.KindOf(err) {
 		case api.KindDeclined:
-			why = "it declines"
+			why = "the model declined the request"
 		case api.KindInvalid:
-			why = "it gives no usable " + r.output
+			why = "the model returned no valid " + r.output
 		}
 		if why == "" || ctx.Err() != nil || !p.escalate(ctx, r, attempt, why) {
 			return out, err
@@ -45,12 +45,12 @@ func insist[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask
 func (p *Pipeline) consider(ctx context.Context, att *api.Attempt) {
 	c := att.Result.Category
 	if c == api.CategoryUnknown {
-		p.escalate(ctx, &p.cfg.Debugger.role, att.N, "the failure is of no known category")
+		p.escalate(ctx, &p.cfg.Debugger.role, att.N, "the failure has no known category")
 		return
 	}
 	for _, before := range p.rep.Attempts[:att.N-1] {
 		if before.Result != nil && before.Result.Category == c {
-			p.escalate(ctx, &p.cfg.Debugger.role, att.N, fmt.Sprintf("the failure %s came again", c))
+			p.escalate(ctx, &p.cfg.Debugger.role, att.N, fmt.Sprintf("the failure %s occurred again", c))
 			return
 		}
 	}

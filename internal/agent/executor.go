@@ -208,7 +208,7 @@ func (e *Executor) command(ctx context.Context, box Sandbox, p Pass, phase api.P
 		}
 		room := observe.WholeBytes - to.Total()
 		if _, err := to.Write(piece); err != nil {
-			return api.Errorf(api.KindInternal, "keep the output of the program: %w", err)
+			return api.Errorf(api.KindInternal, "save the output of the program: %w", err)
 		}
 		if room > 0 && len(piece) > 0 {
 			e.cfg.Emit.Emit(ctx, api.EventOutput, api.OutputEvent{

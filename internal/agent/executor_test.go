@@ -103,7 +103,7 @@ func TestExecutorKeepsTheWholeAndCutsTheObservation(t *testing.T) {
 	if whole.Len() != 1000011 || res.StdoutBytes != 1000011 {
 		t.Errorf("whole %d, counted %d", whole.Len(), res.StdoutBytes)
 	}
-	if len(res.Stdout) > 9000 || !strings.HasPrefix(res.Stdout, "head\n") || !strings.HasSuffix(res.Stdout, "tail\n") || !strings.Contains(res.Stdout, "bytes left out") {
+	if len(res.Stdout) > 9000 || !strings.HasPrefix(res.Stdout, "head\n") || !strings.HasSuffix(res.Stdout, "tail\n") || !strings.Contains(res.Stdout, "bytes omitted") {
 		t.Errorf("observation of %d bytes: %.20q", len(res.Stdout), res.Stdout)
 	}
 	sent := 0

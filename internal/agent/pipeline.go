@@ -163,7 +163,7 @@ func (p *Pipeline) pass(ctx context.Context, plan api.ExecutionPlan, att *api.At
 	res, err := p.cfg.Executor.Execute(ctx, Pass{N: att.N, Of: p.cfg.Attempts, Artifact: att.Artifact, Checks: plan.Checks, Stdout: stdout, Stderr: stderr})
 	for _, w := range []Whole{stdout, stderr} {
 		if cerr := w.Close(); cerr != nil && err == nil {
-			err = api.Errorf(api.KindInternal, "keep the output of attempt %d: %w", att.N, cerr)
+			err = api.Errorf(api.KindInternal, "save the output of attempt %d: %w", att.N, cerr)
 		}
 	}
 	att.EndedAt, att.Sandbox = p.cfg.Now().UTC(), res.Sandbox
@@ -199,7 +199,7 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 		// A Debugger without an answer leaves the failure to a person.
 		why := err.Error()
 		diag, err = observed(*att.Result), nil
-		diag.Cause += " (the debugger: " + why + ")"
+		diag.Cause += " (debugger: " + why + ")"
 	}
 	if err != nil {
 		return diag, err
@@ -214,7 +214,7 @@ func (p *Pipeline) giveUp(diag api.Diagnosis, n int) Report {
 	p.rep.Outcome = api.OutcomeNeedsHuman
 	p.rep.Diagnosis, p.rep.Question = diag.Cause, diag.Question
 	if diag.Artifact != nil {
-		p.rep.Question = fmt.Sprintf("All %d attempts are used up, and a further correction is at hand", n)
+		p.rep.Question = fmt.Sprintf("All %d attempts are used, and another correction is available", n)
 		if diag.Artifact.Note != "" {
 			p.rep.Question += " (" + diag.Artifact.Note + ")"
 		}
@@ -252,7 +252,7 @@ func observed(res api.ExecutionResult) api.Diagnosis {
 	case res.Detail != "":
 		d.Cause = res.Detail
 	case res.Exit.Cause != "":
-		d.Cause = fmt.Sprintf("the %s phase was ended by its %s", res.Phase, res.Exit.Cause)
+		d.Cause = fmt.Sprintf("the %s phase was stopped by its %s", res.Phase, res.Exit.Cause)
 	default:
 		d.Cause = fmt.Sprintf("the %s phase ended with exit code %d", res.Phase, res.Exit.Code)
 	}

@@ -94,7 +94,7 @@ func (d *Debugger) Diagnose(ctx context.Context, req api.DebugRequest) (api.Diag
 	}
 	if diag.Artifact != nil && tried(*diag.Artifact, append(req.Tried, req.Artifact)) {
 		diag.Artifact = nil
-		diag.Question = "The only correction that was found was tried before. What should the program do here?"
+		diag.Question = "The only correction found was already tried. What should the program do here?"
 	}
 	return diag, used, nil
 }

@@ -34,15 +34,15 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 	case api.OutputJSON:
 		whole, all := out.Bytes()
 		if !all {
-			return wrong("stdout is longer than %d bytes, too long to check as JSON", observe.WholeBytes), nil
+			return wrong("stdout is too long to parse as JSON: the maximum is %d bytes", observe.WholeBytes), nil
 		}
 		if why := notJSON(whole); why != "" {
-			return wrong("stdout is not one JSON value: %s", why), nil
+			return wrong("stdout is not a single JSON value: %s", why), nil
 		}
 	}
 	for i, path := range a.Expect {
 		if i == maxOutputFiles {
-			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d files of the plan: at most %d are read back", len(a.Expect)-i, maxOutputFiles))
+			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%d files of the plan; the maximum is %d", len(a.Expect)-i, maxOutputFiles))
 			break
 		}
 		content, err := box.ReadFile(ctx, path, maxOutputFile)
@@ -50,7 +50,7 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 		case ctx.Err() != nil:
 			return res, ctx.Err()
 		case kind == api.KindNotFound:
-			return wrong("the program did not leave the file %s", path), nil
+			return wrong("the program did not create the file %s", path), nil
 		case kind == api.KindExhausted:
 			res.LeftOut = append(res.LeftOut, fmt.Sprintf("%s: larger than %d bytes", path, maxOutputFile))
 		case kind == api.KindInvalid:
@@ -58,7 +58,7 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 		case err != nil:
 			return res, err
 		case len(content) == 0:
-			return wrong("the program left the file %s empty", path), nil
+			return wrong("the file %s is empty", path), nil
 		default:
 			res.OutputFiles = append(res.OutputFiles, madeFile(path, content))
 		}
@@ -73,7 +73,7 @@ func notJSON(b []byte) string {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err == io.EOF {
-		return "it is empty"
+		return "no value"
 	} else if err != nil {
 		return err.Error()
 	}

@@ -13,8 +13,8 @@ func TestRunNamesModelsAndTheRecording(t *testing.T) {
 	d.task.Models = api.Models{Planner: "small", Coder: "big", Debugger: "big", Large: "\x1b[31mhuge"}
 	d.events = append([]api.Event{
 		event(1, api.EventTaskCreated, d.task),
-		event(2, api.EventEscalation, api.EscalationEvent{Attempt: 2, Of: 3, Role: "debugger", From: "big", To: "huge", Why: "the failure syntax came again"}),
-		event(3, api.EventEscalation, api.EscalationEvent{Role: "planner", From: "small", To: "huge", Why: "it declines"}),
+		event(2, api.EventEscalation, api.EscalationEvent{Attempt: 2, Of: 3, Role: "debugger", From: "big", To: "huge", Why: "the failure syntax occurred again"}),
+		event(3, api.EventEscalation, api.EscalationEvent{Role: "planner", From: "small", To: "huge", Why: "the model declined the request"}),
 	}, event(4, api.EventTaskFinished, d.task))
 	code, _, stderr := run(t, d.start(t), "", nil, "run", "--model", "planner=small,coder=big,debugger=big,large=huge", "--record", "r.jsonl", "a sentence")
 	if code != 0 {
@@ -22,8 +22,8 @@ func TestRunNamesModelsAndTheRecording(t *testing.T) {
 	}
 	for _, want := range []string{
 		`[task 4f2a] models: planner small, coder big, debugger big, large \x1b[31mhuge`,
-		`[task 4f2a] [debugger] [attempt 2/3] moves from big to huge: the failure syntax came again`,
-		`[task 4f2a] [planner] moves from small to huge: it declines`,
+		`[task 4f2a] [debugger] [attempt 2/3] moves from big to huge: the failure syntax occurred again`,
+		`[task 4f2a] [planner] moves from small to huge: the model declined the request`,
 	} {
 		if !strings.Contains(stderr, want+"\n") {
 			t.Errorf("%q is not in\n%s", want, stderr)

@@ -105,7 +105,7 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] WARNING: the work was cut short: this is what there was
 [task 4f2a] [delivery] pushed hortus/4f2a to https://host/o/r
 [task 4f2a] [delivery] merge request opened for main: https://host/o/r/-/merge_requests/7EVIL
-[task 4f2a] verified: exit code only, the command gives no report of its tests; in TIME, 2 rounds, 5 steps, the agent finished, isolation container
+[task 4f2a] verified: exit code only, the command writes no test report; in TIME, 2 rounds, 5 steps, the agent finished, isolation container
 [task 4f2a] openai:m: 5 calls, 1000 tokens in (900 cached), 50 out, $0.0123
   next: hortus task diff t4f2a000000000000000
         hortus task apply t4f2a000000000000000
@@ -120,7 +120,7 @@ func TestRepoProgress(t *testing.T) {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
 	got := strings.ReplaceAll(stderr, `\x1b]0;evil\x07\u202e`, "EVIL")
-	if _, rest, ok := strings.Cut(got, "its tests; in "); ok {
+	if _, rest, ok := strings.Cut(got, "no test report; in "); ok {
 		took, _, _ := strings.Cut(rest, ",")
 		got = strings.Replace(got, "; in "+took, "; in TIME", 1)
 	}
@@ -168,7 +168,7 @@ func TestRepoOutcomes(t *testing.T) {
 			[]string{"not verified in ", "used up its time (30m passed)", "the gate failed (timeout): make", "    slow", "hortus: question: q?", "hortus task diff"}},
 		"nothing changed": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{}}, 0, "", []string{"nothing was changed"}},
 		"not read": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{Head: "h", Branch: "b", Rounds: []api.Round{{N: 1, Model: "offline", Gate: &api.Gate{Passed: true}}}}}, 0, "b h\n",
-			[]string{"verified: exit code only, the command gives no report of its tests; passes the tests; a model has not read it; in "}},
+			[]string{"verified: exit code only, the command writes no test report; passes the tests but was not reviewed by a language model; in "}},
 		"no result":    {api.Task{Outcome: api.OutcomeFailed, Error: &api.Error{Kind: api.KindUnavailable, Message: "m", Hint: "wait"}}, 1, "", []string{"failed: m", "  next: wait"}},
 		"declined":     {api.Task{Outcome: api.OutcomeDeclined, Repo: &api.RepoResult{}, Diagnosis: "beyond me"}, 3, "", []string{"declined: beyond me"}},
 		"no isolation": {api.Task{Outcome: api.OutcomeFailed, Error: &api.Error{Kind: api.KindUnisolated, Message: "m"}}, 4, "", nil},

@@ -19,7 +19,7 @@ import (
 func TestBrowserPages(t *testing.T) {
 	w := newTown(t)
 	for name, headers := range map[string][]string{
-		"another origin":   {"Origin", "https://evil.example", "X-API-KEY", w.bob.Secret},
+		"cross-origin":     {"Origin", "https://evil.example", "X-API-KEY", w.bob.Secret},
 		"no origin at all": {"Origin", "null", "X-API-KEY", w.bob.Secret},
 		"cross-site":       {"Sec-Fetch-Site", "cross-site", "X-API-KEY", w.bob.Secret},
 		"same-site":        {"Sec-Fetch-Site", "same-site", "X-API-KEY", w.bob.Secret},

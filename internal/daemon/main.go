@@ -40,7 +40,7 @@ func Main(args []string) int {
 	logger := slog.New(telemetry.Log(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	set, err := loadSettings(*file, given)
 	if err != nil {
-		logger.Error("the daemon is not configured", "error", err, "next", api.HintOf(err))
+		logger.Error("invalid daemon configuration", "error", err, "next", api.HintOf(err))
 		launch.Report(os.Getenv, err)
 		return 2
 	}

@@ -224,7 +224,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		return nil, err
 	}
 	if s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log}); err != nil {
-		s.log.Info("no tasks on repositories", "reason", err)
+		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
 	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Logger: s.log}), nil

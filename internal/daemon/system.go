@@ -120,7 +120,7 @@ func (s *System) recover(ctx context.Context) error {
 		return err
 	}
 	for _, o := range others.Silent {
-		s.log.Warn("a daemon on another host has not renewed its lease; what it owns is recovered on its host", "host", o.Host, "owner", o.ID, "last", o.BeatAt)
+		s.log.Warn("a daemon on another host has not renewed its lease; its sandboxes are recovered on that host", "host", o.Host, "owner", o.ID, "last", o.BeatAt)
 	}
 	// Snapshots first: whether a sandbox is paused to disk depends on its snapshot.
 	if _, err := s.snapshots.Recover(ctx, others.Ended); err != nil {
@@ -157,7 +157,7 @@ func (s *System) openService(context.Context) error {
 	})
 	s.onClose(s.service.Close)
 	s.owner.Keep(s.log, func(err error) {
-		s.log.Error("this daemon no longer owns its data directory: it stops and leaves its sandboxes to the next one", "error", err)
+		s.log.Error("this daemon no longer owns its data directory; stopping and handing its sandboxes over to the next daemon", "error", err)
 		_ = s.service.StopKeeping(context.Background(), true) // with force it cannot fail
 	})
 	return nil

@@ -96,7 +96,7 @@ func TestDownloads(t *testing.T) {
 		{"path=dir", nil, 400, "is a directory"},
 		{"path=fifo", nil, 400, "not a regular file"},
 		{"path=/dev/zero", nil, 400, "not a regular file"},
-		{"path=f&username=stranger", nil, 401, "no user"},
+		{"path=f&username=stranger", nil, 401, "not found in this sandbox"},
 		{"path=f", map[string]string{"Accept-Encoding": "br, *;q=0"}, 406, ""},
 	} {
 		resp, body := g.ours(t, "GET", "/files?"+tc.query, nil, tc.header)

@@ -84,7 +84,7 @@ func run(ctrl *birth.Control, stdio bool) error {
 	}
 	if err != nil {
 		// The process ends, and as init it ends everything else.
-		return fmt.Errorf("wait for go: %w", err)
+		return fmt.Errorf("wait for the start order: %w", err)
 	}
 	s.claim(claim)
 	ctrl.Close()

@@ -78,7 +78,7 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 			case o.Stream != nil:
 				s.takeStream(ctx, o.Stream)
 			case o.Go && claimed:
-				return errors.New("the host sent go twice")
+				return errors.New("the host sent the start order twice")
 			case o.Go:
 				s.claim(o.Claim)
 				claimed = true

@@ -62,7 +62,7 @@ func TestStartRefusals(t *testing.T) {
 		{"missing", &envd.ProcessConfig{Cmd: "no-such-cmd"}, "", envd.CodeNotFound, "command not found: no-such-cmd"},
 		{"missing path", &envd.ProcessConfig{Cmd: "/no/cmd"}, "", envd.CodeNotFound, "command not found: /no/cmd"},
 		{"not executable", &envd.ProcessConfig{Cmd: "/etc/passwd"}, "", envd.CodePermissionDenied, "permission denied: /etc/passwd"},
-		{"user", &envd.ProcessConfig{Cmd: "/bin/true"}, "nobody-here", envd.CodeUnauthenticated, "no user"},
+		{"user", &envd.ProcessConfig{Cmd: "/bin/true"}, "nobody-here", envd.CodeUnauthenticated, "not found in this sandbox"},
 		{"nothing", nil, "", envd.CodeInvalidArgument, "has no command"},
 		{"env", &envd.ProcessConfig{Cmd: "/bin/true", Envs: map[string]string{"A=B": "c"}}, "", envd.CodeInvalidArgument, "environment variable"},
 	} {

@@ -17,4 +17,4 @@ type Workspace struct {
 }
 
 // UpperLimit says how the disk limit holds for a durable workspace.
-const UpperLimit = "it lies on the host's disk, which the host measures again and again; over its limit the sandbox is killed soon after"
+const UpperLimit = "the host measures its disk usage periodically; a sandbox over the limit is killed shortly after"

@@ -31,7 +31,7 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 		}
 	}
 	if given != 1 {
-		return invalid("a task needs exactly one of a sentence, an artifact and a replay; %d were given", given)
+		return invalid("a task needs exactly one of a sentence, an artifact and a replay; got %d", given)
 	}
 	if req.Request != "" {
 		switch {
@@ -40,7 +40,7 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 		case len(req.Request) > MaxRequest:
 			return invalid("the sentence has %d bytes; at most %d are allowed", len(req.Request), MaxRequest)
 		case strings.ContainsRune(req.Request, 0):
-			return invalid("the sentence holds a NUL byte")
+			return invalid("the sentence contains a NUL byte")
 		case !utf8.ValidString(req.Request):
 			return invalid("the sentence is not UTF-8")
 		}
@@ -61,7 +61,7 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	}
 	for _, ms := range []int64{req.InstallTimeoutMS, req.RunTimeoutMS} {
 		if ms < 0 || ms > api.MaxTTL.Milliseconds() {
-			return invalid("a timeout of %d ms is out of bounds; it must be between 1 and %d", ms, api.MaxTTL.Milliseconds())
+			return invalid("timeout of %d ms is out of range; it must be between 1 and %d", ms, api.MaxTTL.Milliseconds())
 		}
 	}
 	if req.Sandbox.Task != "" {
@@ -78,7 +78,7 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	}
 	switch {
 	case req.Request == "" && req.Attempts > 1:
-		return invalid("attempts is %d, but a program that is there already runs once", req.Attempts)
+		return invalid("attempts is %d, but a given program runs only once", req.Attempts)
 	case req.Request == "":
 		req.Attempts = 1
 	case req.Attempts == 0:
@@ -114,8 +114,8 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
 	for _, name := range old.EnvNames {
 		if _, ok := old.Env[name]; !ok {
-			return req, api.Errorf(api.KindConflict, "the environment values of task %s cannot be decrypted", old.ID).
-				WithHint("restore hortus.db-key in the data directory, or create the task anew with its environment")
+			return req, api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", old.ID).
+				WithHint("restore hortus.db-key in the data directory, or create a new task with its environment")
 		}
 	}
 	box := old.Sandbox()
@@ -151,7 +151,7 @@ func (e *Engine) program(ctx context.Context, req api.CreateTask) (*api.CodeArti
 		}
 	}
 	return nil, api.Errorf(api.KindNotFound, "task %s has no attempt %d", old.ID, req.Replay.Attempt).
-		WithHint("It has %d; see them with: hortus task show %s.", len(old.Attempts), old.ID)
+		WithHint("It has %d attempts; list them with: hortus task show %s.", len(old.Attempts), old.ID)
 }
 
 func clip(s string) string {

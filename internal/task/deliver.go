@@ -94,7 +94,7 @@ func (e *Engine) delivering(ctx context.Context, id api.TaskID) (context.Context
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return ctx, nil, api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts by itself.")
+		return ctx, nil, api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts automatically.")
 	}
 	if e.deliveries[id] != nil {
 		return ctx, nil, api.Errorf(api.KindConflict, "task %s is already being delivered", id).WithHint("To see its result: hortus task show %s.", id)

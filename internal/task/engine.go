@@ -187,7 +187,7 @@ func (e *Engine) enter(id api.TaskID, r *running) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts by itself.")
+		return api.Errorf(api.KindUnavailable, "the task engine is closed").WithHint("Run the command again; a new daemon starts automatically.")
 	}
 	e.live[id] = r
 	e.wg.Add(1)
@@ -275,6 +275,6 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return api.Errorf(api.KindTimeout, "%d tasks did not end in time", e.Running())
+		return api.Errorf(api.KindTimeout, "timeout: %d tasks did not end", e.Running())
 	}
 }

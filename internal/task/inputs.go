@@ -30,7 +30,7 @@ func checkInputs(req api.CreateTask) error {
 	}
 	for _, f := range req.Files {
 		if err := artifact.Path(f.Path); err != nil {
-			return api.Errorf(api.KindInvalid, "a given file: %w", err)
+			return api.Errorf(api.KindInvalid, "input file: %w", err)
 		}
 		for _, other := range names {
 			if f.Path == other || strings.HasPrefix(f.Path, other+"/") || strings.HasPrefix(other, f.Path+"/") {
@@ -42,7 +42,7 @@ func checkInputs(req api.CreateTask) error {
 	}
 	if total > api.MaxInputBytes {
 		return api.Errorf(api.KindInvalid, "the given files have %d bytes; the maximum is %d", total, api.MaxInputBytes).
-			WithHint("Use a sandbox for more: hortus sandbox create, hortus sandbox cp.")
+			WithHint("For larger files, use a sandbox: hortus sandbox create, hortus sandbox cp.")
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (e *Engine) givenAgain(old api.Task) ([]api.InputFile, error) {
 		var err error
 		if files[i].Content, err = os.ReadFile(filepath.Join(e.dir(old.ID), inputName(i))); err != nil {
 			return nil, api.Errorf(api.KindConflict, "the file %s of task %s no longer exists: %w", files[i].Path, old.ID, err).
-				WithHint("Start a new task with it.")
+				WithHint("Start a new task with the file.")
 		}
 	}
 	return files, nil
@@ -114,7 +114,7 @@ func (e *Engine) inputs(t api.Task) []agent.Input {
 		in = append(in, agent.Input{Path: f.Path, Read: func() ([]byte, error) {
 			b, err := os.ReadFile(path)
 			if err != nil {
-				return nil, api.Errorf(api.KindInternal, "read the given file %s of task %s: %w", f.Path, t.ID, err)
+				return nil, api.Errorf(api.KindInternal, "read input file %s of task %s: %w", f.Path, t.ID, err)
 			}
 			return b, nil
 		}})

@@ -154,7 +154,7 @@ func checkModels(req api.CreateTask) error {
 	case strings.ContainsRune(req.Record, 0) || len(req.Record) > 4096:
 		return api.Errorf(api.KindInvalid, "the recording's path %.64q is not a path", req.Record)
 	case !filepath.IsAbs(req.Record):
-		return api.Errorf(api.KindInvalid, "the recording's path %.64q is not absolute", req.Record).
+		return api.Errorf(api.KindInvalid, "recording path %.64q is not absolute", req.Record).
 			WithHint("The daemon writes it and has another working directory.")
 	}
 	return nil

@@ -71,7 +71,7 @@ func (e *Engine) dir(id api.TaskID) string { return filepath.Join(e.cfg.Dir, str
 // attempt runs it holds what has come so far. The caller closes it.
 func (e *Engine) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
 	if stream != "stdout" && stream != "stderr" {
-		return nil, api.Errorf(api.KindInvalid, "stream %q is neither stdout nor stderr", clip(stream))
+		return nil, api.Errorf(api.KindInvalid, "invalid stream %q: use stdout or stderr", clip(stream))
 	}
 	t, err := e.cfg.Store.Task(ctx, id)
 	if err != nil {

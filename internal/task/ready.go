@@ -30,9 +30,9 @@ func (e *Engine) ready(ctx context.Context, box api.CreateSandbox, name api.Lang
 			others = append(others, other.Title)
 		}
 	}
-	hint := "Install it on this machine (on Debian: apt install " + l.Package + ") and run it again."
+	hint := "Install it on this machine (on Debian: apt install " + l.Package + ") and run the command again."
 	if len(others) > 0 {
-		hint += " What is there: " + strings.Join(others, ", ") + "."
+		hint += " Available languages: " + strings.Join(others, ", ") + "."
 	}
 	return api.Errorf(api.KindUnsupported, "the program would be %s, but %s is not installed on this machine, which the sandbox shows",
 		l.Title, lacks).WithHint("%s", hint)

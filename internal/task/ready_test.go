@@ -21,7 +21,7 @@ func TestNoInterpreter(t *testing.T) {
 		says    []string
 	}{
 		{"none", []api.Tool{{Name: "python3"}}, nil, api.OutcomeFailed, []string{"python3 is not installed", "apt install python3"}},
-		{"another", []api.Tool{{Name: "python3"}, node}, nil, api.OutcomeFailed, []string{"python3 is not installed", "What is there: JavaScript, TypeScript."}},
+		{"another", []api.Tool{{Name: "python3"}, node}, nil, api.OutcomeFailed, []string{"python3 is not installed", "Available languages: JavaScript, TypeScript."}},
 		{"there", []api.Tool{{Name: "python3", Present: true}}, nil, api.OutcomeVerified, nil},
 		{"unknown", nil, errors.New("the tree is torn"), api.OutcomeFailed, []string{"the tree is torn"}},
 	} {

@@ -189,7 +189,7 @@ func TestAWholeRunReplaysFromItsRecording(t *testing.T) {
 				}
 			},
 			outcome: api.OutcomeVerified, passes: 3,
-			moves: []string{"planner@0 it declines", "debugger@2 the failure undefined_name came again"},
+			moves: []string{"planner@0 the model declined the request", "debugger@2 the failure undefined_name occurred again"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 var noReply = map[api.Outcome]string{
 	api.OutcomeVerified: "See the result: hortus task show %s.",
 	api.OutcomeDeclined: "Start a new task with another request or model. See why: hortus task show %s.",
-	api.OutcomeCanceled: "Start a new task with the same request. What was done: hortus task show %s.",
+	api.OutcomeCanceled: "Start a new task with the same request. See what was done: hortus task show %s.",
 	api.OutcomeFailed:   "Start a new task when the cause is fixed: hortus task show %s.",
-	api.OutcomeLost:     "Start a new task with the same request. What was recorded: hortus task show %s.",
+	api.OutcomeLost:     "Start a new task with the same request. See what was recorded: hortus task show %s.",
 }
 
 // Reply creates a task that continues one which ended with a question. The old row
@@ -62,7 +62,7 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 	if err := e.cfg.Repositories.Adopt(ctx, ws, old.ID, t.ID); err != nil {
 		if api.KindOf(err) == api.KindNotFound {
 			err = api.Errorf(api.KindNotFound, "workspace %s of task %s was removed: the task cannot be continued", ws, old.ID).
-				WithHint("Start a new task with the same request. Its commits: hortus task apply %s --branch.", old.ID)
+				WithHint("Start a new task with the same request. Get the commits with: hortus task apply %s --branch.", old.ID)
 		}
 		return api.Task{}, err
 	}
@@ -78,12 +78,12 @@ func (e *Engine) Reply(ctx context.Context, id api.TaskID, key api.KeyID, req ap
 func repliable(t api.Task) error {
 	switch {
 	case t.State != api.TaskDone:
-		return api.Errorf(api.KindConflict, "task %s is still running: it has no question yet", t.ID).
+		return api.Errorf(api.KindConflict, "task %s is still running; it has no question yet", t.ID).
 			WithHint("Wait until it ends, or stop it: hortus task cancel %s.", t.ID)
 	case t.Outcome != api.OutcomeNeedsHuman:
 		hint := noReply[t.Outcome]
 		hint = cmp.Or(hint, "To see it: hortus task show %s.")
-		return api.Errorf(api.KindConflict, "task %s ended as %s: it has no open question", t.ID, t.Outcome).WithHint(hint, t.ID)
+		return api.Errorf(api.KindConflict, "task %s ended as %s; it has no open question", t.ID, t.Outcome).WithHint(hint, t.ID)
 	case t.Create.Request == "":
 		return api.Errorf(api.KindConflict, "task %s ran a given program without a model: a reply has no effect", t.ID).
 			WithHint("Change the program and run it again: hortus execute.")
@@ -92,7 +92,7 @@ func repliable(t api.Task) error {
 	}
 	for _, name := range t.EnvNames {
 		if _, ok := t.Env[name]; !ok {
-			return api.Errorf(api.KindConflict, "the environment values of task %s cannot be decrypted", t.ID).
+			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of task %s", t.ID).
 				WithHint("Restore hortus.db-key in the data directory, or start a new task with its environment.")
 		}
 	}
@@ -112,9 +112,9 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 	case len(req.Reply) > MaxRequest || !utf8.ValidString(req.Reply) || strings.ContainsRune(req.Reply, 0):
 		return c, api.Errorf(api.KindInvalid, "the reply is not UTF-8 text of at most %d bytes", MaxRequest)
 	case c.Repo != nil && req.Attempts != 0:
-		return c, api.Errorf(api.KindInvalid, "attempts are for programs; task %s is on a repository", old.ID).WithHint("Set the maximum of rounds instead (--rounds).")
+		return c, api.Errorf(api.KindInvalid, "attempts are for programs; task %s is on a repository", old.ID).WithHint("Set the maximum number of rounds instead (--rounds).")
 	case c.Repo == nil && (req.Rounds != 0 || req.Budget != (api.Budget{}) || req.TestsMayChange):
-		return c, api.Errorf(api.KindInvalid, "rounds, budgets and testsMayChange are for repositories; task %s runs a program", old.ID).WithHint("Set the maximum of attempts instead (--attempts).")
+		return c, api.Errorf(api.KindInvalid, "rounds, budgets and testsMayChange are for repositories; task %s runs a program", old.ID).WithHint("Set the maximum number of attempts instead (--attempts).")
 	}
 	// One file is one recording, and it is of the first task.
 	c.Record = ""

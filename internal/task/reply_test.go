@@ -109,7 +109,7 @@ func TestReplyRefused(t *testing.T) {
 		{"a given program", func(t *api.Task) { t.Create.Request, t.Create.Repo = "", nil }, api.ReplyTask{}, api.KindConflict, "without a model"},
 		{"no workspace", func(t *api.Task) { t.Repo.Workspace = "" }, api.ReplyTask{}, api.KindConflict, "no workspace to continue"},
 		{"workspace removed", nil, api.ReplyTask{}, api.KindNotFound, "was removed"},
-		{"lost environment", func(t *api.Task) { t.EnvNames = []string{"A"} }, api.ReplyTask{}, api.KindConflict, "cannot be decrypted"},
+		{"lost environment", func(t *api.Task) { t.EnvNames = []string{"A"} }, api.ReplyTask{}, api.KindConflict, "cannot decrypt"},
 		{"blank", nil, api.ReplyTask{Reply: " \n"}, api.KindInvalid, "is empty"},
 		{"long", nil, api.ReplyTask{Reply: strings.Repeat("x", task.MaxRequest+1)}, api.KindInvalid, "at most"},
 		{"attempts on a repository", nil, api.ReplyTask{Attempts: 2}, api.KindInvalid, "attempts are for programs"},

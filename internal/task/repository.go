@@ -50,35 +50,35 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	req.Repo = &r
 	switch {
 	case req.Request == "":
-		return invalid("a task on a repository needs a request in words")
+		return invalid("a task on a repository needs a sentence as its request")
 	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
-		return invalid("attempts, install timeouts and kept sandboxes are for programs, not for a task on a repository")
+		return invalid("attempts, install timeouts and kept sandboxes cannot be used with a repository")
 	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
 		return invalid("the repository's url or ref is empty or too long")
 	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":
-		return invalid("the verify command is blank, too long or holds a NUL byte")
+		return invalid("the verify command is empty, too long or contains a NUL byte")
 	case len(r.Context) > maxDocuments:
-		return invalid("%d context documents; at most %d are taken", len(r.Context), maxDocuments)
+		return invalid("too many context documents: %d; the maximum is %d", len(r.Context), maxDocuments)
 	case len(r.Mutant) > maxMutant:
-		return invalid("the mutant's patch has %d bytes; at most %d are taken", len(r.Mutant), maxMutant)
+		return invalid("the mutant's patch has %d bytes; the maximum is %d", len(r.Mutant), maxMutant)
 	case r.Rounds < -1 || r.Rounds > api.MaxRounds:
 		return invalid("rounds is %d; it must be between 0 (the default), -1 (never) and %d", r.Rounds, api.MaxRounds)
 	case r.Budget.Steps < 0 || r.Budget.Tokens < 0 || r.Budget.CostUSD < 0 || r.Budget.WallMS < 0 || r.Budget.OutputBytes < 0:
 		return invalid("a budget is negative")
 	case r.Budget.WallMS > api.MaxTTL.Milliseconds():
-		return invalid("a wall-clock budget of %d ms is longer than a sandbox may live (%s)", r.Budget.WallMS, api.MaxTTL)
+		return invalid("a wall-clock budget of %d ms exceeds the maximum lifetime of a sandbox (%s)", r.Budget.WallMS, api.MaxTTL)
 	case req.RunTimeoutMS < 0 || req.RunTimeoutMS > api.MaxTTL.Milliseconds():
-		return invalid("a timeout of %d ms is out of bounds", req.RunTimeoutMS)
+		return invalid("timeout of %d ms is out of range", req.RunTimeoutMS)
 	case r.Author.Name == "" || r.Author.Email == "":
 		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
-			WithHint("Say --author 'Name <email>', or set them: git config --global user.name ...")
+			WithHint("Set --author 'Name <email>', or configure git: git config --global user.name ...")
 	}
 	if err := checkDelivery(r); err != nil {
 		return req, err
 	}
 	for _, d := range r.Context {
 		if d.Name == "" || len(d.Name) > 256 || len(d.Text) > maxDocument || !utf8.ValidString(d.Text) {
-			return invalid("context document %.64q has no name, is no UTF-8 text or has more than %d bytes", d.Name, maxDocument)
+			return invalid("context document %.64q has no name, is not UTF-8 text or has more than %d bytes", d.Name, maxDocument)
 		}
 	}
 	r.Rounds = cmp.Or(r.Rounds, api.DefaultRounds)

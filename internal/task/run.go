@@ -88,7 +88,7 @@ func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
 	}
 	if err := e.cfg.Store.UpdateTask(ctx, t); err != nil {
 		// The row stays unfinished; Recover of the next owner ends it.
-		e.cfg.Logger.Error("store end of task", "task", t.ID, "err", err)
+		e.cfg.Logger.Error("store the end of a task", "task", t.ID, "err", err)
 		return
 	}
 	log.finish(ctx, t)

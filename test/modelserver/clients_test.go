@@ -243,10 +243,10 @@ func TestErrors(t *testing.T) {
 		{"permission", "status: 403\nclass: permission_error\n\nno", api.KindDenied, "403", "permissions", 0},
 		{"model", "status: 404\nclass: not_found_error\n\nmodel: x", api.KindNotFound, "404", "--model", 0},
 		{"request", "status: 400\nclass: invalid_request_error\n\nbad field", api.KindInvalid, "400 invalid_request_error: bad field", "", 0},
-		{"cut", "cut: 20\n\nan answer that is cut off in its middle", api.KindUnavailable, "cut off", "", 0},
+		{"cut", "cut: 20\n\nan answer that is cut off in its middle", api.KindUnavailable, "ended early", "", 0},
 		{"fails inside", "cut: 20\nfail: overloaded_error\n\nan answer that is cut off in its middle", api.KindUnavailable, "overloaded_error: it broke in the middle", "", 0},
-		{"wrong JSON on the wire", "answer: raw\n\nevent: message_start\ndata: {\"type\":\"message_st", api.KindUnavailable, "cannot be read", "", 0},
-		{"nothing", "answer: raw\n\n: nothing at all", api.KindUnavailable, "cut off", "", 0},
+		{"wrong JSON on the wire", "answer: raw\n\nevent: message_start\ndata: {\"type\":\"message_st", api.KindUnavailable, "read the response", "", 0},
+		{"nothing", "answer: raw\n\n: nothing at all", api.KindUnavailable, "ended early", "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			each(t, "-- error --\n"+tt.step+"\n", func(t *testing.T, m model.Model) {
@@ -310,7 +310,7 @@ func TestEndlessLine(t *testing.T) {
 				base += "/v1"
 			}
 			_, err := client(base, "k", hosted.Limits{Event: 100_000}).Generate(t.Context(), ask("go"), nil)
-			if api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), "more than 100000 bytes") {
+			if api.KindOf(err) != api.KindExhausted || !strings.Contains(err.Error(), "larger than 100000 bytes") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -326,7 +326,7 @@ func TestTimes(t *testing.T) {
 	}{
 		{"silent before", "delay: 1h\n\nx", hosted.Limits{Idle: time.Second}, "no data for 1s"},
 		{"silent within", "pace: 1h\n\nx", hosted.Limits{Idle: time.Second}, "no data for 1s"},
-		{"dripping", "pace: 5ms\nendless: true\n\nx", hosted.Limits{Whole: time.Second}, "not whole after 1s"},
+		{"dripping", "pace: 5ms\nendless: true\n\nx", hosted.Limits{Whole: time.Second}, "incomplete after 1s"},
 	} {
 		for name, client := range clients {
 			t.Run(tt.name+"/"+name, func(t *testing.T) {

@@ -195,7 +195,7 @@ rm -f /usr/bin/python3* /usr/local/bin/python3* || exit 99
 	}
 	// One message has the cause and the fix, and it comes before anything is
 	// written or run.
-	for _, once := range []string{"python3 is not installed", "apt install python3", "What is there: JavaScript"} {
+	for _, once := range []string{"python3 is not installed", "apt install python3", "Available languages: JavaScript"} {
 		if n := strings.Count(r.stderr, once); n != 1 {
 			t.Errorf("%q is said %d times: %s", once, n, r)
 		}

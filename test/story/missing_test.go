@@ -19,7 +19,7 @@ func TestMissingCommand(t *testing.T) {
 		"no Python library no_such_library": {"run", "Run this Python: import no_such_library"},
 	} {
 		r := g.run(args...)
-		for _, want := range []string{"The sandbox has " + name, "Sandboxes have no network", "hortus doctor lists"} {
+		for _, want := range []string{"The sandbox has " + name, "Sandboxes have no network", "hortus doctor"} {
 			if r.code != 1 || !strings.Contains(r.stderr, want) {
 				t.Errorf("%q is missing: %s", want, r)
 			}

@@ -306,7 +306,7 @@ func TestModelNotThere(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 	g.env = append(g.env, "OPENAI_BASE_URL=not an address")
-	if r = g.run("run", "--model", "openai", "what is six times seven?"); r.code != 2 || !strings.Contains(r.stderr, "OPENAI_BASE_URL is not a base URL") {
+	if r = g.run("run", "--model", "openai", "what is six times seven?"); r.code != 2 || !strings.Contains(r.stderr, "OPENAI_BASE_URL is not a valid base URL") {
 		t.Errorf("%s", r)
 	}
 }

@@ -95,7 +95,7 @@ func TestTaskDelivers(t *testing.T) {
 			}
 			// The changed test comes first, for whoever reads no further.
 			left := plain(pulls[0].Body)
-			for _, want := range []string{"sum_test.sh", "I fixed it and all tests pass", "sum.sh", "exit code 0", sumGate, "with the original ones too", "git fetch origin " + branch, string(task.ID), "anthropic:"} {
+			for _, want := range []string{"sum_test.sh", "I fixed it and all tests pass", "sum.sh", "exit code 0", sumGate, "also passes with the original files", "git fetch origin " + branch, string(task.ID), "anthropic:"} {
 				_, after, ok := strings.Cut(left, want)
 				if !ok {
 					t.Fatalf("the request misses %q, at its place:\n%s", want, pulls[0].Body)

@@ -307,7 +307,7 @@ func TestTaskNewTests(t *testing.T) {
 	withModels(t, g, scenario(t,
 		step{tool: "create", input: map[string]any{"path": "test_more.py", "content": weak}},
 		finishes(),
-		step{tool: "create", input: map[string]any{"path": "test_more.py", "content": strong}, want: "a defect was planted"},
+		step{tool: "create", input: map[string]any{"path": "test_more.py", "content": strong}, want: "a seeded defect"},
 		finishes()))
 	withKeys(g, modelKey)
 	patch := filepath.Join(filepath.Dir(g.dir), "mutant.patch")

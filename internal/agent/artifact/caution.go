@@ -41,10 +41,10 @@ func Cautions(plan api.ExecutionPlan, a api.CodeArtifact) (found []api.Caution) 
 		}
 	}
 	if !asksSeed.MatchString(asked) {
-		look(fixedSeed, "a fixed seed: its random numbers are the same in each run")
+		look(fixedSeed, "a fixed seed: the random numbers are the same in every run")
 	}
 	if asksSecret.MatchString(asked) {
-		look(guessable, "random numbers that can be guessed, for a secret")
+		look(guessable, "predictable random numbers used for a secret")
 	}
 	return found
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCautions(t *testing.T) {
-	const seeded, guessed = "the same in each run", "can be guessed"
+	const seeded, guessed = "the same in every run", "predictable"
 	for _, c := range []struct {
 		task, src string
 		want      []string

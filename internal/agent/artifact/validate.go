@@ -62,7 +62,7 @@ func Validate(a api.CodeArtifact) error {
 		return api.Errorf(api.KindInvalid, "the files have %d bytes in total; the maximum is %d", total, MaxBytes)
 	}
 	if strings.TrimSpace(a.Run) == "" {
-		return api.Errorf(api.KindInvalid, "run is empty; say which command runs the program")
+		return api.Errorf(api.KindInvalid, "run is empty; set it to the command that runs the program")
 	}
 	for _, c := range []struct{ name, text string }{{"run", a.Run}, {"compile", a.Compile}, {"install", a.Install}} {
 		if err := text(c.name, c.text, MaxCommand); err != nil {
@@ -107,7 +107,7 @@ func ValidatePlan(p api.ExecutionPlan) error {
 		return err
 	}
 	if strings.TrimSpace(p.Task) == "" {
-		return api.Errorf(api.KindInvalid, "task is empty; say what the program must do")
+		return api.Errorf(api.KindInvalid, "task is empty; set it to what the program must do")
 	}
 	if err := text("task", p.Task, MaxText); err != nil {
 		return err

@@ -61,7 +61,7 @@ func (r *run) ask() (model.Response, bool) {
 	switch {
 	case r.gone():
 	case api.KindOf(err) == api.KindDeclined:
-		if r.escalate("it declines: " + short(err.Error())) {
+		if r.escalate("the model declined: " + short(err.Error())) {
 			return resp, false
 		}
 		r.stop(api.StopDeclined, nil, "%v", err)

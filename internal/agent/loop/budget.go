@@ -65,15 +65,15 @@ func (r *run) spent(asking bool) bool {
 	switch {
 	case r.unpriced():
 	case asking && left.Steps < 0:
-		r.stop(api.StopSteps, nil, "all %d steps are used", b.Steps)
+		r.stop(api.StopSteps, nil, "step budget exhausted: %d steps", b.Steps)
 	case left.Tokens < 0:
-		r.stop(api.StopTokens, nil, "%d tokens of %d are used", r.tokens(), b.Tokens)
+		r.stop(api.StopTokens, nil, "token budget exhausted: %d of %d tokens used", r.tokens(), b.Tokens)
 	case left.CostUSD < 0:
-		r.stop(api.StopCost, nil, "$%.4f of $%.4f are used", r.used.CostUSD, b.CostUSD)
+		r.stop(api.StopCost, nil, "cost budget exhausted: $%.4f of $%.4f used", r.used.CostUSD, b.CostUSD)
 	case left.WallMS < 0:
-		r.stop(api.StopWall, nil, "the wall clock's budget of %s is used up", time.Duration(b.WallMS)*time.Millisecond)
+		r.stop(api.StopWall, nil, "time budget exhausted: %s", time.Duration(b.WallMS)*time.Millisecond)
 	case left.OutputBytes < 0:
-		r.stop(api.StopOutput, nil, "the commands printed %d bytes; the budget is %d", r.output, b.OutputBytes)
+		r.stop(api.StopOutput, nil, "command output budget exhausted: %d bytes printed, the budget is %d", r.output, b.OutputBytes)
 	}
 	return r.ended()
 }

@@ -203,7 +203,7 @@ class: invalid_request_error
 
 prompt is too long
 -- finish --
-last: bytes cut
+last: bytes truncated
 call: finish
 
 {"summary": "ok"}

@@ -161,7 +161,7 @@ func (l *Loop) Run(ctx context.Context, message string) Report {
 // work goes on until something sets rep.Stop.
 func (r *run) work() {
 	if r.bad != nil {
-		r.stop(api.StopModel, r.bad, "the loop was set up wrongly: %v", r.bad)
+		r.stop(api.StopModel, r.bad, "invalid agent configuration: %v", r.bad)
 		return
 	}
 	for !r.ended() && !r.spent(true) {
@@ -201,11 +201,11 @@ func (r *run) stop(why api.StopReason, err error, format string, args ...any) {
 func (r *run) gone() bool {
 	switch err := r.caller.Err(); {
 	case err != nil && context.Cause(r.caller) == context.DeadlineExceeded:
-		r.stop(api.StopWall, nil, "the time that was given is over")
+		r.stop(api.StopWall, nil, "the deadline of the request passed")
 	case err != nil:
-		r.stop(api.StopCanceled, err, "it was stopped")
+		r.stop(api.StopCanceled, err, "the run was canceled")
 	case r.ctx.Err() != nil:
-		r.stop(api.StopWall, nil, "the wall clock's budget of %s is used up", time.Duration(r.cfg.Budget.WallMS)*time.Millisecond)
+		r.stop(api.StopWall, nil, "time budget exhausted: %s", time.Duration(r.cfg.Budget.WallMS)*time.Millisecond)
 	default:
 		return false
 	}

@@ -283,7 +283,7 @@ call: view
 
 {"path": 7, "lines": "x"}
 -- missing --
-last: lines must be a whole number and is a string
+last: lines must be a whole number, not a string
 call: view
 
 {"lines": 3}

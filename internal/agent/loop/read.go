@@ -43,7 +43,7 @@ func ReadTranscript(r io.Reader, each func(Entry) error) (cut bool, err error) {
 		case err != nil:
 			return false, api.Errorf(api.KindInvalid, "line %d of the transcript is damaged: %w", n, err)
 		case e.N != n:
-			return false, api.Errorf(api.KindInvalid, "line %d of the transcript has the number %d", n, e.N)
+			return false, api.Errorf(api.KindInvalid, "line %d of the transcript has the wrong number %d", n, e.N)
 		}
 		if err := each(e); err != nil {
 			return false, err
@@ -59,7 +59,7 @@ func readLine(in *bufio.Reader, line []byte) ([]byte, error) {
 	for {
 		piece, err := in.ReadSlice('\n')
 		if len(line)+len(piece) > MaxTranscriptLine {
-			return nil, api.Errorf(api.KindInvalid, "it has more than %d bytes", MaxTranscriptLine)
+			return nil, api.Errorf(api.KindInvalid, "the line has more than %d bytes", MaxTranscriptLine)
 		}
 		line = append(line, piece...)
 		switch {
@@ -87,7 +87,7 @@ func parseEntry(line []byte) (Entry, error) {
 	case !slices.Contains(entryKinds[:], e.Kind):
 		return e, errors.New("it is of an unknown kind")
 	case e.Round < 0 || e.Step < 0 || e.MS < 0 || len(e.Calls) > maxCalls:
-		return e, errors.New("a count is out of bounds")
+		return e, errors.New("a count is out of range")
 	}
 	text := len(e.Text)
 	for _, c := range e.Calls {

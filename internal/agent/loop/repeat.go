@@ -65,9 +65,9 @@ func (r *repeats) found() string {
 			continue
 		}
 		if period == 1 {
-			return fmt.Sprintf("the same call of %s had the same answer %d times in a row", r.last[len(r.last)-1].name, need)
+			return fmt.Sprintf("the same call of %s returned the same result %d times in a row", r.last[len(r.last)-1].name, need)
 		}
-		return fmt.Sprintf("the same %d calls came in a circle, with the same answers, %d times", period, cycles)
+		return fmt.Sprintf("the same sequence of %d calls returned the same results %d times", period, cycles)
 	}
 	return ""
 }

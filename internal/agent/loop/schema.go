@@ -117,11 +117,11 @@ func (s *schema) check(at string, v any) string {
 			return mustBe(where, "a string", v)
 		}
 		if s.MaxLength > 0 && len(text) > s.MaxLength {
-			return fmt.Sprintf("%s has %d bytes; at most %d are taken", where, len(text), s.MaxLength)
+			return fmt.Sprintf("%s has %d bytes; the maximum is %d", where, len(text), s.MaxLength)
 		}
 	case "boolean":
 		if unquoted[bool](v) == nil {
-			return mustBe(where, "true or false", v)
+			return mustBe(where, "a boolean", v)
 		}
 	case "integer":
 		if n := unquoted[json.Number](v); n == nil || !whole(*n) {
@@ -155,7 +155,7 @@ func (s *schema) checkObject(at, where string, v any) string {
 		p := s.Properties[name]
 		switch {
 		case p == nil && bytes.Equal(bytes.TrimSpace(s.Additional), []byte("false")):
-			return fmt.Sprintf("%s has a field %q that there is not", where, clip(name, 64))
+			return fmt.Sprintf("%s has an unknown field %q", where, clip(name, 64))
 		case p == nil:
 			p = extra
 		}
@@ -211,13 +211,13 @@ func mustBe(where, what string, v any) string {
 	case string:
 		is = "a string"
 	case bool:
-		is = "true or false"
+		is = "a boolean"
 	case json.Number:
 		is = "the number " + clip(string(mustText(v)), 32)
 	case []any:
 		is = "an array"
 	}
-	return fmt.Sprintf("%s must be %s and is %s", where, what, is)
+	return fmt.Sprintf("%s must be %s, not %s", where, what, is)
 }
 
 // strictJSON reads exactly one JSON value.

@@ -388,7 +388,7 @@ func TestCircles(t *testing.T) {
 		large := &circle{calls: []string{`finish {"summary":"ok"}`}}
 		w := newWork(&circle{calls: []string{a}}, func(c *loop.Config, _ *bench) { c.Large = named{large, "large"} })
 		rep := w.Run(t.Context(), "Go.")
-		if up := of[api.EscalationEvent](w.facts); rep.Stop != api.StopFinished || rep.Steps != 9 || len(up) != 1 || !strings.Contains(up[0].Why, "in circles") || rep.Model != "large" {
+		if up := of[api.EscalationEvent](w.facts); rep.Stop != api.StopFinished || rep.Steps != 9 || len(up) != 1 || !strings.Contains(up[0].Why, "repeats itself") || rep.Model != "large" {
 			t.Errorf("%+v %+v", rep, up)
 		}
 		w.entries(t)

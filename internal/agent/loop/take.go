@@ -49,7 +49,7 @@ func (r *run) take(resp model.Response) {
 	}
 	r.note(e)
 	if r.unpriced() {
-		r.refuse(msg.Calls, "the work ended")
+		r.refuse(msg.Calls, "the run ended")
 		return
 	}
 	switch {
@@ -75,10 +75,10 @@ func (r *run) misread(err error, tell string) {
 	if tell != "" {
 		r.notice(tell)
 	}
-	if r.useless.Count(r.caller, r.asker(), err) || r.escalate("its calls cannot be read: "+err.Error()) {
+	if r.useless.Count(r.caller, r.asker(), err) || r.escalate("the model returned invalid tool calls: "+err.Error()) {
 		return
 	}
-	r.stop(api.StopMalformed, nil, "the last answers in a row could not be used: %v", err)
+	r.stop(api.StopMalformed, nil, "too many invalid answers in a row: %v", err)
 }
 
 // calls runs the calls of an answer, one after another. Each gets its result,
@@ -88,7 +88,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 	var bad error
 	for i, c := range calls {
 		if r.ended() || r.spent(false) {
-			r.refuse(calls[i:], "the work ended")
+			r.refuse(calls[i:], "the run ended")
 			return
 		}
 		tool, why := r.check(c)
@@ -99,7 +99,7 @@ func (r *run) calls(calls []model.Call, dropped int) {
 		}
 		good++
 		if !r.use(tool, c) {
-			r.refuse(calls[i+1:], "the work ended")
+			r.refuse(calls[i+1:], "the run ended")
 			return
 		}
 	}
@@ -201,7 +201,7 @@ func (r *run) circles() {
 	case !r.repeats.warned:
 		r.repeats.warn()
 		r.notice("You are repeating yourself: " + what + ". Another identical call will return the same result. Read the result again, view another file, or try a different approach. If you are blocked, call finish and set blocked.")
-	case r.escalate("it goes in circles: " + what):
+	case r.escalate("the model repeats itself: " + what):
 		r.notice("The previous calls repeated without progress: " + what + ". Try a different approach.")
 	default:
 		r.stop(api.StopLoop, nil, "%s", what)

@@ -35,7 +35,7 @@ func ends(s string, most int) string {
 	for tail != "" && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}
-	return fmt.Sprintf("%s\n[... %d bytes cut ...]\n%s", head, len(s)-len(head)-len(tail), tail)
+	return fmt.Sprintf("%s\n[... %d bytes truncated ...]\n%s", head, len(s)-len(head)-len(tail), tail)
 }
 
 // hidden holds for what moves a terminal's cursor, reorders text or cannot be seen.

@@ -97,7 +97,7 @@ func (s *script) write(e Entry) {
 	}
 	if e.Kind != KindStop && (s.size > MaxTranscript-2*MaxTranscriptLine || s.n >= MaxTranscriptEntries-100) {
 		s.full = true
-		e = Entry{Kind: KindNotice, Round: e.Round, Step: e.Step, Text: "[the transcript is full; what follows was not saved]"}
+		e = Entry{Kind: KindNotice, Round: e.Round, Step: e.Step, Text: "[transcript size limit reached; later entries were not saved]"}
 	}
 	s.n++
 	e.N, e.At = s.n, s.now().UTC()
@@ -119,7 +119,7 @@ func (e *Entry) bound() {
 	take := func(s string) string {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 		if len(s) > room {
-			s = clip(s, max(0, room-64)) + fmt.Sprintf("[... %d bytes cut]", len(s)-max(0, room-64))
+			s = clip(s, max(0, room-64)) + fmt.Sprintf("[... %d bytes truncated]", len(s)-max(0, room-64))
 		}
 		room = max(0, room-len(s))
 		return s

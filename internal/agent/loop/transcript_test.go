@@ -125,13 +125,13 @@ func TestReadTranscript(t *testing.T) {
 		{"no newline", one + strings.TrimSpace(two), 2, false, ""},
 		{"cut", one + two[:20], 1, true, ""},
 		{"damaged in the middle", two[:20] + "\n" + two, 0, false, "line 1 of the transcript is damaged"},
-		{"missing", two, 0, false, "has the number 2"},
-		{"twice", one + one, 1, false, "line 2 of the transcript has the number 1"},
+		{"missing", two, 0, false, "has the wrong number 2"},
+		{"twice", one + one, 1, false, "line 2 of the transcript has the wrong number 1"},
 		{"unknown kind", strings.Replace(one, "user", "evil", 1), 0, false, "unknown kind"},
 		{"unknown field", strings.Replace(one, `"step"`, `"evil"`, 1), 0, false, "unknown field"},
-		{"below zero", strings.Replace(one, `"step":0`, `"step":-1`, 1), 0, false, "out of bounds"},
+		{"below zero", strings.Replace(one, `"step":0`, `"step":-1`, 1), 0, false, "out of range"},
 		{"more behind", strings.TrimSpace(one) + "{}\n", 0, false, "data follows"},
-		{"too much text", strings.Replace(one, `"a"`, `"`+strings.Repeat("a", 300<<10)+`"`, 1), 0, false, "too long"},
+		{"too long", strings.Replace(one, `"a"`, `"`+strings.Repeat("a", 300<<10)+`"`, 1), 0, false, "too long"},
 		{"long line", strings.Repeat("x", 3<<20), 0, false, "more than"},
 	} {
 		all, cut, err := read(tt.text)

@@ -73,7 +73,7 @@ func (c *Capture) keep(p []byte) {
 
 func (c *Capture) keepMark() {
 	if c.Whole != nil && c.wholeErr == nil {
-		_, c.wholeErr = fmt.Fprintf(c.Whole, "\n[hortus: output beyond %d bytes was not kept]\n", WholeBytes)
+		_, c.wholeErr = fmt.Fprintf(c.Whole, "\n[hortus: output beyond %d bytes was discarded]\n", WholeBytes)
 	}
 }
 
@@ -119,6 +119,6 @@ func (c *Capture) Text() string {
 		return strings.ToValidUTF8(string(c.head)+string(tail), "\uFFFD")
 	}
 	return strings.ToValidUTF8(string(c.head), "\uFFFD") +
-		fmt.Sprintf("\n[... %d bytes left out ...]\n", left) +
+		fmt.Sprintf("\n[... %d bytes omitted ...]\n", left) +
 		strings.ToValidUTF8(string(tail), "\uFFFD")
 }

@@ -154,7 +154,7 @@ func TestCaptureKeepsHeadAndTail(t *testing.T) {
 				t.Fatalf("%d bytes in pieces of %d came back as %d", n, piece, len(got))
 			}
 			if n > HeadBytes+TailBytes {
-				left := fmt.Sprintf("[... %d bytes left out ...]", n-HeadBytes-TailBytes)
+				left := fmt.Sprintf("[... %d bytes omitted ...]", n-HeadBytes-TailBytes)
 				if !strings.HasPrefix(got, in[:HeadBytes]) || !strings.HasSuffix(got, in[n-TailBytes:]) || !strings.Contains(got, left) {
 					t.Fatalf("%d bytes in pieces of %d: wrong cut", n, piece)
 				}

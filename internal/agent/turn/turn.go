@@ -48,7 +48,7 @@ func (a Asker) Call(ctx context.Context, req model.Request, deltas func(model.De
 	})
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		err = api.Errorf(api.KindTimeout, "model %s gave no complete answer within %s", a.Model.Name(), Timeout).
-			WithHint("Try again later, or choose another model with --model.")
+			WithHint("Retry later, or choose another model with --model.")
 	}
 	ev := api.ModelEvent{Role: a.Role, Model: a.Model.Name(), MS: time.Since(start).Milliseconds(), Usage: resp.Usage}
 	if err != nil {

@@ -262,7 +262,7 @@ func (m *machine) Kill(ctx context.Context) (api.Proof, error) {
 	case <-m.freed:
 	case <-ctx.Done():
 		proof.Left = -1
-		return proof, api.Errorf(api.KindOf(ctx.Err()), "sandbox %s did not end in time: %w", m.id, ctx.Err())
+		return proof, api.Errorf(api.KindOf(ctx.Err()), "timeout: sandbox %s did not end: %w", m.id, ctx.Err())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

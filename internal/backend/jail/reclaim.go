@@ -31,7 +31,7 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 			group = g
 		}
 	}
-	proof := api.Proof{How: "nothing was there"}
+	proof := api.Proof{How: "the sandbox had no processes"}
 	if group.Exists() {
 		killed, err := killGroup(ctx, group)
 		proof = api.Proof{Killed: killed, How: "its control groups are empty"}

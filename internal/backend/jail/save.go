@@ -97,7 +97,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	var saved sandbox.Saved
 	if o.Files {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s: its files cannot be saved without its memory", m.id).
-			WithHint("Leave --files-only out.")
+			WithHint("Remove --files-only.")
 	}
 	if m.workdir.Durable() {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a memory snapshot does not contain", m.id)
@@ -132,7 +132,7 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 // saveFiles writes what the sandbox wrote over its layers, while it is frozen.
 func (m *machine) saveFiles(ctx context.Context, dir string, o sandbox.SaveOptions) (saved sandbox.Saved, err error) {
 	if m.workdir.Durable() {
-		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which outlives it and is not saved with it", m.id)
+		return saved, api.Errorf(api.KindUnsupported, "sandbox %s has a durable workspace, which a file snapshot does not contain", m.id)
 	}
 	if m.adopted && !m.disk.readable() {
 		return saved, api.Errorf(api.KindUnsupported, "sandbox %s was adopted from a daemon that ended, and an ordinary user's daemon cannot read its files", m.id).
@@ -184,7 +184,7 @@ func (m *machine) stillRunning() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended() || m.cause != "" {
-		return api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.id, m.cause)
+		return api.Errorf(api.KindUnavailable, "sandbox %s ended while it was being saved: %s", m.id, m.cause)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (m *machine) writeFiles(ctx context.Context, dir string) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return api.Errorf(api.KindOf(ctx.Err()), "sandbox %s was not saved in time: %w", m.id, ctx.Err())
+		return api.Errorf(api.KindOf(ctx.Err()), "timeout: sandbox %s was not saved: %w", m.id, ctx.Err())
 	case errors.As(err, &refused):
 		return api.Errorf(api.KindConflict, "sandbox %s contains a file that cannot be saved: %s", m.id, child.Sanitize(refused.Error())).
 			WithHint("Remove it and save again.")

@@ -218,7 +218,7 @@ func (s *starting) withCause(err error) error {
 // startError says why a guest did not start.
 func startError(ctx context.Context, id api.SandboxID, err error) error {
 	if cerr := ctx.Err(); cerr != nil {
-		return api.Errorf(api.KindOf(cerr), "sandbox %s did not start in time: %w", id, cerr)
+		return api.Errorf(api.KindOf(cerr), "timeout: sandbox %s did not start: %w", id, cerr)
 	}
 	var s *child.StepError
 	if !errors.As(err, &s) {
@@ -228,7 +228,7 @@ func startError(ctx context.Context, id api.SandboxID, err error) error {
 	case initns.SavedStep:
 		return restoreError(id, s)
 	case keeper.StepRestore:
-		return api.Errorf(api.KindConflict, "sandbox %s: its image cannot be restored, it is truncated or of another kind: %s", id, s.Text)
+		return api.Errorf(api.KindConflict, "sandbox %s: cannot restore its image, which is truncated or of another kind: %s", id, s.Text)
 	}
 	reason, fix := diagnosis.Step(s)
 	return api.Errorf(api.KindUnisolated, "sandbox %s: %s", id, reason).WithHint("%s", fix)

@@ -101,7 +101,7 @@ func (l *Link) reserve(ctx context.Context, wait bool) error {
 			return false, api.Errorf(api.KindConflict, "the sandbox is paused").WithHint("Resume it first.")
 		case len(l.streams)+l.pending >= maxStreams:
 			return false, api.Errorf(api.KindExhausted, "the sandbox has %d open streams, which is the maximum", maxStreams).
-				WithHint("End some commands or close some connections.")
+				WithHint("Stop some commands or close some connections.")
 		}
 		l.pending++
 		return true, nil
@@ -204,7 +204,7 @@ func (l *Link) Dial(ctx context.Context) (*net.UnixConn, error) {
 		if cerr := ctx.Err(); cerr != nil {
 			return nil, cerr
 		}
-		return nil, api.Errorf(api.KindUnavailable, "the sandbox's guest does not answer: %w", err)
+		return nil, api.Errorf(api.KindUnavailable, "the sandbox's guest does not respond: %w", err)
 	}
 	c := conn.(*net.UnixConn)
 	if l.pid == 0 {
@@ -212,7 +212,7 @@ func (l *Link) Dial(ctx context.Context) (*net.UnixConn, error) {
 	}
 	if pid, err := Peer(c); err != nil || pid != l.pid {
 		c.Close()
-		return nil, api.Errorf(api.KindUnavailable, "process %d answers on the sandbox's socket, not its guest %d", pid, l.pid)
+		return nil, api.Errorf(api.KindUnavailable, "process %d responds on the sandbox's socket instead of its guest %d", pid, l.pid)
 	}
 	return c, nil
 }

@@ -71,11 +71,11 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 	for c, why := range map[api.Capability]string{
 		api.CapIsolated:      open + ": use it for trusted code only",
 		api.CapRootIdentity:  "commands run as the daemon's own user",
-		api.CapPause:         "it uses no cgroup that could be frozen",
-		api.CapLimitCPU:      "it uses no cgroup that could be limited",
+		api.CapPause:         "the process backend uses no cgroup to freeze",
+		api.CapLimitCPU:      "the process backend uses no cgroup to limit",
 		api.CapLimitProcs:    "a limit would count all processes of this user",
 		api.CapLimitDisk:     "files are written to the host's own file system",
-		api.CapLimitDiskRate: "it uses no cgroup that could be limited",
+		api.CapLimitDiskRate: "the process backend uses no cgroup to limit",
 		api.CapPrivateFiles:  open,
 		api.CapNoNetwork:     open,
 		api.CapCheckpoint:    "ordinary processes cannot be saved",
@@ -126,7 +126,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (_ sandbox.Machi
 	m := newMachine(spec.ID, dir, cmd)
 	undo = append(undo, func() {
 		if _, kerr := m.Kill(context.WithoutCancel(ctx)); kerr != nil {
-			b.log.Error("failed start was not cleaned up", "sandbox", spec.ID, "error", kerr)
+			b.log.Error("cannot clean up a failed start", "sandbox", spec.ID, "error", kerr)
 		}
 	})
 	if err := m.configure(ctx, control, b.config(spec, dir)); err != nil {

@@ -83,7 +83,7 @@ func members(id api.SandboxID) ([]proc.Stat, error) {
 // killAll kills a sandbox's processes until a scan finds none. A scan that finds some is followed
 // by another one, which finds the processes that were forked meanwhile.
 func killAll(ctx context.Context, id api.SandboxID) (api.Proof, error) {
-	proof := api.Proof{How: "no process with the sandbox's mark or of its descent is left"}
+	proof := api.Proof{How: "no process of the sandbox is left"}
 	seen := map[proc.ID]bool{}
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		ps, err := members(id)

@@ -45,7 +45,7 @@ func caller(ctx context.Context) (api.Principal, error) {
 		return p, nil
 	}
 	return api.Principal{}, api.Errorf(api.KindUnauthenticated, "the request has no API key").
-		WithHint("send one in the header X-API-KEY, or as Authorization: Bearer KEY")
+		WithHint("send it in the header X-API-KEY, or as Authorization: Bearer KEY")
 }
 
 // admin refuses callers that are not admins. what names the operation.

@@ -137,7 +137,7 @@ func (s *usage) commit(wanted amount, made []api.Sandbox) {
 // exceeded is the error of a ceiling.
 func exceeded(ceiling, format string, args ...any) error {
 	return api.Errorf(api.KindExhausted, "the ceiling %q of this API key is reached: %s", ceiling, fmt.Sprintf(format, args...)).
-		WithHint("end sandboxes, paused ones too, or request less; the operator can create a key with other ceilings")
+		WithHint("kill sandboxes (paused ones count too) or request less; the operator can create a key with higher ceilings")
 }
 
 // limitTTL checks a time to live in milliseconds against the ceiling. 0 takes the default, at

@@ -54,7 +54,7 @@ func (e *Events) may(ctx context.Context, s api.Stream) error {
 		_, err = e.tasks.get(ctx, p, api.TaskID(s.ID))
 	default:
 		// What it belongs to is not known, so it is nobody's.
-		err = denied("the stream of events of a " + string(s.Kind))
+		err = denied("reading the events of a " + string(s.Kind))
 	}
 	return err
 }

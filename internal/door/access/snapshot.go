@@ -151,7 +151,7 @@ func (s *Sandboxes) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.
 		return api.Snapshot{}, err
 	}
 	if !p.May(row.Account) {
-		return api.Snapshot{}, denied("removing a template of the operator's")
+		return api.Snapshot{}, denied("removing a template of the operator")
 	}
 	return s.m.RemoveSnapshot(ctx, id)
 }

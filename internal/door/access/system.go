@@ -69,7 +69,7 @@ func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 		return err
 	}
 	if p := api.PrincipalOf(ctx); p.Ceilings != (api.Ceilings{}) {
-		return api.Errorf(api.KindDenied, "this API key has ceilings, which a measurement would exceed").
+		return api.Errorf(api.KindDenied, "this API key has ceilings, which a benchmark would exceed").
 			WithHint("use the daemon's own socket on its machine, or an admin's key without ceilings")
 	}
 	return s.d.Bench(ctx, req, report, progress)
@@ -103,7 +103,7 @@ func (s *System) Usage(ctx context.Context) (api.DiskUsage, error) {
 
 // Collect removes what nothing refers to.
 func (s *System) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
-	return ifAllowed(admin(ctx, "removing things from the data directory"), func() (api.Collected, error) { return s.d.Collect(ctx, req) })
+	return ifAllowed(admin(ctx, "removing files from the data directory"), func() (api.Collected, error) { return s.d.Collect(ctx, req) })
 }
 
 // KeyRing creates and revokes keys.

@@ -156,7 +156,7 @@ func milliseconds(seconds *int64, byDefault int64) (int64, error) {
 		n = *seconds
 	}
 	if most := int64(api.MaxTTL.Seconds()); n <= 0 || n > most {
-		return 0, api.Errorf(api.KindInvalid, `option "timeout": %d seconds are not between 1 and %d`, n, most)
+		return 0, api.Errorf(api.KindInvalid, `option "timeout": %d seconds is not between 1 and %d`, n, most)
 	}
 	return n * 1000, nil
 }

@@ -172,7 +172,7 @@ func (d *door) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		keys := r.Header.Values("X-Api-Key")
 		var p api.Principal
-		err := error(api.Errorf(api.KindUnauthenticated, "a request needs one API key, in the header X-API-KEY"))
+		err := error(api.Errorf(api.KindUnauthenticated, "the request must have one API key in the header X-API-KEY"))
 		if len(keys) == 1 && keys[0] != "" && len(keys[0]) <= maxKey {
 			p, err = d.Keys.Authenticate(r.Context(), keys[0])
 		}

@@ -29,7 +29,7 @@ func TestShapes(t *testing.T) {
 	golden(t, w.ask(t, "GET", "/sandboxes?metadata=a%3Db", ""), http.StatusOK, ids, "["+listed+"}]")
 	golden(t, w.ask(t, "GET", "/sandboxes/"+id+"/metrics", ""), http.StatusOK, ids, `[]`)
 	golden(t, w.ask(t, "GET", "/sandboxes/metrics?sandbox_ids="+id, ""), http.StatusOK, ids, `{"sandboxes":{}}`)
-	golden(t, w.ask(t, "GET", "/snapshots", ""), http.StatusBadRequest, ids, `{"code":400,"error_code":"unsupported","message":"this daemon keeps no snapshots"}`)
+	golden(t, w.ask(t, "GET", "/snapshots", ""), http.StatusBadRequest, ids, `{"code":400,"error_code":"unsupported","message":"this daemon has no snapshot store"}`)
 	golden(t, w.ask(t, "GET", "/sandboxes/"+id+"/logs", ""), http.StatusOK, ids, `{
 		"logs":[{"timestamp":"TIME","line":"{\"level\":\"info\",\"logger\":\"process\",\"message\":\"created: isolation process, template host\"}"}],
 		"logEntries":[{"timestamp":"TIME","level":"info","message":"created: isolation process, template host","fields":{}}]}`)
@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 		{"POST", one + "/fork", `{"count":0}`, 400, "count"},
 		{"POST", one + "/fork", `{"count":101}`, 400, "count"},
 		{"POST", one + "/fork", `{"timeout":-5}`, 400, "timeout"},
-		{"POST", one + "/fork", ``, 400, "snapshots"},
+		{"POST", one + "/fork", ``, 400, "snapshot"},
 		{"POST", one + "/snapshots", `{"name":"Has Capitals"}`, 400, `"name"`},
 		{"POST", one + "/snapshots", `{"name":"base"}`, 400, `"name"`},
 		{"POST", one + "/snapshots", `{"name":"a:v2"}`, 400, `"name"`},

@@ -8,19 +8,19 @@ var phrases = []struct {
 	re   *lazyregexp.Regexp
 	text string
 }{
-	{lazyregexp.New(`take a snapshot of its files instead, or pause it in memory`),
-		"pause it with keepMemory: false, which keeps its files; who runs this server can set HORTUS_ISOLATION=auto where gVisor runs"},
+	{lazyregexp.New(`take a snapshot of the files instead, or pause the sandbox in memory`),
+		"pause it with keepMemory: false, which keeps only the files; the operator of this server can set HORTUS_ISOLATION=auto if gVisor is available"},
 	{lazyregexp.New(`--files-only`), "keepMemory: false"},
 	{lazyregexp.New(`hortus sandbox resume [\w-]+`), "Sandbox.connect()"},
 	{lazyregexp.New(`hortus sandbox snapshot [\w-]+`), "createSnapshot()"},
 	{lazyregexp.New(`hortus sandbox cp`), "files.read()"},
 	{lazyregexp.New(`hortus sandbox (?:ls|show)(?: --?[\w-]+| [\w-]+)*`), "Sandbox.list()"},
-	{lazyregexp.New(`hortus (doctor|df|gc)( shows [^,;.]+)?`), "who runs this server can see more with hortus $1"},
+	{lazyregexp.New(`(?:run )?hortus (doctor|df|gc)( to [^,;.]+| (?:lists|removes|shows) [^,;.]+)?`), "the operator of this server can run hortus $1"},
 	{lazyregexp.New(`--ttl\b`), "timeoutMs"},
 	{lazyregexp.New(`--env\b`), "envs"},
 	{lazyregexp.New(`--label\b`), "metadata"},
 	{lazyregexp.New(`--template\b`), "the template"},
-	{lazyregexp.New(`--isolation \w+`), "another isolation, which who runs this server sets"},
+	{lazyregexp.New(`--isolation \w+`), "another isolation, set by the operator of this server"},
 	{lazyregexp.New(`--(?:memory|cpus|pids|disk)\b`), "a template with other limits"},
 }
 

@@ -13,11 +13,11 @@ import (
 
 func TestHints(t *testing.T) {
 	for hint, want := range map[string]string{
-		"Leave --files-only out.":                          "Leave keepMemory: false out.",
+		"Remove --files-only.":                             "Remove keepMemory: false.",
 		"resume it first: hortus sandbox resume i4f2a":     "resume it first: Sandbox.connect()",
-		"hortus doctor shows what this host can do":        "who runs this server can see more with hortus doctor",
-		"make room: hortus gc":                             "make room: who runs this server can see more with hortus gc",
-		"For trusted code: --isolation process":            "For trusted code: another isolation, which who runs this server sets",
+		"run hortus doctor to see what this host supports": "the operator of this server can run hortus doctor",
+		"make room: hortus gc":                             "make room: the operator of this server can run hortus gc",
+		"For trusted code: --isolation process":            "For trusted code: another isolation, set by the operator of this server",
 		"take a snapshot of it: hortus sandbox snapshot i": "take a snapshot of it: createSnapshot()",
 		"send the key in X-API-KEY":                        "send the key in X-API-KEY",
 	} {

@@ -64,7 +64,7 @@ func wireOf(err error) wireError {
 	switch kind {
 	case api.KindInternal:
 		// What happened may be about other tenants, and is of no use to this one.
-		out.Message = "Hortus failed; its log says why"
+		out.Message = "internal error; see the server's log"
 	case api.KindUnavailable:
 		out.Code = http.StatusServiceUnavailable
 	}

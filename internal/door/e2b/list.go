@@ -36,7 +36,7 @@ func (d sandboxes) filter(q url.Values) (f filter, err error) {
 	f.states = words(q, "state")
 	for _, s := range f.states {
 		if s != string(api.SandboxRunning) && s != string(api.SandboxPaused) {
-			return f, api.Errorf(api.KindInvalid, `parameter "state": %.40q is neither "running" nor "paused"`, s)
+			return f, api.Errorf(api.KindInvalid, `parameter "state": %.40q must be "running" or "paused"`, s)
 		}
 	}
 	if raw := q.Get("startedAfter"); raw != "" {
@@ -152,7 +152,7 @@ func readPage(q url.Values) (page, error) {
 	case "asc":
 		p.rising = true
 	default:
-		return p, api.Errorf(api.KindInvalid, `parameter "order": %.20q is neither "asc" nor "desc"`, order)
+		return p, api.Errorf(api.KindInvalid, `parameter "order": %.20q must be "asc" or "desc"`, order)
 	}
 	if raw := q.Get("nextToken"); raw != "" {
 		m, ok := parsePosition(raw)

@@ -22,7 +22,7 @@ func parseMetadata(raw string) ([]pair, error) {
 		return nil, api.Errorf(api.KindInvalid, `parameter "metadata" is not a list of escaped pairs: %.100s`, why)
 	}
 	if len(raw) > maxQuery {
-		return bad("it is too long")
+		return bad("too long")
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -40,7 +40,7 @@ func parseMetadata(raw string) ([]pair, error) {
 				return bad(err.Error())
 			}
 			if out = append(out, pair{key, value}); len(out) > api.MaxLabels {
-				return bad("it has too many")
+				return bad("too many entries")
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func hasLabels(labels map[string]string, want []pair) bool {
 func checkParameters(query string, known []string) error {
 	q, err := url.ParseQuery(query)
 	if err != nil {
-		return api.Errorf(api.KindInvalid, "the query of the address is malformed: %.100s", err)
+		return api.Errorf(api.KindInvalid, "the query string is malformed: %.100s", err)
 	}
 next:
 	for name, vs := range q {

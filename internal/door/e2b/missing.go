@@ -19,7 +19,7 @@ var missing = []struct {
 	{"volumes", []string{"/volumes", "/volumes/", "/volumecontent/"}},
 	{"secrets", []string{"/secrets", "/secrets/"}},
 	{"teams", []string{"/teams", "/teams/"}},
-	{"API keys and access tokens on this wire", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
+	{"API keys and access tokens of the E2B API", []string{"/api-keys", "/api-keys/", "/access-tokens", "/access-tokens/"}},
 	{"nodes", []string{"/nodes", "/nodes/", "/admin/"}},
 }
 
@@ -29,7 +29,7 @@ func missingRoutes(mux *http.ServeMux) {
 	for _, m := range missing {
 		e := wireError{
 			Code: http.StatusBadRequest, Word: string(api.KindUnsupported),
-			Message: "Hortus does not have " + m.what + " of E2B's wire",
+			Message: "Hortus does not support " + m.what + " of the E2B API",
 		}
 		h := func(w http.ResponseWriter, r *http.Request) {
 			e := e

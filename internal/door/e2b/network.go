@@ -64,7 +64,7 @@ func (u networkUpdate) never() error {
 			continue
 		}
 		if _, err := netip.ParseAddr(s); err != nil {
-			return api.Errorf(api.KindInvalid, `option "network.denyOut": %.60q is neither an address nor a range of addresses`, s)
+			return api.Errorf(api.KindInvalid, `option "network.denyOut": %.60q is not an IP address or CIDR range`, s)
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func (d records) metrics(w http.ResponseWriter, r *http.Request, s api.Sandbox) 
 func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) error {
 	ids := words(r.URL.Query(), "sandbox_ids")
 	if len(ids) == 0 || len(ids) > maxPage {
-		return api.Errorf(api.KindInvalid, `parameter "sandbox_ids" has 1 to %d of them`, maxPage)
+		return api.Errorf(api.KindInvalid, `parameter "sandbox_ids" must have 1 to %d ids`, maxPage)
 	}
 	out := map[string]metric{}
 	for _, id := range ids {
@@ -133,7 +133,7 @@ const (
 func entriesOf(s api.Sandbox, execs []api.Exec) []logEntry {
 	made := logEntry{s.CreatedAt.UTC(), "created: isolation " + s.Isolation + ", template " + clip(s.Template, maxCommand), "info", map[string]string{}}
 	if s.Egress == api.EgressNone {
-		made.Message += "; nothing goes out of it (allow_internet_access is false)"
+		made.Message += "; no network access (allow_internet_access is false)"
 	}
 	out := []logEntry{made}
 	for _, x := range execs {
@@ -146,7 +146,7 @@ func entriesOf(s api.Sandbox, execs []api.Exec) []logEntry {
 		e := logEntry{x.EndedAt.UTC(), "ended with " + strconv.Itoa(x.Exit.Code) + ": " + command, "info", fields}
 		switch {
 		case x.State == api.ExecUnknown:
-			e.Level, e.Message = "error", "ended, nobody knows how ("+clip(x.Exit.Cause, maxCommand)+"): "+command
+			e.Level, e.Message = "error", "ended with unknown status ("+clip(x.Exit.Cause, maxCommand)+"): "+command
 		case x.Exit.Code != 0:
 			e.Level = "warn"
 		}
@@ -189,7 +189,7 @@ func (d records) logs(w http.ResponseWriter, r *http.Request, s api.Sandbox) err
 	}
 	backward := q.Get("direction") == "backward"
 	if word := q.Get("direction"); word != "" && word != "forward" && !backward {
-		return api.Errorf(api.KindInvalid, `parameter "direction": %.20q is neither "forward" nor "backward"`, word)
+		return api.Errorf(api.KindInvalid, `parameter "direction": %.20q must be "forward" or "backward"`, word)
 	}
 	execs, err := d.execs(r, s.ID)
 	if err != nil {

@@ -98,7 +98,7 @@ func (d sandboxes) refresh(w http.ResponseWriter, r *http.Request, s api.Sandbox
 		seconds = *in.Duration
 	}
 	if seconds <= 0 || seconds > most {
-		return api.Errorf(api.KindInvalid, `option "duration": %d seconds are not between 1 and %d`, seconds, most)
+		return api.Errorf(api.KindInvalid, `option "duration": %d seconds is not between 1 and %d`, seconds, most)
 	}
 	_, err := d.Sandboxes.Extend(r.Context(), s.ID, time.Duration(seconds)*time.Second)
 	return done(w, err)

@@ -39,7 +39,7 @@ func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbo
 		name, err := d.template(in.Name)
 		if err != nil || name == api.HostTemplate {
 			return api.Errorf(api.KindInvalid, `option "name": %.80q is not a valid snapshot name`, in.Name).
-				WithHint("a name has at most 63 lower-case letters, digits and dashes; its tag, if any, is %q", onlyTag)
+				WithHint("a name has at most 63 lower-case letters, digits and dashes; the only tag allowed is %q", onlyTag)
 		}
 		req.Name = name
 	}

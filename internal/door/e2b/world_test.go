@@ -75,7 +75,7 @@ func (a accounts) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbo
 func (a accounts) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	s, err := a.Manager.Get(ctx, id)
 	if err == nil && !api.PrincipalOf(ctx).May(s.Account) {
-		return api.Sandbox{}, api.Errorf(api.KindNotFound, "there is no sandbox %s", id)
+		return api.Sandbox{}, api.Errorf(api.KindNotFound, "sandbox %s not found", id)
 	}
 	return s, err
 }

@@ -40,7 +40,7 @@ func notFound(w http.ResponseWriter, id api.SandboxID) {
 
 // portFailed says why a port did not serve.
 func portFailed(w http.ResponseWriter, t target, err error) {
-	p := problem{Sandbox: t.id, Port: t.port, Code: http.StatusBadGateway, Message: "The port did not answer as agreed"}
+	p := problem{Sandbox: t.id, Port: t.port, Code: http.StatusBadGateway, Message: "Invalid response from the port"}
 	switch {
 	case errors.Is(err, envd.ErrPortClosed):
 		p.Message = "The sandbox is running but port is not open"

@@ -100,7 +100,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(api.WithPrincipal(r.Context(), api.Operator()))
 	switch {
 	case r.Method == http.MethodConnect:
-		refuse(w, http.StatusMethodNotAllowed, "this is no proxy to elsewhere")
+		refuse(w, http.StatusMethodNotAllowed, "this server is not a proxy")
 	case t.signed:
 		d.serveSigned(w, r)
 	case !t.id.Valid():

@@ -134,7 +134,7 @@ func (d *Door) begin(w http.ResponseWriter, r *http.Request, id api.SandboxID) (
 	codec, ok := envd.CodecOf(r.Header.Get("Content-Type"), true)
 	if !ok {
 		w.Header().Set("Accept-Post", envd.TypeStreamJSON+", "+envd.TypeStreamProto)
-		refuse(w, http.StatusUnsupportedMediaType, "streams are of type "+envd.TypeStreamJSON+" or "+envd.TypeStreamProto)
+		refuse(w, http.StatusUnsupportedMediaType, "content type of streams must be "+envd.TypeStreamJSON+" or "+envd.TypeStreamProto)
 		return nil, false
 	}
 	c := &call{d: d, w: w, id: id, codec: codec, ping: defaultPing, client: r.Context()}
@@ -221,8 +221,8 @@ func (c *call) run(ctx context.Context, s ExecStream, err error, lifetime bool) 
 }
 
 var (
-	errLifetime = &envd.Error{Code: envd.CodeDeadlineExceeded, Message: "the process was killed at the end of its time"}
-	errFollowed = &envd.Error{Code: envd.CodeDeadlineExceeded, Message: "the time to follow the process is over"}
+	errLifetime = &envd.Error{Code: envd.CodeDeadlineExceeded, Message: "the process was killed at its timeout"}
+	errFollowed = &envd.Error{Code: envd.CodeDeadlineExceeded, Message: "timeout: the stream of the process ended"}
 )
 
 // gone says whether the sandbox serves no more.

@@ -37,7 +37,7 @@ var guestPaths = map[string]bool{
 // that is right are answered alike.
 func (d *Door) serveGuest(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	if !guestPaths[r.URL.Path] {
-		refuse(w, http.StatusNotFound, "there is no such path")
+		refuse(w, http.StatusNotFound, "path not found")
 		return
 	}
 	got := r.Header.Values(headerToken)
@@ -80,7 +80,7 @@ var fileParams = map[string]bool{paramPath: true, paramUser: true, paramSignatur
 func checkQuery(r *http.Request) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return fmt.Errorf("the query of the address is malformed: %.100s", err)
+		return fmt.Errorf("the query string is malformed: %.100s", err)
 	}
 	for name, values := range q {
 		switch {

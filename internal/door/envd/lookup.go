@@ -24,7 +24,7 @@ const (
 func (d *Door) serveSigned(w http.ResponseWriter, r *http.Request) {
 	from := addressOf(r)
 	if !d.wrong.take(from, d.now()) {
-		refuse(w, http.StatusTooManyRequests, "too many signatures that were not valid")
+		refuse(w, http.StatusTooManyRequests, "too many invalid signatures")
 		return
 	}
 	s, ok := signedOf(r, r.URL.Query())
@@ -43,7 +43,7 @@ func (d *Door) serveSigned(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		d.log.Error("cannot look up the sandbox of a signature", "error", err)
-		refuse(w, http.StatusServiceUnavailable, "signatures cannot be checked now")
+		refuse(w, http.StatusServiceUnavailable, "signatures cannot be verified at the moment")
 	case !ok:
 		refuse(w, http.StatusUnauthorized, invalidSignature)
 	default:

@@ -47,7 +47,7 @@ func (d *Door) servePort(w http.ResponseWriter, r *http.Request, t target) {
 		return
 	}
 	if d.credentials(t.id).In(r.URL.EscapedPath()) {
-		refuse(w, http.StatusBadRequest, "the path holds an API key or a token, which is not for a program of a sandbox; send it as a header")
+		refuse(w, http.StatusBadRequest, "the path contains an API key or a token; send it as a header so that programs in the sandbox do not see it")
 		return
 	}
 	if !d.ensureRunning(w, r, t.id) {

@@ -46,7 +46,7 @@ func Claims(r *http.Request) bool {
 func targetOf(r *http.Request) (target, error) {
 	ids, ports := r.Header.Values(headerSandbox), r.Header.Values(headerPort)
 	if len(ids) > 1 || len(ports) > 1 {
-		return target{}, errors.New("a header that names the sandbox was sent twice")
+		return target{}, errors.New("duplicate sandbox header")
 	}
 	if port, id, ok := splitLabel(r.Host); ok {
 		n, ok := envd.ParsePort(port)

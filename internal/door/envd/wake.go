@@ -18,7 +18,7 @@ const (
 
 var (
 	errGone    = errors.New("the sandbox was not found")
-	errCrowded = errors.New("too many requests wait for the sandbox")
+	errCrowded = errors.New("too many requests are waiting for the sandbox")
 )
 
 // wakes are those under way.

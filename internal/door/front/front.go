@@ -77,7 +77,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if d.Fail != nil {
 				fail = d.Fail
 			}
-			fail(w, api.Errorf(api.KindDenied, "requests of pages from another origin are refused"))
+			fail(w, api.Errorf(api.KindDenied, "cross-origin requests are not allowed"))
 		case d.Keyed:
 			f.serveKeyed(w, r, d)
 		default:
@@ -149,7 +149,7 @@ func apiKey(h http.Header) (string, error) {
 		return "", api.Errorf(api.KindUnauthenticated, "the request has %d API keys", len(keys)).
 			WithHint("send one, in X-API-KEY or as Authorization: Bearer KEY")
 	case keys[0] == "":
-		return "", api.Errorf(api.KindUnauthenticated, "the API key of the request is empty").WithHint("check the variable that the client reads it from")
+		return "", api.Errorf(api.KindUnauthenticated, "the API key of the request is empty").WithHint("check the environment variable of the client")
 	}
 	return keys[0], nil
 }

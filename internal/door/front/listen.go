@@ -89,7 +89,7 @@ func Listen(_ context.Context, f Config) (*net.TCPListener, error) {
 		if addr.IP == nil || addr.IP.IsUnspecified() {
 			reach = "every address of this machine"
 		}
-		return nil, api.Errorf(api.KindDenied, "%s can be reached from other machines, and this listener does not encrypt: API keys and requests could be read and changed on the network", reach).
+		return nil, api.Errorf(api.KindDenied, "%s can be reached from other machines, and this listener has no TLS: API keys and requests could be read and changed on the network", reach).
 			WithHint("listen on 127.0.0.1:%s behind a proxy with TLS or an ssh tunnel; or, on a trusted network, add --insecure-listen", port)
 	}
 	ln, err := net.ListenTCP("tcp", addr)

@@ -117,7 +117,7 @@ func User(r *http.Request) (string, error) {
 		return "", api.Errorf(api.KindInvalid, "the Authorization header has no user")
 	}
 	if (Credentials{}).In(user) {
-		return "", api.Errorf(api.KindInvalid, "the Authorization header names an API key as the user").WithHint("send the key in X-API-KEY")
+		return "", api.Errorf(api.KindInvalid, "the Authorization header contains an API key instead of a user name").WithHint("send the key in X-API-KEY")
 	}
 	return user, nil
 }

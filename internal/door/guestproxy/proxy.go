@@ -122,7 +122,7 @@ func (p *Proxy) check(resp *http.Response) error {
 	}
 	if resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && resp.Request.Method != http.MethodHead {
 		// Its end could not be told from a cut.
-		return api.Errorf(api.KindUnavailable, "the guest's answer has no length")
+		return api.Errorf(api.KindUnavailable, "the guest's response has no content length")
 	}
 	keep(resp.Header, p.answer)
 	return nil

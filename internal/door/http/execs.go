@@ -30,8 +30,8 @@ func (d execs) execRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: one + "/output", Name: "execOutput", Role: api.RoleUser,
 		Doc: "Stream a command's output from a byte offset, then its end: events output with an ExecOutput, " +
-			"gap with an ExecGap where bytes are not kept any more, and once, last, exit with the record. " +
-			"The number of an event is the offset that comes next; whoever comes back with that of the exit gets 204.",
+			"gap with an ExecGap if bytes were discarded, and finally one exit with the record. " +
+			"The number of an event is the next offset; a client that reconnects with the number of the exit gets 204.",
 		Out: api.ExecOutput{}, OutType: typeEvents,
 		Params: []Param{
 			{Name: "Last-Event-ID", Doc: "Number of the last event that the client has received.", Type: "", Header: true},
@@ -72,7 +72,7 @@ func (d execs) createExec(w http.ResponseWriter, r *http.Request) error {
 	}
 	x := s.Exec()
 	if err := s.Close(); err != nil {
-		d.Logger.Warn("closing a stream failed; the command continues", "exec", x.ID, "error", err)
+		d.Logger.Warn("cannot close a stream; the command keeps running", "exec", x.ID, "error", err)
 	}
 	w.Header().Set("Location", "/v1/sandboxes/"+string(x.Sandbox)+"/execs/"+string(x.ID))
 	return reply(w, http.StatusCreated, x, nil)
@@ -107,7 +107,7 @@ func checkRunning(x api.Exec) error {
 	if x.State == api.ExecRunning {
 		return nil
 	}
-	return api.Errorf(api.KindConflict, "command %s has ended: it is %s", x.ID, x.State)
+	return api.Errorf(api.KindConflict, "command %s has ended: its state is %s", x.ID, x.State)
 }
 
 func (d execs) execStdin(w http.ResponseWriter, r *http.Request, x api.Exec) error {
@@ -159,13 +159,13 @@ const killTimeout = 30 * time.Second
 
 func (d execs) execKill(w http.ResponseWriter, r *http.Request, x api.Exec) error {
 	if x.State != api.ExecRunning {
-		return reply(w, http.StatusOK, api.KilledExec{Exec: x, How: "it had ended before"}, nil)
+		return reply(w, http.StatusOK, api.KilledExec{Exec: x, How: "the command had already ended"}, nil)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), killTimeout)
 	defer cancel()
 	x, err := d.killed(ctx, x)
 	return reply(w, http.StatusOK, api.KilledExec{
-		Exec: x, How: "SIGKILL to its process group, whose head's end was seen; what had left the group lives until the sandbox ends",
+		Exec: x, How: "sent SIGKILL to the process group and reaped its leader; processes that left the group run until the sandbox ends",
 	}, err)
 }
 
@@ -189,7 +189,7 @@ func (d execs) killed(ctx context.Context, x api.Exec) (api.Exec, error) {
 	case now.State != api.ExecRunning:
 		return now, nil
 	case ctx.Err() != nil:
-		return now, api.Errorf(api.KindTimeout, "the end of command %s was not recorded in time: %w", x.ID, ctx.Err())
+		return now, api.Errorf(api.KindTimeout, "timeout: the end of command %s was not recorded: %w", x.ID, ctx.Err())
 	}
 	return now, err
 }

@@ -14,7 +14,7 @@ const headerNext = "X-Next-Cursor"
 // pageParams are those of every list.
 var pageParams = []Param{
 	{Name: "limit", Doc: "Maximum number of rows, 1 to 1000 (default 100). A page of large rows can be shorter.", Type: 0},
-	{Name: "cursor", Doc: "Start of the page: the header X-Next-Cursor of the previous page. Leave it out for the first page.", Type: ""},
+	{Name: "cursor", Doc: "Start of the page: the header X-Next-Cursor of the previous page. Omit it for the first page.", Type: ""},
 }
 
 var allParam = Param{Name: "all", Doc: "Include ended ones (default false).", Type: false}

@@ -52,7 +52,7 @@ func (d sandboxes) port(w http.ResponseWriter, r *http.Request) error {
 	defer stream.Close()
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return api.Errorf(api.KindInternal, "this connection cannot become a stream: %w", err)
+		return api.Errorf(api.KindInternal, "upgrade the connection: %w", err)
 	}
 	defer conn.Close()
 	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + envd.PortProtocol + "\r\n\r\n"

@@ -69,7 +69,7 @@ func (d tasks) repoRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/gates/{round}/{which}", Name: "taskGate", Role: api.RoleUser,
-		Doc:     "Get the whole output of a gate. which is before (of round 0), gate, original, without or mutant.",
+		Doc:     "Get the whole output of a gate. The parameter which is before (of round 0), gate, original, without or mutant.",
 		OutType: typeBytes,
 		Handler: d.stored(typeBytes, d.gate),
 	}}

@@ -32,7 +32,7 @@ func (d tasks) runRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: one + "/events", Name: "runEvents", Role: api.RoleUser,
 		Doc: "Stream the run's events: plan, code, attempt, output, result, diagnosis and others, and finally one verdict. " +
-			"Whoever comes back with the verdict's number gets 204.",
+			"A client that reconnects with the verdict's number gets 204.",
 		Out: api.Event{}, OutType: typeEvents, Params: eventParams,
 		Handler: d.onRun(func(w http.ResponseWriter, r *http.Request, t api.Task) error { return d.events(w, r, runEvents(t.ID)) }),
 	}, {
@@ -79,7 +79,7 @@ func (d tasks) createRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	var t api.Task
 	if err := json.Unmarshal(a.Body, &t); err != nil {
-		return api.Errorf(api.KindInternal, "read the record of the created run: %w", err)
+		return api.Errorf(api.KindInternal, "read the record of the new run: %w", err)
 	}
 	w.Header().Set("Location", a.Location)
 	return d.events(w, r, runEvents(t.ID))

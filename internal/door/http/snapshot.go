@@ -89,7 +89,7 @@ func flag(r *http.Request, name string) (bool, error) {
 	}
 	v, err := strconv.ParseBool(s)
 	if err != nil {
-		return false, api.Errorf(api.KindInvalid, "%s=%.20q is neither true nor false", name, s)
+		return false, api.Errorf(api.KindInvalid, "%s=%.20q is not true or false", name, s)
 	}
 	return v, nil
 }

@@ -29,7 +29,7 @@ func (d tasks) taskRoutes() []Route {
 			var since time.Time
 			if s := r.URL.Query().Get("since"); s != "" {
 				if since, err = time.Parse(time.RFC3339Nano, s); err != nil {
-					return v, api.Errorf(api.KindInvalid, "since %.40q is not a time of RFC 3339", s)
+					return v, api.Errorf(api.KindInvalid, "since %.40q is not an RFC 3339 time", s)
 				}
 			}
 			return d.Tasks.Stats(r.Context(), since)
@@ -72,7 +72,7 @@ func (d tasks) output(w http.ResponseWriter, r *http.Request, id api.TaskID) err
 	n, err := strconv.Atoi(r.PathValue("n"))
 	stream := r.PathValue("stream")
 	if err != nil || stream != "stdout" && stream != "stderr" {
-		return api.Errorf(api.KindInvalid, "no output %.20q of attempt %.20q: a number, and stdout or stderr", stream, r.PathValue("n"))
+		return api.Errorf(api.KindInvalid, "unknown output %.20q of attempt %.20q: use an attempt number and stdout or stderr", stream, r.PathValue("n"))
 	}
 	out, err := d.Tasks.Output(r.Context(), id, n, stream)
 	if err != nil {

@@ -18,7 +18,7 @@ type Upkeep interface {
 func (d system) upkeepRoutes() []Route {
 	return []Route{{
 		Method: "POST", Pattern: "/v1/settings", Name: "configure", Role: api.RoleAdmin,
-		Doc: "Change settings of the daemon. Fields that are left out stay. The answer has all settings.",
+		Doc: "Change settings of the daemon. Omitted fields keep their values. The answer has all settings.",
 		In:  api.DaemonSettings{}, Out: api.DaemonSettings{},
 		Handler: create(http.StatusOK, d.Upkeep, Upkeep.Configure),
 	}, {

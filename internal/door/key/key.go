@@ -95,7 +95,7 @@ func (k *Keys) Verify(ctx context.Context, presented string) (api.Key, error) {
 
 func unknown() error {
 	return api.Errorf(api.KindUnauthenticated, "unknown API key").
-		WithHint("a key is e2b_ and 40 hexadecimal digits; the operator creates one: hortus key create --account NAME")
+		WithHint("a key consists of e2b_ and 40 hexadecimal digits; the operator creates keys with hortus key create --account NAME")
 }
 
 // Page gives one page of the keys that work, or of all that ever were, the newest first.
@@ -138,7 +138,7 @@ func check(req api.CreateKey) error {
 	c := req.Ceilings
 	switch {
 	case req.Role == api.RoleAdmin && c != (api.Ceilings{}):
-		return api.Errorf(api.KindInvalid, "an admin's key cannot have ceilings").WithHint("create a key for a user: role %q", api.RoleUser)
+		return api.Errorf(api.KindInvalid, "an admin key cannot have ceilings").WithHint("create a key for a user: role %q", api.RoleUser)
 	case c.Sandboxes < api.NoCeiling || c.Sandboxes > 1<<30:
 		return api.Errorf(api.KindInvalid, "a ceiling of %d sandboxes is out of range", c.Sandboxes)
 	case c.MemoryBytes < 0 && c.MemoryBytes != api.NoCeiling || c.MemoryBytes > maxCeiling:

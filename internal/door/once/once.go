@@ -133,7 +133,7 @@ func (k *Keeper) do(ctx context.Context, at id, request []byte, do func() ([]byt
 	}
 	if err != nil {
 		// What was done is done; whoever asks again is told that it is not known.
-		k.cfg.Logger.Error("the answer under an idempotency key is not stored", "account", at.account, "error", err)
+		k.cfg.Logger.Error("cannot store the response for an idempotency key", "account", at.account, "error", err)
 	}
 	return answer, false, nil
 }
@@ -144,16 +144,16 @@ func replay(have store.Once, request []byte) ([]byte, bool, error) {
 	case !bytes.Equal(have.Request, request):
 		return nil, false, reused(have.Key)
 	case !have.Done:
-		return nil, false, api.Errorf(api.KindConflict, "the daemon ended during the request with the idempotency key %.64q: whether it succeeded is unknown", have.Key).
-			WithHint("check whether it was created, then retry with another key")
+		return nil, false, api.Errorf(api.KindConflict, "the daemon ended during the request with the idempotency key %.64q: the outcome is unknown", have.Key).
+			WithHint("check whether the request took effect, then retry with another key")
 	case have.Answer == nil:
-		return nil, false, api.Errorf(api.KindConflict, "the request with the idempotency key %.64q succeeded; its answer was too large to store", have.Key).
-			WithHint("list what was created")
+		return nil, false, api.Errorf(api.KindConflict, "the request with the idempotency key %.64q succeeded, but its response was too large to store", have.Key).
+			WithHint("list the created resources")
 	}
 	return have.Answer, true, nil
 }
 
 func reused(key string) error {
-	return api.Errorf(api.KindInvalid, "the idempotency key %.64q was used for another request", key).
+	return api.Errorf(api.KindInvalid, "the idempotency key %.64q was already used for another request", key).
 		WithHint("use a new key for a new request")
 }

@@ -157,7 +157,7 @@ func (cs *connections) remove(c *conn) {
 }
 
 // crowded is what who is turned away is told, before it has asked anything.
-const crowded = `{"code":503,"message":"too many connections are open: close some, or come again"}` + "\n"
+const crowded = `{"code":503,"message":"too many open connections: close some, or retry later"}` + "\n"
 
 // rejectConn tells a connection that there is no room, and ends it. Nothing was written
 // to it before, so that this waits for nobody.

@@ -85,7 +85,7 @@ func (s *scanner) scan(p []byte) int {
 		line := s.line
 		s.line = s.line[:0]
 		if text, ok := bytes.CutSuffix(line, []byte("\r\n")); !ok || bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, 0) >= 0 {
-			s.refuse("a line that does not end in CR LF, or holds a CR or a NUL")
+			s.refuse("a line does not end in CR LF, or contains CR or NUL")
 		} else {
 			s.take(string(text))
 		}
@@ -104,7 +104,7 @@ func (s *scanner) room(n int) bool {
 	if s.phase == inHead && s.head <= maxHead || s.phase != inHead && len(s.line)+n <= maxLine {
 		return true
 	}
-	s.refuse("a line or a head that is too long")
+	s.refuse("a line or the header is too long")
 	return false
 }
 
@@ -124,7 +124,7 @@ func (s *scanner) take(line string) {
 		n, err := strconv.ParseUint(line, 16, 62)
 		switch {
 		case err != nil || !isHex(line):
-			s.refuse("a chunk whose size is no number")
+			s.refuse("invalid chunk size")
 		case n == 0:
 			s.phase = inTrailer
 		default:
@@ -132,7 +132,7 @@ func (s *scanner) take(line string) {
 		}
 	case inChunkEnd:
 		if line != "" {
-			s.refuse("a chunk that is longer than it says")
+			s.refuse("chunk longer than its size")
 			return
 		}
 		s.phase = inSize
@@ -140,7 +140,7 @@ func (s *scanner) take(line string) {
 		if line == "" {
 			s.next()
 		} else if _, _, ok := field(line); !ok {
-			s.refuse("a trailer that is no field")
+			s.refuse("invalid trailer field")
 		}
 	}
 }
@@ -161,23 +161,23 @@ func (s *scanner) takeHead(line string) {
 	}
 	name, value, ok := field(line)
 	if !ok {
-		s.refuse("a header line that is no field")
+		s.refuse("invalid header field")
 		return
 	}
 	switch strings.ToLower(name) {
 	case "host":
 		if s.hosts++; s.hosts > 1 {
-			s.refuse("a second Host")
+			s.refuse("duplicate Host header")
 		}
 	case "content-length":
 		n, err := strconv.ParseUint(value, 10, 62)
 		if s.lengths++; s.lengths > 1 || err != nil || strings.Trim(value, "0123456789") != "" {
-			s.refuse("a Content-Length that is no number, or the second one")
+			s.refuse("invalid or duplicate Content-Length")
 		}
 		s.length = n
 	case "transfer-encoding":
 		if s.codings++; s.codings > 1 || !strings.EqualFold(value, "chunked") || s.old {
-			s.refuse("a Transfer-Encoding other than one chunked, or of HTTP/1.0")
+			s.refuse("unsupported Transfer-Encoding")
 		}
 	}
 	if s.phase != refused && s.lengths > 0 && s.codings > 0 {

@@ -166,7 +166,7 @@ func (c *Control) Become(ctx context.Context, self Self) error {
 		case r.Nonce != self.Nonce:
 			continue
 		case !r.Ready:
-			return fmt.Errorf("the guest could not become the restored sandbox: %s: %s", r.Stage, r.Error)
+			return fmt.Errorf("the guest could not apply the restored sandbox's identity: %s: %s", r.Stage, r.Error)
 		}
 		return nil
 	}

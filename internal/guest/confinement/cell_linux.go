@@ -80,7 +80,7 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	if err := unix.Mount("/", birth.Groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		err = &os.PathError{Op: "bind the root to", Path: birth.Groups, Err: err}
+		err = &os.PathError{Op: "bind mount the root on", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
 	return &Cell{Group: f, Root: birth.Groups}, nil

@@ -114,5 +114,5 @@ func (s *Set) Named(req *http.Request, name string) (*Identity, error) {
 	if why, ok := s.whyNot[name]; ok {
 		return nil, api.Errorf(api.KindConflict, "%s", why)
 	}
-	return nil, api.Errorf(api.KindUnauthenticated, "there is no user %q in this sandbox", name)
+	return nil, api.Errorf(api.KindUnauthenticated, "user %q not found in this sandbox", name)
 }

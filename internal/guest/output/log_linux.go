@@ -132,7 +132,7 @@ func (l *Log) Subscribe(offset int64, record bool) (*Reader, error) {
 		return nil, api.Errorf(api.KindExhausted, "%d clients are already attached to it", maxReaders)
 	}
 	if offset > l.ring.end {
-		return nil, api.Errorf(api.KindInvalid, "offset %d is beyond its output of %d bytes", offset, l.ring.end)
+		return nil, api.Errorf(api.KindInvalid, "offset %d is beyond the end of the output (%d bytes)", offset, l.ring.end)
 	}
 	fromNow := offset < 0
 	if fromNow {

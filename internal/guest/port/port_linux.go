@@ -35,7 +35,7 @@ func Serve(c *rpc.Conn, req *http.Request) error {
 	}
 	n, ok := envd.ParsePort(req.URL.Query().Get("port"))
 	if !ok {
-		return c.Fail(http.StatusBadRequest, "the request has no valid port")
+		return c.Fail(http.StatusBadRequest, "the request has an invalid port")
 	}
 	if req.Header.Get("Upgrade") != envd.PortProtocol {
 		return c.Fail(http.StatusUpgradeRequired, "the request does not upgrade to "+envd.PortProtocol)

@@ -35,7 +35,7 @@ func (p *Process) Feed(in *envd.ProcessInput, c Sender) error {
 	}
 	data := in.Stdin
 	if (in.PTY != nil) != p.isPTY {
-		return api.Errorf(api.KindInvalid, "process %d: terminal input needs a process with a terminal, and stdin input one without", p.pid)
+		return api.Errorf(api.KindInvalid, "process %d: terminal input requires a process with a terminal; stdin input requires one without", p.pid)
 	}
 	if p.isPTY {
 		data = in.PTY

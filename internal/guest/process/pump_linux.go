@@ -46,7 +46,7 @@ type Client interface {
 	End(end *envd.EndEvent) error // ends the stream
 }
 
-var errClientGone = api.Errorf(api.KindCanceled, "the client has left")
+var errClientGone = api.Errorf(api.KindCanceled, "the client disconnected")
 
 // pump moves the output of a process to its log and to the client that started it. While
 // the client is connected, the pump runs on the goroutine of the connection.

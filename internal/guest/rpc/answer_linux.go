@@ -12,7 +12,7 @@ import (
 )
 
 // ErrGone is the error of a handler whose client has left.
-var ErrGone = api.Errorf(api.KindCanceled, "the client has left")
+var ErrGone = api.Errorf(api.KindCanceled, "the client disconnected")
 
 // refuse answers a request that could not be read, unless the connection failed.
 func (c *Conn) refuse(err error) {

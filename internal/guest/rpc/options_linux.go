@@ -59,7 +59,7 @@ func IntHeader(req *http.Request, name string, absent int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 {
-		return 0, api.Errorf(api.KindInvalid, "header %s: %q is not a number from 0 on", name, v)
+		return 0, api.Errorf(api.KindInvalid, "header %s: %q is not a non-negative number", name, v)
 	}
 	return n, nil
 }

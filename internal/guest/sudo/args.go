@@ -66,10 +66,10 @@ func parse(args []string) (*options, error) {
 	}
 	o.args = args
 	if o.login && o.shell {
-		return nil, fmt.Errorf("-i and -s exclude each other")
+		return nil, fmt.Errorf("-i and -s cannot be combined")
 	}
 	if len(args) == 0 && !o.login && !o.shell && !o.done {
-		return nil, fmt.Errorf("command missing\n%s", strings.TrimSpace(usage))
+		return nil, fmt.Errorf("missing command\n%s", strings.TrimSpace(usage))
 	}
 	return o, nil
 }
@@ -141,7 +141,7 @@ func (o *options) set(c rune, value string) error {
 	case 'v', 'k', 'K':
 		o.done = true
 	case 'l':
-		o.done, o.say = true, "every user of this sandbox may run every command as root, without a password\n"
+		o.done, o.say = true, "every user of this sandbox may run any command as root without a password\n"
 	case 'V':
 		o.done, o.say = true, "sudo of Hortus\n"
 	case 'h':

@@ -202,9 +202,9 @@ func direct(o *options, req *Request) error {
 		}
 	case os.Getuid() != 0:
 		if o.user != "" && o.user != "root" && o.user != os.Getenv("USER") {
-			return fmt.Errorf("this sandbox has no user %q to change to", o.user)
+			return fmt.Errorf("user %q not found in this sandbox", o.user)
 		}
-		fmt.Fprintln(os.Stderr, "sudo: this sandbox has no root of its own; the command runs as", os.Getenv("USER"))
+		fmt.Fprintln(os.Stderr, "sudo: this sandbox has no root user; the command runs as", os.Getenv("USER"))
 	}
 	req.Dir = cmp.Or(req.Dir, home)
 	if err := os.Chdir(req.Dir); err != nil {
@@ -239,7 +239,7 @@ func become(name string) (home string, err error) {
 			return "", fmt.Errorf("/etc/passwd: %w", err)
 		}
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(gid), syscall.Setuid(uid)); err != nil {
-			return "", fmt.Errorf("become %s: %w", name, err)
+			return "", fmt.Errorf("switch to user %s: %w", name, err)
 		}
 		return f[5], errors.Join(os.Setenv("HOME", f[5]), os.Setenv("USER", name), os.Setenv("LOGNAME", name))
 	}

@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"": "command missing", "-n": "command missing", "A=1": "command missing", "-z id": "unknown option -z", "-u": "needs a value", "--user": "needs a value",
-		"--login=x id": "takes no value", "--what id": "unknown option --what", "-i -s": "exclude each other", "-b id": "unknown option -b", "-g x id": "unknown option -g",
+		"": "missing command", "-n": "missing command", "A=1": "missing command", "-z id": "unknown option -z", "-u": "needs a value", "--user": "needs a value",
+		"--login=x id": "takes no value", "--what id": "unknown option --what", "-i -s": "cannot be combined", "-b id": "unknown option -b", "-g x id": "unknown option -g",
 	} {
 		if _, err := parse(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", line, err, says)

@@ -142,7 +142,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"[sandbox]\nisolation = 'contaner'", ":2", "one of auto, gvisor, container, process", "container"},
 		{"[sandbox]\nisolation = 7", ":2", "sandbox.isolation", "a string"},
 		{"log-level = 'verbose'", ":1", "one of debug, info, warn, error", ""},
-		{"quiet = 'yes'", ":1", "quiet", "true or false"},
+		{"quiet = 'yes'", ":1", "quiet", "boolean"},
 		{"[sandbox]\nmemory = '12Q'", ":2", "not a size", "512M"},
 		{"[sandbox]\nmemory = 0", ":2", "not above 0", ""},
 		{"[sandbox]\nttl = 30", ":2", "sandbox.ttl", `"30s"`},

@@ -131,7 +131,7 @@ func (s Setting) Check(text string) *api.Error {
 		}
 	case Switch:
 		if text != "true" && text != "false" {
-			return bad("true or false")
+			return bad("a boolean")
 		}
 	case Size:
 		if _, err := ParseSize(text); err != nil {

@@ -20,7 +20,7 @@ func CheckRevision(ref string) error {
 	case ref == "":
 		return bad("it is empty")
 	case len(ref) > maxRef:
-		return bad("it is too long")
+		return bad("too long")
 	case ref[0] == '-':
 		return bad("it begins with -")
 	case ref == "@", ref == "HEAD":

@@ -333,9 +333,9 @@ func TestNever(t *testing.T) {
 		r    sandbox.Need
 		says string
 	}{
-		{sandbox.Need{Memory: 21 * gib}, "21.0 GiB of memory, and can be promised at most 20.0 GiB"},
-		{sandbox.Need{CPUs: 3}, "3 processors, and can be promised at most 2"},
-		{sandbox.Need{Disk: 39 * gib}, "39.0 GiB of disk, and can be promised at most 38.0 GiB"},
+		{sandbox.Need{Memory: 21 * gib}, "21.0 GiB of memory, but the maximum is 20.0 GiB"},
+		{sandbox.Need{CPUs: 3}, "3 processors, but the maximum is 2"},
+		{sandbox.Need{Disk: 39 * gib}, "39.0 GiB of disk, but the maximum is 38.0 GiB"},
 		{sandbox.Need{CPUs: 3, Memory: 21 * gib}, "; it needs "},
 	} {
 		_, err := g.Admit(t.Context(), c.r, func(api.WaitingEvent) { t.Error("it was let wait") })

@@ -85,31 +85,31 @@ func (g *Gate) why(c api.WaitCause, r sandbox.Need) string {
 	switch c {
 	case api.WaitMemory:
 		if g.memory+r.Memory <= g.memoryBudget() {
-			return fmt.Sprintf("%s of the host's memory are free, and %s stay free", size(g.host.MemoryAvailable), size(g.floor))
+			return fmt.Sprintf("%s of the host's memory are free, and %s must remain free", size(g.host.MemoryAvailable), size(g.floor))
 		}
-		return fmt.Sprintf("%s of %s of memory are promised to %d sandboxes, and it needs %s", size(g.memory), size(g.memoryBudget()), g.n, size(r.Memory))
+		return fmt.Sprintf("%s of %s of memory are allocated to %d sandboxes; the sandbox needs %s", size(g.memory), size(g.memoryBudget()), g.n, size(r.Memory))
 	case api.WaitDisk:
-		return fmt.Sprintf("%s of disk are free and %s are promised to %d sandboxes; it needs %s", size(g.host.DiskFree), size(g.disk), g.n, size(r.Disk))
+		return fmt.Sprintf("%s of disk are free and %s are allocated to %d sandboxes; the sandbox needs %s", size(g.host.DiskFree), size(g.disk), g.n, size(r.Disk))
 	case api.WaitSandboxes:
-		return fmt.Sprintf("%d sandboxes live, the most that this host is set to", g.n)
+		return fmt.Sprintf("%d sandboxes exist, the maximum configured for this host", g.n)
 	case api.WaitCPUs:
-		return fmt.Sprintf("%.4g of %.4g processors are promised to %d sandboxes, and it needs %.4g", g.cpus, g.cpuBudget(), g.n, r.CPUs)
+		return fmt.Sprintf("%.4g of %.4g processors are allocated to %d sandboxes; the sandbox needs %.4g", g.cpus, g.cpuBudget(), g.n, r.CPUs)
 	}
-	return "others were there before"
+	return "earlier requests are served first"
 }
 
 // never refuses what would not fit if nothing else were there.
 func (g *Gate) never(r sandbox.Need) error {
 	var lacks []string
 	if r.Memory > g.memoryBudget() {
-		lacks = append(lacks, fmt.Sprintf("%s of memory, and can be promised at most %s (%s, times a share of %.4g, times an overcommit of %.4g)",
+		lacks = append(lacks, fmt.Sprintf("%s of memory, but the maximum is %s (%s × memory share %.4g × overcommit %.4g)",
 			size(r.Memory), size(g.memoryBudget()), size(g.host.MemoryTotal), g.cfg.MemoryShare, g.cfg.Overcommit))
 	}
 	if r.CPUs > g.cpuBudget() {
-		lacks = append(lacks, fmt.Sprintf("%.4g processors, and can be promised at most %.4g", r.CPUs, g.cpuBudget()))
+		lacks = append(lacks, fmt.Sprintf("%.4g processors, but the maximum is %.4g", r.CPUs, g.cpuBudget()))
 	}
 	if most := g.diskBudget(g.host.DiskTotal); r.Disk > most {
-		lacks = append(lacks, fmt.Sprintf("%s of disk, and can be promised at most %s", size(r.Disk), size(most)))
+		lacks = append(lacks, fmt.Sprintf("%s of disk, but the maximum is %s", size(r.Disk), size(most)))
 	}
 	if len(lacks) == 0 {
 		return nil

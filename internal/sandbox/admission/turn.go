@@ -153,7 +153,7 @@ func (g *Gate) exhausted(err *api.Error, before int) error {
 	after := min(max(g.pace*time.Duration(before), time.Second), time.Minute)
 	e := *err
 	e.RetryAfterMS = after.Milliseconds()
-	e.Hint = "try again later, end sandboxes that are not needed, or raise daemon.overcommit or daemon.max-sandboxes"
+	e.Hint = "retry later, remove unused sandboxes, or raise daemon.overcommit or daemon.max-sandboxes"
 	return &e
 }
 

@@ -60,7 +60,7 @@ func (b *Box) WriteFile(ctx context.Context, path string, content []byte, execut
 	}
 	x, err := b.Run(ctx, api.ExecRequest{Args: []string{"chmod", "+x", "--", path}}, func(string, []byte) error { return nil })
 	if err == nil && x.Exit.Code != 0 {
-		err = api.Errorf(api.KindInternal, "chmod +x %s ended with %d", path, x.Exit.Code)
+		err = api.Errorf(api.KindInternal, "chmod +x %s failed: exit code %d", path, x.Exit.Code)
 	}
 	return err
 }

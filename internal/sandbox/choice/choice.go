@@ -79,7 +79,7 @@ func (c *Chooser) Choose(ctx context.Context, isolation string, needs ...api.Cap
 		if a, ok := report.Has(api.CapStart); !ok {
 			return nil, report, "", Unisolated(ctx, b.Name(), a)
 		}
-		return b, report, "asked for by name", nil
+		return b, report, "requested by name", nil
 	}
 	return nil, api.BackendReport{}, "", api.Errorf(api.KindInvalid, "unknown isolation %.64q", isolation).
 		WithHint("available: auto, %s", strings.Join(names, ", "))
@@ -126,7 +126,7 @@ next:
 			}
 		}
 		if why == "" {
-			why = "the strongest that this host can run"
+			why = "strongest isolation available on this host"
 		}
 		return b, report, why, nil
 	}
@@ -144,7 +144,7 @@ func Unisolated(ctx context.Context, backend string, a api.Ability) error {
 	}
 	hint := a.Fix
 	if hint == "" {
-		hint = "hortus doctor shows what this host can do"
+		hint = "run hortus doctor to see what this host supports"
 	}
 	return api.Errorf(api.KindUnisolated, "this host cannot run the %s backend: %s", backend, a.Reason).WithHint("%s", hint)
 }

@@ -61,7 +61,7 @@ func (r *Runner) Execute(ctx context.Context, id api.SandboxID, req api.ExecuteR
 	s, err := r.sandboxes.StartExec(ctx, id, api.ExecRequest{Args: l.args, Stdin: true, TimeoutMS: timeout.Milliseconds()})
 	if api.KindOf(err) == api.KindNotFound && strings.Contains(err.Error(), l.args[0]) {
 		return api.Executed{}, api.Errorf(api.KindUnsupported, "the sandbox has no %s to run %s: %w", l.args[0], l.name, err).
-			WithHint("use a template that has it; hortus doctor lists what the host template has")
+			WithHint("use a template that has it; run hortus doctor to list what the host template has")
 	}
 	if err != nil {
 		return api.Executed{}, err

@@ -228,7 +228,7 @@ func (c *Commands) store(row api.Exec) error {
 	defer cancel()
 	err := c.cfg.Rows.UpdateExec(ctx, row)
 	if err != nil {
-		c.cfg.Logger.Error("record of command not stored", "exec", row.ID, "sandbox", row.Sandbox, "state", row.State, "error", err)
+		c.cfg.Logger.Error("cannot store command record", "exec", row.ID, "sandbox", row.Sandbox, "state", row.State, "error", err)
 	}
 	return err
 }
@@ -237,7 +237,7 @@ func (c *Commands) storeSandbox(s *life.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if err := s.Store(ctx); err != nil {
-		c.cfg.Logger.Error("row of sandbox not stored", "sandbox", s.Row().ID, "error", err)
+		c.cfg.Logger.Error("cannot store sandbox record", "sandbox", s.Row().ID, "error", err)
 	}
 }
 

@@ -41,10 +41,10 @@ var stateTexts = [states]struct {
 	Paused:     {"paused", "paused", api.SandboxPaused},
 	Resuming:   {"resuming", "being resumed", ""},
 	Suspending: {"suspending", "being paused to disk", ""},
-	Leaving:    {"leaving", "being left to the next daemon", ""},
+	Leaving:    {"leaving", "being handed over to the next daemon", ""},
 	Ending:     {"ending", "ending", ""},
 	Suspended:  {"suspended", "paused to disk", api.SandboxPaused},
-	Left:       {"left", "left to the next daemon", ""},
+	Left:       {"left", "handed over to the next daemon", ""},
 	Ended:      {"ended", "ended", api.SandboxEnded},
 	Lost:       {"lost", "lost", api.SandboxLost},
 }

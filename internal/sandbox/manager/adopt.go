@@ -24,13 +24,13 @@ func (e errUnstored) Unwrap() error { return e.error }
 func refuses(row api.Sandbox, b sandbox.Backend) error {
 	switch _, ok := b.(sandbox.Adopter); {
 	case row.State == api.SandboxStarting:
-		return errRefused("its daemon ended while it was being started")
+		return errRefused("the daemon ended while the sandbox was starting")
 	case row.Task != "":
-		return errRefused("its daemon ended, and with it the task that it worked for")
+		return errRefused("the daemon ended, and with it the task that used the sandbox")
 	case row.Held:
-		return errRefused("its daemon ended, and with it the connection that held it")
+		return errRefused("the daemon ended, and with it the connection that held the sandbox")
 	case !ok:
-		return errRefused("its daemon ended without stopping it, and a sandbox of the " + b.Name() + " backend cannot be taken over")
+		return errRefused("the daemon ended without stopping the sandbox, and a sandbox of the " + b.Name() + " backend cannot be taken over")
 	}
 	return nil
 }
@@ -42,9 +42,9 @@ func lostWhy(err error) string {
 	case errors.As(err, &refused):
 		return string(refused)
 	case api.KindOf(err) == api.KindNotFound:
-		return "its daemon ended without stopping it, and it ended too before another daemon was there"
+		return "the daemon ended without stopping the sandbox, and the sandbox ended before the next daemon started"
 	}
-	return "its daemon ended without stopping it, and it could not be taken over: " + err.Error()
+	return "the daemon ended without stopping the sandbox, and the next daemon could not take it over: " + err.Error()
 }
 
 // adopt takes over a sandbox of an owner that is gone: its machine, its deadline, its
@@ -99,7 +99,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	}
 	n := m.run.Adopt(ctx, l.commands, func(row api.Exec) time.Duration { return time.Duration(row.TimeoutMS) * time.Millisecond })
 	m.event(row.ID, api.EventAdopted, api.AdoptedEvent{
-		From: from, To: m.cfg.Owner, Cause: "its daemon ended and left it running", State: row.State, Commands: n,
+		From: from, To: m.cfg.Owner, Cause: "the previous daemon ended and left the sandbox running", State: row.State, Commands: n,
 	})
 	m.log.Info("sandbox adopted", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
 	m.spawn(func() { watch{m.core}.run(l) })

@@ -158,7 +158,7 @@ func TestAdoptPaused(t *testing.T) {
 func TestNotAdopted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, why string }{
-		{"task", "the task that it worked for"}, {"held", "the connection that held it"}, {"process", "cannot be taken over"},
+		{"task", "the task that used the sandbox"}, {"held", "the connection that held the sandbox"}, {"process", "cannot be taken over"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			dir := t.TempDir()
@@ -202,7 +202,7 @@ func TestAdoptLost(t *testing.T) {
 	if did := d.recover(t); did.Lost != 1 {
 		t.Errorf("recovered %+v", did)
 	}
-	if s := must(d.Get(t.Context(), id))(t); s.State != api.SandboxLost || !strings.Contains(s.Reason, "it ended too") {
+	if s := must(d.Get(t.Context(), id))(t); s.State != api.SandboxLost || !strings.Contains(s.Reason, "the sandbox ended before the next daemon started") {
 		t.Errorf("it is %s: %q", s.State, s.Reason)
 	}
 	if row := d.final(t, api.ExecID(made["sleeping"])); row.State != api.ExecUnknown || row.Exit.Code != -1 || row.Exit.Cause != api.CauseLost {

@@ -63,9 +63,9 @@ func (c *core) takeCapacity(ctx context.Context, l *live, queued func() error) (
 	case unstored != nil:
 		err = unstored
 	case l.State() == life.Ending:
-		err = api.Errorf(api.KindUnavailable, "sandbox %s was ended while it waited for capacity: %s", l.id, l.Reason())
+		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity: %s", l.id, l.Reason())
 	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
-		err = api.Errorf(api.KindUnavailable, "sandbox %s was ended while it waited for capacity", l.id)
+		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity", l.id)
 	case err == nil && waited: // its time begins now
 		row := l.Row()
 		l.Expire(row.ExpiresAt.Sub(row.CreatedAt))

@@ -139,7 +139,7 @@ func (c *core) register(l *live, hold bool) error {
 		return err
 	}
 	if c.table[l.id] != nil {
-		return api.Errorf(api.KindConflict, "sandbox %s is being resumed or ended", l.id)
+		return api.Errorf(api.KindConflict, "sandbox %s is being resumed or stopped", l.id)
 	}
 	if hold && l.release == nil {
 		if a := c.admission(l.backend.Name()); a != nil {
@@ -249,7 +249,7 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 			if !step.To.Final() {
 				return unstored
 			}
-			c.log.Error("row of sandbox not stored", "sandbox", l.id, "state", step.To.String(), "error", unstored)
+			c.log.Error("cannot store sandbox record", "sandbox", l.id, "state", step.To.String(), "error", unstored)
 		case life.Announce:
 			l.told.wait()
 			c.event(l.id, api.EventSandboxState, api.SandboxStateEvent{State: l.Row().State, Reason: n.reason, Proof: n.proof})
@@ -296,7 +296,7 @@ func (c *core) free(l *live) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if _, err := l.machine.Kill(ctx); err != nil {
-		c.log.Error("a sandbox that was paused to disk was not freed", "sandbox", l.id, "error", err)
+		c.log.Error("cannot free a sandbox that was paused to disk", "sandbox", l.id, "error", err)
 	}
 }
 
@@ -312,7 +312,7 @@ func (c *core) event(id api.SandboxID, t api.EventType, data any) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if _, err := c.cfg.Log.Append(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(id)}, t, data); err != nil {
-		c.log.Error("event not stored", "sandbox", id, "type", t, "error", err)
+		c.log.Error("cannot store event", "sandbox", id, "type", t, "error", err)
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *core) start(ctx context.Context, l *live, timeout time.Duration, op san
 		return api.Sandbox{}, err
 	}
 	if err := c.do(ctx, l, step, note{}); err != nil {
-		c.end(context.WithoutCancel(ctx), l, "row not stored: "+err.Error())
+		c.end(context.WithoutCancel(ctx), l, "cannot store sandbox record: "+err.Error())
 		return api.Sandbox{}, err
 	}
 	return l.Row(), nil
@@ -142,7 +142,7 @@ func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 	m.pool.Release(g.ID)
 	if err := g.Machine.Claim(ctx, req.Env); err != nil {
 		if _, kerr := m.end(context.WithoutCancel(ctx), l, "claim failed: "+err.Error()); kerr != nil {
-			m.log.Error("a guest that could not be claimed was not killed", "sandbox", g.ID, "error", kerr)
+			m.log.Error("cannot kill a guest whose claim failed", "sandbox", g.ID, "error", kerr)
 		}
 		return api.Sandbox{}, err
 	}
@@ -176,7 +176,7 @@ func (c *core) enter(ctx context.Context, l *live) error {
 		err = insert()
 	}
 	if err == nil && l.Fire(life.Admit, nil).Answer == life.Ignore { // killed while it waited
-		err = api.Errorf(api.KindUnavailable, "sandbox %s was ended while it waited for capacity: %s", l.id, l.Reason())
+		err = api.Errorf(api.KindUnavailable, "sandbox %s was stopped while it waited for capacity: %s", l.id, l.Reason())
 	}
 	if err == nil {
 		return nil

@@ -50,7 +50,7 @@ func (c *core) end(ctx context.Context, l *live, reason string) (api.Proof, erro
 	}
 	if l.machine == nil {
 		<-l.ended
-		return api.Proof{How: "it waited for capacity: nothing of it ran"}, nil
+		return api.Proof{How: "the sandbox waited for capacity; nothing was started"}, nil
 	}
 	killCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
@@ -82,8 +82,8 @@ func (c *core) lost(l *live, reason string) {
 	defer cancel()
 	proof, err := l.machine.Kill(ctx)
 	if err != nil {
-		c.log.Error("lost sandbox not cleaned up", "sandbox", l.id, "error", err)
-		reason += "; not cleaned up: " + err.Error()
+		c.log.Error("cannot clean up lost sandbox", "sandbox", l.id, "error", err)
+		reason += "; cleanup failed: " + err.Error()
 	}
 	e := life.Lose
 	switch reason {
@@ -101,7 +101,7 @@ func (c *core) failed(l *live, reason string, machine sandbox.Machine) {
 		defer cancel()
 		p, err := machine.Kill(ctx)
 		if err != nil {
-			c.log.Error("a sandbox that could not start was not killed", "sandbox", l.id, "error", err)
+			c.log.Error("cannot kill a sandbox that failed to start", "sandbox", l.id, "error", err)
 		} else {
 			proof = &p
 		}
@@ -125,7 +125,7 @@ func (m *Manager) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.
 			}
 			return l.Row(), proof, err
 		case row.State.Final():
-			return row, api.Proof{How: "it had ended before"}, nil
+			return row, api.Proof{How: "the sandbox had already ended"}, nil
 		case !suspended(row):
 			return row, api.Proof{}, api.Errorf(api.KindConflict, "sandbox %s belongs to another daemon", id)
 		}

@@ -72,7 +72,7 @@ func (c *core) resume(ctx context.Context, l *live) error {
 // SetTTL moves the deadline to ttl from now. It may come nearer.
 func (m *Manager) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
 	if ttl <= 0 {
-		return api.Sandbox{}, api.Errorf(api.KindInvalid, "time to live of %s is not above 0", ttl)
+		return api.Sandbox{}, api.Errorf(api.KindInvalid, "time to live of %s is not positive", ttl)
 	}
 	if _, err := choice.TTL(ttl.Milliseconds()); err != nil {
 		return api.Sandbox{}, err
@@ -117,7 +117,7 @@ func (c *core) change(ctx context.Context, id api.SandboxID, edit func(*live) li
 // checkNewTTL checks a time to live that was asked for.
 func checkNewTTL(ttl time.Duration) error {
 	if ttl <= 0 {
-		return api.Errorf(api.KindInvalid, "time to live of %s is not above 0", ttl)
+		return api.Errorf(api.KindInvalid, "time to live of %s is not positive", ttl)
 	}
 	// A part of a millisecond is a whole one, since 0 means the default.
 	_, err := choice.TTL(max(ttl.Milliseconds(), 1))

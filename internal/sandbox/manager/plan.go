@@ -107,7 +107,7 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 	if a, ok := p.report.Has(api.CapIsolated); !ok && name != by {
 		return choice.Unisolated(ctx, by, a)
 	}
-	p.why = "what made its snapshot"
+	p.why = "backend that made the snapshot"
 	if err := c.restorable(ctx, p.backend, *s); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (c *planner) checkExpiry(ctx context.Context, e api.Expiry, p *plan) error 
 	a, has := p.report.Has(api.CapCheckpoint)
 	if !ok || !has {
 		return api.Errorf(api.KindUnsupported, "a sandbox on the %s backend cannot be paused to disk at its deadline (onExpiry %q): %s (capability %s)",
-			p.backend.Name(), e, a.Reason, api.CapCheckpoint).WithHint("hortus doctor shows what this host can do")
+			p.backend.Name(), e, a.Reason, api.CapCheckpoint).WithHint("run hortus doctor to see what this host supports")
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func envNames(env map[string]string) []string {
 func envReadable(row api.Sandbox) error {
 	for _, name := range row.EnvNames {
 		if _, ok := row.Env[name]; !ok {
-			return api.Errorf(api.KindConflict, "the environment values of sandbox %s cannot be decrypted", row.ID).
+			return api.Errorf(api.KindConflict, "cannot decrypt the environment values of sandbox %s", row.ID).
 				WithHint("restore hortus.db-key in the data directory, or create a new sandbox")
 		}
 	}

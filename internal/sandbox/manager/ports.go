@@ -46,7 +46,7 @@ func (m *Manager) Dial(ctx context.Context, id api.SandboxID, port int) (net.Con
 	defer cancel()
 	if !l.takePort() {
 		return nil, api.Errorf(api.KindExhausted, "%d streams to ports of sandbox %s are open, which is the maximum", maxPortStreams, id).
-			WithHint("close some")
+			WithHint("close some of them")
 	}
 	conn, err := l.openPort(ctx, port)
 	if err != nil {
@@ -73,9 +73,9 @@ func portError(ctx context.Context, id api.SandboxID, port int, err error) error
 		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: %w", id, port, envd.ErrPortClosed).
 			WithHint("start a server in the sandbox that listens on 127.0.0.1, ::1 or all addresses")
 	case errors.As(err, &refused):
-		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: the guest answered %d", id, port, refused.Status)
+		return api.Errorf(api.KindUnavailable, "sandbox %s, port %d: unexpected response status %d from the guest", id, port, refused.Status)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return api.Errorf(api.KindTimeout, "sandbox %s, port %d: the guest did not answer in time", id, port)
+		return api.Errorf(api.KindTimeout, "sandbox %s, port %d: timeout waiting for the guest", id, port)
 	}
 	return err
 }

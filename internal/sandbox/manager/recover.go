@@ -118,9 +118,9 @@ func (m recovery) foundPaused(ctx context.Context, row api.Sandbox) (bool, strin
 	case row.State != api.SandboxPaused, err == nil && !(s.Paused && s.Sandbox == row.ID):
 		return false, "" // what it started from
 	case err != nil:
-		return false, "it was paused to disk, and its snapshot is not known any more: " + err.Error()
+		return false, "the sandbox was paused to disk, and its snapshot cannot be read: " + err.Error()
 	}
-	return false, "it was paused to disk, and its snapshot is " + string(s.State) + because(s.Reason)
+	return false, "the sandbox was paused to disk, and its snapshot is " + string(s.State) + because(s.Reason)
 }
 
 // takeOver makes a sandbox that is paused to disk this daemon's.
@@ -156,7 +156,7 @@ func (m recovery) dropPauses(ctx context.Context, gone func(api.OwnerID) bool) e
 			errs = append(errs, err)
 			continue
 		}
-		_, err = m.cfg.Snapshots.Remove(ctx, s.ID, "no sandbox is paused in it")
+		_, err = m.cfg.Snapshots.Remove(ctx, s.ID, "no paused sandbox uses this snapshot")
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

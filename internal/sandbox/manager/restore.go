@@ -66,7 +66,7 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 		return err
 	}
 	if differ := differences(s.Image, here); differ != "" {
-		return api.Errorf(api.KindConflict, "snapshot %s cannot start here: %s", s.ID, differ).WithHint("take it again on this machine and build")
+		return api.Errorf(api.KindConflict, "snapshot %s is incompatible with this host: %s", s.ID, differ).WithHint("take a new snapshot on this machine with this build")
 	}
 	for _, d := range s.Layers {
 		if !strings.HasPrefix(d, "host-") {
@@ -79,7 +79,7 @@ func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snaps
 		}
 		if !slices.Contains(now, layer.Digest(d)) {
 			return api.Errorf(api.KindConflict, "snapshot %s depends on programs of this machine that have changed since it was taken (%.17s)", s.ID, d).
-				WithHint("take it again")
+				WithHint("take a new snapshot")
 		}
 	}
 	return nil
@@ -93,7 +93,7 @@ func differences(made, here api.ImageMark) string {
 		{"guest", made.Guest, here.Guest}, {"processor features", made.CPU, here.CPU},
 	} {
 		if f.made != f.here {
-			out = append(out, fmt.Sprintf("it was made with %s %.80q, and here is %.80q", f.what, f.made, f.here))
+			out = append(out, fmt.Sprintf("it was made with %s %.80q, this host has %.80q", f.what, f.made, f.here))
 		}
 	}
 	return strings.Join(out, "; ")

@@ -10,7 +10,7 @@ import (
 )
 
 // nothingRan is the proof of the end of a sandbox that was paused to disk.
-const nothingRan = "it was paused to disk: nothing of it ran"
+const nothingRan = "the sandbox was paused to disk; nothing was running"
 
 // take puts a sandbox that is paused to disk into the table, in a state that keeps others
 // from it. It fails with KindConflict if somebody else was quicker.
@@ -83,9 +83,9 @@ func (c saves) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Dur
 			return row, err
 		}
 	}
-	reason := "the snapshot that it was paused in is " + string(s.State) + because(s.Reason)
+	reason := "the snapshot of the paused sandbox is " + string(s.State) + because(s.Reason)
 	if s.State == "" {
-		reason = "the snapshot that it was paused in is not there"
+		reason = "the snapshot of the paused sandbox is missing"
 	}
 	if err := c.markLost(context.WithoutCancel(ctx), row, reason, api.Proof{How: nothingRan}); err != nil {
 		return row, err
@@ -136,7 +136,7 @@ func (c saves) resumeFrom(ctx context.Context, l *live, s api.Snapshot, ttl time
 		killCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer cancel()
 		if _, kerr := machine.Kill(killCtx); kerr != nil {
-			c.log.Error("a sandbox that could not be resumed was not killed", "sandbox", l.id, "error", kerr)
+			c.log.Error("cannot kill a sandbox that failed to resume", "sandbox", l.id, "error", kerr)
 		}
 	}
 	return err

@@ -108,7 +108,7 @@ func TestWaitsForRoom(t *testing.T) {
 		t.Errorf("it is %s while it waits", row.State)
 	}
 	eventually(t, "the log says why it waits", func() bool { return len(w.waits(t, row.ID)) > 0 })
-	if e := w.waits(t, row.ID)[0]; e.Cause != api.WaitSandboxes || e.Position != 1 || e.Of != 1 || !strings.Contains(e.Why, "1 sandboxes live") {
+	if e := w.waits(t, row.ID)[0]; e.Cause != api.WaitSandboxes || e.Position != 1 || e.Of != 1 || !strings.Contains(e.Why, "1 sandboxes exist") {
 		t.Errorf("%+v", e)
 	}
 	if _, _, err := w.Kill(t.Context(), first.ID); err != nil {

@@ -18,7 +18,7 @@ type saves struct{ *core }
 // snapshots gives the store, or says that there is none.
 func (c *planner) snapshots() (sandbox.Snapshots, error) {
 	if c.cfg.Snapshots == nil {
-		return nil, api.Errorf(api.KindUnsupported, "this daemon keeps no snapshots")
+		return nil, api.Errorf(api.KindUnsupported, "this daemon has no snapshot store")
 	}
 	return c.cfg.Snapshots, nil
 }
@@ -89,8 +89,8 @@ func (c saves) savable(ctx context.Context, id api.SandboxID) (*live, error) {
 	_, restores := l.backend.(sandbox.Restorer)
 	if _, saves := l.machine.(sandbox.Saver); !saves || !restores {
 		a, _ := c.Report(ctx, l.backend).Has(api.CapCheckpoint)
-		return nil, api.Errorf(api.KindUnsupported, "the %s backend can save neither the memory nor the files of a sandbox: %s (capability %s)",
-			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("hortus doctor shows what this host can do")
+		return nil, api.Errorf(api.KindUnsupported, "the %s backend cannot save the memory or the files of a sandbox: %s (capability %s)",
+			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("run hortus doctor to see what this host supports")
 	}
 	if l.workspace {
 		return nil, api.Errorf(api.KindUnsupported, "sandbox %s has a workspace, which is not part of snapshots (capability %s)", id, api.CapCheckpoint)
@@ -137,7 +137,7 @@ func (c saves) save(ctx context.Context, l *live, dir string, o sandbox.SaveOpti
 		err = l.markImage(ctx, &saved)
 	}
 	if err != nil && (l.State() != life.Saving || machineEnded(l)) {
-		err = api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %w", l.id, err)
+		err = api.Errorf(api.KindUnavailable, "sandbox %s ended while it was being saved: %w", l.id, err)
 	}
 	return saved, err
 }
@@ -238,7 +238,7 @@ func (m saves) RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snaps
 		row, err := m.cfg.Rows.Sandbox(ctx, s.Sandbox)
 		if err == nil && !row.State.Final() && row.Snapshot == id {
 			return s, api.Errorf(api.KindConflict, "sandbox %s is paused in snapshot %s", row.ID, id).
-				WithHint("resume or end it: hortus sandbox resume %s", row.ID)
+				WithHint("resume the sandbox (hortus sandbox resume %s) or kill it", row.ID)
 		}
 	}
 	s, err = store.Remove(ctx, id, "removed")

@@ -311,7 +311,7 @@ func TestStartFromSnapshot(t *testing.T) {
 		"more memory":      {api.CreateSandbox{Limits: api.Limits{MemoryBytes: 512 << 20}}, func() {}, api.KindInvalid, "memory"},
 		"another backend":  {api.CreateSandbox{Isolation: "container"}, func() {}, api.KindConflict, "process"},
 		"not isolated":     {api.CreateSandbox{Isolation: "auto"}, func() {}, api.KindUnisolated, "process"},
-		"another kernel":   {api.CreateSandbox{}, func() { w.b.mark.Kernel = "2" }, api.KindConflict, `kernel "1", and here is "2"`},
+		"another kernel":   {api.CreateSandbox{}, func() { w.b.mark.Kernel = "2" }, api.KindConflict, `kernel "1", this host has "2"`},
 		"other processors": {api.CreateSandbox{}, func() { w.b.mark.CPU = "amd64-ff" }, api.KindConflict, "processor features"},
 		"another guest":    {api.CreateSandbox{}, func() { w.b.mark.Guest = "g" }, api.KindConflict, "guest"},
 		"other programs":   {api.CreateSandbox{}, func() { w.layers.now = layer.Digest("host-" + strings.Repeat("2", 64)) }, api.KindConflict, "programs"},

@@ -43,7 +43,7 @@ func (c saves) suspend(ctx context.Context, id api.SandboxID, files bool) (api.S
 	}
 	if a, ok := c.Report(ctx, l.backend).Has(api.CapCheckpoint); !ok && !files {
 		return api.Sandbox{}, api.Errorf(api.KindUnsupported, "a pause to disk needs to save memory, which the %s backend cannot do on this host: %s (capability %s)",
-			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("take a snapshot of its files instead, or pause it in memory")
+			l.backend.Name(), a.Reason, api.CapCheckpoint).WithHint("take a snapshot of the files instead, or pause the sandbox in memory")
 	}
 	if _, err := c.fire(ctx, l, life.Suspend); err != nil {
 		return l.Row(), err
@@ -90,7 +90,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 	case err != nil && held:
 		if rerr := l.machine.(sandbox.Saver).Release(storeCtx); rerr != nil {
 			proof, _ := l.machine.Kill(storeCtx)
-			_ = c.finish(l, life.Lose, "it stood still to be paused to disk, which failed, and did not go on: "+rerr.Error(), &proof)
+			_ = c.finish(l, life.Lose, "the pause to disk failed, and the sandbox could not be resumed: "+rerr.Error(), &proof)
 			resume(0)
 			return l.Row(), errors.Join(err, rerr)
 		}
@@ -105,7 +105,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 	// It ends when what was saved is on record, and not before: a daemon that dies in
 	// between leaves the one or the other.
 	if err := c.endSuspended(storeCtx, l); err != nil {
-		_, rerr := store.Remove(storeCtx, s.ID, "sandbox "+string(l.id)+" could not be ended, and goes on")
+		_, rerr := store.Remove(storeCtx, s.ID, "sandbox "+string(l.id)+" could not be stopped and is still running")
 		row := back()
 		resume(time.Since(since))
 		return row, errors.Join(err, rerr)
@@ -124,7 +124,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 func (c saves) notSuspended(l *live, before api.Sandbox) api.Sandbox {
 	step := l.Fire(life.SuspendFailed, func(row *api.Sandbox) { row.Snapshot = before.Snapshot })
 	if err := c.do(context.Background(), l, step, note{}); err != nil {
-		c.log.Error("row of sandbox not stored", "sandbox", l.id, "error", err)
+		c.log.Error("cannot store sandbox record", "sandbox", l.id, "error", err)
 	}
 	return l.Row()
 }
@@ -140,7 +140,7 @@ func (c saves) endSuspended(ctx context.Context, l *live) error {
 		return nil
 	}
 	if rerr := l.machine.(sandbox.Saver).Release(ctx); rerr != nil {
-		c.log.Error("a sandbox that is paused to disk has not ended yet", "sandbox", l.id, "error", err)
+		c.log.Error("cannot stop a sandbox that is paused to disk", "sandbox", l.id, "error", err)
 		return nil
 	}
 	return err

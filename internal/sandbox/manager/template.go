@@ -64,14 +64,14 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 		each = templateTimeout
 	}
 	if each < 0 || each > api.MaxTTL {
-		return api.Snapshot{}, api.Errorf(api.KindInvalid, "a timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
+		return api.Snapshot{}, api.Errorf(api.KindInvalid, "timeout of %d ms is not between 0 and %d", req.TimeoutMS, api.MaxTTL.Milliseconds())
 	}
 	if _, err := m.snapshots(); err != nil {
 		return api.Snapshot{}, err
 	}
 	// Time for the commands, and for the save after them.
 	ttl := min(each*time.Duration(len(req.Run))+restoreTimeout, api.MaxTTL)
-	progress("make a sandbox of " + orHost(req.From))
+	progress("create a sandbox from " + orHost(req.From))
 	box, err := m.Create(ctx, api.CreateSandbox{
 		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
 		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS,

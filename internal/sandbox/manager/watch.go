@@ -126,7 +126,7 @@ func (c watch) exited(l *live) (over bool) {
 	case <-time.After(killTimeout):
 	}
 	if _, err := c.end(context.WithoutCancel(c.ctx), l, l.Reason()); err != nil && err != errSuspended {
-		c.log.Error("ended sandbox not cleaned up; trying again", "sandbox", l.id, "error", err)
+		c.log.Error("cannot clean up ended sandbox; retrying", "sandbox", l.id, "error", err)
 		return false
 	}
 	return true
@@ -142,16 +142,16 @@ func (c watch) expired(l *live, tries int) (again time.Duration, over bool) {
 			return 0, true
 		}
 		if tries+1 < suspendTries && api.KindOf(err) != api.KindUnsupported {
-			c.log.Error("expired sandbox not paused; trying again", "sandbox", l.id, "error", err)
+			c.log.Error("cannot pause expired sandbox; retrying", "sandbox", l.id, "error", err)
 			return suspendAgain, false
 		}
-		reason = "expired, and could not be paused to disk: " + err.Error()
+		reason = "expired; could not be paused to disk: " + err.Error()
 	}
 	_, err := c.end(context.WithoutCancel(c.ctx), l, reason)
 	if err == nil || err == errSuspended {
 		return 0, true
 	}
-	c.log.Error("expired sandbox not killed; trying again", "sandbox", l.id, "error", err)
+	c.log.Error("cannot kill expired sandbox; retrying", "sandbox", l.id, "error", err)
 	return time.Second, false
 }
 
@@ -172,7 +172,7 @@ func (c watch) look(l *live) {
 	c.sample(l)
 	if l.Correct() {
 		if err := c.store(c.ctx, l); err != nil {
-			c.log.Error("row of sandbox not stored", "sandbox", l.id, "error", err)
+			c.log.Error("cannot store sandbox record", "sandbox", l.id, "error", err)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *Inventory) Fill(ctx context.Context, r *api.TemplateReport) {
 	}
 	a.Fill(r, s.Debian)
 	if !a.Whole {
-		r.NotAsked = "not every program answered in time"
+		r.NotAsked = "timeout: some programs did not respond"
 	}
 }
 

@@ -78,20 +78,20 @@ func parseManifest(r io.Reader) (m manifest, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return m, damaged("its manifest cannot be read: %.200s", err)
+		return m, damaged("cannot read its manifest: %.200s", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return m, damaged("its manifest goes on after its end")
+		return m, damaged("its manifest has trailing data")
 	}
 	if m.Version != manifestVersion {
-		return m, damaged("its manifest has version %d; this build knows %d", m.Version, manifestVersion)
+		return m, damaged("its manifest has version %d; this build supports version %d", m.Version, manifestVersion)
 	}
 	if len(m.Files) > maxFiles {
-		return m, damaged("its manifest lists %d files; the most is %d", len(m.Files), maxFiles)
+		return m, damaged("its manifest lists %d files; the maximum is %d", len(m.Files), maxFiles)
 	}
 	for i, f := range m.Files {
 		if !fileName(f.Name) || f.Bytes < 0 || len(f.SHA256) != 2*sha256.Size {
-			return m, damaged("its manifest is wrong about file %d", i)
+			return m, damaged("its manifest has an invalid entry for file %d", i)
 		}
 		if i > 0 && m.Files[i-1].Name >= f.Name {
 			return m, damaged("its manifest lists files out of order")
@@ -131,7 +131,7 @@ func openIn(dir *os.File, name string) (*os.File, unix.Stat_t, error) {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 {
 		f.Close()
-		return nil, st, damaged("%s is no file of one name", name)
+		return nil, st, damaged("%s is not a regular file with a single link", name)
 	}
 	return f, st, nil
 }
@@ -147,11 +147,11 @@ func listFiles(dir *os.File) ([]string, error) {
 	}
 	names := slices.DeleteFunc(all, func(n string) bool { return n == manifestName })
 	if len(names) > maxFiles {
-		return nil, damaged("it holds more than %d files", maxFiles)
+		return nil, damaged("it contains more than %d files", maxFiles)
 	}
 	for _, n := range names {
 		if !fileName(n) {
-			return nil, damaged("it holds %.64q, which is no name of a snapshot's file", n)
+			return nil, damaged("it contains an unexpected file: %.64q", n)
 		}
 	}
 	slices.SortFunc(names, strings.Compare)
@@ -170,7 +170,7 @@ func sum(ctx context.Context, f *os.File, size int64) (string, error) {
 		n, err := f.Read(buf)
 		h.Write(buf[:n])
 		if total += int64(n); total > size {
-			return "", damaged("%s is longer than %d bytes", f.Name(), size)
+			return "", damaged("%s is larger than %d bytes", f.Name(), size)
 		}
 		if err == io.EOF {
 			break
@@ -180,7 +180,7 @@ func sum(ctx context.Context, f *os.File, size int64) (string, error) {
 		}
 	}
 	if total != size {
-		return "", damaged("%s has %d bytes, not %d", f.Name(), total, size)
+		return "", damaged("%s has %d bytes, expected %d", f.Name(), total, size)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -32,7 +32,7 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		case errors.As(err, &d):
 			reason := d.why
 			if r.State == api.SnapshotSaving {
-				reason = "its daemon ended while it was being saved"
+				reason = "the daemon ended while the snapshot was being saved"
 			}
 			s.fail(r, reason)
 			errs = append(errs, s.discard(r.ID))
@@ -83,7 +83,7 @@ func (s *Store) inspect(id api.SnapshotID) (manifest, error) {
 		return m, err
 	}
 	if m.Snapshot.ID != id {
-		return m, damaged("its manifest is of another snapshot")
+		return m, damaged("its manifest belongs to another snapshot")
 	}
 	return check(dir, m.Snapshot)
 }

@@ -68,7 +68,7 @@ func (s *Store) Use(ctx context.Context, id api.SnapshotID) (r api.Snapshot, dir
 		}
 		s.fail(r, d.why)
 		return r, "", nil, api.Errorf(api.KindConflict, "snapshot %s is broken: %s", id, d.why).
-			WithHint("remove it, and take another")
+			WithHint("remove it and take a new snapshot")
 	}
 	return r, s.path(id), sync.OnceFunc(func() { s.letGo(id, u) }), nil
 }
@@ -80,7 +80,7 @@ func usable(r api.Snapshot) error {
 	case api.SnapshotSaving:
 		return api.Errorf(api.KindConflict, "snapshot %s is still being saved", r.ID)
 	case api.SnapshotBroken:
-		return api.Errorf(api.KindConflict, "snapshot %s is broken: %s", r.ID, r.Reason).WithHint("remove it, and take another")
+		return api.Errorf(api.KindConflict, "snapshot %s is broken: %s", r.ID, r.Reason).WithHint("remove it and take a new snapshot")
 	}
 	return api.Errorf(api.KindNotFound, "snapshot %s was removed (%s)", r.ID, r.Reason)
 }
@@ -147,7 +147,7 @@ func (s *Store) look(ctx context.Context, u *use, r api.Snapshot) error {
 func (s *Store) openDir(id api.SnapshotID) (*os.File, error) {
 	dir, err := os.OpenFile(s.path(id), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return nil, damaged("its directory is gone")
+		return nil, damaged("its directory is missing")
 	}
 	return dir, err
 }
@@ -161,14 +161,14 @@ func check(dir *os.File, r api.Snapshot) (manifest, error) {
 	}
 	if o := m.Snapshot; o.ID != r.ID || o.Kind != r.Kind || o.Image != r.Image || o.Sandbox != r.Sandbox ||
 		o.Paused != r.Paused || o.Limits != r.Limits || !slices.Equal(o.Layers, r.Layers) {
-		return m, damaged("its manifest is of another snapshot")
+		return m, damaged("its manifest belongs to another snapshot")
 	}
 	names, err := listFiles(dir)
 	if err != nil {
 		return m, err
 	}
 	if len(names) != len(m.Files) {
-		return m, damaged("it holds %d files, not %d", len(names), len(m.Files))
+		return m, damaged("it contains %d files, expected %d", len(names), len(m.Files))
 	}
 	for _, want := range m.Files {
 		f, st, err := openIn(dir, want.Name)
@@ -177,7 +177,7 @@ func check(dir *os.File, r api.Snapshot) (manifest, error) {
 		}
 		f.Close()
 		if st.Size != want.Bytes {
-			return m, damaged("%s has %d bytes, not %d", want.Name, st.Size, want.Bytes)
+			return m, damaged("%s has %d bytes, expected %d", want.Name, st.Size, want.Bytes)
 		}
 	}
 	return m, nil
@@ -207,7 +207,7 @@ func verify(ctx context.Context, dir *os.File, want file) error {
 		return err
 	}
 	if digest != want.SHA256 {
-		return damaged("%s is not what was saved", want.Name)
+		return damaged("%s has a wrong checksum", want.Name)
 	}
 	return nil
 }

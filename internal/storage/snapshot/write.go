@@ -39,7 +39,7 @@ func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func
 	s.step("row")
 	defer func() {
 		if err != nil {
-			s.fail(r, "not saved: "+err.Error())
+			s.fail(r, "save failed: "+err.Error())
 		}
 	}()
 	dir, err := storedir.MakeLocked(s.dir, aside+string(r.ID)+"-")
@@ -214,6 +214,6 @@ func (s *Store) fail(r api.Snapshot, reason string) {
 	defer cancel()
 	r.State, r.Reason, r.EndedAt = api.SnapshotBroken, reason, s.cfg.Now().UTC()
 	if err := s.cfg.Rows.UpdateSnapshot(ctx, r); err != nil {
-		s.cfg.Logger.Error("row of a snapshot not stored", "snapshot", r.ID, "error", err)
+		s.cfg.Logger.Error("cannot store snapshot record", "snapshot", r.ID, "error", err)
 	}
 }

@@ -73,7 +73,7 @@ func (c *collection) take(ctx context.Context, part, name, path, why string, rem
 			return nil
 		}
 		if it.Error = api.AsError(err); err != nil {
-			c.k.cfg.Logger.Error("not collected", "part", part, "name", name, "error", err)
+			c.k.cfg.Logger.Error("cannot remove unused data", "part", part, "name", name, "error", err)
 		}
 	}
 	if it.Error == nil {
@@ -90,7 +90,7 @@ func (c *collection) sandboxes(ctx context.Context) error {
 		return err
 	}
 	for _, o := range orphans {
-		err := c.take(ctx, api.PartSandboxes, o.Backend+"/"+string(o.ID), o.Path, "left by a sandbox that does not live",
+		err := c.take(ctx, api.PartSandboxes, o.Backend+"/"+string(o.ID), o.Path, "left by a sandbox that no longer exists",
 			func() error { return c.k.cfg.Reclaim(ctx, o) })
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (c *collection) tasks(ctx context.Context) error {
 		switch {
 		case api.KindOf(err) == api.KindNotFound:
 			// The row stands before the directory is made.
-			why = "no row knows the task"
+			why = "the task no longer exists"
 		case err != nil:
 			return err
 		case c.longDone(t):
@@ -155,7 +155,7 @@ func (c *collection) layers(ctx context.Context) error {
 			if held {
 				continue
 			}
-			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "no template, snapshot or workspace names it and no sandbox uses it", func() error {
+			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "not used by any template, snapshot, workspace or sandbox", func() error {
 				return unlessHeld(c.k.cfg.Layers.Remove(d))
 			})
 			if err != nil {
@@ -178,7 +178,7 @@ func (c *collection) files(ctx context.Context) error {
 		case name == "daemon.log.old":
 			part, why = api.PartLogs, "an old log"
 		case strings.HasPrefix(name, "hortus.db.bak-v"):
-			part, why = api.PartDatabase, "a copy of before a migration"
+			part, why = api.PartDatabase, "a backup from before a migration"
 		default:
 			continue
 		}

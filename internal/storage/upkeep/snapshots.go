@@ -25,13 +25,13 @@ func (c *collection) snapshots(ctx context.Context) error {
 		why, forget := "", false
 		switch {
 		case api.KindOf(err) == api.KindNotFound:
-			why, forget = "no row knows it", true
+			why, forget = "the snapshot no longer exists", true
 		case err != nil:
 			return err
 		case r.State.Final():
 			why = "left by a snapshot that is " + string(r.State)
 		case r.State == api.SnapshotReady && r.Name == "" && !r.Paused && !r.CreatedAt.After(c.cutoff):
-			why = "of no template and no paused sandbox, made " + r.CreatedAt.Format(time.DateOnly)
+			why = "not used by any template or paused sandbox, created " + r.CreatedAt.Format(time.DateOnly)
 		default:
 			continue
 		}

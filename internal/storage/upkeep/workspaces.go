@@ -52,12 +52,12 @@ func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, err
 		if w.CreatedAt.After(c.cutoff) {
 			return "", nil
 		}
-		return "of no task, made " + w.CreatedAt.Format(time.DateOnly), nil
+		return "without a task, created " + w.CreatedAt.Format(time.DateOnly), nil
 	}
 	t, err := c.k.cfg.Task(ctx, w.Task)
 	switch {
 	case api.KindOf(err) == api.KindNotFound:
-		return "no row knows its task", nil
+		return "its task no longer exists", nil
 	case err != nil:
 		return "", err
 	case c.longDone(t):

@@ -19,7 +19,7 @@ func (s *Store) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.Task
 	}
 	defer unlock(l.dir)
 	if l.rec.Task != from {
-		return api.Errorf(api.KindConflict, "workspace %s belongs to task %s, not to %s", id, l.rec.Task, from).
+		return api.Errorf(api.KindConflict, "workspace %s belongs to task %s, not to task %s", id, l.rec.Task, from).
 			WithHint("The work was continued. To see it: hortus task show %s.", l.rec.Task)
 	}
 	rec := l.rec

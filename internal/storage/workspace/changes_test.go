@@ -110,11 +110,11 @@ func TestChanges(t *testing.T) {
 		}, "", ""},
 		"git is deleted":       {func(t *testing.T, u string) { whiteoutAt(t, u+"/.git") }, "", ""},
 		"git is a link":        {func(t *testing.T, u string) { put(t, u, map[string]string{".git": "->/etc"}) }, "", ""},
-		"git elsewhere":        {func(t *testing.T, u string) { put(t, u, map[string]string{"sub/.git/config": "x"}) }, "", "sub/.git: git keeps"},
-		"git in other letters": {func(t *testing.T, u string) { put(t, u, map[string]string{".GIT/config": "x"}) }, "", ".GIT: git keeps"},
+		"git elsewhere":        {func(t *testing.T, u string) { put(t, u, map[string]string{"sub/.git/config": "x"}) }, "", "sub/.git: the name is reserved for git"},
+		"git in other letters": {func(t *testing.T, u string) { put(t, u, map[string]string{".GIT/config": "x"}) }, "", ".GIT: the name is reserved for git"},
 		"git of other file systems": {func(t *testing.T, u string) {
 			put(t, u, map[string]string{"GIT~1/config": "x", ".g\u200cit/x": "x", ".git./x": "x", ".git::$INDEX_ALLOCATION/x": "x"})
-		}, "", "GIT~1: git keeps"},
+		}, "", "GIT~1: the name is reserved for git"},
 		"fifo":   {func(t *testing.T, u string) { must(t, unix.Mkfifo(u+"/p", 0o600)) }, "", "p: it is a fifo"},
 		"socket": {func(t *testing.T, u string) { must(t, unix.Mknod(u+"/s", unix.S_IFSOCK|0o600, 0)) }, "", "s: it is a socket"},
 		"setuid": {func(t *testing.T, u string) {
@@ -134,7 +134,7 @@ func TestChanges(t *testing.T) {
 		}, "", "s: it has 1099511627776 bytes"},
 		"deep": {func(t *testing.T, u string) {
 			put(t, u, map[string]string{strings.Repeat("n/", 100) + "f": "x"})
-		}, "", "nested 65 deep"},
+		}, "", "nested 65 levels deep"},
 		"a redirect":            {func(t *testing.T, u string) { odd(t, u, "dir/", "redirect", "/../../../../etc") }, "", "dir: it has the unexpected attribute"},
 		"a relative redirect":   {func(t *testing.T, u string) { odd(t, u, "dir/", "redirect", "d") }, "", "dir: it has the unexpected attribute"},
 		"metadata alone":        {func(t *testing.T, u string) { odd(t, u, "meta", "metacopy", "") }, "", "meta: it has the unexpected attribute"},
@@ -186,7 +186,7 @@ func TestChangesAreBounded(t *testing.T) {
 	}{
 		"files":   {Limits{Files: 3}, "more than 3 files"},
 		"bytes":   {Limits{Bytes: 10}, "more than 10 bytes"},
-		"refused": {Limits{Refused: 2}, "more than 2 entries are refused"},
+		"refused": {Limits{Refused: 2}, "more than 2 entries were rejected"},
 		"time":    {Limits{Time: time.Nanosecond}, "longer than 1ns"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,11 +68,11 @@ func checkChanges(changes []Change) ([]Change, error) {
 		bad := func(why string) error { return api.Errorf(api.KindInvalid, "change of %.200q: %s", c.Path, why) }
 		switch {
 		case c.Path == "" || path.IsAbs(c.Path) || path.Clean(c.Path) != c.Path || c.Path == "." || c.Path == ".." || strings.HasPrefix(c.Path, "../") || strings.ContainsRune(c.Path, 0):
-			return nil, bad("its path is not a clean relative one")
+			return nil, bad("its path is not a clean relative path")
 		case badPath(c.Path, 512) != "":
 			return nil, bad(badPath(c.Path, 512))
 		case i > 0 && list[i-1].Path == c.Path:
-			return nil, bad("it is there twice")
+			return nil, bad("it is listed twice")
 		case c.Delete:
 			continue
 		case c.Open == nil || c.Size < 0 || c.Mode != Regular && c.Mode != Executable && c.Mode != Symlink:
@@ -296,8 +296,8 @@ func whiteout(root *os.Root, p string) error {
 		return nil
 	}
 	if err != nil {
-		return api.Errorf(api.KindUnsupported, "hide the deleted %s: %w", p, err).
-			WithHint("the data directory needs a file system on which whiteouts can be made (Linux 5.8, ext4, xfs or btrfs)")
+		return api.Errorf(api.KindUnsupported, "create a whiteout for the deleted %s: %w", p, err).
+			WithHint("put the data directory on a file system that supports whiteouts (Linux 5.8 or later with ext4, xfs or btrfs)")
 	}
 	return nil
 }

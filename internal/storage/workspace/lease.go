@@ -181,7 +181,7 @@ func (s *Store) row(rec api.Workspace, change func(*api.Workspace)) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := s.update(ctx, rec, change); err != nil {
-		s.cfg.Logger.Error("row of a workspace not stored", "workspace", rec.ID, "error", err)
+		s.cfg.Logger.Error("cannot store workspace record", "workspace", rec.ID, "error", err)
 	}
 }
 

@@ -55,7 +55,7 @@ func Own(dir string) error {
 		err = own(fd, id, 0)
 	}
 	if err != nil {
-		return api.Errorf(api.KindInternal, "give %s to the sandbox's user: %w", dir, err)
+		return api.Errorf(api.KindInternal, "change the owner of %s to the sandbox's user: %w", dir, err)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (r *reader) stop(path, why string) error {
 
 func (r *reader) refuse(path, format string, args ...any) error {
 	if len(r.c.Refused) >= r.lim.Refused {
-		return r.stop(path, fmt.Sprintf("more than %d entries are refused", r.lim.Refused))
+		return r.stop(path, fmt.Sprintf("more than %d entries were rejected", r.lim.Refused))
 	}
 	r.c.Refused = append(r.c.Refused, api.RefusedChange{Path: shown(path), Why: fmt.Sprintf(format, args...)})
 	return nil
@@ -74,7 +74,7 @@ func shown(p string) string {
 
 func (r *reader) add(c Change) error {
 	if len(r.c.List) >= r.lim.Files {
-		return r.stop(c.Path, fmt.Sprintf("more than %d files are changed", r.lim.Files))
+		return r.stop(c.Path, fmt.Sprintf("more than %d files have changed", r.lim.Files))
 	}
 	r.c.List = append(r.c.List, c)
 	return nil
@@ -89,7 +89,7 @@ func (r *reader) dir(upper int, lower []int, rel string, hidden bool) error {
 		return r.entry(upper, lower, rel, name)
 	})
 	if errors.Is(err, errMany) {
-		return r.stop(rel, fmt.Sprintf("a directory of more than %d entries", maxEntries))
+		return r.stop(rel, fmt.Sprintf("a directory has more than %d entries", maxEntries))
 	}
 	if err != nil || !hidden {
 		return err
@@ -240,7 +240,7 @@ func (r *reader) symlink(upper int, below found, p, name string, st unix.Stat_t)
 		return r.refuse(p, "its target cannot be read: %s", err)
 	}
 	if !utf8.ValidString(target) {
-		return r.refuse(p, "its target is no UTF-8")
+		return r.refuse(p, "its target is not valid UTF-8")
 	}
 	if below.file && below.st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		was, err := beneath.Readlink(below.in, name, maxTarget)
@@ -289,9 +289,9 @@ func (r *reader) sameContent(a io.Reader, below found, name string) (bool, error
 func badName(name string) string {
 	switch {
 	case !utf8.ValidString(name):
-		return "its name is no UTF-8"
+		return "its name is not valid UTF-8"
 	case isGit(name):
-		return "git keeps its own files under that name"
+		return "the name is reserved for git's own files"
 	}
 	return ""
 }
@@ -314,7 +314,7 @@ func isGit(name string) bool {
 // badPath says what is wrong with a path.
 func badPath(p string, depth int) string {
 	if n := strings.Count(p, "/") + 1; n > depth {
-		return fmt.Sprintf("it is nested %d deep, more than %d", n, depth)
+		return fmt.Sprintf("it is nested %d levels deep; the maximum is %d", n, depth)
 	}
 	const most = 4095
 	if len(p) > most {

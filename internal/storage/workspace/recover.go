@@ -37,7 +37,7 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		case w.Owner != "" && w.Owner != s.cfg.Owner && !gone(w.Owner):
 			continue // another daemon's, perhaps of another host
 		case !present[w.ID]:
-			w.State, w.Reason, w.EndedAt = api.WorkspaceRemoved, "its directory is gone", s.cfg.Now().UTC()
+			w.State, w.Reason, w.EndedAt = api.WorkspaceRemoved, "its directory is missing", s.cfg.Now().UTC()
 		case w.State == api.WorkspaceActive && w.Owner != s.cfg.Owner:
 			w.State, w.Owner = api.WorkspaceIdle, s.cfg.Owner
 		default:

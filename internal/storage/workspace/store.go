@@ -132,7 +132,7 @@ func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Dige
 		}
 	}
 	if err := s.make(w); err != nil {
-		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be made" })
+		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be created" })
 		return "", api.Errorf(api.KindInternal, "create workspace %s: %w", w.ID, err)
 	}
 	return w.ID, nil
@@ -241,7 +241,7 @@ func readRecord(dir *os.File, id api.WorkspaceID) (w api.Workspace, err error) {
 		w, err = parseRecord(b)
 	}
 	if err == nil && w.ID != id {
-		err = fmt.Errorf("it names %q", string(w.ID))
+		err = fmt.Errorf("it belongs to %q", string(w.ID))
 	}
 	if err != nil {
 		return w, api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)

@@ -34,7 +34,7 @@ func (u Usage) Over(most Usage) string {
 
 // ErrDeep is what Measure gives for a tree that cannot be measured with a bounded
 // number of descriptors.
-var ErrDeep = fmt.Errorf("directories nested more than %d deep cannot be measured", liveDepth)
+var ErrDeep = fmt.Errorf("cannot measure directories nested more than %d levels deep", liveDepth)
 
 // Measure adds up what lies in the directory of a lease, the upper layer and the
 // work directory, while a guest may be writing to it. It stops once that is more

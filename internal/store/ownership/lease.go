@@ -49,7 +49,7 @@ func (o *Ownership) keep(log *slog.Logger, lost func(error), ticks <-chan time.T
 				lost(err)
 				return
 			default:
-				log.Warn("the lease of this daemon was not renewed; trying again", "error", err)
+				log.Warn("cannot renew the lease of this daemon; retrying", "error", err)
 			}
 		}
 	})

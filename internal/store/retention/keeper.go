@@ -86,7 +86,7 @@ func (k *Keeper) run(ctx context.Context) {
 		}
 		done, err := k.prune(ctx)
 		if err != nil && ctx.Err() == nil {
-			k.cfg.Logger.Error("removing old rows failed", "error", err)
+			k.cfg.Logger.Error("cannot remove old rows", "error", err)
 		}
 		if !done.Zero() {
 			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "tasks", done.Tasks, "events", done.Events)

@@ -95,7 +95,7 @@ func (a *ahead) apply(ctx context.Context, batch []record) error {
 				if !r.isRefusal(err) {
 					return wrapError(ctx, err, "store %s %s", r.kind(), r.id())
 				}
-				a.log.Error("the database refused a row that was stored ahead of it", "row", r.kind(), "id", r.id(), "error", err)
+				a.log.Error("the database rejected a row that was stored ahead", "row", r.kind(), "id", r.id(), "error", err)
 			}
 		}
 		return nil

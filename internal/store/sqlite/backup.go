@@ -30,7 +30,7 @@ func (m *migrator) backup(ctx context.Context, version int64) (_ string, err err
 	// SQLite writes into an existing empty file and keeps its mode.
 	f, err := os.OpenFile(partial, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", api.Errorf(api.KindInternal, "make a backup of the database: %w", err)
+		return "", api.Errorf(api.KindInternal, "create a backup of the database: %w", err)
 	}
 	defer f.Close()
 	if err := m.vacuumInto(ctx, partial); err != nil {

@@ -30,7 +30,7 @@ func wrapError(ctx context.Context, err error, format string, args ...any) *api.
 	switch code(err) & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return api.Errorf(api.KindUnavailable, "%s: %w", what, err).
-			WithHint("another process holds the database; try again")
+			WithHint("another process is using the database; retry")
 	case sqlite3.SQLITE_FULL:
 		return api.Errorf(api.KindExhausted, "%s: %w", what, err).WithHint("free space on the disk of the database")
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

@@ -73,7 +73,7 @@ func (t execTable) UpdateExec(ctx context.Context, e api.Exec) error {
 		var sandbox string
 		err := tx.QueryRowContext(ctx, `SELECT sandbox FROM exec WHERE id = ?`, string(e.ID)).Scan(&sandbox)
 		if err == nil && sandbox != string(e.Sandbox) {
-			return api.Errorf(api.KindInvalid, "exec %s is of sandbox %s, not of %.64q", e.ID, sandbox, e.Sandbox)
+			return api.Errorf(api.KindInvalid, "exec %s belongs to sandbox %s, not to %.64q", e.ID, sandbox, e.Sandbox)
 		}
 		return t.conflict(ctx, tx, string(e.ID), e.State)
 	})

@@ -78,8 +78,8 @@ func (m *migrator) rollBack(ctx context.Context) error {
 }
 
 func (m *migrator) newer(have, newest int64) error {
-	return api.Errorf(api.KindConflict, "database %s has schema version %d, this binary knows up to version %d", m.path, have, newest).
-		WithHint("use the newer binary that wrote it, or another --data-dir")
+	return api.Errorf(api.KindConflict, "database %s has schema version %d, this binary supports versions up to %d", m.path, have, newest).
+		WithHint("use the newer binary that wrote the database, or another --data-dir")
 }
 
 // newestVersion returns the highest number of the migration files.
@@ -117,7 +117,7 @@ func (m *migrator) version(ctx context.Context, q querier) (int64, error) {
 		return 0, nil
 	}
 	if versions == 0 {
-		return 0, api.Errorf(api.KindConflict, "%s is a database of another program", m.path).
+		return 0, api.Errorf(api.KindConflict, "%s is not a hortus database", m.path).
 			WithHint("use another --data-dir")
 	}
 	var n sql.NullInt64
@@ -153,7 +153,7 @@ func (m *migrator) migrate(ctx context.Context, newest int64) (err error) {
 		if backup, err = m.backup(ctx, have); err != nil {
 			return err
 		}
-		m.log.Info("backup of the database before its migration", "path", m.path, "backup", backup, "version", have)
+		m.log.Info("database backed up before migration", "path", m.path, "backup", backup, "version", have)
 	}
 	if err := m.up(ctx, tx.db); err != nil {
 		e := wrapError(ctx, err, "migrate database %s from version %d to %d", m.path, have, newest)

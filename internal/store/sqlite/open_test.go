@@ -204,7 +204,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "version 8") {
+	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 8") {
 		t.Errorf("the message does not name both versions: %v", err)
 	}
 	if !strings.Contains(api.HintOf(err), "--data-dir") {

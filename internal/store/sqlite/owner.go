@@ -50,7 +50,7 @@ func (db ownerTable) BeatOwner(ctx context.Context, id api.OwnerID, at time.Time
 	case !known:
 		return notFound("owner", string(id))
 	}
-	return api.Errorf(api.KindConflict, "owner %s has ended: another daemon may have taken over what it owned", id)
+	return api.Errorf(api.KindConflict, "owner %s has ended: another daemon may have taken over its sandboxes and tasks", id)
 }
 
 // EndOwner implements store.Store.

@@ -61,7 +61,7 @@ func (r record) kind() string {
 }
 
 // errUnchanged means that a statement changed no row.
-var errUnchanged = errors.New("there is no such row, or it is final")
+var errUnchanged = errors.New("the row does not exist or is final")
 
 // run executes the statement in a transaction.
 func (r record) run(ctx context.Context, tx *sql.Tx, db *database) error {

@@ -54,7 +54,7 @@ func (db *database) sealOldRows(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	if n := len(boxes) + len(tasks); n > 0 {
-		log.Info("environment values of sandboxes and tasks were sealed", "rows", n)
+		log.Info("encrypted the stored environment values of sandboxes and tasks", "rows", n)
 		// The clear values are still on free pages of the file.
 		if _, err := db.write.ExecContext(ctx, `VACUUM`); err != nil {
 			return wrapError(ctx, err, "remove environment values from the database's free pages")

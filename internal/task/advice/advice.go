@@ -27,13 +27,13 @@ type Adviser struct {
 // Advise says what is missing, why it cannot be downloaded in the sandbox, and what to
 // install where. It starts no sandbox.
 func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
-	const offline = "Sandboxes have no network of their own, so nothing can be downloaded there."
-	after := "New sandboxes then have it; hortus doctor lists what they have."
+	const offline = "Sandboxes have no network access, so nothing can be downloaded there."
+	after := "New sandboxes then have it; run hortus doctor to list what they have."
 	if name := req.Template; name != "" && name != hostTemplate {
-		after = fmt.Sprintf("Then make the template %q again; hortus doctor lists what the host template has.", name)
+		after = fmt.Sprintf("Then create the template %q again; run hortus doctor to list what the host template has.", name)
 	}
 	if l.Installer == "go" {
-		return fmt.Sprintf("go could not download modules in the sandbox. %s Modules that the repository brings with it need no download: run go mod vendor and commit the folder vendor; hortus doctor lists what sandboxes have.", offline)
+		return fmt.Sprintf("go could not download modules in the sandbox. %s Vendored modules need no download: run go mod vendor and commit the directory vendor; run hortus doctor to list what sandboxes have.", offline)
 	}
 	if l.Installer != "" {
 		return fmt.Sprintf("%s could not install packages in the sandbox. %s %s On the daemon's machine, install what the program needs%s. %s",
@@ -59,9 +59,9 @@ func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.La
 		return fmt.Sprintf("The sandbox has no %s. %s Run on the daemon's machine: %s. %s", what, offline, install, after)
 	case a.Debian:
 		return fmt.Sprintf("The sandbox has no %s. %s Find its package on the daemon's machine with apt-cache search %s and install it, "+
-			"or put it among the files of the program or repository. %s", what, offline, search, after)
+			"or add it to the files of the program or repository. %s", what, offline, search, after)
 	}
-	return fmt.Sprintf("The sandbox has no %s. %s Install it below /usr on the daemon's machine, or put it among the files of the program or repository. %s", what, offline, after)
+	return fmt.Sprintf("The sandbox has no %s. %s Install it below /usr on the daemon's machine, or add it to the files of the program or repository. %s", what, offline, after)
 }
 
 // librarySearch returns the search term for a library in the list of packages.
@@ -81,9 +81,9 @@ func librarySearch(l observe.Lack) string {
 // managed corrects the advice that an installer printed in the sandbox.
 func managed(installer string) string {
 	if installer == "pip" {
-		return `pip's advice (PEP 668, "externally-managed-environment", a virtual environment) does not help there.`
+		return `pip's advice (PEP 668, "externally-managed-environment", a virtual environment) does not help in a sandbox.`
 	}
-	return "Dependencies that the repository or program brings with it need no download."
+	return "Dependencies included in the repository or program need no download."
 }
 
 // example returns the command that installs packages of an installer's kind.

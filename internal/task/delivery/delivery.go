@@ -133,7 +133,7 @@ func (d *Deliverer) Check(ctx context.Context, p repo.Proposal) (repo.Verdict, e
 			return repo.Verdict{Target: about.Target}, api.Errorf(api.KindDenied, "%s is archived: it accepts no branches and no merge requests", r.URL).
 				WithHint("Unarchive it, or deliver to another repository with --remote.")
 		case about.Target == "":
-			return repo.Verdict{}, api.Errorf(api.KindConflict, "%s has no branch yet that a merge request could target", r.URL).
+			return repo.Verdict{}, api.Errorf(api.KindConflict, "%s has no branch that a merge request could target", r.URL).
 				WithHint("Push a first branch, or set one with --target.")
 		}
 	}

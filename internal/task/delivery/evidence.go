@@ -30,30 +30,30 @@ func evidence(p repo.Proposal) forge.Evidence {
 			e.Gate = &forge.Gate{Command: g.Command, ExitCode: g.Exit.Code, Unknown: g.Exit.Cause, Output: g.Output, Where: g.Isolation,
 				Duration: time.Duration(g.MS) * time.Millisecond, Tests: g.Evidence()}
 			if o := last.Original; o != nil && o.Passed {
-				e.Gate.Tests = "with the tests as they were, " + o.Evidence()
+				e.Gate.Tests = "with the original tests, " + o.Evidence()
 			}
 		}
 		if last.Original != nil {
-			e.Look = append(e.Look, "The tests, or files that rule over them, were changed. The gate passes with the original ones too.")
+			e.Look = append(e.Look, "Tests or test configuration were changed. The gate also passes with the original files.")
 			if !last.Original.Passed {
-				e.Look[len(e.Look)-1] = "The gate passes with the changed tests only; with the original ones it fails. The person who asked allowed that."
+				e.Look[len(e.Look)-1] = "The gate passes only with the changed tests; it fails with the original ones. The requester allowed changes to tests."
 			}
 		}
 		if n > 1 {
-			e.Look = append(e.Look, fmt.Sprintf("It took %d rounds: the gate failed on the way.", n))
+			e.Look = append(e.Look, fmt.Sprintf("It took %d rounds: the gate failed in earlier rounds.", n))
 		}
 		if r.Untested() {
-			e.Look = append(e.Look, "No test touches the change: the gate passes without it too.")
+			e.Look = append(e.Look, "No test covers the change: the gate also passes without it.")
 		}
 	}
 	if r.Unread() {
 		e.Look = append(e.Look, "The change "+api.UnreadNote+": the offline model tried small edits until the gate passed.")
 	}
 	for _, c := range r.Cautions {
-		e.Look = append(e.Look, "The change uses "+c.String()+", with which a program can make its tests pass.")
+		e.Look = append(e.Look, "The change uses "+c.String()+", which a program can use to make its tests pass.")
 	}
 	if n := len(r.Refused); n > 0 {
-		e.Look = append(e.Look, fmt.Sprintf("%d files of the agent's were refused and are not part of this.", n))
+		e.Look = append(e.Look, fmt.Sprintf("%d files written by the agent were rejected and are not part of this change.", n))
 	}
 	return e
 }

@@ -13,7 +13,7 @@ import (
 func TestEvidenceOfTheOfflineModel(t *testing.T) {
 	for model, want := range map[string]bool{"offline": true, "anthropic:m": false, "": false} {
 		p := repo.Proposal{Task: api.Task{Model: "offline", Repo: &api.RepoResult{Head: "h", Rounds: []api.Round{{N: 1, Model: model}}}}}
-		if got := strings.Contains(strings.Join(evidence(p).Look, "\n"), "passes the tests; a model has not read it"); got != want {
+		if got := strings.Contains(strings.Join(evidence(p).Look, "\n"), "passes the tests but was not reviewed by a language model"); got != want {
 			t.Errorf("model %q: says that no model has read it: %v, want %v", model, got, want)
 		}
 	}

@@ -46,7 +46,7 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
 	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
 	if res.Empty {
-		return "nothing was changed", w.save(ctx)
+		return "no changes", w.save(ctx)
 	}
 	if err := w.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func (w *work) message(partial bool) string {
 		b.WriteString("\n\n" + w.res.Summary)
 	}
 	if partial {
-		b.WriteString("\n\nThis work was cut short, and no gate has passed.")
+		b.WriteString("\n\nThis work is incomplete, and no gate has passed.")
 	}
 	return b.String()
 }

@@ -93,7 +93,7 @@ func (w delivery) offer(ctx context.Context, d *api.Delivery, remote string) err
 		}
 		d.Pushed = git.DisplayAddress(remote)
 		if res.UpToDate {
-			return d.Branch + " was there already", nil
+			return d.Branch + " already exists", nil
 		}
 		return fmt.Sprintf("%s at %.10s", d.Branch, w.res.Head), nil
 	})
@@ -122,7 +122,7 @@ func (w delivery) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (st
 		all = append(all, policy.Refusal{Rule: r.Rule, Path: r.Path, Why: r.Why})
 	}
 	return "", api.AsError(policy.Error(all)).
-		WithHint("Nothing was pushed. Take the work yourself: hortus task apply %s --branch; or let the operator change [policy].", w.job.Task.ID)
+		WithHint("Nothing was pushed. Apply the work yourself with hortus task apply %s --branch, or ask the operator to change [policy].", w.job.Task.ID)
 }
 
 // touched are the changed files as the policy looks at them: with their modes and

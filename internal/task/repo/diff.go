@@ -39,12 +39,12 @@ func headOf(t api.Task, round int) (string, error) {
 	head := t.Repo.Head
 	if round != 0 {
 		if round < 0 || round > len(t.Repo.Rounds) {
-			return "", api.Errorf(api.KindNotFound, "task %s has %d rounds, not one numbered %d", t.ID, len(t.Repo.Rounds), round)
+			return "", api.Errorf(api.KindNotFound, "task %s has %d rounds; round %d does not exist", t.ID, len(t.Repo.Rounds), round)
 		}
 		head = t.Repo.Rounds[round-1].Head
 	}
 	if head == "" {
-		return "", api.Errorf(api.KindNotFound, "task %s has changed nothing", t.ID)
+		return "", api.Errorf(api.KindNotFound, "task %s changed nothing", t.ID)
 	}
 	return head, nil
 }
@@ -61,7 +61,7 @@ func (r *Runner) Bundle(ctx context.Context, t api.Task) (io.ReadCloser, error) 
 	}
 	f, err := os.CreateTemp("", "hortus-bundle-")
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "make a bundle: %w", err)
+		return nil, api.Errorf(api.KindInternal, "create a bundle: %w", err)
 	}
 	// Nothing has to find it by its name.
 	os.Remove(f.Name())

@@ -67,7 +67,7 @@ func (w *work) calls(e Earlier) string {
 	defer f.Close()
 	list, err := loop.Calls(f)
 	if err != nil {
-		w.cfg.Logger.Warn("the transcript of a continued task cannot be read", "task", e.Task.ID, "err", err)
+		w.cfg.Logger.Warn("cannot read the transcript of a continued task", "task", e.Task.ID, "err", err)
 	}
 	return list
 }

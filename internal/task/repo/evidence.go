@@ -41,7 +41,7 @@ type terms struct {
 func (w judge) arm(ctx context.Context, box Computer) (*report.Run, error) {
 	key := make([]byte, 16)
 	if _, err := rand.Read(key); err != nil {
-		return nil, api.Errorf(api.KindInternal, "make a key for the report of tests: %w", err)
+		return nil, api.Errorf(api.KindInternal, "create a key for the test report: %w", err)
 	}
 	run := w.plan.Arm(key, gateDir)
 	for _, f := range run.Files {
@@ -95,7 +95,7 @@ func (w judge) weigh(ctx context.Context, g *api.Gate, box Computer, run *report
 	}
 	t.Why = f.Why
 	if t.Why == "" && need == allTests && len(f.Missing) > 0 {
-		t.Why = fmt.Sprintf("%d of the %d tests that ran before the work did not pass: %s", len(f.Missing), t.Before, strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
+		t.Why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), t.Before, strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
 	}
 	g.Passed = t.Why == ""
 	return nil
@@ -112,7 +112,7 @@ func keepTests(name string, r report.Report) error {
 		err = os.WriteFile(name, b, 0o600)
 	}
 	if err != nil {
-		return api.Errorf(api.KindInternal, "keep the report of a gate's tests: %w", err)
+		return api.Errorf(api.KindInternal, "save the test report of a gate: %w", err)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ const maxSigned = 64 << 20
 func (w judge) cautions(ctx context.Context, head string) ([]api.Caution, error) {
 	patch, err := w.repo.Diff(ctx, w.base.Hash, head, cache.DiffOptions{Max: maxSigned})
 	if api.KindOf(err) == api.KindExhausted {
-		return []api.Caution{{Uses: fmt.Sprintf("more than %d MiB, which were not looked through", maxSigned>>20)}}, nil
+		return []api.Caution{{Uses: fmt.Sprintf("more than %d MiB, not checked", maxSigned>>20)}}, nil
 	}
 	if err != nil {
 		return nil, err

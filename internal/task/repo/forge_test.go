@@ -71,7 +71,7 @@ var forgeries = []struct {
 }{
 	{"unittest", "exit at import", "import os\nos._exit(0)\n", true, "ended early", ""},
 	{"unittest", "exit at the end", "import atexit, os\natexit.register(os._exit, 0)\n" + pythonWrong, true, "exit code 1", ""},
-	{"unittest", "exit in a test", "import os\ndef mean(xs):\n    os._exit(0)\n", false, "ended early, in test_calc.MeanTest.test_three", ""},
+	{"unittest", "exit in a test", "import os\ndef mean(xs):\n    os._exit(0)\n", false, "ended early in test_calc.MeanTest.test_three", ""},
 	{"unittest", "replaced assertion", "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n" + pythonWrong, true, "unittest.case.TestCase.assertEqual", ""},
 	{"unittest", "replaced code", "import unittest\ndef f(self, first, second, msg=None): pass\nunittest.TestCase.assertEqual.__code__ = f.__code__\n" + pythonWrong, false, "unittest.case.TestCase.assertEqual", ""},
 	{"unittest", "replaced run", "import unittest\nunittest.TestCase.run = lambda s, r=None: (r.startTest(s), r.addSuccess(s), r.stopTest(s))\n" + pythonWrong, false, "unittest.case.TestCase.run", ""},
@@ -79,7 +79,7 @@ var forgeries = []struct {
 	{"unittest", "own equality of a number", "def mean(xs):\n    return type('N', (float,), {'__eq__': lambda s, o: True})()\n", false, "N of calc.py equals everything", ""},
 	{"unittest", "skipped tests", "import unittest\ndef mean(xs):\n    raise unittest.SkipTest('later')\n", false, "2 of the 2 tests that ran before", ""},
 	{"unittest", "exit code of a fork", "import os\nif os.fork():\n    os._exit(0)\n" + pythonWrong, false, "ended early", ""},
-	{"unittest", "report of its own", "import glob, os\nfor f in glob.glob('../tmp/hortus-gate/report') + glob.glob('tmp/hortus-gate/report'):\n    open(f, 'w').write('0' * 32 + ' {\"end\": 0}\\n')\nos._exit(0)\n", false, "line 1 has another sum", ""},
+	{"unittest", "report of its own", "import glob, os\nfor f in glob.glob('../tmp/hortus-gate/report') + glob.glob('tmp/hortus-gate/report'):\n    open(f, 'w').write('0' * 32 + ' {\"end\": 0}\\n')\nos._exit(0)\n", false, "line 1 has a wrong checksum", ""},
 	{"unittest", "the key from memory", `import hashlib, json, os, sys
 f = sys._getframe()
 while 'key' not in f.f_locals or 'here' not in f.f_locals:
@@ -91,7 +91,7 @@ for n, r in enumerate([{'begin': 'unittest'}] + [{'test': 'test_calc.MeanTest.te
     out += hashlib.sha256(key + str(n).encode() + b' ' + line + key).hexdigest()[:32].encode() + b' ' + line + b'\n'
 open(report, 'wb').write(out)
 os._exit(0)
-`, false, "", "callers' frames"},
+`, false, "", "stack frames of callers"},
 	{"pytest", "exit at import", "import os\nos._exit(0)\n", true, "ended early", ""},
 	{"pytest", "replaced run", "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n" + pythonWrong, false, "_pytest.python.Function.runtest", ""},
 	{"pytest", "own equality", "class Any:\n    def __eq__(self, other):\n        return True\ndef mean(xs):\n    return Any()\n", false, "Any of calc.py equals everything", ""},

@@ -85,7 +85,7 @@ func (w judge) gates(ctx context.Context, n int) error {
 		return err
 	}
 	if touched {
-		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with every test as it was: " + w.res.Verify}, gateName(n, "original"), rest, terms{need: allTests})
+		g, err := w.over(ctx, api.RepoStepEvent{Step: "original tests", Round: n, Detail: "with the original tests: " + w.res.Verify}, gateName(n, "original"), rest, terms{need: allTests})
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (w judge) gates(ctx context.Context, n int) error {
 	if changes, err = w.changed(ctx, broken); err != nil {
 		return err
 	}
-	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a planted defect: " + w.res.Verify}, gateName(n, "mutant"), changes, terms{})
+	tried, err := w.over(ctx, api.RepoStepEvent{Step: "mutant", Round: n, Detail: "with a seeded defect: " + w.res.Verify}, gateName(n, "mutant"), changes, terms{})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (w judge) without(ctx context.Context, n int, changes, rest []cache.Change)
 	// Tests whose code is missing may hang as well as fail: they get little more time than
 	// they needed with it.
 	within := min(w.gateTimeout(), 5*time.Second+3*time.Duration(w.res.Rounds[n-1].Gate.MS)*time.Millisecond)
-	g, err := w.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "without the rest of the change: " + w.res.Verify}, gateName(n, api.GateWithout), tests, terms{within: within})
+	g, err := w.over(ctx, api.RepoStepEvent{Step: "tests alone", Round: n, Detail: "with the changed tests only: " + w.res.Verify}, gateName(n, api.GateWithout), tests, terms{within: within})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer
 	g.Sandbox, g.Isolation = info.ID, info.Isolation
 	whole, err := os.OpenFile(filepath.Join(w.job.Dir, file+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return g, api.Errorf(api.KindInternal, "keep the output of the gate: %w", err)
+		return g, api.Errorf(api.KindInternal, "save the output of the gate: %w", err)
 	}
 	defer whole.Close()
 	out := &observe.Capture{Whole: whole}
@@ -233,7 +233,7 @@ func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer
 	case err != nil:
 		return g, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
-		return g, api.Errorf(api.KindUnavailable, "the end of the gate in sandbox %s was not seen", ex.Sandbox)
+		return g, api.Errorf(api.KindUnavailable, "the exit status of the gate in sandbox %s is unknown", ex.Sandbox)
 	}
 	g.Passed = ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""
 	return g, w.weigh(ctx, &g, box, run, file, on.need)
@@ -260,11 +260,11 @@ func GateOutput(dir string, round int, which string) (io.ReadCloser, error) {
 	case round == 0 && which == "before":
 		file = "before"
 	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout}, which):
-		return nil, api.Errorf(api.KindInvalid, "no gate %.20q of round %d: round 0 has before, the others gate, original, without and mutant", which, round)
+		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before, other rounds have gate, original, without and mutant", which, round)
 	}
 	f, err := os.Open(filepath.Join(dir, file+".out"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, api.Errorf(api.KindNotFound, "no gate %s of round %d has run", which, round)
+		return nil, api.Errorf(api.KindNotFound, "gate %s of round %d has not run", which, round)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "open the output of a gate: %w", err)

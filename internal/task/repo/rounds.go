@@ -58,15 +58,15 @@ func (w *work) nothingFailed(r *api.Round) bool {
 
 // unchanged says what a person has to know of such a round, with what the agent said.
 func (w *work) unchanged(rep loop.Report) End {
-	end := End{Outcome: api.OutcomeNeedsHuman, Diagnosis: fmt.Sprintf("Nothing was changed. The gate passed before the work, so nothing fails that could be repaired: %.300s.", w.res.Verify)}
+	end := End{Outcome: api.OutcomeNeedsHuman, Diagnosis: fmt.Sprintf("Nothing was changed. The gate passed before the work, so there is no failure to repair: %.300s.", w.res.Verify)}
 	says := rep.Text
 	if rep.Finish != nil {
 		says = cmp.Or(rep.Finish.Blocked, rep.Finish.Summary)
 	}
 	if says = strings.TrimSpace(says); says != "" {
-		end.Diagnosis += " The agent says: " + bounded(says, maxSummary)
+		end.Diagnosis += " Message of the agent: " + bounded(says, maxSummary)
 	}
-	end.Question = "What should be different? Describe the wrong behaviour, add a test that fails because of it, or give a command that fails (--verify)."
+	end.Question = "What should be different? Describe the wrong behavior, add a failing test, or set a command that fails (--verify)."
 	return end
 }
 
@@ -172,22 +172,22 @@ func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 	case goesOn(rep.Stop) && w.nothingFailed(r):
 		end = w.unchanged(rep)
 	case rep.Finish != nil && rep.Finish.Blocked != "":
-		end.Diagnosis = "The agent says that it is blocked: " + bounded(rep.Finish.Blocked, maxSummary)
+		end.Diagnosis = "The agent is blocked: " + bounded(rep.Finish.Blocked, maxSummary)
 		end.Question = "What should it do instead?"
 	case !goesOn(rep.Stop):
 		end.Diagnosis = fmt.Sprintf("The agent was stopped (%s): %s.", rep.Stop, strings.TrimSuffix(rep.Why, "."))
-		end.Question = "Is what it did so far of use, or should it have more room?"
+		end.Question = "Is the work so far useful, or should the agent get a larger budget?"
 	case r.Head == "":
-		end.Diagnosis = "The agent changed nothing, and the gate fails as it did before."
-		end.Question = "Is there anything to be done? Say it in other words."
+		end.Diagnosis = "The agent changed nothing, and the gate still fails."
+		end.Question = "What should be changed? Rephrase the request."
 	case r.Gate != nil && !r.Gate.Passed:
 		end.Diagnosis = "The gate fails: " + exitText(*r.Gate) + "."
 		end.Question = "What is wrong with the change, or with the gate?"
 	case r.Original != nil && !r.Original.Passed:
 		end.Diagnosis = "The gate passes only with the agent's own changes to the tests: " + strings.Join(w.touchedTests(), ", ") + "."
-		end.Question = "Were these tests wrong? If they may change, say so (--tests-may-change)."
+		end.Question = "Were these tests wrong? Use --tests-may-change to allow changes to tests."
 	case r.Mutant != nil && r.Mutant.Passed:
-		end.Diagnosis = "The tests do not notice the defect that was seeded to try them."
+		end.Diagnosis = "The tests do not detect the seeded defect."
 		end.Question = "Which cases do the tests miss?"
 	default:
 		end.Diagnosis = "The work was not verified."
@@ -206,13 +206,13 @@ func (w *work) again(r *api.Round, n, most int) string {
 	case r.Original != nil && !r.Original.Passed:
 		return loop.GateFailed(*r.Original, n, most, true)
 	}
-	return "The gate failed: your tests also pass on a copy of the program in which a defect was planted. Add stricter tests: limits, empty input, order, errors."
+	return "The gate failed: your tests also pass on a copy of the program with a seeded defect. Add stricter tests: limits, empty input, order, errors."
 }
 
 // before runs the gate on what there was.
 func (w *work) before(ctx context.Context) error {
 	w.plan = report.For(w.res.Verify)
-	e := api.RepoStepEvent{Step: "gate", Detail: "as it was: " + w.res.Verify}
+	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
 	g, err := w.judge().gate(ctx, e, "before", terms{}, w.layer)
 	if err == nil && w.plan.Runner != "" && !w.tests.Began && g.Exit.Cause == "" {
 		// The command is not what it looks like, or its runner is too old: it is run as
@@ -244,7 +244,7 @@ func bounded(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + " [cut]"
+	return strings.ToValidUTF8(s[:most], "") + " [truncated]"
 }
 
 func exitText(g api.Gate) string {

@@ -23,7 +23,7 @@ const (
 // historyDepth is how many commits an agent can look back on.
 const historyDepth = 100
 
-var errWall = errors.New("the wall-clock budget is used up")
+var errWall = errors.New("the wall-clock budget is exhausted")
 
 // run is the whole of a task. Whatever happens, what the agent left is committed.
 func (w *work) run(ctx context.Context) (end End) {
@@ -64,7 +64,7 @@ func (w *work) finish(ctx context.Context, end End) End {
 		return end
 	}
 	if _, err := w.collect(late, len(w.res.Rounds), true); err != nil {
-		w.cfg.Logger.Error("partial work was not committed; its workspace stays", "task", w.job.Task.ID, "workspace", w.res.Workspace, "err", err)
+		w.cfg.Logger.Error("cannot commit partial work; keeping its workspace", "task", w.job.Task.ID, "workspace", w.res.Workspace, "err", err)
 	} else if w.res.Head != "" {
 		w.res.Partial = true
 	}
@@ -81,8 +81,8 @@ func (w *work) kept() bool {
 func (w *work) broken(ctx context.Context, err error) End {
 	switch {
 	case errors.Is(context.Cause(ctx), errWall):
-		return End{Outcome: api.OutcomeNeedsHuman, Diagnosis: "The wall-clock budget was used up before the work was done.",
-			Question: "Should it have more time (--wall)?"}
+		return End{Outcome: api.OutcomeNeedsHuman, Diagnosis: "The wall-clock budget was exhausted before the work was done.",
+			Question: "Should the task get more time (--wall)?"}
 	case ctx.Err() != nil:
 		return End{Outcome: api.OutcomeCanceled}
 	}

@@ -21,7 +21,7 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 		_, err = w.collect(ctx, len(res.Rounds), true)
 	}
 	if err != nil {
-		r.cfg.Logger.Error("the work of a lost task was not committed; its workspace stays", "task", t.ID, "workspace", res.Workspace, "err", err)
+		r.cfg.Logger.Error("cannot commit the work of a lost task; keeping its workspace", "task", t.ID, "workspace", res.Workspace, "err", err)
 		return res
 	}
 	w.res.Partial = w.res.Head != ""

@@ -24,7 +24,7 @@ func run() error {
 			continue
 		}
 		if m.Replace != nil {
-			return fmt.Errorf("%s is replaced in go.mod: programs of a changed gVisor are not kept", m.Path)
+			return fmt.Errorf("%s is replaced in go.mod: programs of a modified gVisor cannot be stored", m.Path)
 		}
 		t, err := precompile.Table(m.Version)
 		if err != nil {
@@ -32,5 +32,5 @@ func run() error {
 		}
 		return os.WriteFile("compiled_"+runtime.GOARCH+".bin", t.Encode(), 0o644)
 	}
-	return fmt.Errorf("this binary does not say which gVisor it is of")
+	return fmt.Errorf("this binary does not contain its gVisor version")
 }

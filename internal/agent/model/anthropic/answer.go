@@ -163,7 +163,7 @@ func (a *answer) problem() error {
 	case a.stop == sdk.StopReasonRefusal:
 		why := a.why
 		if why == "" {
-			why = "it gave no reason"
+			why = "no reason given"
 		}
 		return a.end.Errorf(api.KindDeclined, "%s refused to answer: %s", a.end.Model, why).
 			WithHint("Rephrase the request, or choose another model with --model.")

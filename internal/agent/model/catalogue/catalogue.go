@@ -77,7 +77,7 @@ func (c *Catalogue) baseURL(v vendor) (string, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", api.Errorf(api.KindInvalid, "%s is not a base URL", v.baseURL).
+		return "", api.Errorf(api.KindInvalid, "%s is not a valid base URL", v.baseURL).
 			WithHint("Use an http or https URL without a user name, a password or a query, for example https://host/v1.")
 	}
 	return strings.TrimSuffix(raw, "/"), nil

@@ -42,7 +42,7 @@ func Record(path string, models map[string]string) (*Recording, error) {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil, api.Errorf(api.KindInvalid, "the recording %s already exists", path).
-			WithHint("Name a file that does not exist; a recording is never overwritten.")
+			WithHint("Use the name of a new file; a recording is never overwritten.")
 	case err != nil:
 		return nil, api.Errorf(api.KindInvalid, "create the recording: %w", err)
 	}

@@ -108,7 +108,7 @@ func TestRedirect(t *testing.T) {
 	first := httptest.NewServer(http.RedirectHandler(second.URL+"/v1", http.StatusTemporaryRedirect))
 	defer first.Close()
 	_, err := NewClient(nil, Limits{}).Get(first.URL)
-	if e := (Endpoint{Vendor: "v"}).Failure(t.Context(), err); api.KindOf(e) != api.KindInvalid || !strings.Contains(e.Error(), "redirect to "+strings.TrimPrefix(second.URL, "http://")) {
+	if e := (Endpoint{Vendor: "v"}).Failure(t.Context(), err); api.KindOf(e) != api.KindInvalid || !strings.Contains(e.Error(), "a redirect to "+strings.TrimPrefix(second.URL, "http://")) {
 		t.Errorf("%v", e)
 	}
 }
@@ -135,9 +135,9 @@ func TestBounds(t *testing.T) {
 		unit   string
 		says   string
 	}{
-		{"one line", 200, "x", "one event"},
-		{"lines without an end", 200, "data: x\n", "one event"},
-		{"returns", 200, "data: x\r\n", "one event"},
+		{"one line", 200, "x", "an event"},
+		{"lines without an end", 200, "data: x\n", "an event"},
+		{"returns", 200, "data: x\r\n", "an event"},
 		{"events for ever", 200, "data: x\n\n", "more than 100000 bytes"},
 		{"events with returns", 200, "data: x\r\n\r\n", "more than 100000 bytes"},
 		{"an endless error", 500, "x", ""},

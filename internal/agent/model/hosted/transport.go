@@ -97,7 +97,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case resp.StatusCode >= 400:
 		b.left, b.quiet = maxError, true
 	case resp.StatusCode >= 300:
-		where := "another place"
+		where := "another URL"
 		if u, err := url.Parse(resp.Header.Get("Location")); err == nil && u.Host != "" {
 			where = u.Host
 		}
@@ -141,7 +141,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.idle.Reset(b.limits.Idle)
 		b.measure(p[:n])
 		if b.event > b.limits.Event && !b.quiet {
-			return 0, api.Errorf(api.KindExhausted, "one event of the answer has more than %d bytes", b.limits.Event)
+			return 0, api.Errorf(api.KindExhausted, "an event of the response is larger than %d bytes", b.limits.Event)
 		}
 	}
 	if err != nil && err != io.EOF {

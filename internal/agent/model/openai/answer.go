@@ -115,7 +115,7 @@ func (a *answer) problem() error {
 	case a.refused:
 		why := strings.TrimSpace(a.refusal.String())
 		if why == "" {
-			why = "it gave no reason"
+			why = "no reason given"
 		}
 		return a.end.Errorf(api.KindDeclined, "%s refused to answer: %s", a.end.Model, why).
 			WithHint("Rephrase the request, or choose another model with --model.")

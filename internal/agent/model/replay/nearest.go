@@ -68,9 +68,9 @@ func difference(recorded, q request) string {
 	r, s := schema(recorded), schema(q)
 	switch {
 	case r.Name != s.Name:
-		return fmt.Sprintf("that one wanted %q, this one wants %q", clip(r.Name, 64), clip(s.Name, 64))
+		return fmt.Sprintf("the recorded request wants %q, this one wants %q", clip(r.Name, 64), clip(s.Name, 64))
 	case recorded.System != q.System:
-		return "its standing instruction differs" + at(recorded.System, q.System)
+		return "the system prompt differs" + at(recorded.System, q.System)
 	}
 	for i := range min(len(recorded.Messages), len(q.Messages)) {
 		x, y := flat(recorded.Messages[i]), flat(q.Messages[i])
@@ -80,13 +80,13 @@ func difference(recorded, q request) string {
 	}
 	switch {
 	case len(recorded.Messages) != len(q.Messages):
-		return fmt.Sprintf("that one has %d messages, this one has %d", len(recorded.Messages), len(q.Messages))
+		return fmt.Sprintf("the recorded request has %d messages, this one has %d", len(recorded.Messages), len(q.Messages))
 	case r.Schema != s.Schema:
-		return "its schema differs" + at(r.Schema, s.Schema)
+		return "the schema differs" + at(r.Schema, s.Schema)
 	case recorded.MaxTokens != q.MaxTokens:
-		return fmt.Sprintf("that one allowed %d tokens, this one allows %d", recorded.MaxTokens, q.MaxTokens)
+		return fmt.Sprintf("the recorded request allows %d tokens, this one allows %d", recorded.MaxTokens, q.MaxTokens)
 	}
-	return "its tools differ"
+	return "the tools differ"
 }
 
 func schema(q request) output {
@@ -126,7 +126,7 @@ func common(a, b string) int {
 func at(recorded, asked string) string {
 	i := common(recorded, asked)
 	from := max(0, i-20)
-	return fmt.Sprintf(" from byte %d on: recorded %q, asked %q", i, piece(recorded, from), piece(asked, from))
+	return fmt.Sprintf(" from byte %d: recorded %q, requested %q", i, piece(recorded, from), piece(asked, from))
 }
 
 func piece(s string, from int) string {

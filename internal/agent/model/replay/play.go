@@ -119,13 +119,13 @@ func (p *Player) take(q request) (*exchange, error) {
 				n++
 			}
 		}
-		return nil, p.missing("%s stands in the recording %s only, and was asked once more", what, times(n))
+		return nil, p.missing("%s is in the recording only %s and was requested again", what, times(n))
 	}
 	e, how := p.nearest(q)
 	if e == nil {
-		return nil, p.missing("%s is not in the recording, which is empty", what)
+		return nil, p.missing("%s not found: the recording is empty", what)
 	}
-	return nil, p.missing("%s is not in the recording; it is nearest to exchange %d, but %s", what, e.N, how)
+	return nil, p.missing("%s not found in the recording; the closest match is exchange %d, but %s", what, e.N, how)
 }
 
 func times(n int) string {
@@ -139,12 +139,12 @@ func purpose(q request) string {
 	if q.Output == nil {
 		return ""
 	}
-	return ", for a value of the schema " + clip(q.Output.Name, 64) + ","
+	return " (schema " + clip(q.Output.Name, 64) + ")"
 }
 
 // missing is the error of a request without an answer.
 func (p *Player) missing(format string, args ...any) error {
-	text := fmt.Sprintf(format, args...) + fmt.Sprintf(" (%s: %d of %d exchanges were used)", p.name, p.given, p.rec.Len())
+	text := fmt.Sprintf(format, args...) + fmt.Sprintf(" (%s: %d of %d exchanges used)", p.name, p.given, p.rec.Len())
 	if p.rec.Note != "" {
 		text += "; " + p.rec.Note
 	}

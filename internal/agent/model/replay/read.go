@@ -51,7 +51,7 @@ func Parse(r io.Reader) (*Recording, error) {
 			WithHint("Create one: hortus run --record FILE.")
 	}
 	if h.Version != version {
-		return nil, api.Errorf(api.KindInvalid, "the recording has format %d; this build reads format %d", h.Version, version)
+		return nil, api.Errorf(api.KindInvalid, "the recording has format version %d; this build supports version %d", h.Version, version)
 	}
 	if len(h.Models) > maxModels {
 		return nil, api.Errorf(api.KindInvalid, "the recording has %d models; the maximum is %d", len(h.Models), maxModels)
@@ -75,7 +75,7 @@ func Parse(r io.Reader) (*Recording, error) {
 		var e exchange
 		err := strict(line, &e)
 		if err != nil && !whole {
-			rec.Note = "its last line is cut and was left out"
+			rec.Note = "the last line of the recording is truncated and was ignored"
 			break
 		}
 		if err == nil {

@@ -49,7 +49,7 @@ func TestALastLineThatIsCutIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := replay.NewPlayer(replay.PlayerConfig{Recording: r, Name: "replay:x"})
-	if _, err := p.Generate(t.Context(), ask("3"), nil); err == nil || !strings.Contains(err.Error(), "last line is cut") {
+	if _, err := p.Generate(t.Context(), ask("3"), nil); err == nil || !strings.Contains(err.Error(), "truncated and was ignored") {
 		t.Errorf("the note is not told: %v", err)
 	}
 }

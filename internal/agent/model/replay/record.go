@@ -169,7 +169,7 @@ func (c *collector) add(d model.Delta) {
 	if r := d.Retry; r != nil {
 		why := wireError(r.Err)
 		if why == nil {
-			why = &failure{Kind: api.KindUnavailable, Message: "no reason was given"}
+			why = &failure{Kind: api.KindUnavailable, Message: "no reason given"}
 		}
 		c.begin(delta{Retry: &retry{Attempt: r.Attempt, Of: r.Of, WaitMS: r.Wait.Milliseconds(), Error: *why}})
 	}

@@ -171,7 +171,7 @@ func (f failure) err() error { return &api.Error{Kind: f.Kind, Message: f.Messag
 func (e *exchange) check() error {
 	switch {
 	case e.Response == nil && e.Error == nil:
-		return errors.New("it has neither a response nor an error")
+		return errors.New("the exchange has neither a response nor an error")
 	case e.Redacted < 0 || e.Request.MaxTokens < 0:
 		return errors.New("a count is negative")
 	case e.Error != nil && !knownKind(e.Error.Kind):

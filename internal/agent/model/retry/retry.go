@@ -76,15 +76,15 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 			return resp, err
 		}
 		if try == m.cfg.Tries {
-			return resp, told(err, "It was tried %d times. Try again later, or choose another model with --model.", try)
+			return resp, told(err, "The request failed after %d attempts. Retry later, or choose another model with --model.", try)
 		}
 		wait := m.wait(err, try)
 		if waited += wait; waited > m.cfg.Total {
-			return resp, told(err, "The next try would have to wait %s. Try again then, or choose another model with --model.",
+			return resp, told(err, "The next attempt would have to wait %s. Retry then, or choose another model with --model.",
 				wait.Round(time.Second))
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-			return resp, told(err, "There is no time left for another try. Try again later, or choose another model with --model.")
+			return resp, told(err, "No time is left for another attempt. Retry later, or choose another model with --model.")
 		}
 		if deltas != nil {
 			deltas(model.Delta{Retry: &model.Retry{Attempt: try, Of: m.cfg.Tries, Wait: wait, Err: err}})

@@ -65,7 +65,7 @@ func TestTries(t *testing.T) {
 	}{
 		{name: "at once", calls: 1},
 		{name: "third time", errs: times(errOverloaded, 2), calls: 3, waits: []time.Duration{time.Second, 2 * time.Second}},
-		{name: "never", errs: times(errOverloaded, 9), calls: 5, kind: api.KindUnavailable, hint: "tried 5 times",
+		{name: "never", errs: times(errOverloaded, 9), calls: 5, kind: api.KindUnavailable, hint: "after 5 attempts",
 			waits: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}},
 		{name: "most", errs: times(errOverloaded, 3), cfg: retry.Config{Most: 3 * time.Second}, calls: 4,
 			waits: []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}},
@@ -76,7 +76,7 @@ func TestTries(t *testing.T) {
 		{name: "timeout", errs: []error{api.Errorf(api.KindTimeout, "silent")}, calls: 2, waits: []time.Duration{time.Second}},
 		{name: "total", errs: times(after(50*time.Second), 9), calls: 3, waits: times2(50*time.Second, 2), kind: api.KindExhausted, hint: "wait 50s"},
 		{name: "many doublings", errs: times(errOverloaded, 80), cfg: retry.Config{Tries: 70, Most: time.Second, Total: time.Hour}, calls: 70,
-			waits: times2(time.Second, 69), kind: api.KindUnavailable, hint: "tried 70 times"},
+			waits: times2(time.Second, 69), kind: api.KindUnavailable, hint: "after 70 attempts"},
 		{name: "refused key", errs: times(api.Errorf(api.KindUnauthenticated, "no"), 1), calls: 1, kind: api.KindUnauthenticated},
 		{name: "bad request", errs: times(api.Errorf(api.KindInvalid, "no"), 1), calls: 1, kind: api.KindInvalid},
 		{name: "declined", errs: times(api.Errorf(api.KindDeclined, "no"), 1), calls: 1, kind: api.KindDeclined},
@@ -151,7 +151,7 @@ func TestDeadline(t *testing.T) {
 	defer cancel()
 	f, w := &flaky{errs: []error{after(90 * time.Second)}}, &waits{}
 	_, err := retry.New(f, retry.Config{Wait: w.wait}).Generate(ctx, model.Request{}, nil)
-	if api.KindOf(err) != api.KindExhausted || len(w.all) != 0 || !strings.Contains(api.HintOf(err), "no time left") {
+	if api.KindOf(err) != api.KindExhausted || len(w.all) != 0 || !strings.Contains(api.HintOf(err), "No time is left") {
 		t.Errorf("%v (%s), waits %v", err, api.HintOf(err), w.all)
 	}
 }

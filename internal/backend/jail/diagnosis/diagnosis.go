@@ -46,7 +46,7 @@ func Spawn(err error) (reason, fix string) {
 func Start(err error) (reason, fix string) {
 	var s *child.StepError
 	if !errors.As(err, &s) {
-		return "the first process of a sandbox did not answer: " + err.Error(), ""
+		return "the first process of a sandbox did not respond: " + err.Error(), ""
 	}
 	return Step(s)
 }
@@ -74,7 +74,7 @@ func Step(s *child.StepError) (reason, fix string) {
 
 // noAttributes is a limit of kernels before Linux 6.6: an overlay in a user namespace uses
 // user attributes of its upper layer, here a tmpfs, to hide a directory of a layer below.
-const noAttributes = "this kernel's tmpfs does not support user attributes (Linux 6.6 does): after something in a directory of a layer was removed, the directory cannot be removed or created again"
+const noAttributes = "this kernel's tmpfs does not support user extended attributes (Linux 6.6 or later does): after a file in a directory of a layer was removed, the directory cannot be removed or created again"
 
 // Attributes says what is limited by a tmpfs without user attributes; "" if this kernel's
 // has them.

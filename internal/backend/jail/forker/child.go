@@ -64,7 +64,7 @@ func (c *Child) receive(what any, wait time.Duration) (fd int, err error) {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
-			return -1, errors.New("no answer in time")
+			return -1, errors.New("timeout waiting for a response")
 		case err != nil:
 			return -1, os.NewSyscallError("recvmsg", err)
 		case n == 0:

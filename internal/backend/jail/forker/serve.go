@@ -87,11 +87,11 @@ func receive() (*Order, []int, error) {
 	}
 	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
 	if err != nil || len(msgs) != 1 {
-		return nil, nil, errors.New("an order without descriptors")
+		return nil, nil, errors.New("the order has no file descriptors")
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil || len(fds) <= fdAnswer {
-		return nil, nil, errors.New("an order without descriptors")
+		return nil, nil, errors.New("the order has no file descriptors")
 	}
 	o := new(Order)
 	return o, fds, json.Unmarshal(buf[:n], o)

@@ -95,10 +95,10 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 	// By descriptor, because the path may be longer than a socket address.
 	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), keeper.SocketName)})
 	if err != nil {
-		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.ID, err)
+		return a, nil, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not respond: %w", m.ID, err)
 	}
 	if pid, err := link.Peer(c); err != nil || pid != m.PID {
-		return a, c, api.Errorf(api.KindUnavailable, "process %d answers for sandbox %s, not its keeper %d", pid, m.ID, m.PID)
+		return a, c, api.Errorf(api.KindUnavailable, "process %d responds for sandbox %s instead of its keeper %d", pid, m.ID, m.PID)
 	}
 	// A save that has begun cannot be interrupted. Without a wait the caller would use
 	// streams that the save is about to close.
@@ -109,15 +109,15 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 		fds[i] = int(f.Fd())
 	}
 	if _, _, err := c.WriteMsgUnix(b, unix.UnixRights(fds...), nil); err != nil {
-		return a, c, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not answer: %w", m.ID, err)
+		return a, c, api.Errorf(api.KindUnavailable, "sandbox %s: its keeper does not respond: %w", m.ID, err)
 	}
 	buf := make([]byte, 4096)
 	n, err := c.Read(buf)
 	if cerr := ctx.Err(); cerr != nil {
-		return a, c, api.Errorf(api.KindOf(cerr), "sandbox %s was not saved in time: %w", m.ID, cerr)
+		return a, c, api.Errorf(api.KindOf(cerr), "timeout: sandbox %s was not saved: %w", m.ID, cerr)
 	}
 	if err == nil && n == 0 {
-		err = errors.New("it ended")
+		err = errors.New("it has ended")
 	}
 	if err == nil {
 		a, err = decodeAnswer(buf[:n])
@@ -127,7 +127,7 @@ func (m Memory) ask(ctx context.Context, q keeper.Request, files []*os.File) (a 
 		if cause == "" {
 			cause = err.Error()
 		}
-		return a, c, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was saved: %s", m.ID, cause)
+		return a, c, api.Errorf(api.KindUnavailable, "sandbox %s ended while it was being saved: %s", m.ID, cause)
 	}
 	return a, c, nil
 }

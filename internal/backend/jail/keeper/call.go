@@ -19,7 +19,7 @@ const maxAnswer = 64 << 10
 const maxError = 1 << 10
 
 // errLate is the error of a call that was made and not answered in time.
-var errLate = errors.New("no answer in time")
+var errLate = errors.New("timeout waiting for a response")
 
 // call makes one call on a control socket: it sends a JSON object, with the descriptors at
 // its first byte, and reads another object.
@@ -118,7 +118,7 @@ func sanitize(s string) string {
 		}
 	}
 	if len(b) == 0 {
-		return "it failed without an error message"
+		return "unknown error"
 	}
 	return string(b)
 }

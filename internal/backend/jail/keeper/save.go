@@ -167,10 +167,10 @@ func (k *keeper) quiesce() error {
 	select {
 	case r := <-k.quiesced:
 		if r.Error != "" {
-			return errors.New("the guest: " + sanitize(r.Error))
+			return errors.New("guest: " + sanitize(r.Error))
 		}
 		return nil
 	case <-late.C:
-		return errors.New("the guest does not close its streams in time")
+		return errors.New("timeout: the guest did not close its streams")
 	}
 }

@@ -156,7 +156,7 @@ func (p *Prober) Limit(c api.Capability) api.Ability {
 	case api.CapLimitDisk:
 		a.Reason = "the disk is a tmpfs with a maximum size; what is written also counts as memory"
 	case api.CapLimitDiskRate:
-		a = api.Ability{Capability: c, Reason: "the sandbox's disk is in memory: it writes to no block device whose rate could be limited"}
+		a = api.Ability{Capability: c, Reason: "the sandbox's disk is in memory; there is no block device to limit"}
 	case api.CapLimitOutput:
 		a.Reason = "counted by the daemon"
 	}

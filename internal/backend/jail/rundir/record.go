@@ -135,7 +135,7 @@ func parse(b []byte) (*Record, error) {
 	line, body, ok := bytes.Cut(b, []byte("\n"))
 	sum, known := strings.CutPrefix(string(line), head)
 	if !ok || !known {
-		return nil, errors.New("the record is truncated, or of a version that this build does not support")
+		return nil, errors.New("the record is truncated or has an unsupported version")
 	}
 	if have := sha256.Sum256(body); hex.EncodeToString(have[:]) != sum {
 		return nil, errors.New("the record is damaged")

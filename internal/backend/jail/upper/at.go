@@ -55,7 +55,7 @@ func liftMode(dir int, name string, was *unix.Stat_t, needs uint32) (done func()
 	}, nil
 }
 
-var errChanged = errors.New("it changed while it was saved")
+var errChanged = errors.New("it changed while it was being saved")
 
 // same checks that a descriptor refers to the inspected file.
 func same(fd int, was *unix.Stat_t) error {

@@ -51,11 +51,11 @@ func attrs(fd int, st *unix.Stat_t) (opaque bool, mode uint32, err error) {
 		case name == opaqueMark && st.Mode&unix.S_IFMT == unix.S_IFDIR:
 			var value [8]byte
 			if n, err := unix.Fgetxattr(fd, name, value[:]); err != nil || string(value[:n]) != "y" {
-				return false, 0, &RefusedError{Why: "its attribute " + name + " has a value that our overlays do not write"}
+				return false, 0, &RefusedError{Why: "its extended attribute " + name + " has an unexpected value"}
 			}
 			opaque = true
 		default:
-			return false, 0, &RefusedError{Why: fmt.Sprintf("it has the attribute %.60q, which our overlays do not write there", name)}
+			return false, 0, &RefusedError{Why: fmt.Sprintf("it has an unexpected extended attribute %.60q", name)}
 		}
 	}
 	return opaque, mode, nil

@@ -27,7 +27,7 @@ func NewReader(r io.Reader, own func(fd int, name string, uid, gid uint32) error
 	u := &Reader{r: bufio.NewReaderSize(r, 64<<10), own: own, buf: make([]byte, 128<<10)}
 	b := u.buf[:len(magic)]
 	if _, err := io.ReadFull(u.r, b); err != nil || string(b) != magic {
-		return nil, errBad("the start is wrong")
+		return nil, errBad("invalid header")
 	}
 	return u, nil
 }
@@ -43,7 +43,7 @@ func (u *Reader) Tree(name string, dir int) error {
 		return err
 	}
 	if rec != recTree || got != name {
-		return errBad("%s is not there", name)
+		return errBad("%s is missing", name)
 	}
 	top, err := u.readMeta()
 	if err != nil {
@@ -62,7 +62,7 @@ func (u *Reader) End() error {
 		return err
 	}
 	if _, err := u.r.ReadByte(); rec != recEnd || err != io.EOF {
-		return errBad("data follows the end")
+		return errBad("trailing data")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (u *Reader) entry(top, dir, depth int, rec byte, name string) error {
 		}
 		return m.stamp(dir, name)
 	}
-	return errBad("a record %q", rec)
+	return errBad("unknown record %q", rec)
 }
 
 func (u *Reader) dir(top, in, depth int, name string, m meta, opaque bool) error {
@@ -247,19 +247,19 @@ func (u *Reader) hard(top, dir int, name string) error {
 	}
 	for part := range strings.SplitSeq(target, "/") {
 		if !goodName(part) {
-			return errBad("a link to %.80q", target)
+			return errBad("invalid link to %.80q", target)
 		}
 	}
 	in := top
 	if parent := path.Dir(target); parent != "." {
 		if in, err = beneath.Open(top, parent, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-			return errBad("a link to %.80q: %v", target, err)
+			return errBad("invalid link to %.80q: %v", target, err)
 		}
 		defer unix.Close(in)
 	}
 	if err := unix.Linkat(in, path.Base(target), dir, name, 0); err != nil {
 		if err == unix.ENOENT || err == unix.EPERM || err == unix.ENOTDIR {
-			return errBad("a link to %.80q: %v", target, err)
+			return errBad("invalid link to %.80q: %v", target, err)
 		}
 		return err
 	}
@@ -283,7 +283,7 @@ func (u *Reader) name() (string, error) {
 	if name := string(b); goodName(name) {
 		return name, nil
 	}
-	return "", errBad("a name %.40q", b)
+	return "", errBad("invalid name %.40q", b)
 }
 
 func (u *Reader) text() (string, error) {
@@ -293,14 +293,14 @@ func (u *Reader) text() (string, error) {
 	}
 	n := binary.LittleEndian.Uint16(b)
 	if n == 0 || n > maxText {
-		return "", errBad("a text of %d bytes", n)
+		return "", errBad("invalid string length %d", n)
 	}
 	b = u.buf[:n]
 	if _, err := io.ReadFull(u.r, b); err != nil {
 		return "", cut(err)
 	}
 	if strings.ContainsRune(string(b), 0) {
-		return "", errBad("a text with a zero byte")
+		return "", errBad("string with a NUL byte")
 	}
 	return string(b), nil
 }
@@ -312,7 +312,7 @@ func (u *Reader) number() (int64, error) {
 	}
 	n := int64(binary.LittleEndian.Uint64(b))
 	if n < 0 {
-		return 0, errBad("a negative number")
+		return 0, errBad("negative number")
 	}
 	return n, nil
 }
@@ -327,7 +327,7 @@ func (u *Reader) readMeta() (meta, error) {
 		sec: int64(binary.LittleEndian.Uint64(b[12:])), nsec: binary.LittleEndian.Uint32(b[20:]),
 	}
 	if m.mode > 0o7777 || m.nsec >= 1e9 {
-		return m, errBad("a mode %o or time", m.mode)
+		return m, errBad("invalid mode %o or time", m.mode)
 	}
 	return m, nil
 }

@@ -164,7 +164,7 @@ func (p *packer) entry(dir int, name string) error {
 	case unix.S_IFSOCK:
 		return p.head(recSocket, name, &st, st.Mode&0o7777)
 	}
-	return refuse("its file type is not known")
+	return refuse("unknown file type")
 }
 
 // again saves another name of an entry that was saved before.

@@ -18,7 +18,7 @@ type Floor struct {
 func (f Floor) Short(dir string) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return "the free space of the host's disk cannot be read: " + err.Error()
+		return "cannot read the free space of the host's disk: " + err.Error()
 	}
 	return f.shortOf(&st)
 }

@@ -70,7 +70,7 @@ func (m *Mounter) Watch(ctx context.Context, d *Dir, id api.SandboxID, limit int
 				why = err.Error()
 			default: // perhaps a directory was changed meanwhile
 				if failed++; failed >= maxFailures {
-					why = "its size cannot be measured: " + err.Error()
+					why = "cannot measure its size: " + err.Error()
 				}
 			}
 			if why != "" {

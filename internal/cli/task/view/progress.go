@@ -246,7 +246,7 @@ func messageOf(t api.Task) string {
 	case t.Diagnosis != "":
 		return t.Diagnosis
 	}
-	return "no reason was given"
+	return "no reason given"
 }
 
 func (p *Progress) lastStderr(t api.Task) {

@@ -81,7 +81,7 @@ func toolLine(t api.ToolEvent) string {
 		return line + said[i:]
 	}
 	if said == "" {
-		said = "no reason was given"
+		said = "no reason given"
 	}
 	return line + ": failed: " + human.Truncate(said, 100) + took
 }

@@ -57,14 +57,14 @@ type Report struct {
 // add notes a test.
 func (r *Report) add(name string, o Outcome) {
 	if rank(o) < 0 {
-		r.breaks("test %.80q ended as %.20q", name, o)
+		r.breaks("test %.80q has the unknown outcome %.20q", name, o)
 		return
 	}
 	name = short(name)
 	was, ok := r.Tests[name]
 	switch {
 	case !ok && (len(r.Tests) >= maxTests || r.size+len(name) > maxNames):
-		r.breaks("it has more than %d tests, or %d MiB of their names", maxTests, maxNames>>20)
+		r.breaks("it has more than %d tests or %d MiB of test names", maxTests, maxNames>>20)
 		return
 	case ok && rank(was) >= rank(o):
 		return
@@ -143,17 +143,17 @@ func (r Report) Against(before Report) Finding {
 	tampered := slices.DeleteFunc(slices.Clone(r.Tampered), func(s string) bool { return slices.Contains(before.Tampered, s) })
 	switch {
 	case r.Broken != "":
-		f.Why = "the report of " + r.Runner + " is not what its runner wrote: " + r.Broken
+		f.Why = "invalid test report of " + r.Runner + ": " + r.Broken
 	case !r.Began:
-		f.Why = r.Runner + " gave no report of its tests"
+		f.Why = r.Runner + " wrote no test report"
 	case len(tampered) > 0:
-		f.Why = "the code under test changed what judges it: " + list(tampered)
+		f.Why = "the code under test modified the test framework: " + list(tampered)
 	case !r.Ended && len(r.Lost) > 0:
-		f.Why = r.Runner + " ended early, in " + list(r.Lost)
+		f.Why = r.Runner + " ended early in " + list(r.Lost)
 	case !r.Ended:
 		f.Why = r.Runner + " ended early"
 	case len(r.Lost) > 0:
-		f.Why = "tests that began did not end: " + list(r.Lost)
+		f.Why = "tests started but did not end: " + list(r.Lost)
 	case r.Count(Failed, Broken) > 0:
 		f.Why = "tests failed although the exit code is 0: " + list(r.Names(Failed, Broken))
 	}

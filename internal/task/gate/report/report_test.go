@@ -56,18 +56,18 @@ func TestSealed(t *testing.T) {
 	}
 	swap := []string{honest[0], honest[2], honest[1], honest[3]}
 	for name, tt := range map[string]struct{ content, want string }{
-		"empty":              {"", "gave no report"},
-		"cut":                {seal("k", honest[:2]...), "ended early, in a"},
+		"empty":              {"", "wrote no test report"},
+		"cut":                {seal("k", honest[:2]...), "ended early in a"},
 		"cut in a record":    {strings.TrimSuffix(seal("k", honest...), "\n"), "ended early"},
-		"another key":        {seal("x", honest...), "another sum"},
-		"without a sum":      {`{"end": 0}` + "\n", "no sum"},
-		"a record left out":  {seal("k", honest[0]) + strings.Join(strings.SplitAfter(seal("k", honest...), "\n")[2:], ""), "another sum"},
-		"after the end":      {seal("k", append(honest, `{"test": "b", "how": "passed"}`)...), "goes on after its end"},
+		"another key":        {seal("x", honest...), "wrong checksum"},
+		"without a sum":      {`{"end": 0}` + "\n", "no checksum"},
+		"a record left out":  {seal("k", honest[0]) + strings.Join(strings.SplitAfter(seal("k", honest...), "\n")[2:], ""), "wrong checksum"},
+		"after the end":      {seal("k", append(honest, `{"test": "b", "how": "passed"}`)...), "data follows the end"},
 		"not JSON":           {seal("k", "{"), "line 1"},
-		"an unknown outcome": {seal("k", `{"test": "a", "how": "fine"}`), "ended as"},
+		"an unknown outcome": {seal("k", `{"test": "a", "how": "fine"}`), "unknown outcome"},
 		"a failure":          {seal("k", honest[0], `{"test": "a", "how": "failed"}`, honest[3]), "tests failed"},
 		"both":               {seal("k", honest[0], honest[2], `{"test": "a", "how": "failed"}`, honest[3]), "tests failed"},
-		"tampered":           {seal("k", honest[0], `{"tampered": "x.y"}`, honest[2], honest[3]), "changed what judges it: x.y"},
+		"tampered":           {seal("k", honest[0], `{"tampered": "x.y"}`, honest[2], honest[3]), "modified the test framework: x.y"},
 		"lost":               {seal("k", honest[0], honest[2], `{"lost": "b"}`, honest[3]), "did not end: b"},
 		"swapped":            {seal("k", swap...), "did not end: a"},
 	} {

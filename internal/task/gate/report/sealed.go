@@ -45,12 +45,12 @@ func readSealed(runner string, key, content []byte) Report {
 			break // it was cut in the middle of a record
 		}
 		if len(line) <= sumSize || line[sumSize] != ' ' {
-			r.breaks("line %d has no sum", n+1)
+			r.breaks("line %d has no checksum", n+1)
 			break
 		}
 		text := line[sumSize+1:]
 		if subtle.ConstantTimeCompare(line[:sumSize], []byte(sum(key, n, text))) != 1 {
-			r.breaks("line %d has another sum", n+1)
+			r.breaks("line %d has a wrong checksum", n+1)
 			break
 		}
 		var rec record
@@ -61,7 +61,7 @@ func readSealed(runner string, key, content []byte) Report {
 		r.Began = true
 		switch {
 		case r.Ended:
-			r.breaks("it goes on after its end")
+			r.breaks("data follows the end")
 		case rec.Begin != "":
 		case rec.Start != "":
 			running = rec.Start
@@ -77,7 +77,7 @@ func readSealed(runner string, key, content []byte) Report {
 		case rec.End != nil:
 			r.Ended = true
 		default:
-			r.breaks("line %d says nothing", n+1)
+			r.breaks("line %d is empty", n+1)
 		}
 	}
 	if running != "" {
