@@ -103,7 +103,7 @@ func testExecs(t *testing.T, c *client.Client, dir string) {
 			t.Errorf("%s after the end: %s", call.what, resp.Status)
 		}
 	}
-	if k, err := s.KillExec(ctx, x.ID); err != nil || k.Exec.Exit.Code != 4 || !strings.Contains(k.How, "before") {
+	if k, err := s.KillExec(ctx, x.ID); err != nil || k.Exec.Exit.Code != 4 || !strings.Contains(k.How, "already") {
 		t.Errorf("killed after the end: %+v, %v", k, err)
 	}
 

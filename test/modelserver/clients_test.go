@@ -234,19 +234,19 @@ func TestErrors(t *testing.T) {
 	}{
 		{"rate", "status: 429\nclass: rate_limit_error\nheader: Retry-After: 7\n\nslow down", api.KindExhausted, "429 rate_limit_error: slow down", "", 7 * time.Second},
 		{"rate in ms", "status: 429\nheader: Retry-After-Ms: 250\n\nslow down", api.KindExhausted, "429", "", 250 * time.Millisecond},
-		{"quota", "status: 429\nclass: insufficient_quota\n\nno money", api.KindDenied, "no money", "balance", 0},
+		{"quota", "status: 429\nclass: insufficient_quota\n\nno money", api.KindDenied, "no money", "credit", 0},
 		{"overloaded", "status: 529\nclass: overloaded_error\n\nOverloaded", api.KindUnavailable, "529 overloaded_error: Overloaded", "", 0},
 		{"internal", "status: 500\nclass: api_error\n\noops", api.KindUnavailable, "500", "", 0},
 		{"gateway", "status: 502\n\nbad", api.KindUnavailable, "502", "", 0},
 		{"unavailable", "status: 503\n\nlater", api.KindUnavailable, "503", "", 0},
 		{"key", "status: 401\nclass: authentication_error\n\ninvalid x-api-key secret-key", api.KindUnauthenticated, "401 authentication_error: invalid x-api-key [key]", "Set THE_KEY.", 0},
-		{"permission", "status: 403\nclass: permission_error\n\nno", api.KindDenied, "403", "permissions", 0},
+		{"permission", "status: 403\nclass: permission_error\n\nno", api.KindDenied, "403", "permission", 0},
 		{"model", "status: 404\nclass: not_found_error\n\nmodel: x", api.KindNotFound, "404", "--model", 0},
 		{"request", "status: 400\nclass: invalid_request_error\n\nbad field", api.KindInvalid, "400 invalid_request_error: bad field", "", 0},
-		{"cut", "cut: 20\n\nan answer that is cut off in its middle", api.KindUnavailable, "ended early", "", 0},
+		{"cut", "cut: 20\n\nan answer that is cut off in its middle", api.KindUnavailable, "truncated", "", 0},
 		{"fails inside", "cut: 20\nfail: overloaded_error\n\nan answer that is cut off in its middle", api.KindUnavailable, "overloaded_error: it broke in the middle", "", 0},
-		{"wrong JSON on the wire", "answer: raw\n\nevent: message_start\ndata: {\"type\":\"message_st", api.KindUnavailable, "read the response", "", 0},
-		{"nothing", "answer: raw\n\n: nothing at all", api.KindUnavailable, "ended early", "", 0},
+		{"wrong JSON on the wire", "answer: raw\n\nevent: message_start\ndata: {\"type\":\"message_st", api.KindUnavailable, "cannot parse the answer", "", 0},
+		{"nothing", "answer: raw\n\n: nothing at all", api.KindUnavailable, "truncated", "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			each(t, "-- error --\n"+tt.step+"\n", func(t *testing.T, m model.Model) {

@@ -44,7 +44,7 @@ type templates struct{}
 
 func (templates) Layers(_ context.Context, name string) ([]layer.Digest, error) {
 	if name != api.HostTemplate {
-		return nil, api.Errorf(api.KindNotFound, "unknown template %q", name)
+		return nil, api.Errorf(api.KindNotFound, "template %q not found", name)
 	}
 	return nil, nil
 }

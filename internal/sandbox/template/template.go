@@ -43,7 +43,7 @@ const maxAge = time.Minute
 // Layers implements sandbox.Templates.
 func (t *Templates) Layers(ctx context.Context, name string) ([]layer.Digest, error) {
 	if name != image.HostName {
-		return nil, api.Errorf(api.KindNotFound, "unknown template %q", name).WithHint("list templates with hortus template ls, snapshots with hortus snapshot ls")
+		return nil, api.Errorf(api.KindNotFound, "template %q not found", name).WithHint("list templates with hortus template ls, snapshots with hortus snapshot ls")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

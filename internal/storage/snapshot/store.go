@@ -166,7 +166,7 @@ func (s *Store) named(ctx context.Context, name string, owners ...func(account s
 			}
 		}
 	}
-	return api.Snapshot{}, api.Errorf(api.KindNotFound, "unknown template %.64q", name)
+	return api.Snapshot{}, api.Errorf(api.KindNotFound, "template %.64q not found", name)
 }
 
 // Find gives the snapshot that a template's name, or a unique prefix of an id,
