@@ -56,8 +56,10 @@ type Snapshot struct {
 	// Bytes is its size on disk, PausedMS how long the sandbox stood still for it.
 	Bytes    int64 `json:"bytes"`
 	PausedMS int64 `json:"pausedMs"`
-	// Account owns it, as it did the sandbox; empty is the operator's own.
+	// Account owns it, as it did the sandbox; empty is the operator's own. Key is the API
+	// key that requested it.
 	Account   string    `json:"account,omitempty"`
+	Key       KeyID     `json:"key,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`

@@ -99,8 +99,9 @@ type Task struct {
 	// Continues is the task whose question Reply answers; see ReplyTask.
 	Continues TaskID `json:"continues,omitempty"`
 	Reply     string `json:"reply,omitempty"`
-	// Account owns it; empty is the operator's own.
+	// Account owns it; empty is the operator's own. Key is the API key that requested it.
 	Account   string    `json:"account,omitempty"`
+	Key       KeyID     `json:"key,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`

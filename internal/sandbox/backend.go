@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/tether"
@@ -34,6 +35,27 @@ type Backend interface {
 	// idempotent, and succeeds with Left 0 when there is nothing. It must not
 	// be called for a sandbox that this process runs.
 	Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error)
+}
+
+// DefaultStartTimeout is the maximum duration of Start and Prepare of a backend that is
+// not a StartLimiter.
+const DefaultStartTimeout = 30 * time.Second
+
+// StartLimiter is a Backend with its own maximum duration of Start and Prepare, for
+// example because a cluster pulls an image before the guest boots.
+type StartLimiter interface {
+	Backend
+
+	// StartTimeout returns the duration, above 0. It is the same at every call.
+	StartTimeout() time.Duration
+}
+
+// StartTimeout returns the maximum duration of Start and Prepare of a backend.
+func StartTimeout(b Backend) time.Duration {
+	if l, ok := b.(StartLimiter); ok {
+		return l.StartTimeout()
+	}
+	return DefaultStartTimeout
 }
 
 // Preparer is a Backend that can boot a guest ahead of the request that it is

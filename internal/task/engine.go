@@ -115,7 +115,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 	}
 	t := api.Task{
 		ID: api.NewTaskID(), State: api.TaskPending, Create: req,
-		Account: account, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
+		Account: account, Key: key, Owner: e.cfg.Owner, CreatedAt: e.cfg.Now().UTC(),
 		EnvNames: slices.Sorted(maps.Keys(req.Sandbox.Env)), Env: req.Sandbox.Env,
 	}
 	t.Create.Sandbox.Env = nil

@@ -72,7 +72,7 @@ func TestReplyContinuesInTheSameWorkspace(t *testing.T) {
 	}
 	first := reply(old.ID, api.ReplyTask{Reply: "The left one.", Rounds: 3, TestsMayChange: true, Budget: api.Budget{Steps: 7}})
 	r := first.Create.Repo
-	if first.Continues != old.ID || first.Reply != "The left one." || first.Account != "a" || r.Rounds != 3 || !r.TestsMayChange || r.Budget.Steps != 7 || o.of[ws] != first.ID {
+	if first.Continues != old.ID || first.Reply != "The left one." || first.Account != "a" || first.Key != "key" || r.Rounds != 3 || !r.TestsMayChange || r.Budget.Steps != 7 || o.of[ws] != first.ID {
 		t.Errorf("%+v, owner %s", first, o.of[ws])
 	}
 	second := reply(first.ID, api.ReplyTask{Reply: "The other one."})

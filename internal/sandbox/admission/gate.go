@@ -45,7 +45,7 @@ type Config struct {
 	Measure func() (Host, error)
 	// MaxSandboxes is how many there may be at a time.
 	MaxSandboxes int
-	// MemoryShare is the part of the host's memory that sandboxes may be promised,
+	// MemoryShare is the fraction of the host's memory for sandboxes,
 	// above 0 and at most 1. Overcommit is how often the same byte of memory and
 	// disk may be promised, CPUOvercommit the same of processors.
 	MemoryShare, Overcommit, CPUOvercommit float64

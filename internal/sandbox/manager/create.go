@@ -10,12 +10,8 @@ import (
 	"hortus.dev/internal/sandbox/pool"
 )
 
-const (
-	// startTimeout bounds a backend's Start.
-	startTimeout = 30 * time.Second
-	// hostname is the name that every sandbox has inside.
-	hostname = "sandbox"
-)
+// hostname is the name that every sandbox has inside.
+const hostname = "sandbox"
 
 // Create makes a sandbox and returns when its guest answers: one that was booted ahead if
 // the pool has it, else one that boots now. ctx bounds the start; the sandbox lives until
@@ -91,7 +87,7 @@ func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, p *plan, rele
 			})
 		})
 	}
-	return m.start(ctx, l, startTimeout, sandbox.OpBoot, func(ctx context.Context) (sandbox.Machine, error) {
+	return m.start(ctx, l, sandbox.StartTimeout(p.backend), sandbox.OpBoot, func(ctx context.Context) (sandbox.Machine, error) {
 		spec := p.spec
 		spec.ID, spec.Env = l.id, req.Env
 		return p.backend.Start(ctx, spec)

@@ -30,7 +30,7 @@ type Config struct {
 	Admission func(backend string) sandbox.Admission
 	// Watcher may be nil.
 	Watcher sandbox.Watcher
-	// Pool is how many guests of each kind of sandbox are booted ahead; 0 boots each when
+	// Pool is the number of guests of each kind that are booted ahead; 0 boots each when
 	// it is asked for.
 	Pool   int
 	Logger *slog.Logger

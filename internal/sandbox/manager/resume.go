@@ -62,7 +62,7 @@ func (c saves) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Dur
 		adopted := l.commands.Adopting()
 		defer adopted()
 		if err = c.resumeFrom(ctx, l, s, ttl); err == nil {
-			if _, err := store.Remove(context.WithoutCancel(ctx), s.ID, "sandbox "+string(l.id)+" went on"); err != nil {
+			if _, err := store.Remove(context.WithoutCancel(ctx), s.ID, "sandbox "+string(l.id)+" was resumed"); err != nil {
 				c.log.Error("the snapshot of a pause was not removed", "sandbox", l.id, "error", err)
 			}
 			c.run.Adopt(ctx, l.commands, func(row api.Exec) time.Duration {

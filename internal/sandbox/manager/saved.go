@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSna
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	s := l.described()
+	s := l.described(ctx)
 	s.Name = req.Name
 	s, err = store.Write(ctx, s, m.imageSize(ctx, l), func(ctx context.Context, dir string, s *api.Snapshot) error {
 		saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly})
@@ -62,12 +63,14 @@ func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSna
 	return s, nil
 }
 
-// described is what is known of a snapshot of the sandbox before it is taken.
-func (l *live) described() api.Snapshot {
+// described returns what is known of a snapshot of the sandbox before it is taken. Its key
+// is that of the caller, or that of the sandbox if the deadline takes it.
+func (l *live) described(ctx context.Context) api.Snapshot {
 	row := l.Row()
 	s := api.Snapshot{
 		ID: api.NewSnapshotID(), Sandbox: row.ID, Parent: row.Snapshot, Template: row.Template,
 		Limits: row.Limits, Identities: row.Identities, Account: row.Account,
+		Key: cmp.Or(api.PrincipalOf(ctx).Key, row.Key),
 	}
 	for _, d := range l.layers {
 		s.Layers = append(s.Layers, string(d))

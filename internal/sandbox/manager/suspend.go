@@ -57,7 +57,7 @@ func (c saves) suspend(ctx context.Context, id api.SandboxID, files bool) (api.S
 // suspendTo is suspend of a sandbox that is in the state for it. saveCtx ends when
 // somebody gives the pause up.
 func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Snapshots, files bool) (api.Sandbox, error) {
-	s := l.described()
+	s := l.described(ctx)
 	s.Paused = true
 	before := l.Row()
 	back := func() api.Sandbox { return c.notSuspended(l, before) }

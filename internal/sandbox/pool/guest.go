@@ -19,11 +19,11 @@ type Guest struct {
 	Client  *envd.Client
 }
 
-// prepare boots a guest and runs a command in it, so that the first command of
+// prepare boots a guest, within the start timeout of its backend, and runs a command in it, so that the first command of
 // its user finds everything in place: the connection, the guest's own code and
 // memory, and the path to a process's end.
 func prepare(ctx context.Context, b sandbox.Preparer, spec sandbox.Spec) (_ *Guest, err error) {
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sandbox.StartTimeout(b))
 	defer cancel()
 	m, err := b.Prepare(ctx, spec)
 	if err != nil {

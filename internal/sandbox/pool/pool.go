@@ -15,8 +15,6 @@ const (
 	maxGroups = 4
 	// keepTime is how long a kind is kept warm that nobody asks for.
 	keepTime = 10 * time.Minute
-	// prepareTimeout bounds the boot of one guest and its warm-up.
-	prepareTimeout = 30 * time.Second
 	// coolDown is how long a group that still holds a guest is left alone after
 	// somebody took one: what was claimed gets the processors first.
 	coolDown = 25 * time.Millisecond

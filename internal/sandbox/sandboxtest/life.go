@@ -37,6 +37,9 @@ func reportCases() []Case {
 				t.Errorf("%s is reported %d times; want once", c, seen[c])
 			}
 		}
+		if most := sandbox.StartTimeout(s.Backend); most <= 0 {
+			t.Errorf("the start timeout is %v; want more than 0", most)
+		}
 	}}, {Name: "report/refuses-what-it-lacks", Needs: []api.Capability{api.CapStart}, Check: func(t *testing.T, s *Suite) {
 		asks := map[api.Capability]func(*sandbox.Spec){
 			api.CapLimitCPU:      func(p *sandbox.Spec) { p.Limits.CPUs, p.Asked.CPUs = 0.5, true },

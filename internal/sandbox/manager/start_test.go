@@ -1,0 +1,70 @@
+package manager_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/sandbox/manager"
+)
+
+// bounding is a fake backend that records how much time a start has.
+type bounding struct {
+	*fake
+	left time.Duration
+}
+
+func (b *bounding) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Machine, error) {
+	deadline, _ := ctx.Deadline()
+	b.left = time.Until(deadline)
+	return b.fake.Start(ctx, spec)
+}
+
+// limiting has a start timeout of its own.
+type limiting struct{ *bounding }
+
+func (limiting) StartTimeout() time.Duration { return time.Hour }
+
+func TestStartTimeout(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		backend    func(*bounding) sandbox.Backend
+		above, max time.Duration
+	}{
+		{"default", func(b *bounding) sandbox.Backend { return b }, 0, sandbox.DefaultStartTimeout},
+		{"of the backend", func(b *bounding) sandbox.Backend { return limiting{b} }, sandbox.DefaultStartTimeout, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &bounding{fake: newFake()}
+			m := manager.New(manager.Config{
+				Owner: api.NewOwnerID(), Backends: []sandbox.Backend{c.backend(b)}, Templates: templates{}, Rows: newFakeRows(), Log: noLog{},
+			})
+			defer m.Close(context.Background())
+			if _, err := m.Create(t.Context(), api.CreateSandbox{Isolation: "fake"}); err != nil {
+				t.Fatal(err)
+			}
+			if b.left <= c.above || b.left > c.max {
+				t.Errorf("a start has %v; want more than %v and up to %v", b.left, c.above, c.max)
+			}
+		})
+	}
+}
+
+// TestKeyOfSnapshot: a snapshot names the key that requested it; without one, that of its
+// sandbox.
+func TestKeyOfSnapshot(t *testing.T) {
+	w := openSaving(t, t.TempDir(), savingOptions{})
+	s := w.create(t, api.CreateSandbox{Account: "a", Key: "first"})
+	as := api.WithPrincipal(t.Context(), api.Principal{Account: "a", Key: "second", Role: api.RoleUser})
+	for want, ctx := range map[api.KeyID]context.Context{"first": t.Context(), "second": as} {
+		snap, err := w.Snapshot(ctx, s.ID, api.CreateSnapshot{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if snap.Account != "a" || snap.Key != want {
+			t.Errorf("account %q, key %q; want key %q", snap.Account, snap.Key, want)
+		}
+	}
+}
