@@ -78,18 +78,18 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] [agent] [round 1] says: I lookEVIL
 [task 4f2a] [agent] [round 1] shell go test ./... ... (1.5s)
 [task 4f2a] [agent] [round 1] str_replace main.goEVIL: failed: no matchEVIL
-[task 4f2a] [agent] history shortened from 9000 to 400 tokens
-[task 4f2a] [agent] [round 1] says: half a sen [cut short]
+[task 4f2a] [agent] history compacted from 9000 to 400 tokens
+[task 4f2a] [agent] [round 1] says: half a sen [truncated]
 [task 4f2a] [agent] [round 1] stops in 6s: ended its turn
 [task 4f2a] [gate] [round 1] failed (exit 2): make EVILtest in 3s
     ok
     FAIL: EVIL
-[task 4f2a] [agent] [round 2] repairs what the gate found: openai:m
+[task 4f2a] [agent] [round 2] repairs the gate failure: openai:m
 [task 4f2a] [gate] [round 2] passed: make test in 2.5s
-[task 4f2a] [original tests] [round 2] the gate with the tests as they were failed (exit 2): make EVILtest in 100ms
+[task 4f2a] [original tests] [round 2] the gate with the original tests failed (exit 2): make EVILtest in 100ms
     ok
     FAIL: EVIL
-[task 4f2a] [mutant] [round 2] passed on the broken repository: the tests do not notice in 100ms
+[task 4f2a] [mutant] [round 2] passed on the broken repository: the tests do not detect the defect in 100ms
 [task 4f2a] [push] failed in 100ms: refusedEVIL
 [task 4f2a] [files] M main.go +3 -1
 [task 4f2a] [files] R aEVIL -> b +0 -0
@@ -97,12 +97,12 @@ const golden = `[task 4f2a] [fetch] main is 111111111111 in 120ms
 [task 4f2a] [files] D y_test.go +0 -40 (test)
 [task 4f2a] [files] A new_test.go +9 -0 (test)
 [task 4f2a] [files] A logo.png binary
-[task 4f2a] WARNING: the gate passes on the broken repository too: the tests do not notice
-[task 4f2a] WARNING: 1 test file removed: y_test.go; WITH THE TESTS AS THEY WERE THE GATE FAILS (exit 2)
-[task 4f2a] WARNING: 1 test file changed: x_test.go; WITH THE TESTS AS THEY WERE THE GATE FAILS (exit 2)
-[task 4f2a] WARNING: not taken: .git/hooks/EVIL: it would run here
-[task 4f2a] WARNING: 2 new files not taken, because the repository's own rules ignore them
-[task 4f2a] WARNING: the work was cut short: this is what there was
+[task 4f2a] WARNING: the gate also passes on the broken repository: the tests do not detect the defect
+[task 4f2a] WARNING: 1 test file removed: y_test.go; THE GATE FAILS WITH THE ORIGINAL TESTS (exit 2)
+[task 4f2a] WARNING: 1 test file changed: x_test.go; THE GATE FAILS WITH THE ORIGINAL TESTS (exit 2)
+[task 4f2a] WARNING: ignored: .git/hooks/EVIL: it would run here
+[task 4f2a] WARNING: 2 new files ignored by the repository's .gitignore rules
+[task 4f2a] WARNING: the work ended early: the result is partial
 [task 4f2a] [delivery] pushed hortus/4f2a to https://host/o/r
 [task 4f2a] [delivery] merge request opened for main: https://host/o/r/-/merge_requests/7EVIL
 [task 4f2a] verified: exit code only, the command writes no test report; in TIME, 2 rounds, 5 steps, the agent finished, isolation container
@@ -165,7 +165,7 @@ func TestRepoOutcomes(t *testing.T) {
 		says   []string
 	}{
 		"not verified": {api.Task{Outcome: api.OutcomeNeedsHuman, Repo: result(), Diagnosis: "d" + evil, Question: "q?"}, 1, "b h\n",
-			[]string{"not verified in ", "used up its time (30m passed)", "the gate failed (timeout): make", "    slow", "hortus: question: q?", "hortus task diff"}},
+			[]string{"not verified in ", "reached its time limit (30m passed)", "the gate failed (timeout): make", "    slow", "hortus: question: q?", "hortus task diff"}},
 		"nothing changed": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{}}, 0, "", []string{"nothing was changed"}},
 		"not read": {api.Task{Outcome: api.OutcomeVerified, Repo: &api.RepoResult{Head: "h", Branch: "b", Rounds: []api.Round{{N: 1, Model: "offline", Gate: &api.Gate{Passed: true}}}}}, 0, "b h\n",
 			[]string{"verified: exit code only, the command writes no test report; passes the tests but was not reviewed by a language model; in "}},
@@ -200,7 +200,7 @@ func TestInterruptCancelsTheAgent(t *testing.T) {
 	if code != 130 || stdout != "b h\n" {
 		t.Errorf("code %d, stdout %q", code, stdout)
 	}
-	for _, want := range []string{"cancelling", "cancelled in", "the work was cut short", "done: shell: make", "not done: gate", "0 processes left", "hortus task apply"} {
+	for _, want := range []string{"cancelling", "cancelled in", "the work ended early", "done: shell: make", "not done: gate", "0 processes left", "hortus task apply"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q in\n%s", want, stderr)
 		}

@@ -214,7 +214,7 @@ func TestImplied(t *testing.T) {
 	t.Chdir(sub)
 	d := repoDaemon(api.Task{Outcome: api.OutcomeVerified})
 	code, _, stderr := runIn(t, p.vars, d.start(t), "", nil, "task", "fix it")
-	for _, want := range []string{"repository " + p.root + " (--repo . is implied), from main at ", "2 files with uncommitted changes are not part of it", "the author of the commits is someone <someone@"} {
+	for _, want := range []string{"repository " + p.root + " (--repo . is implied), from main at ", "2 files with uncommitted changes are used as committed", "the author of the commits is someone <someone@"} {
 		if code != 0 || !strings.Contains(stderr, want) {
 			t.Errorf("code %d, no %q in\n%s", code, want, stderr)
 		}

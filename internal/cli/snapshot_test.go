@@ -206,9 +206,9 @@ func TestSnapshotCommands(t *testing.T) {
 		{"snapshot show py", 0, []string{snapPy, "memory and files", "amd64-1f2e", "120ms", "kernel"}, nil},
 		{"snapshot show " + snapTwo, 0, []string{"hortus sandbox resume " + boxTwo}, nil},
 		{"snapshot show " + snapOne, 0, []string{"files alone", "container saves no memory"}, nil},
-		{"snapshot show nothing", 1, nil, []string{"no such snapshot", "next: hortus snapshot ls lists"}},
-		{"snapshot rm nothing", 1, nil, []string{"next: hortus snapshot ls lists"}},
-		{"template show nothing", 1, nil, []string{"next: hortus template ls lists"}},
+		{"snapshot show nothing", 1, nil, []string{"no such snapshot", "next: to list them: hortus snapshot ls"}},
+		{"snapshot rm nothing", 1, nil, []string{"next: to list them: hortus snapshot ls"}},
+		{"template show nothing", 1, nil, []string{"next: to list them: hortus template ls"}},
 		{"snapshot show ../x", 2, nil, []string{"neither a template nor a snapshot ID"}},
 		{"snapshot rm " + snapOne + " py", 0, nil, []string{snapOne + " is removed", snapPy + " is removed"}},
 		{"snapshot rm", 2, nil, []string{"id"}},
@@ -216,7 +216,7 @@ func TestSnapshotCommands(t *testing.T) {
 		{"template show py", 0, []string{snapPy}, nil},
 		{"template show " + snapOne, 1, nil, []string{"is a snapshot, not a template", "next: hortus snapshot show " + snapOne}},
 		{"template rm py", 0, nil, []string{"template py is removed"}},
-		{"template rm host", 2, nil, []string{"shows this machine"}},
+		{"template rm host", 2, nil, []string{"is built in"}},
 		{"template rm " + snapOne, 1, nil, []string{"is a snapshot, not a template"}},
 	} {
 		code, stdout, stderr := run(t, connect, "", nil, strings.Fields(c.args)...)

@@ -246,7 +246,7 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGINT)
-	s.says("once more ends this command at once")
+	s.says("press Ctrl-C again to end this command immediately")
 	s.signal(syscall.SIGINT)
 	code := s.ends()
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {

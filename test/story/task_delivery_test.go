@@ -214,7 +214,7 @@ func TestTaskDeliversLater(t *testing.T) {
 		{name: "a hidden repository for a push", token: blindToken, args: []string{"--push", "--remote", h.remote("garden/hidden")}, kind: api.KindNotFound, says: []string{"garden/hidden"}, pushed: "garden/hidden"},
 		{name: "protected by the forge", args: []string{"--remote", h.remote("garden/guarded")}, kind: api.KindDenied, says: []string{"the forge protects the branch", "hortus/*"}, pushed: "garden/guarded"},
 		{name: "archived", args: []string{"--remote", h.remote("garden/old")}, kind: api.KindDenied, says: []string{"archive"}, pushed: "garden/old"},
-		{name: "its branch is somebody else's", args: []string{"--remote", h.remote("garden/taken")}, kind: api.KindConflict, says: []string{"somebody else"}},
+		{name: "its branch is somebody else's", args: []string{"--remote", h.remote("garden/taken")}, kind: api.KindConflict, says: []string{"another client"}},
 		{name: "into the branch itself", args: []string{"--target", branch}, kind: api.KindDenied, says: []string{"is the target"}, pushed: "garden/trunk"},
 		{name: "no forge", args: []string{"--mr", "--remote", h.bare("garden/other")}, kind: api.KindInvalid, says: []string{"https://HOST/OWNER/NAME"}, pushed: "garden/other"},
 		{name: "a host that has no token", args: []string{"--mr", "--remote", "https://gitlab.com/garden/plot.git"}, kind: api.KindUnauthenticated, says: []string{"HORTUS_GITLAB_TOKEN"}},

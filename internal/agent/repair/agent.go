@@ -239,7 +239,7 @@ func (b brief) beyond(tools []model.Tool) error {
 		return unable(quoted(b.request) + " is neither a repair nor a renaming; it does not write new code")
 	}
 	if verb := reBuilds.FindString(b.request); verb != "" {
-		return unable(fmt.Sprintf("%s asks for more than a repair: it does not know how to %s", quoted(b.request), strings.ToLower(verb)))
+		return unable(fmt.Sprintf("%s requests more than a repair: the offline model cannot %s", quoted(b.request), strings.ToLower(verb)))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (r *repairer) traceGate() bool {
 	if r.agent.untraced || !r.traceable() {
 		return true
 	}
-	res, ok := r.h.ask("I run the gate once more and record which lines the failing tests execute.",
+	res, ok := r.h.ask("I run the gate again and record which lines the failing tests execute.",
 		trace(r.brief.gate, edit.FailedTests(r.gateRun.output)))
 	if ok {
 		r.trace = readTrace(res[0], r.source)

@@ -48,7 +48,7 @@ func (s *session) rename(from, to string) {
 		s.finish("Nothing was changed.", "no source in Python, JavaScript or Go uses the name "+from)
 		return
 	case lines > maxRename:
-		s.finish("Nothing was changed.", fmt.Sprintf("%s stands in more than %d lines", from, maxRename))
+		s.finish("Nothing was changed.", fmt.Sprintf("%s occurs in more than %d lines", from, maxRename))
 		return
 	case reUse.MatchString(firstLine(readRun(res[2]).output)):
 		s.finish("Nothing was changed.", to+" is in use already: "+firstLine(readRun(res[2]).output))

@@ -268,7 +268,7 @@ func (r *repairer) undo(n int) bool {
 		if !strings.Contains(after, to) || strings.Count(after, to) != 1 {
 			from, to = was.Text, after // whole files are unique
 		}
-		if _, ok := r.h.ask("That does not do. I take the edit back.", replacing(e.Path, to, from)); !ok {
+		if _, ok := r.h.ask("The gate still fails. I revert the edit.", replacing(e.Path, to, from)); !ok {
 			return false
 		}
 		for i := range r.files {

@@ -90,7 +90,7 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		return a.JSON(list)
 	}
 	w := a.Table()
-	fmt.Fprintln(w, "ID\tACCOUNT\tROLE\tBEGINS\tCREATED\tCEILINGS\tNAME")
+	fmt.Fprintln(w, "ID\tACCOUNT\tROLE\tPREFIX\tCREATED\tCEILINGS\tNAME")
 	for _, k := range list {
 		name := k.Name
 		if !k.RevokedAt.IsZero() {

@@ -150,7 +150,7 @@ func (c *UninstallCommand) confirm(a *app.App, out removal) error {
 	if terminal.Of(a) == nil {
 		return api.Errorf(api.KindInvalid, "cannot ask for confirmation without a terminal").WithHint("add --yes, or list what would be removed: hortus uninstall --dry-run")
 	}
-	fmt.Fprintf(a.Env.Stderr, "This ends every sandbox and removes all tasks and their output. Go on? [y/N] ")
+	fmt.Fprintf(a.Env.Stderr, "This ends every sandbox and removes all tasks and their output. Continue? [y/N] ")
 	answer, _ := bufio.NewReader(a.Env.Stdin).ReadString('\n')
 	if s := strings.ToLower(strings.TrimSpace(answer)); s != "y" && s != "yes" {
 		return api.Errorf(api.KindCanceled, "nothing was removed")

@@ -172,7 +172,7 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	expires := info.ExpiresAt.Format(time.RFC3339)
 	if disk[info.ID] {
-		expires = "its time stands still"
+		expires = "paused; the time to live is suspended"
 	}
 	fmt.Fprintf(w, "created\t%s\nexpires\t%s\n", info.CreatedAt.Format(time.RFC3339), expires)
 	l := info.Limits
@@ -278,7 +278,7 @@ func (c *sandboxStatsCmd) Run(ctx app.Context, a *app.App) error {
 	w := a.Table()
 	fmt.Fprintf(w, "processor time\t%s\n", known(st.CPUTimeMS, func(n int64) string { return human.Duration(time.Duration(n) * time.Millisecond) }))
 	fmt.Fprintf(w, "memory\t%s\n", known(st.MemoryBytes, human.Size))
-	fmt.Fprintf(w, "memory at most\t%s\n", known(st.MemoryPeakBytes, human.Size))
+	fmt.Fprintf(w, "peak memory\t%s\n", known(st.MemoryPeakBytes, human.Size))
 	fmt.Fprintf(w, "killed for memory\t%s\n", known(st.MemoryKills, number))
 	fmt.Fprintf(w, "processes\t%s\n", known(st.Processes, number))
 	fmt.Fprintf(w, "disk\t%s of %s\n", known(st.DiskUsedBytes, human.Size), known(st.DiskTotalBytes, human.Size))

@@ -62,7 +62,7 @@ func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 		return a.JSON(list)
 	}
 	w := a.Table()
-	fmt.Fprintln(w, "ID\tSTATE\tHOLDS\tISOLATION\tSIZE\tAGE\tTEMPLATE\tOF\tWHY")
+	fmt.Fprintln(w, "ID\tSTATE\tCONTENT\tISOLATION\tSIZE\tAGE\tTEMPLATE\tSANDBOX\tREASON")
 	for _, s := range list {
 		name, why := s.Name, s.Reason
 		if name == "" {
@@ -95,7 +95,7 @@ func missing(err error, list string) error {
 	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
 		return err
 	}
-	return api.Errorf(api.KindNotFound, "%w", err).WithHint("%s lists what there is", list)
+	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: %s", list)
 }
 
 func showSnapshot(a *app.App, s api.Snapshot) error {
@@ -112,14 +112,14 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 	row("state", string(s.State))
 	row("reason", s.Reason)
 	row("template", s.Name)
-	row("holds", KindText(s.Kind))
-	row("why no more", s.Why)
-	row("of", string(s.Sandbox))
+	row("content", KindText(s.Kind))
+	row("files only", s.Why)
+	row("sandbox", string(s.Sandbox))
 	if s.Paused {
-		row("paused", "this sandbox goes on from it: hortus sandbox resume "+string(s.Sandbox))
+		row("paused", "the sandbox resumes from it: hortus sandbox resume "+string(s.Sandbox))
 	}
-	row("from", string(s.Parent))
-	row("stands on", s.Template)
+	row("parent", string(s.Parent))
+	row("based on", s.Template)
 	row("isolation", s.Image.Backend)
 	row("kernel", s.Image.Kernel)
 	row("processor", s.Image.CPU)
@@ -128,7 +128,7 @@ func showSnapshot(a *app.App, s api.Snapshot) error {
 	fmt.Fprintf(w, "limits\t%g processors, %s memory, %d processes, %s disk\n", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes))
 	row("identities", strings.Join(s.Identities, ", "))
 	row("size", human.Size(s.Bytes))
-	row("stood still", human.Milliseconds(s.PausedMS))
+	row("paused for", human.Milliseconds(s.PausedMS))
 	row("created", s.CreatedAt.Format(time.RFC3339))
 	if !s.EndedAt.IsZero() {
 		row("ended", s.EndedAt.Format(time.RFC3339))

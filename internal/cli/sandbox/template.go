@@ -92,7 +92,7 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		return a.JSON(list)
 	}
 	w := a.Table()
-	fmt.Fprintln(w, "NAME\tHOLDS\tISOLATION\tSIZE\tAGE\tSNAPSHOT")
+	fmt.Fprintln(w, "NAME\tCONTENT\tISOLATION\tSIZE\tAGE\tSNAPSHOT")
 	for _, t := range list {
 		s := t.Snapshot
 		if s == nil {
@@ -165,7 +165,7 @@ func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 	gone := []api.Snapshot{}
 	for _, name := range c.Names {
 		if name == api.HostTemplate {
-			return api.Errorf(api.KindInvalid, "template %s shows this machine and cannot be removed", name)
+			return api.Errorf(api.KindInvalid, "template %s is built in and cannot be removed", name)
 		}
 		s, err := namedSnapshot(ctx, cl, name)
 		if err == nil {

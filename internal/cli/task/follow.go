@@ -103,7 +103,7 @@ func follow(ctx context.Context, a *app.App, c *client.Client, id api.TaskID, p 
 		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		cctx = httptrace.WithClientTrace(cctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
-			done("cancelling; once more ends this command at once")
+			done("cancelling; press Ctrl-C again to end this command immediately")
 		}})
 		if _, err := c.Tasks.Cancel(cctx, id); err != nil && api.KindOf(err) != api.KindConflict {
 			p.Say("cancel: " + err.Error())

@@ -88,9 +88,9 @@ func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, t
 	switch n := tree.Dirty + tree.Untracked; n {
 	case 0:
 	case 1:
-		a.Note("hortus: 1 file with uncommitted changes is not part of it as it is now, only as it was committed")
+		a.Note("hortus: 1 file with uncommitted changes is used as committed; its changes are not included")
 	default:
-		a.Note("hortus: %d files with uncommitted changes are not part of it as they are now, only as they were committed", n)
+		a.Note("hortus: %d files with uncommitted changes are used as committed; the changes are not included", n)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 		return api.Snapshot{}, err
 	}
 	if name == api.HostTemplate {
-		return api.Snapshot{}, api.Errorf(api.KindDenied, "template %.80q shows this machine and cannot be removed", raw)
+		return api.Snapshot{}, api.Errorf(api.KindDenied, "template %.80q is built in and cannot be removed", raw)
 	}
 	all, err := d.startable(r)
 	if err != nil && api.KindOf(err) != api.KindUnsupported { // which is a daemon that keeps none

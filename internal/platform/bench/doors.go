@@ -81,16 +81,16 @@ func (r *run) doorsOf(ctx context.Context, doors []Door, backend string, first b
 		case d.NPM != nil && d.NPM.Isolation == backend:
 			s, err := d.NPM.start(ctx, d.Name)
 			if err != nil {
-				r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not taken: " + err.Error()})
+				r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not measured: " + err.Error()})
 				continue
 			}
 			all = append(all, s)
 		case d.NPM != nil:
 			if first && !slices.Contains(r.backends, d.NPM.Isolation) {
-				r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not taken: what it asks for comes on " + d.NPM.Isolation + ", which was not to be measured"})
+				r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not measured: its sandboxes use " + d.NPM.Isolation + ", which was not requested"})
 			}
 		case first:
-			r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not taken: " + d.Missing})
+			r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not measured: " + d.Missing})
 		}
 	}
 	const warmUp = 3

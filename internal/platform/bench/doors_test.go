@@ -35,7 +35,7 @@ func TestPackageOfAnotherIsolation(t *testing.T) {
 		_, missing := os.Stat(ran)
 		taken := slices.IndexFunc(got, func(r api.BenchRow) bool { return r.Name == "api, run, npm" && r.Backend == "process" && r.N == 1 })
 		why := slices.IndexFunc(got, func(r api.BenchRow) bool {
-			return r.Name == "api, npm" && r.N == 0 && strings.Contains(r.Note, "comes on gvisor")
+			return r.Name == "api, npm" && r.N == 0 && strings.Contains(r.Note, "use gvisor")
 		})
 		if same := isolation == "process"; (missing == nil) != same || (taken >= 0) != same || (why >= 0) == same {
 			t.Errorf("where it gets %s, and process is measured, the rows are %+v; it ran: %v", isolation, got, missing == nil)

@@ -49,7 +49,7 @@ func (r *run) files(ctx context.Context) (err error) {
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
 		}
-		r.report(api.BenchRow{Name: rowFiles + "native", Note: "not taken: " + err.Error()})
+		r.report(api.BenchRow{Name: rowFiles + "native", Note: "not measured: " + err.Error()})
 		return nil
 	}
 	host := &place{
@@ -70,7 +70,7 @@ func (r *run) files(ctx context.Context) (err error) {
 			return cerr
 		}
 		if err != nil {
-			r.report(api.BenchRow{Name: rowFiles + ownDisk, Backend: backend, Note: "not taken: " + err.Error()})
+			r.report(api.BenchRow{Name: rowFiles + ownDisk, Backend: backend, Note: "not measured: " + err.Error()})
 			continue
 		}
 		defer r.kill(id)
@@ -82,7 +82,7 @@ func (r *run) files(ctx context.Context) (err error) {
 		}
 		p, end, err := r.durable(ctx, backend, count)
 		if err != nil {
-			r.report(api.BenchRow{Name: rowFiles + durable, Backend: backend, Note: "not taken: " + err.Error()})
+			r.report(api.BenchRow{Name: rowFiles + durable, Backend: backend, Note: "not measured: " + err.Error()})
 			continue
 		}
 		ends = append(ends, end)

@@ -15,7 +15,7 @@ import (
 const (
 	rowFork      = "fork to first exec"
 	rowForkAll   = "fork until all ran"
-	rowForkStill = "fork, parent stands still"
+	rowForkStill = "fork, parent paused"
 )
 
 // families are the numbers of children; of what is large only as many as a machine

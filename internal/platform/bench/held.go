@@ -55,7 +55,7 @@ func (r *run) savers(ctx context.Context, name string) (out []string) {
 				continue
 			}
 			if a, ok := report.Has(api.CapCheckpoint); !ok {
-				r.report(api.BenchRow{Name: name, Backend: backend, Note: "not taken: " + a.Reason})
+				r.report(api.BenchRow{Name: name, Backend: backend, Note: "not measured: " + a.Reason})
 				continue
 			}
 			out = append(out, backend)
@@ -71,10 +71,10 @@ const spare = 1024
 func fits(mb int) string {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return "not taken: " + err.Error()
+		return "not measured: " + err.Error()
 	}
 	if free := available(b); free < mb+spare {
-		return fmt.Sprintf("not taken: it needs %d MB and %d to spare, and %d MB are available", mb, spare, free)
+		return fmt.Sprintf("not measured: it needs %d MB and %d to spare, and %d MB are available", mb, spare, free)
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 // Rows of the measurement "save"; how much is held follows.
 const (
 	rowSave      = "save"
-	rowSaveStill = "save, stands still"
+	rowSaveStill = "save, paused"
 	rowRestore   = "restore to first exec"
 	rowPause     = "pause to disk"
 	rowResume    = "resume to first exec"

@@ -82,7 +82,7 @@ func (r *run) roundTrips(ctx context.Context) error {
 	add := func(backend string, each func() ([]time.Duration, error), end func(), err error) func() {
 		row := loopRow(backend)
 		if err != nil {
-			row.Note = "not taken: " + err.Error()
+			row.Note = "not measured: " + err.Error()
 			absent = append(absent, row)
 			return func() {}
 		}

@@ -58,7 +58,7 @@ func (r *run) warmsOf(ctx context.Context, backend string) error {
 		return cerr
 	}
 	if err != nil {
-		r.report(api.BenchRow{Name: strings.TrimSuffix(rowWarm, ", "), Backend: backend, Note: "not taken: " + err.Error()})
+		r.report(api.BenchRow{Name: strings.TrimSuffix(rowWarm, ", "), Backend: backend, Note: "not measured: " + err.Error()})
 		return nil
 	}
 	name := "hortus-bench-" + strings.ToLower(string(api.NewOwnerID()))

@@ -55,10 +55,10 @@ func ForgeKinds() []string { return []string{"github", "gitlab", "gitea"} }
 // forgeSettings are the settings of one host.
 func forgeSettings() []Setting {
 	return []Setting{
-		{Key: "kind", Kind: Choice, Allowed: ForgeKinds(), Help: "which forge a host is"},
-		{Key: "token-env", Kind: Text, Help: "variable that holds the token for a host"},
-		{Key: "token-file", Kind: Path, Help: "file that holds the token for a host"},
-		{Key: "url", Kind: Text, Help: "address of its web server, where remotes do not tell it"},
+		{Key: "kind", Kind: Choice, Allowed: ForgeKinds(), Help: "kind of the forge on the host"},
+		{Key: "token-env", Kind: Text, Help: "environment variable with the token for the host"},
+		{Key: "token-file", Kind: Path, Help: "file with the token for the host"},
+		{Key: "url", Kind: Text, Help: "URL of its web server, if remotes do not contain it"},
 	}
 }
 

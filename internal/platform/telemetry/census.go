@@ -20,11 +20,11 @@ func newCensus(g Gauges, log *slog.Logger) *census {
 	}
 	return &census{
 		Gauges: g, log: log,
-		sandboxes: desc("hortus_sandboxes", "Sandboxes that have not ended; paused ones may be on disk.", "state", "isolation"),
-		pool:      desc("hortus_pool_guests", "Guests that were booted ahead: those that wait (ready) and those that should (wanted).", "state"),
-		promised:  desc("hortus_admission_promised_bytes", "Memory that sandboxes may use at most, together."),
-		budget:    desc("hortus_admission_budget_bytes", "The most of it that can be promised."),
-		waiting:   desc("hortus_admission_waiting", "Sandboxes that wait for room on the host."),
+		sandboxes: desc("hortus_sandboxes", "Sandboxes that have not ended, paused ones included.", "state", "isolation"),
+		pool:      desc("hortus_pool_guests", "Guests that were booted ahead of requests: ready and wanted.", "state"),
+		promised:  desc("hortus_admission_promised_bytes", "Sum of the memory limits of all sandboxes, in bytes."),
+		budget:    desc("hortus_admission_budget_bytes", "Maximum of hortus_admission_promised_bytes."),
+		waiting:   desc("hortus_admission_waiting", "Sandboxes that wait for capacity on the host."),
 	}
 }
 

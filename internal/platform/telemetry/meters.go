@@ -41,15 +41,15 @@ func newMeters(r *prometheus.Registry) meters {
 		return h
 	}
 	return meters{
-		creates:       counter("hortus_sandbox_creates_total", "Sandboxes that were asked for, by how they were come by and how that ended: ok, or the kind of the error.", "isolation", "way", "result"),
-		createSeconds: histogram("hortus_sandbox_create_seconds", "Time from the request to a sandbox whose guest answers, waits included.", short, "isolation", "way"),
-		poolHits:      counter("hortus_pool_hits_total", "Sandboxes that took a guest that was booted ahead.").WithLabelValues(),
-		poolMisses:    counter("hortus_pool_misses_total", "Sandboxes that could have, and found none.").WithLabelValues(),
-		execs:         counter("hortus_execs_total", "Commands that ended: exited, a cause such as timeout, or the kind of the error that kept them from starting.", "isolation", "result"),
+		creates:       counter("hortus_sandbox_creates_total", "Requests for a sandbox, by the way it was created and the result: ok, or the kind of the error.", "isolation", "way", "result"),
+		createSeconds: histogram("hortus_sandbox_create_seconds", "Time from the request until the guest of the sandbox responds, waiting included.", short, "isolation", "way"),
+		poolHits:      counter("hortus_pool_hits_total", "Sandboxes that used a guest from the pool.").WithLabelValues(),
+		poolMisses:    counter("hortus_pool_misses_total", "Sandboxes that could have used a guest from the pool, and found none.").WithLabelValues(),
+		execs:         counter("hortus_execs_total", "Commands that ended, by result: exited, a cause such as timeout, or the kind of the error that prevented the start.", "isolation", "result"),
 		execSeconds:   histogram("hortus_exec_seconds", "Time from the request for a command to its recorded end.", long, "isolation"),
-		kills:         counter("hortus_sandbox_kills_total", "Sandboxes that somebody ended, by how that went.", "isolation", "result"),
-		waits:         histogram("hortus_admission_wait_seconds", "Time that sandboxes waited for room on the host, by what they waited for at last and whether they got it.", long, "cause", "admitted"),
-		events:        counter("hortus_events_total", "Facts that were stored.", "type"),
+		kills:         counter("hortus_sandbox_kills_total", "Sandboxes that were killed, by result.", "isolation", "result"),
+		waits:         histogram("hortus_admission_wait_seconds", "Time that sandboxes waited for capacity on the host, by the last missing resource and by whether they were admitted.", long, "cause", "admitted"),
+		events:        counter("hortus_events_total", "Events that were stored.", "type"),
 		requests:      counter("hortus_http_requests_total", "Requests that ended.", "door", "method", "route", "code"),
 		reqSeconds:    histogram("hortus_http_request_seconds", "Time of a request, streams included.", long, "door"),
 	}

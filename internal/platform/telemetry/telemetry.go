@@ -49,7 +49,7 @@ func New(cfg Config) *Telemetry {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "hortus_build_info", Help: "The binary that runs; always 1.", ConstLabels: prometheus.Labels{"version": cfg.Version},
+			Name: "hortus_build_info", Help: "Version of the running binary; always 1.", ConstLabels: prometheus.Labels{"version": cfg.Version},
 		}, func() float64 { return 1 }),
 	)
 	t.meters = newMeters(t.registry)

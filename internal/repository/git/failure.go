@@ -112,7 +112,7 @@ var kinds = []struct {
 	{"Operation too slow", api.KindTimeout, "the server sends nothing; try again later"},
 	{"certificate verification failed", api.KindDenied, "the server's certificate is not trusted here"},
 	{"SSL certificate problem", api.KindDenied, "the server's certificate is not trusted here"},
-	{"No space left on device", api.KindExhausted, "make room on the disk"},
+	{"No space left on device", api.KindExhausted, "free disk space"},
 	{"unable to access", api.KindUnavailable, "check the address and the network"},
 }
 

@@ -126,7 +126,7 @@ func TestDeliverAgain(t *testing.T) {
 	}
 	// Somebody else moves the branch.
 	runGit(t, remote, "update-ref", "refs/heads/"+repo.Branch(task.ID), end.Result.Commit)
-	if got := again(same); got.Error == nil || got.Error.Kind != api.KindConflict || !strings.Contains(got.Error.Hint, "somebody else") {
+	if got := again(same); got.Error == nil || got.Error.Kind != api.KindConflict || !strings.Contains(got.Error.Hint, "another client") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -38,7 +38,7 @@ func (m *Model) Catalogue() []api.CatalogueEntry {
 	return append(out,
 		api.CatalogueEntry{Name: "given_program", Kind: api.CatalogueGiven, Does: "a program that you give, run and repaired where a pattern fits", Example: "Run this Python: print(6*7)", Languages: all},
 		api.CatalogueEntry{Name: "repair", Kind: api.CatalogueRepository, Does: "a small defect that makes the tests fail", Example: "Fix the failing test", Languages: edited},
-		api.CatalogueEntry{Name: "rename", Kind: api.CatalogueRepository, Does: "a name, renamed wherever it stands", Example: "Rename total to sum_all", Languages: edited},
+		api.CatalogueEntry{Name: "rename", Kind: api.CatalogueRepository, Does: "rename a name everywhere", Example: "Rename total to sum_all", Languages: edited},
 	)
 }
 

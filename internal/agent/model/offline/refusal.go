@@ -50,17 +50,17 @@ func whyNot(sentence string, r *reading, near []*recipe, unknown []string) strin
 		if l, ok := language.Named(name); ok {
 			name = l.Title
 		}
-		return fmt.Sprintf("%s asks for a program in %s; the catalogue has Python and JavaScript", said, name)
+		return fmt.Sprintf("%s requests a program in %s; the catalogue has Python and JavaScript", said, name)
 	}
 	switch {
 	case len(unknown) > 0 && len(near) > 0:
-		return fmt.Sprintf("%s asks for more than the nearest entry of the catalogue (%s), which knows nothing of %s", said, near[0].phrase, asWritten(sentence, unknown))
+		return fmt.Sprintf("%s requests more than the closest entry of the catalogue (%s), which does not support %s", said, near[0].phrase, asWritten(sentence, unknown))
 	case len(unknown) > 0:
-		return fmt.Sprintf("%s asks for something that is not in the catalogue: no entry is about %s", said, asWritten(sentence, unknown))
+		return fmt.Sprintf("%s requests something that is not in the catalogue: no entry matches %s", said, asWritten(sentence, unknown))
 	case len(near) > 0:
-		return fmt.Sprintf("%s does not fit the nearest entry of the catalogue (%s): %s", said, near[0].phrase, near[0].misfit(r))
+		return fmt.Sprintf("%s does not match the closest entry of the catalogue (%s): %s", said, near[0].phrase, near[0].misfit(r))
 	}
-	return said + " names no task of the catalogue"
+	return said + " does not name a task of the catalogue"
 }
 
 // misfit says what of a sentence, whose words a recipe knows, it cannot use.
@@ -70,15 +70,15 @@ func (rc *recipe) misfit(r *reading) string {
 	}
 	switch {
 	case len(r.files) > 0 && !takes(file):
-		return fmt.Sprintf("it reads and writes no file such as %.80q", r.files[0])
+		return fmt.Sprintf("it does not read or write a file such as %.80q", r.files[0])
 	case len(r.urls) > 0 && !takes(link):
-		return fmt.Sprintf("it does nothing with a URL such as %.80q", r.urls[0])
+		return fmt.Sprintf("it does not use a URL such as %.80q", r.urls[0])
 	case len(r.texts) > 0 && !takes(text, texts):
-		return fmt.Sprintf("it does nothing with the text %.80q", r.texts[0])
+		return fmt.Sprintf("it does not use the text %.80q", r.texts[0])
 	case len(r.dates) > 0 && !takes(date):
-		return fmt.Sprintf("it does nothing with the date %s", r.dates[0])
+		return fmt.Sprintf("it does not use the date %s", r.dates[0])
 	case len(r.nums) > 0 && !takes(integer, decimal, numbers):
-		return fmt.Sprintf("it does nothing with the number %.80s", r.nums[0].text)
+		return fmt.Sprintf("it does not use the number %.80s", r.nums[0].text)
 	case r.asJSON && !takes(flag):
 		return "it does not print JSON"
 	case rc.only != "" && r.lang != "" && r.lang != rc.only:

@@ -25,8 +25,8 @@ func commandRules() []rule {
 
 // instead is what can be asked for where an interpreter is missing.
 var instead = map[string]string{
-	"python3": " The same can be asked for in JavaScript.",
-	"node":    " The same can be asked for in Python.",
+	"python3": " Request the same program in JavaScript.",
+	"node":    " Request the same program in Python.",
 }
 
 func wrongInterpreter(f *failure) ([]Correction, string, string) {

@@ -147,7 +147,7 @@ func pyAsk(f *failure) ([]Correction, string, string) {
 		{"IndexError", "the program asks for an element that is not there", "What should happen when there are fewer elements?"},
 		{"RecursionError", "a function calls itself too deeply", "When should the recursion end?"},
 		{"PermissionError", "the program may not use that file", "Which file below the workspace should it use?"},
-		{"AssertionError", "the program found its own assumption wrong", "Is the assumption wrong, or the code before it?"},
+		{"AssertionError", "an assertion of the program failed", "Is the assertion wrong, or the code before it?"},
 	} {
 		if strings.HasPrefix(f.error, k[0]) {
 			return nil, k[1] + " (" + f.error + ")", k[2]

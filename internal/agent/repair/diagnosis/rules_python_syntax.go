@@ -54,7 +54,7 @@ func pySyntax(f *failure) ([]Correction, string, string) {
 		line(f.line, "else if is elif in Python", m[1]+"elif"+cur[len(m[0]):])
 	}
 	if strings.Contains(cur, "&&") || strings.Contains(cur, "||") {
-		line(f.line, "Python says and and or", strings.ReplaceAll(strings.ReplaceAll(cur, "&&", "and"), "||", "or"))
+		line(f.line, "Python uses the operators and and or", strings.ReplaceAll(strings.ReplaceAll(cur, "&&", "and"), "||", "or"))
 	}
 	if strings.Contains(f.error, "expected ':'") || strings.Contains(f.error, "invalid syntax") && reHeader.MatchString(cur) {
 		code, comment := splitComment(cur)

@@ -165,7 +165,7 @@ func jsConst(f *failure) ([]Correction, string, string) {
 	for _, c := range m {
 		re := regexp.MustCompile(reConstDecl + regexp.QuoteMeta(c[1]) + `\b`)
 		if re.MatchString(f.source()) {
-			return one(c[1]+" changes, so it is no constant", f.withSource(re.ReplaceAllString(f.source(), "let${1}"+c[1])))
+			return one(c[1]+" changes, so it is not a constant", f.withSource(re.ReplaceAllString(f.source(), "let${1}"+c[1])))
 		}
 	}
 	return nil, "", ""

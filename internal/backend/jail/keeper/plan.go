@@ -31,7 +31,7 @@ type Plan struct {
 }
 
 // Proceed is the packet that a keeper with a held plan waits for.
-const Proceed = "go on"
+const Proceed = "proceed"
 
 // Directories in a keeper's root.
 const (

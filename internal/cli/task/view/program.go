@@ -47,13 +47,13 @@ func ShowProgram(w io.Writer, t api.Task) {
 	}
 	block(w, "output", at.Result.Stdout, shownOutput)
 	for _, f := range t.Create.Files {
-		fmt.Fprintf(w, "file given\t%s (%s)\n", human.Sanitize(f.Path), human.Size(f.Size))
+		fmt.Fprintf(w, "input file\t%s (%s)\n", human.Sanitize(f.Path), human.Size(f.Size))
 	}
 	for _, f := range at.Result.OutputFiles {
-		fmt.Fprintf(w, "file made\t%s (%s)\n", human.Sanitize(f.Path), human.Size(int64(len(f.Bytes()))))
+		fmt.Fprintf(w, "output file\t%s (%s)\n", human.Sanitize(f.Path), human.Size(int64(len(f.Bytes()))))
 	}
 	for _, left := range at.Result.LeftOut {
-		fmt.Fprintf(w, "not kept\t%s\n", human.Sanitize(left))
+		fmt.Fprintf(w, "not saved\t%s\n", human.Sanitize(left))
 	}
 	if at.Result.OK {
 		fmt.Fprintf(w, "verified by\t%s\n", human.Sanitize(at.Result.Evidence(at.Artifact.Output)))

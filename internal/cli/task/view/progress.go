@@ -59,7 +59,7 @@ func (p *Progress) Event(e api.Event) {
 		var m api.ModelRetryEvent
 		if json.Unmarshal(e.Data, &m) == nil {
 			p.Line(human.Sanitize(m.Role), progress.Yellow, retryLine(m))
-			p.Doing("asking %s once more", m.Model)
+			p.Doing("retrying the request to %s", m.Model)
 		}
 	case api.EventEscalation:
 		var x api.EscalationEvent
@@ -105,7 +105,7 @@ func (p *Progress) attempt(t api.EventType, at api.AttemptEvent) {
 			colour = progress.Red
 		}
 		p.Line(attemptHead("executor", at.Attempt, at.Of), colour, ResultLine(*at.Result))
-		p.Doing("looking at the result")
+		p.Doing("checking the result")
 	case t == api.EventDiagnosis && at.Diagnosis != nil:
 		p.Line(attemptHead("debugger", at.Attempt, at.Of), progress.Yellow, string(at.Diagnosis.Category)+": "+at.Diagnosis.Cause)
 	}
@@ -141,7 +141,7 @@ func ResultLine(r api.ExecutionResult) string {
 	var s string
 	switch {
 	case r.Phase == api.PhaseCheck:
-		s = "refused before it ran"
+		s = "rejected before it ran"
 	case r.Exit.Cause != "":
 		s = r.Exit.Cause
 		if r.Exit.Code >= 0 {

@@ -32,14 +32,14 @@ func (p *Progress) repoEvent(e api.Event) {
 		var t api.ToolEvent
 		if json.Unmarshal(e.Data, &t) == nil {
 			p.step("agent", t.Round, toolColour(t), toolLine(t))
-			p.Doing("round %d: the model thinks", t.Round)
+			p.Doing("round %d: waiting for the model", t.Round)
 		}
 	case api.EventSay:
 		var s api.SayEvent
 		if json.Unmarshal(e.Data, &s) == nil {
 			if line := human.FirstLine(s.Text); line != "" {
 				if s.Cut {
-					line += " [cut short]"
+					line += " [truncated]"
 				}
 				p.step("agent", s.Round, "", "says: "+human.Truncate(line, 200))
 			}
@@ -47,7 +47,7 @@ func (p *Progress) repoEvent(e api.Event) {
 	case api.EventCompact:
 		var c api.CompactEvent
 		if json.Unmarshal(e.Data, &c) == nil {
-			p.step("agent", 0, progress.Dim, fmt.Sprintf("history shortened from %d to %d tokens", c.TokensBefore, c.TokensAfter))
+			p.step("agent", 0, progress.Dim, fmt.Sprintf("history compacted from %d to %d tokens", c.TokensBefore, c.TokensAfter))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (p *Progress) repoStep(s api.RepoStepEvent) {
 	if !s.Done {
 		// The line is worth printing once it says with which model.
 		if s.Step == "agent" && s.Detail != "" && s.Round > 1 {
-			p.step("agent", s.Round, progress.Yellow, "repairs what the gate found: "+s.Detail)
+			p.step("agent", s.Round, progress.Yellow, "repairs the gate failure: "+s.Detail)
 		} else if s.Step == "agent" && s.Detail != "" {
 			p.step("agent", s.Round, "", "begins: "+s.Detail)
 		}
@@ -135,13 +135,13 @@ func (p *Progress) gate(s api.RepoStepEvent, took string) {
 	said, colour, lines := gateLine(g)+took, progress.Green, 0
 	switch {
 	case s.Step == "mutant" && g.Passed:
-		said, colour = "passed on the broken repository: the tests do not notice"+took, progress.Red
+		said, colour = "passed on the broken repository: the tests do not detect the defect"+took, progress.Red
 	case s.Step == "tests alone" && g.Passed:
-		said, colour = "pass without the rest of the change too: they do not test it"+took, progress.Yellow
+		said, colour = "also pass without the rest of the change: they do not test it"+took, progress.Yellow
 	case s.Step == "tests alone":
-		said = "fail without the rest of the change, as they should: " + exitLine(g.Exit) + took
+		said = "fail without the rest of the change, as expected: " + exitLine(g.Exit) + took
 	case s.Step == "mutant":
-		said = "failed on the broken repository, as it must: " + exitLine(g.Exit) + took
+		said = "failed on the broken repository, as expected: " + exitLine(g.Exit) + took
 	case s.Round == 0 && !g.Passed:
 		said, colour, lines = "before any change: "+said, progress.Yellow, otherLines
 	case s.Round == 0:
@@ -151,7 +151,7 @@ func (p *Progress) gate(s api.RepoStepEvent, took string) {
 	}
 	name := s.Step
 	if s.Step == "original tests" && !g.Passed {
-		said = "the gate with the tests as they were " + said
+		said = "the gate with the original tests " + said
 	}
 	p.step(name, s.Round, colour, said)
 	p.failures(g, lines)

@@ -48,7 +48,7 @@ func ShowRepo(w io.Writer, t api.Task) {
 		fmt.Fprintf(w, "CAUTION\tthe change %s\n", api.UnreadNote)
 	}
 	if r.Untested() {
-		fmt.Fprintf(w, "CAUTION\tno test touches the change: the gate passes without it too\n")
+		fmt.Fprintf(w, "CAUTION\tno test covers the change: the gate also passes without it\n")
 	}
 	for _, c := range r.Cautions {
 		fmt.Fprintf(w, "CAUTION\tthe change uses %s\n", human.Sanitize(c.String()))

@@ -94,7 +94,7 @@ func deciding(r api.RepoResult) *api.Gate {
 func cautionsOf(r api.RepoResult) string {
 	var all []string
 	if r.Untested() {
-		all = append(all, "no test touches the change, the gate passes without it too")
+		all = append(all, "no test covers the change: the gate also passes without it")
 	}
 	if len(r.Cautions) > 0 {
 		all = append(all, "the change uses "+cautions(r.Cautions))
@@ -142,10 +142,10 @@ func roundsLine(r api.RepoResult) string {
 // stopText says why an agent's work ended.
 func stopText(s api.StopReason) string {
 	if text := map[api.StopReason]string{
-		api.StopFinished: "finished", api.StopEnded: "ended its turn", api.StopSteps: "used up its steps",
-		api.StopTokens: "used up its tokens", api.StopCost: "used up its money", api.StopWall: "used up its time",
-		api.StopOutput: "used up its output", api.StopMalformed: "made calls that nobody could read",
-		api.StopLoop: "went round in circles", api.StopDeclined: "declined", api.StopModel: "lost its model",
+		api.StopFinished: "finished", api.StopEnded: "ended its turn", api.StopSteps: "reached its step limit",
+		api.StopTokens: "reached its token limit", api.StopCost: "reached its cost limit", api.StopWall: "reached its time limit",
+		api.StopOutput: "reached its output limit", api.StopMalformed: "sent invalid tool calls",
+		api.StopLoop: "repeated the same calls", api.StopDeclined: "declined", api.StopModel: "lost its connection to the model",
 		api.StopSandbox: "lost its sandbox", api.StopCanceled: "was cancelled",
 	}[s]; text != "" {
 		return text
@@ -168,12 +168,12 @@ func RepoWarnings(r api.RepoResult) (out []string) {
 	if n := len(r.Rounds); n > 0 {
 		switch last := r.Rounds[n-1]; {
 		case last.Original != nil && last.Original.Passed:
-			original = "; with the tests as they were the gate passes too"
+			original = "; the gate also passes with the original tests"
 		case last.Original != nil:
-			original = "; WITH THE TESTS AS THEY WERE THE GATE FAILS (" + exitLine(last.Original.Exit) + ")"
+			original = "; THE GATE FAILS WITH THE ORIGINAL TESTS (" + exitLine(last.Original.Exit) + ")"
 		}
 		if last := r.Rounds[n-1]; last.Mutant != nil && last.Mutant.Passed {
-			out = append(out, "the gate passes on the broken repository too: the tests do not notice")
+			out = append(out, "the gate also passes on the broken repository: the tests do not detect the defect")
 		}
 	}
 	if len(removed) > 0 {
@@ -184,16 +184,16 @@ func RepoWarnings(r api.RepoResult) (out []string) {
 	}
 	for i, f := range r.Refused {
 		if i == maxListed {
-			out = append(out, fmt.Sprintf("%d more changes were not taken", len(r.Refused)-i))
+			out = append(out, fmt.Sprintf("%d more changes were ignored", len(r.Refused)-i))
 			break
 		}
-		out = append(out, "not taken: "+human.Sanitize(f.Path)+": "+human.Sanitize(f.Why))
+		out = append(out, "ignored: "+human.Sanitize(f.Path)+": "+human.Sanitize(f.Why))
 	}
 	if r.Ignored > 0 {
-		out = append(out, human.Count(r.Ignored, "new file")+" not taken, because the repository's own rules ignore them")
+		out = append(out, human.Count(r.Ignored, "new file")+" ignored by the repository's .gitignore rules")
 	}
 	if r.Partial {
-		out = append(out, "the work was cut short: this is what there was")
+		out = append(out, "the work ended early: the result is partial")
 	}
 	return out
 }
@@ -229,7 +229,7 @@ func deliveryLines(d api.Delivery) (out []string) {
 		out = append(out, "pushed "+d.Branch+" to "+d.Pushed)
 	}
 	if d.URL != "" {
-		what := "merge request was there already"
+		what := "merge request already exists"
 		if d.Created {
 			what = "merge request opened"
 		}

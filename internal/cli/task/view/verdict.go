@@ -22,7 +22,7 @@ func (p *Progress) showMade(r api.ExecutionResult) {
 		p.Line("", "", "files made: "+strings.Join(made, ", "))
 	}
 	for _, left := range r.LeftOut {
-		p.Line("", progress.Yellow, "not kept: "+left)
+		p.Line("", progress.Yellow, "not saved: "+left)
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *Client) Open(ctx context.Context, h Host, req forge.Request) (forge.Mer
 	}
 	if req.Commit != "" && at != req.Commit {
 		return forge.MergeRequest{}, c.errorf(api.KindConflict, "the branch %s is at %.12s and not at %.12s, which was to be delivered", req.Source, at, req.Commit).
-			WithHint("Somebody else pushed to it. Look at the branch, then deliver to another one.")
+			WithHint("Another client pushed to it. Check the branch, then deliver to another one.")
 	}
 	req.Body = strings.TrimRight(req.Body, "\n") + "\n\n" + forge.Marker + "\n"
 	f, created, err := c.obtain(ctx, h, req)

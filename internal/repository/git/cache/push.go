@@ -67,7 +67,7 @@ type push struct {
 // checkLease returns KindConflict if the branch is not where the lease allows.
 func (p push) checkLease(ctx context.Context, at string) error {
 	moved := api.Errorf(api.KindConflict, "push: the branch %q of %s is at the unexpected commit %.12s", p.q.Branch, p.to.URL, at).
-		WithHint("somebody else pushed to it; use another name, or start again from its commit")
+		WithHint("another client pushed to it; use another name, or start again from its commit")
 	switch {
 	case at == "" || at == p.q.Expect:
 		return nil
@@ -132,7 +132,7 @@ func (p push) pushRemote(ctx context.Context) (PushResult, error) {
 	text = git.Redact(text, p.to.auth.Secrets())
 	if strings.Contains(why, "stale info") || strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "cannot lock ref") || strings.Contains(why, "failed to update ref") {
 		return PushResult{}, api.Errorf(api.KindConflict, "push: the branch %q of %s moved during the push", p.q.Branch, p.to.URL).
-			WithHint("somebody else pushed to it; use another name, or start again from its commit")
+			WithHint("another client pushed to it; use another name, or start again from its commit")
 	}
 	return PushResult{}, api.Errorf(api.KindDenied, "push: %s rejected the branch %q (%s): %s", p.to.URL, p.q.Branch, git.Sanitize(git.Redact(why, p.to.auth.Secrets()), 300), text).
 		WithHint("check the remote's rules for this branch")

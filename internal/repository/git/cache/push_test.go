@@ -29,7 +29,7 @@ func TestPushToPath(t *testing.T) {
 	gittest.Git(t, src, "update-ref", "refs/heads/hortus/x", base.Hash)
 	q.Branch, q.Expect = "hortus/x", ""
 	_, err = r.Push(gittest.Context(t), q)
-	gittest.WantKind(t, err, api.KindConflict, "somebody else")
+	gittest.WantKind(t, err, api.KindConflict, "another client")
 	q.Expect = base.Hash
 	if got, err := r.Push(gittest.Context(t), q); err != nil || got.Created {
 		t.Errorf("%+v, %v", got, err)

@@ -70,10 +70,10 @@ func TestRemoteByHTTP(t *testing.T) {
 	}
 	push.Commit = other.Hash
 	_, err = r.Push(gittest.Context(t), push)
-	gittest.WantKind(t, err, api.KindConflict, "somebody else")
+	gittest.WantKind(t, err, api.KindConflict, "another client")
 	push.Expect = base.Hash
 	_, err = r.Push(gittest.Context(t), push)
-	gittest.WantKind(t, err, api.KindConflict, "somebody else")
+	gittest.WantKind(t, err, api.KindConflict, "another client")
 	push.Expect = res.Hash
 	if got, err := r.Push(gittest.Context(t), push); err != nil || got.Created || got.UpToDate {
 		t.Errorf("with the lease: %+v, %v", got, err)
@@ -90,7 +90,7 @@ func TestRemoteByHTTP(t *testing.T) {
 	gittest.Git(t, src, "commit", "-qm", "theirs")
 	gittest.Git(t, src, "push", "-q", "-f", dir, "HEAD:refs/heads/hortus/x")
 	_, err = r.Push(gittest.Context(t), PushRequest{Source: source, Commit: res.Hash, Branch: "hortus/x", Expect: other.Hash})
-	gittest.WantKind(t, err, api.KindConflict, "somebody else")
+	gittest.WantKind(t, err, api.KindConflict, "another client")
 	if got := gittest.Git(t, dir, "rev-parse", "refs/heads/hortus/x"); got != gittest.Git(t, src, "rev-parse", "HEAD") {
 		t.Errorf("somebody else's branch is at %s", got)
 	}
