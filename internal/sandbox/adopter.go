@@ -10,12 +10,13 @@ import (
 type Adopter interface {
 	Backend
 
-	// Adopt takes over the machine of a sandbox that a process started which is gone.
-	// It must not be called for one that this process runs.
+	// Adopt takes over the machine of a sandbox from a process that has ended. It must
+	// not be called for a sandbox that this process runs.
 	//
-	// Errors: KindNotFound when it has ended, or was never there; KindConflict when
-	// what is there is not what was started; KindUnsupported, KindTimeout,
-	// KindInternal. After one the machine is as it was; Reclaim destroys it.
+	// Errors: KindNotFound if the machine has ended or never existed; KindConflict if
+	// the running processes are not those that were started; KindUnsupported,
+	// KindTimeout, KindInternal. An error leaves the machine unchanged; Reclaim destroys
+	// it.
 	Adopt(ctx context.Context, id api.SandboxID) (Adopted, error)
 }
 
@@ -23,25 +24,24 @@ type Adopter interface {
 type Adopted struct {
 	// Machine is a Leaver.
 	Machine Machine
-	// Spec is what it was started with, but for its environment.
+	// Spec is what it was started with, without the environment.
 	Spec Spec
-	// Paused says that its processes stand still.
+	// Paused reports whether its processes are frozen.
 	Paused bool
 }
 
-// Leaver is a Machine that a process can let go of while it runs; an Adopter takes it
-// over.
+// Leaver is a Machine that this process can release while it runs, for an Adopter.
 type Leaver interface {
 	Machine
 
-	// Leave gives up everything that this process holds of the machine, which goes
-	// on. Its link is closed; no other method may be called afterwards. An error of
-	// KindUnavailable says that the machine has ended.
+	// Leave releases everything that this process holds of the machine, which continues
+	// to run. It closes the link; no other method may be called afterwards. It fails
+	// with KindUnavailable if the machine has ended.
 	Leave(ctx context.Context) error
 }
 
-// Reclaimer is a backend that can find what it left behind without being told:
-// identifiers whose directories or cgroups exist.
+// Reclaimer is a backend that can find its leftovers: the IDs of sandboxes whose directories
+// or cgroups exist.
 type Reclaimer interface {
 	Orphans(ctx context.Context) ([]api.SandboxID, error)
 }

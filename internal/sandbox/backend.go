@@ -9,31 +9,30 @@ import (
 	"hortus.dev/internal/storage/layer"
 )
 
-// Backend is one way to boot a guest. Its methods may be called at the same time
-// from several goroutines.
+// Backend is one way to boot a guest. Its methods may be called from several goroutines at
+// the same time.
 type Backend interface {
-	// Name is the word that users choose it by: "container", "process".
+	// Name returns the name that users select it by, such as "container" or "gvisor".
 	Name() string
 
-	// Probe finds what the backend can do on this host, by trying where a look
-	// is no proof. The report lists every capability of the api package once,
-	// each missing one with its reason and, where there is one, its fix. It has
-	// no lasting effect. Callers may keep the report.
+	// Probe reports what the backend can do on this host. It tries a capability if
+	// reading the configuration does not prove it. The report lists every capability of
+	// package api once; a missing one has a reason and, if there is one, a fix. Probe
+	// has no lasting effect. Callers may keep the report.
 	Probe(ctx context.Context) api.BackendReport
 
-	// Start boots a guest and returns when it answers. On an error nothing is
-	// left: no process, mount, cgroup or directory. ctx bounds the start alone;
-	// the machine outlives it.
+	// Start boots a guest and returns when it responds. After an error nothing is
+	// left: no process, mount, cgroup or directory. ctx limits the start only; the
+	// machine outlives it.
 	//
-	// Errors: KindUnisolated when this host cannot run the backend, KindInvalid
-	// for a Spec that makes no sense, KindUnsupported for a limit that the
-	// report says is missing, KindTimeout, KindInternal.
+	// Errors: KindUnisolated if this host cannot run the backend, KindInvalid for an
+	// invalid Spec, KindUnsupported for a limit that is missing in the report,
+	// KindTimeout, KindInternal.
 	Start(ctx context.Context, spec Spec) (Machine, error)
 
-	// Reclaim destroys whatever is left of the sandbox with this id from an
-	// owner that is gone: processes, cgroups, mounts, directories. It is
-	// idempotent, and succeeds with Left 0 when there is nothing. It must not
-	// be called for a sandbox that this process runs.
+	// Reclaim destroys what an owner that has ended left of the sandbox: processes,
+	// cgroups, mounts, directories. It is idempotent, and succeeds with Left 0 if there
+	// is nothing. It must not be called for a sandbox that this process runs.
 	Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, error)
 }
 
@@ -58,83 +57,84 @@ func StartTimeout(b Backend) time.Duration {
 	return DefaultStartTimeout
 }
 
-// Preparer is a Backend that can boot a guest ahead of the request that it is
-// for, so that a create has to claim it only.
+// Preparer is a Backend that can boot a guest ahead of a request, so that creating a sandbox
+// only claims it.
 type Preparer interface {
 	Backend
 
-	// Prepare boots a guest of the Spec, without an environment, up to the point
-	// where it waits for its claim. Until then it ends with this process. It
-	// answers requests that are marked as warm-ups, and holds all others back.
-	// Errors are those of Start, and leave nothing.
+	// Prepare boots a guest of the Spec, without an environment, until it waits for its
+	// claim. Until it is claimed, the guest ends with this process. It answers requests
+	// that are marked as warm-ups and delays all others. Errors are those of Start;
+	// nothing is left after one.
 	Prepare(ctx context.Context, spec Spec) (Prepared, error)
 }
 
-// Prepared is a guest that waits. Whoever made it claims or kills it.
+// Prepared is a guest that waits for its claim. Its creator claims it or kills it.
 type Prepared interface {
-	// Machine is what the guest is going to be. Killing it ends the wait too.
+	// Machine is the machine of the guest. Killing it ends the wait.
 	Machine
 
-	// Claim tells the guest whom it is for, in one message: from then on it
-	// lives on its own, with that environment. It can be done once, and fails
-	// with KindUnavailable when the guest has ended. Where ctx ends it, the error
-	// is of ctx's kind; nothing was said if ctx had ended before, and it can be
-	// claimed still.
+	// Claim assigns the guest to its sandbox, with an environment, in one message.
+	// Afterwards the guest outlives this process. Claim can succeed once. It fails with
+	// KindUnavailable if the guest has ended, and with the kind of ctx's error if ctx
+	// ends. If ctx had ended before the call, no message was sent and the guest can
+	// still be claimed.
 	Claim(ctx context.Context, env map[string]string) error
 }
 
 // Machine is a booted guest.
 type Machine interface {
-	// Link reaches the guest's server. It is the same link at every call.
+	// Link returns the link to the guest's server. Every call returns the same one.
 	Link() tether.Link
 
-	// Pause freezes every process; Resume lets them go on. Both are idempotent
-	// and fail with KindUnsupported where CapPause is missing. While paused the
-	// link accepts no new stream and open ones stand still.
+	// Pause freezes every process, Resume thaws them. Both are idempotent and fail with
+	// KindUnsupported if CapPause is missing. While the machine is paused, the link opens
+	// no new stream, and open streams carry no data.
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
 
-	// Stats tells the use of resources, from the host's own accounting where
-	// there is one. It works on a paused machine.
+	// Stats returns the resource usage, from the host's accounting if there is one. It
+	// works on a paused machine.
 	Stats(ctx context.Context) (api.Stats, error)
 
-	// Kill ends every process of the sandbox and frees what it held. It
-	// returns nil only when no process is left, and the proof says how that is
-	// known. It is idempotent and safe at any moment, also while paused.
+	// Kill ends every process of the sandbox and frees its resources. It returns nil
+	// only if no process is left; the proof says how that was verified. It is idempotent
+	// and can be called at any time, also while the machine is paused.
 	Kill(ctx context.Context) (api.Proof, error)
 
-	// Done is closed when the guest has ended, by Kill or by itself.
+	// Done returns a channel that is closed when the guest has ended.
 	Done() <-chan struct{}
 
-	// Cause says, once Done is closed, why the guest ended when it was not
-	// killed: api.CauseMemory or "guest exited: ..."; empty after a Kill.
+	// Cause returns why the guest ended: api.CauseMemory or "guest exited: ...", or ""
+	// after a Kill. It is valid once Done is closed.
 	Cause() string
 }
 
-// Spec is what a backend starts. Every field is resolved and checked: nothing is
-// a default any more.
+// Spec is what a backend starts. Every field is resolved and validated; a zero value does
+// not mean a default.
 type Spec struct {
 	ID api.SandboxID
-	// Layers are what the root is made of, the lowest first.
+	// Layers are the layers of the root file system, the lowest first.
 	Layers []layer.Digest
 	Limits api.Limits
-	// Asked names the limits that the user asked for, as opposed to defaults;
-	// a backend must refuse those that it cannot enforce.
+	// Asked marks the limits that the user requested. A backend must refuse those that
+	// it cannot enforce; it may ignore a default.
 	Asked Asked
-	// Env is given to every command, below what the tree's tools need.
+	// Env is the environment of every command. Variables that the template's tools need
+	// take precedence.
 	Env map[string]string
-	// Hostname is the name inside, Template that of the template or snapshot that the
-	// sandbox was asked for by.
+	// Hostname is the host name inside. Template is the name of the template or snapshot
+	// in the request.
 	Hostname, Template string
 	// Egress is what it may connect to.
 	Egress Egress
-	// Workspace is what lies at /workspace; nil for an empty directory of the
-	// sandbox's own disk. A backend without CapWorkspace refuses it with
-	// KindUnsupported, and no guest is booted ahead with one.
+	// Workspace is what is mounted at /workspace; nil means an empty directory on the
+	// sandbox's own disk. A backend without CapWorkspace refuses it with KindUnsupported.
+	// No guest is booted ahead of requests with one.
 	Workspace *Workspace
 }
 
-// Asked says which limits are wishes of the user's.
+// Asked marks the limits that the user requested, as opposed to defaults.
 type Asked struct {
 	CPUs, CPUTime, Memory, Processes, Disk, DiskRate, Output bool
 }

@@ -14,20 +14,21 @@
 //
 //	m, err := backend.Start(ctx, spec) // on an error nothing is left
 //	conn, err := m.Link().Open(ctx)    // a stream to the guest's server
-//	err = m.Pause(ctx)                 // every process stands still
+//	err = m.Pause(ctx)                 // every process is frozen
 //	err = m.Resume(ctx)
 //	proof, err := m.Kill(ctx)          // nil only if no process is left
 //	<-m.Done()                         // closed by Kill, or when the guest ended by itself
 //
-// More is optional, and a type of its own: a [Preparer] boots guests ahead of the request
-// that they are for, a [Saver] and a [Restorer] save and restore machines, an [Adopter] takes
-// over the machines of a process that is gone, a [Reclaimer] finds leftovers.
+// Everything else is optional, and each is an interface: a [Preparer] boots guests ahead of
+// requests, a [Saver] and a [Restorer] save and restore machines, an [Adopter] takes over the
+// machines of a process that has ended, a [Reclaimer] finds leftovers, and a [StartLimiter]
+// has its own start timeout.
 //
-// Arguments have fixed names: id is a sandbox's, spec what a backend starts, m a machine,
-// dir a directory of the caller's, need an estimate in bytes or a [Need] of capacity.
+// Arguments have fixed names: id is a sandbox's ID, spec is what a backend starts, m is a
+// machine, dir is a directory of the caller, need is an estimate in bytes or a [Need].
 //
 // [Rows], [Log], [Templates], [Snapshots], [Admission] and [Watcher] are what the manager
-// (package manager) needs of others. Its states are in package life, its suite for backends
+// (package manager) requires from others. Its states are in package life, its suite for backends
 // in package sandboxtest.
 //
 // The package must not know a concrete backend, how snapshots are kept, a door, SQL, or what

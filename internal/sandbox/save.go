@@ -11,81 +11,82 @@ import (
 type Saver interface {
 	Machine
 
-	// Save writes what the sandbox is at one instant into dir, an empty directory
-	// that belongs to the caller, as at most 64 regular files and no directory, and lets it go on, also after an error. What is
-	// in dir after an error is worth nothing.
+	// Save writes the state of the sandbox at one instant into dir, an empty directory
+	// of the caller, as up to 64 regular files without directories. Then it resumes the
+	// machine, also after an error. After an error the content of dir is undefined.
 	//
-	// Where memory is saved, every stream of the link has ended when it returns;
-	// commands go on, and their output can be read from its offset on new streams.
+	// If memory is saved, every stream of the link has ended when Save returns. Commands
+	// continue, and new streams can read their output from its offset.
 	//
-	// Errors: KindUnsupported, naming the capability, for what cannot be saved on
-	// this host or of this sandbox; KindUnavailable when the machine has ended;
-	// KindExhausted when dir's disk is full; KindTimeout; KindInternal.
+	// Errors: KindUnsupported, with the capability, if this host cannot save it or the
+	// sandbox cannot be saved; KindUnavailable if the machine has ended; KindExhausted
+	// if the disk of dir is full; KindTimeout; KindInternal.
 	Save(ctx context.Context, dir string, o SaveOptions) (Saved, error)
 
-	// Release has a machine go on that a save left standing still. Of one that does
-	// not stand it asks nothing. Errors: KindUnavailable when it has ended;
-	// KindTimeout, KindInternal.
+	// Release resumes a machine that a save with Hold left paused. It does nothing if
+	// the machine runs. Errors: KindUnavailable if it has ended; KindTimeout,
+	// KindInternal.
 	Release(ctx context.Context) error
 }
 
-// SaveOptions say what to save.
+// SaveOptions are options of Save.
 type SaveOptions struct {
-	// Files leaves memory and processes out.
+	// Files saves files only, without memory and processes.
 	Files bool
-	// Hold leaves the machine standing still from the instant on, until Kill ends it
-	// or Release has it go on. One whose process dies before either goes on too, by
-	// itself or with who adopts it: what is saved is worth nothing until it is on
-	// record, and so the machine is not to end before. After an error it goes on.
+	// Hold leaves the machine paused until Kill or Release. If this process ends before
+	// either, the machine resumes, by itself or when it is adopted: a saved state is
+	// valid only once it is recorded, so the machine must not end before that. After an
+	// error the machine resumes.
 	Hold bool
 }
 
-// Saved is what a save wrote.
+// Saved describes what a save wrote.
 type Saved struct {
 	Kind api.SnapshotKind
-	// Why says why memory was left out by a backend that cannot save it.
+	// Why is the reason why the backend saved files only, if it cannot save memory.
 	Why string
-	// Mark says what can restore it; without a Backend it is Restorer.Mark's.
+	// Mark identifies what can restore it. If its Backend is empty, it is that of
+	// Restorer.Mark.
 	Mark api.ImageMark
-	// Paused is how long the sandbox stood still.
+	// Paused is how long the sandbox was paused.
 	Paused time.Duration
 }
 
-// Restorer is a Backend whose machines are Savers, and that can start a machine
-// from what one wrote.
+// Restorer is a Backend whose machines are Savers, and that can start a machine from what
+// a Saver wrote.
 type Restorer interface {
 	Backend
 
-	// Mark says which images of a kind can be restored here now. An image with
-	// another mark must be refused, which is the caller's work.
+	// Mark returns the mark of images of a kind that can be restored on this host now.
+	// The caller must refuse an image with another mark.
 	Mark(ctx context.Context, kind api.SnapshotKind) (api.ImageMark, error)
 
-	// Restore boots a guest of the Spec with the state that Save wrote into dir,
-	// whose layers and limits of memory and disk are the Spec's. The directory is
-	// not changed and not needed any more once it returns. The guest waits for its
-	// claim, which gives it the identity and the environment of the Spec: until
-	// then what was running in the image stands still as far as its backend can
-	// bring it to. Errors are those of Start, and leave nothing; KindConflict for
-	// an image that is cut short or of another kind.
+	// Restore boots a guest of the Spec with the state that Save wrote into dir. Layers
+	// and the limits of memory and disk of the Spec must be those of the saved sandbox.
+	// The directory is not changed, and not needed after the return. The guest waits for
+	// its claim, which sets the identity and the environment of the Spec; until then the
+	// restored processes are paused if the backend can do so. Errors are those of Start,
+	// and KindConflict for an image that is truncated or of another kind; nothing is
+	// left after one.
 	Restore(ctx context.Context, spec Spec, dir string) (Prepared, error)
 }
 
-// Expecter is a Restorer that can begin with a machine before its state is written,
-// so that only what needs the state comes after it.
+// Expecter is a Restorer that can begin a restore before the state is written, so that only
+// the work that needs the state remains afterwards.
 type Expecter interface {
 	Restorer
 
-	// Expect begins what Restore does for what a Save is about to write into dir,
-	// which may hold empty files of its names from now on. ctx bounds the beginning
-	// alone. Errors are those of Start, and leave nothing.
+	// Expect begins a restore of what a Save is going to write into dir. It may create
+	// empty files with the names of the image in dir. ctx limits this call only. Errors
+	// are those of Start; nothing is left after one.
 	Expect(ctx context.Context, spec Spec, dir string) (Expected, error)
 }
 
-// Expected is a machine without a state. Whoever made it restores or drops it.
+// Expected is a machine without a state. Its creator restores or drops it.
 type Expected interface {
-	// Restore goes on as Restorer's does; it is called once, after a Save that
-	// succeeded. Errors leave nothing.
+	// Restore completes the restore as Restorer.Restore does. It is called once, after
+	// the Save succeeded. Nothing is left after an error.
 	Restore(ctx context.Context) (Prepared, error)
-	// Drop ends what was begun. After Restore it does nothing.
+	// Drop ends the machine. After Restore it does nothing.
 	Drop()
 }

@@ -10,16 +10,16 @@ import (
 type Op string
 
 const (
-	OpCreate  Op = "create"  // from the request to a sandbox that answers
-	OpAdmit   Op = "admit"   // the wait for room on the host
+	OpCreate  Op = "create"  // from the request until the sandbox responds
+	OpAdmit   Op = "admit"   // the wait for capacity on the host
 	OpBoot    Op = "boot"    // a backend starts a guest
-	OpClaim   Op = "claim"   // a guest that was booted ahead gets its user
+	OpClaim   Op = "claim"   // a pooled guest gets its sandbox
 	OpRestore Op = "restore" // a guest starts from a saved state
 	OpExec    Op = "exec"    // from the request for a command to its recorded end
 	OpKill    Op = "kill"    // until it is proven that nothing is left
 )
 
-// Way says how a sandbox was come by.
+// Way is how a sandbox was created.
 type Way string
 
 const (
@@ -29,18 +29,19 @@ const (
 	WaySnapshot  Way = "snapshot"
 )
 
-// Step is one step that begins.
+// Step describes a step when it begins.
 type Step struct {
 	Op Op
-	// Sandbox and Exec are empty where there is none yet.
+	// Sandbox and Exec are empty if they do not exist yet.
 	Sandbox api.SandboxID
 	Exec    api.ExecID
-	// After is what Watcher.Mark gave for the sandbox's creation, of the first
-	// command in it alone; nil otherwise.
+	// After is what Watcher.Mark returned for the creation of the sandbox. It is set for
+	// the first command only.
 	After context.Context
 }
 
-// Outcome is how a step ended. Err holds texts of users': it is for its kind alone.
+// Outcome is how a step ended. Only the kind of Err may be recorded: its text can contain
+// user data.
 type Outcome struct {
 	Sandbox   api.SandboxID
 	Isolation string
@@ -49,13 +50,13 @@ type Outcome struct {
 	Err       error
 }
 
-// Watcher sees what a manager does, for metrics and traces. Its methods are called
-// from many goroutines, and return at once.
+// Watcher observes what a manager does, for metrics and traces. Its methods are called from
+// many goroutines and must not block.
 type Watcher interface {
-	// Begin is told of a step. What hangs on the context that it gives is part of
-	// the step; end is called once.
+	// Begin is called when a step begins. Work with the returned context belongs to the
+	// step. end is called once, when the step has ended.
 	Begin(ctx context.Context, s Step) (_ context.Context, end func(Outcome))
-	// Mark keeps of a context no more than what is needed to find the step in it
-	// again.
+	// Mark returns a context that identifies the step of ctx and holds nothing else of
+	// it.
 	Mark(ctx context.Context) context.Context
 }

@@ -5,16 +5,15 @@ import (
 	"hortus.dev/internal/storage/layer"
 )
 
-// Workspace is what a sandbox has at /workspace: read-only layers, and where what
-// is written over them goes.
+// Workspace is what a sandbox has at /workspace: read-only layers, and the place of changes.
 type Workspace struct {
-	// Layers are what it lies on, the lowest first; with an Upper they are those
-	// that it was made with.
+	// Layers are the lowest first. With an Upper they must be those that the workspace
+	// was created with.
 	Layers []layer.Digest
-	// Upper is the durable workspace that takes the changes, which this sandbox is
-	// the one writer of. Empty means the sandbox's own disk: they end with it.
+	// Upper is the durable workspace that stores the changes; the sandbox is its only
+	// writer. If it is empty, changes are on the sandbox's own disk and end with it.
 	Upper api.WorkspaceID
 }
 
-// UpperLimit says how the disk limit holds for a durable workspace.
+// UpperLimit describes how the disk limit is enforced for a durable workspace.
 const UpperLimit = "the host measures its disk usage periodically; a sandbox over the limit is killed shortly after"

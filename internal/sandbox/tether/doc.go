@@ -1,16 +1,13 @@
 // Package tether is the one link between a sandbox and its host.
 //
-// A sandbox has no network interface but loopback and no path of its host;
-// whatever crosses the boundary crosses a [Link], as byte streams. The host opens
-// streams that the guest's server answers, and accepts streams that the guest
-// requests. What carries the streams (a unix socket, a multiplexed pair of pipes, a
-// WebSocket) is the backend's business.
+// A sandbox has a loopback interface only and no path of its host. Everything that crosses
+// the boundary is a byte stream of a [Link]. The host opens streams that the guest's server
+// answers, and accepts streams that the guest requests. The backend decides what carries
+// the streams: a unix socket, a multiplexed pair of pipes, a WebSocket.
 //
-// The package knows nothing of what is said over a stream; that is
-// hortus.dev/api/envd. It must not import a backend, the manager or the guest.
+// The package does not know the protocol on a stream; that is hortus.dev/api/envd. It must not import a backend, the manager or the guest.
 //
-// A Link lives as long as the machine that gave it. Every stream ends when its
-// machine is killed. The peer is hostile: a dial has a deadline, the number of
-// streams open at once is bounded, and the process that answers is compared
-// with the one that the backend started.
+// A Link lives as long as its machine. Every stream ends when the machine is killed. The peer
+// is hostile: a dial has a deadline, the number of open streams is limited, and the process
+// that answers must be the one that the backend started.
 package tether
