@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// WaitCause says what a sandbox waits for before it can begin.
+// WaitCause is what a sandbox waits for before it can begin.
 type WaitCause string
 
 const (
 	WaitMemory    WaitCause = "memory"    // the host's memory
-	WaitDisk      WaitCause = "disk"      // room on the disk of the data directory
+	WaitDisk      WaitCause = "disk"      // space on the disk of the data directory
 	WaitCPUs      WaitCause = "cpus"      // processors
 	WaitSandboxes WaitCause = "sandboxes" // the most sandboxes that the host is set to hold
 	WaitTurn      WaitCause = "turn"      // it would fit; others were there before
 )
 
-// WaitingEvent says that a sandbox waits for room on its host, and since when.
+// WaitingEvent reports that a sandbox waits for room on its host, and since when.
 type WaitingEvent struct {
 	Cause WaitCause `json:"cause"`
 	// Why is the cause in numbers, for a person.
@@ -37,7 +37,7 @@ func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, d)
 }
 
-// PatienceOf tells the bound, and whether there is one.
+// PatienceOf returns the bound, and whether there is one.
 func PatienceOf(ctx context.Context) (time.Duration, bool) {
 	d, ok := ctx.Value(patienceKey{}).(time.Duration)
 	return d, ok

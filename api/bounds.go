@@ -129,7 +129,7 @@ func (r ExecRequest) CheckBounds() error {
 	return CheckEnv(r.Env)
 }
 
-// RecordedArgs gives what a command's record keeps of its arguments: all of them and 0,
+// RecordedArgs returns what a command's record keeps of its arguments: all of them and 0,
 // or the first MaxRecordedArgs bytes and the size of all.
 func RecordedArgs(args []string) (kept []string, total int64) {
 	left := MaxRecordedArgs

@@ -5,14 +5,14 @@ package api
 type CatalogueEntry struct {
 	Name string        `json:"name"`
 	Kind CatalogueKind `json:"kind"`
-	// Does says what it is, for people.
+	// Does is what it is, for people.
 	Does    string `json:"does"`
 	Example string `json:"example"`
 	// Languages are those in which the program can be had.
 	Languages []Language `json:"languages"`
 }
 
-// CatalogueKind says how an entry is asked for.
+// CatalogueKind is how an entry is requested.
 type CatalogueKind string
 
 // The kinds of entries.

@@ -8,7 +8,7 @@ type Version struct {
 	Go    string `json:"go"`
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
-	// GuestEmbedded says whether the small guest is part of the binary.
+	// GuestEmbedded reports whether the small guest is part of the binary.
 	GuestEmbedded bool `json:"guestEmbedded"`
 	// GVisor is the version of the gVisor that is part of the binary; empty when
 	// none is.
@@ -105,12 +105,12 @@ type BenchRow struct {
 	Unit   string  `json:"unit,omitempty"`
 	Before float64 `json:"before,omitempty"`
 	After  float64 `json:"after,omitempty"`
-	// Note says what the figures do not: what a rival isolates less or more,
+	// Note is what the figures do not: what a rival isolates less or more,
 	// what a count includes, why there is nothing.
 	Note string `json:"note,omitempty"`
 }
 
-// BenchProgress says how far a measurement is.
+// BenchProgress is how far a measurement is.
 type BenchProgress struct {
 	Measure string `json:"measure"`
 	Backend string `json:"backend,omitempty"`

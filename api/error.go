@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind says what sort of failure an [Error] is. The set is closed: a caller may
+// Kind is what sort of failure an [Error] is. The set is closed: a caller may
 // switch over it, and every door maps it once (see [Kind.HTTPStatus] and
 // [Kind.ExitCode]). The strings are part of the wire; do not rename them.
 type Kind string
@@ -29,7 +29,7 @@ const (
 	KindConflict Kind = "conflict"
 	// KindUnsupported: a capability is missing; the message names it.
 	KindUnsupported Kind = "unsupported"
-	// KindUnisolated: this host cannot give the isolation that was asked for.
+	// KindUnisolated: this host cannot give the isolation that was requested.
 	KindUnisolated Kind = "unisolated"
 	// KindExhausted: a limit was reached (memory, disk, output, processes).
 	KindExhausted Kind = "exhausted"
@@ -111,7 +111,7 @@ type Error struct {
 	Err error `json:"-"`
 }
 
-// Error gives the message, and the cause where there is one.
+// Error returns the message, and the cause if there is one.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		if cause := e.Err.Error(); cause != "" {
@@ -121,7 +121,7 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Unwrap gives the cause, for errors.Is and errors.As.
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
 // MaxMessage bounds an error's message, in bytes. Messages quote requests and output,

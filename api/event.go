@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// StreamKind says what an event log belongs to.
+// StreamKind is what an event log belongs to.
 type StreamKind string
 
 const (
@@ -44,7 +44,7 @@ const (
 	EventResult       EventType = "task.result"      // AttemptEvent with Result
 	EventDiagnosis    EventType = "task.diagnosis"   // AttemptEvent with Diagnosis
 	EventModel        EventType = "task.model"       // ModelEvent: one call ended
-	EventModelRetry   EventType = "task.model_retry" // ModelRetryEvent: a call is made once more
+	EventModelRetry   EventType = "task.model_retry" // ModelRetryEvent: a call is made again
 	EventRepoStep     EventType = "task.step"        // RepoStepEvent: a step of work on a repository
 	EventTool         EventType = "task.tool"        // ToolEvent: the agent used a tool
 	EventSay          EventType = "task.say"         // SayEvent: what the agent said
@@ -73,7 +73,7 @@ type AttemptEvent struct {
 	Skipped   []Unenforced     `json:"unenforced,omitempty"`
 }
 
-// PhaseEvent says that a phase of an attempt begins.
+// PhaseEvent reports that a phase of an attempt begins.
 type PhaseEvent struct {
 	Attempt int    `json:"attempt"`
 	Phase   Phase  `json:"phase"`
@@ -89,7 +89,7 @@ type OutputEvent struct {
 	Data    []byte `json:"data"`
 }
 
-// ModelEvent says that a role asked a model.
+// ModelEvent reports that a role asked a model.
 type ModelEvent struct {
 	Role  string `json:"role"`
 	Model string `json:"model"`
@@ -98,7 +98,7 @@ type ModelEvent struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ModelRetryEvent says that a role asks its model once more: the call failed in a
+// ModelRetryEvent reports that a role asks its model again: the call failed in a
 // way that may pass, or its answer could not be used.
 type ModelRetryEvent struct {
 	Role  string `json:"role"`
@@ -111,26 +111,26 @@ type ModelRetryEvent struct {
 	Error  string `json:"error"`
 }
 
-// SandboxStateEvent says that a sandbox changed its state.
+// SandboxStateEvent reports that a sandbox changed its state.
 type SandboxStateEvent struct {
 	State  SandboxState `json:"state"`
 	Reason string       `json:"reason,omitempty"`
 	Proof  *Proof       `json:"proof,omitempty"`
 }
 
-// AdoptedEvent says that a daemon took over a sandbox that an earlier one had left
+// AdoptedEvent reports that a daemon took over a sandbox that an earlier one had left
 // running.
 type AdoptedEvent struct {
 	From OwnerID `json:"from"`
 	To   OwnerID `json:"to"`
-	// Cause says how the earlier daemon left it, State how it was found.
+	// Cause is how the earlier daemon left it, State how it was found.
 	Cause string       `json:"cause"`
 	State SandboxState `json:"state"`
 	// Commands counts those whose end was not recorded yet.
 	Commands int `json:"commands"`
 }
 
-// ForkEvent says that a sandbox was forked. Children are those that live.
+// ForkEvent reports that a sandbox was forked. Children are those that live.
 type ForkEvent struct {
 	Kind     SnapshotKind `json:"kind"`
 	PausedMS int64        `json:"pausedMs"`

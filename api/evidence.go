@@ -84,7 +84,7 @@ func (r RepoResult) Unread() bool {
 	return n > 0 && r.Head != "" && r.Rounds[n-1].Model == "offline"
 }
 
-// IsDocument says whether a file of that name is prose, which no test could touch.
+// IsDocument reports whether a file of that name is prose, which no test could touch.
 func IsDocument(name string) bool {
 	return slices.Contains([]string{".md", ".txt", ".rst", ".adoc"}, strings.ToLower(path.Ext(name)))
 }

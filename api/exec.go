@@ -13,7 +13,7 @@ const (
 	ExecUnknown ExecState = "unknown"
 )
 
-// ExecRequest asks for one command in a sandbox.
+// ExecRequest requests one command in a sandbox.
 type ExecRequest struct {
 	// Args is the command and its arguments; Args[0] is looked up in PATH.
 	Args []string `json:"args"`
@@ -24,7 +24,7 @@ type ExecRequest struct {
 	User string `json:"user,omitempty"`
 	// TimeoutMS kills the command after that long; 0 means the sandbox's life.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
-	// Stdin says whether input will follow; without it stdin is /dev/null.
+	// Stdin reports whether input will follow; without it stdin is /dev/null.
 	Stdin bool `json:"stdin,omitempty"`
 	// PTY gives it a terminal of that size.
 	PTY *PTYSize `json:"pty,omitempty"`
@@ -42,7 +42,7 @@ type PTYSize struct {
 type Exec struct {
 	ID      ExecID    `json:"id"`
 	Sandbox SandboxID `json:"sandbox"`
-	// Args is the command as it was asked for, or the first MaxRecordedArgs bytes of it:
+	// Args is the command as it was requested, or the first MaxRecordedArgs bytes of it:
 	// ArgsBytes is then the size of all arguments.
 	Args      []string  `json:"args"`
 	ArgsBytes int64     `json:"argsBytes,omitempty"`
@@ -53,7 +53,7 @@ type Exec struct {
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	Exit      Exit      `json:"exit,omitzero"`
-	// TimeoutMS is what was asked for.
+	// TimeoutMS is what was requested.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
 	// OutputBytes counts what the host received of its output.
 	OutputBytes int64 `json:"outputBytes"`
@@ -65,7 +65,7 @@ type Exit struct {
 	Code int `json:"code"`
 	// Signal names the signal that ended it ("SIGKILL"), or is empty.
 	Signal string `json:"signal,omitempty"`
-	// Cause says what Hortus knows beyond the code: "timeout", "memory limit",
+	// Cause is what Hortus knows beyond the code: "timeout", "memory limit",
 	// "output limit", "cpu time limit", "killed", "lost"; empty for a plain exit.
 	Cause string `json:"cause,omitempty"`
 }
@@ -97,7 +97,7 @@ type ExecGap struct {
 	To   int64 `json:"to"`
 }
 
-// SignalExec asks for a signal, 1 to 31, to a command's process group.
+// SignalExec requests a signal, 1 to 31, to a command's process group.
 type SignalExec struct {
 	Signal int `json:"signal"`
 }
@@ -106,6 +106,6 @@ type SignalExec struct {
 type KilledExec struct {
 	// Exec is its record: it has ended.
 	Exec Exec `json:"exec"`
-	// How says what makes that certain, and of how much.
+	// How is what makes that certain, and of how much.
 	How string `json:"how"`
 }

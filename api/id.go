@@ -46,19 +46,19 @@ func NewSnapshotID() SnapshotID { return SnapshotID(newID('s')) }
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
-// Valid says whether the identifier has the form that NewSandboxID makes.
+// Valid reports whether the identifier has the form that NewSandboxID makes.
 func (id SandboxID) Valid() bool { return validID(string(id), 'i') }
 
-// Valid says whether the identifier has the form that NewExecID makes.
+// Valid reports whether the identifier has the form that NewExecID makes.
 func (id ExecID) Valid() bool { return validID(string(id), 'x') }
 
-// Valid says whether the identifier has the form that NewTaskID makes.
+// Valid reports whether the identifier has the form that NewTaskID makes.
 func (id TaskID) Valid() bool { return validID(string(id), 't') }
 
-// Valid says whether the identifier has the form that NewWorkspaceID makes.
+// Valid reports whether the identifier has the form that NewWorkspaceID makes.
 func (id WorkspaceID) Valid() bool { return validID(string(id), 'w') }
 
-// Valid says whether the identifier has the form that NewSnapshotID makes.
+// Valid reports whether the identifier has the form that NewSnapshotID makes.
 func (id SnapshotID) Valid() bool { return validID(string(id), 's') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".

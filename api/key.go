@@ -12,15 +12,15 @@ type KeyID string
 // NewKeyID makes a fresh identifier.
 func NewKeyID() KeyID { return KeyID(newID('k')) }
 
-// Valid says whether the identifier has the form that NewKeyID makes.
+// Valid reports whether the identifier has the form that NewKeyID makes.
 func (id KeyID) Valid() bool { return validID(string(id), 'k') }
 
-// Role says what a caller may do.
+// Role is what a caller may do.
 type Role string
 
 const (
 	// RoleAdmin may do everything, to what belongs to any account: the
-	// operator. Whoever can open the daemon's socket has it.
+	// operator. Anyone who can open the daemon's socket has it.
 	RoleAdmin Role = "admin"
 	// RoleUser may use and see what belongs to the key's account, and nothing
 	// else: for a user, what is another account's does not exist.
@@ -35,7 +35,7 @@ type Ceilings struct {
 	// MemoryBytes and CPUs of all live sandboxes together.
 	MemoryBytes int64   `json:"memoryBytes,omitempty"`
 	CPUs        float64 `json:"cpus,omitempty"`
-	// TTLMS is the longest life that may be asked for, in milliseconds.
+	// TTLMS is the longest life that may be requested, in milliseconds.
 	TTLMS int64 `json:"ttlMs,omitempty"`
 }
 
@@ -53,7 +53,7 @@ type Key struct {
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
 }
 
-// CreateKey asks for an API key.
+// CreateKey requests an API key.
 type CreateKey struct {
 	// Name is for people: at most 100 printable characters.
 	Name string `json:"name,omitempty"`
@@ -96,7 +96,7 @@ type Principal struct {
 // Operator is who speaks over the daemon's own socket.
 func Operator() Principal { return Principal{Role: RoleAdmin} }
 
-// May says whether the principal may see and use what belongs to an account.
+// May reports whether the principal may see and use what belongs to an account.
 func (p Principal) May(account string) bool {
 	return p.Role == RoleAdmin || p.Role == RoleUser && p.Account != "" && p.Account == account
 }
@@ -108,7 +108,7 @@ func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// PrincipalOf tells on whose behalf; nobody where nothing was said.
+// PrincipalOf returns the principal of a context, or the zero Principal.
 func PrincipalOf(ctx context.Context) Principal {
 	p, _ := ctx.Value(principalKey{}).(Principal)
 	return p

@@ -24,7 +24,7 @@ type RoleCalls struct {
 	Usage  Usage `json:"usage,omitzero"`
 }
 
-// EscalationEvent says that a role moves to the larger model, and why. It stays
+// EscalationEvent reports that a role moves to the larger model, and why. It stays
 // there until the task ends. Attempt is 0 before the first.
 type EscalationEvent struct {
 	Attempt int    `json:"attempt,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// PageRequest asks for one page of a list, which is the newest first.
+// PageRequest requests one page of a list, which is the newest first.
 type PageRequest struct {
 	// Limit is the maximum number of rows, 1 to MaxPage; 0 means DefaultPage. A page of
 	// large rows can be shorter.
@@ -20,7 +20,7 @@ const (
 	MaxPage     = 1000
 )
 
-// Rows gives the maximum number of rows. KindInvalid if Limit is out of bounds.
+// Rows returns the maximum number of rows. KindInvalid if Limit is out of bounds.
 func (p PageRequest) Rows() (int, error) {
 	switch {
 	case p.Limit == 0:

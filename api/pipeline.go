@@ -20,7 +20,7 @@ const (
 	Perl       Language = "perl"
 )
 
-// OutputKind says what a verified program must have produced.
+// OutputKind is what a verified program must have produced.
 type OutputKind string
 
 const (

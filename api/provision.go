@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ProvisionRequest asks for the sandbox of a task of the caller's own, by the name
+// ProvisionRequest requests the sandbox of a task of the caller's own, by the name
 // that the caller has for it. It can be sent again: while the sandbox lives, the same
 // request gives the same sandbox.
 type ProvisionRequest struct {
@@ -23,7 +23,7 @@ type ProvisionRequest struct {
 // MaxTaskID is the length of the longest TaskID of a caller's own.
 const MaxTaskID = 128
 
-// ValidTaskID says whether a caller can name a task so.
+// ValidTaskID reports whether a caller can name a task so.
 func ValidTaskID(s string) bool {
 	if s == "" || len(s) > MaxTaskID || SandboxID(s).Valid() {
 		return false
@@ -45,18 +45,18 @@ type Provisioned struct {
 	ImageID   string       `json:"imageId"`
 	Status    SandboxState `json:"status"`
 	// SandboxURL is where code is run: POST {sandboxUrl}/execute. Where it holds a
-	// token, whoever has the URL may run code in the sandbox, and nothing else.
+	// token, anyone who has the URL may run code in the sandbox, and nothing else.
 	SandboxURL string    `json:"sandboxUrl"`
 	Isolation  string    `json:"isolation"`
 	TTLSeconds int64     `json:"ttlSeconds"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	EndedAt    time.Time `json:"endedAt,omitzero"`
-	// Reason says why it ended.
+	// Reason is why it ended.
 	Reason string `json:"reason,omitempty"`
 }
 
-// WaitRequest says how long to wait for a sandbox.
+// WaitRequest is how long to wait for a sandbox.
 type WaitRequest struct {
 	// Timeout is in seconds, 1 to MaxWait; the default is 30.
 	Timeout int `json:"timeout,omitempty"`
@@ -71,7 +71,7 @@ type Destroyed struct {
 	Proof   Proof       `json:"proof"`
 }
 
-// ExecuteRequest asks for a piece of code to be run in a sandbox.
+// ExecuteRequest requests a piece of code to be run in a sandbox.
 type ExecuteRequest struct {
 	// Language is "python" (the default), "javascript" or "bash".
 	Language string `json:"language,omitempty"`
@@ -96,7 +96,7 @@ type Executed struct {
 	// Signal and Cause say more of an end that was not an exit, as in Exit.
 	Signal string `json:"signal,omitempty"`
 	Cause  string `json:"cause,omitempty"`
-	// Truncated says that more was written than is here: StdoutBytes and
+	// Truncated reports that more was written than is here: StdoutBytes and
 	// StderrBytes are all of it.
 	Truncated   bool  `json:"truncated,omitempty"`
 	StdoutBytes int64 `json:"stdoutBytes"`

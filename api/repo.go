@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// RepoTask asks for work on a repository instead of a program of its own.
+// RepoTask requests work on a repository instead of a program of its own.
 type RepoTask struct {
 	// URL is where the repository is: an absolute path of the daemon's machine,
 	// or https://, ssh://, user@host:path, file://.
@@ -24,7 +24,7 @@ type RepoTask struct {
 	// Mutant, when set, is a patch that breaks the repository: the gate
 	// must fail once it is applied, which shows that new tests test something.
 	Mutant string `json:"mutant,omitempty"`
-	// TestsMayChange says that the gate with the original tests is shown but does
+	// TestsMayChange reports that the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
@@ -76,7 +76,7 @@ const (
 	DefaultGateTimeout = 10 * time.Minute
 )
 
-// StopReason says why an agent's work ended.
+// StopReason is why an agent's work ended.
 type StopReason string
 
 const (
@@ -134,7 +134,7 @@ type RepoResult struct {
 	// Summary is the agent's own word.
 	Summary  string    `json:"summary,omitempty"`
 	Delivery *Delivery `json:"delivery,omitempty"`
-	// Partial says that the work was cut short; what there was is kept.
+	// Partial reports that the work was cut short; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -163,7 +163,7 @@ type Round struct {
 // Gate is one run of the command that decides.
 type Gate struct {
 	Command string `json:"command"`
-	// Passed says that the command ended with 0 by itself, and that nothing in the
+	// Passed reports that the command ended with 0 by itself, and that nothing in the
 	// report of its tests speaks against it.
 	Passed bool `json:"passed"`
 	Exit   Exit `json:"exit"`
@@ -226,7 +226,7 @@ type FileChange struct {
 	Added   int    `json:"added"`
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
-	// Test says that it looks like a test or what tests are run with.
+	// Test reports that it looks like a test or what tests are run with.
 	Test bool `json:"test,omitempty"`
 }
 
@@ -248,14 +248,14 @@ type Delivery struct {
 	Number int    `json:"number,omitempty"`
 	// Created is false where the request was there already.
 	Created bool `json:"created,omitempty"`
-	// Refused says what the branch policy had against it.
+	// Refused is what the branch policy had against it.
 	Refused []PolicyRefusal `json:"refused,omitempty"`
 	// Error is what kept the delivery from happening.
 	Error *Error `json:"error,omitempty"`
 }
 
-// DeliverTask asks for the delivery of a task's verified result, again or for the
-// first time. With neither Push nor MergeRequest it is what the task was asked for;
+// DeliverTask requests the delivery of a task's verified result, again or for the
+// first time. With neither Push nor MergeRequest it is what the task was requested;
 // an empty Remote or Target is the task's as well.
 type DeliverTask struct {
 	Push         bool   `json:"push,omitempty"`
@@ -272,7 +272,7 @@ type PolicyRefusal struct {
 	Why  string `json:"why"`
 }
 
-// RepoStepEvent says that a step of the work begins or ended: "fetch",
+// RepoStepEvent reports that a step of the work begins or ended: "fetch",
 // "checkout", "sandbox", "agent", "collect", "gate", "original tests",
 // "tests alone", "mutant",
 // "policy", "push", "merge request". MS is set at its end.
@@ -288,7 +288,7 @@ type RepoStepEvent struct {
 	Line string `json:"line,omitempty"`
 }
 
-// ToolEvent says that the agent used a tool. Input and Output are short forms for
+// ToolEvent reports that the agent used a tool. Input and Output are short forms for
 // people; the whole is in the transcript.
 type ToolEvent struct {
 	Round  int    `json:"round"`
@@ -305,11 +305,11 @@ type SayEvent struct {
 	Round int    `json:"round"`
 	Step  int    `json:"step"`
 	Text  string `json:"text"`
-	// Cut says that the text ends where the work was stopped.
+	// Cut reports that the text ends where the work was stopped.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// CompactEvent says that the history was shortened.
+// CompactEvent reports that the history was shortened.
 type CompactEvent struct {
 	Step         int   `json:"step"`
 	TokensBefore int64 `json:"tokensBefore"`

@@ -2,7 +2,7 @@ package api
 
 import "strings"
 
-// CreateRun asks for a verified program: one sentence through the whole pipeline. A
+// CreateRun requests a verified program: one sentence through the whole pipeline. A
 // run is a [Task] without a repository.
 type CreateRun struct {
 	// Request is the sentence.

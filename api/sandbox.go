@@ -11,7 +11,7 @@ import (
 //	                 \-> lost
 //
 // One that is paused to disk is paused, with Snapshot set: nothing of it runs, its
-// deadline stands still, and it outlives its daemon. ended and lost are final. A lost sandbox is one whose guest or owner vanished
+// deadline is paused, and it outlives its daemon. ended and lost are final. A lost sandbox is one whose guest or owner vanished
 // without being told to; its row keeps the reason.
 type SandboxState string
 
@@ -23,11 +23,11 @@ const (
 	SandboxLost     SandboxState = "lost"
 )
 
-// Final says whether the state never changes again.
+// Final reports whether the state never changes again.
 func (s SandboxState) Final() bool { return s == SandboxEnded || s == SandboxLost }
 
 // Limits bound what one sandbox may use. Zero means the default (see
-// DefaultLimits); a negative number is invalid. A limit that was asked for and
+// DefaultLimits); a negative number is invalid. A limit that was requested and
 // cannot be enforced on this host is an error of KindUnsupported; a default that
 // cannot be enforced is listed in Sandbox.Unenforced with its reason.
 type Limits struct {
@@ -56,7 +56,7 @@ func DefaultLimits() Limits {
 	return Limits{CPUs: 1, MemoryBytes: 1 << 30, Processes: 512, DiskBytes: 512 << 20}
 }
 
-// OrDefault gives the limits with the default where a field is zero.
+// OrDefault returns the limits with the default where a field is zero.
 func (l Limits) OrDefault() Limits {
 	d := DefaultLimits()
 	return Limits{
@@ -72,7 +72,7 @@ func DefaultWorkspaceLimits() Limits {
 	return Limits{CPUs: 2, MemoryBytes: 4 << 30, Processes: 2048, DiskBytes: 4 << 30}
 }
 
-// CreateSandbox asks for a sandbox.
+// CreateSandbox requests a sandbox.
 type CreateSandbox struct {
 	// Isolation names a backend, or "auto" (the default) for the strongest
 	// that this host can run. auto never means "process".
@@ -82,7 +82,7 @@ type CreateSandbox struct {
 	// TTLMS is how long it lives, in milliseconds; the default is 5 minutes,
 	// the most is 24 hours. Every sandbox has a deadline.
 	TTLMS int64 `json:"ttlMs,omitempty"`
-	// Limits that were asked for; zero fields take the default.
+	// Limits that were requested; zero fields take the default.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is given to every command in the sandbox.
 	Env map[string]string `json:"env,omitempty"`
@@ -90,7 +90,7 @@ type CreateSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Task is the task that the sandbox works for, if any.
 	Task TaskID `json:"task,omitempty"`
-	// OnExpiry says what happens at the deadline; empty is ExpiryKill.
+	// OnExpiry is what happens at the deadline; empty is ExpiryKill.
 	OnExpiry Expiry `json:"onExpiry,omitempty"`
 	// AutoResume wakes a sandbox that was paused to disk when a request for it
 	// comes.
@@ -112,12 +112,12 @@ type Expiry string
 const (
 	ExpiryKill  Expiry = "kill"
 	ExpiryPause Expiry = "pause" // to disk, with its memory
-	// ExpiryPauseFiles is a pause to disk of what was written alone: what goes on
+	// ExpiryPauseFiles is a pause to disk of what was written alone: what continues
 	// from it has none of its processes.
 	ExpiryPauseFiles Expiry = "pause-files"
 )
 
-// Pauses says whether the sandbox is paused rather than killed.
+// Pauses reports whether the sandbox is paused rather than killed.
 func (e Expiry) Pauses() bool { return e == ExpiryPause || e == ExpiryPauseFiles }
 
 // What a sandbox may connect to.
@@ -137,7 +137,7 @@ type Sandbox struct {
 	ID        SandboxID    `json:"id"`
 	State     SandboxState `json:"state"`
 	Isolation string       `json:"isolation"`
-	// IsolationWhy says why that backend was chosen.
+	// IsolationWhy is why that backend was chosen.
 	IsolationWhy string       `json:"isolationWhy,omitempty"`
 	Template     string       `json:"template"`
 	Limits       Limits       `json:"limits"`
@@ -154,9 +154,9 @@ type Sandbox struct {
 	// Parent is the sandbox that it was forked from.
 	Parent SandboxID `json:"parent,omitempty"`
 	// Snapshot is what it started from, if that was a snapshot; while it is paused
-	// to disk, what it will go on from.
+	// to disk, what it will continue from.
 	Snapshot SnapshotID `json:"snapshot,omitempty"`
-	// OnExpiry, AutoResume and PrivateTraffic are as they were asked for.
+	// OnExpiry, AutoResume and PrivateTraffic are as they were requested.
 	OnExpiry       Expiry `json:"onExpiry,omitempty"`
 	AutoResume     bool   `json:"autoResume,omitempty"`
 	PrivateTraffic bool   `json:"privateTraffic,omitempty"`
@@ -171,13 +171,13 @@ type Sandbox struct {
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
-	// Reason says why it ended or was lost: "killed", "expired", "memory
+	// Reason is why it ended or was lost: "killed", "expired", "memory
 	// limit", "owner gone" and so on.
 	Reason string `json:"reason,omitempty"`
 	// Build is the build of Hortus whose guest runs in it; an upgrade may have
 	// brought a daemon of another.
 	Build string `json:"build,omitempty"`
-	// Held says that it lives for as long as a client holds it (hortus sandbox run).
+	// Held reports that it lives for as long as a client holds it (hortus sandbox run).
 	// Such a connection ends with the daemon, and no other daemon adopts it.
 	Held bool `json:"held,omitempty"`
 	// MemoryKills counts the processes that the memory limit ended, as far as they
@@ -252,7 +252,7 @@ func Capabilities() []Capability {
 type Ability struct {
 	Capability Capability `json:"capability"`
 	OK         bool       `json:"ok"`
-	// Reason says why it is missing, or how it is done where that matters.
+	// Reason is why it is missing, or how it is done where that matters.
 	Reason string `json:"reason,omitempty"`
 	// Fix is what an administrator can do about one that is missing or best effort.
 	Fix string `json:"fix,omitempty"`

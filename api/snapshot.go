@@ -2,12 +2,12 @@ package api
 
 import "time"
 
-// SnapshotKind says what a snapshot holds.
+// SnapshotKind is what a snapshot holds.
 type SnapshotKind string
 
 const (
 	// SnapshotMemory holds everything: memory, processes, open files and what was
-	// written. What starts from it goes on where it stood.
+	// written. What starts from it continues where it stood.
 	SnapshotMemory SnapshotKind = "memory"
 	// SnapshotFiles holds what was written. What starts from it has no process but
 	// its guest.
@@ -25,7 +25,7 @@ const (
 	SnapshotRemoved SnapshotState = "removed"
 )
 
-// Final says whether the state never changes again.
+// Final reports whether the state never changes again.
 func (s SnapshotState) Final() bool { return s == SnapshotBroken || s == SnapshotRemoved }
 
 // Snapshot is a sandbox's state at one instant, that others start from. It may hold
@@ -40,8 +40,8 @@ type Snapshot struct {
 	// from, if any: its lineage.
 	Sandbox SandboxID  `json:"sandbox"`
 	Parent  SnapshotID `json:"parent,omitempty"`
-	// Paused says that it is the memory of a sandbox that was paused to disk, and
-	// ends when that one goes on.
+	// Paused reports that it is the memory of a sandbox that was paused to disk, and
+	// ends when that one continues.
 	Paused bool `json:"paused,omitempty"`
 	// Template and Layers are what the sandbox stood on, the lowest first; Limits
 	// what it had.
@@ -49,11 +49,11 @@ type Snapshot struct {
 	Layers     []string `json:"layers"`
 	Limits     Limits   `json:"limits"`
 	Identities []string `json:"identities,omitempty"`
-	// Why says why it holds files alone where memory was asked for.
+	// Why is why it holds files alone where memory was requested.
 	Why string `json:"why,omitempty"`
-	// Image says what can restore it.
+	// Image is what can restore it.
 	Image ImageMark `json:"image"`
-	// Bytes is its size on disk, PausedMS how long the sandbox stood still for it.
+	// Bytes is its size on disk, PausedMS how long the sandbox was paused for it.
 	Bytes    int64 `json:"bytes"`
 	PausedMS int64 `json:"pausedMs"`
 	// Account owns it, as it did the sandbox; empty is the operator's own. Key is the API
@@ -63,18 +63,18 @@ type Snapshot struct {
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
-	// Reason says why it is broken or was removed.
+	// Reason is why it is broken or was removed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// StartsFor says whether sandboxes of an account may start from the snapshot: it
+// StartsFor reports whether sandboxes of an account may start from the snapshot: it
 // is the account's own, or a template of the operator's, which is for everybody.
 // The operator's own sandboxes, of account "", start from every one.
 func (s Snapshot) StartsFor(account string) bool {
 	return account == "" || s.Account == account || s.Account == "" && s.Name != ""
 }
 
-// ImageMark says what made an image, and so what can restore it: every field must
+// ImageMark is what made an image, and so what can restore it: every field must
 // be the same.
 type ImageMark struct {
 	// Backend is the isolation, Kernel the version of its kernel; empty where the
@@ -88,7 +88,7 @@ type ImageMark struct {
 	CPU string `json:"cpu,omitempty"`
 }
 
-// CreateSnapshot asks for a snapshot of a running sandbox.
+// CreateSnapshot requests a snapshot of a running sandbox.
 type CreateSnapshot struct {
 	// Name makes it a template: a lower-case name of at most 63 letters, digits and
 	// "-". A template of that name is replaced for sandboxes that come later.
@@ -97,7 +97,7 @@ type CreateSnapshot struct {
 	FilesOnly bool `json:"filesOnly,omitempty"`
 }
 
-// ForkSandbox asks for children of a running sandbox.
+// ForkSandbox requests children of a running sandbox.
 type ForkSandbox struct {
 	// Count is how many, 1 to MaxForks; 0 means 1.
 	Count int `json:"count,omitempty"`
@@ -122,11 +122,11 @@ const MaxForks = 100
 // ForkResult is what became of a fork. Each child succeeds or fails by itself.
 type ForkResult struct {
 	Parent SandboxID `json:"parent"`
-	// Kind says what the children have of their parent: all of it, or its files
+	// Kind is what the children have of their parent: all of it, or its files
 	// alone. Why says why no more where it was not asked for less.
 	Kind SnapshotKind `json:"kind"`
 	Why  string       `json:"why,omitempty"`
-	// PausedMS is how long the parent stood still.
+	// PausedMS is how long the parent was paused.
 	PausedMS int64       `json:"pausedMs"`
 	Children []ForkChild `json:"children"`
 }
@@ -137,14 +137,14 @@ type ForkChild struct {
 	Error   *Error   `json:"error,omitempty"`
 }
 
-// PauseSandbox says how to pause a sandbox.
+// PauseSandbox is how to pause a sandbox.
 type PauseSandbox struct {
-	// ToDisk saves its memory and lets go of it; the sandbox needs no daemon and no
+	// ToDisk saves its memory and releases it; the sandbox needs no daemon and no
 	// running machine until it is resumed.
 	ToDisk bool `json:"toDisk,omitempty"`
 }
 
-// CreateTemplate asks for a template that is warm: a sandbox of From, in which the
+// CreateTemplate requests a template that is warm: a sandbox of From, in which the
 // commands ran, with what they left running.
 type CreateTemplate struct {
 	Name string `json:"name"`

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// TaskStats says what tasks came to. Tasks that repeat (a replay of a program or
+// TaskStats is what tasks came to. Tasks that repeat (a replay of a program or
 // of a recording) count in Tasks and Replays and in nothing else.
 type TaskStats struct {
 	// Since is the beginning of the span; zero means all that is stored.
@@ -19,7 +19,7 @@ type TaskStats struct {
 	Running  int             `json:"running"`
 	Outcomes map[Outcome]int `json:"outcomes"`
 	// SuccessRate is the share of verified requests, 0 to 1, among all that are
-	// done and were not canceled; 0 where there is none.
+	// done and were not canceled; 0 if there is none.
 	SuccessRate float64 `json:"successRate"`
 	// AttemptsPerSuccess is the mean number of attempts of a verified request for
 	// a program, RoundsPerSuccess that of rounds of one about a repository.
@@ -27,7 +27,7 @@ type TaskStats struct {
 	RoundsPerSuccess   float64 `json:"roundsPerSuccess,omitempty"`
 	// Stops counts why agents' last rounds ended.
 	Stops map[StopReason]int `json:"stops,omitempty"`
-	// Phases says where the time went, in the order of the work: plan, code,
+	// Phases is where the time went, in the order of the work: plan, code,
 	// create, install, run, debug, agent, gate. Phases that never were are left
 	// out.
 	Phases []PhaseTime `json:"phases"`
@@ -35,9 +35,9 @@ type TaskStats struct {
 	Failures []FailureCount `json:"failures"`
 	// Errors counts the tasks that failed because of Hortus, its host or a model.
 	Errors map[Kind]int `json:"errors"`
-	// Models says what was asked of each model, the most asked first.
+	// Models is what was asked of each model, the most asked first.
 	Models []ModelUse `json:"models"`
-	// Missing says what tasks failed for want of, the most wanted first: at most
+	// Missing is what tasks failed for want of, the most wanted first: at most
 	// MaxMissing of them.
 	Missing []MissingCount `json:"missing"`
 }

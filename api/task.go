@@ -30,7 +30,7 @@ const (
 	OutcomeLost Outcome = "lost"
 )
 
-// CreateTask asks for a verified program. Exactly one of Request, Artifact and
+// CreateTask requests a verified program. Exactly one of Request, Artifact and
 // Replay is set.
 type CreateTask struct {
 	// Request is the sentence.
@@ -58,7 +58,7 @@ type CreateTask struct {
 	// and 30 s.
 	InstallTimeoutMS int64 `json:"installTimeoutMs,omitempty"`
 	RunTimeoutMS     int64 `json:"runTimeoutMs,omitempty"`
-	// Sandbox says what each attempt runs in. Its Task field must be empty.
+	// Sandbox is what each attempt runs in. Its Task field must be empty.
 	Sandbox CreateSandbox `json:"sandbox,omitzero"`
 	// Keep leaves the last attempt's sandbox alive until its TTL.
 	Keep bool `json:"keep,omitempty"`
@@ -110,12 +110,12 @@ type Task struct {
 	Question  string `json:"question,omitempty"`
 	Error     *Error `json:"error,omitempty"`
 	Usage     Usage  `json:"usage,omitzero"`
-	// Calls says which role asked which model, in the order of their first calls.
+	// Calls is which role asked which model, in the order of their first calls.
 	// It is empty until the task is done, and where the task was lost.
 	Calls []RoleCalls `json:"calls,omitempty"`
 	// Repo is what a task on a repository came to.
 	Repo *RepoResult `json:"repo,omitempty"`
-	// Receipt says what a canceled task had finished and what it skipped.
+	// Receipt is what a canceled task had finished and what it skipped.
 	Receipt *Receipt `json:"receipt,omitempty"`
 }
 

@@ -16,7 +16,7 @@ type Template struct {
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
 
-// TemplateReport says what the host template holds.
+// TemplateReport is what the host template holds.
 type TemplateReport struct {
 	Name        string `json:"name"`
 	Digest      string `json:"digest"`
@@ -28,7 +28,7 @@ type TemplateReport struct {
 	// that were asked inside a sandbox.
 	Libraries []Library  `json:"libraries,omitempty"`
 	Asked     []Language `json:"asked,omitempty"`
-	// NotAsked says why versions and libraries are not known.
+	// NotAsked is why versions and libraries are not known.
 	NotAsked string `json:"notAsked,omitempty"`
 	// Hidden counts host files that are masked: not world-readable, setuid,
 	// setgid, devices and sockets.
@@ -57,7 +57,7 @@ type Library struct {
 	Install string `json:"install,omitempty"`
 }
 
-// Missing gives those of a plan's dependencies that a sandbox of the template
+// Missing returns those of a plan's dependencies that a sandbox of the template
 // lacks. A dependency is a name as in ExecutionPlan.Dependencies, with or without
 // a version, which is not looked at. Where it is not known what is there, nothing
 // is missing.
@@ -107,7 +107,7 @@ var imported = map[string]string{
 	"sklearn": "scikit-learn", "yaml": "pyyaml",
 }
 
-// SameLibrary says whether two names mean one library: in Python the case does
+// SameLibrary reports whether two names mean one library: in Python the case does
 // not count, nor which of "-", "_" and "." is written, and a library may be called
 // by what programs import.
 func SameLibrary(l Language, a, b string) bool {

@@ -65,6 +65,6 @@ type CollectedItem struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
 	Why   string `json:"why"`
-	// Error says why it is still there.
+	// Error is why it is still there.
 	Error *Error `json:"error,omitempty"`
 }

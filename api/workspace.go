@@ -23,6 +23,6 @@ type Workspace struct {
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
-	// Reason says why it was removed.
+	// Reason is why it was removed.
 	Reason string `json:"reason,omitempty"`
 }

@@ -33,7 +33,7 @@ type Client struct {
 	host, prefix, key string
 }
 
-// Config says how a daemon is reached. [Unix] and [Remote] make the usual ones.
+// Config is how a daemon is reached. [Unix] and [Remote] make the usual ones.
 type Config struct {
 	// Dial opens a connection to the daemon, encrypted where it is to be.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -187,7 +187,7 @@ func (c *Client) query(ctx context.Context, method, path string, query url.Value
 	return nil
 }
 
-// Info tells which daemon answers, and what it holds.
+// Info returns which daemon answers, and what it holds.
 func (c *Client) Info(ctx context.Context) (api.DaemonInfo, error) {
 	var out api.DaemonInfo
 	return out, c.call(ctx, http.MethodGet, "/v1/info", nil, &out)
@@ -199,7 +199,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/v1/ready", nil, nil)
 }
 
-// Doctor tells what the daemon's host can do.
+// Doctor returns what the daemon's host can do.
 func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
 	var out api.Doctor
 	return out, c.call(ctx, http.MethodGet, "/v1/doctor", nil, &out)

@@ -49,14 +49,14 @@ type Cmd struct {
 	leave   context.CancelCauseFunc
 }
 
-// ExitError says that a command ran and did not succeed.
+// ExitError reports that a command ran and did not succeed.
 type ExitError struct {
 	api.Exit
 	// Stderr holds the end of the error output where Output collected it.
 	Stderr []byte
 }
 
-// Error says how it ended.
+// Error returns how it ended.
 func (e *ExitError) Error() string {
 	switch {
 	case e.Cause != "":
@@ -128,7 +128,7 @@ const inputPatience = 5 * time.Second
 
 // feed carries Stdin to the command. When the way there is cut (the sandbox was
 // saved, say) nobody knows how much of it came: the command would wait for the rest
-// for ever, and whoever waits for the command with it.
+// for ever, and anyone who waits for the command with it.
 func (c *Cmd) feed(ctx, stream context.Context) error {
 	err := guestError(c.input(ctx))
 	if api.KindOf(err) != api.KindUnavailable {
@@ -296,7 +296,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// StdinPipe gives a writer to the command's input. Close it to end the input. It
+// StdinPipe returns a writer to the command's input. Close it to end the input. It
 // must be called before Start.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	if c.Stdin != nil || c.stream != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestEventsCutInTheMiddle has connections break at each byte of an event: what is half
-// there is asked for again, and none is lost or told twice.
+// there is requested again, and none is lost or told twice.
 func TestEventsCutInTheMiddle(t *testing.T) {
 	const first = "id: 1\nevent: x\ndata: {\"seq\":1,\"type\":\"task.started\"}\n\n"
 	last := "id: 2\nevent: x\ndata: {\"seq\":2,\"type\":\"" + string(api.EventTaskFinished) + "\"}\n\n"

@@ -188,7 +188,7 @@ func ExampleWithIdempotencyKey() {
 		return
 	}
 	defer first.Kill(ctx)
-	// Whoever does not know whether the first arrived sends it again.
+	// Anyone who does not know whether the first arrived sends it again.
 	again, err := c.Sandboxes.Create(ctx, req)
 	if err != nil {
 		fmt.Println(err)

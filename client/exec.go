@@ -9,14 +9,14 @@ import (
 	"hortus.dev/api"
 )
 
-// CreateExec runs a command and returns its record when it has started. It goes on
+// CreateExec runs a command and returns its record when it has started. It continues
 // whether or not anybody reads its output: Attach does, from any offset.
 func (s *Sandbox) CreateExec(ctx context.Context, req api.ExecRequest) (api.Exec, error) {
 	var out api.Exec
 	return out, s.client.call(ctx, http.MethodPost, s.path("/execs"), req, &out)
 }
 
-// Exec gives the record of a command.
+// Exec returns the record of a command.
 func (s *Sandbox) Exec(ctx context.Context, id api.ExecID) (api.Exec, error) {
 	var out api.Exec
 	return out, s.client.call(ctx, http.MethodGet, s.exec(id, ""), nil, &out)

@@ -46,7 +46,7 @@ func walk[T any](ctx context.Context, c *Client, path string, q url.Values) iter
 	})
 }
 
-// collect gives the first rows of a list; most 0 means all.
+// collect returns the first rows of a list; most 0 means all.
 func collect[T any](ctx context.Context, c *Client, path string, q url.Values, most int) ([]T, error) {
 	out := []T{}
 	for v, err := range walk[T](ctx, c, path, q) {
@@ -60,7 +60,7 @@ func collect[T any](ctx context.Context, c *Client, path string, q url.Values, m
 	return out, nil
 }
 
-// first gives the newest rows of a list; limit 0 leaves the number to the daemon.
+// first returns the newest rows of a list; limit 0 leaves the number to the daemon.
 func first[T any](ctx context.Context, c *Client, path string, limit int) ([]T, error) {
 	if limit > 0 {
 		return collect[T](ctx, c, path, nil, limit)
@@ -69,7 +69,7 @@ func first[T any](ctx context.Context, c *Client, path string, limit int) ([]T, 
 	return rows, err
 }
 
-// whether is the query of a list that has what ended too if it is asked for.
+// whether is the query of a list that has what ended too if it is requested.
 func whether(all bool) url.Values {
 	q := url.Values{}
 	if all {

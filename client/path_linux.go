@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// shortPath gives a name for a socket that fits into an address: through a
+// shortPath returns a name for a socket that fits into an address: through a
 // descriptor of its directory every path does. done must be called after the
 // dial.
 func shortPath(path string) (short string, done func(), err error) {

@@ -4,7 +4,7 @@ package client
 
 import "hortus.dev/api"
 
-// shortPath gives a name for a socket that fits into an address.
+// shortPath returns a name for a socket that fits into an address.
 func shortPath(path string) (short string, done func(), err error) {
 	if len(path) > maxSocketPath {
 		return "", nil, api.Errorf(api.KindInvalid, "the socket path %s is too long for this system", path)

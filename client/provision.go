@@ -11,7 +11,7 @@ import (
 // ProvisionService gives each task of the caller a sandbox of its own.
 type ProvisionService struct{ service }
 
-// Create gives the sandbox of a task of the caller's own, which it makes when the
+// Create returns the sandbox of a task of the caller's own, which it makes when the
 // task has none. The same request gives the same sandbox while that lives.
 func (s *ProvisionService) Create(ctx context.Context, req api.ProvisionRequest) (api.Provisioned, error) {
 	var out api.Provisioned
@@ -26,7 +26,7 @@ func provisioned(idOrTask string) (string, error) {
 	return "/v1/provision/" + idOrTask, nil
 }
 
-// Get gives the sandbox of a task, by its own id or the task's.
+// Get returns the sandbox of a task, by its own id or the task's.
 func (s *ProvisionService) Get(ctx context.Context, idOrTask string) (api.Provisioned, error) {
 	var out api.Provisioned
 	path, err := provisioned(idOrTask)

@@ -50,7 +50,7 @@ func Remote(address, key string) (*Client, error) {
 	return New(Config{Dial: dial, Host: u.Host, Prefix: strings.TrimSuffix(u.Path, "/"), Key: key}), nil
 }
 
-// plain says whether a text can stand in a request's head as it is.
+// plain reports whether a text can stand in a request's head as it is.
 func plain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

@@ -12,13 +12,13 @@ import (
 // RunService starts and follows runs: verified programs from a sentence, with a smaller API than tasks.
 type RunService struct{ service }
 
-// Create asks for a verified program, in a sentence. The run goes on in the daemon.
+// Create requests a verified program, in a sentence. The run continues in the daemon.
 func (s *RunService) Create(ctx context.Context, req api.CreateRun) (api.Task, error) {
 	var out api.Task
 	return out, s.client.call(ctx, http.MethodPost, "/v1/runs", req, &out)
 }
 
-// Get gives a run with its attempts.
+// Get returns a run with its attempts.
 func (s *RunService) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
 	var out api.Task
 	seg, err := segment(string(id))

@@ -30,7 +30,7 @@ func (s *SandboxService) Create(ctx context.Context, req api.CreateSandbox) (*Sa
 	return s.client.handle(row.ID), nil
 }
 
-// Get gives a handle of a sandbox by its identifier or a unique beginning of
+// Get returns a handle of a sandbox by its identifier or a unique beginning of
 // it. It fails with KindNotFound when there is none.
 func (s *SandboxService) Get(ctx context.Context, id string) (*Sandbox, error) {
 	seg, err := segment(id)
@@ -59,12 +59,12 @@ func (s *SandboxService) List(ctx context.Context, all bool) ([]api.Sandbox, err
 // ID is the sandbox's identifier.
 func (s *Sandbox) ID() api.SandboxID { return s.id }
 
-// Close gives the handle's connections back. The sandbox lives on.
+// Close closes the handle's connections. The sandbox lives on.
 func (s *Sandbox) Close() error { return s.guest.Close() }
 
 func (s *Sandbox) path(rest string) string { return "/v1/sandboxes/" + string(s.id) + rest }
 
-// Info gives what is known of the sandbox.
+// Info returns what is known of the sandbox.
 func (s *Sandbox) Info(ctx context.Context) (api.Sandbox, error) {
 	var out api.Sandbox
 	return out, s.client.call(ctx, http.MethodGet, s.path(""), nil, &out)
@@ -98,13 +98,13 @@ func (s *Sandbox) Pause(ctx context.Context) (api.Sandbox, error) {
 	return out, s.client.call(ctx, http.MethodPost, s.path("/pause"), nil, &out)
 }
 
-// Resume lets a paused sandbox go on, from disk where it is there.
+// Resume lets a paused sandbox continue, from disk where it is there.
 func (s *Sandbox) Resume(ctx context.Context) (api.Sandbox, error) {
 	var out api.Sandbox
 	return out, s.client.call(ctx, http.MethodPost, s.path("/resume"), nil, &out)
 }
 
-// Stats tells what the sandbox uses now.
+// Stats returns what the sandbox uses now.
 func (s *Sandbox) Stats(ctx context.Context) (api.Stats, error) {
 	var out api.Stats
 	return out, s.client.call(ctx, http.MethodGet, s.path("/stats"), nil, &out)
@@ -139,7 +139,7 @@ func (s *Sandbox) Hold(ctx context.Context) (release func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-// Guest gives the client of the sandbox's guest, for everything that has no
+// Guest returns the client of the sandbox's guest, for everything that has no
 // method here: watching directories, metrics, raw process streams.
 func (s *Sandbox) Guest() *envd.Client { return s.guest }
 

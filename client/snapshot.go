@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 )
 
-// Snapshot saves the sandbox as it is at one instant, and lets it go on. It returns
+// Snapshot saves the sandbox as it is at one instant, and lets it continue. It returns
 // when the snapshot is on disk and checked. Where memory cannot be saved it holds
 // files alone, which its Kind says.
 func (s *Sandbox) Snapshot(ctx context.Context, req api.CreateSnapshot) (api.Snapshot, error) {
@@ -19,8 +19,8 @@ func (s *Sandbox) Snapshot(ctx context.Context, req api.CreateSnapshot) (api.Sna
 	return out, s.client.call(ctx, http.MethodPost, s.path("/snapshots"), req, &out)
 }
 
-// Fork makes children that go on from where the sandbox stands, each for itself and
-// with an identity of its own; the sandbox goes on too. Each child succeeds or fails
+// Fork makes children that continue from where the sandbox stands, each for itself and
+// with an identity of its own; the sandbox continues too. Each child succeeds or fails
 // by itself: look at every [api.ForkChild], also without an error. A child's handle
 // is [SandboxService.Get] of its id.
 func (s *Sandbox) Fork(ctx context.Context, req api.ForkSandbox) (api.ForkResult, error) {
@@ -28,7 +28,7 @@ func (s *Sandbox) Fork(ctx context.Context, req api.ForkSandbox) (api.ForkResult
 	return out, s.client.call(ctx, http.MethodPost, s.path("/forks"), req, &out)
 }
 
-// PauseToDisk saves the sandbox's memory and lets go of it, until Resume: neither
+// PauseToDisk saves the sandbox's memory and releases it, until Resume: neither
 // the daemon nor the machine need run in between. KindUnsupported says that its
 // backend cannot save memory.
 func (s *Sandbox) PauseToDisk(ctx context.Context) (api.Sandbox, error) {
@@ -45,7 +45,7 @@ func (s *SnapshotService) List(ctx context.Context, all bool) ([]api.Snapshot, e
 	return collect[api.Snapshot](ctx, s.client, "/v1/snapshots", whether(all), 0)
 }
 
-// Get gives a snapshot by its identifier, a unique beginning of that, or the
+// Get returns a snapshot by its identifier, a unique beginning of that, or the
 // name of a template. It fails with KindNotFound when there is none.
 func (s *SnapshotService) Get(ctx context.Context, id string) (api.Snapshot, error) {
 	var out api.Snapshot

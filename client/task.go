@@ -19,13 +19,13 @@ import (
 // TaskService starts and follows tasks: verified programs and work on repositories.
 type TaskService struct{ service }
 
-// Create asks for a verified program. The task runs on in the daemon.
+// Create requests a verified program. The task runs on in the daemon.
 func (s *TaskService) Create(ctx context.Context, req api.CreateTask) (api.Task, error) {
 	var out api.Task
 	return out, s.client.call(ctx, http.MethodPost, "/v1/tasks", req, &out)
 }
 
-// Get gives a task with its attempts, by its identifier or a unique beginning
+// Get returns a task with its attempts, by its identifier or a unique beginning
 // of it, with or without the leading "t".
 func (s *TaskService) Get(ctx context.Context, id string) (api.Task, error) {
 	var out api.Task
@@ -41,7 +41,7 @@ func (s *TaskService) List(ctx context.Context, limit int) ([]api.Task, error) {
 	return first[api.Task](ctx, s.client, "/v1/tasks", limit)
 }
 
-// Stats says what the tasks since an instant came to; the zero time means all
+// Stats returns what the tasks since an instant came to; the zero time means all
 // that are stored.
 func (s *TaskService) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
 	q := url.Values{}

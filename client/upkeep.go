@@ -14,7 +14,7 @@ func (c *Client) Configure(ctx context.Context, want api.DaemonSettings) (api.Da
 	return out, c.call(ctx, http.MethodPost, "/v1/settings", want, &out)
 }
 
-// DiskUsage tells what the daemon's data directory holds.
+// DiskUsage returns what the daemon's data directory holds.
 func (c *Client) DiskUsage(ctx context.Context) (api.DiskUsage, error) {
 	var out api.DiskUsage
 	return out, c.call(ctx, http.MethodGet, "/v1/disk", nil, &out)

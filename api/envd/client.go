@@ -16,7 +16,7 @@ import (
 	"hortus.dev/api"
 )
 
-// ClientConfig says how a [Client] reaches its guest.
+// ClientConfig is how a [Client] reaches its guest.
 type ClientConfig struct {
 	// Dial opens a new connection to the guest, or to what stands before it.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -96,7 +96,7 @@ func mustLine(s string) string {
 func oneLine(s string) bool { return !strings.ContainsAny(s, "\r\n\x00") }
 
 // Close closes the idle connections and lets no new ones become idle. Streams
-// that are open go on until they are closed themselves.
+// that are open continue until they are closed themselves.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	idle := c.idle

@@ -92,7 +92,7 @@ func filesPath(user, path string) string {
 	return PathFiles + "?" + q.Encode()
 }
 
-// get sends a GET, once more if a kept connection was dead.
+// get sends a GET, again if a kept connection was dead.
 func (c *Client) httpGet(ctx context.Context, path string) (*clientConn, *http.Response, func() bool, error) {
 	for fresh := false; ; fresh = true {
 		cc, err := c.get(ctx, fresh)
@@ -227,7 +227,7 @@ func (c *Client) Health(ctx context.Context) error {
 	return err
 }
 
-// Metrics asks for the sandbox's own view of what it uses.
+// Metrics requests the sandbox's own view of what it uses.
 func (c *Client) Metrics(ctx context.Context) (Metrics, error) {
 	var m Metrics
 	body, err := c.plain(ctx, PathMetrics)

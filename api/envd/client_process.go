@@ -16,7 +16,7 @@ type StartOptions struct {
 	// OutputLimit kills the process when it has written more, in bytes; 0
 	// means no bound.
 	OutputLimit int64
-	// Keepalive asks for an event in each such stretch of silence.
+	// Keepalive requests an event in each such stretch of silence.
 	Keepalive time.Duration
 	// WarmUp starts a process in a guest that nobody has claimed.
 	WarmUp bool
@@ -100,10 +100,10 @@ func (p *ProcessStream) Next() (*ProcessEvent, error) {
 	return &p.ev, nil
 }
 
-// Close leaves the stream; the process goes on. It is idempotent.
+// Close leaves the stream; the process continues. It is idempotent.
 func (p *ProcessStream) Close() error { return p.s.Close() }
 
-// List gives the live processes that clients started.
+// List returns the live processes that clients started.
 func (c *Client) List(ctx context.Context) ([]*ProcessInfo, error) {
 	var out ListResponse
 	err := c.unary(ctx, ProcList, "", true, new(Empty), &out)

@@ -14,7 +14,7 @@ type Message interface {
 	decodeProto(d *decoder)
 }
 
-// Codec says how messages are written: as JSON or as protobuf.
+// Codec is how messages are written: as JSON or as protobuf.
 type Codec int
 
 const (
@@ -144,7 +144,7 @@ var (
 	signalNames = map[int32]string{0: "SIGNAL_UNSPECIFIED", 15: "SIGNAL_SIGTERM", 9: "SIGNAL_SIGKILL"}
 )
 
-// MarshalJSON gives the enum's name.
+// MarshalJSON returns the enum's name.
 func (t FileType) MarshalJSON() ([]byte, error) { return enumName(int32(t), fileTypeNames) }
 
 // UnmarshalJSON reads a name or a number.
@@ -154,7 +154,7 @@ func (t *FileType) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// MarshalJSON gives the enum's name.
+// MarshalJSON returns the enum's name.
 func (t EventType) MarshalJSON() ([]byte, error) { return enumName(int32(t), eventTypeNames) }
 
 // UnmarshalJSON reads a name or a number.
@@ -164,7 +164,7 @@ func (t *EventType) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// MarshalJSON gives the enum's name.
+// MarshalJSON returns the enum's name.
 func (s Signal) MarshalJSON() ([]byte, error) { return enumName(int32(s), signalNames) }
 
 // UnmarshalJSON reads a name or a number.

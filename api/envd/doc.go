@@ -6,7 +6,7 @@
 // bodies for files, and /health, /metrics and /envs. Message shapes and field
 // numbers follow E2B's published definitions; the code is our own. What envd
 // lacks is a versioned extension, hortus.v1, that clients of plain envd never
-// see: it is asked for by request headers and adds fields that others ignore.
+// see: it is requested by request headers and adds fields that others ignore.
 //
 // A struct is a message if its fields have a tag such as proto:"1" or proto:"2,oneof", with
 // the number of the field. Package generate writes proto_gen.go from these tags.

@@ -62,7 +62,7 @@ type Error struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Error gives the message, or the code where there is none.
+// Error returns the message, or the code if there is none.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return e.Code

@@ -100,7 +100,7 @@ func ParseEnd(payload []byte) *Error {
 	return parseError(end.Error, CodeUnknown)
 }
 
-// Output says which stream of a process some bytes belong to. The values are
+// Output is which stream of a process some bytes belong to. The values are
 // the fields of [DataEvent].
 type Output byte
 

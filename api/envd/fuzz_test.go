@@ -94,7 +94,7 @@ func FuzzFrameReader(f *testing.F) {
 	})
 }
 
-// answerer gives the same bytes to whatever is asked.
+// answerer returns the same bytes to whatever is asked.
 func answerer(data []byte) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) {
 		a, b := net.Pipe()

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// peek says whether an idle connection is alive, and whether that is known.
+// peek reports whether an idle connection is alive, and whether that is known.
 func peek(conn net.Conn) (alive, known bool) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {

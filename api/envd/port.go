@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// PathPort is where a guest is asked for a stream to a port inside its
+	// PathPort is where a guest is requested a stream to a port inside its
 	// sandbox: GET with the query port=N and an upgrade to PortProtocol. It is
 	// hortus.v1, and the host's alone: no door leads to it.
 	PathPort = "/hortus/port"
@@ -22,7 +22,7 @@ const (
 	MaxPort = 65535
 )
 
-// ErrPortClosed says that a sandbox runs, and that nothing listens on that port of
+// ErrPortClosed reports that a sandbox runs, and that nothing listens on that port of
 // it.
 var ErrPortClosed = errors.New("nothing listens on the port")
 

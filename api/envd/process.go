@@ -15,7 +15,7 @@ const (
 // The headers of the extension hortus.v1. A guest that knows it answers every
 // request that has HeaderVersion with the same header.
 const (
-	// HeaderVersion asks for the extension; its value is "1".
+	// HeaderVersion requests the extension; its value is "1".
 	HeaderVersion = "Hortus-Version"
 	// HeaderExecID, on Start, names the process; Connect finds it by the
 	// selector's tag or pid, or by this header alone.
@@ -45,7 +45,7 @@ type Size struct {
 	Rows uint32 `json:"rows,omitempty" proto:"2"`
 }
 
-// PTY asks for a terminal.
+// PTY requests a terminal.
 type PTY struct {
 	Size *Size `json:"size,omitempty" proto:"1"`
 }

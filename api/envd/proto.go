@@ -296,7 +296,7 @@ func (d *decoder) bool(v *bool) {
 	}
 }
 
-// bytes gives the field's bytes where they stand in the input, without a copy.
+// bytes decodes the field's bytes in place, without a copy.
 func (d *decoder) bytes(v *[]byte) {
 	if d.wire != wireBytes {
 		d.skip()

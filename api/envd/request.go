@@ -66,7 +66,7 @@ func timeoutHeader(d time.Duration) header {
 	return header{"Connect-Timeout-Ms", strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)}
 }
 
-// keepaliveHeader asks for an event in each such stretch of silence, in whole
+// keepaliveHeader requests an event in each such stretch of silence, in whole
 // seconds, at least 1.
 func keepaliveHeader(d time.Duration) header {
 	if d <= 0 {
@@ -97,7 +97,7 @@ func (c *Client) unary(ctx context.Context, path, user string, idempotent bool, 
 	return err
 }
 
-// errStale says that a kept connection ended before a byte of the answer.
+// errStale reports that a kept connection ended before a byte of the answer.
 var errStale = errors.New("the reused connection was closed")
 
 func (c *Client) unaryOnce(ctx context.Context, path, user string, fresh bool, body []byte, out Message) error {

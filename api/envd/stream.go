@@ -10,7 +10,7 @@ import (
 	"hortus.dev/api"
 )
 
-// isEnd says whether err is the end of a connection, and not a timeout or a
+// isEnd reports whether err is the end of a connection, and not a timeout or a
 // malformed answer.
 func isEnd(err error) bool {
 	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -102,7 +102,7 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// release gives the connection back after the stream's clean end.
+// release returns the connection to the pool after the stream's clean end.
 func (s *stream) release() {
 	cc := s.cc
 	s.cc = nil

@@ -32,7 +32,7 @@ type packageFile struct {
 	conffile bool
 }
 
-// debFiles gives the files of the Debian package for a release's binary and its text
+// debFiles returns the files of the Debian package for a release's binary and its text
 // of third party licenses, sorted by name.
 func debFiles(binary string, licenses []byte, version string, at time.Time) ([]packageFile, error) {
 	var out []packageFile
@@ -93,7 +93,7 @@ const maintainer = "Hortus maintainers <maintainers@hortus.dev>"
 // commits since, and the commit.
 var describeForm = regexp.MustCompile(`-(\d+-g[0-9a-f]+)`)
 
-// debVersion gives the Debian version of a release's version. Pre-releases (v1.2.0-rc1)
+// debVersion returns the Debian version of a release's version. Pre-releases (v1.2.0-rc1)
 // sort before the release, and commits after a tag (v1.2.0-4-gabc) after it; what is
 // no version number sorts before all.
 func debVersion(version string) string {

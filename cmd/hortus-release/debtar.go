@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// debTar gives the compressed tar archive of one part of a Debian package, with the
+// debTar returns the compressed tar archive of one part of a Debian package, with the
 // directories that the files are in.
 func debTar(files []packageFile, at time.Time) ([]byte, error) {
 	var buf bytes.Buffer

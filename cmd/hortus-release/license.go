@@ -17,7 +17,7 @@ import (
 // licenseName is how files with terms are called at the root of a module.
 var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([-_.][a-z0-9-]+)?(\.(txt|md|rst))?$`)
 
-// licenses gives the terms of everything that is linked into the binaries, as one
+// licenses returns the terms of everything that is linked into the binaries, as one
 // text: of Go's own library and of every module. A module without terms is an error.
 // The binaries are named with the directory of the module that each was built in.
 func licenses(ctx context.Context, binaries map[string]string) ([]byte, error) {
@@ -51,7 +51,7 @@ func licenses(ctx context.Context, binaries map[string]string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sources gives the directories of the modules that are linked into a binary.
+// sources returns the directories of the modules that are linked into a binary.
 func sources(ctx context.Context, dir string, info *buildinfo.BuildInfo) (map[string]string, error) {
 	args := []string{"list", "-mod=readonly", "-m", "-f", "{{.Path}} {{.Version}}\t{{.Dir}}"}
 	for _, m := range info.Deps {

@@ -43,7 +43,7 @@ func BenchmarkRestore(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle says how much memory an idle sandbox holds, in proportion to how
+// BenchmarkIdle reports how much memory an idle sandbox holds, in proportion to how
 // many share it: its sentry, its gofer, and the stubs that map the guest's memory.
 func BenchmarkIdle(b *testing.B) {
 	const count = 30

@@ -34,7 +34,7 @@ func dropPrivileges() {
 	}
 }
 
-// buildGVisor gives the builder of gVisor from the source that this program is of.
+// buildGVisor returns the builder of gVisor from the source that this program is of.
 func buildGVisor(dir string) (app.GVisor, error) {
 	source, err := gvisorbuild.Source()
 	if err != nil {

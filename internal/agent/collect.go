@@ -21,7 +21,7 @@ func madeFile(path string, content []byte) api.File {
 	return api.File{Path: path, Base64: base64.StdEncoding.EncodeToString(content)}
 }
 
-// byProduct says whether a file is one that interpreters and tools leave behind, such as
+// byProduct reports whether a file is one that interpreters and tools leave behind, such as
 // Python's compiled modules. Hidden files and directories count as such.
 func byProduct(name string) bool {
 	return path.Ext(name) == ".pyc" || slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {

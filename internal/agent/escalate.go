@@ -20,7 +20,7 @@ func (p *Pipeline) escalate(ctx context.Context, r *role, attempt int, why strin
 	return true
 }
 
-// insist asks a role, and once more where its model declined or gave nothing
+// insist asks a role, and again where its model declined or gave nothing
 // usable and there is a larger one. What was used counts either way.
 func insist[Out any](ctx context.Context, p *Pipeline, r *role, attempt int, ask func() (Out, api.Usage, error)) (Out, error) {
 	for {

@@ -13,7 +13,7 @@ import (
 // closeTimeout bounds the end of a sandbox.
 const closeTimeout = 30 * time.Second
 
-// ExecutorConfig says what attempts run in.
+// ExecutorConfig is what attempts run in.
 type ExecutorConfig struct {
 	Sandboxes Sandboxes
 	// Sandbox is what each attempt asks for.

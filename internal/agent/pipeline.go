@@ -209,7 +209,7 @@ func (p *Pipeline) diagnose(ctx context.Context, plan api.ExecutionPlan, att *ap
 	return diag, p.keep(ctx, att)
 }
 
-// giveUp ends with what a person needs to go on.
+// giveUp ends with what a person needs to continue.
 func (p *Pipeline) giveUp(diag api.Diagnosis, n int) Report {
 	p.rep.Outcome = api.OutcomeNeedsHuman
 	p.rep.Diagnosis, p.rep.Question = diag.Cause, diag.Question
@@ -245,7 +245,7 @@ func (p *Pipeline) fail(ctx context.Context, err error) Report {
 	return p.rep
 }
 
-// observed says what happened in the words of the observation.
+// observed returns what happened in the words of the observation.
 func observed(res api.ExecutionResult) api.Diagnosis {
 	d := api.Diagnosis{Category: res.Category, Question: "What should be changed in the program?"}
 	switch {

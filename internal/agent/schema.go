@@ -9,7 +9,7 @@ import (
 	"hortus.dev/internal/platform/language"
 )
 
-// schemaOf gives the JSON Schema of an api type: objects with their required
+// schemaOf returns the JSON Schema of an api type: objects with their required
 // fields and no others, so that what a model may answer is what parse accepts.
 func schemaOf(v any) json.RawMessage {
 	b, err := json.Marshal(schemaType(reflect.TypeOf(v)))

@@ -67,7 +67,7 @@ func (e *Executor) verify(ctx context.Context, box Sandbox, a api.CodeArtifact, 
 	return res, nil
 }
 
-// notJSON says what keeps b from being exactly one JSON value, or "".
+// notJSON returns what keeps b from being exactly one JSON value, or "".
 func notJSON(b []byte) string {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()

@@ -26,7 +26,7 @@ type daemon struct {
 	stdout   string
 	mu       sync.Mutex
 	created  api.CreateTask
-	canceled chan struct{}     // non-nil: events go on after the cancellation
+	canceled chan struct{}     // non-nil: events continue after the cancellation
 	stored   map[string]string // what is kept of a task on a repository, by the end of its path
 }
 

@@ -231,7 +231,7 @@ func TestImplied(t *testing.T) {
 	}
 }
 
-// workedOn gives a daemon with a result on their checkout, which is back where
+// workedOn returns a daemon with a result on their checkout, which is back where
 // it was.
 func (p *person) workedOn(change func()) (*daemon, api.Task) {
 	p.t.Helper()

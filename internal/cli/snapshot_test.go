@@ -32,13 +32,13 @@ const (
 type garden struct {
 	fork  api.ForkResult
 	lines string        // what the making of a template answers with
-	hang  chan struct{} // non-nil: closed when the making began, which then goes on until the client leaves
+	hang  chan struct{} // non-nil: closed when the making began, which then continues until the client leaves
 
 	mu    sync.Mutex
 	asked map[string]json.RawMessage
 }
 
-// was decodes what a path was asked for.
+// was decodes what a path was requested.
 func was[T any](t *testing.T, g *garden, path string) (v T) {
 	t.Helper()
 	g.mu.Lock()

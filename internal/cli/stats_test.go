@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/cli/app"
 )
 
-// counting plays a daemon that was asked for its statistics.
+// counting plays a daemon that was requested its statistics.
 func counting(t *testing.T, s api.TaskStats, since *string) app.Connect {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")

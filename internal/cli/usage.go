@@ -11,7 +11,7 @@ import (
 	"hortus.dev/internal/cli/contexts"
 )
 
-// ignoresConfig says whether a command works whatever the configuration says.
+// ignoresConfig reports whether a command works whatever the configuration says.
 func ignoresConfig(k *kong.Context) bool {
 	if k == nil || k.Selected() == nil || !k.Selected().Target.CanAddr() {
 		return false

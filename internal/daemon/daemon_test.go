@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// connect gives a client of a fresh data directory's daemon, which is stopped
+// connect returns a client of a fresh data directory's daemon, which is stopped
 // with the test.
 func connect(t *testing.T, dir string) *client.Client {
 	t.Helper()

@@ -69,7 +69,7 @@ func testExecs(t *testing.T, c *client.Client, dir string) {
 	if stdout != want || stderr != "done\n" || exit.Exit.Code != 4 || exit.State != api.ExecExited || gaps != 0 {
 		t.Errorf("%q %q %+v, %d gaps", stdout, stderr, exit, gaps)
 	}
-	// Cut after each event, it goes on where it was; after the exit there is nothing.
+	// Cut after each event, it continues where it was; after the exit there is nothing.
 	for i, e := range all {
 		resp := over(t, ctx, dir, "GET", one+"/output", "", "Last-Event-ID", e.id)
 		if i == len(all)-1 {

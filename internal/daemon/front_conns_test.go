@@ -69,7 +69,7 @@ func healthy(t *testing.T, addr string) {
 	}
 }
 
-// timedOut says whether an error is that of this side's own patience.
+// timedOut reports whether an error is that of this side's own patience.
 func timedOut(err error) bool {
 	ne, ok := err.(net.Error)
 	return ok && ne.Timeout()

@@ -15,7 +15,7 @@ import (
 )
 
 // stalled is a client of a command that prints without end; it reads nothing. It comes
-// back when the command has no room left to print to.
+// back when the command has no space left to print to.
 func stalled(t *testing.T, s *System, addr string, id api.SandboxID) {
 	t.Helper()
 	c := reach(t, addr)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDoctorAsks holds that the doctor's versions come from the programs, without
-// a sandbox that anybody sees, and are asked for once.
+// a sandbox that anybody sees, and are requested once.
 func TestDoctorAsks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -122,7 +122,7 @@ func TestToolsInASandbox(t *testing.T) {
 		b.want("outline", input{"path": name + "/../" + name}, true)
 		if name != "shadow" || os.Geteuid() == 0 {
 			b.want("create", input{"path": name, "content": "x"}, true)
-		} // where there is one identity, the sandbox's own /etc is its user's
+		} // if there is one identity, the sandbox's own /etc is its user's
 	}
 	// It would be the guest's own. That is another identity's; where a sandbox has
 	// only one, the kernel says that it has no bytes, and so many are read.

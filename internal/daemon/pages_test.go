@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/store"
 )
 
-// allocated gives the bytes that a call allocates.
+// allocated returns the bytes that a call allocates.
 func allocated(call func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

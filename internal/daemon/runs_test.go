@@ -257,7 +257,7 @@ func testRunCanceled(t *testing.T, c *client.Client, _ string) {
 	if n != 1 {
 		t.Error(fmt.Sprint(n, " verdicts"))
 	}
-	// Canceled once more it stays as it is.
+	// Canceled again it stays as it is.
 	if again, err := c.Runs.Cancel(t.Context(), run.ID); err != nil || again.Outcome != done.Outcome {
 		t.Errorf("%+v, %v", again, err)
 	}

@@ -19,7 +19,7 @@ var seeds struct {
 	dir string // empty until a test wants one
 }
 
-// withTemplate gives a data directory the template that a daemon with that home and path
+// withTemplate copies into a data directory the template that a daemon with that home and path
 // would build there first. Its files are links: nothing ever writes to them.
 func withTemplate(t *testing.T, data, home, path string) {
 	t.Helper()

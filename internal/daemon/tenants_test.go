@@ -168,7 +168,7 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 	return strings.Join(parts, "/"), body
 }
 
-// idOf gives the id that a pattern is about, of some things.
+// idOf returns the id that a pattern is about, of some things.
 func idOf(t *testing.T, pattern string, of things) (id, never string) {
 	t.Helper()
 	switch strings.Split(pattern, "/")[2] {
@@ -350,7 +350,7 @@ func TestNothingOfAnothersIsUsed(t *testing.T) {
 	}
 }
 
-// TestUsersReachNothingOfTheHost asks for what only the operator may.
+// TestUsersReachNothingOfTheHost requests what only the operator may.
 func TestUsersReachNothingOfTheHost(t *testing.T) {
 	w := newTown(t)
 	for name, c := range map[string]struct {

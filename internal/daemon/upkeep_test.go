@@ -82,7 +82,7 @@ func TestCollectSparesTheLiving(t *testing.T) {
 	}
 }
 
-// sizeOf is a file's length, 0 where there is none.
+// sizeOf is a file's length, 0 if there is none.
 func sizeOf(path string) int64 {
 	st, err := os.Stat(path)
 	if err != nil {

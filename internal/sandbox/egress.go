@@ -2,10 +2,10 @@ package sandbox
 
 import "hortus.dev/api"
 
-// Egress says what a sandbox may connect to outside of itself. The zero value denies
+// Egress is what a sandbox may connect to outside of itself. The zero value denies
 // everything. A backend refuses with api.KindUnsupported what it cannot enforce.
 type Egress struct {
-	// Host says that the sandbox has the network of its host, without any restriction.
+	// Host reports that the sandbox has the network of its host, without any restriction.
 	// It is the only policy of a backend without api.CapNoNetwork.
 	Host bool
 }

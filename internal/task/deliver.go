@@ -20,7 +20,7 @@ func checkDelivery(r api.RepoTask) error {
 	return nil
 }
 
-// Deliver delivers the result of a verified task, once more or for the first time,
+// Deliver delivers the result of a verified task, again or for the first time,
 // and gives the task when that ended. What kept the delivery from happening is in the
 // task. An error means that none was tried: KindConflict for a task that is not
 // verified or is being delivered, KindInvalid for a request that makes no sense.

@@ -3,7 +3,7 @@
 // An [Engine] checks a request, stores it, runs its pipeline in a goroutine of
 // its own and appends each fact to the event log. A task is pending, running,
 // then done, and never changes after that. Its task.finished event is appended
-// exactly once and is the last of its stream: whoever ends a task, its own
+// exactly once and is the last of its stream: anyone who ends a task, its own
 // goroutine or a recovery, is the only writer by then.
 //
 // # Lives

@@ -53,7 +53,7 @@ func (m *emitter) count(ev api.ModelEvent) {
 	}
 }
 
-// roleCalls gives the sums so far.
+// roleCalls returns the sums so far.
 func (m *emitter) roleCalls() []api.RoleCalls {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -51,7 +51,7 @@ type Config struct {
 	// Advise says, for the diagnosis, how the sandboxes of a request get what they lack.
 	// It may be nil, and may have nothing to say.
 	Advise func(context.Context, api.CreateSandbox, observe.Lack) string
-	// Check says what the sandboxes would refuse, before a model is asked. It
+	// Check is what the sandboxes would refuse, before a model is asked. It
 	// may be nil.
 	Check func(context.Context, api.CreateSandbox) error
 	// Repositories runs the tasks that are about a repository; nil refuses them.

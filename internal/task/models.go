@@ -20,7 +20,7 @@ type models struct {
 
 // Recording writes down what the models of one task are asked and answer.
 type Recording interface {
-	// Wrap gives the model that is recorded.
+	// Wrap returns the model that is recorded.
 	Wrap(m model.Model) model.Model
 	// Close ends the recording.
 	Close() error
@@ -83,7 +83,7 @@ func (e *Engine) models(req api.CreateTask) (models, error) {
 	return ms, nil
 }
 
-// names says which model each role has; nothing where all have the same.
+// names returns which model each role has; nothing where all have the same.
 func (m models) names() api.Models {
 	if m.planner == nil {
 		if m.large == nil || m.large.Name() == m.coder.Name() {
@@ -131,7 +131,7 @@ func (e *Engine) record(req api.CreateTask, ms *models) error {
 	return nil
 }
 
-// into gives the roles of a pipeline their models.
+// into sets the models of the roles of a pipeline.
 func (m models) into(cfg *agent.Config, log agent.Emitter, b bounds) {
 	cfg.Planner = agent.NewPlanner(m.planner, log)
 	cfg.Coder = agent.NewCoder(m.coder, log, b.install, b.run)

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/agent"
 )
 
-// noReply says what to do with a task of an outcome that has no question.
+// noReply is what to do with a task of an outcome that has no question.
 var noReply = map[api.Outcome]string{
 	api.OutcomeVerified: "See the result: hortus task show %s.",
 	api.OutcomeDeclined: "Start a new task with another request or model. See why: hortus task show %s.",

@@ -31,9 +31,9 @@ type Repositories interface {
 	Deliver(ctx context.Context, job repo.Job) (api.RepoResult, error)
 	// Adopt makes a task the owner of the workspace of another one, whose it must be.
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
-	// Diff gives the patch of a task's result, of one round or of the last (0).
+	// Diff returns the patch of a task's result, of one round or of the last (0).
 	Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error)
-	// Bundle gives the task's branch as a git bundle.
+	// Bundle returns the task's branch as a git bundle.
 	Bundle(ctx context.Context, t api.Task) (io.ReadCloser, error)
 }
 
@@ -134,7 +134,7 @@ func (e *Engine) onRepository(ctx context.Context, id api.TaskID) (api.Task, err
 	return t, err
 }
 
-// Diff gives the patch of a task's result, or of one of its rounds.
+// Diff returns the patch of a task's result, or of one of its rounds.
 func (e *Engine) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
 	t, err := e.onRepository(ctx, id)
 	if err != nil {
@@ -143,7 +143,7 @@ func (e *Engine) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadClo
 	return e.cfg.Repositories.Diff(ctx, t, round)
 }
 
-// Bundle gives a task's branch as a git bundle.
+// Bundle returns a task's branch as a git bundle.
 func (e *Engine) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	t, err := e.onRepository(ctx, id)
 	if err != nil {

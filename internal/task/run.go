@@ -25,7 +25,7 @@ func (e *Engine) run(ctx context.Context, t api.Task, ms models, from source, r 
 	}
 	e.advise(ctx, &t)
 	if ms.recording != nil {
-		// Before the task is done: whoever waits for it finds the whole recording.
+		// Before the task is done: anyone who waits for it finds the whole recording.
 		if err := ms.recording.Close(); err != nil {
 			e.cfg.Logger.Error("close recording", "task", t.ID, "err", err)
 		}
@@ -76,7 +76,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	return agent.New(cfg).Run(ctx, c.Request, c.Files)
 }
 
-// finish stores the end and says it, in this order: whoever reads task.finished
+// finish stores the end and says it, in this order: anyone who reads task.finished
 // finds the same in the store.
 func (e *Engine) finish(ctx context.Context, t api.Task, log *emitter) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)

@@ -14,7 +14,7 @@ var user string
 // binary is what the units say that they run.
 const binary = "/usr/local/bin/hortus"
 
-// Unit gives the unit of the system, or of a user's own manager, for the binary
+// Unit returns the unit of the system, or of a user's own manager, for the binary
 // of a path.
 func Unit(forUser bool, path string) string {
 	text := system

@@ -11,7 +11,7 @@ import (
 // This file is the bombs that fill the kernel's own memory: buffers of sockets, which
 // control groups of version 1 do not count as other memory, answers, and page tables.
 
-// queued gives what the kernel holds for a socket, in bytes: received, sent and queued.
+// queued returns what the kernel holds for a socket, in bytes: received, sent and queued.
 func queued(fd int) int {
 	var info [9]uint32
 	size := uint32(unsafe.Sizeof(info))
@@ -111,7 +111,7 @@ func udpBomb() error {
 	})
 }
 
-// netlinkBomb asks for the interfaces and reads no answer.
+// netlinkBomb requests the interfaces and reads no answer.
 func netlinkBomb() error {
 	// RTM_GETLINK for the first interface: a header and an ifinfomsg.
 	ask := []byte{32, 0, 0, 0, unix.RTM_GETLINK, 0, unix.NLM_F_REQUEST, 0, 1, 0, 0, 0, 0, 0, 0, 0,

@@ -26,7 +26,7 @@ func identityOf(t *testing.T, path string) string {
 	return fmt.Sprintf("%x %o %d:%d %d %v", sha256.Sum256(b), st.Mode, st.Uid, st.Gid, st.Nlink, st.Mtim)
 }
 
-// TestLayersStay changes what comes from a layer, in every way, as whoever may do
+// TestLayersStay changes what comes from a layer, in every way, as anyone who may do
 // most inside. What opens the layers for a kernel of the sandbox's own is a process of
 // the host's.
 func TestLayersStay(t *testing.T) { onEachAtOnce(t, layersStay) }

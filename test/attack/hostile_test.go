@@ -182,7 +182,7 @@ func hostilePrograms(t *testing.T) string {
 	return dir
 }
 
-// dynamic says whether this program needs a loader.
+// dynamic reports whether this program needs a loader.
 func dynamic(t *testing.T) bool {
 	t.Helper()
 	f, err := elf.Open("/proc/self/exe")

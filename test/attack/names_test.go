@@ -95,7 +95,7 @@ func namesOfFiles(t *testing.T, w *world) {
 			t.Errorf("read %q: %q, %v", name, got, err)
 		}
 		// What the messages can carry comes back exactly; what they cannot is
-		// refused, and never taken for something else.
+		// refused, and never mistaken for something else.
 		e, err := c.Stat(within(t), "", path)
 		switch {
 		case utf8.ValidString(name) && (err != nil || e.Name != name || e.Path != path):
@@ -140,7 +140,7 @@ func namesOfFiles(t *testing.T, w *world) {
 	}
 }
 
-// apiError gives an error of the wire its kind.
+// apiError converts an error of the wire to one of its kind.
 func apiError(err error) error {
 	var e *envd.Error
 	if errors.As(err, &e) {

@@ -27,7 +27,7 @@ import (
 // can make any.
 func (w *world) hostNodes() bool { return w.isolation == "container" && os.Geteuid() != 0 }
 
-// during starts a probe that goes on in a sandbox, calls act once it is ready, ends it,
+// during starts a probe that continues in a sandbox, calls act once it is ready, ends it,
 // and gives what it printed.
 func (w *world) during(t *testing.T, id api.SandboxID, args []string, act func()) string {
 	t.Helper()

@@ -69,7 +69,7 @@ func below(pid int) []int {
 	return all
 }
 
-// part says which part of a sandbox a process is.
+// part returns which part of a sandbox a process is.
 func part(pid, keeper int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	name, _, _ := strings.Cut(string(b), "\x00")

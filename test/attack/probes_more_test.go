@@ -241,7 +241,7 @@ func init() {
 }
 
 // traceMe asks to be traced by the parent, which does not know of it. That is how
-// whoever asks can be waited for all the same: as the first thread, since the end of
+// anyone who asks can be waited for all the same: as the first thread, since the end of
 // another one is seen by nobody but a tracer who looks for it, and the process stays for
 // as long; and with no signal on its way, which would stop it.
 func traceMe() error {

@@ -38,7 +38,7 @@ func sys(trap uintptr, args ...uintptr) error {
 	return nil
 }
 
-// fdErr gives the error of a call that makes a descriptor, and closes it.
+// fdErr returns the error of a call that makes a descriptor, and closes it.
 func fdErr(fd int, err error) error {
 	if err == nil {
 		unix.Close(fd)

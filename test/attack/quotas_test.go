@@ -56,7 +56,7 @@ func TestQuotas(t *testing.T) {
 func (w *world) takeQuota(t *testing.T, mode, quota string, most int) (user string, n int) {
 	t.Helper()
 	box := w.create(t, nil)
-	user = box.Identities[len(box.Identities)-1] // root, where there is one
+	user = box.Identities[len(box.Identities)-1] // root, if there is one
 	s, err := w.StartExec(within(t), box.ID, api.ExecRequest{
 		Args: []string{w.program(t, box.ID), roleQuota, mode, quota, strconv.Itoa(most)}, User: user, Stdin: true,
 	})
@@ -137,7 +137,7 @@ func TestQuotasControl(t *testing.T) {
 	}
 }
 
-// quotaLeft says how much a user of the host gets of a quota.
+// quotaLeft returns how much a user of the host gets of a quota.
 func quotaLeft(t *testing.T, quota string, want, uid int) int {
 	t.Helper()
 	out, err := hostQuota(t, uid, modeLeft, quota, want).CombinedOutput()

@@ -191,7 +191,7 @@ func bombard(t *testing.T, w *world) {
 	}
 }
 
-// bomb gives the argument of a bomb.
+// bomb returns the argument of a bomb.
 func (w *world) bomb(name string, rounds bool) string {
 	what, arg, _ := strings.Cut(name, " ")
 	if rounds {
@@ -276,7 +276,7 @@ func TestOutput(t *testing.T) {
 		bounded(t, 64<<20)
 		id, s := start(t, whole)
 		w.alive(t, calm.ID)
-		w.alive(t, id) // its own sandbox goes on too
+		w.alive(t, id) // its own sandbox continues too
 		if x := s.Exec(); x.State != api.ExecRunning {
 			t.Errorf("a command that nobody reads is %+v; it has to wait", x)
 		}

@@ -56,7 +56,7 @@ func TestSudo(t *testing.T) {
 			}
 		})
 		t.Run("end", func(t *testing.T) {
-			// Killed with the one who asked for it; the control goes on.
+			// Killed with the one who asked for it; the control continues.
 			const script = `sudo sh -c 'echo $$ >/tmp/kept; exec sleep 1000' & kept=$!; sudo sh -c 'echo $$ >/tmp/pid; exec sleep 1000' & p=$!
 				until [ -s /tmp/pid ] && [ -s /tmp/kept ]; do sleep 0.05; done
 				kill -9 $p; while sudo test -d /proc/$(cat /tmp/pid); do sleep 0.05; done

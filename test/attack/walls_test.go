@@ -219,7 +219,7 @@ func TestSignalsToGuest(t *testing.T) {
 	}
 }
 
-// scopesSignals says whether this kernel's Landlock has a scope for signals that
+// scopesSignals reports whether this kernel's Landlock has a scope for signals that
 // is right for programs with threads.
 func scopesSignals() bool {
 	version, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -227,7 +227,7 @@ func scopesSignals() bool {
 	return e == 0 && version >= 6 && errata&2 != 0
 }
 
-// signalThreads asks for each thread of a process whether it could be signalled,
+// signalThreads requests each thread of a process whether it could be signalled,
 // and sends it the signal that the Go runtime sends itself.
 func signalThreads(pid int) int {
 	asked, urgent, denied := 0, 0, 0

@@ -273,7 +273,7 @@ tell("fifo", os.mkfifo, "fifo")
 		}
 	}
 	c.Close()
-	// Control: on the host whoever may can make a whiteout, and it hides a file.
+	// Control: on the host anyone who may can make a whiteout, and it hides a file.
 	check(t, "mkdir", os.MkdirAll(filepath.Join(g.upper, "f"), 0o755))
 	if err := unix.Mknod(filepath.Join(g.upper, "f/file"), unix.S_IFCHR, 0); err != nil {
 		t.Logf("no control: %v", err)

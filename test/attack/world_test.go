@@ -393,7 +393,7 @@ func (w *world) program(t *testing.T, id api.SandboxID) string {
 	return path
 }
 
-// guest gives the client of a sandbox's guest.
+// guest returns the client of a sandbox's guest.
 func (w *world) guest(t *testing.T, id api.SandboxID) *envd.Client {
 	t.Helper()
 	c, err := w.Client(t.Context(), id)

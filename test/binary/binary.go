@@ -11,7 +11,7 @@ import (
 // Variable names a hortus that is there already.
 const Variable = "HORTUS_BIN"
 
-// In gives the absolute path of the binary under test, and builds it in dir where none
+// In returns the absolute path of the binary under test, and builds it in dir where none
 // is named.
 func In(dir string) (string, error) {
 	path := os.Getenv(Variable)

@@ -203,7 +203,7 @@ func trace(t *testing.T, pid int) *tracer {
 	return tr
 }
 
-// traced says whether every thread of a process is traced by another.
+// traced reports whether every thread of a process is traced by another.
 func traced(pid, by int) bool {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	if err != nil || len(tasks) == 0 {

@@ -127,7 +127,7 @@ func seesEnds(t *testing.T, c *envd.Client, proc string) {
 	t.Error("with a command at work the guest holds no descriptor of it")
 }
 
-// held gives the descriptors of a process, with what each is of.
+// held returns the descriptors of a process, with what each is of.
 func held(t *testing.T, proc string) map[string]string {
 	t.Helper()
 	fds, err := os.ReadDir(filepath.Join(proc, "fd"))

@@ -197,7 +197,7 @@ func TestPoolServesEachGuestOnce(t *testing.T) {
 	}
 }
 
-// What was asked for once is kept warm, with its limits; what nobody asks for any
+// What was requested once is kept warm, with its limits; what nobody asks for any
 // more is not.
 func TestPoolLearnsKinds(t *testing.T) {
 	tier.AnyUser(t)

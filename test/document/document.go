@@ -15,7 +15,7 @@ type Command struct {
 	Line int
 	// Text is the command without its prompt and indentation.
 	Text string
-	// Prompt says that it had a prompt. Prints is then all that it prints, "..." standing
+	// Prompt reports that it had a prompt. Prints is then all that it prints, "..." standing
 	// for anything.
 	Prompt bool
 	Prints []string
@@ -66,14 +66,14 @@ func Commands(text string) (all []Command) {
 	return all
 }
 
-// begins says whether a line without a prompt is a command.
+// begins reports whether a line without a prompt is a command.
 func begins(line string) bool {
 	rest := line[len(assignments.FindString(line)):]
 	word, _, _ := strings.Cut(rest, " ")
 	return slices.Contains(programs, strings.TrimRight(word, ";"))
 }
 
-// complete says whether a shell would ask for another line.
+// complete reports whether a shell would ask for another line.
 func complete(text string) bool {
 	_, err := syntax.NewParser().Parse(strings.NewReader(text+"\n"), "")
 	return err == nil || !syntax.IsIncomplete(err)

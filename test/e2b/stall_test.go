@@ -46,7 +46,7 @@ func (s server) sandbox(t *testing.T) sandbox {
 	return box
 }
 
-// start asks for a command on a connection of its own, and gives its answer with the
+// start requests a command on a connection of its own, and gives its answer with the
 // first frame read.
 func (b sandbox) start(t *testing.T, args ...string) (net.Conn, *http.Response) {
 	t.Helper()

@@ -39,7 +39,7 @@ func list[T any](s *Server, w http.ResponseWriter, r *http.Request, all []T, siz
 	return http.StatusOK, out
 }
 
-// link sets the headers of a list that goes on.
+// link sets the headers of a list that continues.
 func (s *Server) link(w http.ResponseWriter, r *http.Request, next int) {
 	if s.cfg.Kind == GitLab {
 		w.Header().Set("X-Next-Page", strings.TrimPrefix(strconv.Itoa(next), "0"))

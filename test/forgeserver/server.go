@@ -80,7 +80,7 @@ type Pull struct {
 	// State is "open", "closed" or "merged".
 	State  string
 	Author string
-	// Fork says that the source branch is one of a fork, whose owner is Author.
+	// Fork reports that the source branch is one of a fork, whose owner is Author.
 	Fork bool
 }
 
@@ -234,7 +234,7 @@ func (s *Server) pull(r *Repository, number string) *Pull {
 	return nil
 }
 
-// labelID gives a label's id, if it is known. The lock is held.
+// labelID returns a label's id, if it is known. The lock is held.
 func (s *Server) labelID(r *Repository, name string) (int, bool) {
 	for i, l := range s.labels[r.Path] {
 		if strings.EqualFold(l, name) {

@@ -53,7 +53,7 @@ func parseRules(t *testing.T, text string) rules {
 	return r
 }
 
-// allowed says whether pkg may import imp.
+// allowed reports whether pkg may import imp.
 func (r rules) allowed(pkg, imp string) bool {
 	own, isOwn := strings.CutPrefix(imp, module)
 	if !isOwn && !strings.Contains(strings.Split(imp, "/")[0], ".") {

@@ -137,7 +137,7 @@ answer: output
 }
 
 // A model that writes its structured answer as text, or wraps it in prose, is
-// heard: whoever asked parses it.
+// heard: anyone who asked parses it.
 func TestOutputAsText(t *testing.T) {
 	each(t, "-- answer --\noutput: Number\n\n{\"n\": 43}\n", func(t *testing.T, m model.Model) {
 		req := ask("how much?")

@@ -53,7 +53,7 @@ func parseRequest(wire string, body []byte) (*request, error) {
 	return r, nil
 }
 
-// lastMessage gives the strings of the last message, with the results of tools
+// lastMessage returns the strings of the last message, with the results of tools
 // that stand before it in a row.
 func lastMessage(messages []json.RawMessage, input json.RawMessage) string {
 	if len(messages) == 0 && json.Unmarshal(input, &messages) != nil {
@@ -92,7 +92,7 @@ func collect(b *strings.Builder, v any) {
 	}
 }
 
-// offers says whether a tool of that name is offered.
+// offers reports whether a tool of that name is offered.
 func (r *request) offers(tool string) bool {
 	for _, t := range r.Tools {
 		if t.Name == tool || t.Function.Name == tool {
@@ -102,17 +102,17 @@ func (r *request) offers(tool string) bool {
 	return false
 }
 
-// asks says whether a structured answer of that name is wanted.
+// asks reports whether a structured answer of that name is wanted.
 func (r *request) asks(output string) bool {
 	return r.ResponseFormat.JSONSchema.Name == output || r.Text.Format.Name == output || r.offers(output)
 }
 
-// aside says whether this is a request beside the work.
+// aside reports whether this is a request beside the work.
 func (r *request) aside() bool {
 	return len(r.Tools) == 0 && r.ResponseFormat.JSONSchema.Name == "" && r.Text.Format.Name == ""
 }
 
-// mismatch says what of a step's expectations a request does not meet, or "".
+// mismatch returns what of a step's expectations a request does not meet, or "".
 func (s *Step) mismatch(r *request) string {
 	if s.Wire != "" && s.Wire != r.wire {
 		return fmt.Sprintf("came over %s, not %s", r.wire, s.Wire)

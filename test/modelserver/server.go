@@ -174,7 +174,7 @@ func play(w http.ResponseWriter, r *http.Request, on wire, a answer, stream bool
 	}
 }
 
-// rest waits, and says whether the client is still there.
+// rest waits, and reports whether the client is still there.
 func rest(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return r.Context().Err() == nil

@@ -45,7 +45,7 @@ func newAnswer(n int, r *request, s *Step) answer {
 	return a
 }
 
-// pieces gives the body bit by bit, for ever when it is endless.
+// pieces sends the body in pieces, without end if it is endless.
 func (a answer) pieces(yield func(string) bool) {
 	for {
 		for body := a.step.Body; body != ""; {
@@ -69,7 +69,7 @@ func (a answer) id(prefix string) string { return fmt.Sprintf("%s_scripted%d", p
 // alsoID is that of the ith further call.
 func (a answer) alsoID(prefix string, i int) string { return fmt.Sprintf("%s_%d", a.id(prefix), i+2) }
 
-// one gives a text in one piece.
+// one returns a text in one piece.
 func one(s string) func(func(string) bool) {
 	return func(yield func(string) bool) { yield(s) }
 }

@@ -38,7 +38,7 @@ func Run(run func() int) int {
 	return code
 }
 
-// fuzzes says whether an argument asks for fuzzing, whose workers have descriptors of
+// fuzzes reports whether an argument asks for fuzzing, whose workers have descriptors of
 // their parent's.
 func fuzzes(arg string) bool { return strings.HasPrefix(arg, "-test.fuzz") }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// role says what this binary is to be below TestLeft.
+// role is what this binary is to be below TestLeft.
 const role = "REAPER_TEST_ROLE"
 
 func TestMain(m *testing.M) {

@@ -38,16 +38,16 @@ type outcome struct {
 	took   time.Duration // of its longest run
 	failed int           // runs
 	passed bool          // in its last run
-	// skipped says that its last run was skipped, and why gives the reason.
+	// skipped reports that its last run was skipped, and why gives the reason.
 	skipped bool
 	why     string
-	// marked says that the testing package itself printed the end of its last run: a
+	// marked reports that the testing package itself printed the end of its last run: a
 	// test that ends the process with code 0 is a pass for go test.
 	marked bool
-	// said is the output of the run that goes on, and failure that of the first failed
+	// said is the output of the run that continues, and failure that of the first failed
 	// run; both are truncated.
 	said, failure string
-	// inner counts the failed tests of a package's run that goes on, and outer has what
+	// inner counts the failed tests of a package's run that continues, and outer has what
 	// the package said in a run that failed although no test of it did: of a process
 	// that its tests left, for one.
 	inner int
@@ -117,7 +117,7 @@ func (r *run) add(e event) {
 	}
 }
 
-// reason gives what a skipped test said, without the lines and positions that the
+// reason returns what a skipped test said, without the lines and positions that the
 // testing package adds, and without a script's log.
 func reason(said string) string {
 	var words []string

@@ -146,7 +146,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 			t.Errorf("%s did not reach the command:\n%s", c.signal, s.output)
 		}
 	}
-	// exec gets the interrupt itself, and the sandbox goes on.
+	// exec gets the interrupt itself, and the sandbox continues.
 	box := strings.TrimSpace(g.must("sandbox", "create"))
 	s := g.start("sandbox", "exec", box, "--", "sh", "-c", "trap 'exit 44' INT\necho ready; while :; do sleep 0.05; done")
 	s.says("ready")

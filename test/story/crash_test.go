@@ -83,7 +83,7 @@ func TestDaemonKilled(t *testing.T) {
 		// as good as any to recover.
 		for _, c := range commands[:2] {
 			if c.cmd.Args[1] == "sandbox" {
-				_ = c.cmd.Process.Kill() // it would go on for ever in a new daemon
+				_ = c.cmd.Process.Kill() // it would continue for ever in a new daemon
 			}
 		}
 		for _, c := range commands {

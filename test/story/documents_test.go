@@ -174,7 +174,7 @@ func (g *garden) document(t *testing.T, commands []document.Command) {
 	}
 }
 
-// inTryIt says whether a line of README is in its section "Try it".
+// inTryIt reports whether a line of README is in its section "Try it".
 func inTryIt(readme string, line int) bool {
 	section := ""
 	for i, l := range strings.Split(readme, "\n") {

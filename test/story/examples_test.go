@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// sdkExample gives the compiled example, which continuous integration builds
+// sdkExample returns the compiled example, which continuous integration builds
 // beforehand for a user who has no compiler's cache.
 func sdkExample(t *testing.T) string {
 	t.Helper()

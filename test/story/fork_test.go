@@ -42,7 +42,7 @@ s.sendall(sys.argv[1].encode())
 print(s.recv(1000).decode())
 `
 
-// TestForkOfAProgram forks a program with all that it holds five times. The six go on
+// TestForkOfAProgram forks a program with all that it holds five times. The six continue
 // from one state and part: values, the file, its offset, the memory. Each child is
 // somebody else.
 func TestForkOfAProgram(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/test/tier"
 )
 
-// ordinary says how to become an ordinary user: nothing for one who is.
+// ordinary returns how to become an ordinary user: nothing for one who is.
 func ordinary(t *testing.T, g *garden) (prefix []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

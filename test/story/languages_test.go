@@ -114,7 +114,7 @@ func artifactJSON(t *testing.T, l language.Language, src string) string {
 	return string(b)
 }
 
-// atLeast says whether a version is that one or newer.
+// atLeast reports whether a version is that one or newer.
 func atLeast(version string, major, minor int) bool {
 	var a, b int
 	if n, err := fmt.Sscanf(version, "%d.%d", &a, &b); n != 2 || err != nil {

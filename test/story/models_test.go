@@ -38,7 +38,7 @@ func withModels(t *testing.T, g *garden, scenario string) {
 	g.env = append(g.env, "ANTHROPIC_BASE_URL="+srv.URL, "OPENAI_BASE_URL="+srv.URL+"/v1")
 }
 
-// withKeys gives the commands from now on both vendors' keys.
+// withKeys sets both vendors' keys for the commands from now on.
 func withKeys(g *garden, key string) {
 	g.env = append(g.env, "ANTHROPIC_API_KEY="+key, "OPENAI_API_KEY="+key)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestServerKilledPausingFiles kills a server at random instants while a container is
-// paused to disk without its memory. It goes on as it was, processes included, or has
+// paused to disk without its memory. It continues as it was, processes included, or has
 // its files: no sandbox is lost. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestServerKilledPausingFiles(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func killedAdopts(t *testing.T, g *garden) {
 	t.Logf("%d kills; commands\n%s", kills, strings.Join(lines, "\n"))
 }
 
-// rows gives every sandbox's row.
+// rows returns every sandbox's row.
 func (g *garden) rows() map[string]api.Sandbox {
 	g.t.Helper()
 	out := map[string]api.Sandbox{}
@@ -247,7 +247,7 @@ func (c *counting) attach(ctx context.Context, x api.ExecID) error {
 	return err
 }
 
-// check says how the command went, after it wants it to have gone well: a command that
+// check returns how the command went, after it wants it to have gone well: a command that
 // began is whole, and one that is not was never begun.
 func (c *counting) check(t *testing.T) string {
 	t.Helper()

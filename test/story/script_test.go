@@ -20,7 +20,7 @@ import (
 	"hortus.dev/test/tier"
 )
 
-// TestScripts tells the stories of testdata. Besides testscript's own commands
+// TestScripts runs the stories of testdata. Besides testscript's own commands
 // they have:
 //
 //	exits CODE [<FILE] [>FILE] COMMAND...   run it and want that exit code

@@ -34,7 +34,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String gives what was written.
+// String returns what was written.
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -76,7 +76,7 @@ func TestOutputOverSaves(t *testing.T) {
 // saved, forked, paused to disk, resumed and started from a snapshot, and lets the next
 // command's daemon recover. What is offered afterwards works: a paused sandbox has all
 // of its memory, and so has everything that a snapshot which is ready starts. What ran
-// goes on, also where a pause had begun that nobody completed: no sandbox is lost.
+// continues, also where a pause had begun that nobody completed: no sandbox is lost.
 // Nothing else is left. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestDaemonKilledWhileSaving(t *testing.T) {
 	tier.AnyUser(t)

@@ -93,7 +93,7 @@ func TestTaskDelivers(t *testing.T) {
 			if len(pulls) != 1 || pulls[0].Source != branch || pulls[0].Target != "main" || !pulls[0].Draft || pulls[0].Author != "ada" || plain(pulls[0].Title) != "Fix the sum" {
 				t.Fatalf("%+v", pulls)
 			}
-			// The changed test comes first, for whoever reads no further.
+			// The changed test comes first, for anyone who reads no further.
 			left := plain(pulls[0].Body)
 			for _, want := range []string{"sum_test.sh", "I fixed it and all tests pass", "sum.sh", "exit code 0", sumGate, "also passes with the original files", "git fetch origin " + branch, string(task.ID), "anthropic:"} {
 				_, after, ok := strings.Cut(left, want)
@@ -263,7 +263,7 @@ func TestTaskDeliversLater(t *testing.T) {
 	}
 
 	// The reasons are gone. It aims at the forge's default branch, since the work
-	// began at a tag; what it was asked for at first is not said again.
+	// began at a tag; what it was requested at first is not said again.
 	got, r := deliver(t, g, task.ID, "--draft")
 	d := got.Repo.Delivery
 	if open := h.open("garden/trunk"); r.code != 0 || d.Error != nil || d.Target != "trunk" || !d.Created || len(open) != 1 || open[0].Target != "trunk" || !open[0].Draft {
@@ -364,7 +364,7 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 	if got := task.Repo.Delivery; got.Pushed != "" || h.branches("garden/plot") != "" {
 		t.Errorf("pushed: %+v", got)
 	}
-	// The operator lets go of some of it; the policy is asked again.
+	// The operator releases some of it; the policy is asked again.
 	h.configure("")
 	g.must("daemon", "stop")
 	for _, args := range [][]string{nil, {"--mr"}} {
@@ -380,7 +380,7 @@ func TestTaskDeliveryPolicy(t *testing.T) {
 	}
 }
 
-// What is not verified is not delivered, whoever asks.
+// What is not verified is not delivered, anyone who asks.
 func TestTaskDeliversNothingUnverified(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"hortus.dev/api"
 )
 
-// A question is answered by the command that the verdict names, and the work goes on
+// A question is answered by the command that the verdict names, and the work continues
 // with the files and the history of the task that asked.
 func TestTaskReply(t *testing.T) {
 	t.Parallel()

@@ -226,7 +226,7 @@ func TestTerminalIsGivenBackAfterDeath(t *testing.T) {
 	}
 }
 
-// fresh gives the settings of a terminal that nobody has touched.
+// fresh returns the settings of a terminal that nobody has touched.
 func fresh(t testing.TB) unix.Termios {
 	t.Helper()
 	keys, tty, err := pty.Open()

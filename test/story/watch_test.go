@@ -10,7 +10,7 @@ import (
 )
 
 // TestWatchInterrupted: Ctrl-C ends the watching of a task and leaves the task alone, which
-// nobody needs to watch for it to go on.
+// nobody needs to watch for it to continue.
 func TestWatchInterrupted(t *testing.T) {
 	t.Parallel()
 	g := newGarden(t)

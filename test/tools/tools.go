@@ -31,7 +31,7 @@ const (
 // unused is how long a build that no test asks for is kept.
 const unused = 24 * time.Hour
 
-// Dir gives a directory with both programs, which nobody changes. It skips the test
+// Dir returns a directory with both programs, which nobody changes. It skips the test
 // where there can be none.
 func Dir(t testing.TB) string {
 	t.Helper()

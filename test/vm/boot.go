@@ -146,7 +146,7 @@ func (f rawFile) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// findPort gives the device of the virtio port with our name.
+// findPort returns the device of the virtio port with our name.
 func findPort() (path string, err error) {
 	err = await("the port "+port, func() bool {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")

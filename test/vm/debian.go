@@ -64,7 +64,7 @@ func (d debian) fresh(dir string) ([]string, error) {
 		"-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root"}, nil
 }
 
-// kernel gives the path of the kernel's image and the folder of its modules.
+// kernel returns the path of the kernel's image and the folder of its modules.
 func (d debian) kernel(ctx context.Context) (image, modules string, err error) {
 	out, err := command(ctx, "apt-cache", "depends", "--no-recommends", "--no-suggests", kernelPackage)
 	if err != nil {

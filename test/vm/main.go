@@ -112,7 +112,7 @@ func host(ctx context.Context, s settings) error {
 	return report(ctx, records, begun)
 }
 
-// report prints the table and says whether all is well.
+// report prints the table and reports whether all is well.
 func report(ctx context.Context, records []*record, begun time.Time) error {
 	var total outcome
 	packages := map[string]bool{}
@@ -255,7 +255,7 @@ func collect(ctx context.Context, dir string, s settings, steps []step) error {
 	return os.WriteFile(filepath.Join(dir, "orders.json"), b, 0o644)
 }
 
-// console gives the end of what the kernel said.
+// console returns the end of what the kernel said.
 func (m *machine) console() string {
 	b, err := os.ReadFile(m.log)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	systemdService group = "systemd, service with Delegate"
 )
 
-// below says whether a step runs below systemd.
+// below reports whether a step runs below systemd.
 func (s step) below() bool { return strings.HasPrefix(string(s.Group), "systemd, ") }
 
 // step is one run of one test binary.

@@ -18,7 +18,7 @@ type message struct {
 	Step string        `json:",omitempty"`
 	Text string        `json:",omitempty"` // a piece of its output
 	Exit *exit         `json:",omitempty"`
-	Fail string        `json:",omitempty"` // the machine cannot go on
+	Fail string        `json:",omitempty"` // the machine cannot continue
 	Done bool          `json:",omitempty"` // every step has run
 	At   time.Duration `json:",omitempty"` // since the kernel started
 }

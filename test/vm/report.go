@@ -103,7 +103,7 @@ func (r *record) judge(ctx context.Context) (outcome, error) {
 	return o, nil
 }
 
-// tail gives the last lines of a text.
+// tail returns the last lines of a text.
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

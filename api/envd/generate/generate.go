@@ -166,7 +166,7 @@ func (m message) others(f field, prefix string) string {
 	return strings.Join(out, ", ")
 }
 
-// calls gives the statements that append and decode a field, and its wire type.
+// calls returns the statements that append and decode a field, and its wire type.
 func (f field) calls(enums map[string]bool) (encode, decode, wire string, err error) {
 	s, scalar := scalars[f.typ]
 	element, isMessage := strings.CutPrefix(f.typ, "*")

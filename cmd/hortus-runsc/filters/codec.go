@@ -21,7 +21,7 @@ type Table struct {
 	Sentry, Gofer []precompiledseccomp.Program
 }
 
-// Encode gives the table as bytes; the same table gives the same bytes.
+// Encode returns the table as bytes; the same table gives the same bytes.
 func (t Table) Encode() []byte {
 	b := appendString([]byte(magic), t.Version)
 	for _, programs := range [][]precompiledseccomp.Program{t.Sentry, t.Gofer} {

@@ -19,7 +19,7 @@ var sentryPrograms map[string]precompiledseccomp.Program
 var goferPrograms map[string]precompiledseccomp.Program
 
 // Register hands gVisor the programs that were compiled for this architecture, and
-// says whether it did. It does not when they are of another version of gVisor than
+// reports whether it did. It does not when they are of another version of gVisor than
 // the one in this binary: then gVisor compiles its rules at each start. It is to be
 // called once, before gVisor installs a filter.
 func Register() bool {
@@ -44,7 +44,7 @@ func put(t Table) {
 	}
 }
 
-// Linked gives the version of the gVisor module in this binary; empty when it is
+// Linked returns the version of the gVisor module in this binary; empty when it is
 // not known, or not what was published under its version.
 func Linked() string {
 	info, ok := debug.ReadBuildInfo()

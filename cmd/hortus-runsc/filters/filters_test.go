@@ -26,7 +26,7 @@ import (
 
 const again = "run go generate ./filters, and look at what changed"
 
-// required gives the version of gVisor in go.mod.
+// required returns the version of gVisor in go.mod.
 func required(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../go.mod")

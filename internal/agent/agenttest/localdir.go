@@ -32,7 +32,7 @@ type Localdir struct {
 	asked   []api.CreateSandbox
 }
 
-// Asked lists what Create was asked for, in order.
+// Asked lists what Create was requested, in order.
 func (l *Localdir) Asked() []api.CreateSandbox {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,7 +49,7 @@ func (r *run) call(req model.Request) (resp model.Response, said string, err err
 	return resp, clip(said, maxSaid), err
 }
 
-// ask gets the next answer. It is false where there is none: the Run has ended, or
+// ask gets the next answer. It is false if there is none: the Run has ended, or
 // the larger model is to be asked.
 func (r *run) ask() (model.Response, bool) {
 	before := r.estimate()
@@ -87,7 +87,7 @@ func (r *run) partial(said string, resp model.Response) {
 	r.emit(api.EventSay, api.SayEvent{Round: r.round, Step: r.steps + 1, Text: prose(said), Cut: true})
 }
 
-// escalate moves to the larger model and says so. It is false where there is none,
+// escalate moves to the larger model and says so. It is false if there is none,
 // or the loop is there already.
 func (r *run) escalate(why string) bool {
 	if r.moved || r.cfg.Large == nil || r.cfg.Large.Name() == r.model.Name() {

@@ -27,7 +27,7 @@ const gateLine = "Gate command: "
 type Brief struct {
 	// Request is what a person asked for.
 	Request string
-	// Gate is the shell command that decides; empty where there is none.
+	// Gate is the shell command that decides; empty if there is none.
 	Gate string
 	// Guidance are the repository's own instructions (AGENTS.md, CONTRIBUTING),
 	// Context what belongs to the request. Both are untrusted.
@@ -45,7 +45,7 @@ type Brief struct {
 // NewMark makes a mark that nobody who wrote a file can have known.
 func NewMark() string { return strings.ToLower(rand.Text())[:20] }
 
-// Message gives the first message: "Request:" and the request, then the gate on a
+// Message returns the first message: "Request:" and the request, then the gate on a
 // line of its own, one of several lines as a JSON string; then what is untrusted.
 // What is too long is cut, which it says.
 func (b Brief) Message() string {
@@ -119,7 +119,7 @@ func calm(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// cutTail gives the beginning of a text that is too long.
+// cutTail returns the beginning of a text that is too long.
 func cutTail(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -168,7 +168,7 @@ func GateFailed(gate api.Gate, round, of int, original bool) string {
 	return out.String()
 }
 
-// gateEnding says why a gate did not pass.
+// gateEnding returns why a gate did not pass.
 func gateEnding(g api.Gate) string {
 	if g.Tests != nil && g.Tests.Why != "" {
 		return ending(g.Exit) + ", but " + short(g.Tests.Why)
@@ -176,7 +176,7 @@ func gateEnding(g api.Gate) string {
 	return ending(g.Exit)
 }
 
-// ending says how a command ended.
+// ending returns how a command ended.
 func ending(x api.Exit) string {
 	switch {
 	case x.Cause != "":

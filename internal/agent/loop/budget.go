@@ -87,7 +87,7 @@ func (r *run) unpriced() bool {
 	return true
 }
 
-// announce tells the model once about each budget that is near its end.
+// announce informs the model once about each budget that is near its end.
 func (r *run) announce() {
 	b := r.cfg.Budget
 	var near []string

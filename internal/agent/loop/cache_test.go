@@ -63,7 +63,7 @@ func prefix(all []block, n int) string {
 	return b.String()
 }
 
-// ask says how many blocks of a request are read from the cache.
+// ask returns how many blocks of a request are read from the cache.
 func (c cache) ask(t *testing.T, all []block) (hit int) {
 	marks := 0
 	for i, b := range all {

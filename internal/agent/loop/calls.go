@@ -72,7 +72,7 @@ func (l *Loop) named(calls []model.Call) []model.Call {
 // tooLong is the one field of an input in place of one that was too long.
 const tooLong = "too_long"
 
-// wordy says whether s is made of letters, digits, - and _ alone, and is neither
+// wordy reports whether s is made of letters, digits, - and _ alone, and is neither
 // empty nor long.
 func wordy(s string, most int) bool {
 	return s != "" && len(s) <= most && strings.IndexFunc(s, func(r rune) bool {

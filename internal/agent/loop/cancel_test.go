@@ -51,7 +51,7 @@ func quiet(t *testing.T) {
 }
 
 // In the middle of a text: what was said stays, marked as cut, and the next Run
-// goes on from there.
+// continues from there.
 func TestCancelText(t *testing.T) {
 	each(t, `
 -- endless --
@@ -92,7 +92,7 @@ call: finish
 	})
 }
 
-// In the middle of a call: the tool gets the context, and what was asked for and
+// In the middle of a call: the tool gets the context, and what was requested and
 // did not run is told and answered.
 func TestCancelTool(t *testing.T) {
 	each(t, `

@@ -171,7 +171,7 @@ func trim(all []model.Message, most int) []model.Message {
 	return out
 }
 
-// summary gives the text that takes the place of the middle: what the model writes
+// summary returns the text that takes the place of the middle: what the model writes
 // about it, or a list of what was called where it writes nothing usable.
 func (r *run) summary(short []model.Message, before int64, size func([]model.Message) int64) (text, how string) {
 	// The history as it is was read into the model's cache; where it is too long

@@ -1,5 +1,5 @@
 // Package loop is the engine that lets a model work: it asks, runs the tools that
-// the answer calls, and goes on with what they say, within a [Budget] and to a
+// the answer calls, and continues with what they say, within a [Budget] and to a
 // named end.
 //
 // The history is linear and only grows, so that a model's cache holds it; when it
@@ -10,7 +10,7 @@
 //
 // # Lives
 //
-// A [Loop] is one history. Run goes on with it until the model finishes, a budget
+// A [Loop] is one history. Run continues with it until the model finishes, a budget
 // is used up or the context ends, and may be called again with what is to be done
 // next. It starts no goroutine that outlives the call. Everything that was said
 // and done is in the transcript, also when it ended early.

@@ -64,7 +64,7 @@ type Report struct {
 	// Err is set with StopModel, StopSandbox and StopCanceled.
 	Err error
 	// Completed are the calls of this Run that ended, in short forms; Skipped are
-	// those that were asked for and did not run, or not to their end. Both hold
+	// those that were requested and did not run, or not to their end. Both hold
 	// the last 200.
 	Completed, Skipped []string
 	// Transcript is why the transcript ends too early; nil where it is whole.
@@ -133,8 +133,8 @@ type run struct {
 	rep    Report
 }
 
-// Run says message to the model and goes on until there is a reason to stop. It
-// always returns a report with a Stop. A later Run goes on with the same history
+// Run says message to the model and continues until there is a reason to stop. It
+// always returns a report with a Stop. A later Run continues with the same history
 // and with what is left of the budgets.
 func (l *Loop) Run(ctx context.Context, message string) Report {
 	l.round++
@@ -158,7 +158,7 @@ func (l *Loop) Run(ctx context.Context, message string) Report {
 	return r.rep
 }
 
-// work goes on until something sets rep.Stop.
+// work continues until something sets rep.Stop.
 func (r *run) work() {
 	if r.bad != nil {
 		r.stop(api.StopModel, r.bad, "invalid agent configuration: %v", r.bad)
@@ -212,7 +212,7 @@ func (r *run) gone() bool {
 	return true
 }
 
-// emit tells a fact, also when the context has ended.
+// emit publishes an event, also when the context has ended.
 func (r *run) emit(t api.EventType, data any) {
 	r.cfg.Emit.Emit(context.WithoutCancel(r.caller), t, data)
 }
@@ -233,7 +233,7 @@ func (l *Loop) note(e Entry) {
 	l.script.write(e)
 }
 
-// notice tells the model something that is neither a request nor an answer.
+// notice sends the model a text that is neither a request nor an answer.
 func (l *Loop) notice(text string) {
 	l.say(KindNotice, model.Message{Role: model.RoleUser, Text: "[Notice] " + text})
 }

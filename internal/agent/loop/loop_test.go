@@ -104,7 +104,7 @@ func (f *facts) Emit(_ context.Context, t api.EventType, data any) {
 	f.kinds, f.data = append(f.kinds, t), append(f.data, data)
 }
 
-// of gives the facts of one type.
+// of returns the facts of one type.
 func of[T any](f *facts) (all []T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -340,7 +340,7 @@ call: finish
 	})
 }
 
-// Another Run goes on with the same history, steps and identifiers.
+// Another Run continues with the same history, steps and identifiers.
 func TestSecondRun(t *testing.T) {
 	each(t, `
 -- one --

@@ -54,7 +54,7 @@ func ReadTranscript(r io.Reader, each func(Entry) error) (cut bool, err error) {
 	}
 }
 
-// readLine gives a line without its end; with io.EOF it had none.
+// readLine returns a line without its end; with io.EOF it had none.
 func readLine(in *bufio.Reader, line []byte) ([]byte, error) {
 	for {
 		piece, err := in.ReadSlice('\n')

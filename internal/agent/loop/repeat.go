@@ -50,7 +50,7 @@ func (r *repeats) add(c model.Call, res Result) {
 // warn begins a new count, with less patience.
 func (r *repeats) warn() { r.warned, r.since = true, 0 }
 
-// found says what repeats itself, or "".
+// found returns what repeats itself, or "".
 func (r *repeats) found() string {
 	calls, cycles, have := sameCalls, sameCycles, len(r.last)
 	if r.warned {

@@ -51,7 +51,7 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	return &s, nil
 }
 
-// fields tells the properties in a line: "command string, cwd string (optional)".
+// fields returns the properties in a line: "command string, cwd string (optional)".
 func (s *schema) fields() string {
 	if len(s.order) == 0 {
 		return "none"
@@ -88,7 +88,7 @@ func mustText(v any) []byte {
 	return b
 }
 
-// check says what is wrong with a value, or "". At names the place.
+// check returns what is wrong with a value, or "". At names the place.
 func (s *schema) check(at string, v any) string {
 	where := at
 	where = cmp.Or(where, "the input")
@@ -181,7 +181,7 @@ func additional(raw json.RawMessage) *schema {
 	return s
 }
 
-// unquoted gives a value that may stand in a string, or nil.
+// unquoted returns a value that may stand in a string, or nil.
 func unquoted[T any](v any) *T {
 	if t, ok := v.(T); ok {
 		return &t

@@ -14,7 +14,7 @@ const (
 	maxProse = 8 << 10 // of what an event shows of an answer's text
 )
 
-// clip gives the first bytes of a text, without half a character.
+// clip returns the first bytes of a text, without half a character.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -25,7 +25,7 @@ func clip(s string, most int) string {
 	return s[:most]
 }
 
-// ends gives the beginning and the end of a text that is too long.
+// ends returns the beginning and the end of a text that is too long.
 func ends(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -9,13 +9,13 @@ import (
 
 // Tool is something that the model may use. Its calls come one at a time.
 type Tool interface {
-	// Spec tells the model about it. It is the same at every call: a changed list
+	// Spec describes the tool to the model. It is the same at every call: a changed list
 	// of tools empties the model's cache.
 	Spec() model.Tool
 	// Call uses it. Input is what the model wrote, which may be anything. What the
 	// model can mend (a malformed input, a file that is not there, a command that
 	// fails) is a Result with Failed and a text that teaches; an error means that
-	// no tool can go on: the sandbox ended, or ctx did.
+	// no tool can continue: the sandbox ended, or ctx did.
 	Call(ctx context.Context, input json.RawMessage) (Result, error)
 }
 
@@ -29,7 +29,7 @@ type Result struct {
 	Short string
 	// OutputBytes counts what was printed, before anything was cut.
 	OutputBytes int64
-	// Waiting says that it only waited for something that goes on: the same call
+	// Waiting reports that it only waited for something that continues: the same call
 	// with the same answer again is no loop.
 	Waiting bool
 	// Finish is set by the tool with which a model says that it is done.
@@ -39,6 +39,6 @@ type Result struct {
 // Finish is a model's own word about its work. Nothing relies on it.
 type Finish struct {
 	Summary string
-	// Blocked says that it could not be done, and why.
+	// Blocked reports that it could not be done, and why.
 	Blocked string
 }

@@ -27,7 +27,7 @@ const (
 	MaxTranscriptEntries = 200_000
 )
 
-// EntryKind says what an entry of a transcript is.
+// EntryKind is what an entry of a transcript is.
 type EntryKind string
 
 const (
@@ -57,7 +57,7 @@ type Entry struct {
 	Failed bool   `json:"failed,omitempty"`
 	MS     int64  `json:"ms,omitempty"`
 	Model  string `json:"model,omitempty"`
-	// Cut says that an answer ends where it was stopped, or grew too long.
+	// Cut reports that an answer ends where it was stopped, or grew too long.
 	Cut  bool           `json:"cut,omitempty"`
 	Stop api.StopReason `json:"stop,omitempty"`
 	// Text is all of it, up to [MaxTranscriptText].
@@ -131,7 +131,7 @@ func (e *Entry) bound() {
 	}
 }
 
-// line is the entry as it is written. Whoever pages through it must not have a
+// line is the entry as it is written. Anyone who pages through it must not have a
 // terminal's state changed, so what JSON leaves as it is but a terminal would
 // follow is escaped as well.
 func (e Entry) line() ([]byte, error) {

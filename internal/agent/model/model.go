@@ -83,7 +83,7 @@ type Call struct {
 }
 
 // Delta is a piece of an answer: text, a call with a part of its input (the first
-// one has none), or the news that the call of the model is made once more.
+// one has none), or the news that the call of the model is made again.
 type Delta struct {
 	Text string
 	Call *Call
@@ -101,7 +101,7 @@ type Retry struct {
 	Err error
 }
 
-// StopReason says why an answer ended.
+// StopReason is why an answer ended.
 type StopReason string
 
 const (

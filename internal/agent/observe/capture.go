@@ -98,10 +98,10 @@ func (c *Capture) ring(p []byte) {
 // Total counts all bytes that were written.
 func (c *Capture) Total() int64 { return c.total }
 
-// Visible says whether anything but white space was written.
+// Visible reports whether anything but white space was written.
 func (c *Capture) Visible() bool { return c.visible }
 
-// Bytes gives the whole output when Buffer was set, and false when it is longer
+// Bytes returns the whole output when Buffer was set, and false when it is longer
 // than WholeBytes.
 func (c *Capture) Bytes() ([]byte, bool) {
 	return c.whole.Bytes(), c.total <= WholeBytes

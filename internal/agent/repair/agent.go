@@ -93,7 +93,7 @@ type history struct {
 	pending  []model.Call
 }
 
-// waits says whether something was asked for that has no answer yet.
+// waits reports whether something was requested that has no answer yet.
 func (h *history) waits() bool { return h.pending != nil }
 
 func call(name string, input map[string]any) model.Call {
@@ -138,7 +138,7 @@ func (h *history) ask(say string, calls ...model.Call) ([]string, bool) {
 // maxAtOnce bounds the calls of one answer.
 const maxAtOnce = 16
 
-// each asks for any number of calls, some at a time.
+// each requests any number of calls, some at a time.
 func (h *history) each(say string, calls []model.Call) ([]string, bool) {
 	var results []string
 	for len(calls) > 0 {
@@ -218,7 +218,7 @@ var (
 	reRename = lazyregexp.New("(?i)^\\s*(?:please\\s+)?rename\\s+(?:the\\s+)?(?:function\\s+|method\\s+|class\\s+|variable\\s+|constant\\s+|type\\s+)?[`'\"]?([A-Za-z_$][\\w$]*)[`'\"]?(?:\\(\\))?\\s+(?:to|into|as)\\s+[`'\"]?([A-Za-z_$][\\w$]*)[`'\"]?(?:\\(\\))?(?:\\s+everywhere)?\\s*[.!]?\\s*$")
 )
 
-// beyond says why a request cannot be taken on, or nil.
+// beyond returns why a request cannot be taken on, or nil.
 func (b brief) beyond(tools []model.Tool) error {
 	have := map[string]bool{}
 	for _, t := range tools {

@@ -62,7 +62,7 @@ func TestAgentDeclinesWhatIsNoRepair(t *testing.T) {
 	}
 }
 
-// The same history has the same answer, whoever asks, and deltas tell it whole.
+// The same history has the same answer, anyone who asks, and deltas tell it whole.
 func TestAgentIsStateless(t *testing.T) {
 	messages := []model.Message{{Role: model.RoleUser, Text: briefOf("Fix the failing test", "make test")}}
 	first, err := ask(t, messages, agentTools)

@@ -59,7 +59,7 @@ func tries(edits []edit.Edit, n, last, seconds int, gate, quick, root string, ha
 // outcome is what came of one run of the gate.
 type outcome struct{ edit, exit, failing, ran int }
 
-// better says whether more works in o than in the outcome b: more tests are run,
+// better reports whether more works in o than in the outcome b: more tests are run,
 // or of as many fewer fail.
 func (o outcome) better(b outcome) bool {
 	return o.ran > b.ran || o.ran == b.ran && o.failing < b.failing

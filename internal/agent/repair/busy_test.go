@@ -8,7 +8,7 @@ import (
 )
 
 // TestGateOnABusyHost: a gate that waits much longer than it did before the edit is
-// not taken for one that hangs, and one that runs in circles is ended.
+// not mistaken for one that hangs, and one that runs in circles is ended.
 func TestGateOnABusyHost(t *testing.T) {
 	needLanguage(t, "python")
 	t.Parallel()

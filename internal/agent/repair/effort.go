@@ -62,7 +62,7 @@ func (r *repairer) seconds() int {
 // outcome so far.
 func (r *repairer) lastUseful(best outcome) int { return best.edit + r.agent.limit.idle }
 
-// goesOn says whether to try candidates from the next one on.
+// goesOn reports whether to try candidates from the next one on.
 func (r *repairer) goesOn(edits []edit.Edit, next int, best outcome) bool {
 	switch limit := r.agent.limit; {
 	case next > len(edits):
@@ -87,7 +87,7 @@ func (r *repairer) spend(edits []edit.Edit, next int, t trial) {
 	r.tried = append(r.tried, edits[min(next-1, last):last]...)
 }
 
-// trying says which candidates are tried, where they are, and how many are left.
+// trying returns which candidates are tried, where they are, and how many are left.
 func (r *repairer) trying(edits []edit.Edit, next, end int) string {
 	reached := ""
 	if r.executed {

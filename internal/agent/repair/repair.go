@@ -22,7 +22,7 @@ type repairer struct {
 	done  []edit.Edit // edits that are in the tree, in order
 	was   []edit.File // each edit's file before it
 	trace *edit.Trace
-	// executed says that the candidates are in lines that failing tests execute.
+	// executed reports that the candidates are in lines that failing tests execute.
 	executed bool
 	effort   effort // what was spent
 	tried    []edit.Edit
@@ -82,7 +82,7 @@ var (
 	reNoModule  = lazyregexp.New(`No module named '?(pytest|[\w.]+)'?|Cannot find (?:module|package) '([^'./][^']*)'|no required module provides package ([\w./-]+)|dial tcp: lookup (\S+)`)
 )
 
-// hopeless says what no edit of a source can edit.
+// hopeless returns what no edit of a source can edit.
 func (r *repairer) hopeless() string {
 	out := r.gateRun.output
 	if r.gateRun.exit == 127 || r.gateRun.exit == 126 {
@@ -97,7 +97,7 @@ func (r *repairer) hopeless() string {
 	return ""
 }
 
-// source says whether a path is one that may be edited.
+// source reports whether a path is one that may be edited.
 func (r *repairer) source(p string) bool {
 	return !edit.IsTest(p) && slices.ContainsFunc(r.tree.files, func(e entry) bool { return e.path == p })
 }
@@ -216,7 +216,7 @@ func (r *repairer) quick() string {
 	return quickGate(r.brief.gate, r.gateRun, tests)
 }
 
-// there says whether the tree has a file.
+// there reports whether the tree has a file.
 func (r *repairer) there(p string) bool {
 	return slices.ContainsFunc(r.tree.files, func(e entry) bool { return e.path == p })
 }

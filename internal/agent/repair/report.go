@@ -7,7 +7,7 @@ import (
 	"hortus.dev/internal/agent/repair/edit"
 )
 
-// surround gives the text that an edit replaces and what replaces it, with as many
+// surround returns the text that an edit replaces and what replaces it, with as many
 // lines around as make it stand only once in the file.
 func surround(before, after string, e edit.Edit) (from, to string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
@@ -24,7 +24,7 @@ func surround(before, after string, e edit.Edit) (from, to string) {
 	}
 }
 
-// summary says what was changed and how it was found.
+// summary returns what was changed and how it was found.
 func (r *repairer) summary() string {
 	var s strings.Builder
 	for k, e := range r.done {
@@ -51,7 +51,7 @@ func (r *repairer) summary() string {
 	return s.String()
 }
 
-// failure says what was tried, why it stopped, and what would help.
+// failure returns what was tried, why it stopped, and what would help.
 func (r *repairer) failure() string {
 	var s strings.Builder
 	if len(r.tried) == 0 {

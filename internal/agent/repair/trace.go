@@ -64,7 +64,7 @@ func readTrace(text string, source func(string) bool) *edit.Trace {
 	return t
 }
 
-// traceable says whether one of the sources is in a language that can be traced.
+// traceable reports whether one of the sources is in a language that can be traced.
 func (r *repairer) traceable() bool {
 	return r.gateRun.killed == "" && slices.ContainsFunc(r.files, func(f edit.File) bool {
 		l := edit.LangOf(f.Path)

@@ -159,7 +159,7 @@ func hopelessRepair(t *testing.T, m *Agent, seconds int) (says []string, blocked
 
 // TestGivesUp: a repair in which no edit helps ends after a bounded number of candidates
 // and of seconds, and says what was tried, why it stopped, and what would help. Without
-// the bounds it goes on for all of its calls.
+// the bounds it continues for all of its calls.
 func TestGivesUp(t *testing.T) {
 	trials := func(says []string) (n int) {
 		for _, s := range says {

@@ -131,7 +131,7 @@ func orElse(s, other string) string {
 	return s
 }
 
-// runeOffset gives the byte at which the n-th rune begins.
+// runeOffset returns the byte at which the n-th rune begins.
 func runeOffset(b []byte, n int) int {
 	i := 0
 	for ; n > 0 && i < len(b); n-- {

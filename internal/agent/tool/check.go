@@ -63,7 +63,7 @@ func (s *Set) check(ctx context.Context, w where, text string) (found *problem, 
 	return script(ctx, path.Base(w.abs), text)
 }
 
-// commented says whether a .json file is one of those in which tools allow
+// commented reports whether a .json file is one of those in which tools allow
 // comments and trailing commas.
 func commented(abs string) bool {
 	base, dir := path.Base(abs), path.Base(path.Dir(abs))
@@ -87,7 +87,7 @@ func checkGo(name, text string) (*problem, string) {
 	return nil, ""
 }
 
-// deep says whether a Go source nests beyond what a recursive parser should see.
+// deep reports whether a Go source nests beyond what a recursive parser should see.
 // It counts tokens that can open a level, and chains of operators and keywords,
 // before any parser does.
 func deep(text string) bool {

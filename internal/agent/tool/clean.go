@@ -139,7 +139,7 @@ func (c *cleaner) escape(b byte) bool {
 	return true
 }
 
-// end gives what is left.
+// end writes what is left.
 func (c *cleaner) end() {
 	c.state = 0
 	c.flush(len(c.line))

@@ -66,7 +66,7 @@ func NewFiles(dir string, each, all int64) (*Files, error) {
 	return &Files{root: root, each: min(each, all), all: all, first: 1, sizes: map[int]int64{}}, nil
 }
 
-// Close lets go of the directory.
+// Close releases the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
 func fileOf(n int) string { return "output-" + strconv.Itoa(n) + ".txt" }

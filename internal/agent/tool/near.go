@@ -15,7 +15,7 @@ const (
 	nearMost   = 2 << 20 // bytes of a text that are looked through
 )
 
-// near says where a text nearly holds old: with other white space, or the lines
+// near returns where a text nearly holds old: with other white space, or the lines
 // most like it.
 func near(text, old string) string {
 	text = clip(text, nearMost)

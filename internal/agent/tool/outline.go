@@ -185,7 +185,7 @@ except BaseException:
     sys.exit(3)
 `
 
-// outlinePython asks Python in the sandbox, and reads lines where there is none or
+// outlinePython asks Python in the sandbox, and reads lines if there is none or
 // the file is broken.
 func (s *Set) outlinePython(ctx context.Context, text string) ([]symbol, string, error) {
 	if len(text) <= maxChecked {

@@ -41,7 +41,7 @@ func (s *Set) where(p string) (where, error) {
 	return where{abs, abs, abs}, nil
 }
 
-// inGit says whether a path leads into a repository's own files.
+// inGit reports whether a path leads into a repository's own files.
 func inGit(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		if part == ".git" {

@@ -112,7 +112,7 @@ func (s *Set) runShell(ctx context.Context, in args) (loop.Result, error) {
 
 const timeoutAdvice = "The command timed out and was killed. If it needs more time, increase timeout_seconds. If it is a server or a watcher, set background. If it waits for input, pipe the input to it."
 
-// exitLine says how a command ended, for a model. Seconds is its timeout.
+// exitLine returns how a command ended, for a model. Seconds is its timeout.
 func exitLine(x api.Exec, seconds int64) string {
 	switch {
 	case x.Exit.Cause == api.CauseTimeout:

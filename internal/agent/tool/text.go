@@ -34,13 +34,13 @@ func (d document) bytes() []byte {
 	return []byte(d.text)
 }
 
-// crlf says whether every line of it ends with CR LF.
+// crlf reports whether every line of it ends with CR LF.
 func (d document) crlf() bool {
 	n := strings.Count(d.text, "\n")
 	return n > 0 && strings.Count(d.text, "\r\n") == n
 }
 
-// toCRLF gives s CR LF at each line's end.
+// toCRLF ends each line of s with CR LF.
 func toCRLF(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
 }

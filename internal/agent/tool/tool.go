@@ -31,11 +31,11 @@ type Box interface {
 
 // Job is a command in the background.
 type Job interface {
-	// Output gives at most max bytes of what came after offset, the offset to go
+	// Output returns at most max bytes of what came after offset, the offset to go
 	// on from, and whether the command has ended and p reaches its last byte. Where
 	// next-len(p) is above offset, what lies between is no longer kept.
 	Output(offset int64, max int) (p []byte, next int64, ended bool)
-	// Exec gives the record as it stands.
+	// Exec returns the record as it stands.
 	Exec() api.Exec
 	// Wait waits until the command has ended, or fails with ctx's error.
 	Wait(ctx context.Context) error
@@ -45,7 +45,7 @@ type Job interface {
 	Close()
 }
 
-// Config says what tools work on.
+// Config is what tools work on.
 type Config struct {
 	Box Box
 	// Keep takes whole outputs; nil keeps none, and what is cut is lost.
@@ -125,7 +125,7 @@ func (t *tool) Call(ctx context.Context, input json.RawMessage) (loop.Result, er
 	return failed(t.name+": "+clip(err.Error(), 100), "%s", clip(visible(text), 2000)), nil
 }
 
-// ends says whether no tool can go on after err.
+// ends reports whether no tool can continue after err.
 func ends(err error) bool {
 	switch api.KindOf(err) {
 	case api.KindUnavailable, api.KindTimeout, api.KindCanceled, api.KindConflict, api.KindUnauthenticated:

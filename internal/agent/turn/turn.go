@@ -58,7 +58,7 @@ func (a Asker) Call(ctx context.Context, req model.Request, deltas func(model.De
 	return resp, err
 }
 
-// Again tells that the model is asked once more.
+// Again reports that the model is asked again.
 func (a Asker) Again(ctx context.Context, why model.Retry) {
 	a.Emit.Emit(ctx, api.EventModelRetry, api.ModelRetryEvent{
 		Role: a.Role, Model: a.Model.Name(), Attempt: why.Attempt, Of: why.Of, WaitMS: why.Wait.Milliseconds(), Error: why.Err.Error(),

@@ -65,7 +65,7 @@ func buildGVisor(ctx context.Context, a *app.App, b app.GVisor) error {
 
 type gvisorStatusCmd struct{}
 
-// Run says how far the build is.
+// Run prints how far the build is.
 func (*gvisorStatusCmd) Run(_ app.Context, a *app.App) error {
 	b, err := a.GVisor()
 	if api.KindOf(err) == api.KindConflict && !a.Flags.JSON {

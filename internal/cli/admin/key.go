@@ -59,7 +59,7 @@ func (c *keyCreateCmd) Run(ctx app.Context, a *app.App) error {
 	return err
 }
 
-// withoutDefaults asks for no ceiling where none is given.
+// withoutDefaults requests no ceiling where none is given.
 func withoutDefaults(c api.Ceilings) api.Ceilings {
 	if c.Sandboxes == 0 {
 		c.Sandboxes = api.NoCeiling

@@ -55,7 +55,7 @@ func (c *catalogueCmd) has(e api.CatalogueEntry) bool {
 	return !slices.ContainsFunc(c.Words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) })
 }
 
-// showCatalogue prints a table for each way in which entries are asked for.
+// showCatalogue prints a table for each way in which entries are requested.
 func showCatalogue(out io.Writer, entries []api.CatalogueEntry) error {
 	began := false
 	for _, part := range []struct {

@@ -37,7 +37,7 @@ func (c *ServeCommand) Run(ctx app.Context, a *app.App) error {
 	return a.Env.Serve(ctx, opt)
 }
 
-// announce says where the daemon is reached, and how with the first key. The key is
+// announce reports where the daemon is reached, and how with the first key. The key is
 // printed here and nowhere else, and never into a log.
 func announce(a *app.App, url string, first api.CreatedKey) {
 	if a.Flags.JSON {

@@ -150,7 +150,7 @@ func (DoctorCommand) Run(ctx app.Context, a *app.App) error {
 	return err
 }
 
-// starts says whether sandboxes of a backend start at all.
+// starts reports whether sandboxes of a backend start at all.
 func starts(b api.BackendReport) bool {
 	return slices.ContainsFunc(b.Abilities, func(ab api.Ability) bool { return ab.Capability == api.CapStart && ab.OK })
 }

@@ -208,7 +208,7 @@ func killForGood(ctx context.Context, a *app.App, c *client.Client, id string, o
 	return nil
 }
 
-// disableUnit has systemd stop and forget the unit, where there is one of ours
+// disableUnit has systemd stop and forget the unit, if there is one of ours
 // and a systemd to ask. Its links go with it.
 func disableUnit(ctx context.Context, a *app.App, installed []string) {
 	path, err := install.UnitPath(a)

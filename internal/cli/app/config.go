@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/platform/config"
 )
 
-// Resolve gives a flag that is not on the command line its value: the
+// Resolve sets a flag that is not on the command line to its value: the
 // environment's, or else the configuration file's.
 func (a *App) Resolve(k *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Tag.Envs {
@@ -25,7 +25,7 @@ func (a *App) Resolve(k *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 	return nil, nil
 }
 
-// Getenv gives a variable of the environment.
+// Getenv returns a variable of the environment.
 func (a *App) Getenv(name string) string {
 	if a.Env.Getenv == nil {
 		return ""

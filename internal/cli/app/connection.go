@@ -10,7 +10,7 @@ import (
 	"hortus.dev/internal/platform/config"
 )
 
-// connectOptions says which daemon is meant, and what it is to be set to.
+// connectOptions returns which daemon is meant, and what it is to be set to.
 func (a *App) connectOptions() (opt ConnectOptions, err error) {
 	if opt.DataDir, err = a.DataDir(); err != nil {
 		return opt, err
@@ -36,7 +36,7 @@ func (a *App) connectOptions() (opt ConnectOptions, err error) {
 	return opt, nil
 }
 
-// RunningClient gives the connection to a daemon that runs already.
+// RunningClient returns the connection to a daemon that runs already.
 func (a *App) RunningClient(ctx context.Context) (*client.Client, error) {
 	opt, err := a.connectOptions()
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *App) RunningClient(ctx context.Context) (*client.Client, error) {
 	return c, err
 }
 
-// GVisor gives the builder of the data directory's gVisor.
+// GVisor returns the builder of the data directory's gVisor.
 func (a *App) GVisor() (GVisor, error) {
 	if v := a.Env.Version(); v.GVisor != "" {
 		return nil, api.Errorf(api.KindConflict, "this binary includes gVisor %s", v.GVisor).WithHint("nothing to build; see: hortus doctor")
@@ -73,7 +73,7 @@ func (a *App) Disconnect() {
 	}
 }
 
-// Client gives the connection to the daemon, which may start it.
+// Client returns the connection to the daemon, which may start it.
 func (a *App) Client(ctx context.Context) (*client.Client, error) {
 	if a.conn == nil {
 		if r, is, err := a.Remote(); err != nil || is {

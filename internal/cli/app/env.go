@@ -12,7 +12,7 @@ import (
 
 // GVisor builds gVisor for the sandboxes of a data directory.
 type GVisor interface {
-	// State says how far the build is.
+	// State returns how far the build is.
 	State() gvisorbuild.State
 	// Build builds it, or waits while another process does.
 	Build(context.Context) error
@@ -31,9 +31,9 @@ type Env struct {
 	UID int
 	// Version describes this binary.
 	Version func() api.Version
-	// Catalogue lists what the built-in model does. Nil where there is none.
+	// Catalogue lists what the built-in model does. Nil if there is none.
 	Catalogue func() ([]api.CatalogueEntry, error)
-	// Inspect says what lies in a data directory, ours and not; Remove removes
+	// Inspect is what lies in a data directory, ours and not; Remove removes
 	// what is ours. Nil where no daemon can run.
 	Inspect func(dir string) (ours, foreign []string, err error)
 	Remove  func(ctx context.Context, dir string) error
@@ -41,7 +41,7 @@ type Env struct {
 	// run.
 	Serve func(ctx context.Context, opt ServeOptions) error
 	// BuildGVisor gives the builder of gVisor for a directory. Nil where no daemon can
-	// run. GoRun says whether go run made this program; nil is never.
+	// run. GoRun reports whether go run made this program; nil is never.
 	BuildGVisor func(dir string) (GVisor, error)
 	GoRun       func() bool
 	// Environ is the environment of the programs that are started here; nil is
@@ -61,11 +61,11 @@ type ConnectOptions struct {
 	ConfigFile string
 	// Settings are those of the daemon that were named.
 	Settings api.DaemonSettings
-	// MustRun asks for a daemon that runs already: none is started.
+	// MustRun requests a daemon that runs already: none is started.
 	MustRun bool
-	// Models asks for a daemon with the keys of models that are set here, if any.
+	// Models requests a daemon with the keys of models that are set here, if any.
 	Models bool
-	// Forges asks for one with the tokens of forges that are set here, if any;
+	// Forges requests one with the tokens of forges that are set here, if any;
 	// TokenVariables are variables that the configuration names for them.
 	Forges         bool
 	TokenVariables []string

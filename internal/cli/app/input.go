@@ -34,7 +34,7 @@ func (a *App) ReadInput(name string) ([]byte, error) {
 	return b, nil
 }
 
-// ReadArgument gives the text of an argument, or of stdin when it is "-", without spaces
+// ReadArgument returns the text of an argument, or of stdin when it is "-", without spaces
 // around it.
 func (a *App) ReadArgument(text string) (string, error) {
 	if text == "-" {

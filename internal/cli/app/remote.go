@@ -46,7 +46,7 @@ func (a *App) ChangeContexts(ctx context.Context, change func(*contexts.File) er
 	return contexts.Change(ctx, path, change)
 }
 
-// Remote gives what commands speak to when it is not this machine's own daemon.
+// Remote returns what commands speak to when it is not this machine's own daemon.
 func (a *App) Remote() (contexts.Daemon, bool, error) {
 	name := a.Flags.Host
 	named := name != ""
@@ -54,7 +54,7 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 		return contexts.Daemon{}, false, nil
 	}
 	if dir := a.given("data-dir"); dir {
-		// Whoever names a directory means the daemon of that directory.
+		// Anyone who names a directory means the daemon of that directory.
 		if named && a.given("host") {
 			return contexts.Daemon{}, false, &Failure{2, api.Errorf(api.KindInvalid, "--data-dir and --host exclude each other").WithHint("give one of them")}
 		}
@@ -92,7 +92,7 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 	return r, true, nil
 }
 
-// given says whether a flag stands on the command line itself.
+// given reports whether a flag stands on the command line itself.
 func (a *App) given(flag string) bool {
 	if a.Parsed == nil {
 		return false

@@ -53,7 +53,7 @@ func Complete(ctx context.Context, a *app.App, model *kong.Application, words []
 	return nil
 }
 
-// flags gives the flags that may stand here.
+// flags returns the flags that may stand here.
 func (c *completer) flags() (out []*kong.Flag) {
 	nodes := []*kong.Node{}
 	if d := c.node.DefaultCmd; d != nil {

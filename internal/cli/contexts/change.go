@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// contextsLock is the name of the file, beside that of the contexts, which whoever
+	// contextsLock is the name of the file, beside that of the contexts, which anyone who
 	// changes them holds locked. It is empty and stays.
 	contextsLock = ".contexts.lock"
 	// lockWait bounds the wait for somebody else's change, which takes milliseconds.
 	lockWait = 10 * time.Second
 )
 
-// errLocked says that another process holds a lock.
+// errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
 // Change reads the file, has it changed and writes it. Two commands at once do

@@ -45,7 +45,7 @@ const (
 )
 
 // Load reads the file; none is an empty one. One that others can read is refused:
-// there are keys in it. One that is not as it should be stays as it is: whoever would
+// there are keys in it. One that is not as it should be stays as it is: anyone who would
 // write it anew has read it before.
 func Load(path string) (File, error) {
 	none := File{Contexts: map[string]Daemon{}}
@@ -136,7 +136,7 @@ func parseContexts(b []byte) (File, error) {
 	return out, nil
 }
 
-// plainJSON says what is wrong with a text, and in which line. The decoder's own words
+// plainJSON returns what is wrong with a text, and in which line. The decoder's own words
 // name the type in this program.
 func plainJSON(b []byte, err error) error {
 	var syntax *json.SyntaxError
@@ -201,7 +201,7 @@ func checkOnce(b []byte) error {
 	}
 }
 
-// Check says what is wrong with a daemon's address or key, without either.
+// Check returns what is wrong with a daemon's address or key, without either.
 func (r Daemon) Check() error {
 	if r.Host == "" {
 		return errors.New("the URL is missing")

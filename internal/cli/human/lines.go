@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// LastLines gives the lines of a text, each made harmless, the last most of
+// LastLines returns the lines of a text, each made harmless, the last most of
 // them.
 func LastLines(s string, most int) []string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
@@ -18,7 +18,7 @@ func LastLines(s string, most int) []string {
 	return out
 }
 
-// ErrorLine gives the last line of an error output that says something. Where a
+// ErrorLine returns the last line of an error output that says something. Where a
 // trace ends with the version of the interpreter, the error is the last line that
 // names one.
 func ErrorLine(s string) string {
@@ -37,7 +37,7 @@ func ErrorLine(s string) string {
 	return ""
 }
 
-// FirstLine gives the first line that says something.
+// FirstLine returns the first line that says something.
 func FirstLine(s string) string {
 	for l := range strings.Lines(s) {
 		if l = strings.TrimSpace(l); l != "" {

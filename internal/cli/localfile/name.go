@@ -13,7 +13,7 @@ func ValidPath(name string) bool {
 	return len(name) <= 4096 && name != "." && filepath.IsLocal(name) && utf8.ValidString(name) && !strings.ContainsFunc(name, misleads)
 }
 
-// NameProblem says why a name that a sandbox gave cannot be that of a file here; "" if it can.
+// NameProblem returns why a name that a sandbox gave cannot be that of a file here; "" if it can.
 func NameProblem(name string) string {
 	switch {
 	case !utf8.ValidString(name):

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/internal/cli/human"
 )
 
-// Display shows on stderr what goes on: plain lines, and on a terminal a status line
+// Display shows on stderr what continues: plain lines, and on a terminal a status line
 // below them when something takes longer than a second.
 type Display struct {
 	w      io.Writer

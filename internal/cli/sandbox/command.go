@@ -53,7 +53,7 @@ func readCommand(a *app.App, args []string, f *commandFlags, fresh bool) (*comma
 	return c, nil
 }
 
-// isNull says whether a reader gives nothing: nil, or the null device.
+// isNull reports whether a reader gives nothing: nil, or the null device.
 func isNull(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if r == nil || !ok {
@@ -132,7 +132,7 @@ func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *
 	return ended(a, end)
 }
 
-// ended gives the exit code of a command's end, and says what is more than a code.
+// ended returns the exit code of a command's end, and says what is more than a code.
 func ended(a *app.App, end api.Exit) error {
 	if end.Cause != "" {
 		a.Note("hortus: the command was killed: %s", end.Cause)
@@ -184,7 +184,7 @@ func resumable(ctx context.Context, s *client.Sandbox, err error) error {
 	return api.Errorf(kind, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
 }
 
-// startFailure gives the code of a command that never ran, as a shell would.
+// startFailure returns the code of a command that never ran, as a shell would.
 func startFailure(ctx context.Context, s *client.Sandbox, err error) error {
 	switch api.KindOf(err) {
 	case api.KindNotFound:
@@ -195,7 +195,7 @@ func startFailure(ctx context.Context, s *client.Sandbox, err error) error {
 	return &app.Failure{Code: codeHortus, Err: resumable(ctx, s, err)}
 }
 
-// withTerm tells a command what terminal it has, unless the caller did.
+// withTerm adds the terminal's type to a command's environment, unless the caller set it.
 func withTerm(env map[string]string, name string) map[string]string {
 	out := map[string]string{}
 	if name != "" {

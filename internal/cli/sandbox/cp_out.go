@@ -145,7 +145,7 @@ var errTooMany = errors.New("the copy has more files and directories than the li
 
 var errTooLarge = errors.New("the copy would exceed --max-size")
 
-// ofEntry reports whether an error is one entry's own, so that the copy can go on.
+// ofEntry reports whether an error is one entry's own, so that the copy can continue.
 func ofEntry(err error) bool {
 	for _, e := range []error{syscall.ENAMETOOLONG, syscall.EISDIR, syscall.ENOTDIR, syscall.EEXIST, syscall.EILSEQ, syscall.EINVAL, localfile.ErrEscapes, errTooLarge} {
 		if errors.Is(err, e) {

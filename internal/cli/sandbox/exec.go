@@ -19,7 +19,7 @@ type sandboxRunCmd struct {
 	flags.Sandbox
 }
 
-// Help tells what the first line of help does not.
+// Help returns what the first line of help does not.
 func (sandboxRunCmd) Help() string {
 	return `Examples:
 
@@ -95,7 +95,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	return err
 }
 
-// setupFailure gives the code of what failed before there was a command to run.
+// setupFailure returns the code of what failed before there was a command to run.
 func setupFailure(err error) error {
 	switch api.KindOf(err) {
 	case api.KindInvalid, api.KindCanceled:

@@ -40,7 +40,7 @@ func (c *sandboxPauseCmd) Run(ctx app.Context, a *app.App) error {
 
 type sandboxResumeCmd struct{ oneSandbox }
 
-// Run lets a sandbox go on.
+// Run lets a sandbox continue.
 func (c *sandboxResumeCmd) Run(ctx app.Context, a *app.App) error {
 	return change(ctx, a, c.ID, func(s *client.Sandbox) (api.Sandbox, error) {
 		defer waiting(a, "resuming %s", s.ID())()

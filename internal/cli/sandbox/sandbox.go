@@ -113,7 +113,7 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 	fmt.Fprintln(w, "ID\tSTATE\tISOLATION\tTEMPLATE\tAGE\tLEFT\tFROM\tWHY")
 	for _, s := range list {
 		left := "-"
-		if !s.State.Final() && !disk[s.ID] { // whose deadline stands still
+		if !s.State.Final() && !disk[s.ID] { // whose deadline is paused
 			left = human.Duration(time.Until(s.ExpiresAt))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),

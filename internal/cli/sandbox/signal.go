@@ -42,7 +42,7 @@ func catchSignals(a *app.App) *signals {
 	return s
 }
 
-// close gives the signals their usual meaning back.
+// close restores the default handling of signals.
 func (s *signals) close() {
 	s.once.Do(func() {
 		if s.own != nil {
@@ -59,9 +59,9 @@ const (
 	maxHangups  = 10
 )
 
-// setup gives a context for what comes before the command: a signal that would
+// setup returns a context for what comes before the command: a signal that would
 // end this process ends the context instead, so that what was made is destroyed.
-// ready ends that and says whether such a signal came.
+// ready ends that and reports whether such a signal came.
 func (s *signals) setup(ctx context.Context) (_ context.Context, ready func() bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	quit, done := make(chan struct{}), make(chan struct{})

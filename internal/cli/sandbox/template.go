@@ -147,7 +147,7 @@ func showHost(ctx context.Context, a *app.App, cl *client.Client) error {
 	return nil
 }
 
-// namedSnapshot finds a template's snapshot. A plain one is not taken for a template.
+// namedSnapshot finds a template's snapshot. A plain one is not mistaken for a template.
 func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Snapshot, error) {
 	s, err := cl.Snapshots.Get(ctx, name)
 	if err == nil && s.Name == "" {

@@ -14,7 +14,7 @@ type taskDeliverCmd struct {
 	deliveryFlags
 }
 
-// Help tells what the first lines of help do not.
+// Help returns what the first lines of help do not.
 func (taskDeliverCmd) Help() string {
 	return "Without --push and --mr the task's own delivery options are used. The branch policy is checked again. " +
 		"Repeating a delivery is safe: an existing branch or merge request is not created twice."
@@ -33,7 +33,7 @@ func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
 	if !push {
 		push, request = asked.Push || asked.MergeRequest, asked.MergeRequest
 	}
-	// What was asked for at first needs not be said again.
+	// What was requested at first needs not be said again.
 	if err := (&deliveryFlags{Push: push, MR: request, Draft: c.Draft, Target: c.Target, Remote: c.Remote}).delivers(); err != nil {
 		return err
 	}

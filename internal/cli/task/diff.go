@@ -102,7 +102,7 @@ func repoTask(ctx context.Context, a *app.App, id string) (*client.Client, api.T
 	return cl, t, err
 }
 
-// nothingYet says why a task has no result.
+// nothingYet returns why a task has no result.
 func nothingYet(t api.Task) error {
 	if t.State != api.TaskDone {
 		return api.Errorf(api.KindConflict, "task %s is still running: it has no result yet", t.ID).WithHint("hortus task show %s", t.ID)

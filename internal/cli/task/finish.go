@@ -42,7 +42,7 @@ func finish(ctx context.Context, a *app.App, c *client.Client, t api.Task, p *vi
 }
 
 // finishRepo prints what a task on a repository came to: on stdout the branch, the
-// commit and, where there is one, the merge request's address.
+// commit and, if there is one, the merge request's address.
 func finishRepo(ctx context.Context, a *app.App, c *client.Client, t api.Task, p *view.Progress, took time.Duration) error {
 	switch r := t.Repo; {
 	case a.Flags.JSON:
@@ -61,7 +61,7 @@ func finishRepo(ctx context.Context, a *app.App, c *client.Client, t api.Task, p
 	if err := outcome(t); err != nil {
 		return err
 	}
-	// Whoever asked for a delivery has not got what was asked for without one.
+	// Anyone who asked for a delivery has not got what was requested without one.
 	if t.Create.Repo.Push && !view.Delivered(t, t.Create.Repo.MergeRequest) {
 		return app.ExitCode(1)
 	}

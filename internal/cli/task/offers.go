@@ -49,7 +49,7 @@ func offerGVisor(a *app.App, t api.Task, p *view.Progress) {
 	}
 }
 
-// offerInstall tells who typed go run and has no hortus on the PATH what to type where
+// offerInstall tells users who typed go run and have no hortus on the PATH what to type where
 // the lines above say hortus.
 func offerInstall(a *app.App, p *view.Progress) {
 	if a.Env.GoRun == nil || !a.Env.GoRun() || a.Flags.Quiet {

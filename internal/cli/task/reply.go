@@ -23,7 +23,7 @@ type taskReplyCmd struct {
 	TestsMayChange bool           `help:"Accept changes to existing tests: the gate with the original tests no longer decides."`
 }
 
-// Help says what the first lines of help do not.
+// Help returns what the first lines of help do not.
 func (taskReplyCmd) Help() string {
 	return "A new task continues the work: on a repository in the same workspace, for a program from the last attempt. " +
 		"Budgets, rounds and attempts are counted from zero; their default limits are those of the first task."

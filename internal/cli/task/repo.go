@@ -122,7 +122,7 @@ func (c *taskStartCmd) sentence(a *app.App) (string, error) {
 	return text, nil
 }
 
-// near says whether a word is a name but for one letter, or two that changed
+// near reports whether a word is a name but for one letter, or two that changed
 // places.
 func near(word, name string) bool {
 	word = strings.ToLower(word)

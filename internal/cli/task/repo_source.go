@@ -95,7 +95,7 @@ func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, t
 	return nil
 }
 
-// exists says whether a path leads to something.
+// exists reports whether a path leads to something.
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil

@@ -19,7 +19,7 @@ type RunCommand struct {
 	flags.Sandbox
 }
 
-// Run asks for a verified program.
+// Run requests a verified program.
 func (c *RunCommand) Run(ctx app.Context, a *app.App) error {
 	sentence, err := a.ReadArgument(c.Sentence)
 	if err != nil {

@@ -14,7 +14,7 @@ type StatsCommand struct {
 	Since flags.Span `placeholder:"7d" help:"Maximum age of the tasks to count, for example 12h, 7d or 4w (default: all tasks)."`
 }
 
-// Run says what earlier tasks came to.
+// Run prints statistics of earlier tasks.
 func (c *StatsCommand) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	var since time.Time
 	if c.Since > 0 {

@@ -30,7 +30,7 @@ type Command struct {
 	Logs    taskLogsCmd    `cmd:"" help:"Print the full output of an attempt or a gate."`
 }
 
-// Help tells what the first lines of help do not.
+// Help returns what the first lines of help do not.
 func (Command) Help() string {
 	return `hortus task --repo . "Fix the failing test" lets an agent work on a copy of the repository in a sandbox. ` +
 		`Your checkout does not change until "hortus task apply". hortus task start --help lists the flags.`

@@ -18,7 +18,7 @@ type taskCodeCmd struct {
 	Out     string `name:"out" complete:"dirs" placeholder:"DIR" help:"Directory to write the program's files and its output files to."`
 }
 
-// Help tells what the first line of help does not.
+// Help returns what the first line of help does not.
 func (taskCodeCmd) Help() string {
 	return `A program with one file is printed unchanged: "hortus task code ID > main.py". With several files, each is printed after its name.`
 }
@@ -85,7 +85,7 @@ func printFiles(w io.Writer, files []api.File) error {
 	return nil
 }
 
-// attempt gives an attempt that is there.
+// attempt returns an attempt that is there.
 func attempt(t api.Task, n int) api.Attempt {
 	for _, at := range t.Attempts {
 		if at.N == n {

@@ -18,7 +18,7 @@ type taskWatchCmd struct {
 	Out string `name:"out" complete:"dirs" placeholder:"DIR" help:"Directory to write the verified program's files to."`
 }
 
-// Help says what the first line of help does not.
+// Help returns what the first line of help does not.
 func (taskWatchCmd) Help() string {
 	return "Shows past and new events until the task ends, then exits with the task's exit code. " +
 		"Ctrl-C stops watching; the task continues. With --json each event is one line."
@@ -79,7 +79,7 @@ func watch(ctx context.Context, a *app.App, cl *client.Client, id api.TaskID, p 
 	return ctx.Err() == nil, nil
 }
 
-// detached says where a task that was only started can be followed.
+// detached prints where a task that was only started can be followed.
 func detached(a *app.App, t api.Task) error {
 	if a.Flags.JSON {
 		return a.JSON(t)

@@ -78,7 +78,7 @@ func (in *Interrupts) First(ended <-chan struct{}) bool {
 	}
 }
 
-// Cancel gives a context that the first interrupt cancels, after it called onFirst, which
+// Cancel returns a context that the first interrupt cancels, after it called onFirst, which
 // may be nil. done ends the watching and must be called.
 func (in *Interrupts) Cancel(ctx context.Context, onFirst func()) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -95,7 +95,7 @@ func (in *Interrupts) Cancel(ctx context.Context, onFirst func()) (_ context.Con
 	return ctx, func() { close(ended); <-watched; cancel() }
 }
 
-// Close gives the signals their usual meaning back.
+// Close restores the default handling of signals.
 func (in *Interrupts) Close() {
 	in.once.Do(func() {
 		if in.own != nil {

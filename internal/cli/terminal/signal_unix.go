@@ -11,5 +11,5 @@ import (
 // Passed are the signals that go to the command.
 var Passed = [...]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
 
-// notifySize tells of changes of the terminal's size.
+// notifySize reports changes of the terminal's size.
 func notifySize(c chan<- os.Signal) { signal.Notify(c, syscall.SIGWINCH) }

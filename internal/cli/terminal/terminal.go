@@ -17,7 +17,7 @@ type Terminal struct {
 	Stdout bool // stdout leads to a terminal too
 }
 
-// Of gives stdin's terminal, nil where there is none.
+// Of returns stdin's terminal, nil if there is none.
 func Of(a *app.App) *Terminal {
 	in, ok := a.Env.Stdin.(*os.File)
 	if !ok || in == nil || !term.IsTerminal(int(in.Fd())) {
@@ -27,7 +27,7 @@ func Of(a *app.App) *Terminal {
 	return &Terminal{in: in, Stdout: ok && term.IsTerminal(int(out.Fd()))}
 }
 
-// Size gives the terminal's size, 80x24 when it does not know.
+// Size returns the terminal's size, 80x24 when it does not know.
 func (t *Terminal) Size() api.PTYSize {
 	cols, rows, err := term.GetSize(int(t.in.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 || cols > 1<<15 || rows > 1<<15 {
@@ -64,7 +64,7 @@ func (t *Terminal) Raw(resize func(api.PTYSize)) (restore func()) {
 	})
 }
 
-// Gone says whether the terminal hung up: nobody presses its keys again.
+// Gone reports whether the terminal hung up: nobody presses its keys again.
 func (t *Terminal) Gone() bool {
 	_, err := term.GetState(int(t.in.Fd()))
 	return err != nil

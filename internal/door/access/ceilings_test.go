@@ -216,7 +216,7 @@ func TestCeilingsOfForks(t *testing.T) {
 	}
 }
 
-// A life that nobody asked for is no longer than what may be asked for.
+// A life that nobody asked for is no longer than what may be requested.
 func TestLife(t *testing.T) {
 	p := api.Principal{Ceilings: api.Ceilings{TTLMS: 1000}}
 	if ms, err := limitTTL(p, 0); ms != 1000 || err != nil {

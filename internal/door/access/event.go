@@ -34,7 +34,7 @@ func (e *Events) Follow(ctx context.Context, s api.Stream, after int64) iter.Seq
 	return e.log.Follow(ctx, s, after)
 }
 
-// Read gives what is stored of a stream of the caller's.
+// Read returns what is stored of a stream of the caller's.
 func (e *Events) Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error) {
 	if err := e.may(ctx, s); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type Manager interface {
 	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
 	// Isolates reports whether the backend that a request gets is fit for untrusted code.
 	Isolates(ctx context.Context, isolation string) (bool, error)
-	// Outline gives what Create would make.
+	// Outline returns what Create would make.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	List(ctx context.Context, all bool) ([]api.Sandbox, error)
@@ -35,7 +35,7 @@ type Manager interface {
 	Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error)
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
-	// Exec gives one command of a sandbox; KindNotFound for one of another.
+	// Exec returns one command of a sandbox; KindNotFound for one of another.
 	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
 	// RefreshExecs sets in rows of a sandbox's commands what is newer than what was stored.
 	RefreshExecs(id api.SandboxID, rows []api.Exec)
@@ -56,7 +56,7 @@ type Manager interface {
 // Rows finds and lists what belongs to one account. Account "" is everybody in pages,
 // and must not be given to the others.
 type Rows interface {
-	// SandboxesOf gives those that live, the newest first.
+	// SandboxesOf returns those that live, the newest first.
 	SandboxesOf(ctx context.Context, account string) ([]api.Sandbox, error)
 	// Pages are the newest first; final rows too when all is set. next is where the next
 	// page begins, "" after the last.
@@ -65,7 +65,7 @@ type Rows interface {
 	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
 	// TemplatePage lists the operator's templates that are ready.
 	TemplatePage(ctx context.Context, p api.PageRequest) (rows []api.Snapshot, next string, err error)
-	// ProvisionedOf gives the newest sandbox of a task of the account's own, here also
+	// ProvisionedOf returns the newest sandbox of a task of the account's own, here also
 	// that of account "", the operator's; one that has ended only where ended is set.
 	ProvisionedOf(ctx context.Context, account, task string, ended bool) (api.Sandbox, error)
 	FindSandboxOf(ctx context.Context, account, prefix string) (api.SandboxID, error)
@@ -86,7 +86,7 @@ type Sandboxes struct {
 type SandboxesConfig struct {
 	Manager Manager
 	Rows    Rows
-	// Task reads a task, whoever's it is.
+	// Task reads a task, anyone who's it is.
 	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
 	// Rates bounds how often a key creates something.
 	Rates *Rates
@@ -100,7 +100,7 @@ func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
 	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*usage{}}}
 }
 
-// may says whether the caller may see and use a sandbox.
+// may reports whether the caller may see and use a sandbox.
 func (s *Sandboxes) may(ctx context.Context, id api.SandboxID) (api.Principal, error) {
 	p, err := caller(ctx)
 	if err != nil || p.Role == api.RoleAdmin {
@@ -176,7 +176,7 @@ func (s *Sandboxes) limits(ctx context.Context, req api.CreateSandbox) func() (a
 	}
 }
 
-// Outline tells what Create would make, ceilings that are reached left out.
+// Outline returns what Create would make, ceilings that are reached left out.
 func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	_, err := s.authorize(ctx, &req)
 	return ifAllowed(err, func() (api.Sandbox, error) { return s.m.Outline(ctx, req) })
@@ -217,7 +217,7 @@ func (s *Sandboxes) create(ctx context.Context, req api.CreateSandbox, do func(c
 	return out, nil
 }
 
-// Get gives a sandbox of the caller's.
+// Get returns a sandbox of the caller's.
 func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Sandboxes) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	return s.get(ctx, p, id)
 }
 
-// List gives the caller's sandboxes that live.
+// List returns the caller's sandboxes that live.
 func (s *Sandboxes) List(ctx context.Context) ([]api.Sandbox, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Sandboxes) List(ctx context.Context) ([]api.Sandbox, error) {
 	return s.rows.SandboxesOf(ctx, p.Account)
 }
 
-// Page gives one page of the caller's sandboxes: those that live, or all.
+// Page returns one page of the caller's sandboxes: those that live, or all.
 func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([]api.Sandbox, string, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *Sandboxes) Page(ctx context.Context, all bool, page api.PageRequest) ([
 	return s.rows.SandboxPage(ctx, scope(p), all, page)
 }
 
-// Find gives the one of the caller's sandboxes that a prefix stands for.
+// Find returns the one of the caller's sandboxes that a prefix stands for.
 func (s *Sandboxes) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Sandboxes) Find(ctx context.Context, prefix string) (api.SandboxID, err
 	return s.rows.FindSandboxOf(ctx, p.Account, prefix)
 }
 
-// Provisioned gives the newest sandbox that was made for a task of the caller's own.
+// Provisioned returns the newest sandbox that was made for a task of the caller's own.
 func (s *Sandboxes) Provisioned(ctx context.Context, task string, ended bool) (api.Sandbox, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -301,7 +301,7 @@ func (s *Sandboxes) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, e
 	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.Pause(ctx, id) })
 }
 
-// PauseToDisk saves a sandbox and lets go of it. It counts on as before.
+// PauseToDisk saves a sandbox and releases it. It counts on as before.
 func (s *Sandboxes) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.PauseToDisk(ctx, id) })
 }
@@ -311,17 +311,17 @@ func (s *Sandboxes) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandb
 	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.PauseFiles(ctx, id) })
 }
 
-// Resume lets a sandbox go on.
+// Resume lets a sandbox continue.
 func (s *Sandboxes) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	return ifAllowed(s.allowed(ctx, id), func() (api.Sandbox, error) { return s.m.Resume(ctx, id) })
 }
 
-// Stats tells what a sandbox uses.
+// Stats returns what a sandbox uses.
 func (s *Sandboxes) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
 	return ifAllowed(s.allowed(ctx, id), func() (api.Stats, error) { return s.m.Stats(ctx, id) })
 }
 
-// Samples tells what a sandbox used.
+// Samples returns what a sandbox used.
 func (s *Sandboxes) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
 	return ifAllowed(s.allowed(ctx, id), func() ([]api.Stats, error) { return s.m.Samples(ctx, id) })
 }
@@ -334,7 +334,7 @@ func (s *Sandboxes) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, ap
 	return s.m.Kill(ctx, id)
 }
 
-// ExecPage gives one page of a sandbox's commands.
+// ExecPage returns one page of a sandbox's commands.
 func (s *Sandboxes) ExecPage(ctx context.Context, id api.SandboxID, page api.PageRequest) ([]api.Exec, string, error) {
 	if _, err := s.may(ctx, id); err != nil {
 		return nil, "", err
@@ -350,7 +350,7 @@ func (s *Sandboxes) ExecPage(ctx context.Context, id api.SandboxID, page api.Pag
 	return rows, next, err
 }
 
-// Exec gives one of a sandbox's commands.
+// Exec returns one of a sandbox's commands.
 func (s *Sandboxes) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
 	return ifAllowed(s.allowed(ctx, id), func() (api.Exec, error) { return s.m.Exec(ctx, id, exec) })
 }

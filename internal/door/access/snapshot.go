@@ -60,7 +60,7 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 // operatorCursor begins the cursors of the operator's templates in a user's list of snapshots.
 const operatorCursor = "o."
 
-// SnapshotPage gives one page of what the caller may see of what was saved: its own,
+// SnapshotPage returns one page of what the caller may see of what was saved: its own,
 // the newest first, then templates of the operator's.
 func (s *Sandboxes) SnapshotPage(ctx context.Context, all bool, page api.PageRequest) ([]api.Snapshot, string, error) {
 	p, err := caller(ctx)
@@ -111,13 +111,13 @@ func (s *Sandboxes) getSnapshot(ctx context.Context, id api.SnapshotID) (api.Pri
 	return p, row, nil
 }
 
-// GetSnapshot gives a snapshot that the caller may see.
+// GetSnapshot returns a snapshot that the caller may see.
 func (s *Sandboxes) GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
 	_, row, err := s.getSnapshot(ctx, id)
 	return row, err
 }
 
-// FindSnapshot gives what a template's name or a prefix stands for to the caller.
+// FindSnapshot returns what a template's name or a prefix stands for to the caller.
 func (s *Sandboxes) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
 	p, err := caller(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ type System struct {
 // NewSystem guards a daemon.
 func NewSystem(d Daemon, sandboxes *Sandboxes) *System { return &System{d, sandboxes} }
 
-// Info tells a user the version, and of what lives only what is the user's own.
+// Info returns a user the version, and of what lives only what is the user's own.
 func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -45,11 +45,11 @@ func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
 	return api.DaemonInfo{Version: info.Version, Sandboxes: len(own)}, nil
 }
 
-// Ready says what keeps the daemon from serving at full speed. It is the one thing
+// Ready returns what keeps the daemon from serving at full speed. It is the one thing
 // that anybody may ask: load balancers have no key.
 func (s *System) Ready(ctx context.Context) error { return s.d.Ready(ctx) }
 
-// Doctor tells what the host can do; a user not where things are on it.
+// Doctor returns what the host can do; a user not where things are on it.
 func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *System) Configure(ctx context.Context, want api.DaemonSettings) (api.Da
 	return ifAllowed(admin(ctx, "changing the daemon's settings"), func() (api.DaemonSettings, error) { return s.d.Configure(ctx, want) })
 }
 
-// Usage tells what the data directory holds.
+// Usage returns what the data directory holds.
 func (s *System) Usage(ctx context.Context) (api.DiskUsage, error) {
 	return ifAllowed(admin(ctx, "reading the data directory"), func() (api.DiskUsage, error) { return s.d.Usage(ctx) })
 }
@@ -127,7 +127,7 @@ func (k *KeyAdmin) CreateKey(ctx context.Context, req api.CreateKey) (api.Create
 	return ifAllowed(admin(ctx, keysWhat), func() (api.CreatedKey, error) { return k.k.Create(ctx, req) })
 }
 
-// KeyPage gives one page of the keys.
+// KeyPage returns one page of the keys.
 func (k *KeyAdmin) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	if err := admin(ctx, keysWhat); err != nil {
 		return nil, "", err

@@ -14,7 +14,7 @@ import (
 type Engine interface {
 	Create(ctx context.Context, req api.CreateTask) (api.Task, error)
 	Get(ctx context.Context, id api.TaskID) (api.Task, error)
-	// Page gives the newest first, without tasks on repositories if programs is set.
+	// Page returns the newest first, without tasks on repositories if programs is set.
 	Page(ctx context.Context, account string, programs bool, p api.PageRequest) (rows []api.Task, next string, err error)
 	Find(ctx context.Context, account, prefix string) (api.TaskID, error)
 	Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error)
@@ -106,7 +106,7 @@ func (t *Tasks) get(ctx context.Context, p api.Principal, id api.TaskID) (api.Ta
 	return row, nil
 }
 
-// may says whether the caller may see and use a task.
+// may reports whether the caller may see and use a task.
 func (t *Tasks) may(ctx context.Context, id api.TaskID) (api.Principal, error) {
 	p, err := caller(ctx)
 	if err != nil || p.Role == api.RoleAdmin {
@@ -130,7 +130,7 @@ func scope(p api.Principal) string {
 	return p.Account
 }
 
-// Get gives a task of the caller's.
+// Get returns a task of the caller's.
 func (t *Tasks) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (t *Tasks) Get(ctx context.Context, id api.TaskID) (api.Task, error) {
 	return t.get(ctx, p, id)
 }
 
-// Page gives one page of the caller's tasks, without those on repositories if programs
+// Page returns one page of the caller's tasks, without those on repositories if programs
 // is set.
 func (t *Tasks) Page(ctx context.Context, programs bool, page api.PageRequest) ([]api.Task, string, error) {
 	p, err := caller(ctx)
@@ -149,7 +149,7 @@ func (t *Tasks) Page(ctx context.Context, programs bool, page api.PageRequest) (
 	return t.e.Page(ctx, scope(p), programs, page)
 }
 
-// Find gives the one of the caller's tasks that a prefix stands for.
+// Find returns the one of the caller's tasks that a prefix stands for.
 func (t *Tasks) Find(ctx context.Context, prefix string) (api.TaskID, error) {
 	p, err := caller(ctx)
 	if err != nil {
@@ -172,12 +172,12 @@ func (t *Tasks) Cancel(ctx context.Context, id api.TaskID) (api.Task, error) {
 	return ifAllowed(t.allowed(ctx, id), func() (api.Task, error) { return t.e.Cancel(ctx, id) })
 }
 
-// Output gives what an attempt printed.
+// Output returns what an attempt printed.
 func (t *Tasks) Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error) {
 	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Output(ctx, id, attempt, stream) })
 }
 
-// Diff gives a patch.
+// Diff returns a patch.
 func (t *Tasks) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
 	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Diff(ctx, id, round) })
 }
@@ -225,17 +225,17 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 	return t.e.Reply(ctx, id, p.Key, req)
 }
 
-// Bundle gives the commits.
+// Bundle returns the commits.
 func (t *Tasks) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Bundle(ctx, id) })
 }
 
-// Transcript gives what agent and model said.
+// Transcript returns what agent and model said.
 func (t *Tasks) Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Transcript(ctx, id) })
 }
 
-// GateOutput gives what a gate printed.
+// GateOutput returns what a gate printed.
 func (t *Tasks) GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error) {
 	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.GateOutput(ctx, id, round, which) })
 }

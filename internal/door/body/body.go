@@ -59,7 +59,7 @@ func (f Form) Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// wrong says why a body cannot be read.
+// wrong returns why a body cannot be read.
 func (f Form) wrong(err error) error {
 	var tooLarge *http.MaxBytesError
 	var badType *json.UnmarshalTypeError

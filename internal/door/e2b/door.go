@@ -14,7 +14,7 @@ import (
 // Sandboxes is what the door asks of sandboxes. Every call is made for the principal
 // of its context; what that one may not see fails with KindNotFound.
 type Sandboxes interface {
-	// Outline says what Create would make, and fails as it would.
+	// Outline returns what Create would make, and fails as it would.
 	Outline(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -26,7 +26,7 @@ type Sandboxes interface {
 	SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 	Extend(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error)
 	// Connect waits for what is being done to the sandbox, resumes it where it is
-	// paused and says whether it had to.
+	// paused and reports whether it had to.
 	Connect(ctx context.Context, id api.SandboxID, ttl time.Duration) (s api.Sandbox, resumed bool, err error)
 	// PauseToDisk keeps memory and files, PauseFiles what was written alone.
 	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
@@ -40,7 +40,7 @@ type Sandboxes interface {
 // Snapshots is what the door asks of saved sandboxes, on the same terms.
 type Snapshots interface {
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
-	// Fork gives what there is also when some of the children failed.
+	// Fork returns what there is also when some of the children failed.
 	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
 	// SnapshotPage lists those that are there, or all that ever were: the account's own,
 	// the newest first, then what is for everybody.
@@ -160,7 +160,7 @@ func noRoute(r *http.Request) error {
 	return api.Errorf(api.KindNotFound, "unknown route: %s %.200q", r.Method, r.URL.Path)
 }
 
-// patience is how long a request waits for room on the host: SDKs give up after 60
+// patience is how long a request waits for capacity on the host: SDKs give up after 60
 // seconds, and would not hear why.
 const patience = 50 * time.Second
 

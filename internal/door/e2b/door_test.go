@@ -189,7 +189,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAsked: what an SDK before 2.51 says whether or not its user did is taken for
+// TestAsked: what an SDK before 2.51 reports whether or not its user did is mistaken for
 // nothing, and what is empty asks for nothing.
 func TestAsked(t *testing.T) {
 	w := newWorld(t, nil)

@@ -2,7 +2,7 @@ package e2b
 
 import "hortus.dev/api"
 
-// EntriesOf gives the messages of a sandbox's log.
+// EntriesOf returns the messages of a sandbox's log.
 func EntriesOf(s api.Sandbox, execs []api.Exec) (messages []string) {
 	for _, e := range entriesOf(s, execs) {
 		messages = append(messages, e.Message)

@@ -72,7 +72,7 @@ func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // an answer that is cut off is not taken for a whole one
+			panic(http.ErrAbortHandler) // an answer that is cut off is not mistaken for a whole one
 		}
 		if !f.matches(s) {
 			continue
@@ -97,7 +97,7 @@ func (d sandboxes) listRunning(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// list gives a page of what runs and what is paused.
+// list answers with a page of what runs and what is paused.
 func (d sandboxes) list(w http.ResponseWriter, r *http.Request) error {
 	f, err := d.filter(r.URL.Query())
 	if err != nil {
@@ -124,7 +124,7 @@ func (d sandboxes) list(w http.ResponseWriter, r *http.Request) error {
 	return answerWindow(w, rows, d.listedOf)
 }
 
-// page is which part of a list is asked for.
+// page is which part of a list is requested.
 type page struct {
 	limit  int
 	rising bool // the oldest first

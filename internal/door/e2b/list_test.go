@@ -90,7 +90,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestLogs tells what ran, from the records of commands.
+// TestLogs checks what ran, from the records of commands.
 func TestLogs(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.make(t, `{"templateID":"base"}`)

@@ -81,7 +81,7 @@ next:
 	return nil
 }
 
-// number reads a whole number between two bounds; byDefault where there is none.
+// number reads a whole number between two bounds; byDefault if there is none.
 func number(q url.Values, name string, byDefault, least, most int64) (int64, error) {
 	raw := q.Get(name)
 	if raw == "" {

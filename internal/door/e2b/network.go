@@ -73,7 +73,7 @@ func (u networkUpdate) never() error {
 // restricts reports whether a client requested something that depends on the sandbox.
 func (u networkUpdate) restricts() bool { return u.Internet != nil || len(u.DenyOut) > 0 }
 
-// check says whether a sandbox with that egress is what was asked for. From nearly
+// check reports whether a sandbox with that egress is what was requested. From nearly
 // every sandbox nothing goes out; one that shares this machine's network cannot be
 // held back.
 func (u networkUpdate) check(egress string) error {
@@ -89,7 +89,7 @@ func (u networkUpdate) check(egress string) error {
 	return nil
 }
 
-// setNetwork replaces what a sandbox may reach, where what is asked for is what holds
+// setNetwork replaces what a sandbox may reach, where what is requested is what holds
 // already.
 func (d sandboxes) setNetwork(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 	var in networkUpdate

@@ -61,7 +61,7 @@ func metricsOf(s api.Sandbox, samples []api.Stats) []metric {
 	return out
 }
 
-// metrics gives what a sandbox used between two instants, in Unix seconds.
+// metrics returns what a sandbox used between two instants, in Unix seconds.
 func (d records) metrics(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 	q := r.URL.Query()
 	start, err := number(q, "start", 0, 0, math.MaxInt32<<8)
@@ -83,7 +83,7 @@ func (d records) metrics(w http.ResponseWriter, r *http.Request, s api.Sandbox) 
 	return answer(w, http.StatusOK, out)
 }
 
-// lastMetrics gives the last of several sandboxes. Those that the caller cannot have,
+// lastMetrics returns the last of several sandboxes. Those that the caller cannot have,
 // and those of which nothing is known yet, are left out.
 func (d records) lastMetrics(w http.ResponseWriter, r *http.Request) error {
 	ids := words(r.URL.Query(), "sandbox_ids")
@@ -127,7 +127,7 @@ const (
 	maxCommand = 1 << 10
 )
 
-// entriesOf tells how a sandbox was made and what the records of its commands say, in the
+// entriesOf describes how a sandbox was made and what the records of its commands say, in the
 // order of time. Clients before 2.51 ask for the internet without being told to, so that
 // it cannot be refused: the first line says that there is none.
 func entriesOf(s api.Sandbox, execs []api.Exec) []logEntry {
@@ -170,7 +170,7 @@ func clip(s string, most int) string {
 	return s[:most] + "..."
 }
 
-// logs gives records after (or, backward, before) an instant in Unix milliseconds.
+// logs returns records after (or, backward, before) an instant in Unix milliseconds.
 func (d records) logs(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 	q := r.URL.Query()
 	cursor, err := number(q, "cursor", -1, 0, math.MaxInt64/2)
@@ -254,7 +254,7 @@ func (e logEntry) line() (string, error) {
 	return string(b), nil
 }
 
-// execs gives a sandbox's newest commands, as many as a log can show.
+// execs returns a sandbox's newest commands, as many as a log can show.
 func (d records) execs(r *http.Request, id api.SandboxID) ([]api.Exec, error) {
 	var out []api.Exec
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Exec, string, error) {

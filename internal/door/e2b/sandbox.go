@@ -161,7 +161,7 @@ func (d sandboxes) resumeSandbox(w http.ResponseWriter, r *http.Request, s api.S
 	return answer(w, status, d.answerOf(r, s))
 }
 
-// checkMemory refuses to leave the memory of a paused sandbox out: what it goes on
+// checkMemory refuses to leave the memory of a paused sandbox out: what it continues
 // with is what it was paused with.
 func (d sandboxes) checkMemory(r *http.Request, s api.Sandbox, memory *bool) error {
 	if memory == nil || *memory || s.State != api.SandboxPaused {
@@ -176,7 +176,7 @@ func (d sandboxes) checkMemory(r *http.Request, s api.Sandbox, memory *bool) err
 	return refused("memory", "a sandbox that was paused with its memory resumes with it; pause it with memory: false to keep the files only")
 }
 
-// pause saves a sandbox to disk and lets go of it. One that is paused is a conflict,
+// pause saves a sandbox to disk and releases it. One that is paused is a conflict,
 // which SDKs take for having been so already.
 func (d sandboxes) pause(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 	var in struct {

@@ -45,7 +45,7 @@ type detail struct {
 	Domain    string    `json:"domain"`
 	Network   network   `json:"network"`
 	Lifecycle lifecycle `json:"lifecycle"`
-	// Internet says what holds, whatever was asked for.
+	// Internet is what holds, whatever was requested.
 	Internet bool `json:"allowInternetAccess"`
 }
 

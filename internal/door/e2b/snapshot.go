@@ -26,7 +26,7 @@ func infoOf(s api.Snapshot) snapshotInfo {
 	return snapshotInfo{string(s.ID) + ":" + onlyTag, []string{}}
 }
 
-// snapshot saves a sandbox, which goes on.
+// snapshot saves a sandbox, which continues.
 func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 	var in struct {
 		Name string `json:"name"`
@@ -50,7 +50,7 @@ func (d snapshots) snapshot(w http.ResponseWriter, r *http.Request, s api.Sandbo
 	return answer(w, http.StatusCreated, infoOf(made))
 }
 
-// snapshots gives a page of what was saved and can be started from.
+// snapshots returns a page of what was saved and can be started from.
 func (d snapshots) snapshots(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	name, nerr := d.template(q.Get("name"))
@@ -103,7 +103,7 @@ type forkEntry struct {
 	Error   *wireError     `json:"error,omitempty"`
 }
 
-// fork makes sandboxes that go on from where one is now. They have its metadata and
+// fork makes sandboxes that continue from where one is now. They have its metadata and
 // its end, and addresses of their own.
 func (d snapshots) fork(w http.ResponseWriter, r *http.Request, s api.Sandbox) error {
 	var in struct {

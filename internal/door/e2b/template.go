@@ -19,7 +19,7 @@ func (d templates) templateRoutes(mux *http.ServeMux) {
 // onlyTag is the one tag that a template has.
 const onlyTag = "default"
 
-// template gives the name that Hortus knows for one of the wire's: a template's, the
+// template returns the name that Hortus knows for one of the wire's: a template's, the
 // id of a snapshot, or one of the aliases, with or without the tag that every template
 // has.
 func (d *door) template(raw string) (string, error) {
@@ -70,7 +70,7 @@ func (d *door) startable(r *http.Request) ([]api.Snapshot, error) {
 	return out, nil
 }
 
-// find gives the snapshot that a name of the wire stands for.
+// find returns the snapshot that a name of the wire stands for.
 func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 	name, err := d.template(raw)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *door) find(r *http.Request, raw string) (api.Snapshot, error) {
 	return api.Snapshot{}, api.Errorf(api.KindNotFound, "template %.80q was not found", raw)
 }
 
-// alias says what a name stands for.
+// alias returns what a name stands for.
 func (d templates) alias(w http.ResponseWriter, r *http.Request) error {
 	raw := r.PathValue("alias")
 	s, err := d.find(r, raw)
@@ -141,7 +141,7 @@ type templateRow struct {
 	SpawnCount    int       `json:"spawnCount"`
 }
 
-// templates gives a page of what sandboxes can start from by a name, this machine's own
+// templates returns a page of what sandboxes can start from by a name, this machine's own
 // tools last, which are the oldest of all.
 func (d templates) templates(w http.ResponseWriter, r *http.Request) error {
 	// The host template was never made: it stands before all time.

@@ -54,7 +54,7 @@ func (w *window[T]) sort() {
 	}
 }
 
-// cut gives the page, and the token of the one after it, "" where there is none. What
+// cut returns the page, and the token of the one after it, "" if there is none. What
 // comes or goes between two pages moves nothing else between them.
 func (w *window[T]) cut() ([]T, string) {
 	w.sort()

@@ -98,7 +98,7 @@ func (a accounts) SnapshotPage(ctx context.Context, all bool, p api.PageRequest)
 	return twoOf(list, p, err)
 }
 
-// twoOf gives the two rows of a list that its cursor counts to.
+// twoOf returns the two rows of a list that its cursor counts to.
 func twoOf[T any](list []T, p api.PageRequest, err error) ([]T, string, error) {
 	at, _ := strconv.Atoi(p.Cursor)
 	if at = min(at, len(list)); at+2 >= len(list) {

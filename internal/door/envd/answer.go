@@ -38,7 +38,7 @@ func notFound(w http.ResponseWriter, id api.SandboxID) {
 	problem{Sandbox: id, Message: "The sandbox was not found", Code: http.StatusBadGateway}.write(w)
 }
 
-// portFailed says why a port did not serve.
+// portFailed reports why a port did not serve.
 func portFailed(w http.ResponseWriter, t target, err error) {
 	p := problem{Sandbox: t.id, Port: t.port, Code: http.StatusBadGateway, Message: "Invalid response from the port"}
 	switch {

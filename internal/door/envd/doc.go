@@ -9,7 +9,7 @@
 // those of other doors.
 //
 // Who holds a sandbox's token may do to that one sandbox what this door can do, and
-// nothing to another; no key is asked for. Tokens, signatures and keys never reach a
+// nothing to another; no key is requested. Tokens, signatures and keys never reach a
 // guest. What can be learned without a token is whether a sandbox of a whole, known
 // identifier is there, as E2B's clients need it.
 //

@@ -18,7 +18,7 @@ import (
 // defaultPing is how long a stream is silent for a client that names no interval.
 const defaultPing = 90 * time.Second
 
-// start serves process.Process/Start: the command is recorded, and goes on when its
+// start serves process.Process/Start: the command is recorded, and continues when its
 // client leaves. Connect-Timeout-Ms is its life.
 func (d *Door) start(w http.ResponseWriter, r *http.Request, id api.SandboxID) {
 	c, ok := d.begin(w, r, id)
@@ -209,7 +209,7 @@ func (c *call) run(ctx context.Context, s ExecStream, err error, lifetime bool) 
 			return
 		}
 		if !out.Event(plainEvent(ev)) {
-			return // the client is gone; the command goes on
+			return // the client is gone; the command continues
 		}
 		switch {
 		case ev.Start != nil:
@@ -225,7 +225,7 @@ var (
 	errFollowed = &envd.Error{Code: envd.CodeDeadlineExceeded, Message: "timeout: the stream of the process ended"}
 )
 
-// gone says whether the sandbox serves no more.
+// gone reports whether the sandbox serves no more.
 func (c *call) gone(ctx context.Context) bool {
 	row, err := c.d.cfg.Sandboxes.Get(context.WithoutCancel(ctx), c.id)
 	return err != nil || row.State != api.SandboxRunning

@@ -166,7 +166,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestDisconnect: who leaves does not end the command, and is let go of.
+// TestDisconnect: who leaves does not end the command, and is release.
 func TestDisconnect(t *testing.T) {
 	f, id := newFakes()
 	closed, more := make(chan struct{}), make(chan struct{})
@@ -231,7 +231,7 @@ func TestSilentCommandLetsGo(t *testing.T) {
 	}
 }
 
-// endless is a command that goes on for as long as it is read.
+// endless is a command that continues for as long as it is read.
 type endless struct{ *script }
 
 func (e *endless) Next() (*envd.ProcessEvent, error) {

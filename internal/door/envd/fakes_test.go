@@ -234,7 +234,7 @@ func (a ask) to(t testing.TB, addr string) answer {
 	return got
 }
 
-// try gives an error where there was not even the head of an answer.
+// try returns an error where there was not even the head of an answer.
 func (a ask) try(t testing.TB, addr string) (answer, error) {
 	t.Helper()
 	if a.method == "" {

@@ -22,12 +22,12 @@ func (g *gaps) left(exec api.ExecID, at int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.at == nil || len(g.at) >= maxGaps {
-		g.at = map[api.ExecID]int64{} // those that are forgotten go on with what comes
+		g.at = map[api.ExecID]int64{} // those that are forgotten continue with what comes
 	}
 	g.at[exec] = at
 }
 
-// take gives the offset that the next client goes on from, once; -1 where there is none.
+// take returns the offset that the next client continues from, once; -1 if there is none.
 func (g *gaps) take(exec api.ExecID) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

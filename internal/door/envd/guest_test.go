@@ -73,7 +73,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestInternalRoutes asks for what is between a guest and its host.
+// TestInternalRoutes requests what is between a guest and its host.
 func TestInternalRoutes(t *testing.T) {
 	f, id := newFakes()
 	f.guest = answers(func(r *http.Request, _ string) { t.Errorf("the guest was asked for %s", r.URL) }, ok204)
@@ -87,7 +87,7 @@ func TestInternalRoutes(t *testing.T) {
 	}
 }
 
-// TestNoUpgrades asks for a way around the wire.
+// TestNoUpgrades requests a way around the wire.
 func TestNoUpgrades(t *testing.T) {
 	f, id := newFakes()
 	f.guest = answers(func(r *http.Request, _ string) { t.Errorf("the guest was asked for %s", r.URL) }, ok204)

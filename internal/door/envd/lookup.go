@@ -117,7 +117,7 @@ func (w *wrong) take(from string, now time.Time) bool {
 	return true
 }
 
-// give gives a try back that matched.
+// give returns a try that matched.
 func (w *wrong) give(from string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

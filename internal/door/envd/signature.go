@@ -75,13 +75,13 @@ func (s signed) match(token string) int {
 	return subtle.ConstantTimeCompare([]byte(s.signature), []byte(s.by(token)))
 }
 
-// expired says whether its moment has passed. Only of one that matched.
+// expired reports whether its moment has passed. Only of one that matched.
 func (d *Door) expired(s signed) bool {
 	n, err := strconv.ParseInt(s.expires, 10, 64)
 	return s.expires != "" && (err != nil || n < d.now().Unix())
 }
 
-// find gives the sandbox whose token made a signature. Every one is tried, whether
+// find returns the sandbox whose token made a signature. Every one is tried, whether
 // or not one matched before, so that the time tells how many there are at the most.
 func (s signed) find(boxes []api.Sandbox, t Tokens) (api.SandboxID, bool) {
 	found, at := 0, 0

@@ -41,7 +41,7 @@ func stall(t *testing.T, addr, request string) net.Conn {
 	return c
 }
 
-// TestStalledAtTheEnd: who asks for more than it takes is let go of when its sandbox
+// TestStalledAtTheEnd: who asks for more than it takes is release when its sandbox
 // ends, and what served it too.
 func TestStalledAtTheEnd(t *testing.T) {
 	f, id := newFakes()

@@ -21,14 +21,14 @@ type target struct {
 	// id is of letters and digits, and need not be one of a sandbox.
 	id   api.SandboxID
 	port int
-	// labelled says that the host named it, so that its address is the
+	// labelled reports that the host named it, so that its address is the
 	// sandbox's own and no other's.
 	labelled bool
-	// signed says that the signature alone names the sandbox.
+	// signed reports that the signature alone names the sandbox.
 	signed bool
 }
 
-// Claims says whether a request is for the data plane: its host begins with a
+// Claims reports whether a request is for the data plane: its host begins with a
 // label <port>-<id>, it has a header E2b-Sandbox-Id, or it is for /files and is
 // signed.
 func Claims(r *http.Request) bool {
@@ -94,7 +94,7 @@ func splitLabel(host string) (port, id string, ok bool) {
 	return port, id, plain(id)
 }
 
-// plain says whether a name is of lower-case letters and digits, and no longer
+// plain reports whether a name is of lower-case letters and digits, and no longer
 // than a label.
 func plain(id string) bool {
 	if id == "" || len(id) > 63 {

@@ -34,7 +34,7 @@ type wake struct {
 	err     error // set before done is closed
 }
 
-// running gives a sandbox that serves now. One that is paused and wants that is
+// running returns a sandbox that serves now. One that is paused and wants that is
 // woken first; its request waits. The error is errGone, errCrowded, or the context's.
 func (d *Door) running(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	for range 3 {

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 )
 
-// sleeper is a sandbox that is paused and wakes when it is asked for.
+// sleeper is a sandbox that is paused and wakes when it is requested.
 func sleeper(f *fakes) api.SandboxID {
 	id := f.add(api.SandboxPaused)
 	f.change(id, func(b *api.Sandbox) { b.AutoResume = true })

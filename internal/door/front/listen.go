@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/door/strict"
 )
 
-// Config says how a daemon is reached over TCP.
+// Config is how a daemon is reached over TCP.
 type Config struct {
 	// Listen is HOST:PORT; empty means no listener. Port 0 takes any free port.
 	Listen string

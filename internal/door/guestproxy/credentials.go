@@ -78,7 +78,7 @@ func (c Credentials) removeEach(values []string, separator string, secret func(s
 	return kept
 }
 
-// remove gives a list without the entries that are secret, and otherwise as it was.
+// remove returns a list without the entries that are secret, and otherwise as it was.
 func (c Credentials) remove(list, separator string, secret func(string) bool) string {
 	parts := strings.Split(list, separator)
 	kept := slices.DeleteFunc(slices.Clone(parts), secret)

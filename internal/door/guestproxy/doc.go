@@ -4,7 +4,7 @@
 //
 // Both sides are hostile. Of a client's headers and of a guest's only those of the
 // wire are passed on; heads are bounded, each request has a stream of its own so
-// that nothing of one answer can be taken for another's, and a guest's own words
+// that nothing of one answer can be mistaken for another's, and a guest's own words
 // about a failure never reach a client as the daemon's.
 //
 // The package holds no state and knows no door, manager or store. What it starts

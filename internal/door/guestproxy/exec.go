@@ -155,7 +155,7 @@ func NewFrames(w http.ResponseWriter, codec envd.Codec) *Frames {
 	return &Frames{w: w, rc: http.NewResponseController(w), codec: codec, last: time.Now()}
 }
 
-// CloseOnDone gives the connection of a client that leaves back at once: the command that
+// CloseOnDone releases the connection of a client that leaves at once: the command that
 // it followed may be silent for as long as it lives. The returned function ends that
 // and must be called before the request is done with.
 func (f *Frames) CloseOnDone(ctx context.Context) (stop func()) {

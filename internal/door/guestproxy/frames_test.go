@@ -27,14 +27,14 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String gives it.
+// String returns it.
 func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
 }
 
-// TestNothingAfterTheClientLeft: a stream that goes on, or is cut, when its client's
+// TestNothingAfterTheClientLeft: a stream that continues, or is cut, when its client's
 // connection was given back writes nothing to it, and nothing about it into the log.
 func TestNothingAfterTheClientLeft(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

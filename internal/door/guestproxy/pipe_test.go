@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tcp gives the two ends of a connection.
+// tcp returns the two ends of a connection.
 func tcp(t *testing.T) (a, b *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

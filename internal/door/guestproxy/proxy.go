@@ -152,7 +152,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, id api.SandboxID) 
 // the client's stream ends, or seems to be silent, for no reason of the guest's.
 //
 // end must be called before the handler returns: what is left of the body is read there,
-// since the server cannot go on after an end of it that comes later.
+// since the server cannot continue after an end of it that comes later.
 func EnableFullDuplex(w http.ResponseWriter, r *http.Request) (end func()) {
 	rc := http.NewResponseController(w)
 	if rc.EnableFullDuplex() != nil {

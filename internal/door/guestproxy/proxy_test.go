@@ -17,7 +17,7 @@ import (
 )
 
 // TestAnswerBeforeTheRequestEnds: a guest answers what opens a stream before the client
-// has said the last of its request, and goes on after it.
+// has said the last of its request, and continues after it.
 func TestAnswerBeforeTheRequestEnds(t *testing.T) {
 	guest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)

@@ -40,7 +40,7 @@ func (c untraced) Value(key any) any {
 }
 
 // afterFirstWrite is a connection that says nothing before it was spoken to: what
-// comes earlier would be taken for noise on an idle connection, which the
+// comes earlier would be mistaken for noise on an idle connection, which the
 // transport writes into the daemon's log.
 func afterFirstWrite(c net.Conn) net.Conn {
 	return &asked{Conn: c, open: make(chan struct{})}

@@ -23,7 +23,7 @@ type Deadlines interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// Watch lets go of a client that neither takes what it asked for nor leaves. Whoever
+// Watch releases a client that neither takes what it asked for nor leaves. Anyone who
 // writes to it waits, and would not see the end of the sandbox for as long as the
 // client likes. Some time after that end every wait for the client fails; one that
 // reads has its answer by then.
@@ -84,7 +84,7 @@ func (w *Watch) Stop() {
 
 type watchKey struct{}
 
-// In gives a context for the streams that a transport opens for the answer.
+// In returns a context for the streams that a transport opens for the answer.
 func (w *Watch) In(ctx context.Context) context.Context {
 	return context.WithValue(ctx, watchKey{}, w)
 }

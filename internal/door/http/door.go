@@ -28,12 +28,12 @@ type Sandboxes interface {
 	Stats(ctx context.Context, id api.SandboxID) (api.Stats, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 	ExecPage(ctx context.Context, id api.SandboxID, p api.PageRequest) (rows []api.Exec, next string, err error)
-	// Exec gives one command of a sandbox.
+	// Exec returns one command of a sandbox.
 	Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error)
 	// Held notes that a sandbox is to live as long as a connection.
 	Held(ctx context.Context, id api.SandboxID) error
 	// StartExec runs a command and streams it; the command is recorded and
-	// goes on when the stream is closed.
+	// continues when the stream is closed.
 	StartExec(ctx context.Context, id api.SandboxID, req api.ExecRequest) (ExecStream, error)
 	AttachExec(ctx context.Context, id api.SandboxID, exec api.ExecID, offset int64) (ExecStream, error)
 	// Guest opens a raw stream to the guest.
@@ -71,14 +71,14 @@ type Roles interface {
 type Events interface {
 	// Follow yields what is stored after a number, then what comes.
 	Follow(ctx context.Context, s api.Stream, after int64) iter.Seq2[api.Event, error]
-	// Read gives what is stored after a number, at most limit.
+	// Read returns what is stored after a number, at most limit.
 	Read(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
 
 // System is the daemon itself.
 type System interface {
 	Info(ctx context.Context) (api.DaemonInfo, error)
-	// Ready says what keeps the daemon from serving at full speed.
+	// Ready returns what keeps the daemon from serving at full speed.
 	Ready(ctx context.Context) error
 	Doctor(ctx context.Context) (api.Doctor, error)
 	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error

@@ -28,7 +28,7 @@ var eventParams = []Param{
 // feed is a log as a stream of events.
 type feed struct {
 	stream api.Stream
-	// name is what an event is called, last says whether none follows it.
+	// name is what an event is called, last reports whether none follows it.
 	name func(api.EventType) string
 	last func(api.Event) bool
 }

@@ -97,7 +97,7 @@ func (d execs) stream(w http.ResponseWriter, r *http.Request, open func(api.Sand
 			return nil
 		}
 		if !out.Event(ev) {
-			return nil // the client is gone; the command goes on
+			return nil // the client is gone; the command continues
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Once answers what was asked before under the same key as it was answered then.
 type Once interface {
-	// Do gives the answer that is kept under an account's key, and true; or has do
+	// Do returns the answer that is kept under an account's key, and true; or has do
 	// make one, which is kept if do says so, and gives that. request tells requests
 	// apart. KindInvalid for a key that was used for another request, KindConflict
 	// for one whose answer nobody knows.
@@ -127,7 +127,7 @@ func (d *Door) once(w http.ResponseWriter, r *http.Request, rec *recorder, h han
 	return a, err
 }
 
-// digest tells a request from others.
+// digest identifies a request.
 func digest(r *http.Request, body []byte) []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n%s\n", r.Method, r.URL.EscapedPath(), r.URL.RawQuery)

@@ -22,7 +22,7 @@ const (
 	typeBytes   = "application/octet-stream"
 )
 
-// requests says how bodies are read.
+// requests returns how bodies are read.
 func requests() body.Form { return body.Form{Max: maxBody, Member: "field"} }
 
 // decode reads a request's one JSON value into out, strictly.

@@ -54,7 +54,7 @@ func (p provisions) Destroy(context.Context, string) (api.Sandbox, api.Proof, er
 	return p.box, api.Proof{}, nil
 }
 
-// TestSandboxURL: whoever has a sandbox's URL runs code in it, without a key, and
+// TestSandboxURL: anyone who has a sandbox's URL runs code in it, without a key, and
 // nothing else; a URL that is almost right is no URL.
 func TestSandboxURL(t *testing.T) {
 	box := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Provision: &api.ProvisionRequest{TaskID: "a"}}
@@ -138,7 +138,7 @@ func (o ownedRuns) Get(_ context.Context, id api.TaskID) (api.Task, error) {
 	return api.Task{}, api.Errorf(api.KindNotFound, "there is no task %.64q", id)
 }
 
-// TestRunsOfOthers asks for runs that are another account's, that are none, and that
+// TestRunsOfOthers requests runs that are another account's, that are none, and that
 // never were: nothing tells them apart.
 func TestRunsOfOthers(t *testing.T) {
 	o := ownedRuns{
@@ -151,7 +151,7 @@ func TestRunsOfOthers(t *testing.T) {
 	for account, can := range map[string]bool{"a": true, "b": false} {
 		for _, call := range []struct{ method, rest string }{{"GET", ""}, {"POST", "/cancel"}, {"GET", "/events"}, {"GET", "/attempts/1/stdout"}} {
 			if can && call.rest == "/events" {
-				continue // it would go on
+				continue // it would continue
 			}
 			seen := map[string]bool{}
 			for _, id := range []api.TaskID{o.run.ID, never, o.repo.ID, o.run.ID[:6]} {

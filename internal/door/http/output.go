@@ -83,7 +83,7 @@ func (v *viewer) follow(s ExecStream, cancel func()) {
 			case <-quit:
 				return
 			}
-			// An event is the stream's until the next one is asked for.
+			// An event is the stream's until the next one is requested.
 			select {
 			case <-next:
 			case <-quit:
@@ -132,7 +132,7 @@ func (v *viewer) event(ev *envd.ProcessEvent) {
 	}
 }
 
-// gap tells that what is before an offset will not come.
+// gap reports that what is before an offset will not come.
 func (v *viewer) gap(to int64) {
 	if to <= v.at || v.err != nil {
 		return

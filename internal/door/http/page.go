@@ -51,7 +51,7 @@ func page[T any](list func(ctx context.Context, r *http.Request, p api.PageReque
 	}
 }
 
-// pageAll is page of a list that has what ended too if it is asked for.
+// pageAll is page of a list that has what ended too if it is requested.
 func pageAll[S, T any](service S, list func(s S, ctx context.Context, all bool, p api.PageRequest) ([]T, string, error)) handler {
 	return page(func(ctx context.Context, r *http.Request, p api.PageRequest) ([]T, string, error) {
 		all, err := flag(r, "all")

@@ -30,7 +30,7 @@ func (d *Door) guest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// port gives a stream to a port inside a sandbox: after the answer 101 the
+// port returns a stream to a port inside a sandbox: after the answer 101 the
 // connection is that stream. It lives until either side ends it, or the sandbox
 // ends.
 func (d sandboxes) port(w http.ResponseWriter, r *http.Request) error {

@@ -14,7 +14,7 @@ import (
 // Provisions is what the door asks of sandboxes that belong to callers' own tasks.
 // Each takes the account from the context; what is another's is not there.
 type Provisions interface {
-	// Provision gives the sandbox of a task, and whether it was made now.
+	// Provision returns the sandbox of a task, and whether it was made now.
 	Provision(ctx context.Context, req api.ProvisionRequest) (s api.Sandbox, made bool, err error)
 	// Wait waits until the sandbox runs, and fails with KindTimeout when that takes
 	// longer. Like the others it takes the sandbox's id or the task's.
@@ -93,7 +93,7 @@ func (d provisions) onProvisions(h handler) handler {
 }
 
 func (d provisions) provision(w http.ResponseWriter, r *http.Request) error {
-	// A time of 0 that was asked for is out of bounds; one that was left out is not.
+	// A time of 0 that was requested is out of bounds; one that was left out is not.
 	var in struct {
 		api.ProvisionRequest
 		TTLSeconds *int64 `json:"ttlSeconds"`
@@ -163,14 +163,14 @@ func (d provisions) sandboxURL(r *http.Request, id api.SandboxID) string {
 	return base + "/v1/open/" + string(id) + "/" + d.Tokens.Envd(string(id))
 }
 
-// executeByURL runs code for whoever has a sandbox's URL. Everything that is wrong
+// executeByURL runs code for anyone who has a sandbox's URL. Everything that is wrong
 // with the URL is the same: it is no such URL.
 func (d provisions) executeByURL(w http.ResponseWriter, r *http.Request) error {
 	id := api.SandboxID(r.PathValue("id"))
 	if d.Tokens == nil || !id.Valid() || !d.Tokens.CheckEnvd(string(id), r.PathValue("token")) {
 		return api.Errorf(api.KindNotFound, "no sandbox at this URL")
 	}
-	// The token proves a right to this one sandbox, whoever owns it. Its idempotency
+	// The token proves a right to this one sandbox, anyone who owns it. Its idempotency
 	// keys are nobody else's.
 	p := api.Operator()
 	p.Account = "url:" + string(id)

@@ -14,18 +14,18 @@ import (
 // KindNotFound for a round or an output that there is not. The reader is read to
 // its end or closed early.
 type RepoTasks interface {
-	// Diff gives the patch from the commit that the work started from to the
+	// Diff returns the patch from the commit that the work started from to the
 	// result of a round; round 0 means the task's result.
 	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
 	// Deliver delivers the task's verified result and gives the task when that
 	// ended; what kept the delivery from happening is in it.
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
-	// Bundle gives the result's commits as a git bundle.
+	// Bundle returns the result's commits as a git bundle.
 	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
-	// Transcript gives what the agent and its model said to each other, as JSON
+	// Transcript returns what the agent and its model said to each other, as JSON
 	// lines.
 	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
-	// GateOutput gives everything that a gate printed. which is one of
+	// GateOutput returns everything that a gate printed. which is one of
 	// [api.GateBefore] (of round 0), [api.GateResult], [api.GateOriginal], [api.GateWithout] and
 	// [api.GateMutant].
 	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 )
 
-// TestRetryAfter: who is told that there is no room is told when to ask again, in the
+// TestRetryAfter: who is told that there is no space is told when to ask again, in the
 // header that every client knows, in whole seconds and not too early.
 func TestRetryAfter(t *testing.T) {
 	c, path := serve(t, &fakes{})

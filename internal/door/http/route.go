@@ -42,13 +42,13 @@ type Route struct {
 	// Events, where it is not nil, is what each event holds of the answer to a
 	// client that accepts text/event-stream.
 	Events any
-	// Paged says that the answer is one page of a list: the route has the parameters of
+	// Paged reports that the answer is one page of a list: the route has the parameters of
 	// pages, and the header of an answer says where the next one begins.
 	Paged bool
-	// Creates says that a request makes something: with an Idempotency-Key, once.
+	// Creates reports that a request makes something: with an Idempotency-Key, once.
 	Creates bool
 	Handler handler
-	// keyed says that the handler sees to the key itself.
+	// keyed reports that the handler sees to the key itself.
 	keyed bool
 }
 
@@ -73,7 +73,7 @@ type Door struct {
 // context (api.WithPrincipal); without it only open routes answer.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
 
-// Routes gives the door's table, in the order of its documentation.
+// Routes returns the door's table, in the order of its documentation.
 func (d *Door) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
 
 // The handlers of each resource.
@@ -129,7 +129,7 @@ func (d *Door) guarded(rt Route) http.Handler {
 	})
 }
 
-// admits says why a caller may not use a route.
+// admits returns why a caller may not use a route.
 func admits(rt Route, p api.Principal) error {
 	switch {
 	case rt.Open, p.Role == api.RoleAdmin && rt.Role != "", p.Role == api.RoleUser && rt.Role == api.RoleUser:

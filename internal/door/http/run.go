@@ -115,7 +115,7 @@ func (d tasks) onRun(h func(http.ResponseWriter, *http.Request, api.Task) error)
 	}
 }
 
-// wantsEvents says whether a client asks for a stream of events.
+// wantsEvents reports whether a client asks for a stream of events.
 func wantsEvents(r *http.Request) bool {
 	for _, line := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(line, ",") {

@@ -117,7 +117,7 @@ func (s *schemas) object(t reflect.Type) node {
 	return out
 }
 
-// promoted says whether a field of an embedded struct is one of the outer's in JSON.
+// promoted reports whether a field of an embedded struct is one of the outer's in JSON.
 func promoted(t reflect.Type, f reflect.StructField) bool {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		outer := t.Field(i)

@@ -12,7 +12,7 @@ import (
 // Snapshots is what the door asks of saved sandboxes.
 type Snapshots interface {
 	Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error)
-	// Fork gives what there is also when some of the children failed.
+	// Fork returns what there is also when some of the children failed.
 	Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error)
 	PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
 	// Snapshots lists, the newest first, those that are there, or all that ever
@@ -24,7 +24,7 @@ type Snapshots interface {
 	// FindSnapshot takes the name of a template, or a unique beginning of an id.
 	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
 	RemoveSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
-	// CreateTemplate tells its steps, one after the other, before it returns. The
+	// CreateTemplate reports its steps, one after the other, before it returns. The
 	// end of ctx ends it and what it began.
 	CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (api.Snapshot, error)
 }

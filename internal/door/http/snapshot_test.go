@@ -19,7 +19,7 @@ type saves struct {
 	// steps are those of a template; after them comes err, or the snapshot.
 	steps []string
 	err   error
-	// begun and ended tell of a template that goes on until its context does.
+	// begun and ended tell of a template that continues until its context does.
 	begun, ended chan struct{}
 
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ func (s *saves) ask(v any) {
 	s.asked = append(s.asked, v)
 }
 
-// last gives what was asked last.
+// last returns what was asked last.
 func (s *saves) last() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

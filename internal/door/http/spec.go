@@ -33,7 +33,7 @@ func (d *Door) specRoutes() []Route {
 	}}
 }
 
-// Spec gives the OpenAPI 3.1 document of the door's table. It depends on the build
+// Spec returns the OpenAPI 3.1 document of the door's table. It depends on the build
 // alone.
 func (d *Door) Spec() ([]byte, error) {
 	s := newSchemas()

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// TestStalledEvents leaves a stream of events untaken: it is ended, and whoever tells of
+// TestStalledEvents leaves a stream of events untaken: it is ended, and anyone who tells of
 // them waits no longer.
 func TestStalledEvents(t *testing.T) {
 	ended := make(chan int64, 1)

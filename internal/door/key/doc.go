@@ -12,7 +12,7 @@
 // its hash. That a lookup in an index tells by its time how far a hash agrees helps
 // nobody: what is looked up is the hash, and it does not lead back to the key.
 //
-// Whoever presents what is no key learns that alone. A key that never was, one that
+// Anyone who presents what is no key learns that alone. A key that never was, one that
 // was revoked and a text that has not the form of one are refused in the same words.
 //
 // The package knows who a key speaks for, not what such a caller may do (package

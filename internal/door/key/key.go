@@ -15,11 +15,11 @@ import (
 // Rows is where keys are kept, by their hashes.
 type Rows interface {
 	InsertKey(ctx context.Context, k api.Key, hash string) error
-	// RevokeKey gives the key; one that was revoked before keeps its time.
+	// RevokeKey returns the key; one that was revoked before keeps its time.
 	RevokeKey(ctx context.Context, id api.KeyID, at time.Time) (api.Key, error)
 	// KeyByHash finds a key, revoked or not; KindNotFound for none.
 	KeyByHash(ctx context.Context, hash string) (api.Key, error)
-	// KeyPage gives the newest first: those that work, or all. next is where the next
+	// KeyPage returns the newest first: those that work, or all. next is where the next
 	// page begins, "" after the last.
 	KeyPage(ctx context.Context, all bool, p api.PageRequest) (rows []api.Key, next string, err error)
 	FindKey(ctx context.Context, prefix string) (api.KeyID, error)
@@ -63,7 +63,7 @@ func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, e
 	return out, nil
 }
 
-// First makes a key if there never was one; made says whether. Where all keys were
+// First makes a key if there never was one; made reports whether. Where all keys were
 // revoked none is made: somebody wanted that.
 func (k *Keys) First(ctx context.Context, req api.CreateKey) (_ api.CreatedKey, made bool, err error) {
 	all, _, err := k.cfg.Rows.KeyPage(ctx, true, api.PageRequest{Limit: 1})
@@ -98,12 +98,12 @@ func unknown() error {
 		WithHint("a key consists of e2b_ and 40 hexadecimal digits; the operator creates keys with hortus key create --account NAME")
 }
 
-// Page gives one page of the keys that work, or of all that ever were, the newest first.
+// Page returns one page of the keys that work, or of all that ever were, the newest first.
 func (k *Keys) Page(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	return k.cfg.Rows.KeyPage(ctx, all, p)
 }
 
-// Find gives the key that a unique beginning of an id stands for.
+// Find returns the key that a unique beginning of an id stands for.
 func (k *Keys) Find(ctx context.Context, prefix string) (api.KeyID, error) {
 	return k.cfg.Rows.FindKey(ctx, prefix)
 }

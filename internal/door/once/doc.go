@@ -6,7 +6,7 @@
 // bytes that only the caller understands. A key is stored before the request is
 // worked on and its answer before anybody sees it; both survive the daemon. A daemon
 // that dies between the two leaves a key whose outcome nobody knows, and that is what
-// whoever asks again is told: guessing would make the same thing twice, or promise
+// anyone who asks again is told: guessing would make the same thing twice, or promise
 // one that is not there.
 //
 // Answers are kept for a day, and of each account the newest few thousand.

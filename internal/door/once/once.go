@@ -73,7 +73,7 @@ func New(cfg Config) *Keeper {
 	return &Keeper{cfg: cfg, flying: map[id]*flight{}}
 }
 
-// Do gives the answer that is kept under an account's key, and true; or has do make
+// Do returns the answer that is kept under an account's key, and true; or has do make
 // one, which is kept if do says so, and gives that. request tells requests apart. While
 // one is being worked on, others with its key wait for it.
 //
@@ -132,7 +132,7 @@ func (k *Keeper) do(ctx context.Context, at id, request []byte, do func() ([]byt
 		err = k.cfg.Rows.ForgetOnce(ctx, at.account, at.key)
 	}
 	if err != nil {
-		// What was done is done; whoever asks again is told that it is not known.
+		// What was done is done; anyone who asks again is told that it is not known.
 		k.cfg.Logger.Error("cannot store the response for an idempotency key", "account", at.account, "error", err)
 	}
 	return answer, false, nil

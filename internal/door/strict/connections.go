@@ -57,7 +57,7 @@ func addressOf(c net.Conn) netip.Addr {
 }
 
 // add counts a connection, which then waits for a request. It returns false if
-// there is no room and nobody to make some.
+// there is no space and nobody to make some.
 func (cs *connections) add(c *conn) bool {
 	c.from = addressOf(c.Conn)
 	cs.mu.Lock()
@@ -91,7 +91,7 @@ func (cs *connections) add(c *conn) bool {
 	return true
 }
 
-// oldest gives who of a group waits for longest; nil for nobody.
+// oldest returns who of a group waits for longest; nil for nobody.
 func (g *group) oldest() *conn {
 	if e := g.waiting.Front(); e != nil {
 		return e.Value.(*conn)
@@ -159,7 +159,7 @@ func (cs *connections) remove(c *conn) {
 // crowded is what who is turned away is told, before it has asked anything.
 const crowded = `{"code":503,"message":"too many open connections: close some, or retry later"}` + "\n"
 
-// rejectConn tells a connection that there is no room, and ends it. Nothing was written
+// rejectConn answers a connection that there is no capacity, and ends it. Nothing was written
 // to it before, so that this waits for nobody.
 func rejectConn(c net.Conn) {
 	_ = c.SetWriteDeadline(time.Now().Add(time.Second))

@@ -187,7 +187,7 @@ func TestStreamsStay(t *testing.T) {
 }
 
 // TestOneAddress: one address cannot keep others out, and those who share one are not
-// taken for one.
+// mistaken for one.
 func TestOneAddress(t *testing.T) {
 	for name, shared := range map[string]func(netip.Addr) bool{"its own": nil, "shared": netip.Addr.IsLoopback} {
 		i := open(t, strict.Limits{Total: 100, PerAddress: 4, Shared: shared})

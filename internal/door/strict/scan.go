@@ -145,7 +145,7 @@ func (s *scanner) take(line string) {
 	}
 }
 
-// isHex says whether a text is digits alone: the parser of numbers takes more.
+// isHex reports whether a text is digits alone: the parser of numbers takes more.
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == "" }
 
 func (s *scanner) takeHead(line string) {

@@ -100,7 +100,7 @@ func (w *world) requests() []string {
 	return append([]string(nil), w.seen...)
 }
 
-// smuggled are requests that hide another one, GET /hidden, from whoever reads them
+// smuggled are requests that hide another one, GET /hidden, from anyone who reads them
 // in another way. through says that package net/http alone serves the first.
 var smuggled = []struct {
 	name, raw string

@@ -88,7 +88,7 @@ type run struct {
 	shown    time.Time // when progress was last told
 }
 
-// Run takes the measurements that are asked for, for each backend, and reports a
+// Run takes the measurements that are requested, for each backend, and reports a
 // row when it is complete. Both functions are called from the goroutine that
 // called Run. Backends that cannot start here are left out, unless they were
 // named: then it fails.
@@ -151,7 +151,7 @@ func (b *Bench) backends(ctx context.Context, named []string) ([]string, error) 
 // progressEvery is the least time between two words about one measurement.
 const progressEvery = 500 * time.Millisecond
 
-// step says how far a measurement of a backend is: at its start and end, and in
+// step reports how far a measurement of a backend is: at its start and end, and in
 // between not more often than anybody can read.
 func (r *run) step(backend string, done, of int) {
 	now := time.Now()

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/api"
 )
 
-// maxBurst is how many sandboxes are asked for at once at most.
+// maxBurst is how many sandboxes are requested at once at most.
 const maxBurst = 100
 
 // bursts measures many creates at once. A burst's clock begins before its first

@@ -39,7 +39,7 @@ var own = []Counter{
 	}},
 }
 
-// resident gives the resident set size in MB.
+// resident returns the resident set size in MB.
 func resident() (float64, error) {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -18,7 +18,7 @@ const path = "/usr/local/bin:/usr/bin:/bin"
 // maxAnswer is how much is kept of what a command writes, in bytes.
 const maxAnswer = 64 << 10
 
-// python asks for a program of Python's, without what a user's directories add.
+// python requests a program of Python's, without what a user's directories add.
 func python(program string, args ...string) []string {
 	return append([]string{"python3", "-I", "-c", program}, args...)
 }
@@ -32,7 +32,7 @@ func (b *Bench) in(ctx context.Context, id api.SandboxID, argv []string) (string
 }
 
 // until runs a command up to the line that it is to write, or to its end where that
-// is empty. Past the line the command goes on by itself.
+// is empty. Past the line the command continues by itself.
 func (b *Bench) until(ctx context.Context, id api.SandboxID, argv []string, line string) (string, bool, error) {
 	return b.command(ctx, id, api.ExecRequest{Args: argv, Env: map[string]string{"PATH": path}}, line)
 }

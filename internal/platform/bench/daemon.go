@@ -54,7 +54,7 @@ type Keys interface {
 	Revoke(ctx context.Context, id api.KeyID) (api.Key, error)
 }
 
-// Doors says how a measured daemon is reached.
+// Doors is how a measured daemon is reached.
 type Doors struct {
 	// Socket is the path of its unix socket, URL the address of its TCP listener.
 	Socket, URL string

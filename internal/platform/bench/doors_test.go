@@ -13,7 +13,7 @@ import (
 )
 
 // TestPackageOfAnotherIsolation has npm's package get sandboxes of an isolation that is
-// not measured: its lives are not taken for those of one that is.
+// not measured: its lives are not mistaken for those of one that is.
 func TestPackageOfAnotherIsolation(t *testing.T) {
 	dir := t.TempDir()
 	ran := filepath.Join(dir, "ran")

@@ -23,7 +23,7 @@ func compare(row *api.BenchRow, base float64) {
 	}
 }
 
-// quantile gives the q-th value of sorted times: the least one that at least
+// quantile returns the q-th value of sorted times: the least one that at least
 // that share of all does not exceed. Of no times it is 0.
 func quantile(times []time.Duration, q float64) time.Duration {
 	if len(times) == 0 {

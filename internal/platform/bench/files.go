@@ -185,7 +185,7 @@ const (
 	durable = "workspace"
 )
 
-// busy asks for a sandbox with room, and with as many processors as the host's own
+// busy requests a sandbox with room, and with as many processors as the host's own
 // commands have, where there are limits.
 func (r *run) busy(ctx context.Context, backend string) api.CreateSandbox {
 	req := request(backend)

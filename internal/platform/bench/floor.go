@@ -30,7 +30,7 @@ for line in sys.stdin:
     print(*took, flush=True)
 `
 
-// loops is how many runs of the loop are asked for at once.
+// loops is how many runs of the loop are requested at once.
 const loops = 5
 
 // rowLoop is the floor of an exec in a sandbox: what the kernel inside needs for it.

@@ -120,7 +120,7 @@ func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, 
 // forked are the times of one fork.
 type forked struct {
 	// each is from the call to the end of a child's first command, all to that of
-	// the last; still is how long the parent stood still.
+	// the last; still is how long the parent was paused.
 	each       []time.Duration
 	all, still time.Duration
 }

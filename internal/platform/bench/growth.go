@@ -102,7 +102,7 @@ func (r *run) growthOf(ctx context.Context, backend string, w way, note string) 
 	return nil
 }
 
-// halves tells a cache that fills up from a leak, which goes on: how much came in
+// halves distinguishes a cache that fills up from a leak, which continues: how much came in
 // the first half and how much in the second.
 func halves(before, middle, after count) string {
 	const least = 0.005

@@ -136,7 +136,7 @@ func TestSavedCanceled(t *testing.T) {
 	}
 }
 
-// ownTemp gives the test a directory for temporary files alone, which sandboxes' ids can
+// ownTemp creates for the test a directory for temporary files alone, which sandboxes' ids can
 // reach.
 func ownTemp(t *testing.T) {
 	t.Helper()

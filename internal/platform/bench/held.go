@@ -67,7 +67,7 @@ func (r *run) savers(ctx context.Context, name string) (out []string) {
 // spare is what a measurement leaves of this machine's memory, in MB.
 const spare = 1024
 
-// fits says why this machine has no room for so many MB now; empty when it has.
+// fits returns why this machine has no space for so many MB now; empty when it has.
 func fits(mb int) string {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -84,7 +84,7 @@ func available(meminfo []byte) int {
 	for line := range bytes.Lines(meminfo) {
 		if v, ok := bytes.CutPrefix(line, []byte("MemAvailable:")); ok {
 			if f := bytes.Fields(v); len(f) > 0 {
-				kb, _ := strconv.Atoi(string(f[0])) // 0 is no room
+				kb, _ := strconv.Atoi(string(f[0])) // 0 is no space
 				return kb / 1024
 			}
 		}

@@ -123,7 +123,7 @@ func descendants() []int {
 	return out
 }
 
-// parents gives every process's parent.
+// parents returns every process's parent.
 func parents() map[int]int {
 	out := map[int]int{}
 	entries, err := os.ReadDir("/proc")
@@ -150,7 +150,7 @@ func parents() map[int]int {
 	return out
 }
 
-// proportional gives the proportional set size of a process (a number or
+// proportional returns the proportional set size of a process (a number or
 // "self") in bytes.
 func proportional(pid string) (int64, bool) {
 	f, err := os.Open(filepath.Join("/proc", pid, "smaps_rollup"))

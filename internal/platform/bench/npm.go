@@ -13,7 +13,7 @@ import (
 	"hortus.dev/api"
 )
 
-// NPM says how a program of the npm package e2b reaches the daemon.
+// NPM is how a program of the npm package e2b reaches the daemon.
 type NPM struct {
 	// Dir is a directory in which node finds the package, installed.
 	Dir string

@@ -118,7 +118,7 @@ while True:
 	return silent(p.command(ctx, append([]string{"exec", id}, python(seen, strconv.Itoa(plainMB))...)...))
 }
 
-// fork saves a container, which goes on, starts another from that, and runs a command
+// fork saves a container, which continues, starts another from that, and runs a command
 // in it. What comes after is not counted.
 func (p *runsc) fork(ctx context.Context, id, bundle string) (_ []time.Duration, err error) {
 	image := filepath.Join(p.dir, "image")

@@ -68,7 +68,7 @@ func (p *runsc) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start runs a container that goes on by itself. What it writes is lost.
+// start runs a container that continues by itself. What it writes is lost.
 func (p *runsc) start(ctx context.Context, id string, args ...string) error {
 	cmd := p.command(ctx, append(args, id)...)
 	return silent(cmd)
@@ -119,7 +119,7 @@ func (p *runsc) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// holds says whether a state file is that of a container.
+// holds reports whether a state file is that of a container.
 func holds(name, id string) bool {
 	rest, ok := strings.CutPrefix(name, id)
 	return ok && (rest == "" || rest[0] < '0' || rest[0] > '9')

@@ -21,7 +21,7 @@ const rowRival = "rival: "
 // it and takes it down, all in one call.
 type rival struct {
 	name string
-	// note says what it isolates less or more than `container`.
+	// note is what it isolates less or more than `container`.
 	note string
 	// prepare makes ready what is not part of the work, in a directory of the
 	// rival's own that is removed later, and gives the call. An error means
@@ -30,7 +30,7 @@ type rival struct {
 }
 
 // call is a rival that is there. Each time it makes the command line of the whole
-// work; close, where there is one, takes away what outlives it.
+// work; close, if there is one, takes away what outlives it.
 type call struct {
 	command func(ctx context.Context) *exec.Cmd
 	close   func(ctx context.Context) error
@@ -154,7 +154,7 @@ func (c call) end(ctx context.Context) {
 	_ = c.close(ctx) // what is left is a rival's, in a directory that goes
 }
 
-// failure says why a rival did not do its work, in a line.
+// failure returns why a rival did not do its work, in a line.
 func failure(err error, stderr string) error {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

@@ -37,7 +37,7 @@ func (r *run) rounds(mb int) int {
 }
 
 // saves measures a sandbox's way to disk and back. In turn come a create, which the
-// others are compared with; a snapshot, after which the sandbox goes on; a start from
+// others are compared with; a snapshot, after which the sandbox continues; a start from
 // that; a pause to disk; the resume.
 func (r *run) saves(ctx context.Context) error {
 	for _, backend := range r.savers(ctx, rowSave) {

@@ -25,7 +25,7 @@ next:
 // kcmpVM is KCMP_VM of linux/kcmp.h: compare address spaces.
 const kcmpVM = 1
 
-// sameSpace tells whether two processes share one address space; false where this
+// sameSpace returns whether two processes share one address space; false where this
 // user or this kernel cannot tell. See kcmp(2), which answers 0 for the same.
 func sameSpace(a, b int) bool {
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)

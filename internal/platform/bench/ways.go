@@ -15,7 +15,7 @@ type way struct {
 	name string
 	// create makes one as fast as this way can.
 	create func(context.Context, *manager.Manager, api.CreateSandbox) (api.Sandbox, error)
-	// note says what a row's reader must know, or that a backend has no such way.
+	// note is what a row's reader must know, or that a backend has no such way.
 	note func(ctx context.Context, m *manager.Manager, backend string) (note string, has bool, err error)
 }
 
@@ -47,7 +47,7 @@ var pooled = way{
 // a measurement takes.
 const lifetime = 6 * time.Hour
 
-// request asks for a sandbox of the default kind.
+// request requests a sandbox of the default kind.
 func request(backend string) api.CreateSandbox {
 	return api.CreateSandbox{Isolation: backend, TTLMS: lifetime.Milliseconds()}
 }

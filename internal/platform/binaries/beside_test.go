@@ -11,7 +11,7 @@ import (
 	testtools "hortus.dev/test/tools"
 )
 
-// besideDir gives the path of a hortus executable, with a file hortus-runsc beside it.
+// besideDir returns the path of a hortus executable, with a file hortus-runsc beside it.
 func besideDir(t *testing.T) (executable, runsc string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bin")

@@ -19,7 +19,7 @@ import (
 	"hortus.dev/internal/platform/version"
 )
 
-// Config says where runsc comes from.
+// Config is where runsc comes from.
 type Config struct {
 	// Dir is the directory that executables are unpacked into.
 	Dir string

@@ -152,7 +152,7 @@ func truth(text string) string {
 	return text
 }
 
-// Get gives the value of a key of [Settings]. It panics for another.
+// Get returns the value of a key of [Settings]. It panics for another.
 func (c *Config) Get(key string) Value {
 	for _, v := range c.values {
 		if v.Setting.Key == key {
@@ -172,10 +172,10 @@ func (c *Config) ByEnv(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// All gives every value: those of [Settings] in their order, then those of forges.
+// All returns every value: those of [Settings] in their order, then those of forges.
 func (c *Config) All() []Value { return slices.Concat(c.values, c.forges) }
 
-// path names the file, and says whether it must be there.
+// path names the file, and reports whether it must be there.
 func (src Source) path() (string, bool) {
 	if src.File != "" {
 		return src.File, true
@@ -228,7 +228,7 @@ func DefaultDataDir(src Source) (string, error) {
 	return d, nil
 }
 
-// home gives a file below a directory of the XDG rules, "" where there is none.
+// home returns a file below a directory of the XDG rules, "" if there is none.
 func (src Source) home(xdg, below, name string) string {
 	if d := src.Getenv(xdg); filepath.IsAbs(d) {
 		return filepath.Join(d, "hortus", name)

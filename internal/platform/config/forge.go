@@ -62,12 +62,12 @@ func forgeSettings() []Setting {
 	}
 }
 
-// isForgeTable says whether settings of a host lie below a name, or hosts do.
+// isForgeTable reports whether settings of a host lie below a name, or hosts do.
 func isForgeTable(parts []string) bool {
 	return len(parts) > 0 && len(parts) <= 2 && parts[0] == "forge"
 }
 
-// forgeSetting gives the setting forge.HOST.NAME. Its key is written with the host
+// forgeSetting returns the setting forge.HOST.NAME. Its key is written with the host
 // in quotes, since hosts have dots.
 func forgeSetting(parts []string) (Setting, bool) {
 	if len(parts) != 3 || parts[0] != "forge" {
@@ -101,7 +101,7 @@ func checkHost(host string) *api.Error {
 	return nil
 }
 
-// forgeValues gives what a file sets for hosts, by their names.
+// forgeValues returns what a file sets for hosts, by their names.
 func forgeValues(path string, lines map[string]entry) (out []Value) {
 	for _, key := range slices.Sorted(maps.Keys(lines)) {
 		host, name, ok := splitForge(key)
@@ -129,7 +129,7 @@ func splitForge(key string) (host, name string, ok bool) {
 	return host, rest[i+1:], err == nil
 }
 
-// Forges gives the hosts that are set, by their names. KindInvalid for one without
+// Forges returns the hosts that are set, by their names. KindInvalid for one without
 // a kind, or with a token in two places, which Load refuses already.
 func (c *Config) Forges() ([]Forge, error) {
 	var out []Forge
@@ -163,7 +163,7 @@ func (c *Config) Forges() ([]Forge, error) {
 	return out, nil
 }
 
-// Policy gives what a delivery may do.
+// Policy returns what a delivery may do.
 func (c *Config) Policy() Policy {
 	number := func(key string) int {
 		n, _ := strconv.Atoi(c.Get(key).Text) // it was checked; empty is 0

@@ -77,7 +77,7 @@ type file struct {
 	out   map[string]entry
 }
 
-// key gives the parts of a node's key and its line.
+// key returns the parts of a node's key and its line.
 func (f *file) key(node *unstable.Node) (parts []string, line int) {
 	for it := node.Key(); it.Next(); {
 		if line == 0 {
@@ -88,7 +88,7 @@ func (f *file) key(node *unstable.Node) (parts []string, line int) {
 	return parts, line
 }
 
-// isTable says whether settings lie below a name.
+// isTable reports whether settings lie below a name.
 func (f *file) isTable(name string) bool {
 	for k := range f.known {
 		if strings.HasPrefix(k, name+".") {
@@ -190,7 +190,7 @@ func inTable(key string) string {
 	return key
 }
 
-// fromTOML gives the text of a value. A type that cannot be this setting's is an
+// fromTOML returns the text of a value. A type that cannot be this setting's is an
 // error.
 func (s Setting) fromTOML(v any) (string, *api.Error) {
 	want := map[Kind]string{

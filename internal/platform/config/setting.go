@@ -32,7 +32,7 @@ type Setting struct {
 	// Env is its variable, Flag its flag without the dashes; a setting of the
 	// daemon alone has no flag.
 	Env, Flag string
-	// Default is the text of the default value; empty where there is none.
+	// Default is the text of the default value; empty if there is none.
 	Default string
 	Kind    Kind
 	// Allowed is the closed set of a Choice.
@@ -100,7 +100,7 @@ func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 // Isolations lists the backends' names, and auto.
 func Isolations() []string { return []string{"auto", "gvisor", "container", "process"} }
 
-// Check says whether a text makes sense as the setting's value. The error is of
+// Check reports whether a text makes sense as the setting's value. The error is of
 // KindInvalid and says what is allowed; it does not name the setting.
 func (s Setting) Check(text string) *api.Error {
 	bad := func(want string) *api.Error {
@@ -162,7 +162,7 @@ func (s Setting) Check(text string) *api.Error {
 
 func unprintable(r rune) bool { return r < 0x20 || r == 0x7f }
 
-// nearest gives the name that a mistyped one was perhaps to be, or "".
+// nearest returns the name that a mistyped one was perhaps to be, or "".
 func nearest(name string, names []string) string {
 	best, least := "", len(name)/3+2
 	for _, n := range names {

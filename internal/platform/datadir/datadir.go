@@ -52,7 +52,7 @@ func Open(path string) (Dir, error) {
 // Lock is the proof of owning a data directory.
 type Lock struct{ f *os.File }
 
-// ErrOwned says that another process holds the lock.
+// ErrOwned reports that another process holds the lock.
 var ErrOwned = errors.New("the data directory belongs to another daemon")
 
 // AcquireLock takes the lock of a file, or fails with ErrOwned.
@@ -73,7 +73,7 @@ func AcquireLock(path string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Release gives the lock up.
+// Release releases the lock.
 func (l *Lock) Release() { l.f.Close() }
 
 // LockIsFree reports whether no process holds the lock of a file. Nobody holds the lock

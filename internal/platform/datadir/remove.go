@@ -23,7 +23,7 @@ var entries = []string{"bin", "daemon.log", "daemon.log.old", "hortus.db", "hort
 // backups are the names of copies of the database.
 const backups = "hortus.db.bak-v"
 
-// Inspect says what lies in a data directory: what is ours by name, and what is
+// Inspect returns what lies in a data directory: what is ours by name, and what is
 // not. Nothing is there when both are empty. It fails with KindDenied for a
 // directory that is not, or not provably, a data directory of this user's.
 func Inspect(path string) (ours, foreign []string, err error) {
@@ -122,7 +122,7 @@ func Remove(ctx context.Context, path string) error {
 	if len(mounts) > 0 {
 		return api.Errorf(api.KindConflict, "%s is a mount point in the data directory", mounts[0]).WithHint("umount it first")
 	}
-	// The lock goes last: whoever comes meanwhile finds the directory owned.
+	// The lock goes last: anyone who comes meanwhile finds the directory owned.
 	for _, name := range append(remaining(ours, "lock"), "lock") {
 		if name == "workspaces" { // guests wrote what is in them
 			if err := workspace.RemoveAll(ctx, filepath.Join(path, name)); err != nil {

@@ -2,5 +2,5 @@
 
 package embedded
 
-// Guest gives the embedded guest's executable; empty when there is none.
+// Guest returns the embedded guest's executable; empty when there is none.
 func Guest() []byte { return nil }

@@ -2,5 +2,5 @@
 
 package embedded
 
-// Runsc gives the embedded gVisor's executable; empty when there is none.
+// Runsc returns the embedded gVisor's executable; empty when there is none.
 func Runsc() []byte { return nil }

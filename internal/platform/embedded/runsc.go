@@ -7,5 +7,5 @@ import _ "embed"
 //go:embed guest/hortus-runsc
 var runsc []byte
 
-// Runsc gives the embedded gVisor's executable; empty when there is none.
+// Runsc returns the embedded gVisor's executable; empty when there is none.
 func Runsc() []byte { return runsc }

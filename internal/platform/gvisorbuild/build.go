@@ -21,7 +21,7 @@ import (
 	"hortus.dev/internal/platform/version"
 )
 
-// Config says what is built, and where.
+// Config is what is built, and where.
 type Config struct {
 	// Source is the source tree; function Source gives the program's own.
 	Source string
@@ -35,7 +35,7 @@ type Config struct {
 // processes too.
 type Builder struct{ cfg Config }
 
-// New gives a builder.
+// New returns a builder.
 func New(cfg Config) *Builder {
 	if cfg.Go == "" {
 		cfg.Go = "go"

@@ -107,7 +107,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("left behind: %s", path)
 				}
 			}
-			// Whoever asks for it tries again.
+			// Anyone who asks for it tries again.
 			b.cfg.Go = "/nonexistent/go"
 			if err := b.Build(t.Context()); api.KindOf(err) != api.KindUnsupported || api.HintOf(err) == "" {
 				t.Errorf("without a go command: %v", err)
@@ -117,7 +117,7 @@ func TestFailures(t *testing.T) {
 }
 
 // TestStop: a build that is stopped ends its compilers, and another process that waits
-// for the build goes on.
+// for the build continues.
 func TestStop(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	// What a killed builder has left is removed.
@@ -162,7 +162,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// runs says whether a process is neither gone nor a zombie.
+// runs reports whether a process is neither gone nor a zombie.
 func runs(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

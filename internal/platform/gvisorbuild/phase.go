@@ -17,7 +17,7 @@ const (
 	Failed Phase = "failed"
 )
 
-// State says how far the build is.
+// State is how far the build is.
 type State struct {
 	Phase Phase
 	// Since is when the build that runs began.

@@ -20,7 +20,7 @@ import (
 // module is the directory of gVisor's module in the source tree.
 const module = "cmd/hortus-runsc"
 
-// Source gives the source tree that this program was compiled from. The error is of
+// Source returns the source tree that this program was compiled from. The error is of
 // KindUnsupported if the program does not know it, as in a release, or if the tree is
 // not there any more.
 func Source() (string, error) {
@@ -33,7 +33,7 @@ func Source() (string, error) {
 	return root, checkSource(root)
 }
 
-// GoRun says whether go run made this program: its file lies in Go's build cache or in a
+// GoRun reports whether go run made this program: its file lies in Go's build cache or in a
 // directory of an unfinished build.
 func GoRun() bool {
 	path, err := os.Readlink("/proc/self/exe")
@@ -90,7 +90,7 @@ func key(root string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// ownFile says whether a file belongs to root or to this user, and not everybody may
+// ownFile reports whether a file belongs to root or to this user, and not everybody may
 // write to it.
 func ownFile(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

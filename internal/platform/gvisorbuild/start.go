@@ -10,7 +10,7 @@ import (
 )
 
 // Start runs this program with arguments that make it build, as a process of a session of
-// its own: it goes on when the terminal or this process is gone. Nobody waits for it; its
+// its own: it continues when the terminal or this process is gone. Nobody waits for it; its
 // lock, note and log say how it went.
 func (b *Builder) Start(args ...string) error {
 	// go run may have deleted the executable's file; this link leads to it all the same.

@@ -33,7 +33,7 @@ func GuestPath(dir string) string {
 	return filepath.Join(dir, guestName+"-"+version.Describe().Build)
 }
 
-// built says whether everything is there that is made of a source with that key.
+// built reports whether everything is there that is made of a source with that key.
 func (b *Builder) built(sum string) bool {
 	note, err := os.ReadFile(b.in(noteName))
 	return err == nil && string(note) == sum && !slices.ContainsFunc([]string{Path(b.cfg.Dir), GuestPath(b.cfg.Dir)}, func(path string) bool {
@@ -69,7 +69,7 @@ func (b *Builder) State() State {
 	return State{Phase: Missing}
 }
 
-// errBusy says that another process holds a lock.
+// errBusy reports that another process holds a lock.
 const errBusy = unix.EWOULDBLOCK
 
 // lock takes a lock of a file, until the file is closed.

@@ -16,9 +16,9 @@ type Answer struct {
 	Asked []api.Language `json:"asked"`
 	// Libraries are what is there, in the order of language and name.
 	Libraries []Library `json:"libraries"`
-	// DebianNode says that Node finds what Debian's packages bring.
+	// DebianNode reports that Node finds what Debian's packages bring.
 	DebianNode bool `json:"debianNode,omitempty"`
-	// Whole says that everything was asked; what is not there then is missing.
+	// Whole reports that everything was asked; what is not there then is missing.
 	Whole bool `json:"whole"`
 }
 
@@ -84,7 +84,7 @@ func isTool(name string) bool {
 	return slices.ContainsFunc(tools, func(t tool) bool { return t.name == name })
 }
 
-// find gives a library that is there: one to import, or one for its command.
+// find returns a library that is there: one to import, or one for its command.
 func (a Answer) find(l api.Language, name string, command bool) (Library, bool) {
 	i := slices.IndexFunc(a.Libraries, func(x Library) bool {
 		return x.Language == l && (command || !x.Command) && api.SameLibrary(l, x.Name, name)
@@ -96,7 +96,7 @@ func (a Answer) find(l api.Language, name string, command bool) (Library, bool) 
 }
 
 // Fill adds to a template's report what was answered: versions, the libraries
-// that are there, and the common ones that are not. debian says whether this
+// that are there, and the common ones that are not. debian reports whether this
 // machine's packages are Debian's, whose names the advice then uses.
 func (a Answer) Fill(r *api.TemplateReport, debian bool) {
 	for i := range r.Tools {
@@ -135,7 +135,7 @@ func (a Answer) Fill(r *api.TemplateReport, debian bool) {
 	r.Asked = a.Asked
 }
 
-// toolPath gives where a language's interpreter lies inside.
+// toolPath returns where a language's interpreter lies inside.
 func toolPath(tools []api.Tool, l api.Language) string {
 	program := map[api.Language]string{api.Python: "python3", api.JavaScript: "node"}[l]
 	for _, t := range tools {

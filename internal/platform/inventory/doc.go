@@ -1,6 +1,6 @@
 // Package inventory finds out which common programs and libraries a template
 // has, and of which version, by asking them: one shell script, run inside a
-// sandbox by whoever calls, asks all of them at the same time, and what it
+// sandbox by anyone who calls, asks all of them at the same time, and what it
 // prints is read here.
 //
 // It also knows which Debian packages bring a library or a command: [InstallLibrary] and

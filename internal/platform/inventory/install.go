@@ -28,7 +28,7 @@ var commands = map[string]string{
 	"composer": "composer", "cc": "gcc", "c++": "g++", "clang": "clang", "wget": "wget", "zip": "zip", "unzip": "unzip", "sqlite3": "sqlite3", "file": "file", "bc": "bc",
 }
 
-// InstallTool gives the command that brings a program to a Debian machine; empty if it is
+// InstallTool returns the command that brings a program to a Debian machine; empty if it is
 // not known.
 func InstallTool(name string) string {
 	if pkg := commands[name]; pkg != "" {
@@ -47,7 +47,7 @@ func InstallTool(name string) string {
 	return ""
 }
 
-// InstallLibrary gives the command that brings a library to a Debian machine whose
+// InstallLibrary returns the command that brings a library to a Debian machine whose
 // interpreter lies at path in sandboxes; empty if it is not known.
 func InstallLibrary(l api.Language, name, path string, debianNode bool) string {
 	deb := ""

@@ -2,7 +2,7 @@ package inventory
 
 import "hortus.dev/api"
 
-// tool is a program, how it is asked for its version, and the Debian package
+// tool is a program, how it is requested its version, and the Debian package
 // that brings it.
 type tool struct {
 	name string

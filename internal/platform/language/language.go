@@ -8,10 +8,10 @@ import (
 	"hortus.dev/api"
 )
 
-// All gives the languages, in the order in which they are listed to people.
+// All returns the languages, in the order in which they are listed to people.
 func All() []Language { return slices.Clone(table) }
 
-// Names gives their names, in the same order.
+// Names returns their names, in the same order.
 func Names() []string {
 	names := make([]string, len(table))
 	for i, l := range table {
@@ -30,7 +30,7 @@ func Titles() string {
 	return strings.Join(titles[:last], ", ") + " and " + titles[last]
 }
 
-// Of gives the language of a name of the api package.
+// Of returns the language of a name of the api package.
 func Of(name api.Language) (Language, bool) {
 	i := slices.IndexFunc(table, func(l Language) bool { return l.Name == name })
 	if i < 0 {
@@ -39,7 +39,7 @@ func Of(name api.Language) (Language, bool) {
 	return table[i], true
 }
 
-// Named gives the language that people call so, in any case: "golang", "C++", "ts".
+// Named returns the language that people call so, in any case: "golang", "C++", "ts".
 func Named(name string) (Language, bool) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	i := slices.IndexFunc(table, func(l Language) bool {
@@ -51,7 +51,7 @@ func Named(name string) (Language, bool) {
 	return table[i], true
 }
 
-// OfFile gives the language of a file by the ending of its name.
+// OfFile returns the language of a file by the ending of its name.
 func OfFile(name string) (Language, bool) {
 	end := strings.ToLower(path.Ext(name))
 	if end == "" {
@@ -67,7 +67,7 @@ func OfFile(name string) (Language, bool) {
 	return table[i], true
 }
 
-// Lacks gives the first thing that the language needs and the tools of a sandbox do not
+// Lacks returns the first thing that the language needs and the tools of a sandbox do not
 // have, or "".
 func (l Language) Lacks(tools []api.Tool) string {
 	for _, need := range l.Needs {
@@ -79,7 +79,7 @@ func (l Language) Lacks(tools []api.Tool) string {
 	return ""
 }
 
-// has says whether one of the tools is what a need names.
+// has reports whether one of the tools is what a need names.
 func has(tools []api.Tool, name string) bool {
 	return slices.ContainsFunc(tools, func(t api.Tool) bool { return t.Name == name && t.Present })
 }

@@ -16,7 +16,7 @@ type Language struct {
 	// Needs are the programs that Compile and Run start. Of those that are joined by "|"
 	// one is enough.
 	Needs []string
-	// Package says how a system brings what Needs lists, in Debian's name.
+	// Package is how a system brings what Needs lists, in Debian's name.
 	Package string
 	// Comment begins a comment that ends with its line.
 	Comment string

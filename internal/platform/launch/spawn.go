@@ -74,7 +74,7 @@ type message struct {
 	Error *api.Error `json:"error,omitempty"`
 }
 
-// Report tells the process that started this daemon that it serves or, with an error, why
+// Report notifies the process that started this daemon that it serves or, with an error, why
 // not. It does nothing if no process waits for that.
 func Report(getenv func(string) string, failure error) {
 	var fd int

@@ -10,7 +10,7 @@ import (
 // those of [regexp.Regexp], and ReplaceFunc.
 type Regexp struct{ compiled func() *regexp.Regexp }
 
-// New gives the regular expression of a text, which must be correct: the first use of
+// New returns the regular expression of a text, which must be correct: the first use of
 // one that is not panics.
 func New(text string) *Regexp {
 	return &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}

@@ -69,7 +69,7 @@ func isNew(f ast.Expr) bool {
 	return ok && pkg.Name == "lazyregexp"
 }
 
-// constant gives a text that is made of literals alone.
+// constant returns a text that is made of literals alone.
 func constant(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

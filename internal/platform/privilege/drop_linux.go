@@ -21,7 +21,7 @@ var dropped = []int{
 // Drop takes from this process what a daemon of root's never uses, and executes the
 // program anew without it. It returns where there is nothing to take: for another user
 // than root, and when the program runs anew. Call it before anything is opened. After an
-// error, such as that of a kernel without filters, the program goes on as it is, but for
+// error, such as that of a kernel without filters, the program continues as it is, but for
 // the caller's thread.
 func Drop() error {
 	if os.Geteuid() != 0 {

@@ -22,7 +22,7 @@ var denied = append([]uintptr{
 // auditArch are the tables of system calls by architecture.
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// filterable says whether a filter is known for this architecture.
+// filterable reports whether a filter is known for this architecture.
 var filterable = auditArch[runtime.GOARCH] != 0
 
 // install puts the filter in force for this thread and what it executes.

@@ -65,9 +65,9 @@ type Service struct {
 	log   *slog.Logger
 	conns connections
 	stop  chan struct{}
-	// leaving says that new clients must use another daemon.
+	// leaving reports that new clients must use another daemon.
 	leaving atomic.Bool
-	// keeping says that sandboxes are left running for the next daemon.
+	// keeping reports that sandboxes are left running for the next daemon.
 	keeping atomic.Bool
 	// prepared is closed once unfit is set: why this host cannot run sandboxes of the
 	// default kind, or nil.

@@ -1,4 +1,4 @@
-// Package telemetry shows what a daemon does to whoever operates it: metrics for
+// Package telemetry shows what a daemon does to anyone who operates it: metrics for
 // Prometheus, traces by OpenTelemetry's protocol, and logs that name their trace.
 //
 // Metrics are counted always; a scrape reads them. Traces are recorded only where the

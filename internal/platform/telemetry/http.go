@@ -112,7 +112,7 @@ func (a *answer) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError is Flush that says whether the client is gone; http.ResponseController
+// FlushError is Flush that reports whether the client is gone; http.ResponseController
 // asks for it.
 func (a *answer) FlushError() error {
 	if a.code == 0 {

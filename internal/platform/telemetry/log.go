@@ -8,7 +8,7 @@ import (
 )
 
 // Log makes a handler that adds to every record the trace that its context belongs
-// to, where there is one: trace_id and span_id, as OpenTelemetry names them.
+// to, if there is one: trace_id and span_id, as OpenTelemetry names them.
 func Log(next slog.Handler) slog.Handler { return handler{next} }
 
 type handler struct{ slog.Handler }

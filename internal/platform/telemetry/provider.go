@@ -15,7 +15,7 @@ import (
 	"hortus.dev/api"
 )
 
-// wanted says whether the standard variables name a collector and want something sent
+// wanted reports whether the standard variables name a collector and want something sent
 // there. The library reads them itself, and ignores what it does not know: a protocol
 // that it does not speak, an address that is none. Those are errors here.
 func wanted(getenv func(string) string) (bool, error) {

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// Version is the binary's.
 	Version string
-	// Getenv reads the OTEL_* variables that say whether something is traced, and
+	// Getenv reads the OTEL_* variables that report whether something is traced, and
 	// where; nil means that none is set. How is read from the process's environment.
 	Getenv func(string) string
 	Logger *slog.Logger
@@ -67,7 +67,7 @@ func New(cfg Config) *Telemetry {
 // scope names what makes the spans.
 const scope = "hortus.dev"
 
-// Traces says whether anything is traced.
+// Traces reports whether anything is traced.
 func (t *Telemetry) Traces() bool { return t.provider != nil }
 
 // Metrics serves what was counted, in the formats of Prometheus. Who may see it is

@@ -49,7 +49,7 @@ type span struct {
 	start, end                 uint64
 }
 
-// spans gives what came, by name.
+// spans returns what came, by name.
 func (s *sink) spans(t *testing.T) map[string]span {
 	t.Helper()
 	s.mu.Lock()

@@ -73,7 +73,7 @@ func (t *Telemetry) count(op sandbox.Op, o sandbox.Outcome, took time.Duration) 
 	}
 }
 
-// describe gives a span its attributes: identifiers, numbers and words of closed sets.
+// describe sets the attributes of a span: identifiers, numbers and words of closed sets.
 func describe(span trace.Span, s sandbox.Step, o sandbox.Outcome) {
 	add := func(key, value string) {
 		if value != "" {

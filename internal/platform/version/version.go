@@ -33,7 +33,7 @@ func Describe() api.Version {
 	return v
 }
 
-// GVisor gives the version of the gVisor that is linked into a Go executable; empty
+// GVisor returns the version of the gVisor that is linked into a Go executable; empty
 // when there is none, or the file is something else.
 func GVisor(executable io.ReaderAt) string {
 	info, err := buildinfo.Read(executable)
@@ -61,7 +61,7 @@ func self() (string, error) {
 	return os.Executable()
 }
 
-// buildID tells one build from another. The Go linker writes an identifier of
+// buildID distinguishes one build from another. The Go linker writes an identifier of
 // the content into every ELF executable; reading it costs less than hashing the
 // file.
 func buildID() string {

@@ -51,7 +51,7 @@ type Gate struct {
 	Duration time.Duration
 	// Output is what it printed; the description shows the end.
 	Output string
-	// Tests says which tests ran, or that the exit code alone decided.
+	// Tests is which tests ran, or that the exit code alone decided.
 	Tests string
 	// Where is the isolation that it ran in, for example "gvisor".
 	Where string

@@ -21,8 +21,8 @@
 //
 // What was let in is held until the function that Admit or Hold gave is called; a
 // second call does nothing. A waiter that is given up leaves its line at once. Open
-// starts one goroutine, which looks at the host; Close ends it and refuses whoever
-// waits. Nothing is kept on disk: after a restart, whoever adopts sandboxes says
+// starts one goroutine, which looks at the host; Close ends it and refuses anyone who
+// waits. Nothing is kept on disk: after a restart, anyone who adopts sandboxes says
 // what they hold with Hold.
 //
 // The package must not know what a sandbox is, nor who asks beyond an account's name.

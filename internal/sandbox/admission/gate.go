@@ -133,7 +133,7 @@ func Open(cfg Config) (*Gate, error) {
 	return g, nil
 }
 
-// Close refuses those who wait, with KindUnavailable, and whoever comes later. What
+// Close refuses those who wait, with KindUnavailable, and anyone who comes later. What
 // is held may still be let go.
 func (g *Gate) Close() {
 	g.mu.Lock()
@@ -173,7 +173,7 @@ func (g *Gate) Try(req sandbox.Need) (release func()) {
 //
 // Errors: KindInvalid for what this host can never hold, at once; KindExhausted,
 // with the time after which to try again, when there are too many waiters already,
-// or no room came before patience or the context's deadline ended; KindUnavailable
+// or no space came before patience or the context's deadline ended; KindUnavailable
 // from a gate that closes; the context's own where it was canceled.
 func (g *Gate) Admit(ctx context.Context, req sandbox.Need, told func(api.WaitingEvent)) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
@@ -221,7 +221,7 @@ type State struct {
 	Waiting      int
 }
 
-// State tells what is held now.
+// State returns what is held now.
 func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()

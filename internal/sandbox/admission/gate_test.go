@@ -399,7 +399,7 @@ func TestHeldIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := gate(t, Host{MemoryTotal: 100 * gib, MemoryAvailable: 2 * gib}, nil)
 		defer g.Close()
-		for range 64 { // which as newcomers would be taken for 2 GiB more
+		for range 64 { // which as newcomers would be mistaken for 2 GiB more
 			g.Hold(sandbox.Need{Memory: gib})
 		}
 		for range 31 { // 32 MiB each, over the one that stays free

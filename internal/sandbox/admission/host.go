@@ -28,7 +28,7 @@ type Host struct {
 // maxFile bounds what is read of one file of the kernel's.
 const maxFile = 64 << 10
 
-// Measurer gives a function that looks at this host: /proc/meminfo, the control
+// Measurer returns a function that looks at this host: /proc/meminfo, the control
 // groups that hold this process, and the disk of a directory.
 func Measurer(dir string) func() (Host, error) { return measurer("/", dir) }
 
@@ -105,7 +105,7 @@ func memoryGroups(root string) (all []group) {
 	return all
 }
 
-// room gives a group's limit, 0 for none, and what is free below it: the page cache
+// room returns a group's limit, 0 for none, and what is free below it: the page cache
 // that nobody used lately counts as free.
 func (g group) room() (limit, free int64) {
 	limit, ok := g.number(g.limit)

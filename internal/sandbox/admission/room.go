@@ -57,13 +57,13 @@ func (g *Gate) diskBudget(free int64) int64 {
 	return int64(float64(max(free-g.diskFloor(), 0)) * g.cfg.Overcommit)
 }
 
-// scarce says whether the host's memory itself is short. Where no sandbox holds any,
+// scarce reports whether the host's memory itself is short. Where no sandbox holds any,
 // nothing that could be waited for will free it.
 func (g *Gate) scarce() bool {
 	return g.n > 0 && g.host.MemoryAvailable-(g.unseen+1)*startup < g.floor
 }
 
-// short tells what a request lacks now. The caller holds the lock.
+// short returns what a request lacks now. The caller holds the lock.
 func (g *Gate) short(r sandbox.Need) (s shortage) {
 	if g.n >= g.cfg.MaxSandboxes {
 		s |= noSlot
@@ -80,7 +80,7 @@ func (g *Gate) short(r sandbox.Need) (s shortage) {
 	return s
 }
 
-// why tells a shortage in numbers.
+// why returns a shortage in numbers.
 func (g *Gate) why(c api.WaitCause, r sandbox.Need) string {
 	switch c {
 	case api.WaitMemory:

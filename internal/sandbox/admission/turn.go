@@ -32,7 +32,7 @@ func (g *Gate) join(req sandbox.Need) (*waiter, error) {
 	return w, nil
 }
 
-// dispatch lets in whoever can be. The caller holds the lock.
+// dispatch lets in anyone who can be. The caller holds the lock.
 func (g *Gate) dispatch() {
 	for g.grant() {
 	}
@@ -108,7 +108,7 @@ func (g *Gate) wait(ctx context.Context, w *waiter, told func(api.WaitingEvent))
 	}
 }
 
-// over tells of a wait that ended.
+// over reports the end of a wait.
 func (g *Gate) over(w *waiter, last api.WaitingEvent, admitted bool) {
 	if g.cfg.Waited != nil && last.Cause != "" {
 		g.cfg.Waited(last.Cause, time.Since(w.since), admitted)
@@ -148,7 +148,7 @@ func (g *Gate) giveUp(w *waiter, last api.WaitingEvent, canceled error) error {
 		time.Since(w.since).Round(time.Millisecond), e.Position, e.Of, e.Cause, e.Why), e.Position)
 }
 
-// exhausted says when to try again: when as many as are before it have gone.
+// exhausted returns when to try again: when as many as are before it have gone.
 func (g *Gate) exhausted(err *api.Error, before int) error {
 	after := min(max(g.pace*time.Duration(before), time.Second), time.Minute)
 	e := *err
@@ -157,7 +157,7 @@ func (g *Gate) exhausted(err *api.Error, before int) error {
 	return &e
 }
 
-// place tells what a waiter waits for, and behind how many. It is false for one that
+// place returns what a waiter waits for, and behind how many. It is false for one that
 // does not wait any more.
 func (g *Gate) place(w *waiter) (api.WaitingEvent, bool) {
 	g.mu.Lock()

@@ -97,8 +97,8 @@ func (c *Chooser) Isolates(ctx context.Context, isolation string) (bool, error) 
 }
 
 func (c *Chooser) strongest(ctx context.Context, needs []api.Capability) (sandbox.Backend, api.BackendReport, string, error) {
-	// Why not a stronger one: the first reason is for whoever gets a weaker one, the last
-	// for whoever gets none, since what is weaker needs less.
+	// Why not a stronger one: the first reason is for anyone who gets a weaker one, the last
+	// for anyone who gets none, since what is weaker needs less.
 	var missing error
 	why := ""
 	not := func(b sandbox.Backend, err error, format string, args ...any) {

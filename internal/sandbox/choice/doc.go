@@ -2,7 +2,7 @@
 // with which limits.
 //
 // "auto" takes the strongest backend that is fit for untrusted code and has the
-// capabilities that are needed, and says why. A limit that was asked for and that the
+// capabilities that are needed, and says why. A limit that was requested and that the
 // backend cannot enforce here is an error; a default that it cannot is listed with its
 // reason. Reports of backends are kept for the life of the process.
 //

@@ -117,7 +117,7 @@ func check(req api.ExecuteRequest) (l language, timeout time.Duration, err error
 	return languages[i], timeout, err
 }
 
-// feed gives a command its code and ends its input.
+// feed sends a command its code and ends its input.
 func (r *Runner) feed(ctx context.Context, x api.Exec, code string) error {
 	guest := envd.NewClient(envd.ClientConfig{
 		Dial: func(ctx context.Context) (net.Conn, error) { return r.sandboxes.Guest(ctx, x.Sandbox) },

@@ -2,7 +2,7 @@
 // with files, installed packages and environment variables as the last one left them.
 //
 // Each piece is a process of its own, recorded like any command. Its text travels
-// over the process's input, so that it needs no file and no room in an argument list;
+// over the process's input, so that it needs no file and no space in an argument list;
 // its own input is empty. What it changes in its environment is written down by the
 // small program that runs it, in the sandbox's home directory ("~/.hortus-env"), and
 // read there by the next one. The host never looks at it: in a sandbox there is

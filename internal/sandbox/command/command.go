@@ -46,7 +46,7 @@ func (x *command) record() api.Exec {
 }
 
 // next reads an event, counts its output and records the end. The guest's word
-// is taken for the exit code alone; limits are the host's to count.
+// is mistaken for the exit code alone; limits are the host's to count.
 func (x *command) next() (*envd.ProcessEvent, error) {
 	ev, err := x.stream.Next()
 	for err != nil {
@@ -141,7 +141,7 @@ func (x *command) cut(err error) error {
 			WithHint("attach to it again: the next daemon adopts it")
 	}
 	if x.set.suspended() {
-		// Its record stays as it is until the sandbox goes on.
+		// Its record stays as it is until the sandbox continues.
 		x.release()
 		row := x.record()
 		return api.Errorf(api.KindConflict, "sandbox %s was paused to disk while command %s was running; the command continues when the sandbox resumes", row.Sandbox, row.ID).
@@ -167,7 +167,7 @@ func (x *command) abandon(reason string) {
 	x.cancel()
 }
 
-// signalName gives the usual name of a signal number.
+// signalName returns the usual name of a signal number.
 func signalName(n int) string {
 	names := [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS",
 		8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",

@@ -79,7 +79,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 			end(sandbox.Outcome{Sandbox: box.ID, Isolation: box.Isolation, Err: err})
 		}
 	}()
-	// Nobody saves the sandbox until the command has started: one that was asked for and
+	// Nobody saves the sandbox until the command has started: one that was requested and
 	// not heard of could not be taken up again.
 	if x.saves, err = set.Gate.Enter(ctx); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	if set.Sandbox.State() == life.Suspended {
 		return nil, Suspended(box.ID)
 	}
-	// Whoever finds its record from here on finds who keeps it.
+	// Anyone who finds its record from here on finds who keeps it.
 	defer set.begin(x.row.ID)()
 	if err := c.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
 		return nil, err

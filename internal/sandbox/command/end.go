@@ -31,8 +31,8 @@ func (x *command) ended(end envd.EndEvent) (*envd.ProcessEvent, error) {
 	return &envd.ProcessEvent{End: &end}, nil
 }
 
-// recordOf gives the record of a command that the guest says has ended. Who reads the
-// command for its record may be slower than a viewer, or stand still with its client:
+// recordOf returns the record of a command that the guest says has ended. Who reads the
+// command for its record may be slower than a viewer, or are paused with its client:
 // the first who sees the end has it recorded.
 func (x *command) recordOf(end envd.EndEvent) (api.Exec, error) {
 	id := x.record().ID
@@ -84,7 +84,7 @@ func (x *command) finish(state api.ExecState, exit api.Exit) {
 }
 
 // conclude stores the end, once: how says what it was. It returns when it is stored,
-// whoever does that.
+// anyone who does that.
 func (x *command) conclude(how func() (api.ExecState, api.Exit)) {
 	x.mu.Lock()
 	mine := !x.done
@@ -113,7 +113,7 @@ func (x *command) conclude(how func() (api.ExecState, api.Exit)) {
 	x.set.remove(row.ID)
 }
 
-// detach stores how much of a command's output came, and gives it up: it goes on with
+// detach stores how much of a command's output came, and gives it up: it continues with
 // its sandbox, without this one. An end that is being recorded is waited for.
 func (x *command) detach() {
 	x.mu.Lock()

@@ -79,7 +79,7 @@ func (x *command) reconnect() (err error) {
 }
 
 // gap gives, once, an error for output that nobody can have any more. The command and its
-// record go on.
+// record continue.
 func (x *command) gap() error {
 	n := x.lost
 	if x.lost = 0; n == 0 {

@@ -33,7 +33,7 @@ func NewSet(s *life.Sandbox, gate *life.Gate, ended <-chan struct{}) *Set {
 	return &Set{Sandbox: s, Gate: gate, Ended: ended, commands: map[api.ExecID]*command{}, starting: map[api.ExecID]chan struct{}{}}
 }
 
-// Boot gives the set its machine, and a client of its guest if there is one already.
+// Boot sets the machine of the set, and the client of its guest if there is one already.
 func (s *Set) Boot(m sandbox.Machine, guest *envd.Client) {
 	if guest == nil {
 		guest = envd.NewClient(envd.ClientConfig{Dial: m.Link().Open})
@@ -41,7 +41,7 @@ func (s *Set) Boot(m sandbox.Machine, guest *envd.Client) {
 	s.machine, s.guest = m, guest
 }
 
-// Guest gives the client of the sandbox's guest, which everybody shares. It is nil until
+// Guest returns the client of the sandbox's guest, which everybody shares. It is nil until
 // Boot.
 func (s *Set) Guest() *envd.Client { return s.guest }
 

@@ -51,10 +51,10 @@ func (c *Commands) Streams() (n int) {
 	return n
 }
 
-// Exec gives the record as it stands; after Next returned io.EOF it is final.
+// Exec returns the record as it stands; after Next returned io.EOF it is final.
 func (s *Stream) Exec() api.Exec { return s.x.record() }
 
-// Next gives the next event: the start, then output, then the end. After the end it
+// Next returns the next event: the start, then output, then the end. After the end it
 // returns io.EOF. The event is valid until the next call. The end comes when the command's
 // record is stored, to every reader. An end that the guest did not report is no event:
 // Next fails with KindUnavailable or KindTimeout, and the record says that the exit is
@@ -92,7 +92,7 @@ func (s *Stream) over() {
 // disk, or was left to the next daemon. Next fails then.
 func (s *Stream) Ended() <-chan struct{} { return s.x.set.Ended }
 
-// Close gives up reading. A command that still runs goes on, and its record gets its end.
+// Close stops reading. A command that still runs continues, and its record gets its end.
 func (s *Stream) Close() error {
 	if s.done {
 		return nil

@@ -70,7 +70,7 @@ func (s *Sandbox) expire(ttl time.Duration) {
 	s.version++
 	select {
 	case s.moved <- struct{}{}:
-	default: // whoever watches has not looked at an earlier move yet
+	default: // anyone who watches has not looked at an earlier move yet
 	}
 }
 

@@ -60,7 +60,7 @@ func (g *Gate) Await(ctx context.Context) (uint64, error) {
 	}
 }
 
-// Close shuts the gate for a save, after another one where there is one, and waits
+// Close shuts the gate for a save, after another one if there is one, and waits
 // for those who are inside.
 func (g *Gate) Close(ctx context.Context) error {
 	for {

@@ -38,28 +38,28 @@ func New(rows Rows, now func() time.Time, row api.Sandbox, state State) *Sandbox
 	return &Sandbox{rows: rows, now: now, row: row, state: state, changed: make(chan struct{}), moved: make(chan struct{}, 1)}
 }
 
-// Row gives the row as it stands.
+// Row returns the row as it stands.
 func (s *Sandbox) Row() api.Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.row
 }
 
-// State gives the state as it stands.
+// State returns the state as it stands.
 func (s *Sandbox) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Stand gives the state, and a channel that is closed when it changes.
+// Stand returns the state, and a channel that is closed when it changes.
 func (s *Sandbox) Stand() (State, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, s.changed
 }
 
-// Reason says why the sandbox is ending or has ended; empty before.
+// Reason returns why the sandbox is ending or has ended; empty before.
 func (s *Sandbox) Reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Sandbox) Edit(edit func(row *api.Sandbox)) {
 	s.version++
 }
 
-// Fire tells the sandbox of an event. Where the answer is Go or, for a Change, Ignore,
+// Fire delivers an event to the sandbox. Where the answer is Go or, for a Change, Ignore,
 // edit, which may be nil, changes the row together with the state.
 func (s *Sandbox) Fire(e Event, edit func(row *api.Sandbox)) Step {
 	s.mu.Lock()

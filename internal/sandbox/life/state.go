@@ -49,7 +49,7 @@ var stateTexts = [states]struct {
 	Lost:       {"lost", "lost", api.SandboxLost},
 }
 
-// String gives the state's name in the table.
+// String returns the state's name in the table.
 func (s State) String() string { return stateTexts[s].name }
 
 // Words complete the sentence "the sandbox is".
@@ -90,7 +90,7 @@ const (
 	SuspendFilesDone              // the same, of its files alone
 	SuspendFailed                 // it could not be paused to disk and runs
 	Leave                         // the daemon stops and leaves it running
-	LeaveDone                     // the daemon has let go of it
+	LeaveDone                     // the daemon has release it
 	Kill                          // a request, a deadline or a limit ends it
 	Exit                          // its guest ended by itself
 	End                           // nothing of it is left
@@ -107,7 +107,7 @@ var eventNames = [events]string{
 	Leave: "leave", LeaveDone: "leave done", Kill: "kill", Exit: "exit", End: "end", Lose: "lose",
 }
 
-// String gives the event's name in the table.
+// String returns the event's name in the table.
 func (e Event) String() string { return eventNames[e] }
 
 // Effect is something that the manager does because of a change of state, in the order
@@ -137,5 +137,5 @@ var effectNames = [effects]string{
 	FreeMachine: "free machine", Remove: "remove", Finish: "finish",
 }
 
-// String gives the effect's name in the table.
+// String returns the effect's name in the table.
 func (e Effect) String() string { return effectNames[e] }

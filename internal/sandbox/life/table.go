@@ -95,7 +95,7 @@ var table = [states]map[Event]Step{
 		Leave:            wait(),
 		Kill:             wait(CancelSave),
 		Exit:             wait(), // the machine ends as a part of it, too
-		// It did not go on after a suspend that failed.
+		// It did not continue after a suspend that failed.
 		Lose: to(Lost, ends...),
 	},
 	Leaving: {
@@ -125,5 +125,5 @@ var table = [states]map[Event]Step{
 	Lost:      {Kill: ignore, Exit: ignore, Leave: ignore, End: ignore, Lose: ignore, SaveDone: ignore, PauseDone: ignore, PauseFailed: ignore, ResumeDone: ignore, ResumeFailed: ignore},
 }
 
-// Next gives the answer of a state to an event. Its Do must not be changed.
+// Next returns the answer of a state to an event. Its Do must not be changed.
 func Next(s State, e Event) Step { return table[s][e] }

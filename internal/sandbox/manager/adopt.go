@@ -10,17 +10,17 @@ import (
 	"hortus.dev/api"
 )
 
-// errRefused says why a sandbox of a daemon that is gone is not to go on.
+// errRefused is why a sandbox of a daemon that is gone is not to continue.
 type errRefused string
 
 func (e errRefused) Error() string { return string(e) }
 
-// errUnstored says that a sandbox could be taken over, but not so that it was noted.
+// errUnstored reports that a sandbox could be taken over, but not so that it was noted.
 type errUnstored struct{ error }
 
 func (e errUnstored) Unwrap() error { return e.error }
 
-// refuses says why a sandbox that may still run is not taken over; nil when it is.
+// refuses returns why a sandbox that may still run is not taken over; nil when it is.
 func refuses(row api.Sandbox, b sandbox.Backend) error {
 	switch _, ok := b.(sandbox.Adopter); {
 	case row.State == api.SandboxStarting:
@@ -35,7 +35,7 @@ func refuses(row api.Sandbox, b sandbox.Backend) error {
 	return nil
 }
 
-// lostWhy says why a sandbox is lost that was not taken over.
+// lostWhy returns why a sandbox is lost that was not taken over.
 func lostWhy(err error) string {
 	var refused errRefused
 	switch {
@@ -75,7 +75,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		return err
 	}
 	// What the row says was promised: a pause that nobody was told of is undone, as is a
-	// resume, and a machine that waits for a save that will not come goes on.
+	// resume, and a machine that waits for a save that will not come continues.
 	switch {
 	case paused && !a.Paused:
 		err = a.Machine.Pause(ctx)
@@ -83,7 +83,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		err = a.Machine.Resume(ctx)
 	}
 	if err == nil && paused {
-		// Nobody can read its output before it goes on.
+		// Nobody can read its output before it continues.
 		err = l.gate.Close(ctx)
 		l.shut = err == nil
 	}
@@ -106,7 +106,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 	return nil
 }
 
-// origins gives the snapshot that a sandbox started from, where its row names one
+// origins returns the snapshot that a sandbox started from, where its row names one
 // that it was to be paused in and was not.
 func (m recovery) origins(ctx context.Context, row api.Sandbox) api.SnapshotID {
 	if row.Snapshot == "" || m.cfg.Snapshots == nil {

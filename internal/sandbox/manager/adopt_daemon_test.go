@@ -360,7 +360,7 @@ func killDaemon(t *testing.T, dir, what string) map[string]string {
 	return made
 }
 
-// alive says whether a process of this host has a text in its command line.
+// alive reports whether a process of this host has a text in its command line.
 func alive(t *testing.T, text string) bool {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -95,7 +95,7 @@ func TestAdoptedTakeRoom(t *testing.T) {
 	}
 }
 
-// waitingFor gives the causes that are told of the sandboxes but one that wait.
+// waitingFor returns the causes that are told of the sandboxes but one that wait.
 func (d *daemon) waitingFor(t *testing.T, not api.SandboxID) (causes string) {
 	t.Helper()
 	for _, s := range must(d.List(t.Context(), false))(t) {

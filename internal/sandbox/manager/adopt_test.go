@@ -86,7 +86,7 @@ func TestAdoptCommands(t *testing.T) {
 	if last := evs[len(evs)-1]; last.Type != api.EventAdopted || !strings.Contains(string(last.Data), string(before.Owner)) || !strings.Contains(string(last.Data), `"cause":"`) {
 		t.Errorf("the last event is %s %s", last.Type, last.Data)
 	}
-	// It goes on as any other.
+	// It continues as any other.
 	if out := d.sh(t, id, `echo "$GIVEN"`); out != "yes\n" {
 		t.Errorf("a new command says %q", out)
 	}
@@ -121,8 +121,8 @@ func (d *daemon) sh(t *testing.T, id api.SandboxID, text string) string {
 	}
 }
 
-// TestAdoptPaused: what stands still goes on standing, and its commands are read on
-// from when it goes on.
+// TestAdoptPaused: what is paused goes on standing, and its commands are read on
+// from when it continues.
 func TestAdoptPaused(t *testing.T) {
 	t.Parallel()
 	for _, r := range openDaemon(t, t.TempDir(), nil).Reports(t.Context()) {
@@ -154,7 +154,7 @@ func TestAdoptPaused(t *testing.T) {
 	}
 }
 
-// TestNotAdopted: what cannot go on, or must not, is ended, and its row says why.
+// TestNotAdopted: what cannot continue, or must not, is ended, and its row says why.
 func TestNotAdopted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ what, why string }{

@@ -25,7 +25,7 @@ func (m commands) Execs(ctx context.Context, id api.SandboxID) ([]api.Exec, erro
 	return rows, err
 }
 
-// Exec gives one command of a sandbox; KindNotFound for one of another.
+// Exec returns one command of a sandbox; KindNotFound for one of another.
 func (m commands) Exec(ctx context.Context, id api.SandboxID, exec api.ExecID) (api.Exec, error) {
 	row, err := m.cfg.Rows.Exec(ctx, exec)
 	if api.KindOf(err) == api.KindNotFound || err == nil && row.Sandbox != id {
@@ -95,7 +95,7 @@ func (m commands) AttachExec(ctx context.Context, id api.SandboxID, exec api.Exe
 	return m.run.Attach(ctx, l.commands, row, offset)
 }
 
-// Client gives the client of a sandbox's guest. It is shared: do not close it.
+// Client returns the client of a sandbox's guest. It is shared: do not close it.
 func (m commands) Client(ctx context.Context, id api.SandboxID) (*envd.Client, error) {
 	l, err := m.running(ctx, id)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Connect brings a sandbox to where it runs and says whether it had to be resumed,
+// Connect brings a sandbox to where it runs and reports whether it had to be resumed,
 // from memory or from disk. One that runs already lives for ttl from now at least;
 // one that is resumed lives for ttl from now. A ttl of 0 leaves the deadline as it
 // is, or to what was left of it. What others do to the sandbox at the same time (a
@@ -96,7 +96,7 @@ func (m *Manager) awaitStill(ctx context.Context, id api.SandboxID) error {
 	}
 }
 
-// inMotion gives a channel that is closed when the state of a sandbox changes in which
+// inMotion returns a channel that is closed when the state of a sandbox changes in which
 // work is under way; nil if there is none.
 func (m *Manager) inMotion(id api.SandboxID) <-chan struct{} {
 	l, ok := m.lookup(id)

@@ -46,7 +46,7 @@ func suspended(row api.Sandbox) bool {
 	return row.State == api.SandboxPaused && row.Snapshot != ""
 }
 
-// find gives a sandbox that is live here, or else its row. One that is resumed from disk
+// find returns a sandbox that is live here, or else its row. One that is resumed from disk
 // between the two looks is live: its row alone would say that it runs elsewhere.
 func (c *core) find(ctx context.Context, id api.SandboxID) (*live, api.Sandbox, error) {
 	for looks := 1; ; looks++ {
@@ -208,7 +208,7 @@ func (c *core) close() []*live {
 	return all
 }
 
-// fire tells a sandbox of an event, when its state takes it: it waits for work that is
+// fire delivers an event to a sandbox when its state takes it: it waits for work that is
 // under way. The step's effects are left to the caller.
 func (c *core) fire(ctx context.Context, l *live, e life.Event) (life.Step, error) {
 	for {
@@ -238,7 +238,7 @@ type note struct {
 }
 
 // do performs the effects of a step, in their order. A row that cannot be stored stops a
-// sandbox from being what was asked for; it does not stop its end.
+// sandbox from being what was requested; it does not stop its end.
 func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstored error) {
 	for _, effect := range step.Do {
 		switch effect {
@@ -316,7 +316,7 @@ func (c *core) event(id api.SandboxID, t api.EventType, data any) {
 	}
 }
 
-// step tells the watcher of a step that begins.
+// step notifies the watcher of a step that begins.
 func (c *core) step(ctx context.Context, s sandbox.Step) (context.Context, func(sandbox.Outcome)) {
 	return c.cfg.Watcher.Begin(ctx, s)
 }

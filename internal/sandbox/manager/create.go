@@ -75,7 +75,7 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbo
 	return m.boot(ctx, req, &p, nil)
 }
 
-// boot starts a sandbox of its own for a plan. release is the capacity that was taken for
+// boot starts a sandbox of its own for a plan. release is the capacity that was mistaken for
 // it; nil if that is still to be done.
 func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, p *plan, release func()) (api.Sandbox, error) {
 	l := m.planned(api.NewSandboxID(), req, p, life.Queued)
@@ -122,7 +122,7 @@ func (c *core) start(ctx context.Context, l *live, timeout time.Duration, op san
 	return l.Row(), nil
 }
 
-// claim gives a warm guest to its first and only user. Requests of others that find the
+// claim assigns a warm guest to its first and only user. Requests of others that find the
 // row before the guest knows it wait in the guest.
 func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *pool.Guest, release func()) (_ api.Sandbox, err error) {
 	ctx, over := m.step(ctx, sandbox.Step{Op: sandbox.OpClaim, Sandbox: g.ID})

@@ -142,7 +142,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// TestPauseAtDeadline: a sandbox that is to be paused at its deadline is, goes on, and
+// TestPauseAtDeadline: a sandbox that is to be paused at its deadline is, continues, and
 // is paused again.
 func TestPauseAtDeadline(t *testing.T) {
 	tier.AnyUser(t)

@@ -23,7 +23,7 @@ func (r *unreadyRows) UpdateSnapshot(ctx context.Context, s api.Snapshot) error 
 }
 
 // TestPauseGoesOn pauses sandboxes to disk of which, after their state is saved,
-// something fails: they go on as they were, and nothing is left of the pause.
+// something fails: they continue as they were, and nothing is left of the pause.
 func TestPauseGoesOn(t *testing.T) {
 	rows := &unreadyRows{}
 	w := openSaving(t, t.TempDir(), savingOptions{rows: func(r allRows) allRows { rows.allRows = r; return rows }})

@@ -118,7 +118,7 @@ func die(t *testing.T, dir string, write int, goOn func(line string) bool) (line
 }
 
 // settled opens the next daemon and checks what it finds: each sandbox has ended
-// with a reason, or is paused in a whole snapshot from which it goes on; nothing
+// with a reason, or is paused in a whole snapshot from which it continues; nothing
 // else is left, on disk or running.
 func settled(t *testing.T, dir string, lines []string) (paused bool) {
 	t.Helper()

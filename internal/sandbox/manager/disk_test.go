@@ -14,7 +14,7 @@ import (
 )
 
 // TestPauseToDisk pauses a sandbox with a command in it, ends the daemon in order,
-// and goes on with both in the next one.
+// and continues with both in the next one.
 func TestPauseToDisk(t *testing.T) {
 	dir := t.TempDir()
 	w := openSaving(t, dir, savingOptions{})

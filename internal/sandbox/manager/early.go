@@ -51,7 +51,7 @@ func (e *early) expect(ctx context.Context, parent *live, ids []api.SandboxID, d
 	}
 }
 
-// restore gives how a child comes to its state.
+// restore returns how a child comes to its state.
 func (e *early) restore(id api.SandboxID, parent *live, dir string) func(context.Context, sandbox.Spec) (sandbox.Prepared, error) {
 	return func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
 		e.wg.Wait()

@@ -17,7 +17,7 @@ const (
 	stopped = "daemon stopped"
 )
 
-// errSuspended says that a sandbox was paused to disk before it could be ended.
+// errSuspended reports that a sandbox was paused to disk before it could be ended.
 var errSuspended = errors.New("the sandbox is paused to disk")
 
 // end kills a sandbox for a reason and stores its end. A second end waits for the first

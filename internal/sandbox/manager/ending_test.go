@@ -122,7 +122,7 @@ func (w *world) waitingCommand(t *testing.T, id api.SandboxID) (s *command.Strea
 }
 
 // TestEndIsOnRecord: nobody is told of a command's end before its record says so,
-// also where the one who began it stands still: a viewer sees the end first here.
+// also where the one who began it is paused: a viewer sees the end first here.
 func TestEndIsOnRecord(t *testing.T) {
 	w, held := heldWorld(t, nil)
 	box := w.create(t, api.CreateSandbox{})
@@ -148,7 +148,7 @@ func TestEndIsOnRecord(t *testing.T) {
 		t.Fatalf("it is told of an end that is not on record yet: %+v, %v", got.end, got.err)
 	default:
 	}
-	// Whoever does not wait for it finds a command that runs.
+	// Anyone who does not wait for it finds a command that runs.
 	time.AfterFunc(100*time.Millisecond, func() { close(held.release) })
 	for what, ch := range map[string]<-chan seen{"the viewer": sees, "who began it": firstSees} {
 		got := <-ch
@@ -190,7 +190,7 @@ func TestEndNotStored(t *testing.T) {
 	}
 }
 
-// memoryKiller says how many processes the memory limit ended, as the test has it, and
+// memoryKiller is how many processes the memory limit ended, as the test has it, and
 // holds up those who ask while asked is set.
 type memoryKiller struct {
 	sandbox.Backend
@@ -226,7 +226,7 @@ func (m memoryKilled) Stats(ctx context.Context) (api.Stats, error) {
 	return s, err
 }
 
-// TestViewerLeavesTheCause: whoever sees first that a command was killed, why is said
+// TestViewerLeavesTheCause: anyone who sees first that a command was killed, why is said
 // to all, and once.
 func TestViewerLeavesTheCause(t *testing.T) {
 	w := newWorld(t)

@@ -70,7 +70,7 @@ func (b *fake) work(what string) {
 	}
 }
 
-// any gives one of the machines; nil without one.
+// any returns one of the machines; nil without one.
 func (b *fake) any(n int) *fakeMachine {
 	b.mu.Lock()
 	defer b.mu.Unlock()

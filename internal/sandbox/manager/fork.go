@@ -14,8 +14,8 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Fork makes sandboxes that go on from where a running one is now, each by itself
-// and with an identity of its own. The parent stands still for a moment and goes
+// Fork makes sandboxes that continue from where a running one is now, each by itself
+// and with an identity of its own. The parent is paused for a moment and goes
 // on. Each child succeeds or fails by itself.
 //
 // Errors: KindInvalid for a request that makes no sense; those of Snapshot.

@@ -24,7 +24,7 @@ func TestCommandsLeaveNothing(t *testing.T) {
 	if _, _, err := w.run(t, s.ID, "true", func(r *api.ExecRequest) { r.Dir = "/not/there" }); err == nil {
 		t.Error("a command ran in a directory that is not there")
 	}
-	// One whose reader goes away, and that goes on.
+	// One whose reader goes away, and that continues.
 	x, err := w.StartExec(t.Context(), s.ID, api.ExecRequest{Args: []string{"true"}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Leave lets go of every sandbox that can go on without this daemon, ends the others, and
+// Leave releases every sandbox that can continue without this daemon, ends the others, and
 // waits for everything that the manager started. Another manager's Recover takes them over.
 // It is called instead of Close, and gives how many were left.
 func (m *Manager) Leave(ctx context.Context) (int, error) {
@@ -31,14 +31,14 @@ func (m *Manager) Leave(ctx context.Context) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// leave lets go of one sandbox, or ends it if it cannot go on; it is true in the first
+// leave releases one sandbox, or ends it if it cannot continue; it is true in the first
 // case.
 func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 	for {
 		state, changed := l.Stand()
 		switch {
 		case state == life.Queued, state == life.Starting:
-			return false, nil // whoever finds its row ends it
+			return false, nil // anyone who finds its row ends it
 		case state == life.Ending, state.Final():
 			<-l.ended
 			return false, nil

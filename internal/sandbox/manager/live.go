@@ -33,7 +33,7 @@ type live struct {
 	samples  samples
 	ports    atomic.Int64 // open streams to ports
 
-	// The business of whoever makes it, until others can find it.
+	// The business of anyone who makes it, until others can find it.
 	release func() // releases the capacity that it holds
 	stored  bool   // its row is
 
@@ -53,7 +53,7 @@ func (c *core) newLive(row api.Sandbox, b sandbox.Backend, state life.State) *li
 	return l
 }
 
-// boot gives the sandbox its machine, and the client of its guest if there is one already.
+// boot sets the machine of the sandbox, and the client of its guest if there is one already.
 func (l *live) boot(m sandbox.Machine, guest *envd.Client) {
 	l.machine = m
 	l.commands.Boot(m, guest)

@@ -31,11 +31,11 @@ type Config struct {
 	// Watcher may be nil.
 	Watcher sandbox.Watcher
 	// Pool is the number of guests of each kind that are booted ahead; 0 boots each when
-	// it is asked for.
+	// it is requested.
 	Pool   int
 	Logger *slog.Logger
 	Now    func() time.Time
-	// Uptime says how long the host's kernel has been up, and which run of it that is:
+	// Uptime is how long the host's kernel has been up, and which run of it that is:
 	// deadlines hold by it when another daemon goes on and the wall clock was set.
 	Uptime func() (time.Duration, string)
 	// Build names what sandboxes get for their guest.
@@ -93,7 +93,7 @@ func (m *Manager) Alive() int {
 	return len(m.table)
 }
 
-// Get gives a sandbox's row, whether it lives or not.
+// Get returns a sandbox's row, whether it lives or not.
 func (m *Manager) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	if l, ok := m.lookup(id); ok {
 		return l.Row(), nil
@@ -101,12 +101,12 @@ func (m *Manager) Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error
 	return m.cfg.Rows.Sandbox(ctx, id)
 }
 
-// List gives rows, the newest first: the live ones, or all.
+// List returns rows, the newest first: the live ones, or all.
 func (m *Manager) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
 	return m.cfg.Rows.ListSandboxes(ctx, all)
 }
 
-// Find gives the identifier that a unique prefix stands for.
+// Find returns the identifier that a unique prefix stands for.
 func (m *Manager) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
 	return m.cfg.Rows.FindSandbox(ctx, prefix)
 }

@@ -30,7 +30,7 @@ func newOrders(t testing.TB) *orders {
 	return o
 }
 
-// ops are what can be asked for of a sandbox, and what can happen to it. Their errors are
+// ops are what can be requested of a sandbox, and what can happen to it. Their errors are
 // answers; that they answer is what counts.
 var ops = []struct {
 	name string
@@ -70,7 +70,7 @@ var ops = []struct {
 	{"yield", func(context.Context, *orders, api.SandboxID, int) { runtime.Gosched() }},
 }
 
-// FuzzOrders asks for things of three sandboxes in any order, four at a time, and closes
+// FuzzOrders requests things of three sandboxes in any order, four at a time, and closes
 // or leaves in the middle of it. Nothing hangs, nothing is left, no row comes back from its
 // end.
 func FuzzOrders(f *testing.F) {
@@ -87,7 +87,7 @@ func FuzzOrders(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
 		defer cancel()
 		stuck := make(chan string, 1)
-		// Looked at while it still hangs: who waits goes on when the context ends.
+		// Looked at while it still hangs: who waits continues when the context ends.
 		look := time.AfterFunc(patience.Of(8*time.Second), func() { stuck <- stacks() })
 		defer look.Stop()
 		ids := make([]api.SandboxID, 3)

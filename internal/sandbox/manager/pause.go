@@ -9,7 +9,7 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Pause pauses a sandbox in memory; Resume lets it go on. Its deadline still holds.
+// Pause pauses a sandbox in memory; Resume lets it continue. Its deadline still holds.
 // Pausing a paused sandbox does nothing.
 func (m *Manager) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	l, err := m.here(ctx, id)
@@ -28,7 +28,7 @@ func (m *Manager) Pause(ctx context.Context, id api.SandboxID) (api.Sandbox, err
 	return l.Row(), err
 }
 
-// done tells a sandbox that work is done, and performs what follows.
+// done reports to a sandbox that work is done, and performs what follows.
 func (c *core) done(ctx context.Context, l *live, e life.Event) error {
 	step := l.Fire(e, nil)
 	if step.Answer != life.Go { // it was ended meanwhile
@@ -37,7 +37,7 @@ func (c *core) done(ctx context.Context, l *live, e life.Event) error {
 	return c.do(ctx, l, step, note{})
 }
 
-// Resume lets a paused sandbox go on, from memory or from disk.
+// Resume lets a paused sandbox continue, from memory or from disk.
 func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	l, row, err := m.find(ctx, id)
 	switch {
@@ -114,7 +114,7 @@ func (c *core) change(ctx context.Context, id api.SandboxID, edit func(*live) li
 	return l.Row(), err
 }
 
-// checkNewTTL checks a time to live that was asked for.
+// checkNewTTL checks a time to live that was requested.
 func checkNewTTL(ttl time.Duration) error {
 	if ttl <= 0 {
 		return api.Errorf(api.KindInvalid, "time to live of %s is not positive", ttl)

@@ -40,7 +40,7 @@ func (p *plan) isolation() string {
 	return p.backend.Name()
 }
 
-// way says how a sandbox that is not taken from the pool is made.
+// way returns how a sandbox that is not taken from the pool is made.
 func (p *plan) way() sandbox.Way {
 	switch {
 	case p.snapshot != nil:
@@ -199,7 +199,7 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 	return row
 }
 
-// Check says what Create would refuse, without starting anything: ask it before you spend
+// Check returns what Create would refuse, without starting anything: ask it before you spend
 // time or money on what will run in a sandbox.
 func (m *Manager) Check(ctx context.Context, req api.CreateSandbox) error {
 	_, err := m.plan(ctx, &req)

@@ -27,7 +27,7 @@ func TestHostsPortsAreNotHandedOut(t *testing.T) {
 	}
 }
 
-// TestStreamsTellTheEnd: whoever holds a stream to a sandbox hears of the sandbox's end,
+// TestStreamsTellTheEnd: anyone who holds a stream to a sandbox hears of the sandbox's end,
 // and not before it.
 func TestStreamsTellTheEnd(t *testing.T) {
 	w := newWorld(t)

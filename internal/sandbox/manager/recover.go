@@ -103,7 +103,7 @@ func (m recovery) recoverOne(ctx context.Context, b sandbox.Backend, row api.San
 // adoptTries is how often a sandbox is taken over that does not answer in time.
 const adoptTries = 3
 
-// foundPaused says whether a sandbox of an owner that is gone is paused to disk, or
+// foundPaused reports whether a sandbox of an owner that is gone is paused to disk, or
 // why it was and is lost; neither of one that may still run. One that was about to be
 // paused is paused if its snapshot is whole, and one that was about to be resumed if
 // its row did not say so yet.
@@ -192,7 +192,7 @@ type Orphan struct {
 }
 
 // Orphans lists what backends find of sandboxes that this daemon did not make and
-// whose row, where there is one, is final.
+// whose row, if there is one, is final.
 func (m recovery) Orphans(ctx context.Context) ([]Orphan, error) {
 	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
 	if err != nil {
@@ -229,7 +229,7 @@ func (m recovery) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all
 	return all, errors.Join(errs...)
 }
 
-// made says whether a sandbox is of this daemon's making: it lives, it is or was
+// made reports whether a sandbox is of this daemon's making: it lives, it is or was
 // in the pool, or its row names this owner. What one that has ended held is freed
 // by who ended it.
 func (m recovery) made(ctx context.Context, id api.SandboxID) (bool, error) {

@@ -54,7 +54,7 @@ func layersOf(s api.Snapshot) []layer.Digest {
 	return out
 }
 
-// restorable says whether a snapshot can start here now: on the same kernel, guest
+// restorable reports whether a snapshot can start here now: on the same kernel, guest
 // and processor, and over the same files of this machine.
 func (c *planner) restorable(ctx context.Context, b sandbox.Backend, s api.Snapshot) error {
 	r, ok := b.(sandbox.Restorer)
@@ -100,7 +100,7 @@ func differences(made, here api.ImageMark) string {
 }
 
 // restoreAndClaim starts a sandbox from a saved state. It gives the machine also with an
-// error, where there is one.
+// error, if there is one.
 func (c saves) restoreAndClaim(ctx context.Context, l *live, restore func(context.Context, sandbox.Spec) (sandbox.Prepared, error)) (sandbox.Machine, error) {
 	spec := l.spec()
 	m, err := restore(ctx, spec)

@@ -167,7 +167,7 @@ func (c saves) killSuspended(ctx context.Context, row api.Sandbox) (api.Sandbox,
 	return l.Row(), proof, err
 }
 
-// leftOf is how long a sandbox lives that goes on from disk and was given no other time:
+// leftOf is how long a sandbox lives that continues from disk and was given no other time:
 // what it had left when it was paused. One that was paused at its deadline has nothing
 // left, and gets what a new one gets.
 func leftOf(row api.Sandbox, s api.Snapshot) time.Duration {

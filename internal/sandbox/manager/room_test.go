@@ -14,7 +14,7 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// admit gives all backends one gate.
+// admit returns one gate for all backends.
 func admit(g *admission.Gate) func(string) sandbox.Admission {
 	return func(string) sandbox.Admission { return g }
 }
@@ -225,7 +225,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 }
 
 // TestForksAndResumesWait: a child of a fork takes room like any other sandbox, one that
-// is paused to disk holds none, and takes it again when it goes on.
+// is paused to disk holds none, and takes it again when it continues.
 func TestForksAndResumesWait(t *testing.T) {
 	g := gateOf(t, 2)
 	w := openSaving(t, t.TempDir(), savingOptions{gate: g})

@@ -48,13 +48,13 @@ func (c watch) sample(l *live) {
 	defer cancel()
 	s, err := l.machine.Stats(ctx)
 	if err != nil {
-		return // it is ending; whoever ends it says why
+		return // it is ending; anyone who ends it says why
 	}
 	s.At = c.wall()
 	l.samples.add(s)
 }
 
-// Samples gives what a sandbox used while it was live in this daemon, the oldest
+// Samples returns what a sandbox used while it was live in this daemon, the oldest
 // first: one every five seconds, of the last hour. One that has ended or is paused to
 // disk has none.
 func (m *Manager) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
@@ -66,7 +66,7 @@ func (m *Manager) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, e
 	return l.samples.list(), nil
 }
 
-// Stats gives what a sandbox uses now.
+// Stats returns what a sandbox uses now.
 func (m *Manager) Stats(ctx context.Context, id api.SandboxID) (api.Stats, error) {
 	l, err := m.here(ctx, id)
 	if err != nil {

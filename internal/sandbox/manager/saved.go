@@ -16,7 +16,7 @@ import (
 // pauses to disk.
 type saves struct{ *core }
 
-// snapshots gives the store, or says that there is none.
+// snapshots returns the store, or says that there is none.
 func (c *planner) snapshots() (sandbox.Snapshots, error) {
 	if c.cfg.Snapshots == nil {
 		return nil, api.Errorf(api.KindUnsupported, "this daemon has no snapshot store")
@@ -24,11 +24,11 @@ func (c *planner) snapshots() (sandbox.Snapshots, error) {
 	return c.cfg.Snapshots, nil
 }
 
-// Snapshot saves a running sandbox, which goes on.
+// Snapshot saves a running sandbox, which continues.
 //
 // Errors: KindInvalid for a name that is none, KindUnsupported, naming the
 // capability, where neither memory nor files can be saved, KindExhausted when the
-// disk has no room, those of a sandbox that does not run.
+// disk has no space, those of a sandbox that does not run.
 func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
 	if req.Name != "" {
 		if err := checkTemplateName(req.Name); err != nil {
@@ -112,7 +112,7 @@ func (c saves) imageSize(ctx context.Context, l *live) int64 {
 	return max(s.MemoryBytes, 0) + max(s.DiskUsedBytes, 0)
 }
 
-// save saves a running sandbox, which goes on: files alone if that was asked for, or if its
+// save saves a running sandbox, which continues: files alone if that was requested, or if its
 // memory cannot be saved. Streams of commands are opened again by those who read them.
 func (c saves) save(ctx context.Context, l *live, dir string, o sandbox.SaveOptions) (saved sandbox.Saved, err error) {
 	if _, err := c.fire(ctx, l, life.Save); err != nil {
@@ -207,7 +207,7 @@ func (m saves) Snapshots(ctx context.Context, all bool) ([]api.Snapshot, error) 
 	return store.Snapshots(ctx, all)
 }
 
-// GetSnapshot gives a snapshot's row, whatever its state.
+// GetSnapshot returns a snapshot's row, whatever its state.
 func (m saves) GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error) {
 	store, err := m.snapshots()
 	if err != nil {
@@ -216,7 +216,7 @@ func (m saves) GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot
 	return store.Snapshot(ctx, id)
 }
 
-// FindSnapshot gives the snapshot that a template's name or a unique prefix of an
+// FindSnapshot returns the snapshot that a template's name or a unique prefix of an
 // id stands for.
 func (m saves) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
 	store, err := m.snapshots()

@@ -29,8 +29,8 @@ import (
 
 // saving is the process backend with saves, as far as ordinary processes go. An
 // image holds the files of the workspace. A save cuts every stream, while the
-// commands go on in the guest. A machine that is saved to be stopped is kept aside,
-// and goes on where it is restored by the one who kept it: to the manager that is
+// commands continue in the guest. A machine that is saved to be stopped is kept aside,
+// and continues where it is restored by the one who kept it: to the manager that is
 // what a pause looks like.
 type saving struct {
 	sandbox.Backend
@@ -40,13 +40,13 @@ type saving struct {
 	mark   api.ImageMark
 	parked map[string]*savingMachine // by what their image says
 	during func()                    // called in a save, before anything is written
-	// oldGuests says that guests are of an earlier version.
+	// oldGuests reports that guests are of an earlier version.
 	oldGuests bool
 	refuse    func(n int) error // called for the nth restore
 	broken    func() error      // called in a save, which fails by what it gives
 	// unkillable is called in a kill, which fails by what it gives.
 	unkillable func() error
-	released   int // how often what stood still was to go on
+	released   int // how often what was paused was to continue
 	n          int
 }
 
@@ -164,7 +164,7 @@ type savingMachine struct {
 	id         api.SandboxID
 	done, gone chan struct{}
 	link       *cutLink
-	held       string // what its image says, for as long as it stands still
+	held       string // what its image says, for as long as it is paused
 }
 
 func (m *savingMachine) Done() <-chan struct{} { return m.done }
@@ -284,7 +284,7 @@ func (w oldWire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close leaves a guest that is kept aside to whoever goes on with it.
+// Close leaves a guest that is kept aside to anyone who continues with it.
 func (l *cutLink) Close() error {
 	l.cut()
 	return nil

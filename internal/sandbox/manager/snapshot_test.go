@@ -52,7 +52,7 @@ func count(s *command.Stream) (int, error) {
 
 const counter = `i=0; while [ ! -e stop ]; do echo $i; i=$((i+1)); sleep 0.002; done; exit 7`
 
-// TestStreamsOverSaves: whoever reads a command's output sees nothing of a save.
+// TestStreamsOverSaves: anyone who reads a command's output sees nothing of a save.
 func TestStreamsOverSaves(t *testing.T) {
 	w := openSaving(t, t.TempDir(), savingOptions{})
 	s := w.create(t, api.CreateSandbox{})

@@ -13,13 +13,13 @@ import (
 // saveTimeout bounds a pause to disk once the caller is not asked any more.
 const saveTimeout = 10 * time.Minute
 
-// PauseToDisk saves a running sandbox and lets go of it: nothing of it runs, no memory is
-// held and its deadline stands still. It outlives the daemon and a reboot of the machine,
-// and goes on under the same id with Resume. Commands go on with it; their records stay
+// PauseToDisk saves a running sandbox and releases it: nothing of it runs, no memory is
+// held and its deadline is paused. It outlives the daemon and a reboot of the machine,
+// and goes on under the same id with Resume. Commands continue with it; their records stay
 // running.
 //
 // Errors: KindUnsupported, naming the capability, where memory cannot be saved; those of
-// Snapshot. The sandbox goes on after one, unless its reason says otherwise.
+// Snapshot. The sandbox continues after one, unless its reason says otherwise.
 func (m saves) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	return m.suspend(ctx, id, false)
 }
@@ -61,7 +61,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 	s.Paused = true
 	before := l.Row()
 	back := func() api.Sandbox { return c.notSuspended(l, before) }
-	// The row says what is meant before anything is done: whoever finds it after the
+	// The row says what is meant before anything is done: anyone who finds it after the
 	// daemon's death and a whole snapshot of that id finds a paused sandbox. What it has
 	// left is counted from when it was saved, by the wall clock.
 	due := c.wall().Add(l.Left())
@@ -74,7 +74,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 		return back(), err
 	}
 	held, since := false, time.Now()
-	// Once the machine stands still nobody is asked whether to go on.
+	// Once the machine is paused nobody is asked whether to continue.
 	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	saved := sandbox.Saved{}
@@ -129,8 +129,8 @@ func (c saves) notSuspended(l *live, before api.Sandbox) api.Sandbox {
 	return l.Row()
 }
 
-// endSuspended ends a machine that stands still and whose state is on record. After an
-// error it goes on: there must not be two of it. One that does neither in time is being
+// endSuspended ends a machine that is paused and whose state is on record. After an
+// error it continues: there must not be two of it. One that does neither in time is being
 // ended, and runs no more.
 func (c saves) endSuspended(ctx context.Context, l *live) error {
 	killCtx, cancel := context.WithTimeout(ctx, killTimeout)

@@ -111,7 +111,7 @@ func (m *Manager) runFor(ctx context.Context, id api.SandboxID, command string, 
 		return err
 	}
 	defer s.Close()
-	// Whoever asked and goes away ends the sandbox, and with it the stream.
+	// Anyone who asked and goes away ends the sandbox, and with it the stream.
 	stop := context.AfterFunc(ctx, func() { m.Kill(context.WithoutCancel(ctx), id) })
 	defer stop()
 	var tail []byte

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/internal/store/event"
 )
 
-// fullRows has no room for new rows while it is told so.
+// fullRows has no space for new rows while it is told so.
 type fullRows struct {
 	sandbox.Rows
 	full *atomic.Bool

@@ -16,7 +16,7 @@ func (m *Manager) KeepWarm(ctx context.Context, req api.CreateSandbox) error {
 	return err
 }
 
-// Pooled says how many guests are booted ahead for sandboxes of this request's kind once
+// Pooled returns how many guests are booted ahead for sandboxes of this request's kind once
 // somebody asks for one: 0 if its backend cannot do it.
 func (m *Manager) Pooled(ctx context.Context, req api.CreateSandbox) (int, error) {
 	p, err := m.plan(ctx, &req)
@@ -45,6 +45,6 @@ func (m *Manager) AwaitWarm(ctx context.Context) error {
 	}
 }
 
-// Cold says why the last guest could not be booted ahead of a kind that has too few; nil
+// Cold returns why the last guest could not be booted ahead of a kind that has too few; nil
 // where none failed.
 func (m *Manager) Cold() error { return m.pool.Failure() }

@@ -10,7 +10,7 @@ import (
 
 const (
 	// suspendTries and suspendAgain bound how long a sandbox outlives its deadline that
-	// cannot be paused as was asked for: it is killed then.
+	// cannot be paused as was requested: it is killed then.
 	suspendTries = 3
 	suspendAgain = 2 * time.Second
 	// cpuEvery is how often a budget of CPU time is compared with what was used: a tenth of
@@ -118,7 +118,7 @@ func (c watch) exited(l *live) (over bool) {
 		}
 		break
 	}
-	// Whoever is ending it stores the end with its proof; if that failed half-way it is
+	// Anyone who is ending it stores the end with its proof; if that failed half-way it is
 	// tried again here.
 	select {
 	case <-l.ended:
@@ -132,7 +132,7 @@ func (c watch) exited(l *live) (over bool) {
 	return true
 }
 
-// expired does what was asked for at the deadline. It says when to try again, or that the
+// expired does what was requested at the deadline. It says when to try again, or that the
 // sandbox is over.
 func (c watch) expired(l *live, tries int) (again time.Duration, over bool) {
 	reason := "expired"
@@ -157,7 +157,7 @@ func (c watch) expired(l *live, tries int) (again time.Duration, over bool) {
 
 // suspendExpired pauses a sandbox to disk because its time is up.
 func (c watch) suspendExpired(l *live, files bool) error {
-	if l.State() == life.Paused { // in memory, which is not what was asked for
+	if l.State() == life.Paused { // in memory, which is not what was requested
 		if err := c.resume(c.ctx, l); err != nil {
 			return err
 		}

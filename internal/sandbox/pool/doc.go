@@ -3,7 +3,7 @@
 //
 // A pool keeps a few guests of each kind (backend, layers or template, limits). A guest in
 // it has run nothing but the host's own warm-up, has no row and no environment, and serves
-// one sandbox. Take gives a guest and has it replaced; whoever took it claims or discards
+// one sandbox. Take gives a guest and has it replaced; anyone who took it claims or discards
 // it, and calls Release once a row speaks for it. A kind that nobody has asked for in ten
 // minutes is dropped. Close discards what is left and waits.
 //

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Guest is a guest that waits for whoever asks first. It has run nothing but the
+// Guest is a guest that waits for anyone who asks first. It has run nothing but the
 // host's own warm-up, and serves one sandbox only.
 type Guest struct {
 	ID      api.SandboxID

@@ -119,7 +119,7 @@ func (p *Pool) Release(id api.SandboxID) {
 	p.ids[id] = p.cfg.Now()
 }
 
-// Made says whether a guest was begun here, a while after its end too.
+// Made reports whether a guest was begun here, a while after its end too.
 func (p *Pool) Made(id api.SandboxID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ type Want struct {
 	Snapshot *api.Snapshot
 }
 
-// kindOf gives the kind of a sandbox and how a guest of it is booted ahead, and whether
+// kindOf returns the kind of a sandbox and how a guest of it is booted ahead, and whether
 // that can be done. Of snapshots only templates are booted ahead.
 func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 	if p.cfg.Size == 0 || w.Spec.Workspace != nil {
@@ -160,7 +160,7 @@ func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 	return k, func(ctx context.Context, spec sandbox.Spec) (*Guest, error) { return prepare(ctx, b, spec) }, ok
 }
 
-// Keeps says how many guests are booted ahead for sandboxes of a kind once somebody asks
+// Keeps returns how many guests are booted ahead for sandboxes of a kind once somebody asks
 // for one; 0 if the backend cannot do it or the pool has no size.
 func (p *Pool) Keeps(w Want) int {
 	if _, _, ok := p.kindOf(w); !ok {
@@ -183,7 +183,7 @@ func (p *Pool) Keep(w Want, fixed bool) {
 	p.nudge()
 }
 
-// Take gives a warm guest of a wish's kind, or nil, and has it replaced.
+// Take returns a warm guest of a wish's kind, or nil, and has it replaced.
 func (p *Pool) Take(w Want) *Guest {
 	k, b, ok := p.kindOf(w)
 	if !ok {
@@ -223,7 +223,7 @@ func (s *group) pause() time.Duration {
 	return coolDown
 }
 
-// group finds or makes the group of a kind; the kind that was asked for longest
+// group finds or makes the group of a kind; the kind that was requested longest
 // ago makes room.
 func (p *Pool) group(k kind, b preparation, w Want) *group {
 	s := p.groups[k]
@@ -295,7 +295,7 @@ func (p *Pool) nudge() {
 	}
 }
 
-// signal tells those who wait that something changed. The caller holds the lock.
+// signal notifies all waiters of a change. The caller holds the lock.
 func (p *Pool) signal() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -1,7 +1,7 @@
 // Package provision makes sandboxes that callers know by a task of their own.
 //
 // A [Service] gives each task of an account one live sandbox: the same request gives
-// it again, whoever sends it and however often, and a request that differs is a
+// it again, anyone who sends it and however often, and a request that differs is a
 // conflict. The request is part of the sandbox's row, so there is nothing that could
 // say otherwise than the sandbox does: what dies with the daemon, or is taken over by
 // the next, needs no care here. When the sandbox has ended, the task's next one is a

@@ -13,7 +13,7 @@ import (
 type Sandboxes interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	// Provisioned gives the newest sandbox that was made for a task of the principal's
+	// Provisioned returns the newest sandbox that was made for a task of the principal's
 	// account; one that has ended only where ended is set. KindNotFound for none.
 	Provisioned(ctx context.Context, task string, ended bool) (api.Sandbox, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
@@ -66,7 +66,7 @@ func (s *Service) Close(context.Context) error {
 	return nil
 }
 
-// Provision gives the sandbox of a task, and whether it was made now, by this request
+// Provision returns the sandbox of a task, and whether it was made now, by this request
 // or one that came at the same time.
 //
 // Errors: KindInvalid for a request that makes no sense, KindConflict for one that
@@ -144,7 +144,7 @@ func (s *Service) fly(ctx context.Context, t task, req api.ProvisionRequest) (ap
 	return box, true, err
 }
 
-// of gives the sandbox of a task: the one that lives, or with ended the last that was
+// of returns the sandbox of a task: the one that lives, or with ended the last that was
 // made.
 func (s *Service) of(ctx context.Context, t task, ended bool) (api.Sandbox, error) {
 	b, err := s.boxes.Provisioned(ctx, t.id, ended)
@@ -158,7 +158,7 @@ func absent(id string) error {
 	return api.Errorf(api.KindNotFound, "unknown provisioned sandbox %.128q", id)
 }
 
-// Find gives a sandbox by its id or its task's: the one that lives, else the last that
+// Find returns a sandbox by its id or its task's: the one that lives, else the last that
 // did.
 func (s *Service) Find(ctx context.Context, idOrTask string) (api.Sandbox, error) {
 	if id := api.SandboxID(idOrTask); id.Valid() {

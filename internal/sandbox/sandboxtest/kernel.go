@@ -102,7 +102,7 @@ print(known)`)
 }
 
 // endsForMemory runs what takes more memory than there is. Either the command ends
-// with that cause and the sandbox goes on, or the sandbox ends with it: never is it
+// with that cause and the sandbox continues, or the sandbox ends with it: never is it
 // a connection that was lost without a word.
 func endsForMemory(t *testing.T, b *Box, script string) {
 	t.Helper()

@@ -25,7 +25,7 @@ func (s *Suite) restorer(t *testing.T) sandbox.Restorer {
 		t.Skipf("%s saves nothing", s.Backend.Name())
 	}
 	if a, ok := s.Report.Has(api.CapCheckpoint); !ok {
-		// Files need a sandbox that stands still.
+		// Files need a sandbox that is paused.
 		if _, still := s.Report.Has(api.CapPause); !still {
 			t.Skipf("%s saves nothing on this host: %s", s.Backend.Name(), a.Reason)
 		}
@@ -172,7 +172,7 @@ func saveCases() []Case {
 				over = b.run(t, "root", "sh", "-c", layeredSeen)
 			}
 			dir := s.save(t, b, sandbox.SaveOptions{})
-			b.sh(t, seen).want(t, 0, before.Stdout) // it goes on, as it was
+			b.sh(t, seen).want(t, 0, before.Stdout) // it continues, as it was
 			s.kill(t, b)
 			c := s.restore(t, dir)
 			c.sh(t, seen).want(t, 0, before.Stdout)

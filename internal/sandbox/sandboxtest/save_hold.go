@@ -19,7 +19,7 @@ func cpuTime(t *testing.T, b *Box) time.Duration {
 	return time.Duration(max(st.CPUTimeMS, 0)) * time.Millisecond
 }
 
-// saveHold saves a sandbox that is to stand still until it is ended or let go.
+// saveHold saves a sandbox that is to are paused until it is ended or let go.
 func saveHold(t *testing.T, s *Suite) {
 	s.restorer(t)
 	b := s.start(t, nil)

@@ -86,7 +86,7 @@ for top, dirs, files in sorted(os.walk(b"/workspace")):
               os.readlink(p)[:40] if stat.S_ISLNK(st.st_mode) else "")
 `
 
-// refused says whether a save was refused for what the guest made, with a reason.
+// refused reports whether a save was refused for what the guest made, with a reason.
 func refusedTree(err error) bool {
 	k := api.KindOf(err)
 	return (k == api.KindConflict || k == api.KindUnsupported) && err.Error() != ""

@@ -328,7 +328,7 @@ exec
 	}
 }
 
-// tmpfsAttributes says whether this kernel's tmpfs keeps user attributes, without
+// tmpfsAttributes reports whether this kernel's tmpfs keeps user attributes, without
 // which an overlay on one cannot remove a directory of a layer.
 func tmpfsAttributes() bool {
 	fd, err := unix.MemfdCreate("hortus-probe", unix.MFD_CLOEXEC)

@@ -33,7 +33,7 @@ type InventoryConfig struct {
 	File      string
 	Templates *Templates
 	Backends  Chooser
-	// Debian says that the template's packages are Debian's.
+	// Debian reports that the template's packages are Debian's.
 	Debian bool
 }
 

@@ -21,7 +21,7 @@ const HostName = "host"
 // reportFile lies beside the tree and holds what Report tells.
 const reportFile = "report.json"
 
-// Config says what a Host works with.
+// Config is what a Host works with.
 type Config struct {
 	// Store keeps the tree.
 	Store *layer.Store
@@ -101,7 +101,7 @@ func (h *Host) Prepare(ctx context.Context) (layer.Tree, error) {
 	})
 }
 
-// Report says what the template holds, building it when it is not there.
+// Report returns what the template holds, building it when it is not there.
 func (h *Host) Report(ctx context.Context) api.TemplateReport {
 	out := api.TemplateReport{Name: HostName}
 	tree, err := h.Prepare(ctx)

@@ -166,7 +166,7 @@ func TestPython(t *testing.T) {
 		"python3 alone": {func(string) error { return nil }, "/usr/bin/python3"},
 		"both":          {func(root string) error { return os.Symlink("python3", filepath.Join(root, "usr/bin/python")) }, ""},
 		"neither":       {func(root string) error { return os.Remove(filepath.Join(root, "usr/bin/python3")) }, ""},
-		// Whoever may not run python3 outside may not inside either.
+		// Anyone who may not run python3 outside may not inside either.
 		"hidden": {func(root string) error { return os.Chmod(filepath.Join(root, "usr/bin/python3"), 0o750) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -148,7 +148,7 @@ func (e entry) sameMount(o entry) bool {
 	return e.mode&unix.S_IFMT != unix.S_IFDIR || e.major == o.major && e.minor == o.minor
 }
 
-// look gives what a name in a directory is, or with AT_EMPTY_PATH the directory itself.
+// look returns what a name in a directory is, or with AT_EMPTY_PATH the directory itself.
 func look(dir *os.File, name string, flags int) (entry, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(int(dir.Fd()), name, flags, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_MNT_ID, &st); err != nil {

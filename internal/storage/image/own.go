@@ -41,7 +41,7 @@ func (b *builder) ownPrograms() error {
 	return errors.Join(err, f.Close())
 }
 
-// find gives the path of a program inside, or "".
+// find returns the path of a program inside, or "".
 func (b *builder) find(name string) string {
 	for dir := range strings.SplitSeq(b.path(), ":") {
 		if p := filepath.Join(dir, name); b.visible(p) {

@@ -152,7 +152,7 @@ func (b *builder) tools() []api.Tool {
 	return out
 }
 
-// visible says whether a program of the sandbox's PATH can be run inside: it,
+// visible reports whether a program of the sandbox's PATH can be run inside: it,
 // and what it leads to, lie in a tree that is shown.
 func (b *builder) visible(inside string) bool {
 	p := b.outside(inside)

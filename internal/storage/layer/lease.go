@@ -17,7 +17,7 @@ import (
 // directory: the kernel gives it up when the process ends, however it ends.
 type Lease struct{ f *os.File }
 
-// Release gives the lease up. It may be called for nil.
+// Release releases the lease. It may be called for nil.
 func (l *Lease) Release() {
 	if l != nil {
 		l.f.Close()
@@ -62,7 +62,7 @@ func (s *Store) Lease(digest Digest) (Tree, *Lease, error) {
 	}
 }
 
-// Leased says whether somebody holds a lease on the tree, in this process or
+// Leased reports whether somebody holds a lease on the tree, in this process or
 // another, or is about to finish it.
 func (s *Store) Leased(digest Digest) (bool, error) {
 	f, err := s.exclusive(digest)

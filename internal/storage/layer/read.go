@@ -45,7 +45,7 @@ func readTree(r io.Reader, dir string) (Tree, error) {
 	return t, nil
 }
 
-// place gives a path of a tree, which is one of this machine or lies in dir.
+// place returns a path of a tree, which is one of this machine or lies in dir.
 func place(dir, p string) (string, error) {
 	switch {
 	case p == "" || path.Clean(p) != p:

@@ -28,7 +28,7 @@ const aside = "new-"
 
 var digestForm = regexp.MustCompile(`^(host|sha256)-[0-9a-f]{64}$`)
 
-// Valid says whether the digest has one of the two forms. A valid digest is safe
+// Valid reports whether the digest has one of the two forms. A valid digest is safe
 // as the name of a directory.
 func (d Digest) Valid() bool { return digestForm.MatchString(string(d)) }
 
@@ -136,7 +136,7 @@ func (s *Store) Resolve(digest Digest) (Tree, error) {
 	return tree, nil
 }
 
-// Has says whether the tree is there and whole.
+// Has reports whether the tree is there and whole.
 func (s *Store) Has(digest Digest) bool {
 	_, err := s.Resolve(digest)
 	return err == nil

@@ -121,7 +121,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseAgainstRemove: whoever has a lease has the whole tree, however often
+// TestLeaseAgainstRemove: anyone who has a lease has the whole tree, however often
 // others try to remove it and make it again.
 func TestLeaseAgainstRemove(t *testing.T) {
 	s, err := Open(t.TempDir())

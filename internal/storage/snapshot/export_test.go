@@ -15,5 +15,5 @@ func ParseManifest(r io.Reader) error {
 	return err
 }
 
-// Short says whether a disk has no room.
+// Short reports whether a disk has no space.
 func Short(st *unix.Statfs_t, floor, need int64) error { return short(st, floor, need) }

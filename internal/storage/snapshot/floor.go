@@ -6,7 +6,7 @@ import (
 	"hortus.dev/api"
 )
 
-// room says whether need more bytes can be written and leave the floor free.
+// room reports whether need more bytes can be written and leave the floor free.
 func (s *Store) room(need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.dir, &st); err != nil {

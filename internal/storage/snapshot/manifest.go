@@ -50,7 +50,7 @@ func (d *damage) Error() string { return d.why }
 
 func damaged(format string, args ...any) error { return &damage{fmt.Sprintf(format, args...)} }
 
-// fileName says whether a name can be that of a snapshot's file.
+// fileName reports whether a name can be that of a snapshot's file.
 func fileName(name string) bool {
 	if name == "" || len(name) > maxName || name[0] == '.' || name == manifestName {
 		return false
@@ -136,7 +136,7 @@ func openIn(dir *os.File, name string) (*os.File, unix.Stat_t, error) {
 	return f, st, nil
 }
 
-// listFiles gives the names in a snapshot's directory but the manifest's, sorted.
+// listFiles returns the names in a snapshot's directory but the manifest's, sorted.
 func listFiles(dir *os.File) ([]string, error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func listFiles(dir *os.File) ([]string, error) {
 	return names, nil
 }
 
-// sum gives the digest of a file of a known length.
+// sum returns the digest of a file of a known length.
 func sum(ctx context.Context, f *os.File, size int64) (string, error) {
 	h := sha256.New()
 	buf := make([]byte, 1<<20)

@@ -31,7 +31,7 @@ type Rows interface {
 	InsertSnapshot(ctx context.Context, s api.Snapshot) error
 	UpdateSnapshot(ctx context.Context, s api.Snapshot) error
 	Snapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
-	// ListSnapshots gives the newest first; final ones too when all is set.
+	// ListSnapshots returns the newest first; final ones too when all is set.
 	ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, error)
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 }
@@ -63,7 +63,7 @@ type Store struct {
 	cfg Config
 	dir string
 
-	// naming is held while a row with names of layers comes to be, so that whoever
+	// naming is held while a row with names of layers comes to be, so that anyone who
 	// removes layers knows all names.
 	naming sync.Mutex
 
@@ -72,7 +72,7 @@ type Store struct {
 	// scratch is the locked directory of this run; nil until it is needed.
 	scratch *os.File
 
-	// step is called as a save goes on; tests die in it.
+	// step is called as a save continues; tests die in it.
 	step func(string)
 }
 
@@ -169,7 +169,7 @@ func (s *Store) named(ctx context.Context, name string, owners ...func(account s
 	return api.Snapshot{}, api.Errorf(api.KindNotFound, "template %.64q not found", name)
 }
 
-// Find gives the snapshot that a template's name, or a unique prefix of an id,
+// Find returns the snapshot that a template's name, or a unique prefix of an id,
 // stands for, of whichever account; of equal names the operator's own comes first.
 func (s *Store) Find(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
 	r, err := s.named(ctx, nameOrPrefix, func(owner string) bool { return owner == "" }, func(string) bool { return true })

@@ -201,7 +201,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestHostileImage: what a backend wrote is taken for files alone.
+// TestHostileImage: what a backend wrote is mistaken for files alone.
 func TestHostileImage(t *testing.T) {
 	for name, save := range map[string]func(dir string) error{
 		"a link":      func(dir string) error { return os.Symlink("/etc/hostname", filepath.Join(dir, "x")) },

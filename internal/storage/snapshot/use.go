@@ -36,7 +36,7 @@ type print struct {
 
 func (s *Store) path(id api.SnapshotID) string { return filepath.Join(s.dir, string(id)) }
 
-// Use gives the directory of a snapshot, which was checked and stays until done is
+// Use returns the directory of a snapshot, which was checked and stays until done is
 // called. Its manifest, and the names and lengths of its files, are looked at each
 // time. The first time in the life of the store, and again when a file was touched,
 // every byte is read.

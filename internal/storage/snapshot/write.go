@@ -23,7 +23,7 @@ import (
 // A snapshot with a name is the template of that name from the moment that it is
 // ready; what had it before loses it and is removed.
 //
-// The error is save's, or KindExhausted when the disk has no room, KindConflict for
+// The error is save's, or KindExhausted when the disk has no space, KindConflict for
 // a layer that is gone. After one the row says broken, and nothing is left on disk.
 func (s *Store) Write(ctx context.Context, r api.Snapshot, need int64, save func(ctx context.Context, dir string, r *api.Snapshot) error) (_ api.Snapshot, err error) {
 	if err := s.room(need); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) begin(ctx context.Context, r api.Snapshot) error {
 	return s.cfg.Rows.InsertSnapshot(ctx, r)
 }
 
-// stands says whether the layers of a snapshot are there.
+// stands reports whether the layers of a snapshot are there.
 func (s *Store) stands(r api.Snapshot) error {
 	for _, d := range r.Layers {
 		if _, err := s.cfg.Layers.Resolve(layer.Digest(d)); err != nil {

@@ -24,7 +24,7 @@ type collection struct {
 }
 
 // Collect removes what nothing refers to and lists it. A thing that could not be
-// removed is listed with its error, and the collection goes on.
+// removed is listed with its error, and the collection continues.
 func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
 	age := api.DefaultKeep
 	if ms := req.OlderThanMS; ms != nil {
@@ -132,7 +132,7 @@ func (c *collection) tasks(ctx context.Context) error {
 	return nil
 }
 
-// longDone says whether a task ended before the cutoff.
+// longDone reports whether a task ended before the cutoff.
 func (c *collection) longDone(t api.Task) bool {
 	return t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff)
 }

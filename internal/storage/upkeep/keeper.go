@@ -73,7 +73,7 @@ func New(cfg Config) *Keeper {
 	return &Keeper{cfg: cfg}
 }
 
-// Usage tells what the data directory holds, and what of it a collection with
+// Usage returns what the data directory holds, and what of it a collection with
 // the default age would free.
 func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 	out := api.DiskUsage{DataDir: k.cfg.Dir}
@@ -115,7 +115,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 	return out, nil
 }
 
-// partOf says what an entry of the data directory belongs to.
+// partOf returns what an entry of the data directory belongs to.
 func partOf(name string) string {
 	switch {
 	case name == "layers", name == "inventory.json": // of the templates
@@ -138,7 +138,7 @@ func partOf(name string) string {
 	return api.PartOther
 }
 
-// measure gives the size of an entry of the data directory and counts what is in
+// measure returns the size of an entry of the data directory and counts what is in
 // it: trees, tasks, sandboxes, or files.
 func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int64, error) {
 	path := filepath.Join(k.cfg.Dir, name)
@@ -194,7 +194,7 @@ func count(dir string) (n int) {
 	return n
 }
 
-// size gives the bytes that a file or a tree takes on its disk. What is mounted
+// size returns the bytes that a file or a tree takes on its disk. What is mounted
 // below is another disk's; what vanishes meanwhile takes nothing; a file with
 // several names in the tree is counted once.
 func size(ctx context.Context, path string) (int64, error) {

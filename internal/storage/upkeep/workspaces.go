@@ -46,7 +46,7 @@ func (c *collection) workspaces(ctx context.Context) error {
 	return nil
 }
 
-// outlived says why a workspace may go; empty when it stays.
+// outlived returns why a workspace may go; empty when it stays.
 func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, error) {
 	if w.Task == "" {
 		if w.CreatedAt.After(c.cutoff) {

@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/storage/beneath"
 )
 
-// isWhiteout says whether an entry stands for "nothing here": the character device
+// isWhiteout reports whether an entry stands for "nothing here": the character device
 // 0/0, which is what an overlay makes and nobody else can do harm with.
 func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
 

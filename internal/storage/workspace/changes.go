@@ -29,7 +29,7 @@ const (
 type Change struct {
 	// Path is relative and clean, slash-separated, valid UTF-8.
 	Path string
-	// Delete says that the file is gone; the fields below are then empty.
+	// Delete reports that the file is gone; the fields below are then empty.
 	Delete bool
 	Mode   Mode
 	// Size is the content's, in bytes; the content of a symlink is its target.
@@ -76,7 +76,7 @@ type Changes struct {
 	// Refused are the entries that were not taken, each with the reason: nothing is
 	// left out in silence but .git at the top.
 	Refused []api.RefusedChange
-	// Complete says that everything was looked at. Where it is false the last of
+	// Complete reports that everything was looked at. Where it is false the last of
 	// Refused says which bound was met.
 	Complete bool
 
@@ -86,7 +86,7 @@ type Changes struct {
 	close sync.Once
 }
 
-// Close lets go of the workspace. Contents cannot be read after it.
+// Close releases the workspace. Contents cannot be read after it.
 func (c *Changes) Close() {
 	c.close.Do(func() {
 		if c.upper >= 0 {

@@ -59,7 +59,7 @@ func Delta(ctx context.Context, store *layer.Store, base []layer.Digest, changes
 	return digest, nil
 }
 
-// checkChanges gives the changes sorted by path.
+// checkChanges returns the changes sorted by path.
 func checkChanges(changes []Change) ([]Change, error) {
 	list := slices.Clone(changes)
 	slices.SortFunc(list, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -252,7 +252,7 @@ func (b *builder) hide(root *os.Root, p string) error {
 	return api.Errorf(api.KindInvalid, "change of %.200q: it is a directory; only files are deleted", p)
 }
 
-// emptied says whether the changes leave nothing in a directory of base.
+// emptied reports whether the changes leave nothing in a directory of base.
 func (b *builder) emptied(at string, dirs []int) (bool, error) {
 	if b.kept[at] {
 		return false, nil

@@ -4,7 +4,7 @@
 // A [Store] keeps each workspace in a directory of its own on the host's disk: the
 // upper layer and the work directory of an overlay, and a record of the layers
 // that it lies on. It outlives the sandboxes that use it, their guests and the
-// daemon. Whoever writes holds a [Lease], a lock of the kernel's that ends with its
+// daemon. Anyone who writes holds a [Lease], a lock of the kernel's that ends with its
 // holder, and notes the process that the files are mounted for, which may outlive
 // the holder: one writer at a time, also after a kill at any instant.
 //

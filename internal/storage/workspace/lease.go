@@ -132,13 +132,13 @@ func (l *Lease) Hold(pid int) error {
 	return nil
 }
 
-// Release gives the workspace up. It may be called for nil, and again.
+// Release releases the workspace. It may be called for nil, and again.
 func (l *Lease) Release() {
 	if l == nil {
 		return
 	}
 	l.once.Do(func() {
-		// While it is still locked: whoever is next notes that it is active after this.
+		// While it is still locked: anyone who is next notes that it is active after this.
 		l.s.row(l.rec, func(w *api.Workspace) {
 			if w.State == api.WorkspaceActive {
 				w.State = api.WorkspaceIdle
@@ -148,7 +148,7 @@ func (l *Lease) Release() {
 	})
 }
 
-// unlock gives a lock up and closes its file. A process that is being forked elsewhere
+// unlock releases a lock and closes its file. A process that is being forked elsewhere
 // has the descriptor until it executes: closing ours alone would leave the lock with it
 // for a moment.
 func unlock(f *os.File) {
@@ -220,7 +220,7 @@ func processID(pid int) (string, error) {
 	return fmt.Sprintf("%d %d %s", id.PID, id.Start, boot), err
 }
 
-// holderAlive says whether the process that a holder file names is there. A record
+// holderAlive reports whether the process that a holder file names is there. A record
 // that was cut short is of a daemon that died before the mount.
 func holderAlive(record []byte) (pid int, alive bool) {
 	text, whole := strings.CutSuffix(string(record), "\n")

@@ -40,8 +40,8 @@ func mapsRanges(uidMap string) bool {
 	return false
 }
 
-// Own gives a directory and everything below it to the sandbox's user, as a layer
-// of a workspace has to be: whoever builds one calls it at the end. Links are not
+// Own transfers a directory and everything below it to the sandbox's user, as a layer
+// of a workspace has to be: anyone who builds one calls it at the end. Links are not
 // followed. It does nothing where the files are the user's already, because only
 // one id is mapped.
 func Own(dir string) error {

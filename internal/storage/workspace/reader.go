@@ -285,7 +285,7 @@ func (r *reader) sameContent(a io.Reader, below found, name string) (bool, error
 	}
 }
 
-// badName says what is wrong with one name.
+// badName returns what is wrong with one name.
 func badName(name string) string {
 	switch {
 	case !utf8.ValidString(name):
@@ -296,7 +296,7 @@ func badName(name string) string {
 	return ""
 }
 
-// isGit says whether a name is .git to some file system that a person may check the
+// isGit reports whether a name is .git to some file system that a person may check the
 // result out on.
 func isGit(name string) bool {
 	clean := strings.Map(func(c rune) rune {
@@ -311,7 +311,7 @@ func isGit(name string) bool {
 	return clean == ".git" || clean == "git~1"
 }
 
-// badPath says what is wrong with a path.
+// badPath returns what is wrong with a path.
 func badPath(p string, depth int) string {
 	if n := strings.Count(p, "/") + 1; n > depth {
 		return fmt.Sprintf("it is nested %d levels deep; the maximum is %d", n, depth)

@@ -49,7 +49,7 @@ type Rows interface {
 	InsertWorkspace(ctx context.Context, w api.Workspace) error
 	UpdateWorkspace(ctx context.Context, w api.Workspace) error
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
-	// ListWorkspaces gives those that are not removed.
+	// ListWorkspaces returns those that are not removed.
 	ListWorkspaces(ctx context.Context) ([]api.Workspace, error)
 }
 
@@ -80,7 +80,7 @@ type Store struct {
 	dir string
 
 	// naming is held while a record with names of layers comes to be, so that
-	// whoever removes layers knows all names.
+	// anyone who removes layers knows all names.
 	naming sync.Mutex
 	// opening is held while modes of a guest's directories are changed; see meter.
 	opening sync.Mutex

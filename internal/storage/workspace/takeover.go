@@ -28,7 +28,7 @@ func (s *Store) TakeOver(ctx context.Context, id api.WorkspaceID, pid int) (*Lea
 	}
 }
 
-// Leave gives the lock up for a process that goes on with the workspace: it stays that
+// Leave releases the lock for a process that continues with the workspace: it stays that
 // one's, and active. It may be called for nil, and instead of Release.
 func (l *Lease) Leave() {
 	if l != nil {

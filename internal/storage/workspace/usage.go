@@ -21,7 +21,7 @@ type Usage struct {
 // liveDepth bounds the directories that a measurement holds open.
 const liveDepth = 1024
 
-// Over says what a workspace is over of most; empty when it is not.
+// Over returns what a workspace is over of most; empty when it is not.
 func (u Usage) Over(most Usage) string {
 	switch {
 	case most.Bytes > 0 && u.Bytes > most.Bytes:

@@ -209,7 +209,7 @@ func TestCreateLeaseRemove(t *testing.T) {
 }
 
 // TestHolderOutlivesDaemon: the lock goes with the daemon, the process that writes
-// may go on.
+// may continue.
 func TestHolderOutlivesDaemon(t *testing.T) {
 	f := newFixture(t, nil)
 	id, _ := f.create(t)

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// TestKeeper has a real store pruned until it is within bounds, and goes on after an
+// TestKeeper has a real store pruned until it is within bounds, and continues after an
 // error.
 func TestKeeper(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: t.TempDir() + "/hortus.db"})

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/api"
 )
 
-// TestDiskFull fills a small file system: an append that the disk had no room
+// TestDiskFull fills a small file system: an append that the disk had no space
 // for is an error, and what was confirmed before is there.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// fill gives every field that travels on the wire a value of its own, so that a
+// fill sets every field that travels on the wire to a value of its own, so that a
 // field which a store forgets is seen, also one that is added to api later.
 // Strings hold what JSON cannot: bytes that are not UTF-8, a NUL, and characters
 // that encodings like to use for themselves.

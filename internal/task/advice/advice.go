@@ -20,11 +20,11 @@ const hostTemplate = "host"
 type Adviser struct {
 	// Tools lists the programs that the sandboxes of a request have.
 	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
-	// Debian says that this machine uses Debian's packages.
+	// Debian reports that this machine uses Debian's packages.
 	Debian bool
 }
 
-// Advise says what is missing, why it cannot be downloaded in the sandbox, and what to
+// Advise returns what is missing, why it cannot be downloaded in the sandbox, and what to
 // install where. It starts no sandbox.
 func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
 	const offline = "Sandboxes have no network access, so nothing can be downloaded there."

@@ -31,7 +31,7 @@ var rulers = []string{
 // ruling are beginnings of names that rule too.
 var ruling = []string{"jest.config.", "vitest.config.", "vite.config.", "babel.config.", "karma.conf.", "playwright.config.", ".mocharc", ".tap", "ava.config."}
 
-// IsTest says whether a file is a test, or something that tests read. It errs on
+// IsTest reports whether a file is a test, or something that tests read. It errs on
 // the side of saying yes: what it names is looked at twice, and nothing more.
 func IsTest(p string) bool {
 	p = strings.ToLower(p)
@@ -44,14 +44,14 @@ func IsTest(p string) bool {
 	return slices.ContainsFunc(testNames, func(re *lazyregexp.Regexp) bool { return re.MatchString(base) })
 }
 
-// Rules says whether a file has a say in how tests are run.
+// Rules reports whether a file has a say in how tests are run.
 func Rules(p string) bool {
 	base := strings.ToLower(path.Base(p))
 	return slices.Contains(rulers, base) || strings.HasSuffix(base, ".pth") ||
 		slices.ContainsFunc(ruling, func(r string) bool { return strings.HasPrefix(base, r) })
 }
 
-// Shadows says whether a new file could be loaded in the place of a module of the
+// Shadows reports whether a new file could be loaded in the place of a module of the
 // standard library that test runners import: Python looks beside the program first.
 func Shadows(p string) bool {
 	first, _, _ := strings.Cut(strings.ToLower(p), "/")
@@ -61,12 +61,12 @@ func Shadows(p string) bool {
 var shadowed = []string{"unittest", "pytest", "_pytest", "pluggy", "os", "sys", "site", "io", "traceback", "importlib", "runpy", "json", "re",
 	"types", "abc", "functools", "collections", "warnings", "argparse", "signal", "time", "fnmatch", "difflib", "pprint", "contextlib", "logging"}
 
-// Watched says whether a change of this file puts the gate's word in doubt: it is
+// Watched reports whether a change of this file puts the gate's word in doubt: it is
 // a test, rules over tests, or is named by the gate's own command. With it as it was
 // before, or without it when it is new, the gate must pass as well.
 func Watched(command, p string) bool { return IsTest(p) || Rules(p) || Shadows(p) || names(command, p) }
 
-// names says whether a shell command has a file, or a directory that holds it, as
+// names reports whether a shell command has a file, or a directory that holds it, as
 // one of its words.
 func names(command, p string) bool {
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()<>'\"`$={}", r) })

@@ -32,7 +32,7 @@ type delivery struct{ *work }
 
 func (w *work) delivery() delivery { return delivery{w} }
 
-// deliver pushes the branch and opens the merge request, if that was asked for.
+// deliver pushes the branch and opens the merge request, if that was requested.
 // What keeps a delivery from happening is in the result and undoes nothing: the
 // work is verified all the same. An error means that the task was cut short.
 func (w delivery) deliver(ctx context.Context) error {

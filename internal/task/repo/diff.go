@@ -13,7 +13,7 @@ import (
 // maxDiff bounds a patch, in bytes.
 const maxDiff = 512 << 20
 
-// Diff gives the patch of a task's result against what it started from: of one
+// Diff returns the patch of a task's result against what it started from: of one
 // round, or of the last result for round 0.
 func (r *Runner) Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error) {
 	head, err := headOf(t, round)
@@ -49,7 +49,7 @@ func headOf(t api.Task, round int) (string, error) {
 	return head, nil
 }
 
-// Bundle gives a task's branch as a git bundle, over the commit that it started
+// Bundle returns a task's branch as a git bundle, over the commit that it started
 // from. It is made whole before anything of it is read.
 func (r *Runner) Bundle(ctx context.Context, t api.Task) (io.ReadCloser, error) {
 	if _, err := headOf(t, 0); err != nil {

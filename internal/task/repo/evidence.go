@@ -21,7 +21,7 @@ import (
 // gateDir is where the runners of tests are, in the sandbox of a gate alone.
 const gateDir = "/tmp/hortus-gate"
 
-// need says what the report of a gate's tests has to show beside the exit code.
+// need is what the report of a gate's tests has to show beside the exit code.
 type need int
 
 const (

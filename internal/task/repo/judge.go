@@ -134,7 +134,7 @@ func (w judge) without(ctx context.Context, n int, changes, rest []cache.Change)
 	return w.save(ctx)
 }
 
-// passed says whether every gate of a round says what it has to.
+// passed reports whether every gate of a round says what it has to.
 func (w judge) passed(r *api.Round) bool {
 	switch {
 	case r.Gate == nil || !r.Gate.Passed:

@@ -56,7 +56,7 @@ func (w *work) nothingFailed(r *api.Round) bool {
 	return r.Head == "" && w.res.Before != nil && w.res.Before.Passed
 }
 
-// unchanged says what a person has to know of such a round, with what the agent said.
+// unchanged returns what a person has to know of such a round, with what the agent said.
 func (w *work) unchanged(rep loop.Report) End {
 	end := End{Outcome: api.OutcomeNeedsHuman, Diagnosis: fmt.Sprintf("Nothing was changed. The gate passed before the work, so there is no failure to repair: %.300s.", w.res.Verify)}
 	says := rep.Text
@@ -70,7 +70,7 @@ func (w *work) unchanged(rep loop.Report) End {
 	return end
 }
 
-// goesOn says whether an agent that ended like this can be asked to go on.
+// goesOn reports whether an agent that ended like this can be asked to continue.
 func goesOn(s api.StopReason) bool { return s == api.StopFinished || s == api.StopEnded }
 
 // round is one pass of the agent in a sandbox of its own, and the commit of what
@@ -137,7 +137,7 @@ func (w *work) vacate(ctx context.Context) error {
 	return err
 }
 
-// verdict says whether the task is done, and delivers what is verified.
+// verdict reports whether the task is done, and delivers what is verified.
 func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End, bool) {
 	if !w.judge().passed(r) {
 		return End{}, false
@@ -158,7 +158,7 @@ func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End,
 	return End{Outcome: api.OutcomeVerified}, true
 }
 
-// unsolved says what a person has to know and decide.
+// unsolved returns what a person has to know and decide.
 func (w *work) unsolved(r *api.Round, rep loop.Report) End {
 	end := End{Outcome: api.OutcomeNeedsHuman}
 	switch {

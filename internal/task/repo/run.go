@@ -71,13 +71,13 @@ func (w *work) finish(ctx context.Context, end End) End {
 	return end
 }
 
-// kept says whether the newest round has been collected.
+// kept reports whether the newest round has been collected.
 func (w *work) kept() bool {
 	n := len(w.res.Rounds)
 	return n > 0 && w.collected == n
 }
 
-// broken says how a task ended that could not go on.
+// broken returns how a task ended that could not continue.
 func (w *work) broken(ctx context.Context, err error) End {
 	switch {
 	case errors.Is(context.Cause(ctx), errWall):

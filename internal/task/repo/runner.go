@@ -22,7 +22,7 @@ type Layer string
 
 // Computers makes the places where things run, and keeps their files.
 type Computers interface {
-	// Layer gives the tree of that key, which build writes below dir where it is
+	// Layer returns the tree of that key, which build writes below dir where it is
 	// not there yet. It stays until release is called.
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (l Layer, release func(), err error)
 	// Over makes a layer of changes above base, which stays until release is called.
@@ -72,7 +72,7 @@ type Proposal struct {
 	Branch string
 	// Target is empty for the forge's default branch.
 	Target string
-	// MergeRequest says that more is wanted than a branch.
+	// MergeRequest reports that more is wanted than a branch.
 	MergeRequest, Draft bool
 	Files               []policy.File
 }
@@ -156,7 +156,7 @@ type work struct {
 	// before the work.
 	plan  report.Plan
 	tests report.Report
-	// release lets go of the layers.
+	// release releases the layers.
 	release []func()
 	loop    *loop.Loop
 	tools   *tool.Set

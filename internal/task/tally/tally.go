@@ -88,7 +88,7 @@ func (y *Tally) Add(t api.Task) {
 	}
 }
 
-// repeats says whether a task only did again what was done before.
+// repeats reports whether a task only did again what was done before.
 func repeats(t api.Task) bool {
 	if t.Create.Replay != nil {
 		return true
@@ -246,7 +246,7 @@ func clip(s string) string {
 	return s
 }
 
-// Stats gives what was counted so far.
+// Stats returns what was counted so far.
 func (y *Tally) Stats() api.TaskStats {
 	s := y.stats
 	ended := 0

@@ -60,7 +60,7 @@ func Table(version string) (filters.Table, error) {
 
 // ownPID is a platform whose rules name the process only through the variable for
 // it. Systrap's own has one rule, for a signal to a thread of the process, that is
-// made with the identifier of whoever compiles it.
+// made with the identifier of anyone who compiles it.
 type ownPID struct{ platform.SeccompInfo }
 
 func (p ownPID) SyscallFilters(vars precompiledseccomp.Values) seccomp.SyscallRules {

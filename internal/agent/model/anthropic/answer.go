@@ -72,7 +72,7 @@ func (a *answer) take(ev sdk.MessageStreamEventUnion) {
 	}
 }
 
-// grow counts what came and says whether it is still to be kept.
+// grow counts what came and reports whether it is still to be kept.
 func (a *answer) grow(n int) bool {
 	a.size += n
 	a.full = a.size > hosted.MaxAnswer
@@ -155,7 +155,7 @@ func (a *answer) response() model.Response {
 	return resp
 }
 
-// problem says what is wrong with a stream that ended without an error.
+// problem returns what is wrong with a stream that ended without an error.
 func (a *answer) problem() error {
 	switch {
 	case !a.done:

@@ -92,7 +92,7 @@ func New(cfg Config) *Model {
 // Name is "anthropic:" and Anthropic's name.
 func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
 
-// Ready says why no call can be made: KindUnauthenticated without a key.
+// Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.cfg.BaseURL == DefaultBaseURL {
 		return m.end.NoKey()

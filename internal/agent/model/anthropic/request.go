@@ -57,7 +57,7 @@ func (m *Model) params(req model.Request) (sdk.MessageNewParams, error) {
 		p.Tools[len(p.Tools)-1].OfTool.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
 	p.Messages = messages(req.Messages)
-	// A conversation goes on: what was said so far is read from the cache by the
+	// A conversation continues: what was said so far is read from the cache by the
 	// next call. A first question may be the only one and is not worth it, unless
 	// there are tools: then an answer calls one.
 	if n := len(p.Messages); n > 1 || len(req.Tools) > 0 {
@@ -136,7 +136,7 @@ func input(raw json.RawMessage) any {
 	return map[string]string{"malformed": string(raw)}
 }
 
-// object says whether raw is one JSON object.
+// object reports whether raw is one JSON object.
 func object(raw json.RawMessage) bool {
 	return json.Valid(raw) && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
 }

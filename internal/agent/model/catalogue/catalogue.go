@@ -64,7 +64,7 @@ func (c *Catalogue) env(name string) string {
 	return strings.TrimSpace(c.cfg.Getenv(name))
 }
 
-// keyHint says what to do about a missing or rejected key.
+// keyHint returns what to do about a missing or rejected key.
 func (v vendor) keyHint() string {
 	return "Set " + v.key + " and run it again."
 }

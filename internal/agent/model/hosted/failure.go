@@ -28,7 +28,7 @@ type Endpoint struct {
 	BaseURL string
 	// Key is taken out of every message.
 	Key string
-	// KeyHint says how a person sets the key.
+	// KeyHint is how a person sets the key.
 	KeyHint string
 }
 

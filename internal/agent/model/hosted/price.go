@@ -50,7 +50,7 @@ func (t Tokens) Usage(p *Price) api.Usage {
 // Prices are the prices of a vendor's models by their names.
 type Prices map[string]Price
 
-// Find gives the price of a model. A name with a date behind it
+// Find returns the price of a model. A name with a date behind it
 // ("-20251001", "-2026-04-23") is the model without.
 func (p Prices) Find(model string) *Price {
 	if price, ok := p[model]; ok {

@@ -62,7 +62,7 @@ func (rc *recipe) extensions() []string {
 	return []string{".py", ".js"}
 }
 
-// find gives the one recipe that a sentence means.
+// find returns the one recipe that a sentence means.
 func (c *catalogue) find(r *reading) *match {
 	var best *match
 	tie := false
@@ -115,7 +115,7 @@ func literals(s string) (string, error) {
 	return "[" + strings.Join(out, ", ") + "]", nil
 }
 
-// has says whether a set holds a value.
+// has reports whether a set holds a value.
 func has(set, v string) bool { return slices.Contains(strings.Split(set, ","), v) }
 
 // plainNumber writes a number without leading zeros, which neither language reads.

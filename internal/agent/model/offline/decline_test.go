@@ -115,7 +115,7 @@ func TestDeclines(t *testing.T) {
 	}
 }
 
-// A refusal says what was asked for, what is not known of it, which entries come nearest and
+// A refusal says what was requested, what is not known of it, which entries come nearest and
 // what to do.
 func TestRefusalsAreSpecific(t *testing.T) {
 	m := newModel(t)

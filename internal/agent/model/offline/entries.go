@@ -42,7 +42,7 @@ func (m *Model) Catalogue() []api.CatalogueEntry {
 	)
 }
 
-// readExamples gives the example sentence of each recipe by its name. A line of the table
+// readExamples returns the example sentence of each recipe by its name. A line of the table
 // is "name: sentence".
 func readExamples() map[string]string {
 	examples := map[string]string{}

@@ -36,7 +36,7 @@ var shapes = []struct {
 	{lazyregexp.New(`(?m)^\s*use strict;`), api.Perl},
 }
 
-// languageOf says what a given program is written in: by the tag of its fence, by what is
+// languageOf returns what a given program is written in: by the tag of its fence, by what is
 // said around it, or by how it looks.
 func languageOf(around, code, tag string) (api.Language, error) {
 	if tag != "" {

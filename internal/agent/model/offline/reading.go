@@ -34,7 +34,7 @@ type number struct {
 	at      int    // how many words stand before it
 }
 
-// big gives the value of an integer.
+// big returns the value of an integer.
 func (n number) big() (*big.Int, bool) { return new(big.Int).SetString(n.text, 10) }
 
 var (

@@ -43,7 +43,7 @@ type param struct {
 // recipe is one task of the catalogue.
 type recipe struct {
 	name string
-	// phrase says what it does, for a person; task is the plan's wording, a
+	// phrase is what it does, for a person; task is the plan's wording, a
 	// text/template over the parameters.
 	phrase, task string
 	// needs are groups of words; the sentence must hold one of each group.
@@ -66,7 +66,7 @@ type match struct {
 	recipe *recipe
 	params map[string]string
 	score  int
-	// refuse says why the sentence means this recipe but cannot be done.
+	// refuse is why the sentence means this recipe but cannot be done.
 	refuse string
 }
 
@@ -264,7 +264,7 @@ func chosen(r *reading, p param) (string, bool) {
 	return got[0], len(got) == 1
 }
 
-// bound says why a parameter is beyond what the program can do, or "". It holds
+// bound returns why a parameter is beyond what the program can do, or "". It holds
 // for parameters that come with a hand-made plan, too.
 func (rc *recipe) bound(params map[string]string) string {
 	for _, p := range rc.params {
@@ -309,7 +309,7 @@ func (rc *recipe) bound(params map[string]string) string {
 	return ""
 }
 
-// derives says whether a choice's value is one that derive may set.
+// derives reports whether a choice's value is one that derive may set.
 func (rc *recipe) derives(v string) bool {
 	return rc.derive != nil && isWord(v)
 }

@@ -58,7 +58,7 @@ func amount(r *reading, p map[string]string) bool {
 	return true
 }
 
-// holds says whether the sentence holds one of the words.
+// holds reports whether the sentence holds one of the words.
 func holds(r *reading, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(r.words, stem(w)) })
 }

@@ -36,13 +36,13 @@ func conversionRecipes() []recipe {
 	}
 }
 
-// towards says whether "to" or "into" stands before a word.
+// towards reports whether "to" or "into" stands before a word.
 func towards(r *reading, word string) bool {
 	i := slices.Index(r.words, stem(word))
 	return i > 0 && (r.words[i-1] == "to" || r.words[i-1] == "into")
 }
 
-// fromBase says whether the number of the sentence is itself binary or octal.
+// fromBase reports whether the number of the sentence is itself binary or octal.
 func fromBase(r *reading) bool {
 	for _, n := range r.nums {
 		if n.before == "binary" || n.before == "octal" || n.before == "number" && holds(r, "decimal") && !towards(r, "binary") && !towards(r, "octal") && !towards(r, "hexadecimal") && !towards(r, "hex") {

@@ -11,7 +11,7 @@ func sequenceRecipes() []recipe {
 			needs: []string{"fibonacci|fib"}, also: amountWords + "iterative iteratively loop", params: []param{n("10", 10000), mode, js},
 			derive: func(r *reading, p map[string]string) bool {
 				if len(r.nums) == 0 && holds(r, "check", "is", "if", "whether") || len(r.nums) == 1 && (r.nums[0].before == "is" || r.nums[0].before == "if" || r.nums[0].before == "whether") {
-					return false // no program says whether a number is one of them
+					return false // no program reports whether a number is one of them
 				}
 				if !amount(r, p) {
 					return false

@@ -42,7 +42,7 @@ func (c *catalogue) refuse(sentence string, r *reading) error {
 	return decline(whyNot(sentence, r, near, unknown), c.examplesOf(near))
 }
 
-// whyNot says what keeps a sentence from meaning an entry.
+// whyNot returns what keeps a sentence from meaning an entry.
 func whyNot(sentence string, r *reading, near []*recipe, unknown []string) string {
 	said := quoted(sentence)
 	if m := reNamed.FindStringSubmatch(sentence); m != nil && r.lang == "" {
@@ -63,7 +63,7 @@ func whyNot(sentence string, r *reading, near []*recipe, unknown []string) strin
 	return said + " does not name a task of the catalogue"
 }
 
-// misfit says what of a sentence, whose words a recipe knows, it cannot use.
+// misfit returns what of a sentence, whose words a recipe knows, it cannot use.
 func (rc *recipe) misfit(r *reading) string {
 	takes := func(kinds ...kind) bool {
 		return slices.ContainsFunc(rc.params, func(p param) bool { return slices.Contains(kinds, p.kind) })
@@ -134,7 +134,7 @@ func (rc *recipe) words() map[string]bool {
 	return all
 }
 
-// nearest gives the recipes that share most with a sentence, the nearest first. A word
+// nearest returns the recipes that share most with a sentence, the nearest first. A word
 // that a recipe needs counts more than one that it allows.
 func (c *catalogue) nearest(r *reading) []*recipe {
 	type candidate struct {
@@ -195,7 +195,7 @@ func (c *catalogue) examplesOf(list []*recipe) []string {
 	return out
 }
 
-// declined says what is beyond the model, and what to do.
+// declined returns what is beyond the model, and what to do.
 func declined(why string) error { return decline(why, nil) }
 
 // decline is declined with the example requests that come nearest.

@@ -34,7 +34,7 @@ type call struct {
 	input    strings.Builder
 }
 
-// grow counts what came and says whether it is still to be kept.
+// grow counts what came and reports whether it is still to be kept.
 func (a *answer) grow(n int) bool {
 	a.size += n
 	a.full = a.size > hosted.MaxAnswer
@@ -105,7 +105,7 @@ func (a *answer) response() model.Response {
 	return resp
 }
 
-// problem says what is wrong with a stream that ended without an error.
+// problem returns what is wrong with a stream that ended without an error.
 func (a *answer) problem() error {
 	switch {
 	case a.failed != nil:

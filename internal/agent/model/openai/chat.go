@@ -25,7 +25,7 @@ func (m *Model) askChat(ctx context.Context, req model.Request, a *answer) error
 		}
 		for _, c := range chunk.Choices {
 			if c.Index != 0 {
-				continue // only one answer was asked for
+				continue // only one answer was requested
 			}
 			a.addText(c.Delta.Content)
 			a.addRefusal(c.Delta.Refusal)

@@ -1,7 +1,7 @@
 // Package openai is a model behind OpenAI's Responses API, or behind the chat
 // completions API that OpenAI and many other servers speak.
 //
-// Every call streams. A structured answer is asked for as a JSON schema format,
+// Every call streams. A structured answer is requested as a JSON schema format,
 // strict where the schema is within what strict mode knows. Nothing is stored at
 // the vendor's. The vendor caches prompts by itself; what came from the cache is
 // told in the usage.

@@ -118,7 +118,7 @@ func New(cfg Config) (*Model, error) {
 // Name is "openai:" and the server's name.
 func (m *Model) Name() string { return Vendor + ":" + m.cfg.Model }
 
-// Ready says why no call can be made: KindUnauthenticated without a key.
+// Ready returns why no call can be made: KindUnauthenticated without a key.
 func (m *Model) Ready() error {
 	if m.cfg.APIKey == "" && m.official {
 		return m.end.NoKey()

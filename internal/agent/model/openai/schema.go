@@ -6,7 +6,7 @@ import (
 	"hortus.dev/api"
 )
 
-// readSchema reads a JSON schema of an object, and says whether strict mode
+// readSchema reads a JSON schema of an object, and reports whether strict mode
 // takes it.
 func readSchema(name string, raw json.RawMessage) (schema map[string]any, strict bool, err error) {
 	if err := json.Unmarshal(raw, &schema); err != nil || schema == nil {
@@ -15,7 +15,7 @@ func readSchema(name string, raw json.RawMessage) (schema map[string]any, strict
 	return schema, schema["type"] == "object" && isStrict(schema), nil
 }
 
-// isStrict says whether a schema is within what strict mode knows: every object
+// isStrict reports whether a schema is within what strict mode knows: every object
 // lists all its properties as required and is closed.
 func isStrict(s map[string]any) bool {
 	switch s["type"] {

@@ -140,7 +140,7 @@ func piece(s string, from int) string {
 	return out
 }
 
-// clip gives the first bytes of a text, without half a character.
+// clip returns the first bytes of a text, without half a character.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -48,7 +48,7 @@ func NewPlayer(cfg PlayerConfig) *Player {
 // Name implements model.Model.
 func (p *Player) Name() string { return p.name }
 
-// Models gives a model for each name in the recording's header, by what each was
+// Models returns a model for each name in the recording's header, by what each was
 // for. All answer from this player; they differ in the name that is shown.
 func (p *Player) Models() map[string]model.Model {
 	if len(p.rec.models) == 0 {
@@ -99,7 +99,7 @@ func (p *Player) Generate(ctx context.Context, req model.Request, deltas func(mo
 	return resp, nil
 }
 
-// take gives the next answer to a request.
+// take returns the next answer to a request.
 func (p *Player) take(q request) (*exchange, error) {
 	key := fingerprint(q)
 	p.mu.Lock()

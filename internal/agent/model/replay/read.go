@@ -13,7 +13,7 @@ import (
 
 // Recording is what a recorder wrote.
 type Recording struct {
-	// Note says what a person should know of it: that its last line is cut.
+	// Note is what a person should know of it: that its last line is cut.
 	Note string
 
 	models    map[string]string
@@ -116,7 +116,7 @@ type lines struct {
 	total int
 }
 
-// next gives a line without its end, and whether it had one; io.EOF after the
+// next returns a line without its end, and whether it had one; io.EOF after the
 // last. The line is valid until the next call.
 func (l *lines) next() (line []byte, whole bool, err error) {
 	l.n++

@@ -49,7 +49,7 @@ func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 	return r, r.line(h)
 }
 
-// Wrap gives a model that answers as m does and is recorded. An exchange that
+// Wrap returns a model that answers as m does and is recorded. An exchange that
 // cannot be written fails, because a recording with a hole replays nothing. One
 // that its caller canceled is no exchange, and is not written.
 func (r *Recorder) Wrap(m model.Model) model.Model { return recorded{m, r} }
@@ -196,7 +196,7 @@ func (c *collector) begin(d delta) {
 	c.all = append(c.all, d)
 }
 
-// done gives all deltas.
+// done returns all deltas.
 func (c *collector) done() []delta {
 	c.begin(delta{})
 	return c.all[:len(c.all)-1]

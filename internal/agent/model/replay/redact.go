@@ -48,7 +48,7 @@ func NewRedactor(secrets []string) *Redactor {
 	return r
 }
 
-// pattern finds secrets by their look. Group 1, where there is one, is what is
+// pattern finds secrets by their look. Group 1, if there is one, is what is
 // taken out, and the rest stays.
 type pattern struct {
 	re *lazyregexp.Regexp
@@ -76,7 +76,7 @@ func mixed(v string, _ byte) bool {
 
 func letter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-// keyLike tells a key from a piece of a program: a name or a path is made of
+// keyLike distinguishes a key from a piece of a program: a name or a path is made of
 // short words, and what is called or indexed is a name.
 func keyLike(v string, after byte) bool {
 	if after == '(' || after == '[' || !mixed(v, after) {
@@ -92,7 +92,7 @@ func keyLike(v string, after byte) bool {
 	return hex
 }
 
-// Redact gives the text without secrets, and in how many places one was.
+// Redact returns the text without secrets, and in how many places one was.
 func (r *Redactor) Redact(s string) (string, int) {
 	n := 0
 	for _, k := range r.known {

@@ -107,7 +107,7 @@ func TestNoSecretIsRecorded(t *testing.T) {
 		p := play(t, b, secrets...)
 		r := req()
 		if secrets == nil {
-			// Whoever was handed the recording has the marks alone.
+			// Anyone who was handed the recording has the marks alone.
 			r = model.Request{}
 			text := strings.NewReplacer(known, replay.Mark, looks, replay.Mark)
 			src := req()

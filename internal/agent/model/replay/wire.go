@@ -167,7 +167,7 @@ func (d delta) model() model.Delta {
 
 func (f failure) err() error { return &api.Error{Kind: f.Kind, Message: f.Message, Hint: f.Hint} }
 
-// check says what keeps a line from being one that a recorder wrote.
+// check returns what keeps a line from being one that a recorder wrote.
 func (e *exchange) check() error {
 	switch {
 	case e.Response == nil && e.Error == nil:

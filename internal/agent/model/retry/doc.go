@@ -1,4 +1,4 @@
-// Package retry makes a call of a model once more when it failed in a way that
+// Package retry makes a call of a model again when it failed in a way that
 // may pass: overload, a rate limit, a network that broke, an answer that was cut.
 //
 // A try that failed is told in the stream, before the wait, as a

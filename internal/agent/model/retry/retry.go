@@ -9,7 +9,7 @@ import (
 	"hortus.dev/internal/agent/model"
 )
 
-// Config says how often and how patiently. Zero fields take the defaults.
+// Config is how often and how patiently. Zero fields take the defaults.
 type Config struct {
 	// Tries is how often a call is made at most.
 	Tries int
@@ -95,7 +95,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, deltas func(mod
 	}
 }
 
-// passing says whether another try may help.
+// passing reports whether another try may help.
 func passing(err error) bool {
 	switch api.KindOf(err) {
 	case api.KindUnavailable, api.KindTimeout, api.KindExhausted:
@@ -117,7 +117,7 @@ func (m *Model) wait(err error, try int) time.Duration {
 	return d - time.Duration(m.cfg.Chance()*float64(d)/2)
 }
 
-// told gives an error the next step, where it has none that is better.
+// told adds the next step to an error that has none.
 func told(err error, format string, args ...any) error {
 	e := *api.AsError(err)
 	if e.Hint != "" {

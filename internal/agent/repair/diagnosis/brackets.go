@@ -51,7 +51,7 @@ func balance(lines []string, python bool, f func(line int, stack []open)) []open
 	return stack
 }
 
-// missingOn gives the closers that line n lacks by itself.
+// missingOn returns the closers that line n lacks by itself.
 func missingOn(lines []string, n int, python bool) string {
 	left := balance(lines[n:n+1], python, nil)
 	out := ""

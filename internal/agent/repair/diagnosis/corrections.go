@@ -36,7 +36,7 @@ func Corrections(language api.Language, files []api.File, output string) []Corre
 	return all
 }
 
-// tracebacks gives each of the first errors of an output by itself, and the whole.
+// tracebacks returns each of the first errors of an output by itself, and the whole.
 func tracebacks(out string) []string {
 	parts := strings.Split(out, "Traceback (most recent call last)")
 	if len(parts) > 5 {

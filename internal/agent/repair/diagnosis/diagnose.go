@@ -74,7 +74,7 @@ func Diagnose(req api.DebugRequest, own ...Correction) *api.Diagnosis {
 // is not linear.
 const MaxSource = 64 << 10
 
-// describe says what is known when no rule knows more.
+// describe returns what is known when no rule knows more.
 func (f *failure) describe() (cause, question string) {
 	res := f.req.Result
 	switch {
@@ -172,7 +172,7 @@ func one(cause string, a api.CodeArtifact) ([]Correction, string, string) {
 	return []Correction{{cause, a}}, "", ""
 }
 
-// Same says whether two artifacts would run the same.
+// Same reports whether two artifacts would run the same.
 func Same(a, b api.CodeArtifact) bool {
 	return a.Run == b.Run && a.Install == b.Install && a.RunTimeoutMS == b.RunTimeoutMS && slices.Equal(a.Files, b.Files)
 }

@@ -23,7 +23,7 @@ func commandRules() []rule {
 	return []rule{wrongInterpreter, wrongProgram, missingFile}
 }
 
-// instead is what can be asked for where an interpreter is missing.
+// instead is what can be requested where an interpreter is missing.
 var instead = map[string]string{
 	"python3": " Request the same program in JavaScript.",
 	"node":    " Request the same program in Python.",

@@ -15,7 +15,7 @@ func pythonRules() []rule {
 
 const pyModules = "abc argparse array ast asyncio base64 bisect calendar cmath collections contextlib copy csv ctypes datetime decimal difflib enum fractions functools glob gzip hashlib heapq hmac html http inspect io itertools json logging math multiprocessing operator os pathlib pickle platform pprint queue random re secrets shutil signal socket sqlite3 statistics string struct subprocess sys tempfile textwrap threading time timeit traceback types typing unicodedata urllib uuid warnings weakref xml zipfile zlib"
 
-// pyFrom says where a name that people use without its module comes from.
+// pyFrom is where a name that people use without its module comes from.
 var pyFrom = map[string]string{
 	"Counter": "collections", "defaultdict": "collections", "deque": "collections", "OrderedDict": "collections", "namedtuple": "collections",
 	"dataclass": "dataclasses", "field": "dataclasses", "Path": "pathlib", "reduce": "functools", "lru_cache": "functools", "cache": "functools",

@@ -275,7 +275,7 @@ func splitComment(l string) (code, comment string) {
 	return strings.TrimRight(l, " \t"), ""
 }
 
-// unclosedQuote gives the quote that a line opens and does not close.
+// unclosedQuote returns the quote that a line opens and does not close.
 func unclosedQuote(l string) string {
 	quote := byte(0)
 	for i := 0; i < len(l); i++ {

@@ -19,7 +19,7 @@ type Edit struct {
 	cost float64
 }
 
-// Apply gives a source after an edit. It is false where the lines are not there.
+// Apply returns a source after an edit. It is false where the lines are not there.
 func (e Edit) Apply(src string) (string, bool) {
 	lines := strings.Split(src, "\n")
 	if e.From < 1 || e.To < e.From-1 || e.To > len(lines) {
@@ -127,7 +127,7 @@ func (c *collector) token(cost float64, n int, with string) {
 	c.span(cost, t.at, t.end(), with)
 }
 
-// tok is the text of token n, or "" where there is none.
+// tok is the text of token n, or "" if there is none.
 func (c *collector) tok(n int) string {
 	if n < 0 || n >= len(c.l.toks) {
 		return ""

@@ -40,7 +40,7 @@ func (c idiomEdits) idioms() {
 	}
 }
 
-// async says whether a line stands in an asynchronous function.
+// async reports whether a line stands in an asynchronous function.
 func (c idiomEdits) async() bool {
 	return c.unit != nil && strings.Contains(c.s.lines[c.unit.from].raw, "async")
 }

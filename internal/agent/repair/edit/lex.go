@@ -15,7 +15,7 @@ const (
 	Go         Lang = "go"
 )
 
-// LangOf tells a file's language by its name.
+// LangOf returns a file's language by its name.
 func LangOf(name string) Lang {
 	switch path.Ext(name) {
 	case ".py":
@@ -270,7 +270,7 @@ func (x *lexer) regex(l *line, i int) int {
 	return x.operator(l, i)
 }
 
-// regexFollows says whether a slash begins a pattern here, and is no division.
+// regexFollows reports whether a slash begins a pattern here, and is no division.
 func regexFollows(toks []token) bool {
 	if len(toks) == 0 {
 		return true

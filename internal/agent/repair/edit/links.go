@@ -48,7 +48,7 @@ func (c linkEdits) links() {
 
 var reUnboundName = lazyregexp.New(`UnboundLocalError: (?:cannot access )?local variable '(\w+)'|Cannot access '(\w+)' before initialization`)
 
-// defined gives a name that is used without a meaning to what is defined nearby
+// defined changes a name that is used without a meaning to what is defined nearby
 // under another name: a variable, a parameter, something that is imported.
 func (c linkEdits) defined(name string) {
 	for _, s := range c.p.sources {
@@ -86,10 +86,10 @@ func (c linkEdits) defined(name string) {
 	}
 }
 
-// mentions says whether a unit uses a name.
+// mentions reports whether a unit uses a name.
 func (s *source) mentions(u *unit, name string) bool { return slices.Contains(s.words(u), name) }
 
-// member0 gives an object a member that it is asked for and has not: where its
+// member0 adds to an object a member that it is requested and has not: where its
 // constructor sets another one, or none.
 func (c linkEdits) member0(name string) {
 	for _, s := range c.p.sources {
@@ -160,7 +160,7 @@ func (c linkEdits) export(name string) {
 	}
 }
 
-// defines says whether a file holds a definition of a name outside of classes.
+// defines reports whether a file holds a definition of a name outside of classes.
 func (s *source) defines(name string) bool {
 	for i := range s.units {
 		if u := &s.units[i]; u.class == "" && u.named(name) {
@@ -230,7 +230,7 @@ func relative(dir, file string) string {
 }
 
 // spelling replaces a name that nothing means by the nearest one: where it is
-// used, and where it is defined under another name than it is asked for.
+// used, and where it is defined under another name than it is requested.
 func (c linkEdits) spelling(name string) {
 	used, count := false, 0
 	for _, s := range c.p.sources {

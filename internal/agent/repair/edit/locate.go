@@ -22,7 +22,7 @@ type Failure struct {
 	Root string
 	// Recent are paths that changed lately, the latest first.
 	Recent []string
-	// Trace says which lines the tests executed; nil if it is not known.
+	// Trace is which lines the tests executed; nil if it is not known.
 	Trace *Trace
 }
 
@@ -85,7 +85,7 @@ func resolve(p, root string, known func(string) bool) string {
 	return ""
 }
 
-// FailedTests gives the names of the tests that failed, sorted.
+// FailedTests returns the names of the tests that failed, sorted.
 func FailedTests(output string) []string {
 	names := map[string]bool{}
 	for _, re := range []*lazyregexp.Regexp{reFailedPython, reFailedScript, reFailedGo} {
@@ -152,7 +152,7 @@ func newProject(files []File, f Failure) *project {
 	return p
 }
 
-// weigh gives every unit its cost: by how far it is from the failing tests in
+// weigh sets the cost of every unit: by how far it is from the failing tests in
 // the calls, and by how many passing tests reach it too.
 func (p *project) weigh(recent []string) {
 	type test struct {
@@ -255,7 +255,7 @@ func (s *source) setup(u *unit) []string {
 	return out
 }
 
-// framed says whether a failure names a line of a unit.
+// framed reports whether a failure names a line of a unit.
 func (p *project) framed(s *source, u *unit) bool {
 	return slices.ContainsFunc(p.frames, func(f Frame) bool {
 		return f.Path == s.path && f.Line-1 >= u.from && f.Line-1 <= u.to
@@ -296,7 +296,7 @@ func (p *project) reach(seeds []string) map[*source][]int {
 	return depth
 }
 
-// used says whether one of the names means a unit. A class means what its
+// used reports whether one of the names means a unit. A class means what its
 // instances do by themselves.
 func (u *unit) used(names map[string]bool) bool {
 	if slices.ContainsFunc(u.names, func(n string) bool { return names[n] }) {

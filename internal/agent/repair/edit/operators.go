@@ -91,7 +91,7 @@ func (c operatorEdits) operator(n int) {
 	c.operands(n)
 }
 
-// inFor says whether an "in" belongs to a comprehension.
+// inFor reports whether an "in" belongs to a comprehension.
 func (c operatorEdits) inFor(n int) bool {
 	for k := n - 1; k >= 0 && k >= n-6; k-- {
 		if c.tok(k) == "for" {
@@ -101,7 +101,7 @@ func (c operatorEdits) inFor(n int) bool {
 	return false
 }
 
-// valid says whether an operator exists in the language.
+// valid reports whether an operator exists in the language.
 func (c operatorEdits) valid(o string) bool {
 	switch o {
 	case "//", "//=":

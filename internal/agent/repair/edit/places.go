@@ -94,7 +94,7 @@ func (c placeEdits) arguments(n int) {
 	}
 }
 
-// split gives the byte ranges of the arguments between tokens n and end.
+// split returns the byte ranges of the arguments between tokens n and end.
 func (c placeEdits) split(n, end int) [][2]int {
 	var out [][2]int
 	depth, start := 0, n+1

@@ -134,7 +134,7 @@ func (c statementEdits) copies() {
 	}
 }
 
-// assigns says whether a line is an assignment, outside of all brackets.
+// assigns reports whether a line is an assignment, outside of all brackets.
 func (l *line) assigns() bool {
 	depth := 0
 	for _, t := range l.toks {

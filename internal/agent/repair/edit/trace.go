@@ -13,7 +13,7 @@ const (
 	slack = 100
 )
 
-// Trace says which lines the tests executed.
+// Trace is which lines the tests executed.
 type Trace struct {
 	// Failing and Passing count the tests.
 	Failing, Passing int
@@ -25,7 +25,7 @@ type Trace struct {
 // tests executed them.
 type Range struct{ From, To, Failing, Passing int }
 
-// hits gives how many failing and passing tests executed a line, counted from 0.
+// hits returns how many failing and passing tests executed a line, counted from 0.
 func (t *Trace) hits(s *source, i int) (failing, passing int) {
 	for _, r := range t.Ranges[s.path] {
 		if r.From-1 <= i && i <= r.To-1 && r.Failing > failing {
@@ -35,7 +35,7 @@ func (t *Trace) hits(s *source, i int) (failing, passing int) {
 	return failing, passing
 }
 
-// traced gives the suspicion of a line from 0 to 1 (Ochiai's formula), and 0 where
+// traced returns the suspicion of a line from 0 to 1 (Ochiai's formula), and 0 where
 // no failing test executed it. A line without code of its own has that of its
 // statement's first line, or of the next line.
 func (p *project) traced(s *source, i int) float64 {
@@ -61,7 +61,7 @@ func (p *project) tracedCost(s *source, i int, unit float64) float64 {
 	return 1 + 3*(1-suspicion) + 0.5*unit
 }
 
-// Reached gives how many of a sorted list of edits come before the first one in a
+// Reached returns how many of a sorted list of edits come before the first one in a
 // line that no failing test executes and no message names.
 func Reached(edits []Edit) int {
 	n := slices.IndexFunc(edits, func(e Edit) bool { return e.cost >= unreached-slack })

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/internal/cli/human"
 )
 
-// lastAttempt gives the last attempt, or nil.
+// lastAttempt returns the last attempt, or nil.
 func lastAttempt(t api.Task) *api.Attempt {
 	if len(t.Attempts) == 0 {
 		return nil

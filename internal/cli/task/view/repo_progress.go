@@ -76,7 +76,7 @@ func toolLine(t api.ToolEvent) string {
 		return line + took
 	}
 	said := human.ErrorLine(t.Output)
-	// A shell says once more what it ran; how that ended is enough.
+	// A shell says again what it ran; how that ended is enough.
 	if i := strings.LastIndex(said, " -> exit "); i >= 0 {
 		return line + said[i:]
 	}

@@ -116,7 +116,7 @@ func cautions(all []api.Caution) string {
 	return s
 }
 
-// roundsLine says how much work it was, why it ended, and what decided.
+// roundsLine returns how much work it was, why it ended, and what decided.
 func roundsLine(r api.RepoResult) string {
 	if len(r.Rounds) == 0 {
 		return ""
@@ -139,7 +139,7 @@ func roundsLine(r api.RepoResult) string {
 	return s
 }
 
-// stopText says why an agent's work ended.
+// stopText returns why an agent's work ended.
 func stopText(s api.StopReason) string {
 	if text := map[api.StopReason]string{
 		api.StopFinished: "finished", api.StopEnded: "ended its turn", api.StopSteps: "reached its step limit",

@@ -112,7 +112,7 @@ func showModelUse(w io.Writer, s api.TaskStats) {
 	}
 }
 
-// showMissing says what to install beforehand, and how it then gets into a
+// showMissing reports what to install beforehand, and how it then gets into a
 // sandbox.
 func showMissing(w io.Writer, s api.TaskStats) {
 	if len(s.Missing) == 0 {

@@ -21,7 +21,7 @@ func modelSaid(model, text string) string {
 	return vendor + ": " + text
 }
 
-// retryLine says what failed, which try it was, and when the next is.
+// retryLine returns what failed, which try it was, and when the next is.
 func retryLine(m api.ModelRetryEvent) string {
 	next := "asking again"
 	if m.WaitMS > 0 {
@@ -30,7 +30,7 @@ func retryLine(m api.ModelRetryEvent) string {
 	return fmt.Sprintf("%s (try %d of %d), %s", modelSaid(m.Model, m.Error), m.Attempt, m.Of, next)
 }
 
-// usage says what a hosted model was asked and what that cost.
+// usage reports what a hosted model was asked and what that cost.
 func (p *Progress) usage(t api.Task) {
 	if t.Usage.InputTokens+t.Usage.OutputTokens == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"hortus.dev/internal/cli/progress"
 )
 
-// showMade says which files a program made, and which of them are not kept.
+// showMade reports which files a program made, and which of them are not kept.
 func (p *Progress) showMade(r api.ExecutionResult) {
 	if len(r.OutputFiles) > 0 {
 		var made []string
@@ -38,7 +38,7 @@ func (p *Progress) answerable(t api.Task) {
 	}
 }
 
-// Delivered says whether the delivery that was asked for happened, or there was
+// Delivered reports whether the delivery that was requested happened, or there was
 // nothing to deliver.
 func Delivered(t api.Task, request bool) bool {
 	if t.Repo == nil || t.Repo.Head == "" {

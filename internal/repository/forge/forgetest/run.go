@@ -205,7 +205,7 @@ func foreign(f *fixture) {
 }
 
 // forks: who opens a request from a fork with a branch of the same name must not
-// have it taken for ours, with a body of ours in it.
+// have it mistaken for ours, with a body of ours in it.
 func forks(f *fixture) {
 	f.server.Add(forgeserver.Pull{Repository: f.repo.Path, Source: "hortus/one", Target: "main", Title: "Evil", Body: forge.Marker, Author: "eve", Fork: true})
 	// At GitHub a fork may belong to the owner of the repository.

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/repository/forge/rest"
 )
 
-// Config says which repository, with which token.
+// Config is which repository, with which token.
 type Config = rest.Config
 
 // Forge is a repository at GitHub.

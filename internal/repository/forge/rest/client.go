@@ -114,7 +114,7 @@ func (c *Client) API() string { return c.api.String() }
 // Location is the repository.
 func (c *Client) Location() forge.Location { return c.cfg.Location }
 
-// inside says whether an address belongs to the API.
+// inside reports whether an address belongs to the API.
 func (c *Client) isAPI(u *url.URL) bool {
 	return u.Scheme == c.api.Scheme && u.Host == c.api.Host && u.User == nil &&
 		strings.HasPrefix(u.EscapedPath(), c.api.EscapedPath()) && !strings.Contains(u.Path+"/", "/../")

@@ -66,7 +66,7 @@ func TestCommit(t *testing.T) {
 	_, err = r.ReadFile(gittest.Context(t), res.Hash, "a.txt", 3)
 	gittest.WantKind(t, err, api.KindExhausted, "4 bytes")
 
-	// The same once more changes nothing.
+	// The same again changes nothing.
 	res2, err := r.Commit(gittest.Context(t), request(res.Hash, file("a.txt", "two\n")))
 	if err != nil || !res2.Empty || res2.Hash != "" {
 		t.Errorf("got %+v, %v", res2, err)

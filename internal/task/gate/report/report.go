@@ -16,7 +16,7 @@ const (
 	maxNotes = 100      // tests lost, changes of the runner
 )
 
-// Outcome says how a test ended.
+// Outcome is how a test ended.
 type Outcome string
 
 // Outcomes. Expected is a failure that the test announces. Broken is what holds tests and
@@ -38,9 +38,9 @@ func rank(o Outcome) int {
 type Report struct {
 	// Runner is what ran them, such as "unittest".
 	Runner string
-	// Began says that the runner wrote anything at all.
+	// Began reports that the runner wrote anything at all.
 	Began bool
-	// Ended says that it came to its end by itself.
+	// Ended reports that it came to its end by itself.
 	Ended bool
 	// Tests are the outcomes by name.
 	Tests map[string]Outcome
@@ -48,7 +48,7 @@ type Report struct {
 	Lost []string
 	// Tampered is what the code under test changed of the runner.
 	Tampered []string
-	// Broken says why the report itself cannot be believed.
+	// Broken is why the report itself cannot be believed.
 	Broken string
 
 	size int // bytes of the names in Tests
@@ -101,7 +101,7 @@ func note(list []string, name string) []string {
 	return append(list, short(name))
 }
 
-// Count gives how many tests ended in one of these ways.
+// Count returns how many tests ended in one of these ways.
 func (r Report) Count(outcomes ...Outcome) (n int) {
 	for _, o := range r.Tests {
 		if slices.Contains(outcomes, o) {
@@ -111,7 +111,7 @@ func (r Report) Count(outcomes ...Outcome) (n int) {
 	return n
 }
 
-// Names gives the tests that ended in one of these ways, sorted.
+// Names returns the tests that ended in one of these ways, sorted.
 func (r Report) Names(outcomes ...Outcome) (out []string) {
 	for name, has := range r.Tests {
 		if slices.Contains(outcomes, has) {

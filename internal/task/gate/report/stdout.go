@@ -99,7 +99,7 @@ func (g *goTest) line(text []byte, whole bool) []byte {
 	return nil
 }
 
-// release gives what a test printed, and forgets it.
+// release returns what a test printed, and forgets it.
 func (g *goTest) release(name string) []byte {
 	text := g.held[name]
 	delete(g.held, name)
@@ -107,7 +107,7 @@ func (g *goTest) release(name string) []byte {
 	return text
 }
 
-// goPassed says whether a line is what package testing prints when a test, or all tests of
+// goPassed reports whether a line is what package testing prints when a test, or all tests of
 // a package, passed.
 func goPassed(test, output string) bool {
 	if test == "" {
@@ -117,7 +117,7 @@ func goPassed(test, output string) bool {
 }
 
 func (g *goTest) report() Report {
-	g.r.Ended = g.r.Began // the go command's own exit code says whether it came to its end
+	g.r.Ended = g.r.Began // the go command's own exit code reports whether it came to its end
 	for name := range g.open {
 		g.r.Lost = note(g.r.Lost, name)
 	}

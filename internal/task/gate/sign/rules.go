@@ -2,7 +2,7 @@ package sign
 
 import "hortus.dev/internal/platform/lazyregexp"
 
-// rule says what the lines that match it use.
+// rule is what the lines that match it use.
 type rule struct {
 	uses string
 	re   *lazyregexp.Regexp
