@@ -96,7 +96,7 @@ type Executed struct {
 	// Signal and Cause say more of an end that was not an exit, as in Exit.
 	Signal string `json:"signal,omitempty"`
 	Cause  string `json:"cause,omitempty"`
-	// Truncated reports that more was written than is here: StdoutBytes and
+	// Truncated is true if more was written than is here: StdoutBytes and
 	// StderrBytes are all of it.
 	Truncated   bool  `json:"truncated,omitempty"`
 	StdoutBytes int64 `json:"stdoutBytes"`

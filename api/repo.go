@@ -24,7 +24,7 @@ type RepoTask struct {
 	// Mutant, when set, is a patch that breaks the repository: the gate
 	// must fail once it is applied, which shows that new tests test something.
 	Mutant string `json:"mutant,omitempty"`
-	// TestsMayChange reports that the gate with the original tests is shown but does
+	// TestsMayChange is true if the gate with the original tests is shown but does
 	// not decide.
 	TestsMayChange bool `json:"testsMayChange,omitempty"`
 	// Push delivers the branch to Remote, MergeRequest opens a request for it
@@ -134,7 +134,7 @@ type RepoResult struct {
 	// Summary is the agent's own word.
 	Summary  string    `json:"summary,omitempty"`
 	Delivery *Delivery `json:"delivery,omitempty"`
-	// Partial reports that the work was cut short; what there was is kept.
+	// Partial is true if the work was cut short; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -163,7 +163,7 @@ type Round struct {
 // Gate is one run of the command that decides.
 type Gate struct {
 	Command string `json:"command"`
-	// Passed reports that the command ended with 0 by itself, and that nothing in the
+	// Passed is true if the command ended with 0 by itself, and that nothing in the
 	// report of its tests speaks against it.
 	Passed bool `json:"passed"`
 	Exit   Exit `json:"exit"`
@@ -226,7 +226,7 @@ type FileChange struct {
 	Added   int    `json:"added"`
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
-	// Test reports that it looks like a test or what tests are run with.
+	// Test is true if it looks like a test or what tests are run with.
 	Test bool `json:"test,omitempty"`
 }
 
@@ -305,7 +305,7 @@ type SayEvent struct {
 	Round int    `json:"round"`
 	Step  int    `json:"step"`
 	Text  string `json:"text"`
-	// Cut reports that the text ends where the work was stopped.
+	// Cut is true if the text ends where the work was stopped.
 	Cut bool `json:"cut,omitempty"`
 }
 

@@ -177,7 +177,7 @@ type Sandbox struct {
 	// Build is the build of Hortus whose guest runs in it; an upgrade may have
 	// brought a daemon of another.
 	Build string `json:"build,omitempty"`
-	// Held reports that it lives for as long as a client holds it (hortus sandbox run).
+	// Held is true if it lives for as long as a client holds it (hortus sandbox run).
 	// Such a connection ends with the daemon, and no other daemon adopts it.
 	Held bool `json:"held,omitempty"`
 	// MemoryKills counts the processes that the memory limit ended, as far as they

@@ -40,7 +40,7 @@ type Snapshot struct {
 	// from, if any: its lineage.
 	Sandbox SandboxID  `json:"sandbox"`
 	Parent  SnapshotID `json:"parent,omitempty"`
-	// Paused reports that it is the memory of a sandbox that was paused to disk, and
+	// Paused is true if it is the memory of a sandbox that was paused to disk, and
 	// ends when that one continues.
 	Paused bool `json:"paused,omitempty"`
 	// Template and Layers are what the sandbox stood on, the lowest first; Limits

@@ -57,7 +57,7 @@ func TestKernelAttacks(t *testing.T) {
 	}
 }
 
-// A fork bomb stops at the bound; the guest goes on, and kills it.
+// A fork bomb stops at the bound; the guest continues, and kills it.
 func TestKernelForkBomb(t *testing.T) {
 	t.Parallel()
 	g := newGVisor(t).start(t, "run")

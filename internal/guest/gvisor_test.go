@@ -179,14 +179,14 @@ func (g *guestProc) dialStream(ctx context.Context) (net.Conn, error) {
 	return net.FileConn(ours)
 }
 
-// birth gives a guest its configuration and lets it go.
+// birth sends a guest its configuration and the start order.
 func (g *kernelGuest) birth(t testing.TB, edit func(*birth.Config)) {
 	t.Helper()
 	g.configure(t, edit)
 	g.mustGo(t)
 }
 
-// configure gives a guest its configuration alone.
+// configure sends a guest its configuration only.
 func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
 	t.Helper()
 	g.cfg = birth.Config{
@@ -221,7 +221,7 @@ func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
 	}
 }
 
-// checkpoint saves a quiet guest and gives the image's directory. The guest goes on.
+// checkpoint saves a quiet guest and gives the image's directory. The guest continues.
 func (g *kernelGuest) checkpoint(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(g.v.dir, "image")

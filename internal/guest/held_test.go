@@ -13,7 +13,7 @@ import (
 
 // TestQuietKeepsOutput: a command that writes more than is kept waits, after its
 // stream was ended, for the client to come back; nothing is lost and nothing comes
-// twice. Where nobody comes back it goes on in the end.
+// twice. Where nobody comes back it continues in the end.
 func TestQuietKeepsOutput(t *testing.T) {
 	g := startStdio(t, nil)
 	g.mustGo(t)

@@ -185,7 +185,7 @@ func TestSignalsIgnoredByTheHost(t *testing.T) {
 	g.mustRun(t, "true")
 }
 
-// Whatever a process of the same uid sends, the guest goes on.
+// Whatever a process of the same uid sends, the guest continues.
 func TestSignalsDoNotEndTheGuest(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	pid := g.cmd.Process.Pid

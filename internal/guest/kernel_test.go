@@ -223,7 +223,7 @@ func TestKernelQuiet(t *testing.T) {
 }
 
 // A save needs every stream to be closed, with a command in the middle of its
-// output; what was saved goes on from there as another sandbox, and so does what it
+// output; what was saved continues from there as another sandbox, and so does what it
 // was saved from.
 func TestKernelSave(t *testing.T) {
 	t.Parallel()
@@ -362,7 +362,7 @@ func TestKernelSaveTerminal(t *testing.T) {
 	}
 }
 
-// The largest command ends when memory runs out; the others, and the guest, go on.
+// The largest command ends when memory runs out; the others, and the guest, continue.
 func TestKernelMemory(t *testing.T) {
 	t.Parallel()
 	g := newGVisor(t).start(t, "run")

@@ -59,7 +59,7 @@ func discardStdio() error {
 }
 
 // Attend serves the streams that the host sends and follows its other orders until the
-// control socket ends. An end before "go" or a Self is an error. Commands go on.
+// control socket ends. An end before "go" or a Self is an error. Commands continue.
 func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		defer func() {
@@ -138,7 +138,7 @@ func (s *Server) resume() {
 	s.rpc.Resume()
 }
 
-// become gives a restored guest its new identity. No connection is open. Commands that are
+// become sets in a restored guest its new identity. No connection is open. Commands that are
 // alive keep their environment.
 //
 // Nothing else depends on the old identity: random numbers come from the kernel, which gets

@@ -59,7 +59,7 @@ func (g *guestProc) write(t *testing.T, path, data string, header map[string]str
 	return resp.StatusCode, string(out)
 }
 
-// whose gives the owner of a file and what is in it, for a regular one.
+// whose returns the owner of a file and what is in it, for a regular one.
 func whose(t *testing.T, path string) (uid uint32, data string) {
 	t.Helper()
 	fi, err := os.Lstat(path)
@@ -125,7 +125,7 @@ func TestFilesOutsideTheHome(t *testing.T) {
 	if _, data := whose(t, top+"/m/n"); data != "new" {
 		t.Errorf("moved: %q", data)
 	}
-	// With all that is in it, whoever it belongs to.
+	// With all that is in it, anyone who it belongs to.
 	if err := os.MkdirAll(top+"/deep/er/st", 0o700); err != nil {
 		t.Fatal(err)
 	}

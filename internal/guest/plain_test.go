@@ -58,7 +58,7 @@ func TestPlainClientsStartAtHome(t *testing.T) {
 }
 
 // TestEnvironment: a command has PATH, HOME, USER and LOGNAME, what the sandbox was given
-// and what the request adds, and nothing else, whoever asks.
+// and what the request adds, and nothing else, anyone who asks.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_HOST", "no")
 	g := startGuest(t, guestOptions{cfg: func(c *birth.Config) { c.Env["BOTH"] = "config" }})

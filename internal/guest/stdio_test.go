@@ -151,7 +151,7 @@ func TestStdioWaits(t *testing.T) {
 	done := make(chan *result)
 	start := func() { done <- g.run(t, shell("echo $WHO"), envd.StartOptions{}) }
 	go start()
-	// The request may be under way or wait: it is let go of either way.
+	// The request may be under way or wait: it is release either way.
 	g.mustQuiet(t)
 	if r := <-done; r.err == nil {
 		t.Errorf("a command was started for nobody: %+v", r)
@@ -282,7 +282,7 @@ func TestQuiet(t *testing.T) {
 	g.client.SendSignal(ctx, envd.Selector{PID: &pid}, 9)
 }
 
-// find gives the pid of a command by its exec id.
+// find returns the pid of a command by its exec id.
 func (g *guestProc) find(t testing.TB, execID string) uint32 {
 	t.Helper()
 	s, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: execID, Offset: -1})

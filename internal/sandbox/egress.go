@@ -5,7 +5,7 @@ import "hortus.dev/api"
 // Egress is what a sandbox may connect to outside of itself. The zero value denies
 // everything. A backend refuses with api.KindUnsupported what it cannot enforce.
 type Egress struct {
-	// Host reports that the sandbox has the network of its host, without any restriction.
+	// Host is true if the sandbox has the network of its host, without any restriction.
 	// It is the only policy of a backend without api.CapNoNetwork.
 	Host bool
 }

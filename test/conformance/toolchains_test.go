@@ -17,7 +17,7 @@ type toolchain struct {
 	// enough.
 	needs  []string
 	script string
-	// quick reports that it takes about a second: T1 runs it, T2 the others too.
+	// quick is true if it takes about a second: T1 runs it, T2 the others too.
 	quick bool
 	// warm, where it is set, is run once before a tracer is attached: it fills
 	// caches whose making is long under one and calls nothing that the script

@@ -15,7 +15,7 @@ type Command struct {
 	Line int
 	// Text is the command without its prompt and indentation.
 	Text string
-	// Prompt reports that it had a prompt. Prints is then all that it prints, "..." standing
+	// Prompt is true if it had a prompt. Prints is then all that it prints, "..." standing
 	// for anything.
 	Prompt bool
 	Prints []string

@@ -80,7 +80,7 @@ type Pull struct {
 	// State is "open", "closed" or "merged".
 	State  string
 	Author string
-	// Fork reports that the source branch is one of a fork, whose owner is Author.
+	// Fork is true if the source branch is one of a fork, whose owner is Author.
 	Fork bool
 }
 

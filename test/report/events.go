@@ -38,10 +38,10 @@ type outcome struct {
 	took   time.Duration // of its longest run
 	failed int           // runs
 	passed bool          // in its last run
-	// skipped reports that its last run was skipped, and why gives the reason.
+	// skipped is true if its last run was skipped, and why gives the reason.
 	skipped bool
 	why     string
-	// marked reports that the testing package itself printed the end of its last run: a
+	// marked is true if the testing package itself printed the end of its last run: a
 	// test that ends the process with code 0 is a pass for go test.
 	marked bool
 	// said is the output of the run that continues, and failure that of the first failed

@@ -29,7 +29,7 @@ type Result struct {
 	Short string
 	// OutputBytes counts what was printed, before anything was cut.
 	OutputBytes int64
-	// Waiting reports that it only waited for something that continues: the same call
+	// Waiting is true if it only waited for something that continues: the same call
 	// with the same answer again is no loop.
 	Waiting bool
 	// Finish is set by the tool with which a model says that it is done.

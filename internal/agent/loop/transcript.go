@@ -57,7 +57,7 @@ type Entry struct {
 	Failed bool   `json:"failed,omitempty"`
 	MS     int64  `json:"ms,omitempty"`
 	Model  string `json:"model,omitempty"`
-	// Cut reports that an answer ends where it was stopped, or grew too long.
+	// Cut is true if an answer ends where it was stopped, or grew too long.
 	Cut  bool           `json:"cut,omitempty"`
 	Stop api.StopReason `json:"stop,omitempty"`
 	// Text is all of it, up to [MaxTranscriptText].

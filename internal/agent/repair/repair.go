@@ -22,7 +22,7 @@ type repairer struct {
 	done  []edit.Edit // edits that are in the tree, in order
 	was   []edit.File // each edit's file before it
 	trace *edit.Trace
-	// executed reports that the candidates are in lines that failing tests execute.
+	// executed is true if the candidates are in lines that failing tests execute.
 	executed bool
 	effort   effort // what was spent
 	tried    []edit.Edit

@@ -25,7 +25,7 @@ type kernel struct{ tools string }
 
 func (k *kernel) Tools() string { return k.tools }
 
-// Plan says how a keeper starts it: runsc creates the processes, and the keeper makes the calls
+// Plan returns how a keeper starts it: runsc creates the processes, and the keeper makes the calls
 // that other commands of runsc would make. That saves two starts of a program of 80 MB.
 func (k *kernel) Plan(q launch.PlanRequest) (keeper.Plan, error) {
 	const bundle = keeper.StateDir + "/bundle"

@@ -267,7 +267,7 @@ func TestAdoptWorkspace(t *testing.T) {
 	}
 }
 
-// TestLeave: a backend that lets go of its machines and closes leaves them running.
+// TestLeave: a backend that releases its machines and closes leaves them running.
 func TestLeave(t *testing.T) {
 	e := newEnv(t)
 	first := e.backend(t)

@@ -151,7 +151,7 @@ const (
 	lateRemoveTimeout = time.Minute
 )
 
-// removeGroup removes a control group. If it is still busy after the wait, removal goes on in
+// removeGroup removes a control group. If it is still busy after the wait, removal continues in
 // the background, and [Backend.Close] waits for it: a killed process may take a while to
 // die, and other programs on the host see a group that is left.
 func (b *Backend) removeGroup(g *cgroup.Group, wait time.Duration) error {

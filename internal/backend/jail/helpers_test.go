@@ -73,7 +73,7 @@ func buildTree(_ context.Context, dir string) (layer.Tree, error) {
 			}
 		}
 	}
-	// Something of the layer's that whoever owns the layer may change.
+	// Something of the layer's that anyone who owns the layer may change.
 	if err := os.MkdirAll(filepath.Join(root, "srv/tree/deep"), 0o755); err != nil {
 		return layer.Tree{}, err
 	}

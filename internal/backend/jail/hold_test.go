@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// plainKernel is a kernel of which a keeper is asked for a save.
+// plainKernel is a kernel of which a keeper is requested a save.
 type plainKernel struct{ launch.Kernel }
 
 func (plainKernel) Files() []string   { return []string{"image"} }

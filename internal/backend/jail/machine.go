@@ -117,7 +117,7 @@ func (m *machine) reap(wanted bool) (ws syscall.WaitStatus, known bool) {
 	return ws, known
 }
 
-// endCause says why a guest ended that was not killed.
+// endCause returns why a guest ended that was not killed.
 func endCause(ws syscall.WaitStatus, known bool, memoryKills int64, ownKernel bool) string {
 	switch {
 	case !known && ownKernel && memoryKills > 0: // the memory limit ends such a sandbox whole
@@ -199,7 +199,7 @@ func (m *machine) Link() tether.Link { return m.link }
 // Done is closed when the guest has ended.
 func (m *machine) Done() <-chan struct{} { return m.done }
 
-// Cause says why the guest ended if it was not killed.
+// Cause returns why the guest ended if it was not killed.
 func (m *machine) Cause() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 type disk struct {
 	mu sync.Mutex
 	fd int
-	// sizeOnly says that the descriptor is good for the size only, see rundir.Disk.
+	// sizeOnly is true if the descriptor is good for the size only, see rundir.Disk.
 	sizeOnly bool
 }
 

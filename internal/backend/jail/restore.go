@@ -105,7 +105,7 @@ func (b *Backend) FilesMark(kind api.SnapshotKind) (api.ImageMark, error) {
 	return b.filesMark(), nil
 }
 
-// restoreError says why the files of an image could not be restored.
+// restoreError returns why the files of an image could not be restored.
 func restoreError(id api.SandboxID, s *child.StepError) error {
 	err := fmt.Errorf("sandbox %s: %w", id, s)
 	switch s.Errno {

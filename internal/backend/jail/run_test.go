@@ -6,7 +6,7 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// TestSavedRunDir looks at /run/e2b of a container and of one that goes on from its files:
+// TestSavedRunDir looks at /run/e2b of a container and of one that continues from its files:
 // each is told its own identifier.
 func TestSavedRunDir(t *testing.T) {
 	e := newEnv(t)

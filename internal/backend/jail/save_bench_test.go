@@ -17,7 +17,7 @@ const baseDigest = layer.Digest("sha256-2222222222222222222222222222222222222222
 
 // BenchmarkForkFiles forks the files of a sandbox that changed 100 of 44,000: from
 // the call of Save to the output of the first command of the child. Saving is the
-// time of Save, paused what the parent stood still of it, and start is, interleaved,
+// time of Save, paused what the parent was paused of it, and start is, interleaved,
 // a plain start with the same command.
 func BenchmarkForkFiles(b *testing.B) {
 	e := newEnv(b)

@@ -123,7 +123,7 @@ func TestSaveKeepsPauses(t *testing.T) {
 	sh(t, e.restored(t, dir), "user", "true")
 }
 
-// TestSaveAndHold ends a sandbox that stands still after its save: nothing of it sees
+// TestSaveAndHold ends a sandbox that is paused after its save: nothing of it sees
 // that it could have gone on.
 func TestSaveAndHold(t *testing.T) {
 	e := newEnv(t)

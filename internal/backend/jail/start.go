@@ -215,7 +215,7 @@ func (s *starting) withCause(err error) error {
 	return fmt.Errorf("%s: %w", endCause(ws, known, s.m.group.Stats().MemoryKills, s.m.b.cfg.Kernel != nil), err)
 }
 
-// startError says why a guest did not start.
+// startError returns why a guest did not start.
 func startError(ctx context.Context, id api.SandboxID, err error) error {
 	if cerr := ctx.Err(); cerr != nil {
 		return api.Errorf(api.KindOf(cerr), "timeout: sandbox %s did not start: %w", id, cerr)

@@ -54,7 +54,7 @@ type applied struct {
 	Commit string           `json:"commit"`
 	Branch string           `json:"branch,omitempty"`
 	Files  []api.FileChange `json:"files"`
-	// Checked reports that nothing was changed.
+	// Checked is true if nothing was changed.
 	Checked bool `json:"checked,omitempty"`
 }
 

@@ -21,10 +21,10 @@ type target struct {
 	// id is of letters and digits, and need not be one of a sandbox.
 	id   api.SandboxID
 	port int
-	// labelled reports that the host named it, so that its address is the
+	// labelled is true if the host named it, so that its address is the
 	// sandbox's own and no other's.
 	labelled bool
-	// signed reports that the signature alone names the sandbox.
+	// signed is true if the signature alone names the sandbox.
 	signed bool
 }
 

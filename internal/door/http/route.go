@@ -42,13 +42,13 @@ type Route struct {
 	// Events, where it is not nil, is what each event holds of the answer to a
 	// client that accepts text/event-stream.
 	Events any
-	// Paged reports that the answer is one page of a list: the route has the parameters of
+	// Paged is true if the answer is one page of a list: the route has the parameters of
 	// pages, and the header of an answer says where the next one begins.
 	Paged bool
-	// Creates reports that a request makes something: with an Idempotency-Key, once.
+	// Creates is true if a request makes something: with an Idempotency-Key, once.
 	Creates bool
 	Handler handler
-	// keyed reports that the handler sees to the key itself.
+	// keyed is true if the handler sees to the key itself.
 	keyed bool
 }
 

@@ -60,14 +60,14 @@ type Config struct {
 	// refused with the text in WhyNot, or as unknown.
 	Identities []Identity        `json:"identities"`
 	WhyNot     map[string]string `json:"whyNot,omitempty"`
-	// Switch says that the guest may change ids. If false, every identity must have the
+	// Switch is true if the guest may change ids. If false, every identity must have the
 	// guest's ids.
 	Switch bool `json:"switch"`
 	// Workspace is the directory, which must exist, of commands and relative paths.
 	Workspace string            `json:"workspace"`
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
-	// Waits says that the guest is started ahead: until "go" it answers warm-up requests,
+	// Waits is true if the guest is started ahead: until "go" it answers warm-up requests,
 	// and other requests wait.
 	Waits bool `json:"waits,omitempty"`
 	// Processes is the maximum number of processes of commands (RLIMIT_NPROC); 0 means no
@@ -76,13 +76,13 @@ type Config struct {
 	Processes int64 `json:"processes,omitempty"`
 	// OutputBuffer is the maximum output kept of one command, in bytes; above 0.
 	OutputBuffer int `json:"outputBuffer"`
-	// PID1 says that the guest is the init of a pid namespace and that all other processes
+	// PID1 is true if the guest is the init of a pid namespace and that all other processes
 	// in it are the sandbox's.
 	PID1 bool `json:"pid1"`
 	// Memory is the memory limit, in bytes, that the guest enforces by polling because its
 	// host cannot; best effort. 0 means no limit.
 	Memory int64 `json:"memory,omitempty"`
-	// OwnKernel says that the guest and its commands have a kernel of their own. There the
+	// OwnKernel is true if the guest and its commands have a kernel of their own. There the
 	// guest makes the directories of Own and the files of Files, and enforces Processes,
 	// which a stage before it does elsewhere.
 	OwnKernel bool   `json:"ownKernel,omitempty"`

@@ -133,7 +133,7 @@ func (c *Control) Stream(ctx context.Context, f *os.File) error {
 	})
 }
 
-// Quiet tells the guest to close every stream, in the host, and waits until it has.
+// Quiet has the guest close every stream, in the host, and waits until it has.
 func (c *Control) Quiet(ctx context.Context) error {
 	if err := c.sendRaw(ctx, []byte(QuietPacket)); err != nil {
 		return err
@@ -145,10 +145,10 @@ func (c *Control) Quiet(ctx context.Context) error {
 	return err
 }
 
-// On tells a quiet guest to serve again, in the host.
+// On has a quiet guest serve again, in the host.
 func (c *Control) On(ctx context.Context) error { return c.sendRaw(ctx, []byte(OnPacket)) }
 
-// Become gives a restored guest its new identity, in the host, and waits until it is ready.
+// Become sends a restored guest its new identity, in the host, and waits until it is ready.
 // It skips reports with another nonce, which were sent before the save.
 func (c *Control) Become(ctx context.Context, self Self) error {
 	data, err := json.Marshal(self)

@@ -46,7 +46,7 @@ const (
 	// serve. There is no answer.
 	StreamPacket = "stream"
 	// QuietPacket tells the guest to close every stream at once, because its kernel is
-	// about to be saved and cannot save descriptors of the host. Commands go on. The guest
+	// about to be saved and cannot save descriptors of the host. Commands continue. The guest
 	// answers with a Report that sets Quiet when no stream is open, and accepts none until
 	// an OnPacket or a Self.
 	QuietPacket = "quiet"

@@ -37,7 +37,7 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 	return s, nil
 }
 
-// SetEnv gives the sandbox another environment. No command may be starting.
+// SetEnv replaces the environment of the sandbox. No command may be starting.
 func (s *Set) SetEnv(env map[string]string) {
 	for _, id := range s.list {
 		id.setEnv(env)

@@ -63,7 +63,7 @@ func machineID(seed []byte) string {
 // saved boot.
 const bootIDFile = "/run/boot_id"
 
-// replaceBootID gives commands, whose root is mounted at root, another boot id.
+// replaceBootID replaces the boot ID that commands see, whose root is mounted at root.
 func replaceBootID(root string, seed []byte) error {
 	if err := writeFile(birth.File{Path: bootIDFile, Data: bootID(seed) + "\n"}); err != nil {
 		return err

@@ -34,9 +34,9 @@ type Reader struct {
 	log  *Log
 	at   int64
 	wake chan struct{} // of length 1
-	// reserved says that nobody reads: output is kept for a client that comes back.
+	// reserved is true if nobody reads: output is kept for a client that comes back.
 	reserved bool
-	// ofHost says that it is reserved for the clients of a host that died.
+	// ofHost is true if it is reserved for the clients of a host that died.
 	ofHost bool
 }
 
@@ -65,7 +65,7 @@ func (l *Log) Append(out envd.Output, data []byte, hasClient bool) int64 {
 	return from
 }
 
-// wouldOverrun says whether n more bytes would drop some that a reader still needs. What a
+// wouldOverrun reports whether n more bytes would drop some that a reader still needs. What a
 // reader was given last may not have arrived and is needed again when the connection is
 // ended: half of the log is for that; see Reserve.
 func (l *Log) wouldOverrun(n int, hasClient bool) bool {

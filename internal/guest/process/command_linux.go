@@ -74,7 +74,7 @@ func lookPath(name, path string) (string, error) {
 }
 
 // explain converts an error of fork or exec to one that a person understands. The errno
-// does not say whether the directory or the program was at fault, so explain checks the
+// does not report whether the directory or the program was at fault, so explain checks the
 // directory.
 func (m *Manager) explain(c *spawn.Command, cause error) error {
 	var e *api.Error

@@ -11,7 +11,7 @@
 // well as commands. A command's output is moved by a pump: raw poll(2) over its pipes and
 // the client's socket, on the goroutine that calls [Manager.Follow], without handing data
 // to another goroutine, which is most of what a stock server adds to the time of a fork. When the
-// client leaves, another goroutine goes on with the same pump, and the output stays in the
+// client leaves, another goroutine continues with the same pump, and the output stays in the
 // command's log. The last commands that ended are kept for a while, so that a client that
 // was away still gets their end.
 //

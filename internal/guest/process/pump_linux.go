@@ -71,7 +71,7 @@ type pump struct {
 
 // Follow moves the output of a process that was just started to its log and to the client,
 // until the process ends or the client leaves. If the client leaves, Follow returns an
-// error and a goroutine in the background goes on. After any error the connection must be
+// error and a goroutine in the background continues. After any error the connection must be
 // closed. A silent client gets a message every keepalive; 0 disables it. record says that
 // the client is the host that keeps the record of the command.
 func (m *Manager) Follow(p *Process, c Client, keepalive time.Duration, record bool) error {

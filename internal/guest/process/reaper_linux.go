@@ -89,7 +89,7 @@ func (r *reaper) collect(pid int) {
 	r.reapLocked(pid)
 }
 
-// unrecorded says whether a fork with that number or a lower one has not been recorded. The
+// unrecorded reports whether a fork with that number or a lower one has not been recorded. The
 // caller holds the lock.
 func (r *reaper) unrecorded(last uint64) bool {
 	for n := range r.forking {

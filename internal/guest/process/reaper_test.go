@@ -47,7 +47,7 @@ func TestForkThatComesBackLate(t *testing.T) {
 	early := false
 	for n := 0; n < 20_000 && !early; n++ {
 		r.fork(&Process{exitFD: -1}, func() (int, error) { return 0, errors.New("no such command") })
-		runtime.Gosched() // to whoever collects
+		runtime.Gosched() // to anyone who collects
 		select {
 		case <-collected:
 			early = true

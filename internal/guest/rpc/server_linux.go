@@ -23,7 +23,7 @@ const (
 // Handler answers one request. The connection is closed after an error.
 type Handler func(*Conn, *http.Request) error
 
-// Config says what a server serves.
+// Config is what a server serves.
 type Config struct {
 	// Handlers are for the host's clients, Inside for programs of the sandbox, by path.
 	Handlers, Inside map[string]Handler

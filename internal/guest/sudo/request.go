@@ -25,7 +25,7 @@ type Request struct {
 	Dir string `json:"dir,omitempty"`
 	// Env is added to the user's environment.
 	Env map[string]string `json:"env,omitempty"`
-	// Terminal says that the descriptors are a terminal for this command only, which
+	// Terminal is true if the descriptors are a terminal for this command only, which
 	// becomes its controlling terminal.
 	Terminal bool `json:"terminal,omitempty"`
 }

@@ -16,9 +16,9 @@ type Answer struct {
 	Asked []api.Language `json:"asked"`
 	// Libraries are what is there, in the order of language and name.
 	Libraries []Library `json:"libraries"`
-	// DebianNode reports that Node finds what Debian's packages bring.
+	// DebianNode is true if Node finds what Debian's packages bring.
 	DebianNode bool `json:"debianNode,omitempty"`
-	// Whole reports that everything was asked; what is not there then is missing.
+	// Whole is true if everything was asked; what is not there then is missing.
 	Whole bool `json:"whole"`
 }
 

@@ -40,7 +40,7 @@ type saving struct {
 	mark   api.ImageMark
 	parked map[string]*savingMachine // by what their image says
 	during func()                    // called in a save, before anything is written
-	// oldGuests reports that guests are of an earlier version.
+	// oldGuests is true if guests are of an earlier version.
 	oldGuests bool
 	refuse    func(n int) error // called for the nth restore
 	broken    func() error      // called in a save, which fails by what it gives

@@ -27,9 +27,9 @@ type Fixture struct {
 	// Leftovers lists what the backend holds on this host for a sandbox
 	// (directories, mounts, cgroups); the suite wants it empty after a kill.
 	Leftovers func(id api.SandboxID) []string
-	// OwnKernel reports that sandboxes have a kernel that is not the host's.
+	// OwnKernel is true if sandboxes have a kernel that is not the host's.
 	OwnKernel bool
-	// Claimed reports that the backend's every start claims a guest that was booted ahead,
+	// Claimed is true if the backend's every start claims a guest that was booted ahead,
 	// as [Ahead] does. Only the cases that depend on that are run, unless T2 is selected.
 	Claimed bool
 }
@@ -37,13 +37,13 @@ type Fixture struct {
 // Case is one check.
 type Case struct {
 	Name string
-	// Claimed reports that the result depends on how the guest came to be: booted for this
+	// Claimed is true if the result depends on how the guest came to be: booted for this
 	// sandbox, or booted ahead and claimed. The case runs both ways.
 	Claimed bool
-	// PerUser reports that the result depends on the user of the backend: root, or an
+	// PerUser is true if the result depends on the user of the backend: root, or an
 	// ordinary user. See tier.AnyUser for the other cases.
 	PerUser bool
-	// Alone reports that the case does not run beside other cases, because it compares
+	// Alone is true if the case does not run beside other cases, because it compares
 	// processor time with the time that passes, or changes this process.
 	Alone bool
 	// Needs lists the capabilities without which the case makes no sense.

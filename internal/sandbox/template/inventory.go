@@ -33,7 +33,7 @@ type InventoryConfig struct {
 	File      string
 	Templates *Templates
 	Backends  Chooser
-	// Debian reports that the template's packages are Debian's.
+	// Debian is true if the template's packages are Debian's.
 	Debian bool
 }
 

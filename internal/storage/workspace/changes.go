@@ -29,7 +29,7 @@ const (
 type Change struct {
 	// Path is relative and clean, slash-separated, valid UTF-8.
 	Path string
-	// Delete reports that the file is gone; the fields below are then empty.
+	// Delete is true if the file is gone; the fields below are then empty.
 	Delete bool
 	Mode   Mode
 	// Size is the content's, in bytes; the content of a symlink is its target.
@@ -76,7 +76,7 @@ type Changes struct {
 	// Refused are the entries that were not taken, each with the reason: nothing is
 	// left out in silence but .git at the top.
 	Refused []api.RefusedChange
-	// Complete reports that everything was looked at. Where it is false the last of
+	// Complete is true if everything was looked at. Where it is false the last of
 	// Refused says which bound was met.
 	Complete bool
 

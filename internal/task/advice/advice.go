@@ -20,7 +20,7 @@ const hostTemplate = "host"
 type Adviser struct {
 	// Tools lists the programs that the sandboxes of a request have.
 	Tools func(context.Context, api.CreateSandbox) ([]api.Tool, error)
-	// Debian reports that this machine uses Debian's packages.
+	// Debian is true if this machine uses Debian's packages.
 	Debian bool
 }
 

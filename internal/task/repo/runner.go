@@ -72,7 +72,7 @@ type Proposal struct {
 	Branch string
 	// Target is empty for the forge's default branch.
 	Target string
-	// MergeRequest reports that more is wanted than a branch.
+	// MergeRequest is true if more is wanted than a branch.
 	MergeRequest, Draft bool
 	Files               []policy.File
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Delegation says how this process could get control groups of its own.
+// Delegation returns how this process could get control groups of its own.
 func Delegation() string { return delegation(os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR")) }
 
 // delegation is Delegation for a uid and the runtime directory of its login; "" is

@@ -76,7 +76,7 @@ func Step(s *child.StepError) (reason, fix string) {
 // user attributes of its upper layer, here a tmpfs, to hide a directory of a layer below.
 const noAttributes = "this kernel's tmpfs does not support user extended attributes (Linux 6.6 or later does): after a file in a directory of a layer was removed, the directory cannot be removed or created again"
 
-// Attributes says what is limited by a tmpfs without user attributes; "" if this kernel's
+// Attributes returns what is limited by a tmpfs without user attributes; "" if this kernel's
 // has them.
 func Attributes() string {
 	fd, err := unix.MemfdCreate("hortus-probe", unix.MFD_CLOEXEC) // a file on a tmpfs

@@ -42,7 +42,7 @@ func readTables() tables {
 	return t
 }
 
-// LowLimits says which limits of the host are so low that sandboxes within their own limits
+// LowLimits returns which limits of the host are so low that sandboxes within their own limits
 // can exhaust them for others, and what to set.
 func LowLimits() (reason, fix string) { return readTables().low() }
 

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childMain tells who it is, and ends when it is told to, with what it is told.
+// childMain reports who it is, and ends when it is told to, with what it is told.
 func childMain() int {
 	session, _ := unix.Getsid(0)
 	fmt.Fprintf(os.NewFile(3, "control"), "%v %d %v %s", os.Args[1:], session, os.Environ(), os.Getenv("GIVEN"))
@@ -69,7 +69,7 @@ func order(args ...string) Order {
 	return Order{Args: append([]string{childName}, args...), Env: []string{"GIVEN=this"}, Seat: cgroup.Seat{FD: -1}}
 }
 
-// fork gives a child with our end of its socket.
+// fork returns a child with our end of its socket.
 func fork(t *testing.T, f *Forker, o Order) (*Child, *os.File, error) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -142,7 +142,7 @@ func TestDescriptorIsOfTheChild(t *testing.T) {
 	}
 }
 
-// TestRefused has the kernel refuse what is asked for: its word comes back, and the next
+// TestRefused has the kernel refuse what is requested: its word comes back, and the next
 // order is carried out.
 func TestRefused(t *testing.T) {
 	f := newForker(t)
@@ -255,7 +255,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestClosed gives an order to a forker that was closed, and finds its process gone.
+// TestClosed sends an order to a forker that was closed, and finds its process gone.
 func TestClosed(t *testing.T) {
 	f := newForker(t)
 	_, control, err := fork(t, f, order())

@@ -16,7 +16,7 @@ const (
 	maxAnswer = 4 << 10
 )
 
-// Order says what to fork: this process's own program, in new namespaces.
+// Order is what to fork: this process's own program, in new namespaces.
 type Order struct {
 	// Args are its arguments, argv[0] first. Env is its whole environment.
 	Args, Env []string

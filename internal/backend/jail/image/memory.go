@@ -27,7 +27,7 @@ type Memory struct {
 	// Dir is the run directory, and PID the keeper.
 	Dir string
 	PID int
-	// Cause says why the sandbox has ended; "" if that is not known.
+	// Cause is why the sandbox has ended; "" if that is not known.
 	Cause func() string
 }
 

@@ -26,7 +26,7 @@ const Built = "built"
 // SocketName is the name of the listening socket in the run directory.
 const SocketName = "s"
 
-// Spec says what to build. Descriptor fields are indexes into the descriptors of the packet; -1
+// Spec is what to build. Descriptor fields are indexes into the descriptors of the packet; -1
 // means none.
 type Spec struct {
 	Hostname string `json:"hostname"`
@@ -60,7 +60,7 @@ type Spec struct {
 	Caps     uint64 `json:"caps"`
 	Bounding uint64 `json:"bounding"`
 	Quotas   Quotas `json:"quotas"`
-	// Switch says that the stage changes to UID and GID.
+	// Switch is true if the stage changes to UID and GID.
 	Switch bool `json:"switch"`
 	// Clocks says to make a time namespace for the guest; otherwise the stage is in one
 	// already, or there is none.

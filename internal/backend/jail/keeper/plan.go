@@ -2,7 +2,7 @@ package keeper
 
 import "encoding/json"
 
-// Plan says what a keeper starts. It is part of the stage's Spec; descriptor fields are
+// Plan is what a keeper starts. It is part of the stage's Spec; descriptor fields are
 // indexes into the descriptors of that packet.
 type Plan struct {
 	// ID names the sandbox to the kernel's programs.
@@ -22,10 +22,10 @@ type Plan struct {
 	Kernel string `json:"kernel"`
 	// Start are the calls that start the guest, in order.
 	Start []Call `json:"start"`
-	// Restored says that the guest comes from a saved state: it has its configuration,
+	// Restored is true if the guest comes from a saved state: it has its configuration,
 	// and sends nothing before it was told its identity.
 	Restored bool `json:"restored,omitempty"`
-	// Held says that the files for Start are not written yet: the keeper waits for
+	// Held is true if the files for Start are not written yet: the keeper waits for
 	// Proceed before it makes the calls.
 	Held bool `json:"held,omitempty"`
 }
@@ -83,7 +83,7 @@ type Hold struct {
 // Answer answers a Request in one packet.
 type Answer struct {
 	OK bool `json:"ok"`
-	// Error says what failed. Going says that the guest has resumed, Held that it stays
+	// Error is what failed. Going says that the guest has resumed, Held that it stays
 	// stopped as long as the connection lasts.
 	Error string `json:"error,omitempty"`
 	Going bool   `json:"going,omitempty"`
@@ -101,10 +101,10 @@ const (
 // Exit codes of a keeper. Any other one is the exit status of its kernel, which usually
 // ended because its guest did.
 const (
-	// ExitFailed says that the keeper failed. If the start failed, a report says why.
+	// ExitFailed reports that the keeper failed. If the start failed, a report says why.
 	ExitFailed = 125
 	// ExitSignal plus the number of a signal says that the signal ended the kernel.
 	ExitSignal = 128
-	// ExitKilled says that the host killed the kernel, for example at a memory limit.
+	// ExitKilled reports that the host killed the kernel, for example at a memory limit.
 	ExitKilled = ExitSignal + 9
 )

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// pair gives the two ends of a socket of packets.
+// pair returns the two ends of a socket of packets.
 func pair(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -73,8 +73,8 @@ func kept(t *testing.T, fails string) (k *keeper, deeds <-chan string) {
 }
 
 // TestSave has a keeper save, with and without a hold, and looks in which order the
-// guest and its kernel hear of it: what is held goes on when who asked for it is gone,
-// and not before; what failed goes on at once.
+// guest and its kernel hear of it: what is held continues when who asked for it is gone,
+// and not before; what failed continues at once.
 func TestSave(t *testing.T) {
 	hold := &Hold{Stop: Call{Method: "stand"}, Resume: Call{Method: "go"}}
 	for _, tt := range []struct {

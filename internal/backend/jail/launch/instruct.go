@@ -29,7 +29,7 @@ type Request struct {
 	// are not written yet: the kernel is made and waits for keeper.Proceed.
 	Image []*os.File
 	Held  bool
-	// Waits says that the guest waits for its claim.
+	// Waits is true if the guest waits for its claim.
 	Waits bool
 }
 

@@ -19,7 +19,7 @@ type Kernel interface {
 	// keeper sees at keeper.ToolsDir. Its directory keeper.GuestDir contains the guest's
 	// executable.
 	Tools() string
-	// Plan says how a keeper starts the kernel and the guest.
+	// Plan returns how a keeper starts the kernel and the guest.
 	Plan(PlanRequest) (keeper.Plan, error)
 	// Files are the names of the files of a memory image. Save is the call that writes
 	// them, in that order. Hold are the calls that stop the kernel for longer than a
@@ -34,7 +34,7 @@ type PlanRequest struct {
 	ID       api.SandboxID
 	Hostname string
 	Limits   api.Limits
-	// Durable says that /workspace is on the host's disk and mounted separately, at
+	// Durable is true if /workspace is on the host's disk and mounted separately, at
 	// keeper.WorkspaceDir.
 	Durable bool
 	// Image are the descriptors of the files to restore from, as indexes into the
@@ -53,7 +53,7 @@ const (
 	kernelTasks, tasksPerProcess = 512, 4
 )
 
-// KeeperPlan says what the keeper starts, and opens what it needs for that.
+// KeeperPlan returns what the keeper starts, and opens what it needs for that.
 func (l *Launcher) KeeperPlan(spec sandbox.Spec, image []*os.File, add func(int) int) (*keeper.Plan, error) {
 	q := PlanRequest{ID: spec.ID, Hostname: spec.Hostname, Limits: spec.Limits, Durable: spec.Workspace != nil && spec.Workspace.Upper != ""}
 	tools, dir := -1, l.cfg.Kernel.Tools()

@@ -19,7 +19,7 @@ import (
 
 // Config configures a Launcher.
 type Config struct {
-	// Ranges says that every sandbox has a range of ids; otherwise it has a single id.
+	// Ranges is true if every sandbox has a range of ids; otherwise it has a single id.
 	Ranges  bool
 	Kernel  Kernel // nil for the host's kernel
 	Layers  *layer.Store

@@ -110,7 +110,7 @@ func (p *Prober) isolated() api.Ability {
 	return a
 }
 
-// checkpoint says whether memory can be saved, and what can be saved instead.
+// checkpoint reports whether memory can be saved, and what can be saved instead.
 func (p *Prober) checkpoint() api.Ability {
 	if p.cfg.Launcher.Kernel() != nil {
 		return api.Ability{Capability: api.CapCheckpoint, OK: true}
@@ -123,7 +123,7 @@ func (p *Prober) checkpoint() api.Ability {
 	return a
 }
 
-// Limit says how a limit is enforced, or why not.
+// Limit returns how a limit is enforced, or why not.
 func (p *Prober) Limit(c api.Capability) api.Ability {
 	a := api.Ability{Capability: c, OK: true}
 	groups, fix := p.cfg.Cgroups, diagnosis.Delegation()

@@ -102,7 +102,7 @@ func (p *Prober) try(ctx context.Context, more func(is *initns.Spec, userns int,
 	return t.build(more)
 }
 
-// build tells the child what to build.
+// build sends the child what to build.
 func (t *trial) build(more func(is *initns.Spec, userns int, add func(int) int) error) (reason, fix string) {
 	is := t.spec
 	is.Hostname, is.Probe, is.DiskBytes, is.DiskInodes = "probe", true, 1<<20, 1024

@@ -56,7 +56,7 @@ type meta struct {
 	nsec           uint32
 }
 
-// RefusedError says why a tree cannot be saved as its guest made it.
+// RefusedError is why a tree cannot be saved as its guest made it.
 type RefusedError struct{ Path, Why string }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%.200q: %s", e.Path, e.Why) }

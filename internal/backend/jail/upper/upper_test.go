@@ -119,7 +119,7 @@ func listing(t testing.TB, dir string) string {
 	return strings.Join(lines, "\n")
 }
 
-// marked says whether a directory can have attributes of an overlay.
+// marked reports whether a directory can have attributes of an overlay.
 func marked(t testing.TB, dir, name, value string) bool {
 	t.Helper()
 	err := unix.Setxattr(dir, name, []byte(value), 0)

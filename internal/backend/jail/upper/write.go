@@ -30,7 +30,7 @@ type Options struct {
 	// Entries and Bytes are the maximum of all trees together: number of entries, and bytes
 	// of content without holes.
 	Entries, Bytes int64
-	// Lift says that the caller owns every file but cannot override modes: an unreadable file
+	// Lift is true if the caller owns every file but cannot override modes: an unreadable file
 	// is made readable while it is read.
 	Lift bool
 }

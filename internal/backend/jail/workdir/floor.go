@@ -14,7 +14,7 @@ type Floor struct {
 	Inodes uint64
 }
 
-// Short says what a file system lacks, or "" if enough is free for an ordinary user.
+// Short returns what a file system lacks, or "" if enough is free for an ordinary user.
 func (f Floor) Short(dir string) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -47,7 +47,7 @@ type Dir struct {
 // Durable reports whether what is written outlives the sandbox.
 func (d *Dir) Durable() bool { return d != nil && d.upper != nil }
 
-// Release gives everything up after the sandbox's last process has ended.
+// Release releases everything after the sandbox's last process has ended.
 func (d *Dir) Release() {
 	if d != nil {
 		d.upper.Release()

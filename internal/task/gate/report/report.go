@@ -38,9 +38,9 @@ func rank(o Outcome) int {
 type Report struct {
 	// Runner is what ran them, such as "unittest".
 	Runner string
-	// Began reports that the runner wrote anything at all.
+	// Began is true if the runner wrote anything at all.
 	Began bool
-	// Ended reports that it came to its end by itself.
+	// Ended is true if it came to its end by itself.
 	Ended bool
 	// Tests are the outcomes by name.
 	Tests map[string]Outcome
