@@ -22,8 +22,8 @@ func TestRunNamesModelsAndTheRecording(t *testing.T) {
 	}
 	for _, want := range []string{
 		`[task 4f2a] models: planner small, coder big, debugger big, large \x1b[31mhuge`,
-		`[task 4f2a] [debugger] [attempt 2/3] moves from big to huge: the failure syntax occurred again`,
-		`[task 4f2a] [planner] moves from small to huge: the model declined the request`,
+		`[task 4f2a] [debugger] [attempt 2/3] changes from big to huge: the failure syntax occurred again`,
+		`[task 4f2a] [planner] changes from small to huge: the model declined the request`,
 	} {
 		if !strings.Contains(stderr, want+"\n") {
 			t.Errorf("%q is not in\n%s", want, stderr)

@@ -24,5 +24,5 @@ func ModelsOf(m api.Models) string {
 
 // escalation shows that a role moves to the larger model.
 func (p *Progress) escalation(x api.EscalationEvent) {
-	p.Line(attemptHead(human.Sanitize(x.Role), x.Attempt, x.Of), progress.Yellow, "moves from "+x.From+" to "+x.To+": "+x.Why)
+	p.Line(attemptHead(human.Sanitize(x.Role), x.Attempt, x.Of), progress.Yellow, "changes from "+x.From+" to "+x.To+": "+x.Why)
 }
