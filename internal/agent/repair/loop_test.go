@@ -47,7 +47,7 @@ func TestAgentInTheLoop(t *testing.T) {
 	if says := transcript.String(); !strings.Contains(says, "candidate edits in lines of grades/statistics.py, grades/report.py that the failing tests execute, most likely first; trying 1 to ") || !strings.Contains(says, "(trial call 1 of at most ") {
 		t.Errorf("it does not say what it tries:\n%s", says)
 	}
-	if !strings.Contains(rep.Finish.Summary, "passes the tests; a model has not read it") {
+	if !strings.Contains(rep.Finish.Summary, "passes the tests but was not reviewed by a language model") {
 		t.Errorf("the summary hides who made the change: %s", rep.Finish.Summary)
 	}
 	if got := changed(t, box.Dir); got != " M grades/statistics.py\n" {

@@ -47,7 +47,7 @@ func (r *repairer) summary() string {
 			fmt.Fprintf(&s, "Why: %s. ", e.Why)
 		}
 	}
-	fmt.Fprintf(&s, "The change passes the tests; a model has not read it. %d edits were tried.", len(r.tried))
+	fmt.Fprintf(&s, "The change passes the tests but was not reviewed by a language model. %d edits were tried.", len(r.tried))
 	return s.String()
 }
 

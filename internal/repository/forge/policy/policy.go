@@ -85,7 +85,7 @@ func (p Policy) Validate() error {
 		}
 	}
 	if p.MaxFiles <= 0 || p.MaxLines <= 0 || p.MaxBytes <= 0 {
-		return api.Errorf(api.KindInvalid, "the bounds of a policy must be above 0: max_files %d, max_lines %d, max_bytes %d", p.MaxFiles, p.MaxLines, p.MaxBytes)
+		return api.Errorf(api.KindInvalid, "the bounds of a policy must be above 0: max-files %d, max-lines %d, max-bytes %d", p.MaxFiles, p.MaxLines, p.MaxBytes)
 	}
 	return nil
 }
