@@ -325,7 +325,10 @@ func TestAdoptProves(t *testing.T) {
 		kind   api.Kind
 	}{
 		{"another process", func(r map[string]any) { r["pid"], r["start"] = victim.Process.Pid, startOf(t, victim.Process.Pid) }, api.KindConflict},
-		{"a number that was used again", func(r map[string]any) { r["pid"] = victim.Process.Pid }, api.KindNotFound},
+		{"a number that was used again", func(r map[string]any) {
+			// The two may have started within one tick of the clock.
+			r["pid"], r["start"] = victim.Process.Pid, startOf(t, victim.Process.Pid)+1
+		}, api.KindNotFound},
 		{"a start that was another", func(r map[string]any) { r["start"] = 1 }, api.KindNotFound},
 		{"an earlier run of the machine", func(r map[string]any) { r["boot"] = strings.Repeat("0", 36) }, api.KindNotFound},
 		{"another backend", func(r map[string]any) { r["backend"] = "gvisor" }, api.KindConflict},
