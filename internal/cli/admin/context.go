@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -104,19 +103,9 @@ func (contextLsCmd) Run(a *app.App) error {
 	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 		rows = append(rows, row{name, all.Contexts[name].Host, all.Current == name})
 	}
-	if a.Flags.JSON {
-		return a.JSON(rows)
-	}
-	w := a.Table()
-	fmt.Fprintln(w, "CURRENT\tNAME\tHOST")
-	for _, r := range rows {
-		mark := ""
-		if r.Current {
-			mark = "*"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", mark, human.Sanitize(r.Name), human.Sanitize(r.Host))
-	}
-	return w.Flush()
+	return app.ShowList(a, rows, "CURRENT NAME HOST", func(r row) []string {
+		return []string{map[bool]string{true: "*"}[r.Current], human.Sanitize(r.Name), human.Sanitize(r.Host)}
+	})
 }
 
 type contextRmCmd struct {

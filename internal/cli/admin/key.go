@@ -86,20 +86,14 @@ func (c *keyLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		return a.JSON(list)
-	}
-	w := a.Table()
-	fmt.Fprintln(w, "ID\tACCOUNT\tROLE\tPREFIX\tCREATED\tCEILINGS\tNAME")
-	for _, k := range list {
+	return app.ShowList(a, list, "ID ACCOUNT ROLE PREFIX CREATED CEILINGS NAME", func(k api.Key) []string {
 		name := k.Name
 		if !k.RevokedAt.IsZero() {
 			name = "(revoked " + k.RevokedAt.Local().Format(time.DateTime) + ") " + name
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(k.ID)), human.Sanitize(k.Account), human.Sanitize(string(k.Role)), human.Sanitize(k.Hint),
-			k.CreatedAt.Local().Format(time.DateTime), showCeilings(k.Ceilings), human.Truncate(name, 60))
-	}
-	return w.Flush()
+		return []string{human.Sanitize(string(k.ID)), human.Sanitize(k.Account), human.Sanitize(string(k.Role)), human.Sanitize(k.Hint),
+			k.CreatedAt.Local().Format(time.DateTime), showCeilings(k.Ceilings), human.Truncate(name, 60)}
+	})
 }
 
 func showCeilings(c api.Ceilings) string {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
@@ -14,11 +15,7 @@ import (
 type DiskUsageCommand struct{}
 
 // Run shows what the data directory holds.
-func (*DiskUsageCommand) Run(ctx app.Context, a *app.App) error {
-	c, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (*DiskUsageCommand) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	u, err := c.DiskUsage(ctx)
 	if err != nil {
 		return err
@@ -46,11 +43,7 @@ type CollectCommand struct {
 }
 
 // Run collects. What could not be removed makes it fail.
-func (g *CollectCommand) Run(ctx app.Context, a *app.App) error {
-	c, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
+func (g *CollectCommand) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	ms := time.Duration(g.OlderThan).Milliseconds()
 	out, err := c.Collect(ctx, api.CollectRequest{DryRun: g.DryRun, OlderThanMS: &ms})
 	if err != nil {

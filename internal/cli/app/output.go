@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"hortus.dev/api"
@@ -42,3 +43,17 @@ func (a *App) Note(format string, args ...any) {
 // Table aligns columns that are separated by tabs and prints them on stdout when it is
 // flushed.
 func (a *App) Table() *tabwriter.Writer { return tabwriter.NewWriter(a.Env.Stdout, 0, 4, 2, ' ', 0) }
+
+// ShowList prints a list: with --json as one document, else as a table with the columns of
+// header, which are separated by spaces, and with a row of cells for each item.
+func ShowList[T any](a *App, list []T, header string, row func(T) []string) error {
+	if a.Flags.JSON {
+		return a.JSON(list)
+	}
+	w := a.Table()
+	fmt.Fprintln(w, strings.Join(strings.Fields(header), "\t"))
+	for _, item := range list {
+		fmt.Fprintln(w, strings.Join(row(item), "\t"))
+	}
+	return w.Flush()
+}

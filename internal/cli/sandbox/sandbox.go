@@ -102,24 +102,20 @@ func (c *sandboxLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		return a.JSON(list)
+	var disk map[api.SandboxID]bool
+	if !a.Flags.JSON {
+		if disk, err = onDisk(ctx, cl, list...); err != nil {
+			return err
+		}
 	}
-	disk, err := onDisk(ctx, cl, list...)
-	if err != nil {
-		return err
-	}
-	w := a.Table()
-	fmt.Fprintln(w, "ID\tSTATE\tISOLATION\tTEMPLATE\tAGE\tLEFT\tFROM\tWHY")
-	for _, s := range list {
+	return app.ShowList(a, list, "ID STATE ISOLATION TEMPLATE AGE LEFT FROM WHY", func(s api.Sandbox) []string {
 		left := "-"
-		if !s.State.Final() && !disk[s.ID] { // whose deadline is paused
+		if !s.State.Final() && !disk[s.ID] { // whose time to live is suspended
 			left = human.Duration(time.Until(s.ExpiresAt))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),
-			human.Truncate(s.Template, 24), human.Duration(time.Since(s.CreatedAt)), left, from(s), human.Truncate(s.Reason, 40))
-	}
-	return w.Flush()
+		return []string{human.Sanitize(string(s.ID)), boxState(s, disk), human.Sanitize(s.Isolation),
+			human.Truncate(s.Template, 24), human.Duration(time.Since(s.CreatedAt)), left, from(s), human.Truncate(s.Reason, 40)}
+	})
 }
 
 type oneSandbox struct {

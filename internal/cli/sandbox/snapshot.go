@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -58,23 +59,14 @@ func (c *snapshotLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		return a.JSON(list)
-	}
-	w := a.Table()
-	fmt.Fprintln(w, "ID\tSTATE\tCONTENT\tISOLATION\tSIZE\tAGE\tTEMPLATE\tSANDBOX\tREASON")
-	for _, s := range list {
-		name, why := s.Name, s.Reason
-		if name == "" {
-			name = "-"
-		}
+	return app.ShowList(a, list, "ID STATE CONTENT ISOLATION SIZE AGE TEMPLATE SANDBOX REASON", func(s api.Snapshot) []string {
+		why := s.Reason
 		if s.Paused && why == "" {
 			why = "paused to disk"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(string(s.ID)), human.Sanitize(string(s.State)), human.Sanitize(string(s.Kind)), human.Sanitize(s.Image.Backend),
-			human.Size(s.Bytes), human.Duration(time.Since(s.CreatedAt)), human.Sanitize(name), human.Sanitize(string(s.Sandbox)), human.Truncate(why, 40))
-	}
-	return w.Flush()
+		return []string{human.Sanitize(string(s.ID)), human.Sanitize(string(s.State)), human.Sanitize(string(s.Kind)), human.Sanitize(s.Image.Backend),
+			human.Size(s.Bytes), human.Duration(time.Since(s.CreatedAt)), human.Sanitize(cmp.Or(s.Name, "-")), human.Sanitize(string(s.Sandbox)), human.Truncate(why, 40)}
+	})
 }
 
 type snapshotShowCmd struct {

@@ -88,21 +88,14 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		return a.JSON(list)
-	}
-	w := a.Table()
-	fmt.Fprintln(w, "NAME\tCONTENT\tISOLATION\tSIZE\tAGE\tSNAPSHOT")
-	for _, t := range list {
+	return app.ShowList(a, list, "NAME CONTENT ISOLATION SIZE AGE SNAPSHOT", func(t api.Template) []string {
 		s := t.Snapshot
 		if s == nil {
-			fmt.Fprintf(w, "%s\tthis machine's tools\tany\t-\t-\t-\n", human.Sanitize(t.Name))
-			continue
+			return []string{human.Sanitize(t.Name), "this machine's tools", "any", "-", "-", "-"}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", human.Sanitize(t.Name), KindText(s.Kind), human.Sanitize(s.Image.Backend), human.Size(s.Bytes),
-			human.Duration(time.Since(s.CreatedAt)), human.Sanitize(string(s.ID)))
-	}
-	return w.Flush()
+		return []string{human.Sanitize(t.Name), KindText(s.Kind), human.Sanitize(s.Image.Backend), human.Size(s.Bytes),
+			human.Duration(time.Since(s.CreatedAt)), human.Sanitize(string(s.ID))}
+	})
 }
 
 type templateShowCmd struct {

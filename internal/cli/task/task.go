@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"hortus.dev/api"
@@ -41,24 +42,15 @@ type taskLsCmd struct {
 }
 
 // Run lists tasks.
-func (c *taskLsCmd) Run(ctx app.Context, a *app.App) error {
+func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if c.Limit < 1 || c.Limit > 1000 {
 		return api.Errorf(api.KindInvalid, "--limit: %d is not between 1 and 1000", c.Limit)
-	}
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
 	}
 	list, err := cl.Tasks.List(ctx, c.Limit)
 	if err != nil {
 		return err
 	}
-	if a.Flags.JSON {
-		return a.JSON(list)
-	}
-	w := a.Table()
-	fmt.Fprintln(w, "ID\tSTATE\tTRIES\tAGE\tREQUEST")
-	for _, t := range list {
+	return app.ShowList(a, list, "ID STATE TRIES AGE REQUEST", func(t api.Task) []string {
 		tries, on := len(t.Attempts), ""
 		if t.Create.Repo != nil {
 			on = view.RepoName(t.Create.Repo.URL) + ": "
@@ -66,10 +58,9 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App) error {
 				tries = len(t.Repo.Rounds)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", human.Sanitize(string(t.ID)), view.StateOf(t), tries,
-			human.Duration(time.Since(t.CreatedAt)), human.Truncate(on+view.RequestOf(t), 60))
-	}
-	return w.Flush()
+		return []string{human.Sanitize(string(t.ID)), view.StateOf(t), strconv.Itoa(tries),
+			human.Duration(time.Since(t.CreatedAt)), human.Truncate(on+view.RequestOf(t), 60)}
+	})
 }
 
 type taskShowCmd struct {

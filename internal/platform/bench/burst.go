@@ -28,13 +28,7 @@ func (r *run) bursts(ctx context.Context) error {
 			var alone, all, each []time.Duration
 			for i := range rounds {
 				r.step(backend, i, rounds)
-				if err := quiet(ctx, r.Sandboxes); err != nil {
-					return err
-				}
-				id, first, err := r.birth(ctx, w, backend)
-				if err == nil {
-					err = r.destroy(ctx, id)
-				}
+				first, err := r.alone(ctx, w, backend)
 				if err != nil {
 					return err
 				}

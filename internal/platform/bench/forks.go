@@ -77,13 +77,7 @@ func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, 
 	var create, each, all, still []time.Duration
 	for i := range n {
 		r.step(backend, i, n)
-		if err := quiet(ctx, r.Sandboxes); err != nil {
-			return err
-		}
-		other, first, err := r.birth(ctx, cold, backend)
-		if err == nil {
-			err = r.destroy(ctx, other)
-		}
+		first, err := r.alone(ctx, cold, backend)
 		if err != nil {
 			return err
 		}

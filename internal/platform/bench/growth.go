@@ -45,10 +45,7 @@ func (r *run) growthOf(ctx context.Context, backend string, w way, note string) 
 	// the first count.
 	n, warmUp := 5*r.n, min(r.n/4+1, 50)
 	for range warmUp {
-		if err := quiet(ctx, r.Sandboxes); err != nil {
-			return err
-		}
-		if err := r.whole(ctx, w, backend); err != nil {
+		if _, err := r.alone(ctx, w, backend); err != nil {
 			return err
 		}
 	}

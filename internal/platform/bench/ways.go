@@ -107,6 +107,19 @@ func (b *Bench) destroy(ctx context.Context, id api.SandboxID) error {
 	return err
 }
 
+// alone creates and destroys a sandbox when nothing else is in progress, and returns the time
+// of birth.
+func (b *Bench) alone(ctx context.Context, w way, backend string) (time.Duration, error) {
+	if err := quiet(ctx, b.Sandboxes); err != nil {
+		return 0, err
+	}
+	id, first, err := b.birth(ctx, w, backend)
+	if err != nil {
+		return 0, err
+	}
+	return first, b.destroy(ctx, id)
+}
+
 // whole is a sandbox's whole life: create, run, destroy.
 func (b *Bench) whole(ctx context.Context, w way, backend string) error {
 	id, _, err := b.birth(ctx, w, backend)

@@ -6,7 +6,6 @@ import (
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
-	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
 )
@@ -161,12 +160,7 @@ func (a *answer) problem() error {
 	case !a.done:
 		return a.end.Cut()
 	case a.stop == sdk.StopReasonRefusal:
-		why := a.why
-		if why == "" {
-			why = "no reason given"
-		}
-		return a.end.Errorf(api.KindDeclined, "%s refused to answer: %s", a.end.Model, why).
-			WithHint("Rephrase the request, or choose another model with --model.")
+		return a.end.Declined(a.why)
 	}
 	return nil
 }

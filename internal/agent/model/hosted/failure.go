@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,6 +142,12 @@ func (e Endpoint) Failure(ctx context.Context, err error) error {
 // Cut is the error of a stream that ended before its answer did.
 func (e Endpoint) Cut() error {
 	return e.Errorf(api.KindUnavailable, "the answer is truncated")
+}
+
+// Declined is the error of a refusal. why is the model's reason; it may be empty.
+func (e Endpoint) Declined(why string) error {
+	return e.Errorf(api.KindDeclined, "%s refused to answer: %s", e.Model, cmp.Or(strings.TrimSpace(why), "no reason given")).
+		WithHint("Rephrase the request, or choose another model with --model.")
 }
 
 // clean makes a server's words one short line without the key.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
 )
@@ -113,12 +112,7 @@ func (a *answer) problem() error {
 	case !a.done:
 		return a.end.Cut()
 	case a.refused:
-		why := strings.TrimSpace(a.refusal.String())
-		if why == "" {
-			why = "no reason given"
-		}
-		return a.end.Errorf(api.KindDeclined, "%s refused to answer: %s", a.end.Model, why).
-			WithHint("Rephrase the request, or choose another model with --model.")
+		return a.end.Declined(a.refusal.String())
 	}
 	return nil
 }

@@ -66,8 +66,8 @@ func Run(cfg Config) int {
 	}
 	go k.forwardToGuest()
 	go k.forwardToDaemon()
-	go k.streams()
-	go k.requests()
+	go serve(k.cfg.Listen, k.passStream)
+	go serve(k.cfg.Requests, k.answer)
 	// The memory of the start is not needed again, and a keeper lives long.
 	debug.SetGCPercent(20)
 	debug.FreeOSMemory()
@@ -234,10 +234,9 @@ func (k *keeper) report(err error) {
 // streamTimeout is the maximum wait for a guest to take a stream.
 const streamTimeout = 10 * time.Second
 
-// streams passes every stream that the daemon opens to the guest: it sends the accepted
-// socket itself and closes its own descriptor.
-func (k *keeper) streams() {
-	l, err := listener(k.cfg.Listen)
+// serve handles the connections of a listening socket, one at a time.
+func serve(fd int, handle func(*net.UnixConn)) {
+	l, err := listener(fd)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hortus-keeper:", err)
 		os.Exit(ExitFailed)
@@ -248,12 +247,12 @@ func (k *keeper) streams() {
 			time.Sleep(10 * time.Millisecond) // out of descriptors until other streams end
 			continue
 		}
-		k.passStream(c)
+		handle(c)
 		c.Close()
 	}
 }
 
-// passStream sends a stream to the guest.
+// passStream passes a stream that the daemon opened to the guest: it sends the socket itself.
 func (k *keeper) passStream(c *net.UnixConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -22,24 +22,6 @@ const (
 	maxFiles = 8
 )
 
-// requests answers the daemon's requests, one at a time.
-func (k *keeper) requests() {
-	l, err := listener(k.cfg.Requests)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "hortus-keeper:", err)
-		os.Exit(ExitFailed)
-	}
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		k.answer(c)
-		c.Close()
-	}
-}
-
 // answer reads one request and carries it out.
 func (k *keeper) answer(c *net.UnixConn) {
 	c.SetDeadline(time.Now().Add(quiesceTimeout))
