@@ -12,7 +12,7 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// command is one whose end is not recorded yet, or a viewer of it.
+// command is a command whose end is not recorded yet, or a viewer of one.
 type command struct {
 	c       *Commands
 	set     *Set
@@ -24,18 +24,18 @@ type command struct {
 	due     time.Time // when overdue is up; guarded by mu
 	start   envd.StartEvent
 	viewer  bool                  // attached later: the record is another's business
-	end     func(sandbox.Outcome) // tells the watcher; nil for one that began elsewhere
+	end     func(sandbox.Outcome) // notifies the watcher; nil if the command began elsewhere
 	stored  chan struct{}         // closed once its end is recorded, or could not be; nil for a viewer
 
 	// What follows is the reader's alone.
 	saves   uint64 // the last save before the stream was opened
-	at      int64  // offset of the byte that comes next
-	lost    int64  // bytes before it that are gone, until they were told
+	at      int64  // offset of the next byte
+	lost    int64  // bytes before it that were lost and not reported yet
 	resumes bool   // the last error of next was about that
 
 	mu       sync.Mutex
 	row      api.Exec
-	done     bool  // somebody records its end
+	done     bool  // its end is being recorded
 	unstored error // why that could not be recorded; set before stored is closed
 }
 
@@ -68,10 +68,10 @@ func (x *command) next() (*envd.ProcessEvent, error) {
 		n := int64(len(ev.Data.Stdout) + len(ev.Data.Stderr) + len(ev.Data.PTY))
 		x.at += n
 		x.mu.Lock()
-		x.row.OutputBytes = max(x.row.OutputBytes, x.at) // one who was quicker may have recorded the end
+		x.row.OutputBytes = max(x.row.OutputBytes, x.at) // another reader may have recorded the end
 		total := x.row.OutputBytes
 		x.mu.Unlock()
-		// The guest stops a command at the limit; one that does not is lying.
+		// The guest stops a command at the limit. If it does not, it is malicious.
 		if max := x.set.Sandbox.Row().Limits.OutputBytes; max > 0 && total > max+maxOverrun && !x.viewer {
 			x.finish(api.ExecUnknown, api.Exit{Code: -1, Cause: api.CauseOutput})
 			x.release()
@@ -96,7 +96,7 @@ func (x *command) release() {
 // command. A guest that holds it back loses the connection, not the caller's
 // time: the end is known already.
 func (x *command) drain() {
-	if !x.viewer { // whose stream is bounded by its caller alone
+	if !x.viewer { // whose stream is limited by its caller only
 		late := time.AfterFunc(endMark, x.cancel)
 		_, _ = x.stream.Next()
 		late.Stop()
@@ -118,8 +118,8 @@ func (x *command) exit(end *envd.EndEvent) api.Exit {
 	default:
 		e.Cause = "" // not a word of ours
 	}
-	// A kill that nobody ordered may have been the memory limit; the host's
-	// own counter decides, never the guest.
+	// A SIGKILL without a request may be due to the memory limit. The host's own
+	// counter decides, never the guest.
 	if e.Signal == "SIGKILL" && e.Cause == "" && x.set.memoryKilled(x.c) {
 		e.Cause = api.CauseMemory
 	}

@@ -52,13 +52,12 @@ func New(cfg Config) *Commands {
 // had to kill. After it the host stops believing the guest.
 const graceAfterTimeout = 5 * time.Second
 
-// Start runs a command and gives its stream. born, which may be nil, marks the step that
-// made the sandbox, for the watcher.
+// Start runs a command and returns its stream. born, which may be nil, identifies the step that
+// created the sandbox, for the watcher.
 //
-// Errors: KindInvalid for a request that makes no sense or names a directory that is not
-// there, KindNotFound for a command that is not there, KindDenied for one that cannot be
-// executed, KindUnsupported for an identity that this sandbox does not have, KindConflict
-// and KindUnavailable for a sandbox that does not run.
+// Errors: KindInvalid for an invalid request or a missing directory, KindNotFound for a
+// missing command, KindDenied for one that cannot be executed, KindUnsupported for a user that
+// this sandbox does not have, KindConflict and KindUnavailable if the sandbox is not running.
 func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, born context.Context) (_ *Stream, err error) {
 	box := set.Sandbox.Row()
 	if req.User == "" {
@@ -79,8 +78,8 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 			end(sandbox.Outcome{Sandbox: box.ID, Isolation: box.Isolation, Err: err})
 		}
 	}()
-	// Nobody saves the sandbox until the command has started: one that was requested and
-	// not heard of could not be taken up again.
+	// No save begins until the command has started: a command whose start was not
+	// confirmed could not be attached to again.
 	if x.saves, err = set.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 	if set.Sandbox.State() == life.Suspended {
 		return nil, Suspended(box.ID)
 	}
-	// Anyone who finds its record from here on finds who keeps it.
+	// From here on, readers of its record also find its keeper.
 	defer set.begin(x.row.ID)()
 	if err := c.cfg.Rows.InsertExec(context.WithoutCancel(ctx), x.row); err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func (c *Commands) Start(ctx context.Context, set *Set, req api.ExecRequest, bor
 		err = guestError(err)
 		x.row.State, x.row.EndedAt = api.ExecUnknown, c.cfg.Now().UTC()
 		x.row.Exit = api.Exit{Code: -1, Cause: "not started: " + err.Error()}
-		_ = c.store(x.row) // it has been logged, and err says more
+		_ = c.store(x.row) // it has been logged, and err has more details
 		return nil, err
 	}
 	x.row.PID, x.start = int(first.Start.PID), *first.Start
@@ -141,10 +140,10 @@ func startRequest(req api.ExecRequest) *envd.StartRequest {
 	return start
 }
 
-// Attach streams the output of a command from a byte offset on: what the guest has kept of
-// it, then what comes. The first event's offset tells where the kept output begins; a
-// negative offset asks for what comes alone. A command that ended a while ago may be known
-// by its record only; then the stream fails with KindNotFound.
+// Attach streams the output of a command from a byte offset: what the guest has stored, then
+// new output. The offset of the first event is where the stored output begins. A negative
+// offset requests new output only. If the command ended a while ago, only its record may
+// exist; then the stream fails with KindNotFound.
 func (c *Commands) Attach(ctx context.Context, set *Set, row api.Exec, offset int64) (*Stream, error) {
 	saves, err := set.Gate.Enter(ctx)
 	if err != nil {
@@ -165,9 +164,9 @@ func (c *Commands) Attach(ctx context.Context, set *Set, row api.Exec, offset in
 	}), nil
 }
 
-// Adopt takes up the records of the commands that run in a sandbox which another daemon
-// left or which was paused to disk. bound says how long each that has a timeout may still
-// take. It gives their number.
+// Adopt continues the records of the running commands of a sandbox that another daemon left or
+// that was paused to disk. bound returns the remaining time of a command with a timeout. Adopt
+// returns their number.
 func (c *Commands) Adopt(ctx context.Context, set *Set, bound func(api.Exec) time.Duration) (n int) {
 	id := set.Sandbox.Row().ID
 	rows, err := c.cfg.Rows.ListExecs(context.WithoutCancel(ctx), id)
@@ -218,8 +217,8 @@ func (c *Commands) EndAll(ctx context.Context, id api.SandboxID, cause string) e
 	return nil
 }
 
-// storeTimeout bounds the write of a record that must be kept even when the caller has
-// gone away.
+// storeTimeout limits the write of a record that must be stored even if the caller has
+// disconnected.
 const storeTimeout = 10 * time.Second
 
 // store stores a command's record, and logs if that fails.

@@ -31,9 +31,9 @@ func (x *command) ended(end envd.EndEvent) (*envd.ProcessEvent, error) {
 	return &envd.ProcessEvent{End: &end}, nil
 }
 
-// recordOf returns the record of a command that the guest says has ended. Who reads the
-// command for its record may be slower than a viewer, or are paused with its client:
-// the first who sees the end has it recorded.
+// recordOf returns the record of a command that has ended according to the guest. The reader
+// for the record may be slower than a viewer, or blocked by its client: the first that
+// observes the end records it.
 func (x *command) recordOf(end envd.EndEvent) (api.Exec, error) {
 	id := x.record().ID
 	for {
@@ -83,8 +83,8 @@ func (x *command) finish(state api.ExecState, exit api.Exit) {
 	}
 }
 
-// conclude stores the end, once: how says what it was. It returns when it is stored,
-// anyone who does that.
+// conclude stores the end once; how returns it. It returns when the end is stored, also by
+// another reader.
 func (x *command) conclude(how func() (api.ExecState, api.Exit)) {
 	x.mu.Lock()
 	mine := !x.done

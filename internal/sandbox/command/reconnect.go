@@ -7,8 +7,8 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// reattach opens the stream of a command again that a save has cut, at the byte that comes
-// next. It is false if the stream broke for another reason.
+// reattach opens the stream of a command again at the next byte, after a save has closed it. It
+// returns false if the stream ended for another reason.
 func (x *command) reattach() (bool, error) {
 	if x.ctx.Err() != nil {
 		return false, nil
@@ -23,7 +23,7 @@ func (x *command) reattach() (bool, error) {
 	return true, x.connect()
 }
 
-// connect opens the stream of a command that runs, at the byte that comes next.
+// connect opens the stream of a running command at the next byte.
 func (x *command) connect() error {
 	saves, err := x.set.Gate.Enter(x.ctx)
 	if err != nil {
@@ -53,9 +53,9 @@ func (x *command) connect() error {
 }
 
 const (
-	// reconnectTries and reconnectPause are how often and how far apart a guest is asked
-	// for a command that runs in it before it is given up. One that is still being saved
-	// for a daemon that is gone answers when that is over.
+	// reconnectTries and reconnectPause are the number of attempts to reach a guest, and
+	// the pause between them. A guest that is still being saved for a daemon that has ended
+	// responds after that.
 	reconnectTries = 20
 	reconnectPause = 250 * time.Millisecond
 )
@@ -78,8 +78,7 @@ func (x *command) reconnect() (err error) {
 	return err
 }
 
-// gap gives, once, an error for output that nobody can have any more. The command and its
-// record continue.
+// gap returns, once, an error for output that is lost. The command and its record continue.
 func (x *command) gap() error {
 	n := x.lost
 	if x.lost = 0; n == 0 {
@@ -90,7 +89,7 @@ func (x *command) gap() error {
 		WithHint("the command keeps running; attach to it to see further output")
 }
 
-// readOn reads to the command's end for its record, when nobody else does.
+// readOn reads to the command's end for its record, if no client does.
 func (x *command) readOn() {
 	for {
 		if ev, err := x.next(); err != nil && !x.goesOn() || err == nil && ev.End != nil {

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Set has the commands of one sandbox whose ends are not recorded yet.
+// Set contains the commands of one sandbox that have no recorded end yet.
 type Set struct {
 	Sandbox *life.Sandbox
 	Gate    *life.Gate
@@ -45,8 +45,8 @@ func (s *Set) Boot(m sandbox.Machine, guest *envd.Client) {
 // Boot.
 func (s *Set) Guest() *envd.Client { return s.guest }
 
-// Process finds the command that runs as a process of the sandbox: the one that started
-// last if a number was given twice.
+// Process returns the command that runs as a process of the sandbox: the newest one if a pid
+// was reused.
 func (s *Set) Process(pid int) (api.ExecID, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +101,8 @@ func (s *Set) End(reason string) {
 	}
 }
 
-// Detach stores how much output of each command has come, and stops reading: commands go
-// on with the sandbox, and their records stay running.
+// Detach stores the received size of each command's output, and stops reading: commands continue
+// with the sandbox, and their records stay running.
 func (s *Set) Detach() {
 	for _, x := range s.close("") {
 		x.detach()
@@ -148,8 +148,8 @@ func (s *Set) begin(id api.ExecID) (over func()) {
 	}
 }
 
-// keeper finds who reads a command for its record, or gives a channel that is closed when
-// there may be one. Both are nil if the record is final.
+// keeper returns the reader of a command for its record, or a channel that is closed when there
+// may be one. Both are nil if the record is final.
 func (s *Set) keeper(id api.ExecID) (*command, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,7 @@ func (s *Set) keeper(id api.ExecID) (*command, <-chan struct{}) {
 	return nil, s.adopting
 }
 
-// Adopting notes that the records of a sandbox that goes on are about to be taken up,
-// until over is called.
+// Adopting marks that the records of a resumed sandbox are being adopted, until over is called.
 func (s *Set) Adopting() (over func()) {
 	ch := make(chan struct{})
 	s.mu.Lock()
@@ -195,7 +194,7 @@ func (s *Set) left() bool {
 	return state == life.Leaving || state == life.Left
 }
 
-// ending reports whether somebody is ending the sandbox, or its guest has gone.
+// ending reports whether the sandbox is being ended, or its guest has exited.
 func (s *Set) ending() bool {
 	select {
 	case <-s.machine.Done():
@@ -206,7 +205,7 @@ func (s *Set) ending() bool {
 	return state == life.Ending || state == life.Ended || state == life.Lost
 }
 
-// endMark bounds the wait for the end of a stream whose last event has come.
+// endMark limits the wait for the end of a stream after its last event.
 const endMark = time.Second
 
 // awaitEnding reports whether a stream broke because the sandbox ends, and waits until it

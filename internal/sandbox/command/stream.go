@@ -20,10 +20,9 @@ type Stream struct {
 }
 
 const (
-	// waiting stands for no moment.
+	// waiting is not a time.
 	waiting = -1
-	// stalledAfter is how long somebody may keep an event without asking for the next one
-	// and still count as a reader.
+	// stalledAfter is the maximum time between two calls of Next of a reader that counts.
 	stalledAfter = 30 * time.Second
 )
 
@@ -36,9 +35,9 @@ func (c *Commands) newStream(x *command) *Stream {
 	return s
 }
 
-// Streams counts the streams of commands that somebody reads. One whose reader has asked
-// for nothing in half a minute, as a client does that stopped reading, does not count:
-// nobody can wait for the end of it.
+// Streams returns the number of streams of commands with an active reader. If a reader has not
+// called Next for half a minute, for example because its client stopped reading, it does not
+// count.
 func (c *Commands) Streams() (n int) {
 	late := c.cfg.Now().Add(-stalledAfter).UnixNano()
 	c.mu.Lock()
@@ -51,14 +50,14 @@ func (c *Commands) Streams() (n int) {
 	return n
 }
 
-// Exec returns the record as it stands; after Next returned io.EOF it is final.
+// Exec returns the current record. After Next returned io.EOF it is final.
 func (s *Stream) Exec() api.Exec { return s.x.record() }
 
 // Next returns the next event: the start, then output, then the end. After the end it
-// returns io.EOF. The event is valid until the next call. The end comes when the command's
-// record is stored, to every reader. An end that the guest did not report is no event:
-// Next fails with KindUnavailable or KindTimeout, and the record says that the exit is
-// unknown. If the end could not be stored, Next fails with the store's error.
+// returns io.EOF. The event is valid until the next call. Every reader gets the end when the
+// command's record is stored. If the guest did not report an end, there is no event for it: Next
+// fails with KindUnavailable or KindTimeout, and the exit is unknown in the record. If the end
+// could not be stored, Next fails with the store's error.
 func (s *Stream) Next() (*envd.ProcessEvent, error) {
 	s.kept.Store(waiting)
 	defer func() { s.kept.Store(s.x.c.cfg.Now().UnixNano()) }()
@@ -79,7 +78,7 @@ func (s *Stream) Next() (*envd.ProcessEvent, error) {
 	return ev, err
 }
 
-// over notes that nobody reads on.
+// over marks that the reader has stopped.
 func (s *Stream) over() {
 	s.done = true
 	c := s.x.c

@@ -10,10 +10,9 @@ import (
 // set by more than that makes the row be corrected.
 const drift = time.Second
 
-// clock counts to a deadline on the processor's own clock, which nobody can set: neither a
-// person nor a time server makes a sandbox live longer or shorter. The row has the same
-// instant by the wall clock, for people and for the next daemon. It does not count while
-// the machine sleeps, as nothing in a sandbox does.
+// clock measures the time to a deadline with a monotonic clock, so that a change of the wall
+// clock does not change a sandbox's life. The row has the same instant by the wall clock, for
+// people and for the next daemon. The clock does not count while the machine sleeps.
 type clock struct {
 	from time.Time // the zero value is a clock that does not run
 	ttl  time.Duration
@@ -70,7 +69,7 @@ func (s *Sandbox) expire(ttl time.Duration) {
 	s.version++
 	select {
 	case s.moved <- struct{}{}:
-	default: // anyone who watches has not looked at an earlier move yet
+	default: // the watcher has not handled an earlier change yet
 	}
 }
 
@@ -95,5 +94,5 @@ func (s *Sandbox) correct() bool {
 	return true
 }
 
-// wall is the time that people see, without the processor's own beside it.
+// wall returns the wall-clock time without the monotonic reading.
 func (s *Sandbox) wall() time.Time { return s.now().UTC().Round(0) }

@@ -13,11 +13,11 @@ type Gate struct {
 	saves  uint64        // how many saves have begun
 	shut   chan struct{} // nil while it is open; closed when it opens again
 	inside int
-	left   chan struct{} // closed when nobody is inside, where somebody waits for that
+	left   chan struct{} // closed when all have left, if a caller waits for that
 }
 
-// Enter waits until the gate is open and counts one who opens a stream. It gives
-// the number of the save that the stream will outlive at least.
+// Enter waits until the gate is open and counts an opener of a stream. It returns the number of
+// the last save: only a later one can close the stream.
 func (g *Gate) Enter(ctx context.Context) (uint64, error) {
 	for {
 		g.mu.Lock()

@@ -32,20 +32,19 @@ type Sandbox struct {
 	writing chan struct{} // closed when the write under way is over; nil without one
 }
 
-// New makes a sandbox in a state. Its row is taken as it is, and as stored. now tells the
-// wall clock's time.
+// New returns a sandbox in a state. Its row counts as stored. now returns the wall-clock time.
 func New(rows Rows, now func() time.Time, row api.Sandbox, state State) *Sandbox {
 	return &Sandbox{rows: rows, now: now, row: row, state: state, changed: make(chan struct{}), moved: make(chan struct{}, 1)}
 }
 
-// Row returns the row as it stands.
+// Row returns the current row.
 func (s *Sandbox) Row() api.Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.row
 }
 
-// State returns the state as it stands.
+// State returns the current state.
 func (s *Sandbox) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +113,8 @@ func (s *Sandbox) fire(e Event, edit func(row *api.Sandbox)) Step {
 	return step
 }
 
-// Store stores the row as it stands, or a later one. Rows are stored in their order,
-// one at a time, without the lock.
+// Store stores the current row or a later one. Rows are stored in order, one at a time, without
+// the lock.
 func (s *Sandbox) Store(ctx context.Context) error {
 	s.mu.Lock()
 	s.correct()

@@ -2,8 +2,8 @@ package life
 
 import "hortus.dev/api"
 
-// State is where a sandbox stands in this daemon. It is finer than the state in the
-// sandbox's row, which is what clients see.
+// State is the state of a sandbox in this daemon. It has more values than the state in the
+// sandbox's row, which clients see.
 type State uint8
 
 // The states of a sandbox.
@@ -22,7 +22,7 @@ const (
 	Suspended               // paused to disk; final for this daemon
 	Left                    // left to the next daemon; final for this daemon
 	Ended                   // ended; final
-	Lost                    // ended without being told to; final
+	Lost                    // ended without a request; final
 
 	states
 )
@@ -94,7 +94,7 @@ const (
 	Kill                          // a request, a deadline or a limit ends it
 	Exit                          // its guest ended by itself
 	End                           // nothing of it is left
-	Lose                          // nothing of it is left, and nobody ended it
+	Lose                          // nothing of it is left, and it was not killed
 
 	events
 )
@@ -126,7 +126,7 @@ const (
 	DetachCommands               // stop reading commands; their records stay as they are
 	FreeMachine                  // free what the machine held
 	Remove                       // take the sandbox out of the manager's table and release its capacity
-	Finish                       // tell everybody who waits for the end
+	Finish                       // notify everyone who waits for the end
 
 	effects
 )

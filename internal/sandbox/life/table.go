@@ -32,8 +32,8 @@ var (
 	suspendsFiles = []Effect{StoreRow, CloseLink, EndCommands, FreeMachine, Remove, Finish, Announce}
 )
 
-// busy are the answers of a state whose work must be over before anything else can
-// happen, except a kill and the end of the guest, which are taken at once.
+// busy returns the answers of a state whose work must be completed before anything else can
+// happen, except a kill and the end of the guest, which take effect immediately.
 func busy(own map[Event]Step) map[Event]Step {
 	row := map[Event]Step{
 		Change: ignore,
@@ -53,17 +53,17 @@ var table = [states]map[Event]Step{
 		Admit:      to(Starting),
 		BootFailed: to(Ended, ends...),
 		Kill:       to(Ending, CancelWait),
-		Leave:      ignore, // its creator's wait fails; the row says that it was starting
+		Leave:      ignore, // its creator's wait fails; the row stays at starting
 	},
 	Starting: {
 		Boot:       to(Running, StoreRow, Watch),
 		BootFailed: to(Ended, ends...),
-		Leave:      ignore, // the next daemon ends what it finds starting
+		Leave:      ignore, // the next daemon ends sandboxes that are starting
 	},
 	Restoring: {
 		Boot:       to(Running, StoreRow, Watch),
 		BootFailed: to(Suspended, Remove, Finish),
-		End:        to(Ended, ends...), // of one that is killed without being resumed
+		End:        to(Ended, ends...), // if it is killed without being resumed
 		Kill:       wait(CancelWait),
 		Leave:      wait(),
 	},
@@ -105,7 +105,7 @@ var table = [states]map[Event]Step{
 		Exit:      wait(),
 	},
 	Ending: {
-		Boot:         ignore, // the creator finds out and ends what it started
+		Boot:         ignore, // the creator detects it and ends the machine
 		BootFailed:   to(Ended, ends...),
 		SaveDone:     ignore,
 		PauseDone:    ignore,
@@ -114,7 +114,7 @@ var table = [states]map[Event]Step{
 		ResumeFailed: ignore,
 		LeaveDone:    ignore,
 		Leave:        wait(),
-		Kill:         ignore, // who kills it twice waits for the same end
+		Kill:         ignore, // a second kill waits for the same end
 		Exit:         ignore,
 		End:          to(Ended, ends...),
 		Lose:         to(Lost, ends...),

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/api"
 )
 
-// errRefused is why a sandbox of a daemon that is gone is not to continue.
+// errRefused is the reason why a sandbox of an earlier daemon must not continue.
 type errRefused string
 
 func (e errRefused) Error() string { return string(e) }
@@ -47,8 +47,7 @@ func lostWhy(err error) string {
 	return "the daemon ended without stopping the sandbox, and the next daemon could not take it over: " + err.Error()
 }
 
-// adopt takes over a sandbox of an owner that is gone: its machine, its deadline, its
-// commands.
+// adopt takes over a sandbox of an owner that has ended: its machine, its deadline, its commands.
 func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox) error {
 	if err := refuses(row, b); err != nil {
 		return err
@@ -74,8 +73,8 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		}
 		return err
 	}
-	// What the row says was promised: a pause that nobody was told of is undone, as is a
-	// resume, and a machine that waits for a save that will not come continues.
+	// The row counts: a pause or a resume that was not acknowledged is undone, and a machine
+	// that waits for a save that is not going to complete is resumed.
 	switch {
 	case paused && !a.Paused:
 		err = a.Machine.Pause(ctx)
@@ -83,7 +82,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		err = a.Machine.Resume(ctx)
 	}
 	if err == nil && paused {
-		// Nobody can read its output before it continues.
+		// Its output cannot be read before it is resumed.
 		err = l.gate.Close(ctx)
 		l.shut = err == nil
 	}

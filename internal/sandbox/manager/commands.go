@@ -47,8 +47,8 @@ func (m commands) RefreshExecs(id api.SandboxID, rows []api.Exec) {
 	}
 }
 
-// ExecOf finds the command that runs in a sandbox as a process: the one that started last
-// if a number was given twice. It is false if this manager runs none.
+// ExecOf returns the command that runs in a sandbox as a process: the newest one if a pid was
+// reused. It returns false if this manager runs none.
 func (m commands) ExecOf(id api.SandboxID, pid int) (api.ExecID, bool) {
 	l, ok := m.lookup(id)
 	if !ok {
@@ -57,7 +57,7 @@ func (m commands) ExecOf(id api.SandboxID, pid int) (api.ExecID, bool) {
 	return l.commands.Process(pid)
 }
 
-// Streams counts the streams of commands that somebody reads.
+// Streams returns the number of streams of commands with an active reader.
 func (m commands) Streams() int { return m.run.Streams() }
 
 // StartExec runs a command and gives its stream. The record is stored before the command

@@ -8,11 +8,10 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Connect brings a sandbox to where it runs and reports whether it had to be resumed,
-// from memory or from disk. One that runs already lives for ttl from now at least;
-// one that is resumed lives for ttl from now. A ttl of 0 leaves the deadline as it
-// is, or to what was left of it. What others do to the sandbox at the same time (a
-// pause, a resume, an end) is waited for.
+// Connect resumes a sandbox, from memory or from disk, unless it is running, and reports whether
+// it was resumed. A running sandbox lives for at least ttl from now, a resumed one for ttl from
+// now. With a ttl of 0 the deadline does not change, or the remaining time counts. Connect waits
+// for concurrent changes of the sandbox (a pause, a resume, an end).
 //
 // Errors: KindUnavailable for a sandbox that has ended, KindNotFound, those of
 // Resume.
@@ -37,7 +36,7 @@ func (m *Manager) Connect(ctx context.Context, id api.SandboxID, ttl time.Durati
 		if api.KindOf(err) != api.KindConflict {
 			return row, resumed, err
 		}
-		// Somebody else may have been quicker.
+		// Another caller may have been faster.
 		now, gerr := m.Get(ctx, id)
 		if gerr != nil || now.State == before && m.inMotion(id) == nil {
 			return row, false, err
@@ -45,9 +44,8 @@ func (m *Manager) Connect(ctx context.Context, id api.SandboxID, ttl time.Durati
 	}
 }
 
-// Wake is Connect for a request that reaches a sandbox itself, whose sender may have no API
-// key: the sandbox lives for the default time, or for as long as the key of its creation
-// allows.
+// Wake is Connect for a request to the sandbox itself, whose sender may have no API key: the
+// sandbox lives for the default time, limited by the key of its creation.
 func (m *Manager) Wake(ctx context.Context, id api.SandboxID) error {
 	row, err := m.Get(ctx, id)
 	if err != nil {
@@ -83,7 +81,7 @@ func (m *Manager) connect(ctx context.Context, row api.Sandbox, here bool, ttl t
 	return row, false, nil
 }
 
-// awaitStill waits until nobody is changing what a sandbox is.
+// awaitStill waits until no change of a sandbox is in progress.
 func (m *Manager) awaitStill(ctx context.Context, id api.SandboxID) error {
 	for {
 		changed := m.inMotion(id)

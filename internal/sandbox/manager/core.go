@@ -22,8 +22,7 @@ type core struct {
 	pool *pool.Pool
 	run  *command.Commands
 
-	// ctx ends when the manager closes; what it starts in the background hangs on it and
-	// is waited for by wg.
+	// ctx ends when the manager closes. Background work uses it; wg waits for that work.
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -46,23 +45,23 @@ func suspended(row api.Sandbox) bool {
 	return row.State == api.SandboxPaused && row.Snapshot != ""
 }
 
-// find returns a sandbox that is live here, or else its row. One that is resumed from disk
-// between the two looks is live: its row alone would say that it runs elsewhere.
+// find returns a sandbox that is live here, or else its row. A sandbox that is resumed from disk
+// between the two lookups is live: by its row alone it would be running elsewhere.
 func (c *core) find(ctx context.Context, id api.SandboxID) (*live, api.Sandbox, error) {
 	for looks := 1; ; looks++ {
 		if l, ok := c.lookup(id); ok {
 			return l, api.Sandbox{}, nil
 		}
 		row, err := c.cfg.Rows.Sandbox(ctx, id)
-		// One of this daemon's that has gone again by the next look has a row that says
-		// so; what runs at the third is another daemon's.
+		// If a sandbox of this daemon has ended by the next lookup, its row says so. If the row
+		// says running at the third lookup, it belongs to another daemon.
 		if err != nil || row.State.Final() || suspended(row) || looks == 3 {
 			return nil, row, err
 		}
 	}
 }
 
-// here finds a sandbox that is live here, or says why nothing can be done with it.
+// here returns a sandbox that is live here, or an error with the reason why it is not.
 func (c *core) here(ctx context.Context, id api.SandboxID) (*live, error) {
 	l, row, err := c.find(ctx, id)
 	switch {
@@ -74,8 +73,8 @@ func (c *core) here(ctx context.Context, id api.SandboxID) (*live, error) {
 	return nil, ended(row)
 }
 
-// running finds a sandbox that can do something now, or says why it cannot. It waits for
-// a pause or a resume that is under way.
+// running returns a running sandbox, or an error with the reason why it is not running. It waits
+// for a pause or a resume in progress.
 func (c *core) running(ctx context.Context, id api.SandboxID) (*live, error) {
 	l, err := c.here(ctx, id)
 	if err != nil {
@@ -165,8 +164,8 @@ func (c *core) open() error {
 	return c.stopping()
 }
 
-// booted says that a sandbox's guest answers, unless the manager has closed meanwhile: such
-// a sandbox was not ended with the others.
+// booted marks that a sandbox's guest responds, unless the manager has closed meanwhile: such a
+// sandbox was not ended with the others.
 func (c *core) booted(l *live) (life.Step, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +229,7 @@ func (c *core) fire(ctx context.Context, l *live, e life.Event) (life.Step, erro
 	}
 }
 
-// note is what the log is told about a change of state.
+// note is what the log records about a change of state.
 type note struct {
 	reason   string
 	proof    *api.Proof
@@ -280,8 +279,8 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 	return unstored
 }
 
-// storeTimeout bounds the write of a row that must be kept even when the caller has gone
-// away.
+// storeTimeout limits the write of a row that must be stored even if the caller has
+// disconnected.
 const storeTimeout = 10 * time.Second
 
 // store stores a sandbox's row, whether or not the caller is still there.
@@ -300,7 +299,7 @@ func (c *core) free(l *live) {
 	}
 }
 
-// tell appends a fact to a sandbox's log, after the event that it runs.
+// tell appends an event to a sandbox's log, after the event that it is running.
 func (c *core) tell(l *live, t api.EventType, data any) {
 	l.told.wait()
 	c.event(l.id, t, data)
@@ -308,7 +307,7 @@ func (c *core) tell(l *live, t api.EventType, data any) {
 
 // event appends a fact; a log that fails is reported and does not stop the work.
 func (c *core) event(id api.SandboxID, t api.EventType, data any) {
-	// Facts are kept even when the caller has gone away.
+	// Events are stored even if the caller has disconnected.
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if _, err := c.cfg.Log.Append(ctx, api.Stream{Kind: api.StreamSandbox, ID: string(id)}, t, data); err != nil {
@@ -321,5 +320,5 @@ func (c *core) step(ctx context.Context, s sandbox.Step) (context.Context, func(
 	return c.cfg.Watcher.Begin(ctx, s)
 }
 
-// wall is the time that people see, without the processor's own beside it.
+// wall returns the wall-clock time without the monotonic reading.
 func (c *core) wall() time.Time { return c.now().UTC().Round(0) }

@@ -13,12 +13,11 @@ import (
 // hostname is the name that every sandbox has inside.
 const hostname = "sandbox"
 
-// Create makes a sandbox and returns when its guest answers: one that was booted ahead if
-// the pool has it, else one that boots now. ctx bounds the start; the sandbox lives until
-// its deadline.
+// Create creates a sandbox and returns when its guest responds: a pooled guest if there is one,
+// else a new one. ctx limits the start; the sandbox lives until its deadline.
 //
-// If an Admission bounds the manager it waits for its turn first; errors are those of
-// Admission.Admit too.
+// If the manager has an Admission, Create first waits for its turn, and its errors include
+// those of Admission.Admit.
 func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (row api.Sandbox, err error) {
 	var p plan
 	way := sandbox.WayCold
@@ -30,7 +29,7 @@ func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (row api.Sa
 		return api.Sandbox{}, err
 	}
 	way = p.way()
-	// A request that must wait does not need the pool: a boot is short beside the wait.
+	// A request that must wait does not need the pool: a boot is short compared to the wait.
 	release, ok := m.tryCapacity(ctx, req, &p)
 	if ok {
 		if g := m.pool.Take(p.want()); g != nil {
@@ -39,8 +38,8 @@ func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (row api.Sa
 			if api.KindOf(err) != api.KindUnavailable || ctx.Err() != nil {
 				return row, err
 			}
-			// The guest ended while it waited, and its row says so: a fresh one is what
-			// the caller would ask for next.
+			// The guest ended while it waited, and its row says so: the caller would
+			// request a new one next.
 			m.log.Warn("a pooled guest could not be claimed", "sandbox", g.ID, "error", err)
 			way, release = p.way(), nil
 		}
@@ -75,8 +74,8 @@ func (m *Manager) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbo
 	return m.boot(ctx, req, &p, nil)
 }
 
-// boot starts a sandbox of its own for a plan. release is the capacity that was mistaken for
-// it; nil if that is still to be done.
+// boot starts a new sandbox for a plan. release frees the capacity that was taken for it; nil if
+// it is still to be taken.
 func (m *Manager) boot(ctx context.Context, req api.CreateSandbox, p *plan, release func()) (api.Sandbox, error) {
 	l := m.planned(api.NewSandboxID(), req, p, life.Queued)
 	l.release = release
@@ -158,11 +157,11 @@ func (m *Manager) planned(id api.SandboxID, req api.CreateSandbox, p *plan, stat
 	return l
 }
 
-// enter puts a sandbox into the table and stores its row, before anything else is done for
-// it: whatever a crash leaves behind from here on has a row that leads to it.
+// enter registers a sandbox and stores its row, before anything is created for it: after a crash,
+// everything that is left belongs to a row.
 //
-// Before that it waits for capacity of the host. One that has to wait is entered when its
-// wait begins: it is seen, and can be killed, like any other that starts.
+// Before that it waits for capacity on the host. A sandbox that has to wait is registered when
+// its wait begins: it is listed, and can be killed, like any starting sandbox.
 func (c *core) enter(ctx context.Context, l *live) error {
 	row := l.Row()
 	l.StartClock(row.ExpiresAt.Sub(row.CreatedAt))
@@ -193,7 +192,7 @@ func (c *core) insert(ctx context.Context, l *live) error {
 	if err := c.register(l, false); err != nil {
 		return err
 	}
-	// A caller who goes away must not leave it in doubt whether the row is there.
+	// If the caller disconnects, the row must be stored nevertheless.
 	if err := c.cfg.Rows.InsertSandbox(context.WithoutCancel(ctx), l.Row()); err != nil {
 		c.remove(l)
 		return err

@@ -9,9 +9,9 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// early are children of a fork that are begun while their parent is being saved: as
-// many as leave the save a processor. What goes wrong with one is no failure of the
-// fork: that child is restored as the others are, and says so itself.
+// early has the children of a fork that start while their parent is being saved: as many as
+// leave a processor for the save. If one of them fails, the fork does not fail: that child is
+// restored like the others, and reports its own errors.
 type early struct {
 	c   *core
 	ids []api.SandboxID
@@ -36,7 +36,7 @@ func (e *early) expect(ctx context.Context, parent *live, ids []api.SandboxID, d
 		child.layers, child.asked = parent.layers, parent.asked
 		spec := child.spec()
 		e.c.mu.Lock()
-		e.c.early[id] = struct{}{} // nobody's leftover, although no row names it
+		e.c.early[id] = struct{}{} // not a leftover, although it has no row
 		e.c.mu.Unlock()
 		e.wg.Go(func() {
 			x, err := b.Expect(ctx, spec, dir)
@@ -51,7 +51,7 @@ func (e *early) expect(ctx context.Context, parent *live, ids []api.SandboxID, d
 	}
 }
 
-// restore returns how a child comes to its state.
+// restore returns the function that restores a child.
 func (e *early) restore(id api.SandboxID, parent *live, dir string) func(context.Context, sandbox.Spec) (sandbox.Prepared, error) {
 	return func(ctx context.Context, spec sandbox.Spec) (sandbox.Prepared, error) {
 		e.wg.Wait()
@@ -65,7 +65,7 @@ func (e *early) restore(id api.SandboxID, parent *live, dir string) func(context
 	}
 }
 
-// drop ends what nobody restored.
+// drop ends the machines that were not restored.
 func (e *early) drop() {
 	e.wg.Wait()
 	for _, x := range e.have {

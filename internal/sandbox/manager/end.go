@@ -20,9 +20,9 @@ const (
 // errSuspended reports that a sandbox was paused to disk before it could be ended.
 var errSuspended = errors.New("the sandbox is paused to disk")
 
-// end kills a sandbox for a reason and stores its end. A second end waits for the first
-// and gives its proof too. One that is being paused to disk is waited for, and left alone
-// with errSuspended.
+// end kills a sandbox for a reason and stores its end. A second call waits for the first and
+// returns the same proof. If the sandbox is being paused to disk, end waits and returns
+// errSuspended without killing it.
 func (c *core) end(ctx context.Context, l *live, reason string) (api.Proof, error) {
 	for {
 		state, changed := l.Stand()
@@ -64,8 +64,8 @@ func (c *core) end(ctx context.Context, l *live, reason string) (api.Proof, erro
 	return proof, nil
 }
 
-// finish stores the end of a sandbox of which nothing is left. If somebody else does, it
-// returns when that is done. An error, which has been logged, says that it is not stored.
+// finish stores the end of a sandbox of which nothing is left. If another goroutine does so, it
+// returns when that is done. After an error, which has been logged, the end is not stored.
 func (c *core) finish(l *live, e life.Event, reason string, proof *api.Proof) error {
 	step := l.Fire(e, func(row *api.Sandbox) { row.Reason, row.EndedAt = reason, c.now().UTC() })
 	if step.Answer != life.Go {
@@ -75,9 +75,9 @@ func (c *core) finish(l *live, e life.Event, reason string, proof *api.Proof) er
 	return c.do(context.Background(), l, step, note{reason: reason, proof: proof})
 }
 
-// lost stores the end of a sandbox whose guest ended without being told to.
+// lost stores the end of a sandbox whose guest exited without a request.
 func (c *core) lost(l *live, reason string) {
-	// The guest is gone; Kill frees the rest and proves that nothing is left.
+	// The guest has exited; Kill frees the rest and proves that nothing is left.
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	proof, err := l.machine.Kill(ctx)
@@ -88,7 +88,7 @@ func (c *core) lost(l *live, reason string) {
 	e := life.Lose
 	switch reason {
 	case api.CauseMemory, api.CauseDisk, api.CauseFull:
-		e = life.End // a limit did what it is for
+		e = life.End // a limit ended it
 	}
 	_ = c.finish(l, e, reason, &proof)
 }
@@ -109,9 +109,8 @@ func (c *core) failed(l *live, reason string, machine sandbox.Machine) {
 	_ = c.finish(l, life.BootFailed, reason, proof)
 }
 
-// Kill ends a sandbox and proves that nothing of it is left. Killing one that has ended is
-// no error: the proof is of what was found, nothing. One that is being resumed from disk is
-// waited for.
+// Kill ends a sandbox and proves that nothing of it is left. If it has ended already, that is not
+// an error. If it is being resumed from disk, Kill waits for that.
 func (m *Manager) Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error) {
 	for {
 		l, row, err := m.find(ctx, id)

@@ -14,11 +14,10 @@ import (
 	"hortus.dev/internal/sandbox/life"
 )
 
-// Fork makes sandboxes that continue from where a running one is now, each by itself
-// and with an identity of its own. The parent is paused for a moment and goes
-// on. Each child succeeds or fails by itself.
+// Fork creates sandboxes with the current state of a running one, each with its own identity. The
+// parent is paused for a moment. Each child succeeds or fails separately.
 //
-// Errors: KindInvalid for a request that makes no sense; those of Snapshot.
+// Errors: KindInvalid for an invalid request; those of Snapshot.
 func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) (api.ForkResult, error) {
 	none := api.ForkResult{Parent: id}
 	if req.Count == 0 {

@@ -38,7 +38,7 @@ func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 		state, changed := l.Stand()
 		switch {
 		case state == life.Queued, state == life.Starting:
-			return false, nil // anyone who finds its row ends it
+			return false, nil // the next owner of its row ends it
 		case state == life.Ending, state.Final():
 			<-l.ended
 			return false, nil

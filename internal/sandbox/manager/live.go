@@ -19,22 +19,22 @@ type live struct {
 	*life.Sandbox
 	id      api.SandboxID
 	backend sandbox.Backend
-	// What it was made of, beside its row.
+	// What it was created from, in addition to its row.
 	layers    []layer.Digest
 	asked     sandbox.Asked
 	workspace bool
 
 	machine  sandbox.Machine // nil until it is booted; set before life.Boot
 	gate     *life.Gate
-	shut     bool // the gate is closed until the next resume; of one that was adopted paused
+	shut     bool // the gate is closed until the next resume, after an adoption while paused
 	commands *command.Set
 	ended    chan struct{} // closed by life.Finish
 	told     announcement
 	samples  samples
 	ports    atomic.Int64 // open streams to ports
 
-	// The business of anyone who makes it, until others can find it.
-	release func() // releases the capacity that it holds
+	// Used only by its creator, until it is registered.
+	release func() // releases its capacity
 	stored  bool   // its row is
 
 	wait work // for capacity
@@ -59,8 +59,8 @@ func (l *live) boot(m sandbox.Machine, guest *envd.Client) {
 	l.commands.Boot(m, guest)
 }
 
-// spec is what a sandbox is started from, by its row. A child of a fork has a name of its
-// own: programs in it may tell each other apart by it.
+// spec returns what a sandbox is started from, by its row. A child of a fork has its own host
+// name, because programs may use it to distinguish themselves.
 func (l *live) spec() sandbox.Spec {
 	row := l.Row()
 	name := hostname
@@ -140,12 +140,12 @@ func (w *work) cancel() {
 // the processors first.
 const announceDelay = 25 * time.Millisecond
 
-// announcement orders the event that a sandbox runs before all others of it. That event is
-// appended a moment after the create has answered, or as soon as somebody waits for it.
+// announcement keeps the event that a sandbox is running before all later events of it. It is
+// appended a moment after the create has returned, or as soon as a reader waits for it.
 type announcement struct {
 	begun atomic.Bool
 	done  chan struct{} // closed once it is appended
-	hurry chan struct{} // holds one token when somebody waits
+	hurry chan struct{} // holds one token if a reader waits
 }
 
 func (a *announcement) init() { a.done, a.hurry = make(chan struct{}), make(chan struct{}, 1) }
@@ -157,7 +157,7 @@ func (a *announcement) wait() {
 	}
 	select {
 	case a.hurry <- struct{}{}:
-	default: // somebody asked before
+	default: // another reader requested it before
 	}
 	<-a.done
 }

@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// Owner is the daemon run whose rows these are.
 	Owner api.OwnerID
-	// Backends stand in the order of their strength: auto takes the first that is fit for
-	// untrusted code on this host.
+	// Backends are ordered by strength: auto selects the first that isolates untrusted code
+	// on this host.
 	Backends  []sandbox.Backend
 	Templates sandbox.Templates
 	Rows      sandbox.Rows
@@ -35,8 +35,8 @@ type Config struct {
 	Pool   int
 	Logger *slog.Logger
 	Now    func() time.Time
-	// Uptime is how long the host's kernel has been up, and which run of it that is:
-	// deadlines hold by it when another daemon goes on and the wall clock was set.
+	// Uptime returns the uptime of the host's kernel and its boot ID. Another daemon uses it
+	// to keep deadlines if the wall clock was set.
 	Uptime func() (time.Duration, string)
 	// Build names what sandboxes get for their guest.
 	Build string
@@ -106,7 +106,7 @@ func (m *Manager) List(ctx context.Context, all bool) ([]api.Sandbox, error) {
 	return m.cfg.Rows.ListSandboxes(ctx, all)
 }
 
-// Find returns the identifier that a unique prefix stands for.
+// Find returns the ID with a unique prefix.
 func (m *Manager) Find(ctx context.Context, prefix string) (api.SandboxID, error) {
 	return m.cfg.Rows.FindSandbox(ctx, prefix)
 }

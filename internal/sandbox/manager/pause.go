@@ -52,7 +52,7 @@ func (m *Manager) Resume(ctx context.Context, id api.SandboxID) (api.Sandbox, er
 	return api.Sandbox{}, ended(row)
 }
 
-// resume lets a sandbox go on that is paused in memory.
+// resume resumes a sandbox that is paused in memory.
 func (c *core) resume(ctx context.Context, l *live) error {
 	step, err := c.fire(ctx, l, life.Resume)
 	if err != nil || step.Answer == life.Ignore {
@@ -69,7 +69,7 @@ func (c *core) resume(ctx context.Context, l *live) error {
 	return c.done(ctx, l, life.ResumeDone)
 }
 
-// SetTTL moves the deadline to ttl from now. It may come nearer.
+// SetTTL sets the deadline to ttl from now, also to an earlier time.
 func (m *Manager) SetTTL(ctx context.Context, id api.SandboxID, ttl time.Duration) (api.Sandbox, error) {
 	if ttl <= 0 {
 		return api.Sandbox{}, api.Errorf(api.KindInvalid, "time to live of %s is not positive", ttl)

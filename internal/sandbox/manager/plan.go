@@ -216,7 +216,7 @@ func (m *Manager) Outline(ctx context.Context, req api.CreateSandbox) (api.Sandb
 	return m.row("", req, &p), nil
 }
 
-// envNames are the names of variables, for answers, which do not tell values.
+// envNames returns the names of variables, for answers, which contain no values.
 func envNames(env map[string]string) []string {
 	if len(env) == 0 {
 		return nil
@@ -224,8 +224,7 @@ func envNames(env map[string]string) []string {
 	return slices.Sorted(maps.Keys(env))
 }
 
-// envReadable refuses to start something from a row whose variables have lost their
-// values: rows keep them encrypted.
+// envReadable refuses to start from a row whose environment values cannot be decrypted.
 func envReadable(row api.Sandbox) error {
 	for _, name := range row.EnvNames {
 		if _, ok := row.Env[name]; !ok {

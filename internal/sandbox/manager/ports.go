@@ -21,14 +21,13 @@ const (
 	portTimeout = 15 * time.Second
 )
 
-// Dial opens a stream to what listens on a port of a sandbox's own loopback. The
-// stream ends with the sandbox, with a save that cuts its streams, or by Close; it
-// has a CloseWrite method, and an end of one half is passed on.
+// Dial opens a stream to a port on a sandbox's loopback interface. The stream ends with the
+// sandbox, with a save that closes its streams, or by Close. It has a CloseWrite method; closing
+// one direction is passed on.
 //
-// Errors: KindInvalid for a number that is no port; KindUnavailable with
-// [envd.ErrPortClosed] in its chain where nothing listens; KindExhausted when too
-// many streams are open; KindUnsupported for a sandbox that shares its host's
-// network, whose ports are the host's; those of a sandbox that does not run.
+// Errors: KindInvalid for an invalid port; KindUnavailable with [envd.ErrPortClosed] in its chain
+// if nothing listens; KindExhausted if too many streams are open; KindUnsupported for a sandbox
+// that shares its host's network; those of a sandbox that is not running.
 func (m *Manager) Dial(ctx context.Context, id api.SandboxID, port int) (net.Conn, error) {
 	if port < 1 || port > envd.MaxPort {
 		return nil, api.Errorf(api.KindInvalid, "%d is not a port: use 1 to %d", port, envd.MaxPort)
@@ -64,8 +63,8 @@ func (l *live) openPort(ctx context.Context, port int) (net.Conn, error) {
 	return envd.OpenPort(ctx, conn, envd.PortPath(port), nil)
 }
 
-// portError says in the manager's own words why a port was not opened: a guest's
-// are not passed on.
+// portError returns the manager's error for a port that was not opened: a guest's text is not
+// passed on.
 func portError(ctx context.Context, id api.SandboxID, port int, err error) error {
 	var refused *envd.Refused
 	switch {
@@ -107,12 +106,12 @@ func (p *portConn) Close() error {
 // Ended is closed when the sandbox serves no more in this daemon.
 func (p *portConn) Ended() <-chan struct{} { return p.l.ended }
 
-// CloseWrite ends what is sent, and leaves what comes.
+// CloseWrite closes the direction to the sandbox; the other direction stays open.
 func (p *portConn) CloseWrite() error {
 	return p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// guestConn is a stream that tells when its sandbox serves no more.
+// guestConn is a stream that reports when its sandbox has stopped serving.
 type guestConn struct {
 	net.Conn
 	ended <-chan struct{}

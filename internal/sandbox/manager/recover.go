@@ -12,16 +12,15 @@ import (
 // recovery brings rows and reality together.
 type recovery struct{ *core }
 
-// Recovered counts what a recovery did with the sandboxes of owners that are gone.
+// Recovered counts the sandboxes of ended owners that a recovery processed.
 type Recovered struct{ Adopted, Lost int }
 
-// Recover brings rows and reality together after an owner has gone: every
-// sandbox of an owner for which gone answers true is this owner's from now on, with
-// its deadline and its commands. One that cannot go on is destroyed with proof and
-// marked lost, its commands unknown: one that was starting, that worked for a task,
-// that a connection held, that has ended by itself, or whose backend is no Adopter.
-// One that is paused to disk stays so. Leftovers without a row are destroyed too.
-// Rows of an owner that may still live are not touched.
+// Recover takes over the sandboxes of every owner for which gone returns true, with their
+// deadlines and commands. A sandbox that cannot continue is destroyed with proof and marked
+// lost, and its commands unknown: if it was starting, worked for a task, was held by a
+// connection, has exited, or if its backend is not an Adopter. A sandbox that is paused to disk
+// stays paused. Leftovers without a row are destroyed too. Rows of an owner that may still be
+// running are not changed.
 func (m recovery) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did Recovered, err error) {
 	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
 	if err != nil {
@@ -72,8 +71,8 @@ func (m recovery) count(row api.Sandbox) {
 	}
 }
 
-// recoverOne settles one sandbox of an owner that is gone. It is true when that goes
-// on, here or on disk.
+// recoverOne recovers one sandbox of an ended owner. It returns true if the sandbox continues, here
+// or on disk.
 func (m recovery) recoverOne(ctx context.Context, b sandbox.Backend, row api.Sandbox) (bool, error) {
 	paused, reason := m.foundPaused(ctx, row)
 	if !paused && reason == "" {
@@ -103,10 +102,10 @@ func (m recovery) recoverOne(ctx context.Context, b sandbox.Backend, row api.San
 // adoptTries is how often a sandbox is taken over that does not answer in time.
 const adoptTries = 3
 
-// foundPaused reports whether a sandbox of an owner that is gone is paused to disk, or
-// why it was and is lost; neither of one that may still run. One that was about to be
-// paused is paused if its snapshot is whole, and one that was about to be resumed if
-// its row did not say so yet.
+// foundPaused reports whether a sandbox of an ended owner is paused to disk, or why it was paused
+// and is lost; neither if it may still be running. A sandbox whose pause was in progress is
+// paused if its snapshot is complete, and one whose resume was in progress if its row does not
+// say running yet.
 func (m recovery) foundPaused(ctx context.Context, row api.Sandbox) (bool, string) {
 	if row.Snapshot == "" || m.cfg.Snapshots == nil {
 		return false, ""
@@ -191,7 +190,7 @@ type Orphan struct {
 	ID      api.SandboxID
 }
 
-// Orphans lists what backends find of sandboxes that this daemon did not make and
+// Orphans lists leftovers that backends find of sandboxes that this daemon did not create and
 // whose row, if there is one, is final.
 func (m recovery) Orphans(ctx context.Context) ([]Orphan, error) {
 	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
@@ -229,9 +228,8 @@ func (m recovery) orphans(ctx context.Context, keep map[api.SandboxID]bool) (all
 	return all, errors.Join(errs...)
 }
 
-// made reports whether a sandbox is of this daemon's making: it lives, it is or was
-// in the pool, or its row names this owner. What one that has ended held is freed
-// by who ended it.
+// made reports whether this daemon created a sandbox: it is live, it is or was in the pool, or its
+// row names this owner. Resources of an ended one are freed by the goroutine that ended it.
 func (m recovery) made(ctx context.Context, id api.SandboxID) (bool, error) {
 	m.mu.Lock()
 	_, lives := m.table[id]

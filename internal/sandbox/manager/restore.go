@@ -19,9 +19,8 @@ const restoreTimeout = 5 * time.Minute
 // hostTemplate is the template that is no snapshot.
 const hostTemplate = "host"
 
-// origin finds the snapshot that a template's name or a snapshot's id stands for;
-// nil where it is neither, or where the account may not start from it: for an
-// account that is as if it were not there.
+// origin returns the snapshot with a template's name or a snapshot's ID. It returns nil if there is
+// none, or if the account may not start from it: for that account it does not exist.
 func (c *planner) origin(ctx context.Context, account, template string) (*api.Snapshot, error) {
 	if template == hostTemplate || c.cfg.Snapshots == nil {
 		return nil, nil

@@ -12,8 +12,8 @@ import (
 // nothingRan is the proof of the end of a sandbox that was paused to disk.
 const nothingRan = "the sandbox was paused to disk; nothing was running"
 
-// take puts a sandbox that is paused to disk into the table, in a state that keeps others
-// from it. It fails with KindConflict if somebody else was quicker.
+// take registers a sandbox that is paused to disk, in a state that excludes other callers. It fails
+// with KindConflict if another caller was faster.
 func (c saves) take(ctx context.Context, row api.Sandbox, b sandbox.Backend, state life.State) (*live, error) {
 	l := c.newLive(row, b, state)
 	if err := c.register(l, false); err != nil {
@@ -40,9 +40,9 @@ func (c saves) untake(l *live) {
 	_ = c.do(context.Background(), l, step, note{})
 }
 
-// resumeFromDisk resumes a sandbox that is paused to disk. Until its row says running, the
-// snapshot is what counts: a machine that a dead daemon left is not gone on with. It lives
-// for ttl, or for what it had left if that is 0.
+// resumeFromDisk resumes a sandbox that is paused to disk. Until its row says running, the snapshot
+// counts: a machine that a dead daemon left is not used. The sandbox lives for ttl, or for its
+// remaining time if ttl is 0.
 func (c saves) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Duration) (api.Sandbox, error) {
 	store, err := c.snapshots()
 	if err != nil {
@@ -167,9 +167,8 @@ func (c saves) killSuspended(ctx context.Context, row api.Sandbox) (api.Sandbox,
 	return l.Row(), proof, err
 }
 
-// leftOf is how long a sandbox lives that continues from disk and was given no other time:
-// what it had left when it was paused. One that was paused at its deadline has nothing
-// left, and gets what a new one gets.
+// leftOf returns the remaining time of a sandbox that is paused to disk: what it had left when it
+// was paused. If it was paused at its deadline, it gets the default of a new sandbox.
 func leftOf(row api.Sandbox, s api.Snapshot) time.Duration {
 	left := row.ExpiresAt.Sub(s.CreatedAt)
 	if left < time.Second && row.OnExpiry.Pauses() {

@@ -48,15 +48,14 @@ func (c watch) sample(l *live) {
 	defer cancel()
 	s, err := l.machine.Stats(ctx)
 	if err != nil {
-		return // it is ending; anyone who ends it says why
+		return // it is ending, and the reason is set elsewhere
 	}
 	s.At = c.wall()
 	l.samples.add(s)
 }
 
-// Samples returns what a sandbox used while it was live in this daemon, the oldest
-// first: one every five seconds, of the last hour. One that has ended or is paused to
-// disk has none.
+// Samples returns the resource usage of a sandbox in this daemon, the oldest first: one sample
+// every five seconds, of the last hour. A sandbox that has ended or is paused to disk has none.
 func (m *Manager) Samples(ctx context.Context, id api.SandboxID) ([]api.Stats, error) {
 	l, ok := m.lookup(id)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 // pauses to disk.
 type saves struct{ *core }
 
-// snapshots returns the store, or says that there is none.
+// snapshots returns the store, or an error if there is none.
 func (c *planner) snapshots() (sandbox.Snapshots, error) {
 	if c.cfg.Snapshots == nil {
 		return nil, api.Errorf(api.KindUnsupported, "this daemon has no snapshot store")
@@ -83,7 +83,7 @@ func describe(s sandbox.Saved, r *api.Snapshot) {
 	r.Kind, r.Why, r.Image, r.PausedMS = s.Kind, s.Why, s.Mark, s.Paused.Milliseconds()
 }
 
-// savable finds a running sandbox that can be saved, or says why it cannot.
+// savable returns a running sandbox that can be saved, or an error with the reason why it cannot.
 func (c saves) savable(ctx context.Context, id api.SandboxID) (*live, error) {
 	l, err := c.running(ctx, id)
 	if err != nil {
@@ -216,8 +216,7 @@ func (m saves) GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot
 	return store.Snapshot(ctx, id)
 }
 
-// FindSnapshot returns the snapshot that a template's name or a unique prefix of an
-// id stands for.
+// FindSnapshot returns the ID of the snapshot with a template's name or a unique prefix of an ID.
 func (m saves) FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error) {
 	store, err := m.snapshots()
 	if err != nil {

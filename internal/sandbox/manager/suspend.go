@@ -13,21 +13,20 @@ import (
 // saveTimeout bounds a pause to disk once the caller is not asked any more.
 const saveTimeout = 10 * time.Minute
 
-// PauseToDisk saves a running sandbox and releases it: nothing of it runs, no memory is
-// held and its deadline is paused. It outlives the daemon and a reboot of the machine,
-// and goes on under the same id with Resume. Commands continue with it; their records stay
-// running.
+// PauseToDisk saves a running sandbox and releases its processes and memory; its time to live is
+// suspended. The paused sandbox survives the daemon and a reboot of the machine, and Resume
+// continues it under the same ID. Its commands continue with it; their records stay running.
 //
-// Errors: KindUnsupported, naming the capability, where memory cannot be saved; those of
-// Snapshot. The sandbox continues after one, unless its reason says otherwise.
+// Errors: KindUnsupported, with the capability, if memory cannot be saved; those of Snapshot. After
+// an error the sandbox continues, unless its reason says otherwise.
 func (m saves) PauseToDisk(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	return m.suspend(ctx, id, false)
 }
 
-// PauseFiles is PauseToDisk of what the sandbox wrote alone. Its commands end with it: what
-// goes on has none of its processes.
+// PauseFiles is PauseToDisk of written files only. Its commands end: the resumed sandbox has none of
+// its processes.
 //
-// Errors: KindUnsupported where files cannot be saved without memory; those of Snapshot.
+// Errors: KindUnsupported if files cannot be saved without memory; those of Snapshot.
 func (m saves) PauseFiles(ctx context.Context, id api.SandboxID) (api.Sandbox, error) {
 	return m.suspend(ctx, id, true)
 }
@@ -54,16 +53,15 @@ func (c saves) suspend(ctx context.Context, id api.SandboxID, files bool) (api.S
 	return c.suspendTo(ctx, saveCtx, l, store, files)
 }
 
-// suspendTo is suspend of a sandbox that is in the state for it. saveCtx ends when
-// somebody gives the pause up.
+// suspendTo is suspend of a sandbox that is in the state for it. saveCtx ends when the pause is
+// cancelled.
 func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Snapshots, files bool) (api.Sandbox, error) {
 	s := l.described(ctx)
 	s.Paused = true
 	before := l.Row()
 	back := func() api.Sandbox { return c.notSuspended(l, before) }
-	// The row says what is meant before anything is done: anyone who finds it after the
-	// daemon's death and a whole snapshot of that id finds a paused sandbox. What it has
-	// left is counted from when it was saved, by the wall clock.
+	// The row is stored first: if the daemon dies, a row with a complete snapshot of that ID
+	// is a paused sandbox. Its remaining time counts from the save, by the wall clock.
 	due := c.wall().Add(l.Left())
 	l.Edit(func(row *api.Sandbox) { row.Snapshot, row.ExpiresAt = s.ID, due })
 	if err := c.store(ctx, l); err != nil {
@@ -74,7 +72,7 @@ func (c saves) suspendTo(ctx, saveCtx context.Context, l *live, store sandbox.Sn
 		return back(), err
 	}
 	held, since := false, time.Now()
-	// Once the machine is paused nobody is asked whether to continue.
+	// Once the machine is paused, the caller can no longer cancel.
 	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	saved := sandbox.Saved{}
@@ -129,9 +127,9 @@ func (c saves) notSuspended(l *live, before api.Sandbox) api.Sandbox {
 	return l.Row()
 }
 
-// endSuspended ends a machine that is paused and whose state is on record. After an
-// error it continues: there must not be two of it. One that does neither in time is being
-// ended, and runs no more.
+// endSuspended ends a paused machine whose state is recorded. After an error it resumes the
+// machine: there must not be two copies. If neither completes in time, the machine is being
+// ended and does not run.
 func (c saves) endSuspended(ctx context.Context, l *live) error {
 	killCtx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()

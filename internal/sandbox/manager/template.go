@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// templateTimeout bounds a command of a template where nobody says otherwise.
+	// templateTimeout is the default timeout of a command of a template.
 	templateTimeout = 10 * time.Minute
 	// maxTemplateRuns bounds the commands of a template.
 	maxTemplateRuns = 64
@@ -39,13 +39,13 @@ func checkTemplateName(name string) error {
 	return nil
 }
 
-// CreateTemplate makes a sandbox, runs commands in it, and saves it under a name
-// with what they left running. A template of that name is replaced for sandboxes
-// that come later. progress, which may be nil, hears what is done next. Nothing is
-// left after an error.
+// CreateTemplate creates a sandbox, runs commands in it, and saves it under a name, with the
+// processes that they left running. An existing template of that name is replaced for later
+// sandboxes. progress, which may be nil, is called before each step. Nothing is left after an
+// error.
 //
-// Errors: those of Create and Snapshot; KindInvalid for a request that makes no
-// sense; KindConflict for a command that fails.
+// Errors: those of Create and Snapshot; KindInvalid for an invalid request; KindConflict for a
+// command that fails.
 func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, progress func(step string)) (_ api.Snapshot, err error) {
 	if progress == nil {
 		progress = func(string) {}

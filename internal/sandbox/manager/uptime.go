@@ -8,9 +8,8 @@ import (
 	"hortus.dev/api"
 )
 
-// stampedRows keep the deadline of each sandbox on a clock that nobody sets, beside
-// the one on the wall: another daemon reads both, and the wall clock may have been set
-// by then.
+// stampedRows store the deadline of each sandbox by the host's uptime in addition to the wall
+// clock: another daemon reads both, and the wall clock may have been set by then.
 type stampedRows struct {
 	sandbox.Rows
 	now    func() time.Time

@@ -16,8 +16,8 @@ func (m *Manager) KeepWarm(ctx context.Context, req api.CreateSandbox) error {
 	return err
 }
 
-// Pooled returns how many guests are booted ahead for sandboxes of this request's kind once
-// somebody asks for one: 0 if its backend cannot do it.
+// Pooled returns the number of guests that the pool keeps for sandboxes of this request's kind: 0
+// if its backend cannot boot guests ahead.
 func (m *Manager) Pooled(ctx context.Context, req api.CreateSandbox) (int, error) {
 	p, err := m.plan(ctx, &req)
 	if err != nil {

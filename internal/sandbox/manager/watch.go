@@ -18,9 +18,8 @@ const (
 	cpuEvery = 100 * time.Millisecond
 )
 
-// begin says that a sandbox runs, and watches it from now on. The event leaves the
-// processors to what the sandbox was made for, unless somebody waits for it; what happens
-// to the sandbox later is said after it.
+// begin announces that a sandbox is running, and watches it from now on. The event is delayed for
+// the sandbox's first command, unless a reader waits for it; later events follow it.
 func (c *core) begin(l *live) {
 	l.told.begun.Store(true)
 	running := func() {
@@ -99,8 +98,8 @@ func (c watch) run(l *live) {
 	}
 }
 
-// exited settles a sandbox whose machine has ended. It is false if that failed and is to
-// be tried again.
+// exited finishes a sandbox whose machine has ended. It returns false if that failed and must be
+// retried.
 func (c watch) exited(l *live) (over bool) {
 	reason := l.machine.Cause()
 	if reason == "" {
@@ -118,8 +117,8 @@ func (c watch) exited(l *live) (over bool) {
 		}
 		break
 	}
-	// Anyone who is ending it stores the end with its proof; if that failed half-way it is
-	// tried again here.
+	// The goroutine that is ending it stores the end with its proof. If that failed, it is
+	// retried here.
 	select {
 	case <-l.ended:
 		return true
@@ -132,8 +131,8 @@ func (c watch) exited(l *live) (over bool) {
 	return true
 }
 
-// expired does what was requested at the deadline. It says when to try again, or that the
-// sandbox is over.
+// expired carries out what was requested for the deadline. It returns when to retry, or that the
+// sandbox has ended.
 func (c watch) expired(l *live, tries int) (again time.Duration, over bool) {
 	reason := "expired"
 	if row := l.Row(); row.OnExpiry.Pauses() {
@@ -166,8 +165,8 @@ func (c watch) suspendExpired(l *live, files bool) error {
 	return err
 }
 
-// look notes what a sandbox uses now, and writes its deadline down again if the wall clock
-// was set, so that its row tells the truth to every reader, a later daemon included.
+// look records what a sandbox uses now, and stores its deadline again if the wall clock was set,
+// so that its row is correct for every reader, including a later daemon.
 func (c watch) look(l *live) {
 	c.sample(l)
 	if l.Correct() {

@@ -1,11 +1,10 @@
-// Package pool boots guests ahead of the sandboxes that they are for, so that a create has
-// to claim one only.
+// Package pool boots guests ahead of requests, so that creating a sandbox only claims one.
 //
-// A pool keeps a few guests of each kind (backend, layers or template, limits). A guest in
-// it has run nothing but the host's own warm-up, has no row and no environment, and serves
-// one sandbox. Take gives a guest and has it replaced; anyone who took it claims or discards
-// it, and calls Release once a row speaks for it. A kind that nobody has asked for in ten
-// minutes is dropped. Close discards what is left and waits.
+// A pool keeps a few guests of each kind (backend, layers or template, limits). A pooled guest has
+// run only the host's warm-up, has no row and no environment, and serves one sandbox. Take returns
+// a guest and starts its replacement; the caller claims or discards it, and calls Release once a
+// row for it is stored. A kind that was not requested for ten minutes is dropped. Close discards
+// the remaining guests and waits.
 //
 //	p := pool.New(pool.Config{Size: 2, ...})
 //	defer p.Close()

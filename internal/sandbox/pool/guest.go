@@ -11,8 +11,8 @@ import (
 	"hortus.dev/internal/sandbox"
 )
 
-// Guest is a guest that waits for anyone who asks first. It has run nothing but the
-// host's own warm-up, and serves one sandbox only.
+// Guest is a guest that waits for its claim. It has run only the host's warm-up, and serves one
+// sandbox only.
 type Guest struct {
 	ID      api.SandboxID
 	Machine sandbox.Prepared

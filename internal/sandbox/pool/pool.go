@@ -13,23 +13,23 @@ import (
 const (
 	// maxGroups bounds the kinds of sandboxes that are kept warm.
 	maxGroups = 4
-	// keepTime is how long a kind is kept warm that nobody asks for.
+	// keepTime is how long a kind is kept warm without a request.
 	keepTime = 10 * time.Minute
-	// coolDown is how long a group that still holds a guest is left alone after
-	// somebody took one: what was claimed gets the processors first.
+	// coolDown is the delay after a take before a group that still has a guest is refilled:
+	// the claimed sandbox gets the processors first.
 	coolDown = 25 * time.Millisecond
-	// headStart is the same for a group that holds none any more: as long as a first
-	// command takes, and a part of what a boot takes that nobody waits for yet.
+	// headStart is the delay for an empty group: the duration of a first command, which is a
+	// small part of a boot.
 	headStart = 5 * time.Millisecond
 	// prepareRest is the pause after a guest could not be prepared.
 	prepareRest = time.Second
 )
 
-// kind is what sandboxes must have in common so that one can stand for another.
+// kind is what sandboxes must have in common to use the same guests.
 type kind struct {
 	backend string
 	layers  string
-	// template is the name that they tell, which a snapshot has two of.
+	// template is the name that the sandbox shows; a snapshot can have two.
 	template string
 	limits   api.Limits
 	asked    sandbox.Asked
@@ -46,7 +46,7 @@ type group struct {
 	ready   []*Guest
 	used    time.Time
 	taken   time.Time // when the last of its guests was taken
-	fixed   bool      // kept however long nobody asks
+	fixed   bool      // kept without requests
 	rest    time.Time // no attempt before
 	failed  error     // of the last attempt
 }
@@ -64,8 +64,8 @@ type Config struct {
 	Restore func(ctx context.Context, id api.SnapshotID, spec sandbox.Spec) (sandbox.Prepared, error)
 }
 
-// Pool boots guests ahead of their sandboxes, one at a time. One goroutine fills it and
-// removes what has ended or is not asked for any more.
+// Pool boots guests ahead of requests, one at a time. One goroutine fills it and removes guests
+// that have ended or are no longer requested.
 type Pool struct {
 	cfg Config
 
@@ -79,12 +79,12 @@ type Pool struct {
 	started bool
 	groups  map[kind]*group
 	changed chan struct{} // closed and made anew at every change
-	// ids are the guests that were begun here, and since when they are nobody's
-	// but the pool's any more: the zero time for those that lie in it.
+	// ids are the guests that were started here, with the time of their release; the zero
+	// time for those that are in the pool or in use.
 	ids map[api.SandboxID]time.Time
 }
 
-// New makes a pool. Close ends what it started.
+// New returns a pool. Close ends what it started.
 func New(cfg Config) *Pool {
 	p := &Pool{
 		cfg: cfg, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour),
@@ -94,8 +94,8 @@ func New(cfg Config) *Pool {
 	return p
 }
 
-// remembered is how long the pool knows a guest that it has let go, so that who
-// looked at the host's directories before knows whose they were.
+// remembered is how long the pool knows a released guest, so that a search for leftovers that began
+// before does not treat it as one.
 const remembered = 10 * time.Minute
 
 // begin remembers a guest before anything of it is made.
@@ -112,7 +112,7 @@ func (p *Pool) begin() api.SandboxID {
 	return id
 }
 
-// Release says that nothing is left of a guest, or that its row speaks for it.
+// Release marks that nothing is left of a guest, or that it has a row.
 func (p *Pool) Release(id api.SandboxID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +160,8 @@ func (p *Pool) kindOf(w Want) (kind, preparation, bool) {
 	return k, func(ctx context.Context, spec sandbox.Spec) (*Guest, error) { return prepare(ctx, b, spec) }, ok
 }
 
-// Keeps returns how many guests are booted ahead for sandboxes of a kind once somebody asks
-// for one; 0 if the backend cannot do it or the pool has no size.
+// Keeps returns the number of guests that the pool keeps for a kind; 0 if the backend cannot boot
+// guests ahead or the pool has no size.
 func (p *Pool) Keeps(w Want) int {
 	if _, _, ok := p.kindOf(w); !ok {
 		return 0
@@ -169,7 +169,7 @@ func (p *Pool) Keeps(w Want) int {
 	return p.cfg.Size
 }
 
-// Keep makes sure that guests of a wish's kind are kept warm from now on.
+// Keep keeps guests of a kind warm from now on.
 func (p *Pool) Keep(w Want, fixed bool) {
 	k, b, ok := p.kindOf(w)
 	if !ok {
@@ -183,7 +183,7 @@ func (p *Pool) Keep(w Want, fixed bool) {
 	p.nudge()
 }
 
-// Take returns a warm guest of a wish's kind, or nil, and has it replaced.
+// Take returns a warm guest of a kind and starts its replacement; nil if there is none.
 func (p *Pool) Take(w Want) *Guest {
 	k, b, ok := p.kindOf(w)
 	if !ok {
@@ -380,7 +380,7 @@ func (p *Pool) add(s *group) {
 			p.cfg.Logger.Warn("cannot boot a pooled guest", "backend", s.kind.backend, "error", err)
 		}
 		if k := api.KindOf(err); s.kind.snapshot != "" && (k == api.KindNotFound || k == api.KindConflict) && p.groups[s.kind] == s {
-			p.drop(s) // the snapshot is gone or broken
+			p.drop(s) // the snapshot was removed or is broken
 		}
 		return
 	}
@@ -400,7 +400,7 @@ func (p *Pool) Discard(g *Guest) {
 	p.Release(g.ID)
 }
 
-// Close discards what lies in the pool and waits for everything that it began.
+// Close discards the guests in the pool and waits for everything that it started.
 func (p *Pool) Close() {
 	p.cancel()
 	p.mu.Lock()

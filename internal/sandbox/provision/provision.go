@@ -13,8 +13,8 @@ import (
 type Sandboxes interface {
 	Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error)
 	Get(ctx context.Context, id api.SandboxID) (api.Sandbox, error)
-	// Provisioned returns the newest sandbox that was made for a task of the principal's
-	// account; one that has ended only where ended is set. KindNotFound for none.
+	// Provisioned returns the newest sandbox of a task of the principal's account; an ended
+	// one only if ended is set. KindNotFound if there is none.
 	Provisioned(ctx context.Context, task string, ended bool) (api.Sandbox, error)
 	Kill(ctx context.Context, id api.SandboxID) (api.Sandbox, api.Proof, error)
 }
@@ -66,11 +66,11 @@ func (s *Service) Close(context.Context) error {
 	return nil
 }
 
-// Provision returns the sandbox of a task, and whether it was made now, by this request
-// or one that came at the same time.
+// Provision returns the sandbox of a task, and whether it was created now, by this request or a
+// concurrent one.
 //
-// Errors: KindInvalid for a request that makes no sense, KindConflict for one that
-// differs from what the task's live sandbox was made by; those of the making.
+// Errors: KindInvalid for an invalid request, KindConflict if the task has a live sandbox of a
+// different request; those of the creation.
 func (s *Service) Provision(ctx context.Context, req api.ProvisionRequest) (api.Sandbox, bool, error) {
 	req, err := check(req)
 	if err != nil {
@@ -144,8 +144,7 @@ func (s *Service) fly(ctx context.Context, t task, req api.ProvisionRequest) (ap
 	return box, true, err
 }
 
-// of returns the sandbox of a task: the one that lives, or with ended the last that was
-// made.
+// of returns the live sandbox of a task, or with ended the last one.
 func (s *Service) of(ctx context.Context, t task, ended bool) (api.Sandbox, error) {
 	b, err := s.boxes.Provisioned(ctx, t.id, ended)
 	if api.KindOf(err) == api.KindNotFound {
@@ -158,8 +157,7 @@ func absent(id string) error {
 	return api.Errorf(api.KindNotFound, "unknown provisioned sandbox %.128q", id)
 }
 
-// Find returns a sandbox by its id or its task's: the one that lives, else the last that
-// did.
+// Find returns a sandbox by its ID or its task's ID: the live one, or else the last one.
 func (s *Service) Find(ctx context.Context, idOrTask string) (api.Sandbox, error) {
 	if id := api.SandboxID(idOrTask); id.Valid() {
 		b, err := s.boxes.Get(ctx, id)
@@ -218,7 +216,7 @@ func (s *Service) Wait(ctx context.Context, idOrTask string, timeout time.Durati
 	}
 }
 
-// Destroy ends a sandbox, with proof. One that is being made is ended once it is there.
+// Destroy ends a sandbox, with proof. If it is being created, it is ended afterwards.
 func (s *Service) Destroy(ctx context.Context, idOrTask string) (api.Sandbox, api.Proof, error) {
 	if f := s.flight(ctx, idOrTask); f != nil {
 		select {
@@ -259,7 +257,7 @@ func check(req api.ProvisionRequest) (api.ProvisionRequest, error) {
 	return req, nil
 }
 
-// differs says in what a request is another than the one that a sandbox was made by.
+// differs returns an error that names the difference between two requests of a task.
 func differs(have *api.ProvisionRequest, want api.ProvisionRequest) error {
 	what := ""
 	switch {

@@ -5,9 +5,8 @@
 //	layers, err := templates.Layers(ctx, "host")
 //	tools, err := template.Tools{Templates: templates, Backends: manager}.Of(ctx, req)
 //
-// [Inventory] asks the programs of the host template for their versions, in a sandbox that
-// lives for that alone. [Templates.Named] tells the garbage collector which layers are in
-// use.
+// [Inventory] reads the versions of the host template's programs, in a sandbox for that purpose
+// only. [Templates.Named] returns the layers in use, for the garbage collector.
 //
 // Templates that were saved from sandboxes are snapshots, which the package must not know.
 // It holds no goroutine and nothing to close.
