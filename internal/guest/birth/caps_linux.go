@@ -9,5 +9,5 @@ var OwnKernelCaps = []uintptr{
 	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, // to start commands as identities
 	unix.CAP_KILL,       // to end them
 	unix.CAP_SYS_CHROOT, // to start them in a changed root
-	unix.CAP_SYS_ADMIN,  // for the mounts before the first of them, and the host's name
+	unix.CAP_SYS_ADMIN,  // for mounts before the first command, and the host name
 }
