@@ -81,8 +81,8 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 	return c.AnswerJSON(done)
 }
 
-// uploadForm writes each part named "file". If the query has no path, the file name of the
-// part is the path. It is parsed by package mime, because multipart strips directories.
+// uploadForm writes each part named "file". If the query has no path, the path is the file
+// name of the part. Package mime parses it, because multipart strips directories.
 func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader, boundary string, meta map[string]string) ([]envd.WriteInfo, error) {
 	if boundary == "" {
 		return nil, api.Errorf(api.KindInvalid, "the form has no boundary")
@@ -126,8 +126,8 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 	}
 }
 
-// writeFile replaces a file and makes missing parents. The open, which truncates and clears
-// set-id bits, happens with the identity's rights.
+// writeFile replaces a file and makes missing parents. It opens the file, which truncates it
+// and clears set-id bits, with the identity's rights.
 func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, meta map[string]string) (envd.WriteInfo, error) {
 	info := envd.WriteInfo{Name: filepath.Base(path), Path: path, Type: "file", Metadata: meta}
 	var f *os.File
