@@ -63,7 +63,7 @@ func (c *Control) sendRaw(ctx context.Context, data []byte) error {
 	})
 }
 
-// receive reads one packet of at most limit bytes.
+// receive reads one packet of up to limit bytes.
 func (c *Control) receive(ctx context.Context, limit int) ([]byte, error) {
 	buf := make([]byte, limit+1)
 	var n int

@@ -46,12 +46,12 @@ const (
 	// StreamPacket carries one descriptor, a connected stream socket for the guest to
 	// serve. There is no reply.
 	StreamPacket = "stream"
-	// QuietPacket tells the guest to close every stream at once, because its kernel is
-	// about to be saved and cannot save descriptors of the host. Commands continue. The guest
-	// answers with a Report that sets Quiet when no stream is open, and accepts none until
-	// an OnPacket or a Self.
+	// QuietPacket orders the guest to close every stream at once, because its kernel will
+	// be saved and cannot save descriptors of the host. Commands continue. When no stream is
+	// open, the guest answers with a Report that sets Quiet. It accepts no stream until an
+	// OnPacket or a Self.
 	QuietPacket = "quiet"
-	// OnPacket tells the guest to serve again.
+	// OnPacket orders the guest to serve again.
 	OnPacket = "on"
 	// SelfPacket begins a packet with the JSON of a [Self]: the guest was restored and is
 	// another sandbox now. The guest answers with a Report that sets Ready and repeats the

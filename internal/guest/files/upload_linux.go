@@ -152,8 +152,8 @@ func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, met
 		defer f.Close()
 	}
 	if err == nil {
-		// Hide ReadFrom of the file: it asks the kernel for splice, which a buffered socket
-		// cannot do.
+		// Hide ReadFrom of the file: it tries splice, which does not work with a buffered
+		// socket.
 		_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 64<<10))
 	}
 	if err == nil {
@@ -210,7 +210,7 @@ func setMetadata(f *os.File, meta map[string]string) error {
 	return nil
 }
 
-// readJSON parses a JSON body of at most 1 MiB.
+// readJSON parses a JSON body of up to 1 MiB.
 func readJSON(r io.Reader, v any) error {
 	data, err := io.ReadAll(io.LimitReader(r, 1<<20+1))
 	if err != nil {

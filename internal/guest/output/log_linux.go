@@ -16,15 +16,15 @@ const (
 	reservationTTL = 10 * time.Second
 )
 
-// Log keeps the last output of one command and hands it to readers. A reader or a
-// reservation that is too far behind makes the writer wait, which slows the command down.
+// Log keeps the last output of one command for readers. A reader or a reservation that is
+// too far behind makes the writer wait, which slows down the command.
 type Log struct {
 	mu    sync.Mutex
 	space sync.Cond // a reader advanced or left
 	ring  ring
 	subs  map[*Reader]struct{}
-	// clients and host expire the reservations for clients and, after a host died, for
-	// that host's clients.
+	// clients expires the reservations for clients, and host those for the clients of a
+	// host that died.
 	clients, host *time.Timer
 	end           *envd.EndEvent
 }
@@ -36,7 +36,7 @@ type Reader struct {
 	wake chan struct{} // of length 1
 	// reserved is true for a reservation: output is kept for a client that reconnects.
 	reserved bool
-	// ofHost is true if it is reserved for the clients of a host that died.
+	// ofHost is true for a reservation for the clients of a host that died.
 	ofHost bool
 }
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat holds the used fields of /proc/PID/stat.
+// Stat has the fields of /proc/PID/stat that the guest uses.
 type Stat struct {
 	State                  byte
 	Parent, Group, Session int

@@ -41,7 +41,7 @@ func Main() int {
 	return code
 }
 
-// run asks the guest to run the command.
+// run runs the command through the guest and returns its exit code.
 func run(o *options) (int, error) {
 	req, err := request(o)
 	if err != nil {

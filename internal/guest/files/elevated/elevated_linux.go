@@ -39,7 +39,8 @@ func (f Files) mkdir(p location) error {
 	return unix.Fchownat(p.dir, p.name, int(f.User.UID), int(f.User.GID), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Create opens a file for writing, truncated, makes its parents, and gives it to the user.
+// Create creates or truncates a file for writing, makes its parents, and makes the user its
+// owner.
 func (f Files) Create(path string) (*os.File, error) {
 	p, err := f.find(path, true, true)
 	if err != nil {
@@ -73,7 +74,7 @@ func (f Files) open(p location, path string) (*os.File, error) {
 	return file, nil
 }
 
-// take truncates an open file and gives it to the user.
+// take truncates an open file and makes the user its owner.
 func (f Files) take(p location, fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
