@@ -3,7 +3,7 @@
 // Hortus-guest is the small program inside a sandbox that runs commands and moves files for
 // the host, and the stage before it that builds the sandbox's namespaces. A backend starts
 // both with inherited descriptors; see hortus.dev/internal/guest/birth and
-// hortus.dev/internal/backend/jail/initns. If its name is sudo, it is the program of
+// hortus.dev/internal/backend/jail/initns. If it is run as sudo, it is the program of
 // hortus.dev/internal/guest/sudo.
 package main
 

@@ -12,15 +12,15 @@ import (
 
 // file is one file of an archive.
 type file struct {
-	name string // below the archive's one directory
+	name string // relative to the archive's top directory
 	path string
 	mode int64
 }
 
-// writeTar writes a compressed tar archive of the files below one directory, in
-// their order.
+// writeTar writes a compressed tar archive with the files in the given order, below the
+// directory dir.
 func writeTar(w io.Writer, dir string, files []file, at time.Time) error {
-	// The header says neither a time nor a system.
+	// The gzip header has neither a time nor a system.
 	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err

@@ -80,15 +80,15 @@ func TestArguments(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := clear(dir); err == nil {
+	if err := clearDir(dir); err == nil {
 		t.Error("a directory with something else was cleared")
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "86400")
-	if _, err := moment(t.Context()); err == nil {
+	if _, err := modTime(t.Context()); err == nil {
 		t.Error("a time before zip was accepted")
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "1767225600")
-	if at, err := moment(t.Context()); err != nil || at.Year() != 2026 {
+	if at, err := modTime(t.Context()); err != nil || at.Year() != 2026 {
 		t.Errorf("%v, %v", at, err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // The package's files that differ from those of an archive.
 const (
 	packageBinary = "/usr/bin/hortus"
-	// removedByUninstall is the mark of files that "hortus uninstall" removes; a
-	// package's files do not have it, because dpkg removes them.
+	// removedByUninstall is the mark of files that "hortus uninstall" removes. Files of a
+	// package do not have it, because dpkg removes them.
 	removedByUninstall = `"hortus uninstall" removes it`
 )
 
@@ -32,8 +32,8 @@ type packageFile struct {
 	conffile bool
 }
 
-// debFiles returns the files of the Debian package for a release's binary and its text
-// of third party licenses, sorted by name.
+// debFiles returns the files of the Debian package for a release's binary and its
+// third-party licenses, sorted by name.
 func debFiles(binary string, licenses []byte, version string, at time.Time) ([]packageFile, error) {
 	var out []packageFile
 	for name, content := range map[string][]byte{
@@ -89,13 +89,13 @@ func debFiles(binary string, licenses []byte, version string, at time.Time) ([]p
 
 const maintainer = "Hortus maintainers <maintainers@hortus.dev>"
 
-// describeForm is the end of what git describe prints after a tag: the number of
-// commits since, and the commit.
+// describeForm matches what git describe appends to a tag: the number of commits since,
+// and the commit.
 var describeForm = regexp.MustCompile(`-(\d+-g[0-9a-f]+)`)
 
 // debVersion returns the Debian version of a release's version. Pre-releases (v1.2.0-rc1)
-// sort before the release, and commits after a tag (v1.2.0-4-gabc) after it; what is
-// no version number sorts before all.
+// sort before the release, and commits after a tag (v1.2.0-4-gabc) after it. A text that
+// is not a version number sorts before all versions.
 func debVersion(version string) string {
 	v := strings.TrimPrefix(version, "v")
 	if !regexp.MustCompile(`^\d+\.\d`).MatchString(v) {
@@ -109,7 +109,7 @@ func debVersion(version string) string {
 }
 
 // writeDeb writes a Debian package: an ar archive of the format's version, the control
-// files and the files to install. The same input gives the same bytes.
+// files and the files to install. The same input produces the same bytes.
 func writeDeb(w io.Writer, arch, version string, files []packageFile, at time.Time) error {
 	var installed int
 	var sums, conffiles bytes.Buffer
@@ -181,7 +181,7 @@ Description: isolated sandboxes for coding agents
  and shell completion.
 `
 
-// parents gives the directories above the files, each before what is in it.
+// parents returns the parent directories of the files, each before its contents.
 func parents(files []packageFile) []string {
 	var out []string
 	for _, f := range files {

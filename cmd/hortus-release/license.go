@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// licenseName is how files with terms are called at the root of a module.
+// licenseName matches the names of license files in the root of a module.
 var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([-_.][a-z0-9-]+)?(\.(txt|md|rst))?$`)
 
-// licenses returns the terms of everything that is linked into the binaries, as one
-// text: of Go's own library and of every module. A module without terms is an error.
-// The binaries are named with the directory of the module that each was built in.
+// licenses returns the licenses of everything that is linked into the binaries, as one
+// text: of Go's standard library and of every module. A module without a license is an
+// error. binaries maps each binary to the directory of the module that it was built in.
 func licenses(ctx context.Context, binaries map[string]string) ([]byte, error) {
 	texts := map[string]string{} // module and version -> directory
 	for binary, dir := range binaries {
@@ -40,7 +40,7 @@ func licenses(ctx context.Context, binaries map[string]string) ([]byte, error) {
 	texts["Go"] = strings.TrimSpace(string(root))
 	var out bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		n, err := terms(&out, name, texts[name])
+		n, err := writeLicenses(&out, name, texts[name])
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +77,8 @@ func sources(ctx context.Context, dir string, info *buildinfo.BuildInfo) (map[st
 	return out, nil
 }
 
-// terms writes the files with terms that lie in a directory, and counts them.
-func terms(out *bytes.Buffer, name, dir string) (int, error) {
+// writeLicenses writes the license files of a directory to out and returns their number.
+func writeLicenses(out *bytes.Buffer, name, dir string) (int, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, err

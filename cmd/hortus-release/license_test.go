@@ -16,7 +16,7 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	n, err := terms(&out, "m v1", dir)
+	n, err := writeLicenses(&out, "m v1", dir)
 	if err != nil || n != 4 {
 		t.Errorf("%d files, %v", n, err)
 	}
@@ -25,7 +25,7 @@ func TestTerms(t *testing.T) {
 			t.Errorf("%s is missing in %s", name, &out)
 		}
 	}
-	if n, err := terms(&out, "m v1", t.TempDir()); n != 0 || err != nil {
+	if n, err := writeLicenses(&out, "m v1", t.TempDir()); n != 0 || err != nil {
 		t.Errorf("a directory without terms: %d, %v", n, err)
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// target is one system that is built for.
+// target is a system to build for.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// targets are all of them.
+// targets lists all supported targets.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// versionForm is what a version may be: it becomes part of file names.
+// versionForm matches valid versions. A version becomes part of file names.
 var versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
 
 func run(ctx context.Context, args []string) error {
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	if len(chosen) == 0 {
 		chosen = targets
 	}
-	at, err := moment(ctx)
+	at, err := modTime(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if err := clear(*out); err != nil {
+	if err := clearDir(*out); err != nil {
 		return err
 	}
 	var names, sums []string
@@ -103,9 +103,9 @@ func run(ctx context.Context, args []string) error {
 	return os.WriteFile(filepath.Join(*out, "SHA256SUMS"), []byte(strings.Join(sums, "\n")+"\n"), 0o644)
 }
 
-// moment is the time that everything in the archives bears: SOURCE_DATE_EPOCH, or
-// that of the commit.
-func moment(ctx context.Context) (time.Time, error) {
+// modTime returns the modification time of all files in the archives: SOURCE_DATE_EPOCH,
+// or the time of the commit.
+func modTime(ctx context.Context) (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		b, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%ct").Output()
@@ -115,15 +115,15 @@ func moment(ctx context.Context) (time.Time, error) {
 		text = strings.TrimSpace(string(b))
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 315532800 || n > 4102444800 { // 1980, where zip begins, to 2100
+	if err != nil || n < 315532800 || n > 4102444800 { // from 1980, the minimum of zip, to 2100
 		return time.Time{}, fmt.Errorf("%q is not a valid time", text)
 	}
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// clear empties the directory to write to. One that holds something else than
-// archives is refused.
-func clear(dir string) error {
+// clearDir empties the output directory. It refuses a directory that contains files other
+// than those of a release.
+func clearDir(dir string) error {
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -149,7 +149,7 @@ type builder struct {
 	at      time.Time
 }
 
-// build writes one archive and, for Linux, a Debian package, and gives their names.
+// build writes one archive and, for Linux, a Debian package, and returns their names.
 func (b builder) build(ctx context.Context, out string) ([]string, error) {
 	name := fmt.Sprintf("hortus_%s_%s_%s", b.version, b.os, b.arch)
 	dir := filepath.Join(b.tmp, name)
@@ -201,7 +201,7 @@ func (b builder) build(ctx context.Context, out string) ([]string, error) {
 	return []string{archive, deb}, err
 }
 
-// extras are the files beside the binary.
+// extras returns the files of an archive other than the binary.
 func (b builder) extras() []file {
 	out := []file{{name: "LICENSE", path: "LICENSE"}, {name: "README.md", path: "README.md"}}
 	if b.os != "windows" {
@@ -216,9 +216,9 @@ func (b builder) extras() []file {
 	return out
 }
 
-// embed builds the small guest and gVisor, and gives an overlay that puts them where
-// the compiler looks for them, so that the source tree is not written to. It adds
-// them to linked, with the directories of their modules.
+// embed builds the small guest and gVisor, and returns an overlay file with which the
+// compiler embeds them without changes to the source tree. It adds them to linked, with
+// the directories of their modules.
 func (b builder) embed(ctx context.Context, linked map[string]string) (overlay string, err error) {
 	replace := map[string]string{}
 	for name, module := range map[string]string{"hortus-guest": ".", "hortus-runsc": "cmd/hortus-runsc"} {
@@ -241,13 +241,13 @@ func (b builder) embed(ctx context.Context, linked map[string]string) (overlay s
 	return overlay, os.WriteFile(overlay, doc, 0o600)
 }
 
-// gobuild runs the compiler for the target, in the directory of a module. out is
-// absolute.
+// gobuild runs go build for the target, in the directory of a module. out must be an
+// absolute path.
 func (b builder) gobuild(ctx context.Context, module, out, pkg string, args ...string) error {
 	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o", out}, args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = module
-	// Levels of instruction sets are fixed, lest this machine's settings decide.
+	// Set the levels of the instruction sets, so that they do not depend on this machine.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+b.os, "GOARCH="+b.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	text, err := cmd.CombinedOutput()
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// deb writes the Debian package of a Linux binary and gives its name.
+// deb writes the Debian package of a Linux binary and returns its name.
 func (b builder) deb(out, binary string, licenses []byte) (string, error) {
 	files, err := debFiles(binary, licenses, b.version, b.at)
 	if err != nil {
 		return "", err
 	}
 	var buf bytes.Buffer
-	// Go's names of these architectures are Debian's too.
+	// Debian uses the same names as Go for these architectures.
 	if err := writeDeb(&buf, b.arch, b.version, files, b.at); err != nil {
 		return "", err
 	}
@@ -23,7 +23,7 @@ func (b builder) deb(out, binary string, licenses []byte) (string, error) {
 	return name, os.WriteFile(filepath.Join(out, name), buf.Bytes(), 0o644)
 }
 
-// writeContainerfile writes the container file of a version and gives its name.
+// writeContainerfile writes the container file of a version and returns its name.
 func writeContainerfile(out, version string) (string, error) {
 	content, err := os.ReadFile("packaging/container/Containerfile")
 	if err != nil {

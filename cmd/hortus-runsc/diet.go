@@ -15,29 +15,28 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 )
 
-// settled is how long after its start a sentry has booted what it boots. Nothing
-// breaks when it has not: less memory goes back.
-const settled = time.Second
+// bootTime is the time after which a sentry has finished booting. If it takes longer,
+// less memory is released.
+const bootTime = time.Second
 
-// boot is the sentry, which gives back what its own start left behind: of an idle
-// sandbox's memory some 6 of 100. Go would keep it for work that never comes.
+// boot is the sentry. It releases the memory that its start used, about 6% of an idle
+// sandbox's memory, which Go would keep for later use.
 //
-// The gofer does not do the same: it allocates next to nothing after the
-// initialisers of its packages, and what a collection touches is more than what it
-// frees.
+// The gofer does not do this: it allocates almost nothing after the initializers of its
+// packages, and a collection would touch more memory than it frees.
 type boot struct{ sentrycmd.Boot }
 
-// tracePoints guards the making of gVisor's table of points that a tracer can ask for
-// by name: two for every system call, some 3 ms and 0.3 MB of every sentry. Nothing
-// reads it but the flag for a tracer (--pod-init-config), which hortus never gives,
-// and which fails without it.
+// tracePoints guards the creation of gVisor's table of trace points, two for every system
+// call. The table costs each sentry about 3 ms and 0.3 MB. Only the flag for a tracer
+// (--pod-init-config) uses it: hortus never sets that flag, and it fails without the
+// table.
 //
 //go:linkname tracePoints gvisor.dev/gvisor/pkg/sentry/seccheck.initOnce
 var tracePoints sync.Once
 
 func (b *boot) Execute(ctx context.Context, f *flag.FlagSet, args ...any) subcommands.ExitStatus {
 	tracePoints.Do(func() {})
-	// Execute returns when the sandbox has ended, and the process with it.
-	time.AfterFunc(settled, debug.FreeOSMemory)
+	// Execute returns when the sandbox has ended; then the process exits.
+	time.AfterFunc(bootTime, debug.FreeOSMemory)
 	return b.Boot.Execute(ctx, f, args...)
 }

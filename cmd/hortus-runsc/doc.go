@@ -1,22 +1,22 @@
-// Hortus-runsc is gVisor's runsc with what hortus needs of it and no more: the
-// processes of a sandbox (boot, gofer, umount) and the commands that make, save,
-// restore and end one, and exec, which `hortus bench` compares with. It takes runsc's
-// flags. `make build` embeds it in hortus, which runs it from sealed memory; nobody else
-// is meant to.
+// Hortus-runsc is a reduced version of gVisor's runsc. It has only what hortus needs: the
+// processes of a sandbox (boot, gofer, umount), the commands that create, save, restore
+// and end a sandbox, and exec, which `hortus bench` compares with. It takes runsc's
+// flags. `make build` embeds it in hortus, which runs it from sealed memory. It is not
+// meant to be run by users.
 //
-// It is a module of its own, because gVisor wants other versions of modules that
-// hortus needs as well. Nothing of hortus may be imported here, and hortus imports
-// nothing of this: they know each other by a command line.
+// It is a separate module, because gVisor needs other versions of modules that hortus
+// needs too. It must not import packages of hortus outside this module, and hortus must
+// not import it: hortus uses it by its command line only.
 //
-// Four things differ from runsc as `go install` builds it.
+// It differs from runsc as built by `go install` in four ways.
 //
-//   - Commands that hortus never runs are left out, and with them more than half of
-//     the binary.
-//   - The seccomp filters of the sandbox's two processes are compiled ahead: see
+//   - Commands that hortus never runs are left out, which more than halves the binary.
+//   - The seccomp filters of the sandbox's two processes are compiled in advance: see
 //     package filters.
-//   - The sentry gives back what its start left behind, and makes no table for tracers.
-//   - It says which gVisor it is. A checkpoint bears that version, and only a
-//     sandbox of the same version takes it back.
+//   - The sentry releases the memory that its start used, and creates no table for
+//     tracers.
+//   - It reports gVisor's version. A checkpoint contains that version, and only a
+//     sandbox of the same version can restore it.
 //
 // gVisor is Copyright The gVisor Authors, under the Apache License 2.0. Archives of
 // releases carry its license and those of the other modules that are linked.

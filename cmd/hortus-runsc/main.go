@@ -16,7 +16,7 @@ import (
 	"hortus.dev/cmd/hortus-runsc/filters"
 )
 
-// release is gVisor's own variable for its version, which its own build sets.
+// release is gVisor's variable for its version, which gVisor's own build sets.
 //
 //go:linkname release gvisor.dev/gvisor/runsc/version.version
 var release string
@@ -24,8 +24,8 @@ var release string
 func main() {
 	release = filters.Linked()
 	if release == "" {
-		// Every build of an unknown gVisor would call itself by one name, and take
-		// the checkpoints of the others.
+		// All builds of unknown versions would have the same name and accept each
+		// other's checkpoints.
 		fmt.Fprintln(os.Stderr, "hortus-runsc: the binary does not say which version of", filters.Module, "it holds")
 		os.Exit(128)
 	}
@@ -33,8 +33,8 @@ func main() {
 	cli.Run(nil, commands(), nil)
 }
 
-// commands are those of runsc that hortus runs, each with the group that help
-// shows it in.
+// commands returns the commands of runsc that hortus runs, each with the group under
+// which help lists it.
 func commands() map[util.SubCommand]string {
 	const sandbox, internal = "", "internal use only"
 	return map[util.SubCommand]string{

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Hortus is the one binary: the commands, the daemon that they start and, where
-// no small guest is embedded, the guest.
+// Hortus is the main binary: the commands, the daemon that they start and, if no
+// small guest is embedded, the guest.
 package main
 
 import (
@@ -26,15 +26,15 @@ import (
 	"hortus.dev/internal/platform/version"
 )
 
-// dropPrivileges is for what becomes a daemon. One that keeps more than it needs works
-// all the same.
+// dropPrivileges drops the privileges that a daemon does not need. A failure is only a
+// warning, because the daemon works with them too.
 func dropPrivileges() {
 	if err := privilege.Drop(); err != nil {
 		fmt.Fprintf(os.Stderr, "hortus: the daemon could not drop its privileges: %v\n", err)
 	}
 }
 
-// buildGVisor returns the builder of gVisor from the source that this program is of.
+// buildGVisor returns a builder of gVisor from the source of this program.
 func buildGVisor(dir string) (app.GVisor, error) {
 	source, err := gvisorbuild.Source()
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build !linux
 
-// Hortus, where there is no Linux: the commands alone. They speak to a daemon on
-// another machine, whose socket is brought here.
+// Hortus, on systems other than Linux, has only the commands. They connect to a daemon
+// on another machine, over its API or a forwarded socket.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	os.Exit(cli.Main(context.Background(), os.Args[1:], env, connect))
 }
 
-// connect finds a daemon, and cannot start one.
+// connect connects to a running daemon. It cannot start one.
 func connect(ctx context.Context, opt app.ConnectOptions) (*client.Client, error) {
 	socket := filepath.Join(opt.DataDir, "hortus.sock")
 	c := client.Unix(socket)

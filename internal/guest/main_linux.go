@@ -17,9 +17,9 @@ import (
 	"hortus.dev/internal/guest/spawn"
 )
 
-// Main runs a guest process and returns its exit code: it takes its descriptors and its
-// configuration from the process that started it, and serves. It returns only if it cannot
-// start or if its host ends before "go".
+// Main runs a guest process and returns its exit code. It takes its descriptors and its
+// configuration from the process that started it, and serves. It returns if it cannot
+// start, or when the host closes the control socket or serving fails.
 func Main() int {
 	stdio := len(os.Args) > 1 && os.Args[1] == birth.ArgStdio
 	var ctrl *birth.Control
@@ -41,7 +41,7 @@ func Main() int {
 	return 0
 }
 
-// stageError is an error with the step of the start that failed.
+// stageError is an error of a step of the start.
 type stageError struct {
 	stage string
 	err   error
@@ -120,8 +120,8 @@ func inheritListener() (net.Listener, error) {
 
 // prepareProcess prepares the process, before it serves.
 func prepareProcess(cfg birth.Config) (*Server, error) {
-	// Prefer memory to time: a guest is mostly idle, and its memory counts once per
-	// sandbox.
+	// Save memory at the cost of CPU time: a guest is mostly idle, and its memory counts
+	// once per sandbox.
 	debug.SetGCPercent(50)
 	caught, err := signals.Survive(cfg.PID1)
 	if err != nil {

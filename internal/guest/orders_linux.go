@@ -46,7 +46,7 @@ func discardStdio() error {
 	for fd := range 3 {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-			continue // standard error, which somebody reads
+			continue // standard error, which the host may read
 		}
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 			return os.NewSyscallError("dup", err)
@@ -90,7 +90,7 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 			case o.Self != nil:
 				s.quiesce()
 				if o.Self.Sandbox != s.cfg.Sandbox {
-					s.processes.Release() // they were of another sandbox's clients
+					s.processes.Release() // reserved for clients of another sandbox
 				}
 				r := birth.Report{Ready: true}
 				if err := s.become(o.Self); err != nil {
@@ -112,7 +112,8 @@ func (s *Server) Attend(ctx context.Context, ctrl *birth.Control) error {
 	})
 }
 
-// takeStream serves a connected socket, or closes it if the guest is quiet or has too many.
+// takeStream serves a connected socket, or closes it if the guest is quiet or has too many
+// connections.
 func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	nc, err := net.FileConn(f)
 	f.Close()
@@ -121,9 +122,9 @@ func (s *Server) takeStream(ctx context.Context, f *os.File) {
 	}
 }
 
-// quiesce ends every connection, waits until none is open, and admits no other until
-// resume. It pauses the lifetimes of commands: the time until resume, such as that of a
-// saved state on a disk, does not count.
+// quiesce ends every connection, waits until none is open, and admits no new one until
+// resume. It pauses the lifetimes of commands: the time until resume does not count, for
+// example while the guest's state is saved on a disk.
 func (s *Server) quiesce() {
 	s.rpc.Cut()
 	s.processes.Pause()
@@ -138,8 +139,8 @@ func (s *Server) resume() {
 	s.rpc.Resume()
 }
 
-// become sets in a restored guest its new identity. No connection is open. Commands that are
-// alive keep their environment.
+// become gives a restored guest its new identity. No connection may be open. Running
+// commands keep their environment.
 //
 // Nothing else depends on the old identity: random numbers come from the kernel, which gets
 // fresh ones from its host.

@@ -128,9 +128,8 @@ func (s *Server) envs(c *rpc.Conn, req *http.Request) error {
 	return c.AnswerJSON(env)
 }
 
-// claim releases the requests that wait, and sets the environment of a guest that was
-// started ahead. Only warm-ups of the host, which have ended by then, have seen another
-// one.
+// claim releases the waiting requests, and sets the environment of a guest that was
+// started ahead. Only the host's warm-ups, which have ended, used another environment.
 func (s *Server) claim(c *birth.Claim) {
 	if c != nil {
 		s.cfg.Env = c.Env
@@ -156,8 +155,8 @@ func (s *Server) awaitClaim(done <-chan struct{}, c *rpc.Conn, req *http.Request
 	}
 }
 
-// Run serves until ctx ends or the listener fails. The reaper and commands that are alive
-// end with the process.
+// Run serves until ctx ends or the listener fails. The reaper and running commands end with
+// the process.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return s.work(ctx, func(ctx context.Context) error {
 		err := s.rpc.Serve(ctx, l)

@@ -8,11 +8,11 @@ import (
 	"hortus.dev/test/tools"
 )
 
-// Variable names a hortus that is there already.
+// Variable is the environment variable with the path of an existing hortus binary.
 const Variable = "HORTUS_BIN"
 
-// In returns the absolute path of the binary under test, and builds it in dir where none
-// is named.
+// In returns the absolute path of the binary under test. It builds the binary in dir if
+// [Variable] is not set.
 func In(dir string) (string, error) {
 	path := os.Getenv(Variable)
 	if path == "" {

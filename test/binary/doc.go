@@ -1,9 +1,9 @@
-// Package binary gives tests the hortus that they run: the one that [Variable] names,
-// or one that is built as the Makefile builds it, with the small guest and gVisor
-// embedded. Where gVisor's modules cannot be had it is built without, and says so; what
-// needs gVisor skips then. A [Seed] lets a data directory begin with what is the same for
-// every one of a machine.
+// Package binary provides tests with the hortus binary that they run: the one that
+// [Variable] names, or one that is built as the Makefile builds it, with the small guest
+// and gVisor embedded. If gVisor's modules are not available, it is built without gVisor
+// and a note is printed; tests that need gVisor are then skipped. A [Seed] prepares data
+// directories with the files that are the same in all of them.
 //
-// The package must not know what the binary does. What it builds lies in the directory
-// that its caller gave and removes.
+// The package must not depend on what the binary does. It builds into a directory that the
+// caller passes and removes.
 package binary

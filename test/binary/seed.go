@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 )
 
-// Seed is what a daemon makes before it does anything else, and what is the same for
-// every data directory of a machine: its template and the programs that gVisor's
-// sandboxes run. Making it takes a second of processor time and writes 40 MB.
+// Seed holds the files that a daemon creates first and that are the same in every data
+// directory of a machine: its template and the programs that gVisor's sandboxes run.
+// Creating them takes a second of CPU time and writes 40 MB.
 type Seed struct{ dir string }
 
-// NewSeed has a daemon of a binary make it, in a new directory below dir.
+// NewSeed runs a daemon of the binary to create a seed, in a new directory below dir.
 func NewSeed(binary, dir string) (Seed, error) {
 	s := Seed{filepath.Join(dir, "seed")}
 	for _, args := range [][]string{{"doctor"}, {"daemon", "stop"}} {
@@ -25,8 +25,8 @@ func NewSeed(binary, dir string) (Seed, error) {
 	return s, nil
 }
 
-// Plant makes a data directory that begins with the seed. Its files are links: nothing
-// ever writes to them, it only removes them.
+// Plant makes a data directory with the files of the seed. They are hard links: a daemon
+// only removes such files and never writes to them.
 func (s Seed) Plant(data string) error {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return err

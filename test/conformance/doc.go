@@ -1,4 +1,4 @@
-// Package conformance runs the suite of isolation backends against every backend
-// of this build with the real guest and the real host template, as whatever user
-// runs the tests.
+// Package conformance runs the test suite of isolation backends against every backend of
+// this build, with the real guest and the real host template, as the user that runs the
+// tests.
 package conformance

@@ -1,7 +1,8 @@
-// Package connect gives tests the frames of the Connect protocol as bytes, and the
-// request that starts a command, for those that send half of one or read one by one.
-// Its functions end the test where a frame cannot be made or read; they keep nothing.
+// Package connect provides tests with the frames of the Connect protocol as bytes, and
+// with the request that starts a command, for tests that send partial frames or read
+// frames one by one. Its functions fail the test if a frame cannot be made or read; they
+// keep no state.
 //
-// The package must not know what is in a frame, nor any package of the project's: it
-// is not to make a mistake together with what it tests.
+// The package must not depend on the content of frames or on packages of the project, so
+// that it does not share their bugs.
 package connect

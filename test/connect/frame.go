@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// maxFrame bounds what Read takes for a frame, in bytes.
+// maxFrame is the maximum size of a frame that Read accepts, in bytes.
 const maxFrame = 1 << 20
 
-// Frame is a frame that holds v as JSON.
+// Frame returns a frame that contains v as JSON.
 func Frame(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -21,7 +21,7 @@ func Frame(t testing.TB, v any) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(b))), b...)
 }
 
-// Read reads one frame and gives what it holds.
+// Read reads one frame and returns its content.
 func Read(t testing.TB, r io.Reader) []byte {
 	t.Helper()
 	var head [5]byte
@@ -39,8 +39,8 @@ func Read(t testing.TB, r io.Reader) []byte {
 	return body
 }
 
-// StartHead is the head of a request to E2B's wire that starts a command in a sandbox,
-// but for the length of its body and the empty line.
+// StartHead returns the head of a request, in E2B's protocol, that starts a command in a
+// sandbox. The Content-Length header and the empty line are missing.
 func StartHead(host, sandbox, token string) string {
 	return fmt.Sprintf("POST /process.Process/Start HTTP/1.1\r\nHost: %s\r\nE2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49983\r\nX-Access-Token: %s\r\n"+
 		"Content-Type: application/connect+json\r\nConnect-Protocol-Version: 1\r\n", host, sandbox, token)

@@ -11,29 +11,29 @@ import (
 
 // Command is one command of a document.
 type Command struct {
-	// Line is where it begins, from 1 on.
+	// Line is the number of its first line, from 1.
 	Line int
 	// Text is the command without its prompt and indentation.
 	Text string
-	// Prompt is true if it had a prompt. Prints is then all that it prints, "..." standing
-	// for anything.
+	// Prompt is true if the command had a prompt. Prints is then its whole output, in which
+	// "..." matches any text.
 	Prompt bool
 	Prints []string
 }
 
-// programs begin a command that has no prompt.
+// programs lists the first words of commands without a prompt.
 var programs = []string{
 	"bash", "bin/hortus", "curl", "docker", "dpkg", "export", "git", "go", "hortus", "install", "make", "mkdir",
 	"sh", "ssh", "sudo", "systemctl", "systemd-run", "tar",
 }
 
-// assignments are what may stand before a program.
+// assignments matches variable assignments before a program.
 var assignments = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*=(\$\(|"[^"]*"\s*|'[^']*'\s*|[^\s$(]*\s*))*`)
 
-// Commands reads the indented blocks of a document.
+// Commands returns the commands in the indented blocks of a document.
 func Commands(text string) (all []Command) {
 	lines := strings.Split(text, "\n")
-	prompt := false // the block's commands have prompts
+	prompt := false // whether the block's commands have prompts
 	for i := 0; i < len(lines); i++ {
 		line, indented := strings.CutPrefix(lines[i], "    ")
 		if !indented && strings.TrimSpace(lines[i]) != "" {
@@ -73,7 +73,7 @@ func begins(line string) bool {
 	return slices.Contains(programs, strings.TrimRight(word, ";"))
 }
 
-// complete reports whether a shell would ask for another line.
+// complete reports whether a shell would run the text without reading another line.
 func complete(text string) bool {
 	_, err := syntax.NewParser().Parse(strings.NewReader(text+"\n"), "")
 	return err == nil || !syntax.IsIncomplete(err)
@@ -81,7 +81,7 @@ func complete(text string) bool {
 
 var span = regexp.MustCompile("`(hortus [^`]+)`")
 
-// Spans gives the commands of hortus that stand between backticks in the text.
+// Spans returns the commands of hortus between backticks in the text.
 func Spans(text string) (all []Command) {
 	for i, line := range strings.Split(text, "\n") {
 		for _, m := range span.FindAllStringSubmatch(line, -1) {
@@ -91,8 +91,8 @@ func Spans(text string) (all []Command) {
 	return all
 }
 
-// Calls gives the programs that a command starts, each with its arguments. What a shell
-// would expand is given as it is written.
+// Calls returns the programs that a command starts, each with its arguments. Words are not
+// expanded.
 func Calls(text string) (calls [][]string, err error) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil {
@@ -115,7 +115,7 @@ func Calls(text string) (calls [][]string, err error) {
 	return calls, err
 }
 
-// literal is a word without its quotes.
+// literal returns a word without its quotes.
 func literal(w *syntax.Word) (string, error) {
 	var b strings.Builder
 	var add func(parts []syntax.WordPart) error

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// page cuts a list as ?page and the given parameter ask for, and tells the next
-// page, or 0.
+// page returns the page of a list that ?page and the parameter size select, and the number
+// of the next page, or 0.
 func page[T any](r *http.Request, all []T, size string, normal, most int) (list []T, next int) {
 	n, err := strconv.Atoi(r.URL.Query().Get(size))
 	if err != nil || n <= 0 {
@@ -28,7 +28,7 @@ func page[T any](r *http.Request, all []T, size string, normal, most int) (list 
 	return all[from:to], next
 }
 
-// list answers with a page of rows.
+// list returns a page of rows as an answer.
 func list[T any](s *Server, w http.ResponseWriter, r *http.Request, all []T, size string, normal, most int, row func(T) object) (int, any) {
 	some, next := page(r, all, size, normal, most)
 	s.link(w, r, next)
@@ -39,7 +39,7 @@ func list[T any](s *Server, w http.ResponseWriter, r *http.Request, all []T, siz
 	return http.StatusOK, out
 }
 
-// link sets the headers of a list that continues.
+// link sets the headers for the next page of a list.
 func (s *Server) link(w http.ResponseWriter, r *http.Request, next int) {
 	if s.cfg.Kind == GitLab {
 		w.Header().Set("X-Next-Page", strings.TrimPrefix(strconv.Itoa(next), "0"))
@@ -54,13 +54,14 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request, next int) {
 	w.Header().Set("Link", fmt.Sprintf(`<http://%s%s>; rel="next"`, r.Host, u.RequestURI()))
 }
 
-// object is a value of JSON.
+// object is a JSON object.
 type object map[string]any
 
-// onRepository serves a call about a repository, with the code and the value of its answer.
+// onRepository serves a call about a repository. It returns the status code and the value
+// of the answer.
 type onRepository func(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any)
 
-// check is what a forge does before every call. A code that is not 0 refuses the call.
+// check does what a forge does before every call. If code is not 0, the call is refused.
 type check func(s *Server, w http.ResponseWriter, r *http.Request) (repo *Repository, u User, code int, refusal any)
 
 // handle registers a call about a repository.
@@ -76,10 +77,10 @@ func (s *Server) handle(pattern string, before check, next onRepository) {
 	})
 }
 
-// ownerAndName is the path of the repository that a request is about.
+// ownerAndName returns the path of the repository that a request is about.
 func ownerAndName(r *http.Request) string { return r.PathValue("owner") + "/" + r.PathValue("name") }
 
-// answer writes a value as JSON, or text as it is.
+// answer writes v as JSON, or unchanged if it is a string.
 func answer(w http.ResponseWriter, code int, v any) {
 	if text, ok := v.(string); ok {
 		http.Error(w, text, code)
@@ -87,7 +88,7 @@ func answer(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the client may have gone
+	_ = json.NewEncoder(w).Encode(v) // fails if the client disconnected
 }
 
 // read decodes a request's body.

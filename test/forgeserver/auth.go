@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// credentials finds a token in the forms that any forge takes, and names the form:
-// "Bearer", "token", "PRIVATE-TOKEN", "Basic", or "" for none.
+// credentials returns the token of a request and how it was sent: "Bearer", "token",
+// "PRIVATE-TOKEN", "Basic", or "" if there is none.
 func credentials(r *http.Request) (token, form string) {
 	if t := r.Header.Get("PRIVATE-TOKEN"); t != "" {
 		return t, "PRIVATE-TOKEN"
@@ -24,8 +24,8 @@ func credentials(r *http.Request) (token, form string) {
 	return "", ""
 }
 
-// user finds who calls, if the token is known and came in one of the forms that
-// the forge takes.
+// user returns the user of a request, if the token is known and was sent in one of the
+// given forms.
 func (s *Server) user(r *http.Request, forms ...string) (User, bool) {
 	token, form := credentials(r)
 	for _, f := range forms {

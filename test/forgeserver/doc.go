@@ -1,18 +1,17 @@
-// Package forgeserver is a forge for tests: a server that speaks the part of
-// GitHub's, GitLab's or Gitea's API that merge requests need, keeps real state, and
-// refuses what the real ones refuse, in their documented shapes: a missing or wrong
-// token, one that may not write, a repository that is hidden, a branch that is not
-// there, a second request for the same branches, a rate limit.
+// Package forgeserver is a forge for tests: a server that implements the part of
+// GitHub's, GitLab's or Gitea's API that merge requests need. It keeps state, and returns
+// the documented errors of the real forges: for a missing or invalid token, a token
+// without write access, a hidden repository, a missing branch, a second request for the
+// same branches, or an exceeded rate limit.
 //
-// Branches come from a bare git repository on disk, or from a function. With a
-// repository on disk the server also serves it over git's smart HTTP at
-// /OWNER/NAME.git, with the same tokens, so that a program can clone, push and open
-// a request with one remote's URL.
+// Branches are read from a bare git repository on disk, or from a function. The server
+// also serves a repository on disk over git's smart HTTP at /OWNER/NAME.git, with the
+// same tokens, so that a program can clone, push and open a request with one remote URL.
 //
-// [Server.Fail] queues failures: statuses, rate limits, and answers that are cut
+// [Server.Fail] queues failures: statuses, rate limits, and answers that are truncated
 // after the work was done.
 //
-// The package must not know Hortus: it is a server for any client. A [Server] is an
-// [http.Handler]; it owns no goroutine. Git's server is a process of one request
-// and ends with it.
+// The package must not depend on Hortus: it is a server for any client. A [Server] is an
+// [http.Handler]; it owns no goroutine. Each request to git runs a process that ends with
+// the request.
 package forgeserver

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Fault is a failure that is to come.
+// Fault is a queued failure.
 type Fault struct {
-	// Method and Path choose the calls that it is for: the method, and a text that
-	// the path holds. Empty ones are for all.
+	// Method and Path select the calls that fail: their method, and a substring of
+	// their path. Empty means all.
 	Method, Path string
-	// Times is how many calls fail; 0 is one.
+	// Times is the number of calls that fail; 0 means one.
 	Times int
 	// Status, Header and Body are the answer.
 	Status int
@@ -23,11 +23,11 @@ type Fault struct {
 	Cut bool
 	// Lose does the work and then breaks the connection before the answer.
 	Lose bool
-	// Hang does nothing until the client has gone.
+	// Hang does nothing until the client disconnects.
 	Hang bool
 }
 
-// Fail queues failures. The first that fits a call is used up by it.
+// Fail queues failures. Each call uses the first failure that matches it.
 func (s *Server) Fail(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +37,7 @@ func (s *Server) Fail(faults ...Fault) {
 	}
 }
 
-// fault finds the failure of a call. The lock is held.
+// fault returns the failure for a call, or nil. The caller holds the lock.
 func (s *Server) fault(r *http.Request) *Fault {
 	for _, f := range s.faults {
 		if f.Times > 0 && (f.Method == "" || f.Method == r.Method) && strings.Contains(r.URL.Path, f.Path) {
@@ -51,7 +51,7 @@ func (s *Server) fault(r *http.Request) *Fault {
 func (f *Fault) serve(w http.ResponseWriter, r *http.Request, to http.Handler) {
 	switch {
 	case f.Hang:
-		_, _ = io.Copy(io.Discard, r.Body) // the context ends only once the body was read
+		_, _ = io.Copy(io.Discard, r.Body) // the context is canceled only after the body was read
 		<-r.Context().Done()
 		return
 	case f.Cut || f.Lose:
@@ -74,7 +74,7 @@ func (f *Fault) serve(w http.ResponseWriter, r *http.Request, to http.Handler) {
 	_, _ = io.WriteString(w, f.Body)
 }
 
-// Reset forgets the failures that did not come.
+// Reset removes all queued failures.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

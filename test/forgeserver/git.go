@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// bareBranch looks a branch up in a bare git repository.
+// bareBranch returns a function that looks up a branch in a bare git repository.
 func bareBranch(dir string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		out, err := exec.Command("git", "--git-dir", dir, "rev-parse", "--verify", "--quiet", "--end-of-options", "refs/heads/"+name).Output()
@@ -17,8 +17,8 @@ func bareBranch(dir string) func(string) (string, bool) {
 	}
 }
 
-// git serves repositories on disk over git's smart HTTP. A forge asks for the
-// token as the password of basic authentication, and any name.
+// git serves repositories on disk over git's smart HTTP. As on a real forge, the token is
+// the password of basic authentication, with any user name.
 // https://git-scm.com/docs/git-http-backend
 func (s *Server) git(w http.ResponseWriter, r *http.Request) {
 	path, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, s.cfg.Prefix+"/"), ".git/")
@@ -53,7 +53,7 @@ func (s *Server) git(w http.ResponseWriter, r *http.Request) {
 		Env: []string{
 			"GIT_PROJECT_ROOT=" + repo.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + u.Login,
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
-			// The owner of the directory may be another user than this process's.
+			// Another user may own the directory.
 			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
 		},
 		InheritEnv: []string{"PATH"},

@@ -63,7 +63,7 @@ func (s *Server) giteaRepository(w http.ResponseWriter, r *http.Request, repo *R
 }
 
 // giteaBranches is "List a repository's branches", GET
-// /repos/{owner}/{repo}/branches; only those that are protected are known here.
+// /repos/{owner}/{repo}/branches. It returns only protected branches.
 func (s *Server) giteaBranches(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	return list(s, w, r, repo.Protected, "limit", 30, 50, func(name string) object {
 		hash, _ := repo.Branch(name)
@@ -128,7 +128,7 @@ func (s *Server) giteaList(w http.ResponseWriter, r *http.Request, repo *Reposit
 	return list(s, w, r, s.open(repo), "limit", 30, 50, func(p *Pull) object { return s.giteaPull(r, repo, p) })
 }
 
-// wip splits the title of a draft, which is one by its beginning: the default of
+// wip matches the prefix of a title that makes a request a draft: the default of
 // [repository.pull-request] WORK_IN_PROGRESS_PREFIXES.
 var wip = regexp.MustCompile(`(?i)^(?:wip:|\[wip\])\s*`)
 
@@ -197,7 +197,7 @@ func (s *Server) giteaNewLabel(w http.ResponseWriter, r *http.Request, repo *Rep
 }
 
 // giteaLabel is "Add a label to an issue", POST
-// /repos/{owner}/{repo}/issues/{index}/labels, with the labels' numbers.
+// /repos/{owner}/{repo}/issues/{index}/labels, with the labels' ids.
 func (s *Server) giteaLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct{ Labels []any }
 	p := s.pull(repo, r.PathValue("number"))

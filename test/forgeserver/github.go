@@ -37,8 +37,8 @@ func (s *Server) githubMeta(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, object{"verifiable_password_authentication": true, "installed_version": "3.20.0"})
 }
 
-// githubCheck does what GitHub does before every call: a user agent is a must, and a
-// call that is not read needs a user who may write.
+// githubCheck does what GitHub does before every call. A user agent is required, and a
+// call other than GET needs a user who may write.
 func githubCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository, User, int, any) {
 	w.Header().Set("X-GitHub-Request-Id", "0400:7B9D:1")
 	w.Header().Set("X-RateLimit-Limit", "5000")
@@ -70,7 +70,7 @@ func githubCheck(s *Server, w http.ResponseWriter, r *http.Request) (*Repository
 	return repo, u, code, refusal
 }
 
-// moved returns the address that replaces that of a request for a renamed repository, or "".
+// moved returns the new URL for a request to a renamed repository, or "".
 func (s *Server) moved(r *http.Request) string {
 	path := ownerAndName(r)
 	for _, m := range s.cfg.Repositories {
@@ -96,8 +96,8 @@ func (s *Server) githubRepository(w http.ResponseWriter, r *http.Request, repo *
 	return http.StatusOK, s.githubRepo(r, repo)
 }
 
-// githubBranches is "List branches", GET /repos/{owner}/{repo}/branches; only
-// those that are protected are known here.
+// githubBranches is "List branches", GET /repos/{owner}/{repo}/branches. It returns only
+// protected branches.
 func (s *Server) githubBranches(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	return list(s, w, r, repo.Protected, "per_page", 30, 100, func(name string) object {
 		hash, _ := repo.Branch(name)
@@ -195,7 +195,7 @@ func (s *Server) githubCreate(w http.ResponseWriter, r *http.Request, repo *Repo
 }
 
 // githubUpdate is "Update a pull request", PATCH
-// /repos/{owner}/{repo}/pulls/{pull_number}. It knows no draft.
+// /repos/{owner}/{repo}/pulls/{pull_number}. It cannot change whether it is a draft.
 func (s *Server) githubUpdate(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	var in struct{ Title, Body *string }
 	p := s.pull(repo, r.PathValue("number"))
@@ -216,7 +216,7 @@ func (s *Server) githubUpdate(w http.ResponseWriter, r *http.Request, repo *Repo
 
 // githubLabel is "Add labels to an issue", POST
 // /repos/{owner}/{repo}/issues/{issue_number}/labels. The documented body is
-// {"labels": [...]}; a bare list is taken too.
+// {"labels": [...]}; a list alone is accepted too.
 func (s *Server) githubLabel(w http.ResponseWriter, r *http.Request, repo *Repository, _ User) (int, any) {
 	p := s.pull(repo, r.PathValue("number"))
 	if p == nil {

@@ -23,8 +23,8 @@ func (s *Server) gitlab() {
 	s.handle("PUT "+project+"/merge_requests/{number}", gitlabCheck, s.gitlabUpdate)
 }
 
-// gitlabVersion is "Get the version", GET /version, as it answers to who has no
-// token.
+// gitlabVersion is "Get the version", GET /version. It always answers as if the request
+// had no token.
 func (s *Server) gitlabVersion(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("X-Gitlab-Meta", `{"correlation_id":"1","version":"1"}`)
 	answer(w, http.StatusUnauthorized, object{"message": "401 Unauthorized"})
@@ -57,7 +57,7 @@ func (s *Server) gitlabProject(w http.ResponseWriter, r *http.Request, repo *Rep
 }
 
 // gitlabProtected is "List protected branches", GET
-// /projects/:id/protected_branches. Who may not push may not see them.
+// /projects/:id/protected_branches. A user who may not push may not see them.
 func (s *Server) gitlabProtected(w http.ResponseWriter, r *http.Request, repo *Repository, u User) (int, any) {
 	if !u.Write {
 		return http.StatusForbidden, object{"message": "403 Forbidden"}
@@ -114,7 +114,7 @@ func (s *Server) gitlabList(w http.ResponseWriter, r *http.Request, repo *Reposi
 	return list(s, w, r, all, "per_page", 20, 100, func(p *Pull) object { return s.gitlabRequest(r, repo, p) })
 }
 
-// undraft splits the title of a draft, which is one by its beginning.
+// undraft matches the prefix of a title that makes a request a draft.
 var undraft = regexp.MustCompile(`(?i)^(?:draft:|\[draft\]|\(draft\))\s*`)
 
 // gitlabCreate is "Create a merge request", POST /projects/:id/merge_requests.

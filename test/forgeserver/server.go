@@ -19,49 +19,49 @@ const (
 
 // Config sets up a server.
 type Config struct {
-	// Kind is the API that it speaks.
+	// Kind is the API of the server: GitHub, GitLab or Gitea.
 	Kind string
-	// Prefix is the path below which everything lies, for example "/gitlab".
+	// Prefix is a prefix of all paths, for example "/gitlab".
 	Prefix string
-	// Users are those who may come, by their tokens.
+	// Users maps tokens to users.
 	Users map[string]User
-	// Repositories are what is there.
+	// Repositories lists the repositories of the server.
 	Repositories []*Repository
 }
 
-// User is who comes with a token.
+// User is the user of a token.
 type User struct {
 	Login string
-	// Write allows to push, and to open and change requests; Admin to see the
-	// rules that protect branches.
+	// Write allows the user to push, and to open and change requests. Admin allows the
+	// user to see the rules that protect branches.
 	Write, Admin bool
 	// Blind users do not see hidden repositories.
 	Blind bool
 }
 
-// Repository is one that the server has. Its fields do not change.
+// Repository is a repository of the server. Its fields must not change.
 type Repository struct {
-	// Path is OWNER/NAME, with more slashes for groups of GitLab.
+	// Path is OWNER/NAME, with more slashes for GitLab's groups.
 	Path          string
 	DefaultBranch string
 	// Protected are the names or patterns of protected branches.
 	Protected []string
 	Archived  bool
-	// Hidden ones are not there for blind users.
+	// Hidden repositories do not exist for blind users.
 	Hidden bool
 	// NoDrafts refuses drafts, as GitHub does for some plans.
 	NoDrafts bool
-	// Moved is the path that the repository had before; a call to it is redirected.
+	// Moved is the previous path of the repository; calls to it are redirected.
 	Moved string
-	// Dir is a bare git repository. Branch, when set, is asked instead: it gives the
-	// hash that a branch is at.
+	// Dir is a bare git repository. If Branch is set, it is used instead: it returns the
+	// hash of a branch.
 	Dir    string
 	Branch func(name string) (hash string, ok bool)
 
 	id int
 }
 
-// owner is the first part of the path.
+// owner returns the first part of the path.
 func (r *Repository) owner() string {
 	o, _, _ := strings.Cut(r.Path, "/")
 	return o
@@ -69,7 +69,7 @@ func (r *Repository) owner() string {
 
 func (r *Repository) name() string { return r.Path[strings.LastIndex(r.Path, "/")+1:] }
 
-// Pull is a merge request that the server has.
+// Pull is a merge request of the server.
 type Pull struct {
 	Repository     string
 	Number         int
@@ -80,11 +80,11 @@ type Pull struct {
 	// State is "open", "closed" or "merged".
 	State  string
 	Author string
-	// Fork is true if the source branch is one of a fork, whose owner is Author.
+	// Fork is true if the source branch is in a fork, whose owner is Author.
 	Fork bool
 }
 
-// setTitle splits the title of a draft, which begins with a prefix.
+// setTitle sets the title without the prefix of a draft, and Draft if it had the prefix.
 func (p *Pull) setTitle(draft *regexp.Regexp, title string) {
 	p.Title = draft.ReplaceAllString(title, "")
 	p.Draft = p.Title != title
@@ -97,21 +97,21 @@ type Server struct {
 
 	mu     sync.Mutex
 	pulls  []*Pull
-	labels map[string][]string // repository -> labels; a label's id is its place + 1
+	labels map[string][]string // repository -> labels; a label's id is its index + 1
 	faults []*Fault
 	calls  []Call
 }
 
-// Call is a request that came.
+// Call is a request that the server received.
 type Call struct {
 	Method, Path string
-	// Token is what it proved itself with.
+	// Token is the token that the request used.
 	Token string
-	// Header is all of it.
+	// Header is the whole header.
 	Header http.Header
 }
 
-// New makes a server.
+// New returns a server.
 func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), labels: map[string][]string{}}
 	for i, r := range cfg.Repositories {
@@ -152,14 +152,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.serve(w, r, s.mux)
 }
 
-// Calls are the requests so far.
+// Calls returns the requests so far.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Call(nil), s.calls...)
 }
 
-// Pulls are copies of all merge requests, in the order that they were made.
+// Pulls returns copies of all merge requests, in the order of their creation.
 func (s *Server) Pulls() []Pull {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,15 +171,15 @@ func (s *Server) Pulls() []Pull {
 	return all
 }
 
-// Add puts a request there as if a person had opened it, and gives its number. The
-// state is "open" when none is given.
+// Add adds a request as if a person had opened it, and returns its number. The default
+// state is "open".
 func (s *Server) Add(p Pull) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(&p)
 }
 
-// Change lets a person change a request.
+// Change changes a request as if a person had changed it.
 func (s *Server) Change(repository string, number int, change func(*Pull)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Server) Change(repository string, number int, change func(*Pull)) {
 	}
 }
 
-// add numbers a request. The lock is held.
+// add numbers a request and adds it. The caller holds the lock.
 func (s *Server) add(p *Pull) int {
 	p.State = cmp.Or(p.State, "open")
 	p.Number = 1
@@ -203,7 +203,7 @@ func (s *Server) add(p *Pull) int {
 	return p.Number
 }
 
-// open lists a repository's open requests, the newest first. The lock is held.
+// open returns a repository's open requests, the newest first. The caller holds the lock.
 func (s *Server) open(r *Repository) []*Pull {
 	var all []*Pull
 	for i := len(s.pulls) - 1; i >= 0; i-- {
@@ -214,7 +214,8 @@ func (s *Server) open(r *Repository) []*Pull {
 	return all
 }
 
-// duplicate finds the open request of the same branches. The lock is held.
+// duplicate returns the open request for the same branches, or nil. The caller holds the
+// lock.
 func (s *Server) duplicate(r *Repository, source, target string) *Pull {
 	for _, p := range s.open(r) {
 		if p.Source == source && p.Target == target && !p.Fork {
@@ -224,7 +225,7 @@ func (s *Server) duplicate(r *Repository, source, target string) *Pull {
 	return nil
 }
 
-// pull finds a request by its number. The lock is held.
+// pull returns the request with that number, or nil. The caller holds the lock.
 func (s *Server) pull(r *Repository, number string) *Pull {
 	for _, p := range s.pulls {
 		if p.Repository == r.Path && strconv.Itoa(p.Number) == number {
@@ -234,7 +235,7 @@ func (s *Server) pull(r *Repository, number string) *Pull {
 	return nil
 }
 
-// labelID returns a label's id, if it is known. The lock is held.
+// labelID returns a label's id, if the label exists. The caller holds the lock.
 func (s *Server) labelID(r *Repository, name string) (int, bool) {
 	for i, l := range s.labels[r.Path] {
 		if strings.EqualFold(l, name) {
@@ -244,8 +245,8 @@ func (s *Server) labelID(r *Repository, name string) (int, bool) {
 	return 0, false
 }
 
-// label adds labels to a request, and makes those that are missing. The lock is
-// held.
+// label adds labels to a request, and creates those that do not exist. The caller holds
+// the lock.
 func (s *Server) label(r *Repository, p *Pull, names []string) {
 	for _, name := range names {
 		if _, ok := s.labelID(r, name); !ok {
@@ -261,7 +262,7 @@ func (s *Server) label(r *Repository, p *Pull, names []string) {
 	}
 }
 
-// repository finds one by its path, for a user.
+// repository returns the repository with that path, or nil if the user cannot see it.
 func (s *Server) repository(path string, u User) *Repository {
 	for _, r := range s.cfg.Repositories {
 		if strings.EqualFold(r.Path, path) && !(r.Hidden && u.Blind) {

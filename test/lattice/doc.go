@@ -1,4 +1,4 @@
-// Package lattice holds the project's import rules as text, and the test that
-// keeps them. Commands flow door -> task -> agent -> sandbox -> backend ->
-// guest; what the rules do not allow is not built.
+// Package lattice has the project's import rules as text, and the test that enforces
+// them. Commands flow door -> task -> agent -> sandbox -> backend -> guest. The test
+// fails on imports that the rules do not allow.
 package lattice

@@ -37,7 +37,7 @@ func messagesWhole(a answer) any {
 	content := []any{obj{"type": "text", "text": a.step.Body}}
 	if a.tool != "" {
 		var input any = obj{}
-		_ = json.Unmarshal([]byte(a.step.Body), &input) // what is no JSON cannot be sent as a whole
+		_ = json.Unmarshal([]byte(a.step.Body), &input) // invalid JSON cannot be sent as a whole
 		content = []any{obj{"type": "tool_use", "id": a.id("toolu"), "name": a.tool, "input": input}}
 	}
 	usage := a.messagesUsage()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// request is what a step needs to know of a request.
+// request has the fields of a request that a step needs.
 type request struct {
 	wire   string
 	Model  string `json:"model"`
@@ -33,7 +33,7 @@ type request struct {
 	} `json:"stream_options"`
 	Messages []json.RawMessage `json:"messages"`
 	Input    json.RawMessage   `json:"input"`
-	// strings are all strings of the request, last those of its last message.
+	// strings has all strings of the request, last those of its last message.
 	strings, last string
 }
 
@@ -53,8 +53,8 @@ func parseRequest(wire string, body []byte) (*request, error) {
 	return r, nil
 }
 
-// lastMessage returns the strings of the last message, with the results of tools
-// that stand before it in a row.
+// lastMessage returns the strings of the last message and of the consecutive tool
+// results before it.
 func lastMessage(messages []json.RawMessage, input json.RawMessage) string {
 	if len(messages) == 0 && json.Unmarshal(input, &messages) != nil {
 		return string(input)
@@ -75,7 +75,7 @@ func lastMessage(messages []json.RawMessage, input json.RawMessage) string {
 	return b.String()
 }
 
-// collect writes all strings of a document, a line each.
+// collect writes all strings of a document, one per line.
 func collect(b *strings.Builder, v any) {
 	switch v := v.(type) {
 	case string:
@@ -102,17 +102,17 @@ func (r *request) offers(tool string) bool {
 	return false
 }
 
-// asks reports whether a structured answer of that name is wanted.
+// asks reports whether the request requires a structured answer of that name.
 func (r *request) asks(output string) bool {
 	return r.ResponseFormat.JSONSchema.Name == output || r.Text.Format.Name == output || r.offers(output)
 }
 
-// aside reports whether this is a request beside the work.
+// aside reports whether this is a side request; see "side: ignore".
 func (r *request) aside() bool {
 	return len(r.Tools) == 0 && r.ResponseFormat.JSONSchema.Name == "" && r.Text.Format.Name == ""
 }
 
-// mismatch returns what of a step's expectations a request does not meet, or "".
+// mismatch returns the first expectation of a step that a request does not meet, or "".
 func (s *Step) mismatch(r *request) string {
 	if s.Wire != "" && s.Wire != r.wire {
 		return fmt.Sprintf("came over %s, not %s", r.wire, s.Wire)

@@ -2,8 +2,8 @@ package modelserver
 
 import "maps"
 
-// responsesError is OpenAI's error document; inside a stream its words stand
-// beside the type.
+// responsesError returns OpenAI's error document. Inside a stream, its fields are at the
+// top level, next to the type.
 func responsesError(status int, class, text string) any {
 	if status == 200 {
 		return obj{"type": "error", "code": class, "message": text, "param": nil, "sequence_number": 0}
@@ -19,7 +19,7 @@ func (a answer) responsesUsage() obj {
 	}
 }
 
-// responsesItem is the one item of an answer, with what there is of its body.
+// responsesItem returns the single item of an answer, with the body so far.
 func (a answer) responsesItem(status, body string) obj {
 	if a.tool != "" {
 		return obj{"type": "function_call", "id": a.id("fc"), "call_id": a.id("call"), "name": a.tool, "arguments": body, "status": status}
@@ -68,7 +68,7 @@ func responsesStream(a answer) events {
 			number++
 			return yield(event{name, data, weight})
 		}
-		n := 0 // items before
+		n := 0 // number of finished items
 		at := func(data obj) obj {
 			data["output_index"] = n
 			if a.tool != "" {

@@ -9,14 +9,14 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Scenario is what a server does.
+// Scenario is the script of a server; the package documentation describes its keys.
 type Scenario struct {
 	Key, Model string
 	SideIgnore bool
 	Steps      []Step
 }
 
-// Step is one answer.
+// Step is the answer to one or several requests.
 type Step struct {
 	Name          string
 	Expect, Lacks []string
@@ -44,7 +44,7 @@ type Step struct {
 // Call is a further call of an answer.
 type Call struct{ Tool, Input string }
 
-// Parse reads a scenario.
+// Parse parses a scenario.
 func Parse(text []byte) (*Scenario, error) {
 	a := txtar.Parse(text)
 	s := &Scenario{}
@@ -80,7 +80,7 @@ func Parse(text []byte) (*Scenario, error) {
 	return s, nil
 }
 
-// lines calls set for every "key: value" line.
+// lines calls set for each "key: value" line.
 func lines(text string, set func(key, value string) error) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Server plays a scenario. It may be used by several clients at once; they then
-// share the order of its steps.
+// Server plays a scenario. Several clients may use it at once; they share the order of
+// its steps.
 type Server struct {
 	scenario *Scenario
 
 	mu       sync.Mutex
-	next     int // the step that is due
-	used     int // how often it was used
+	next     int // index of the next step
+	used     int // how often that step was used
 	requests int
 	problems []string
 }
 
-// New makes a server from a scenario's text.
+// New returns a server for the text of a scenario.
 func New(scenario []byte) (*Server, error) {
 	s, err := Parse(scenario)
 	if err != nil {
@@ -31,14 +31,14 @@ func New(scenario []byte) (*Server, error) {
 	return &Server{scenario: s}, nil
 }
 
-// Requests counts the requests for answers so far, refused ones included.
+// Requests returns the number of requests for answers so far, including refused ones.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
 }
 
-// Problems lists what did not go as the scenario says, and the steps that were
+// Problems returns the requests that did not match the scenario, and the steps that were
 // not used.
 func (s *Server) Problems() []string {
 	s.mu.Lock()
@@ -50,7 +50,7 @@ func (s *Server) Problems() []string {
 	return out
 }
 
-// wire is one of the ways to speak.
+// wire is one of the supported APIs.
 type wire struct {
 	name   string
 	fail   func(status int, class, text string) any
@@ -101,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	play(w, r, on, newAnswer(n, req, step), req.Stream)
 }
 
-// step finds the step for the nth request, or says with which error it is refused.
+// step returns the step for a request, the nth, or the error to refuse it with.
 func (s *Server) step(r *request, h http.Header) (step *Step, n, status int, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,13 +136,13 @@ func (s *Server) problem(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
-// play answers with a step.
+// play sends the answer of a step.
 func play(w http.ResponseWriter, r *http.Request, on wire, a answer, stream bool) {
 	step := a.step
 	for _, h := range step.Header {
 		w.Header().Set(h[0], h[1])
 	}
-	if !rest(r, step.Delay) {
+	if !sleep(r, step.Delay) {
 		return
 	}
 	if step.Status != 0 {
@@ -174,8 +174,8 @@ func play(w http.ResponseWriter, r *http.Request, on wire, a answer, stream bool
 	}
 }
 
-// rest waits, and reports whether the client is still there.
-func rest(r *http.Request, d time.Duration) bool {
+// sleep waits, and reports whether the client is still connected.
+func sleep(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return r.Context().Err() == nil
 	}
@@ -189,7 +189,7 @@ func rest(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// abort breaks the connection.
+// abort closes the connection without finishing the answer.
 func abort(w http.ResponseWriter) {
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
@@ -200,5 +200,5 @@ func abort(w http.ResponseWriter) {
 func writeJSON(w http.ResponseWriter, status int, doc any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(doc) // the client may be gone
+	_ = json.NewEncoder(w).Encode(doc) // fails if the client disconnected
 }

@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// event is one event of a stream. Weight is how much of the body it carries.
+// event is one event of a stream. weight is the number of bytes of the body in it.
 type event struct {
 	name   string
 	data   any
 	weight int
 }
 
-// events are a stream.
+// events is a stream of events.
 type events = iter.Seq[event]
 
-// answer is what a step says to one request, in no wire's words.
+// answer is the answer of a step to one request, independent of the API.
 type answer struct {
 	step  *Step
-	n     int // counts the requests, so that no id comes twice
+	n     int // number of the request, which makes ids unique
 	model string
 	// tool is the tool that is called with the body; empty for a text.
 	tool  string
@@ -35,7 +35,7 @@ func newAnswer(n int, r *request, s *Step) answer {
 	case "call":
 		a.tool = s.Call
 	case "output":
-		// The structured answer is a tool's input where a tool was offered for it.
+		// If a tool is offered for the structured answer, the answer is its input.
 		for _, t := range r.Tools {
 			if t.Name != "" && (s.Output == "" || t.Name == s.Output) && r.wire == "messages" {
 				a.tool = t.Name
@@ -45,7 +45,7 @@ func newAnswer(n int, r *request, s *Step) answer {
 	return a
 }
 
-// pieces sends the body in pieces, without end if it is endless.
+// pieces yields the body in pieces, repeatedly if the step is endless.
 func (a answer) pieces(yield func(string) bool) {
 	for {
 		for body := a.step.Body; body != ""; {
@@ -66,10 +66,10 @@ func (a answer) pieces(yield func(string) bool) {
 
 func (a answer) id(prefix string) string { return fmt.Sprintf("%s_scripted%d", prefix, a.n) }
 
-// alsoID is that of the ith further call.
+// alsoID returns the id of the ith further call.
 func (a answer) alsoID(prefix string, i int) string { return fmt.Sprintf("%s_%d", a.id(prefix), i+2) }
 
-// one returns a text in one piece.
+// one returns an iterator over a text in one piece.
 func one(s string) func(func(string) bool) {
 	return func(yield func(string) bool) { yield(s) }
 }
@@ -93,7 +93,7 @@ func playStream(w http.ResponseWriter, r *http.Request, on wire, a answer) {
 			abort(w)
 		}
 		sent += e.weight
-		if e.weight > 0 && !rest(r, a.step.Pace) {
+		if e.weight > 0 && !sleep(r, a.step.Pace) {
 			return
 		}
 		if err := send(w, e); err != nil {

@@ -1,10 +1,10 @@
-// Package patience says how long tests wait for what has to happen.
+// Package patience scales the timeouts of tests for slow machines.
 //
-// A wait in a test is no measure: its bound only ends what never comes. On a
-// machine that is many times slower than others, such as one that QEMU emulates,
-// every bound is to be longer by the same factor, which HORTUS_TEST_PATIENCE
-// gives: a whole number from 1 to 100. What a test measures, and the time-outs
-// that it gives to the product as its subject, do not change with it.
+// A timeout in a test is not a measurement: it only ends a test that would wait
+// forever. On a machine that is many times slower than others, such as one that QEMU
+// emulates, every timeout must be longer by the same factor. HORTUS_TEST_PATIENCE sets
+// the factor, an integer from 1 to 100 (default 1). It must not change what a test
+// measures, or timeouts of the product that a test sets.
 //
-// The package must not know what is waited for.
+// The package must not depend on what tests wait for.
 package patience

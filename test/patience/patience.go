@@ -10,9 +10,9 @@ import (
 // Variable is the name of the environment variable with the factor.
 const Variable = "HORTUS_TEST_PATIENCE"
 
-// Of is how long to wait for what takes at most d on an ordinary machine. It
-// panics when the variable is malformed: a test run with a factor that nobody
-// honours would fail for reasons that are hard to see.
+// Of returns the timeout for what takes up to d on an ordinary machine. It panics if
+// the variable is invalid: if the factor were ignored, tests would fail for reasons
+// that are hard to find.
 func Of(d time.Duration) time.Duration {
 	f, err := factor(os.Getenv(Variable))
 	if err != nil {

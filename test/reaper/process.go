@@ -9,10 +9,10 @@ import (
 	"hortus.dev/internal/platform/proc"
 )
 
-// Process is what /proc says of one.
+// Process is a process as described in /proc.
 type Process struct {
 	PID, Parent int
-	State       byte // as in /proc/PID/stat; 'Z' has ended
+	State       byte // as in /proc/PID/stat; 'Z' is a zombie
 	Args        []string
 }
 
@@ -20,7 +20,7 @@ func (p Process) String() string {
 	return fmt.Sprintf("%d (child of %d, %c) %q", p.PID, p.Parent, p.State, p.Args)
 }
 
-// Processes lists every process that can be seen, without those that end meanwhile.
+// Processes returns all visible processes, except for those that end in the meantime.
 func Processes() []Process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -51,7 +51,7 @@ func readProcess(pid int) (Process, bool) {
 	return p, true
 }
 
-// Descendants lists the living processes below one.
+// Descendants returns the running descendants of a process.
 func Descendants(root int) []Process {
 	all := Processes()
 	below := map[int]bool{root: true}

@@ -16,16 +16,16 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// variable tells the second start of a test binary who its reaper is.
+// variable is set, to the pid of the reaper, in the second process of a test binary.
 const variable = "HORTUS_TEST_REAPER"
 
-// grace is how long what the tests leave may take to end by itself: a daemon ends when
-// it is idle.
+// grace is how long processes that the tests left may take to end by themselves: a daemon
+// ends when it is idle.
 var grace = patience.Of(20 * time.Second)
 
-// Run runs the tests below a reaper and gives the exit code: that of the tests, or 1 if
-// they left a process behind. It is called twice, in the reaper and in its child, and
-// calls run in the child, and in a test binary that a test starts.
+// Run runs the tests below a reaper and returns the exit code: that of the tests, or at
+// least 1 if they left a process behind. It is called twice, in the reaper and in its
+// child. It calls run in the child, and in a test binary that a test starts.
 func Run(run func() int) int {
 	if os.Getenv(variable) != "" || slices.ContainsFunc(os.Args, fuzzes) {
 		return run()
@@ -38,15 +38,15 @@ func Run(run func() int) int {
 	return code
 }
 
-// fuzzes reports whether an argument asks for fuzzing, whose workers have descriptors of
-// their parent's.
+// fuzzes reports whether an argument enables fuzzing, whose workers inherit descriptors
+// from their parent.
 func fuzzes(arg string) bool { return strings.HasPrefix(arg, "-test.fuzz") }
 
-// reap starts this test binary again as a child, adopts what its tests leave without a
-// parent, and ends what outlives them. It must not use package os's waiting, since it
-// waits for every child there is.
+// reap starts this test binary again as a child, adopts the orphans of its tests, and
+// kills those that outlive them. It must not wait with package os, since it waits for
+// all children.
 func reap() (code int, err error) {
-	runtime.LockOSThread() // the death signal follows this thread
+	runtime.LockOSThread() // Pdeathsig is sent when this thread ends
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, os.NewSyscallError("prctl", err)
 	}
@@ -97,15 +97,15 @@ func reap() (code int, err error) {
 	}
 }
 
-// end kills what is left, and what comes below it meanwhile.
+// end kills the remaining processes and those that they start in the meantime.
 func end() {
 	fmt.Fprintln(os.Stderr, "left after all tests, and killed:")
-	told := map[int]bool{}
+	reported := map[int]bool{}
 	for left := Descendants(os.Getpid()); len(left) > 0; left = Descendants(os.Getpid()) {
 		for _, p := range left {
-			if !told[p.PID] {
+			if !reported[p.PID] {
 				fmt.Fprintf(os.Stderr, "  %s\n", p)
-				told[p.PID] = true
+				reported[p.PID] = true
 			}
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}

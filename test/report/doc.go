@@ -1,12 +1,12 @@
-// Package main reads what "go test -json" printed and prints what a person asks of a
-// test run: the slowest packages and tests, the flaky tests, and the skipped ones.
+// Package main reads the output of "go test -json" and prints a summary of the test run:
+// the slowest packages and tests, the flaky tests, and the skipped ones.
 //
 //	report -skips .ci/skips-root.txt root.json
 //
 // A test that failed and passed in a later run of the same file is flaky: it is printed
-// with what its first failure said. A skipped test is listed with its reason. With
-// -skips the command fails on a skipped test that the file does not expect, so that a
-// run is green only if its tests really ran, and on a run without any test.
+// with the output of its first failure. A skipped test is listed with its reason. With
+// -skips the command fails if a test was skipped that the file does not list, so that a
+// run succeeds only if its tests really ran. It also fails if no test passed.
 //
-// It must not know how the tests were started.
+// It must not depend on how the tests were started.
 package main

@@ -18,7 +18,7 @@ type event struct {
 	Output  string
 }
 
-// id names a test, or a package where Test is empty.
+// id identifies a test, or a package if Test is empty.
 type id struct{ Package, Test string }
 
 // top reports whether it is a test function and not a subtest.
@@ -32,29 +32,29 @@ func (i id) String() string {
 	return pkg + " " + i.Test
 }
 
-// outcome is what is known of a test or a package over all of its runs.
+// outcome is the result of all runs of a test or a package.
 type outcome struct {
 	id
 	took   time.Duration // of its longest run
 	failed int           // runs
 	passed bool          // in its last run
-	// skipped is true if its last run was skipped, and why gives the reason.
+	// skipped is true if its last run was skipped; why is the reason.
 	skipped bool
 	why     string
 	// marked is true if the testing package itself printed the end of its last run: a
 	// test that ends the process with code 0 is a pass for go test.
 	marked bool
-	// said is the output of the run that continues, and failure that of the first failed
-	// run; both are truncated.
+	// said is the output of the current run, and failure that of the first failed run;
+	// both are truncated.
 	said, failure string
-	// inner counts the failed tests of a package's run that continues, and outer has what
-	// the package said in a run that failed although no test of it did: of a process
-	// that its tests left, for one.
+	// inner is the number of failed tests in the current run of a package. outer is the
+	// output of a run that failed although no test failed, for example because the tests
+	// left a process.
 	inner int
 	outer string
 }
 
-// maxOutput bounds what is kept of the output of one run of a test, in bytes.
+// maxOutput is the size, in bytes, above which no more output of a test's run is kept.
 const maxOutput = 8 << 10
 
 // run is one run of tests.
@@ -63,7 +63,7 @@ type run struct {
 	by    map[id]*outcome
 }
 
-// read reads the events of one run, with those of the tests that were repeated.
+// read reads the events of one run, including those of repeated tests.
 func read(r io.Reader) (*run, error) {
 	all := &run{by: map[id]*outcome{}}
 	lines := bufio.NewScanner(r)
@@ -117,7 +117,7 @@ func (r *run) add(e event) {
 	}
 }
 
-// reason returns what a skipped test said, without the lines and positions that the
+// reason returns the output of a skipped test, without the lines and positions that the
 // testing package adds, and without a script's log.
 func reason(said string) string {
 	var words []string
@@ -130,7 +130,7 @@ func reason(said string) string {
 			line = strings.TrimSpace(rest)
 		}
 		if line == "WORK=$WORK" {
-			break // a script's log begins so
+			break // the first line of a script's log
 		}
 		if line != "" {
 			words = append(words, line)

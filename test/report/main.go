@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// report prints what is in one file.
+// report prints the summary of one file.
 func report(w io.Writer, name, skips string, most int) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -57,18 +57,19 @@ func report(w io.Writer, name, skips string, most int) error {
 	return r.print(w, known, skips != "", most)
 }
 
-// print prints the tables. It fails if a test was skipped that is not among the
-// expected ones, where these are known, or if none passed.
+// print prints the tables. It fails if no test passed, if a test did not end by itself,
+// if a package failed without a failed test, or, with check, if a skipped test is not
+// among the expected ones.
 func (r *run) print(w io.Writer, known []expected, check bool, most int) error {
-	slowest(w, "slowest packages", most, r.those(func(o *outcome) bool { return o.Test == "" }))
-	slowest(w, "slowest tests", most, r.those(func(o *outcome) bool { return o.top() }))
-	passed := len(r.those(func(o *outcome) bool { return o.Test != "" && o.passed }))
-	flaky := r.those(func(o *outcome) bool { return o.Test != "" && o.passed && o.failed > 0 })
-	skipped := r.those(func(o *outcome) bool { return o.Test != "" && o.skipped })
-	silent := r.those(func(o *outcome) bool { return o.Test != "" && !o.marked })
+	slowest(w, "slowest packages", most, r.filter(func(o *outcome) bool { return o.Test == "" }))
+	slowest(w, "slowest tests", most, r.filter(func(o *outcome) bool { return o.top() }))
+	passed := len(r.filter(func(o *outcome) bool { return o.Test != "" && o.passed }))
+	flaky := r.filter(func(o *outcome) bool { return o.Test != "" && o.passed && o.failed > 0 })
+	skipped := r.filter(func(o *outcome) bool { return o.Test != "" && o.skipped })
+	silent := r.filter(func(o *outcome) bool { return o.Test != "" && !o.marked })
 	for _, o := range flaky {
 		if r.hasFlakyChild(o) {
-			continue // its subtest says more
+			continue // the report of its subtest has more detail
 		}
 		fmt.Fprintf(w, "flaky: %s failed in %d of its runs. The first failure:\n%s\n", o.id, o.failed, indent(o.failure))
 	}
@@ -101,7 +102,7 @@ func (r *run) print(w io.Writer, known []expected, check bool, most int) error {
 	if passed == 0 {
 		errs = append(errs, errors.New("no test passed"))
 	}
-	for _, o := range r.those(func(o *outcome) bool { return o.Test == "" && o.outer != "" }) {
+	for _, o := range r.filter(func(o *outcome) bool { return o.Test == "" && o.outer != "" }) {
 		errs = append(errs, fmt.Errorf("%s failed, and none of its tests did:\n%s", o.id, indent(o.outer)))
 	}
 	for _, o := range silent {
@@ -110,8 +111,8 @@ func (r *run) print(w io.Writer, known []expected, check bool, most int) error {
 	return errors.Join(errs...)
 }
 
-// those selects outcomes.
-func (r *run) those(want func(*outcome) bool) []*outcome {
+// filter returns the outcomes that match.
+func (r *run) filter(want func(*outcome) bool) []*outcome {
 	var out []*outcome
 	for _, o := range r.order {
 		if want(o) {

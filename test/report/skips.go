@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// expected is a line of a file of expected skips: a package below this module, and a
+// expected is a line of a file of expected skips: a package of this module, and a
 // pattern for the names of its tests.
 type expected struct {
 	pkg  string
 	test *regexp.Regexp
 }
 
-// readSkips reads such a file. A line has a package, a pattern and the reason, with
-// white space between; "#" begins a comment.
+// readSkips reads a file of expected skips. A line has a package, a pattern and the
+// reason, separated by white space. "#" begins a comment.
 func readSkips(r io.Reader) ([]expected, error) {
 	var all []expected
 	lines := bufio.NewScanner(r)
@@ -38,7 +38,7 @@ func readSkips(r io.Reader) ([]expected, error) {
 	return all, lines.Err()
 }
 
-// tiers are the beginnings of the reasons that package tier gives.
+// tiers lists the prefixes of the reasons that package tier gives.
 var tiers = []string{"soak test:", "does not depend on the user:"}
 
 // isExpected reports whether a test may be skipped.

@@ -2,11 +2,11 @@
 //
 //   - T0: tests of pure packages with fake clocks. "make check" runs them.
 //   - T1: everything that "go test ./..." runs: T0, and tests with real sandboxes.
-//   - T2: storms, load and other tests that take minutes. "make soak" runs them; each
-//     has a small counterpart in T1, or is one with a larger [Count].
+//   - T2: storms, load and other tests that take minutes. "make soak" runs them. Each
+//     has a small counterpart in T1, or is a test of T1 with a larger [Count].
 //
-// A test that belongs to T2 calls [Soak] in its first line. CI runs T1 as root and then,
-// as an ordinary user, those of its tests that depend on the user; a test that does not
+// A test of T2 calls [Soak] in its first line. CI runs T1 as root and then, as an ordinary
+// user, the tests of T1 that depend on the user. A test that does not depend on the user
 // calls [AnyUser]:
 //
 //	func TestTransfer(t *testing.T) {
@@ -14,5 +14,5 @@
 //		...
 //	}
 //
-// The package must not know any test.
+// The package must not depend on any test.
 package tier

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that selects other tests than T1's.
+// Variable is the environment variable that selects tests other than those of T1.
 const Variable = "HORTUS_TEST_TIER"
 
 // The values of [Variable].
@@ -25,7 +25,7 @@ func Soak(t testing.TB) {
 // Soaking reports whether T2 runs.
 func Soaking() bool { return selected() == soak }
 
-// Count is how often a test does something: few times in T1, often in T2.
+// Count returns the number of repetitions for a test: few in T1, often in T2.
 func Count(few, often int) int {
 	if Soaking() {
 		return often
@@ -33,8 +33,8 @@ func Count(few, often int) int {
 	return few
 }
 
-// AnyUser marks a test with the same result for every user. It is skipped if
-// HORTUS_TEST_TIER is "user", as in CI's second run, which is not root's.
+// AnyUser marks a test that has the same result for every user. It skips the test if
+// HORTUS_TEST_TIER is "user", as in CI's second run, which is not as root.
 func AnyUser(t testing.TB) {
 	t.Helper()
 	if selected() == user {
@@ -42,8 +42,8 @@ func AnyUser(t testing.TB) {
 	}
 }
 
-// selected is the tier that the environment selects. It panics on an unknown value: a
-// misspelt one would skip tests unnoticed.
+// selected returns the tier that the environment selects. It panics on an unknown value:
+// a misspelled one would skip tests unnoticed.
 func selected() string {
 	switch v := os.Getenv(Variable); v {
 	case "", soak, user:

@@ -16,23 +16,23 @@ import (
 	"time"
 )
 
-// The environment variables that name programs which are there already.
+// The environment variables that name existing programs.
 const (
 	Variable      = "HORTUS_TOOLS"
 	RunscVariable = "HORTUS_RUNSC"
 )
 
-// The programs below a directory, as the gvisor backend wants them.
+// The paths of the programs below a directory, as the gvisor backend expects them.
 const (
 	Runsc = "hortus-runsc"
 	Guest = "guest/hortus-guest"
 )
 
-// unused is how long a build that no test asks for is kept.
+// unused is how long a build that no test uses is kept.
 const unused = 24 * time.Hour
 
-// Dir returns a directory with both programs, which nobody changes. It skips the test
-// where there can be none.
+// Dir returns a directory with both programs, which does not change. It skips the test if
+// the programs are not available.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := built()
@@ -42,8 +42,8 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Cannot ends a test for which this machine lacks something of gVisor's: it is skipped,
-// but where somebody named the tools and so wants it run.
+// Cannot ends a test because gVisor is not available on this machine: it skips the test,
+// or fails it if [Variable] is set.
 func Cannot(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(Variable) != "" {
@@ -53,9 +53,9 @@ func Cannot(t testing.TB, format string, args ...any) {
 }
 
 // Hortus builds hortus as the Makefile does, with the small guest and gVisor embedded,
-// and copies it to a path. Where gVisor cannot be had, hortus is built without and
-// gvisor says why. The build is kept in the user's cache: each test binary of a run has
-// the one that the first of them built.
+// and copies it to path. If gVisor is not available, it builds hortus without gVisor and
+// returns the reason in gvisor. The build is kept in the user's cache, so that only the
+// first test binary of a run builds it.
 func Hortus(path string) (gvisor, err error) {
 	module, err := root()
 	if err != nil {
@@ -80,8 +80,7 @@ func Hortus(path string) (gvisor, err error) {
 	if gvisor == nil {
 		tags, embedded = tags+",embedrunsc", map[string]string{"hortus-guest": filepath.Join(programs, Guest), Runsc: filepath.Join(programs, Runsc)}
 	}
-	// The overlay puts them where the compiler looks for them: the source tree is not
-	// written to.
+	// With the overlay the compiler embeds them without changes to the source tree.
 	replace := map[string]string{}
 	for name, from := range embedded {
 		replace[filepath.Join(module, "internal/platform/embedded/guest", name)] = from
@@ -103,7 +102,7 @@ func Hortus(path string) (gvisor, err error) {
 	return gvisor, err
 }
 
-// built finds or makes the programs, once for a process.
+// built finds or builds the programs, once per process.
 var built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(Variable); dir != "" {
 		for _, name := range []string{Runsc, Guest} {
@@ -120,8 +119,8 @@ var built = sync.OnceValues(func() (string, error) {
 	return build(filepath.Join(cache, "hortus-tests"), os.Getenv(RunscVariable))
 })
 
-// build makes both programs below a directory of the cache. runsc, where it is not
-// empty, is there already.
+// build builds both programs and keeps them below the cache directory. If runsc is not
+// empty, it is the path of an existing runsc.
 func build(cache, runsc string) (string, error) {
 	module, err := root()
 	if err != nil {
@@ -149,9 +148,9 @@ func build(cache, runsc string) (string, error) {
 	return dir, err
 }
 
-// lockBuild makes the directory where a module's programs are built, and keeps other
-// processes out of it until unlock. The toolchain makes nothing again at a path whose
-// program is up to date.
+// lockBuild makes the directory in which a module's programs are built, and locks it
+// against other processes until unlock. The directory is reused, because the toolchain
+// does not rebuild a program that is up to date.
 func lockBuild(cache, module string) (unlock func(), dir string, err error) {
 	dir = filepath.Join(cache, fmt.Sprintf("build-%.8x", sha256.Sum256([]byte(module))))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -168,7 +167,7 @@ func lockBuild(cache, module string) (unlock func(), dir string, err error) {
 	return func() { lock.Close() }, dir, nil
 }
 
-// root is the directory of the module that the test is in.
+// root returns the directory of the module that contains the test.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -200,7 +199,8 @@ func compile(dir, out, pkg string, flags ...string) error {
 	return nil
 }
 
-// keep copies programs to where their content says, if they are not there already.
+// keep copies programs to the directory named by the digest of their content, unless it
+// exists.
 func keep(cache string, programs map[string]string) (string, error) {
 	sum := sha256.New()
 	for _, name := range []string{Runsc, Guest} {
@@ -245,7 +245,7 @@ func keep(cache string, programs map[string]string) (string, error) {
 	return dir, os.Rename(aside, dir)
 }
 
-// prune removes what was built for tests of long ago.
+// prune removes builds that no test has used for a long time.
 func prune(cache, used string) {
 	dirs, _ := filepath.Glob(filepath.Join(cache, "*-*"))
 	for _, dir := range dirs {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// moduleDir holds the drivers in the initial RAM disk, named so that their order
-// is that of loading.
+// moduleDir is the directory of the drivers in the initial RAM disk. The order of their
+// names is the order of loading.
 const moduleDir = "/modules"
 
-// machineMain is process 1.
+// machineMain is the main function of process 1. It does not return.
 func machineMain() {
 	v, err := bootUp()
 	if err == nil {
@@ -25,7 +25,7 @@ func machineMain() {
 	switchOff(v, err)
 }
 
-// switchOff ends the machine, after it said why where that is no success.
+// switchOff reports err, unless it is nil, and switches the machine off.
 func switchOff(v *voice, err error) {
 	if err != nil {
 		fmt.Println("vm:", err)
@@ -56,7 +56,7 @@ func mountAll(list []mounting) error {
 	return nil
 }
 
-// bootUp loads drivers, changes to the real root and mounts what a system has.
+// bootUp loads drivers, changes to the real root and mounts the file systems.
 func bootUp() (*voice, error) {
 	if err := mountAll([]mounting{{"proc", "/proc", "proc", 0, ""}, {"sysfs", "/sys", "sysfs", 0, ""}, {"dev", "/dev", "devtmpfs", 0, ""}}); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func bootUp() (*voice, error) {
 			return v, fmt.Errorf("move %s: %w", dir, err)
 		}
 	}
-	// The root that a user namespace may be made below is the one on top of the
-	// initial RAM disk, not a folder in it.
+	// Mount the root over that of the initial RAM disk: in a chroot to a folder of the
+	// disk, user namespaces could not be created.
 	if err := errors.Join(unix.Chdir("/root"), unix.Mount(".", "/", "", unix.MS_MOVE, ""), unix.Chroot("."), unix.Chdir("/")); err != nil {
 		return v, fmt.Errorf("change the root: %w", err)
 	}
@@ -114,7 +114,7 @@ func bootUp() (*voice, error) {
 			return v, err
 		}
 	}
-	// As systemd sets it; the kernel's own is 4096.
+	// systemd's values; the kernel's hard limit is 4096.
 	files := unix.Rlimit{Cur: 1024, Max: 524288}
 	return v, errors.Join(unix.Setrlimit(unix.RLIMIT_NOFILE, &files), loopback(), unix.Sethostname([]byte("vm")), os.MkdirAll("/home/user", 0o755), os.Chown("/home/user", 1000, 1000))
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// archive writes the kernel's format of an initial RAM disk: cpio, "newc".
+// archive writes an initial RAM disk in the kernel's format, cpio "newc".
 type archive struct {
 	w   io.Writer
 	n   int
@@ -45,7 +45,7 @@ func (a *archive) entry(name string, mode, major, minor uint32, data []byte) {
 func (a *archive) dir(name string)               { a.entry(name, 0o040755, 0, 0, nil) }
 func (a *archive) file(name string, data []byte) { a.entry(name, 0o100755, 0, 0, data) }
 
-// device makes the node of a character device.
+// device adds a character device.
 func (a *archive) device(name string, major, minor uint32) {
 	a.entry(name, 0o020600, major, minor, nil)
 }

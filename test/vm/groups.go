@@ -10,18 +10,18 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// passed are the controllers that each group hands down.
+// passed lists the controllers that each group enables for its children.
 const passed = "+cpu +memory +pids +io"
 
-// Where steps run, named as systemd names them.
+// places maps groups to their paths, which are those of systemd.
 var places = map[group]string{
 	service:   "system.slice/hortus.service",
 	delegated: "user.slice/user-1000.slice/user@1000.service/app.slice/hortus.scope",
 	session:   "user.slice/user-1000.slice/session-1.scope",
 }
 
-// layGroups makes the tree of groups down to those in which steps run, whose
-// groups themselves are made anew for each step.
+// layGroups makes the parents of the groups in which steps run. The groups themselves
+// are made again for each step.
 func layGroups() error {
 	for _, place := range places {
 		at := cgroupRoot
@@ -38,13 +38,13 @@ func layGroups() error {
 			return err
 		}
 	}
-	// A user's manager owns its own group and all below.
+	// A user's manager owns its group and all groups below it.
 	manager := filepath.Join(cgroupRoot, "user.slice/user-1000.slice/user@1000.service")
-	return errors.Join(give(manager, 1000), give(filepath.Join(manager, "app.slice"), 1000))
+	return errors.Join(delegate(manager, 1000), delegate(filepath.Join(manager, "app.slice"), 1000))
 }
 
-// give hands a group to a user as the kernel's documentation of delegation tells.
-func give(dir string, uid int) error {
+// delegate delegates a group to a user, as documented for the kernel.
+func delegate(dir string, uid int) error {
 	err := os.Chown(dir, uid, uid)
 	for _, f := range []string{"cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
 		err = errors.Join(err, os.Chown(filepath.Join(dir, f), uid, uid))
@@ -70,13 +70,13 @@ func enter(s step) (string, error) {
 		return "", err
 	}
 	if s.Group == delegated {
-		return dir, give(dir, s.UID)
+		return dir, delegate(dir, s.UID)
 	}
 	return dir, nil
 }
 
-// leave ends every process of a group and removes it with all below. What cannot
-// be removed makes the next step of the same group fail.
+// leave kills all processes of a group and removes it with all groups below it. If that
+// fails, the next step in the same group fails.
 func leave(dir string) {
 	_ = control(dir, "cgroup.kill", "1")
 	_ = await("an empty group", func() bool {
@@ -86,7 +86,7 @@ func leave(dir string) {
 	})
 }
 
-// removeBelow removes the groups below one.
+// removeBelow removes the groups below a group.
 func removeBelow(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

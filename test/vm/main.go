@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-// host runs the chosen steps in a machine and judges them.
+// host runs the selected steps in a machine and reports the results.
 func host(ctx context.Context, s settings) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -69,7 +69,7 @@ func host(ctx context.Context, s settings) error {
 	var steps []step
 	for _, st := range plan() {
 		if s.tests != "" {
-			st.Args, st.Must = append(slices.Clone(st.Args), "-test.run", s.tests), nil // the last one counts
+			st.Args, st.Must = append(slices.Clone(st.Args), "-test.run", s.tests), nil // the last -test.run applies
 		}
 		if pattern.MatchString(st.Name) && (s.run != "" || !st.Named) {
 			steps = append(steps, st)
@@ -112,7 +112,7 @@ func host(ctx context.Context, s settings) error {
 	return report(ctx, records, begun)
 }
 
-// report prints the table and reports whether all is well.
+// report prints the table of results. It returns an error if a step failed.
 func report(ctx context.Context, records []*record, begun time.Time) error {
 	var total outcome
 	packages := map[string]bool{}
@@ -152,7 +152,7 @@ func report(ctx context.Context, records []*record, begun time.Time) error {
 	return nil
 }
 
-// machine is what QEMU starts.
+// machine has the paths of the files that QEMU uses.
 type machine struct {
 	kernel, initrd, root, tests, log string
 }
@@ -193,7 +193,7 @@ func writeInitrd(path, modules string) error {
 	for _, dir := range []string{"dev", "proc", "sys", "root", "modules"} {
 		a.dir(dir)
 	}
-	// What process 1 prints goes there.
+	// Process 1 writes its output to the console.
 	a.device("dev/console", 5, 1)
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -213,8 +213,8 @@ func writeInitrd(path, modules string) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// collect puts test binaries, what they read from their source folders, and the
-// orders into a folder.
+// collect writes the test binaries, the files that they read from their source
+// folders, and the orders into a folder.
 func collect(ctx context.Context, dir string, s settings, steps []step) error {
 	for _, st := range steps {
 		src, binary := filepath.Join(dir, "src", st.Package), filepath.Join(dir, binaryName(st.Package))
@@ -235,7 +235,7 @@ func collect(ctx context.Context, dir string, s settings, steps []step) error {
 			}
 		}
 	}
-	// Tests hold the documentation to what they find.
+	// Tests compare the documentation with their results.
 	if err := os.CopyFS(filepath.Join(dir, "src/docs"), os.DirFS("docs")); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func collect(ctx context.Context, dir string, s settings, steps []step) error {
 	return os.WriteFile(filepath.Join(dir, "orders.json"), b, 0o644)
 }
 
-// console returns the end of what the kernel said.
+// console returns the last lines of the kernel's console.
 func (m *machine) console() string {
 	b, err := os.ReadFile(m.log)
 	if err != nil {
@@ -274,7 +274,7 @@ func (m *machine) run(ctx context.Context, s settings, steps []step) ([]*record,
 		"-drive", "if=virtio,format=raw,snapshot=on,file="+m.tests,
 		"-device", "virtio-rng-pci",
 		"-device", "virtio-serial-pci", "-chardev", "file,id=out,path=/proc/self/fd/1", "-device", "virtserialport,chardev=out,name="+port)
-	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(m.tests)) // for what the snapshots of the images take up
+	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(m.tests)) // for the snapshots of the images
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	cmd.WaitDelay = 10 * time.Second
@@ -288,7 +288,7 @@ func (m *machine) run(ctx context.Context, s settings, steps []step) ([]*record,
 	}
 	records, lerr := listen(out, s, steps)
 	if lerr != nil && ctx.Err() == nil {
-		// What does not speak the protocol is not waited for.
+		// Do not wait for a machine that violates the protocol.
 		_ = cmd.Process.Kill()
 	}
 	err = cmd.Wait()

@@ -2,19 +2,20 @@ package main
 
 import "strings"
 
-// group is where in the tree of control groups a step runs.
+// group is the place in the tree of control groups in which a step runs.
 type group string
 
 const (
-	// service is a group of root's, as of a system service.
+	// service is a group that root owns, like that of a system service.
 	service group = "service"
-	// delegated is a group that its user may divide, as systemd makes it for
-	// Delegate=yes below a user's own manager.
+	// delegated is a group in which its user may create groups, as systemd makes it
+	// for Delegate=yes below a user's own manager.
 	delegated group = "delegated"
-	// session is the group of an ordinary login: root's, the user is only in it.
+	// session is the group of an ordinary login: root owns it and the user's processes
+	// are in it.
 	session group = "session"
-	// Below a real systemd, which is started after all other steps: a scope that
-	// a user asks for with Delegate=yes from an ordinary login, one without, and
+	// Below a real systemd, which is started after all other steps: a scope with
+	// Delegate=yes that a user creates from an ordinary login, an ordinary login, and
 	// a system service with User= and Delegate=yes.
 	systemdScope   group = "systemd, scope with Delegate"
 	systemdPlain   group = "systemd, login"
@@ -27,18 +28,19 @@ func (s step) below() bool { return strings.HasPrefix(string(s.Group), "systemd,
 // step is one run of one test binary.
 type step struct {
 	Name    string
-	Package string // below the module
+	Package string // relative to the module
 	Args    []string
 	UID     int
 	Group   group
-	// Must are tests, by their full names, that have to pass here: a skip of one
+	// Must lists the full names of tests that must pass in this step. A skip of one
 	// of them is a failure.
 	Must []string
-	// Named steps run only when -run is given and matches them: parts of others.
+	// Named is true if the step is part of another one. It runs only if -run is given
+	// and matches it.
 	Named bool
 }
 
-// plan lists every step.
+// plan returns all steps.
 func plan() []step {
 	const (
 		cgroups     = "internal/backend/jail/cgroup"
@@ -51,10 +53,10 @@ func plan() []step {
 	limits := []string{"-test.run", "^(TestProbe|Test.*Limits?|TestPause|TestAsked.*|TestKill.*|TestChangesOfLayers|TestGuestExit|TestReclaim.*|TestStartCanceled)$", "-test.short"}
 	enforced := []string{"TestMemoryLimit", "TestProcessLimit", "TestCPULimits", "TestPause"}
 	suite := []string{"-test.run", "^TestContainer$"}
-	// What differs most between the versions of control groups.
+	// The tests that differ most between the versions of control groups.
 	short := []string{"-test.run", "^TestContainer$/^(started|claimed)$/^(limit|life)$"}
-	// Floods of ten gigabytes are of no version of control groups, and would be
-	// most of the time.
+	// Floods of ten gigabytes do not depend on the version of control groups, and
+	// would take most of the time.
 	attacks := []string{"-test.skip", "^TestOutput$"}
 	var conform []string
 	for _, way := range []string{"started", "claimed"} {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// port is the name of the virtio port over which the machine speaks.
+// port is the name of the virtio port over which the machine sends messages.
 const port = "hortus"
 
 // message is one line from the machine.
 type message struct {
-	// Boot is said once, before the first step.
+	// Boot is sent once, before the first step.
 	Boot *boot `json:",omitempty"`
-	// Step names the step that Text or Exit is of.
+	// Step is the name of the step that Text or Exit belongs to.
 	Step string        `json:",omitempty"`
 	Text string        `json:",omitempty"` // a piece of its output
 	Exit *exit         `json:",omitempty"`
@@ -23,29 +23,30 @@ type message struct {
 	At   time.Duration `json:",omitempty"` // since the kernel started
 }
 
-// boot is what the machine found.
+// boot describes the system in the machine.
 type boot struct {
 	Kernel      string
 	Controllers string // of control groups version 2, at the top
-	V1          string // hierarchies of version 1: none
+	V1          string // hierarchies of version 1; there should be none
 	Security    string // security modules
 }
 
-// exit is how a step ended.
+// exit is the result of a step.
 type exit struct {
 	Code int
 	Took time.Duration
-	Why  string `json:",omitempty"` // it could not be started
+	Why  string `json:",omitempty"` // why the step could not be run
 }
 
-// orders tell the machine what to do; they lie on the disk of the tests.
+// orders are the steps for the machine and their settings, in a file on the disk of
+// the tests.
 type orders struct {
 	Steps    []step
-	Patience int // by how much tests wait longer than elsewhere
+	Patience int // factor for the timeouts of tests; see package patience
 	Timeout  time.Duration
 }
 
-// voice sends messages; several goroutines may use it.
+// voice sends messages. Several goroutines may use it at once.
 type voice struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -54,14 +55,14 @@ type voice struct {
 func (v *voice) say(m message) {
 	b, err := json.Marshal(m)
 	if err != nil {
-		return // a message holds nothing that cannot be marshalled
+		return // impossible: all fields can be marshaled
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, _ = v.w.Write(append(b, '\n')) // the host notices that lines are missing
+	_, _ = v.w.Write(append(b, '\n')) // the host detects missing lines
 }
 
-// of is a writer for one step's output.
+// of returns a writer for the output of a step.
 func (v *voice) of(step string) io.Writer { return output{v, step} }
 
 type output struct {

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// record is what one step said and how it ended.
+// record is the output and the result of a step.
 type record struct {
 	step step
 	out  bytes.Buffer
 	exit *exit
 }
 
-// event is one of `go tool test2json`.
+// event is an event of `go tool test2json`.
 type event struct {
 	Action, Test, Output string
 }
 
-// outcome counts a step's tests: those that have no tests below them, so that a
-// suite counts by its cases.
+// outcome counts a step's tests. passed and failed do not count tests with subtests,
+// so that a suite counts by its cases.
 type outcome struct {
 	passed, failed, skipped int
 	skips                   []string // test: reason
-	wrong                   []string // why the step is no success
+	wrong                   []string // why the step failed
 }
 
-// judge reads a step's output.
+// judge determines the outcome of a step from its output.
 func (r *record) judge(ctx context.Context) (outcome, error) {
 	var o outcome
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json")

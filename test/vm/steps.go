@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// work runs the steps that are process 1's, and hands over to systemd where it
-// has some too; it does not return then.
+// work runs the steps of process 1. If there are steps for systemd too, it executes
+// systemd and does not return.
 func work(v *voice) error {
 	o, err := readOrders()
 	if err != nil {
@@ -50,7 +50,7 @@ func readOrders() (o orders, err error) {
 	return o, err
 }
 
-// ended runs a step and says how it ended.
+// ended runs a step and returns a message with the result.
 func ended(s step, run func() (int, error)) message {
 	start := time.Now()
 	code, err := run()
@@ -71,11 +71,11 @@ func read(path string) string {
 
 func uptime() time.Duration {
 	f := strings.Fields(read("/proc/uptime"))
-	s, _ := strconv.ParseFloat(f[0], 64) // the kernel's own format
+	s, _ := strconv.ParseFloat(f[0], 64) // valid: the kernel writes it
 	return time.Duration(s * float64(time.Second))
 }
 
-// call is what runs one step.
+// call is the command of a step.
 type call struct {
 	args []string
 	dir  string
@@ -83,13 +83,13 @@ type call struct {
 	tmp  string
 }
 
-// prepare makes what a step needs but its group.
+// prepare makes everything that a step needs, except for its group.
 func prepare(s step, o orders) (*call, error) {
 	tmp, err := os.MkdirTemp("/tmp", "step")
 	if err != nil {
 		return nil, err
 	}
-	// Others may pass, as through /tmp itself.
+	// Other users may traverse it, like /tmp itself.
 	if err := errors.Join(os.Chown(tmp, s.UID, s.UID), os.Chmod(tmp, 0o755)); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,8 @@ func prepare(s step, o orders) (*call, error) {
 	}, nil
 }
 
-// run runs it to its end as a user, in a group or, with -1, in this process's.
+// run runs the command to its end as a user, in the group with the descriptor group or,
+// if that is -1, in this process's group.
 func (c *call) run(v *voice, s step, uid, group int) (int, error) {
 	defer os.RemoveAll(c.tmp)
 	cmd := exec.Command(c.args[0], c.args[1:]...)
@@ -124,7 +125,7 @@ func (c *call) run(v *voice, s step, uid, group int) (int, error) {
 	return 0, err
 }
 
-// runStep runs one step in a group of its own, and ends what it left.
+// runStep runs one step in a new group, and kills the processes that it left.
 func runStep(v *voice, s step, o orders) (int, error) {
 	dir, err := enter(s)
 	if err != nil {
@@ -143,5 +144,5 @@ func runStep(v *voice, s step, o orders) (int, error) {
 	return c.run(v, s, s.UID, int(fd.Fd()))
 }
 
-// binaryName is a test binary's name on the disk of the tests.
+// binaryName returns the name of a package's test binary on the disk of the tests.
 func binaryName(pkg string) string { return strings.ReplaceAll(pkg, "/", "-") + ".test" }

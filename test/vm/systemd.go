@@ -13,8 +13,8 @@ import (
 // worker is this program's first argument when systemd starts it in the machine.
 const worker = "below-systemd"
 
-// units are what the machine's systemd has beside its own. A login would bring
-// what the user's manager takes from it here: the machine has no PAM and no
+// units are the units of the machine's systemd in addition to its own. They replace
+// what a login would provide to the user's manager: the machine has neither PAM nor
 // logind.
 var units = map[string]string{
 	"hortus-vm.service": `[Unit]
@@ -39,9 +39,9 @@ ExecStart=/usr/bin/install -d -m 700 -o %i -g %i /run/user/%i
 `,
 }
 
-// becomeSystemd hands the machine over; it returns only after a failure.
+// becomeSystemd executes systemd in this process. It returns only after a failure.
 func becomeSystemd() error {
-	// It makes the same tree of groups by itself.
+	// systemd makes the same tree of groups by itself.
 	if err := clearGroups(); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func runBelow(v *voice, s step, o orders) (int, error) {
 	return c.run(v, s, uid, -1)
 }
 
-// clearGroups removes the groups that this process made; their processes have
+// clearGroups removes the groups that this process made. Their processes must have
 // ended.
 func clearGroups() error {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

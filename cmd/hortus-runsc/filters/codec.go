@@ -9,19 +9,19 @@ import (
 	"gvisor.dev/gvisor/pkg/seccomp/precompiledseccomp"
 )
 
-// magic begins every table; its last byte counts the versions of the form.
+// magic begins every table. Its last byte is the version of the format.
 const magic = "hortus-bpf\x01"
 
-// Table is what one file of programs holds.
+// Table is the content of a file of programs.
 type Table struct {
 	// Version is the version of the gVisor module whose rules were compiled.
 	Version string
-	// Sentry and Gofer are the programs of the two processes, by gVisor's name for
-	// the options that they serve.
+	// Sentry and Gofer are the programs of the two processes. Their names are gVisor's
+	// for the options that they are compiled for.
 	Sentry, Gofer []precompiledseccomp.Program
 }
 
-// Encode returns the table as bytes; the same table gives the same bytes.
+// Encode encodes the table. The same table always produces the same bytes.
 func (t Table) Encode() []byte {
 	b := appendString([]byte(magic), t.Version)
 	for _, programs := range [][]precompiledseccomp.Program{t.Sentry, t.Gofer} {
@@ -51,7 +51,7 @@ func appendString(b []byte, s string) []byte {
 
 var errForm = errors.New("the table of seccomp programs is corrupted")
 
-// Decode reads what Encode wrote. It fails on anything else.
+// Decode decodes the output of Encode. It returns an error for any other input.
 func Decode(b []byte) (Table, error) {
 	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
 		return Table{}, errForm
@@ -65,14 +65,14 @@ func Decode(b []byte) (Table, error) {
 	return t, nil
 }
 
-// decoder reads the parts in turn. After the first wrong one all are empty.
+// decoder decodes the parts in order. After the first invalid part all others are empty.
 type decoder struct {
 	rest []byte
 	bad  bool
 }
 
-// count reads a number of things that take at least one byte each, so that it
-// can be no greater than what is left.
+// count reads the number of elements that follow. Each has at least one byte, so a number
+// greater than the remaining bytes is invalid.
 func (d *decoder) count() int {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 || n > uint64(len(d.rest)-size) {

@@ -9,8 +9,8 @@ import (
 	gofer "gvisor.dev/gvisor/runsc/fsgofer/filter"
 )
 
-// The tables of gVisor. They are private there: its own build generates the
-// source that fills them, which a build of the module alone cannot.
+// gVisor's private tables. gVisor's own build generates the source that fills them,
+// which a build of the module cannot do.
 //
 //go:linkname sentryPrograms gvisor.dev/gvisor/runsc/boot/filter.precompiledPrograms
 var sentryPrograms map[string]precompiledseccomp.Program
@@ -18,10 +18,10 @@ var sentryPrograms map[string]precompiledseccomp.Program
 //go:linkname goferPrograms gvisor.dev/gvisor/runsc/fsgofer/filter.precompiledPrograms
 var goferPrograms map[string]precompiledseccomp.Program
 
-// Register hands gVisor the programs that were compiled for this architecture, and
-// reports whether it did. It does not when they are of another version of gVisor than
-// the one in this binary: then gVisor compiles its rules at each start. It is to be
-// called once, before gVisor installs a filter.
+// Register passes the programs that were compiled for this architecture to gVisor, and
+// reports whether it did. It returns false if they are of another version of gVisor than
+// the one in this binary; gVisor then compiles its rules at each start. It must be called
+// once, before gVisor installs a filter.
 func Register() bool {
 	t, err := Decode(compiled)
 	if err != nil || t.Version == "" || t.Version != Linked() {
@@ -33,7 +33,7 @@ func Register() bool {
 
 // put adds the programs to gVisor's tables.
 func put(t Table) {
-	// The first call makes the tables, empty.
+	// The first call creates the empty tables.
 	sentry.ListPrecompiled()
 	gofer.ListPrecompiled()
 	for _, p := range t.Sentry {
@@ -44,8 +44,8 @@ func put(t Table) {
 	}
 }
 
-// Linked returns the version of the gVisor module in this binary; empty when it is
-// not known, or not what was published under its version.
+// Linked returns the version of the gVisor module in this binary. It returns "" if the
+// version is unknown or the module is replaced.
 func Linked() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,8 +9,8 @@ const (
 // MaxPacket is the maximum size of a packet on the control socket, in bytes.
 const MaxPacket = 128 << 10
 
-// Reserve is how many threads the guest needs beyond the limit of processes: a Go program
-// dies if it cannot create a thread.
+// Reserve is the number of threads that the guest needs in addition to the limit of
+// processes: a Go program dies if it cannot create a thread.
 const Reserve = 64
 
 // GoPacket is the last packet of the host; a [Claim] may follow in the same packet.
@@ -22,7 +22,7 @@ type Claim struct {
 	Env map[string]string `json:"env"`
 }
 
-// Argv0 is the argument zero by which a multi-call binary runs the guest.
+// Argv0 is the argument zero with which a multi-call binary runs the guest.
 const Argv0 = "hortus-guest"
 
 // Identity is a user that commands may run as.
@@ -56,8 +56,8 @@ type File struct {
 type Config struct {
 	Sandbox  string `json:"sandbox"`
 	Hostname string `json:"hostname"`
-	// Identities lists the users; the first is the default. A request for another name is
-	// refused with the text in WhyNot, or as unknown.
+	// Identities lists the users; the first is the default. A request for another user is
+	// refused with that user's text in WhyNot, or as unknown.
 	Identities []Identity        `json:"identities"`
 	WhyNot     map[string]string `json:"whyNot,omitempty"`
 	// Switch is true if the guest may change ids. If false, every identity must have the
@@ -71,16 +71,16 @@ type Config struct {
 	// and other requests wait.
 	Waits bool `json:"waits,omitempty"`
 	// Processes is the maximum number of processes of commands (RLIMIT_NPROC); 0 means no
-	// limit. With Switch, the guest's uid counts separately, and its limit is at least
+	// limit. With Switch, the guest's uid is counted separately, and its limit is at least
 	// Reserve.
 	Processes int64 `json:"processes,omitempty"`
-	// OutputBuffer is the maximum output kept of one command, in bytes; above 0.
+	// OutputBuffer is the maximum output kept per command, in bytes. It must be positive.
 	OutputBuffer int `json:"outputBuffer"`
-	// PID1 is true if the guest is the init of a pid namespace and that all other processes
-	// in it are the sandbox's.
+	// PID1 is true if the guest is the init of a pid namespace in which all other processes
+	// are the sandbox's.
 	PID1 bool `json:"pid1"`
-	// Memory is the memory limit, in bytes, that the guest enforces by polling because its
-	// host cannot; best effort. 0 means no limit.
+	// Memory is the memory limit, in bytes, that the guest enforces by polling (best effort)
+	// because its host cannot. 0 means no limit.
 	Memory int64 `json:"memory,omitempty"`
 	// OwnKernel is true if the guest and its commands have a kernel of their own. There the
 	// guest makes the directories of Own and the files of Files, and enforces Processes,
@@ -90,7 +90,7 @@ type Config struct {
 	Files     []File `json:"files,omitempty"`
 }
 
-// Report is the answer of a guest, or of the stage before it.
+// Report is the reply of a guest, or of the stage before it.
 type Report struct {
 	Ready bool   `json:"ready"`
 	Error string `json:"error,omitempty"`
@@ -98,7 +98,7 @@ type Report struct {
 	Stage string `json:"stage,omitempty"`
 	// Errno is the system error of that step, or 0.
 	Errno int `json:"errno,omitempty"`
-	// Quiet is set in the answer to a QuietPacket, and Nonce in that to a Self.
+	// Quiet is set in the reply to a QuietPacket, Nonce in the reply to a Self.
 	Quiet bool   `json:"quiet,omitempty"`
 	Nonce string `json:"nonce,omitempty"`
 }

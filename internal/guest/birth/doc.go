@@ -14,18 +14,18 @@
 //	host -> guest   "go": the sandbox is recorded; for a guest that was started
 //	                ahead the Claim follows in the same packet
 //
-// If the control socket ends before "go", the guest exits at once, so that a daemon that
+// If the control socket is closed before "go", the guest exits at once, so a daemon that
 // dies while it starts a sandbox leaves nothing behind. After "go" the guest closes the
 // socket and does not depend on its host any more. A backend with a stage before the guest
 // (to build namespaces) sends its own messages on the same socket first.
 //
-// A guest on a kernel of its own inherits only the standard descriptors, and is told so by
-// [ArgStdio]: the same exchange uses its standard input, which stays open for its streams
-// and the host's orders, one [Order] a packet. The guest ends with the socket. [Control] has
-// a method for each order.
+// A guest on a kernel of its own inherits only the standard descriptors; [ArgStdio] selects
+// this mode. The same exchange uses its standard input, which stays open for its streams and
+// the host's orders, one [Order] a packet. The guest exits when the socket is closed.
+// [Control] has a method for each order.
 //
-// The host treats a Report as hostile: its size and time are bounded, and nothing in it is
-// followed as a path or an address.
+// The host does not trust a Report: it limits its size and the time to wait for it, and uses
+// nothing in it as a path or an address.
 //
-// The package is imported by the guest and by backends; it must not import either.
+// The guest and the backends import the package; it must not import either.
 package birth

@@ -19,17 +19,17 @@ const minSeed = 16
 // Order is a packet of the host to a guest that was started with [ArgStdio], after its
 // Config. Exactly one field is set.
 type Order struct {
-	Go     bool // with Claim, where one came
+	Go     bool // with Claim, if the packet has one
 	Claim  *Claim
-	Stream *os.File // a connected stream socket; the receiver's to close
+	Stream *os.File // a connected stream socket; the receiver closes it
 	Quiet  bool
 	On     bool
 	Self   *Self
 }
 
-// AwaitOrder waits, in the guest, for the host's next packet; io.EOF means that the host
-// closed the socket. After any other error the guest must exit: the host is trusted, and a
-// wrong packet is a defect.
+// AwaitOrder waits, in the guest, for the host's next packet. It returns io.EOF if the host
+// closed the socket. After any other error the guest must exit: the host is trusted, so an
+// invalid packet is a bug.
 func (c *Control) AwaitOrder(ctx context.Context) (Order, error) {
 	data, files, err := c.receiveFiles(ctx)
 	if err != nil {
@@ -112,8 +112,8 @@ func (c *Control) receiveFiles(ctx context.Context) ([]byte, []*os.File, error) 
 	return nil, nil, err
 }
 
-// Stream passes a connected stream socket to the guest, in the host. The caller still owns
-// f, and should close it.
+// Stream passes a connected stream socket to the guest. The host calls it. The caller still
+// owns f and closes it.
 func (c *Control) Stream(ctx context.Context, f *os.File) error {
 	conn, ok := c.conn.(*net.UnixConn)
 	if !ok {
@@ -133,7 +133,7 @@ func (c *Control) Stream(ctx context.Context, f *os.File) error {
 	})
 }
 
-// Quiet has the guest close every stream, in the host, and waits until it has.
+// Quiet makes the guest close every stream, and waits until it has. The host calls it.
 func (c *Control) Quiet(ctx context.Context) error {
 	if err := c.sendRaw(ctx, []byte(QuietPacket)); err != nil {
 		return err
@@ -145,11 +145,11 @@ func (c *Control) Quiet(ctx context.Context) error {
 	return err
 }
 
-// On has a quiet guest serve again, in the host.
+// On makes a quiet guest serve again. The host calls it.
 func (c *Control) On(ctx context.Context) error { return c.sendRaw(ctx, []byte(OnPacket)) }
 
-// Become sends a restored guest its new identity, in the host, and waits until it is ready.
-// It skips reports with another nonce, which were sent before the save.
+// Become sends a restored guest its new identity and waits until the guest is ready. The
+// host calls it. It skips reports with another nonce, which were sent before the save.
 func (c *Control) Become(ctx context.Context, self Self) error {
 	data, err := json.Marshal(self)
 	if err != nil {

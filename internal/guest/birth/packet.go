@@ -29,7 +29,7 @@ func NewControl(f *os.File) (*Control, error) {
 	return &Control{conn: conn}, nil
 }
 
-// Close closes the socket. Before "go" the guest exits then.
+// Close closes the socket. If that happens before "go", the guest exits.
 func (c *Control) Close() error { return c.conn.Close() }
 
 // within runs an exchange and interrupts it when ctx ends.
@@ -63,7 +63,7 @@ func (c *Control) sendRaw(ctx context.Context, data []byte) error {
 	})
 }
 
-// receive reads one packet of at most limit bytes.
+// receive reads one packet of up to limit bytes.
 func (c *Control) receive(ctx context.Context, limit int) ([]byte, error) {
 	buf := make([]byte, limit+1)
 	var n int
@@ -86,8 +86,8 @@ const maxReport = 4 << 10
 // Configure sends the host's first packet.
 func (c *Control) Configure(ctx context.Context, cfg Config) error { return c.send(ctx, cfg) }
 
-// AwaitReport waits for the guest's report. It returns io.EOF if the guest ended without
-// one. A report that is not ready is no error.
+// AwaitReport waits for the guest's report. It returns io.EOF if the guest exited without
+// one. A report with Ready unset is not an error.
 func (c *Control) AwaitReport(ctx context.Context) (Report, error) {
 	var r Report
 	data, err := c.receive(ctx, maxReport)
@@ -143,8 +143,8 @@ func (c *Control) Answer(ctx context.Context, r Report) error {
 	return c.send(ctx, r)
 }
 
-// AwaitGo waits, in the guest, for the last packet, and returns its claim, or nil. After an
-// error the guest must exit.
+// AwaitGo waits, in the guest, for the last packet, and returns its claim, or nil if it has
+// none. After an error the guest must exit.
 func (c *Control) AwaitGo(ctx context.Context) (*Claim, error) {
 	data, err := c.receive(ctx, MaxPacket)
 	if err != nil {

@@ -1,6 +1,6 @@
 package birth
 
-// RunDir holds the files by which programs find out which sandbox they are in, as in E2B's
+// RunDir holds the files from which programs learn in which sandbox they run, as in E2B's
 // sandboxes.
 const RunDir = "/run/e2b"
 

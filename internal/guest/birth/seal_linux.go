@@ -10,11 +10,11 @@ import (
 // about 150 ms.
 const sealTries = 60
 
-// Seal makes a memory file immutable, for good: for a guest's executable that nobody can
-// replace.
+// Seal makes a memory file immutable, permanently, so that no process can replace a guest's
+// executable.
 //
-// The kernel refuses while it holds one of the pages that were just written, as the batches
-// of a busy machine do; then Seal retries.
+// The kernel refuses with EBUSY while it still references a page that was just written, as
+// on a busy machine. Seal then retries.
 func Seal(f *os.File) error {
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	for try := 1; ; try++ {

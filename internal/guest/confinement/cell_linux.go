@@ -13,24 +13,24 @@ import (
 	"hortus.dev/internal/guest/credential"
 )
 
-// Cell separates commands from the guest on a kernel of the guest's own, which has no
-// Landlock and no stage before the guest. A nil Cell separates nothing.
+// Cell isolates the guest from commands on a kernel of the guest's own, which has no
+// Landlock and no stage before the guest. A nil Cell has no effect.
 type Cell struct {
-	// Group is the control group in which commands are born. Its pids.max is the only limit
-	// on processes that gVisor enforces: it accepts RLIMIT_NPROC but ignores it.
+	// Group is the control group that commands are forked into. Its pids.max is the only
+	// process limit that gVisor enforces: it accepts RLIMIT_NPROC but ignores it.
 	Group *os.File
 	// Root is the root directory of commands: the same tree as the guest's, at another
-	// mount. A process in a changed root cannot create a user namespace, in which it would
-	// get capabilities.
+	// mount. A process in a chroot cannot create a user namespace, in which it would get
+	// capabilities.
 	Root string
 }
 
 // commandsGroup is the name of the control group.
 const commandsGroup = "commands"
 
-// NewCell creates the control group, and then hides the hierarchy by mounting the root of
-// commands over it: even root inside cannot leave the group or raise its limit. The guest
-// keeps the descriptors that it needs. NewCell needs cgroup v2, mounted writable at
+// NewCell creates the control group, and then hides the cgroup hierarchy by mounting the
+// root of commands over it: even root inside cannot leave the group or raise its limit. The
+// guest keeps the descriptors that it needs. NewCell needs cgroup v2, mounted writable at
 // [birth.Groups], and CAP_SYS_ADMIN. Without OwnKernel it returns nil.
 func NewCell(cfg *birth.Config) (*Cell, error) {
 	if !cfg.OwnKernel {
@@ -67,14 +67,14 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	// Hide the guest's /proc entry: root inside, which ignores file modes, must not read or
-	// write it, and neither must the guest through a link that leads there.
+	// write it, nor must the guest through a link to it.
 	self := "/proc/" + strconv.Itoa(os.Getpid())
 	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := unix.Mount("hidden", self, "tmpfs", flags, "mode=0555"); err != nil {
 		err = &os.PathError{Op: "cover", Path: self, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
-	// /dev has no size limit, and needs no new names.
+	// Mount /dev read-only: it has no size limit, and commands need no new files in it.
 	if err := unix.Mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
 		err = &os.PathError{Op: "protect", Path: "/dev", Err: err}
 		return nil, errors.Join(err, f.Close())
@@ -86,8 +86,8 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 	return &Cell{Group: f, Root: birth.Groups}, nil
 }
 
-// ForbidUID forbids the calling thread, and what it forks, to take on a uid, for good. In
-// gVisor a process with init's uid can kill init, and root inside may change its uid.
+// ForbidUID permanently prevents the calling thread, and what it forks, from switching to a
+// uid. In gVisor a process with init's uid can kill init, and root inside may change its uid.
 func (c *Cell) ForbidUID(uid uint32) error {
 	if c == nil {
 		return nil
@@ -103,15 +103,15 @@ func (c *Cell) ForbidUID(uid uint32) error {
 	return nil
 }
 
-// uidFilter refuses the calls that set a uid if one of their arguments is uid, and those
-// that set the owner of a file's signals.
+// uidFilter returns a filter that denies the system calls that set a uid if one of their
+// arguments is uid, and those that set the owner of a file's signals.
 func uidFilter(uid uint32) []unix.SockFilter {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		ret   = unix.BPF_RET | unix.BPF_K
-		// Offsets in seccomp_data: the number of the call, and the arguments, eight bytes
-		// each. An id is the lower half of one.
+		// Offsets in seccomp_data: the number of the call, and the arguments of eight bytes
+		// each. A uid is the lower half of an argument.
 		number, args = 0, 16
 	)
 	calls := []struct {
@@ -120,8 +120,8 @@ func uidFilter(uid uint32) []unix.SockFilter {
 	}{{unix.SYS_SETUID, 1}, {unix.SYS_SETREUID, 2}, {unix.SYS_SETRESUID, 3}}
 	f := []unix.SockFilter{{Code: load, K: number}}
 	for _, c := range calls {
-		// Skip this call's part for another call; skip to its refusal if an argument is the
-		// uid.
+		// For another call, skip this call's part. If an argument is the uid, skip to the
+		// part's refusal.
 		f = append(f, unix.SockFilter{Code: equal, K: c.number, Jf: uint8(2*c.args + 2)})
 		for i := range c.args {
 			f = append(f, unix.SockFilter{Code: load, K: uint32(args + 8*i)},
@@ -130,7 +130,7 @@ func uidFilter(uid uint32) []unix.SockFilter {
 		f = append(f, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 			unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 	}
-	// The owner of a file's signals: root's signals reach every process, and any of them
+	// The owner of a file's signals: root may signal every process, and any signal of root
 	// ends gVisor's init.
 	const fiosetown, siocspgrp = 0x8901, 0x8902
 	for _, c := range []struct {

@@ -10,9 +10,9 @@ import (
 // Ruleset is a Landlock ruleset for commands.
 //
 // A thread that restricts itself creates a domain, and everything that is forked from it is
-// born in that domain. The guest's other threads are outside: a command can neither signal
-// nor trace the guest, nor read its /proc, even with the same ids. The guest can do all of
-// that to commands.
+// in that domain. The guest's other threads are outside: a command can neither signal nor
+// trace the guest, nor read its /proc, even with the same ids. The guest can do all of that
+// to commands.
 type Ruleset int
 
 // Versions of Landlock and what they added.
@@ -22,8 +22,8 @@ const (
 	landlockScope = 6
 )
 
-// erratumSignal is set if the scope of signals does not block signals between the threads
-// of one process, which the Go runtime needs.
+// erratumSignal is set if the kernel has the fix for signal scoping: signals between the
+// threads of one process, which the Go runtime needs, are not blocked.
 const erratumSignal = 1 << (2 - 1)
 
 // NoRuleset is the Ruleset that restricts nothing.
@@ -31,9 +31,9 @@ const NoRuleset Ruleset = -1
 
 // NewRuleset creates the ruleset, or returns NoRuleset if the kernel has no usable
 // Landlock. It forbids: making device nodes; ioctl on devices outside /dev; abstract unix
-// sockets and signals to processes that were not forked from the same thread. Files are not
-// restricted otherwise: a rule grants a path and cannot exclude "everything but /proc/sys",
-// so mounts decide what can be written.
+// sockets and signals to processes that were not forked from the same thread. It does not
+// restrict other access to files: a rule grants a path and cannot mean "everything except
+// /proc/sys", so mounts decide what can be written.
 func NewRuleset() (Ruleset, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 || version < landlockRefer {
@@ -50,7 +50,7 @@ func NewRuleset() (Ruleset, error) {
 			attr.Scoped |= unix.LANDLOCK_SCOPE_SIGNAL
 		}
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) // kernels ignore zeros behind the fields that they know
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) // kernels ignore zeros after the fields that they know
 	if errno != 0 {
 		return NoRuleset, fmt.Errorf("landlock: create ruleset: %w", errno)
 	}
@@ -85,7 +85,7 @@ func (r Ruleset) allow(path string, access uint64) error {
 	return nil
 }
 
-// Restrict restricts the calling thread, for good. It needs no_new_privs.
+// Restrict restricts the calling thread permanently. It needs no_new_privs.
 func (r Ruleset) Restrict() error {
 	if r < 0 {
 		return nil
@@ -96,7 +96,7 @@ func (r Ruleset) Restrict() error {
 	return nil
 }
 
-// Close closes the ruleset; the threads that it restricted stay restricted.
+// Close closes the ruleset. The threads that it restricted stay restricted.
 func (r Ruleset) Close() {
 	if r >= 0 {
 		unix.Close(int(r))

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netlinkBytes limits the memory of all open netlink sockets of commands, between
-// minNetlinkSockets and maxNetlinkSockets sockets. The kernel keeps unread answers, up to
-// twice net.core.rmem_max for each socket, and charges them to no control group.
+// netlinkBytes is the maximum memory of all open netlink sockets of commands. It results in
+// a limit of minNetlinkSockets to maxNetlinkSockets sockets. The kernel keeps unread answers,
+// up to twice net.core.rmem_max for each socket, and charges them to no control group.
 const (
 	netlinkBytes      = 64 << 20
 	minNetlinkSockets = 16
@@ -26,19 +26,19 @@ const (
 // of the guest.
 //
 // Each socket is added to an epoll set, which does not keep it open: the kernel removes a
-// socket when its last descriptor is closed, in whichever process. So the set holds the
+// socket when its last descriptor in any process is closed. So the set contains exactly the
 // open sockets.
 //
 // On a kernel without such listeners (before Linux 5.14) commands get no netlink sockets.
-// In gVisor netlink sockets belong to the sandbox's own kernel, and a guest that isolates
-// nothing does not count them.
+// Sockets are not counted in gVisor, where they belong to the sandbox's own kernel, and by a
+// guest without isolation.
 type Netlink struct {
 	requests chan request
 	epoll    int // epoll set of the open sockets
 	limit    int // maximum number of open sockets
 }
 
-// request is a system call of a command that waits for its answer.
+// request is a pending system call of a command.
 type request struct {
 	listener int
 	call     notification
@@ -59,7 +59,7 @@ func NewNetlink() (*Netlink, error) {
 	n := &Netlink{requests: make(chan request), epoll: open, limit: min(max(netlinkBytes/buffer, minNetlinkSockets), maxNetlinkSockets)}
 	locked := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // for good
+		runtime.LockOSThread() // permanently
 		close(locked)
 		for a := range n.requests {
 			n.answer(a)
@@ -70,8 +70,8 @@ func NewNetlink() (*Netlink, error) {
 	return n, nil
 }
 
-// largestBuffer returns how many bytes a socket can keep at most. net.core.rmem_max is not
-// visible in every network namespace, so it is measured.
+// largestBuffer returns the maximum receive buffer of a socket, in bytes. It measures it,
+// because net.core.rmem_max is not visible in every network namespace.
 func largestBuffer() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -84,7 +84,7 @@ func largestBuffer() (int, error) {
 	return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 }
 
-// Filter restricts the calling thread and what is forked from it, for good. It needs
+// Filter permanently restricts the calling thread and what is forked from it. It needs
 // no_new_privs. A nil Netlink filters nothing.
 func (n *Netlink) Filter() error {
 	if n == nil {
@@ -115,8 +115,8 @@ func (n *Netlink) Filter() error {
 }
 
 // netlinkFilter returns a program that answers socket(AF_NETLINK) with the given action and
-// allows everything else. The sandbox's own filter refuses other architectures, families
-// and protocols; of two filters the stricter action wins.
+// allows everything else. The sandbox's own filter denies other architectures, families
+// and protocols; the stricter action of two filters applies.
 func netlinkFilter(answer uint32) []unix.SockFilter {
 	const (
 		load        = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -135,7 +135,7 @@ func netlinkFilter(answer uint32) []unix.SockFilter {
 	}
 }
 
-// listen forwards the calls of a listener until no process has its filter any more.
+// listen forwards the calls of a listener until the last process with its filter has ended.
 func (n *Netlink) listen(raw syscall.RawConn) {
 	for {
 		a := request{done: make(chan struct{})}
@@ -153,8 +153,8 @@ func (n *Netlink) listen(raw syscall.RawConn) {
 	}
 }
 
-// answer opens a socket for a call, or refuses the call. A command that has ended needs no
-// answer.
+// answer opens a socket for a call, or refuses the call. It ignores a command that has
+// ended.
 func (n *Netlink) answer(a request) {
 	fd, err := n.socket(int(a.call.args[1]), int(a.call.args[2]))
 	if err == nil {

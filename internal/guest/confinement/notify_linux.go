@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notification is the kernel's struct seccomp_notif: a system call that waits for a
-// listener's answer.
+// notification is the kernel's struct seccomp_notif: a system call that is pending at a
+// listener.
 type notification struct {
 	id          uint64
 	pid, flags  uint32
@@ -31,8 +31,8 @@ func seccompListener(filter []unix.SockFilter) (int, error) {
 	return int(fd), nil
 }
 
-// nextNotification receives a waiting call. got is false if there is none now, over is true
-// if there will be none any more.
+// nextNotification receives a pending call. got is false if there is none now. over is true
+// if there will be no more.
 func nextNotification(listener int) (n notification, got, over bool) {
 	// The ioctl blocks even if the descriptor is non-blocking.
 	ready := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}

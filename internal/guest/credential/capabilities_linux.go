@@ -10,7 +10,7 @@ import (
 // LastCap is the highest possible capability number.
 const LastCap = 63
 
-// Caps are the capability sets of a thread; bit n stands for capability n.
+// Caps are the capability sets of a thread; bit n is capability n.
 type Caps struct{ Effective, Permitted, Inheritable uint64 }
 
 // CurrentCaps returns the capability sets of the calling thread.
@@ -37,8 +37,8 @@ func (c Caps) Set() error {
 	return unix.Capset(&hdr, &d[0])
 }
 
-// KeepInheritable removes all inheritable capabilities of the calling thread but those
-// listed.
+// KeepInheritable removes all inheritable capabilities of the calling thread except for
+// those listed.
 func KeepInheritable(caps []uintptr) error {
 	c, err := CurrentCaps()
 	if err != nil {
@@ -55,9 +55,9 @@ func KeepInheritable(caps []uintptr) error {
 	return c.Set()
 }
 
-// EmptyBounding empties the bounding set of the calling thread. It is empty already in a
-// guest that was executed. A guest that continues from the stage before it empties the set
-// of each thread before forking from it.
+// EmptyBounding empties the bounding set of the calling thread. In a guest that was executed
+// the set is already empty. A guest that continues from the stage before it empties the set
+// of each thread before it forks from the thread.
 func EmptyBounding() error {
 	// The set is always emptied as a whole, capability 0 last: if 0 is not in the set, the
 	// set is empty.
@@ -91,8 +91,8 @@ func ClearAmbient() error {
 	case unix.EINVAL: // no ambient set, as in gVisor
 		return nil
 	case unix.ENOTSUP:
-		// A binary with cgo (go run and go test build one if there is a C compiler) cannot
-		// act on all threads at once. The spawner removes the inheritable capabilities on
+		// A binary with cgo (go run and go test build one if a C compiler exists) cannot
+		// change all threads at once. The spawner removes the inheritable capabilities of
 		// each thread before it forks, which removes the ambient ones too.
 		return nil
 	}

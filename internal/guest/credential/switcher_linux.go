@@ -11,10 +11,10 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// Switcher runs functions with the rights of an identity over files.
+// Switcher runs functions with an identity's rights to files.
 type Switcher struct {
 	enabled bool
-	noFSID  bool // the kernel has no file-system ids, as gVisor
+	noFSID  bool // the kernel, such as gVisor, has no file-system ids
 	uid     int  // the guest's own
 	gid     int
 	groups  []uint32
@@ -34,14 +34,14 @@ func NewSwitcher(enabled bool) (*Switcher, error) {
 	return f, nil
 }
 
-// fileCaps are the capabilities that decide over files. As removes them unless the identity
-// has them.
+// fileCaps are the capabilities that override file permissions. As removes them unless the
+// identity has them.
 const fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH |
 	1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD | 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_RESOURCE
 
 // As runs work with the file-system ids, groups and capabilities of an identity, on a
-// locked thread. Files that work opens stay usable. work must not start goroutines. A
-// Switcher that is not enabled runs work as the guest itself.
+// locked thread. Files that work opens stay usable. work must not start goroutines. If the
+// Switcher is not enabled, it runs work as the guest itself.
 func (f *Switcher) As(id *birth.Identity, work func() error) error {
 	if !f.enabled {
 		return work()
@@ -60,8 +60,8 @@ func (f *Switcher) As(id *birth.Identity, work func() error) error {
 	return err
 }
 
-// become changes the calling thread only: these are raw system calls, because those of the
-// package syscall change all threads.
+// become changes only the calling thread. It uses raw system calls, because package syscall
+// changes all threads.
 func (f *Switcher) become(id *birth.Identity) (saved Caps, err error) {
 	saved, err = CurrentCaps()
 	if err != nil {
@@ -97,8 +97,8 @@ func (f *Switcher) restore(saved Caps) error {
 }
 
 // setIDs sets the file-system ids, or the effective ids if the kernel has no file-system
-// ids. Commands gain no control over the guest by that: the real and saved ids, which
-// decide who may signal and trace, stay.
+// ids. This gives commands no control over the guest: the real and saved ids, which determine
+// who may signal and trace, do not change.
 func (f *Switcher) setIDs(uid, gid uint32) error {
 	if !f.noFSID {
 		if err := setFSID(unix.SYS_SETFSGID, gid); err != nil {

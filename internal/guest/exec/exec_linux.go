@@ -18,14 +18,14 @@ import (
 
 const maxExecID = 128
 
-// Service serves the calls about commands.
+// Service serves the requests about commands.
 type Service struct {
 	ids       *identity.Set
 	processes *process.Manager
 	waits     bool // commands may be warm-ups; see birth.Config.Waits
 }
 
-// New returns a service. warmUps says that commands may be warm-ups.
+// New returns a service. If warmUps is true, commands may be warm-ups.
 func New(ids *identity.Set, processes *process.Manager, warmUps bool) *Service {
 	return &Service{ids: ids, processes: processes, waits: warmUps}
 }
@@ -124,7 +124,7 @@ func (s *Service) start(c *rpc.Conn, req *http.Request) error {
 	return err
 }
 
-// afterWarmUp does ahead what the first command of the user would wait for.
+// afterWarmUp does work in advance that would delay the user's first command.
 func (s *Service) afterWarmUp() error {
 	// Release what the warm-up allocated.
 	runtime.GC()

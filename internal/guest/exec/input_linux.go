@@ -34,8 +34,8 @@ func (s *Service) sendInput(c *rpc.Conn, req *http.Request, in *envd.SendInputRe
 	return &envd.Empty{}, err
 }
 
-// streamInput serves StreamInput, a client stream. It reads a frame after the last one is
-// written, so a slow command slows the client.
+// streamInput serves StreamInput, a client stream. It reads the next frame only after it
+// wrote the previous one, so a slow command slows down the client.
 func (s *Service) streamInput(c *rpc.Conn, req *http.Request) error {
 	if ok, err := c.RequireMethod(req, http.MethodPost); !ok {
 		return err

@@ -34,8 +34,8 @@ func (s *Service) serveFiles(c *rpc.Conn, req *http.Request) error {
 	return s.download(c, req, id)
 }
 
-// fileIdentity returns the identity of a plain request: named in the query, else in the
-// authorization.
+// fileIdentity returns the identity of a plain request, which is named in the query or, if
+// not there, in the authorization.
 func (s *Service) fileIdentity(req *http.Request) (*identity.Identity, error) {
 	if name := req.URL.Query().Get("username"); name != "" {
 		return s.ids.Named(req, name)
@@ -115,7 +115,7 @@ func (s *Service) download(c *rpc.Conn, req *http.Request, id *identity.Identity
 		w.Header().Set("Last-Modified", fi.ModTime().UTC().Format(http.TimeFormat))
 		zw, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid
 		if _, err := io.Copy(zw, f); err != nil {
-			return err // the missing last chunk tells the client
+			return err // the client detects it by the missing last chunk
 		}
 		if err := zw.Close(); err != nil {
 			return err
@@ -126,7 +126,8 @@ func (s *Service) download(c *rpc.Conn, req *http.Request, id *identity.Identity
 	return w.Finish()
 }
 
-// conditional reports whether the request asks for a part of the file, or for changes only.
+// conditional reports whether the request is for a part of the file, or depends on whether
+// the file changed.
 func conditional(h http.Header) bool {
 	for _, name := range []string{"Range", "If-Range", "If-Modified-Since", "If-None-Match", "If-Match", "If-Unmodified-Since"} {
 		if h.Get(name) != "" {
@@ -136,7 +137,8 @@ func conditional(h http.Header) bool {
 	return false
 }
 
-// acceptedEncodings parses Accept-Encoding: whether identity and gzip are accepted.
+// acceptedEncodings parses Accept-Encoding and reports whether identity and gzip are
+// accepted.
 func acceptedEncodings(h http.Header) (plain, zipped bool) {
 	plain = true
 	star := -1.0

@@ -18,7 +18,7 @@ import (
 // xattrPrefix begins the names of extended attributes that hold clients' metadata.
 const xattrPrefix = "user.e2b."
 
-// Entry describes a file. The type and mode of a link are its target's. It must be called
+// Entry describes a file. A link has the type and mode of its target. Entry must be called
 // with the identity's rights.
 func (s *Service) Entry(path string) (*envd.EntryInfo, error) {
 	fi, err := os.Lstat(path)

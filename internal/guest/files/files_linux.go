@@ -22,7 +22,7 @@ import (
 // MaxEntries is the maximum number of entries of one listing.
 const MaxEntries = 100_000
 
-// Service serves the calls about files.
+// Service serves the requests about files.
 type Service struct {
 	ids    *identity.Set
 	access *credential.Switcher
@@ -56,12 +56,12 @@ func (s *Service) onPath(req *http.Request, path string, work func(path string) 
 	return Error(path, s.access.As(&id.Identity, func() error { return work(path) }))
 }
 
-// changeFiles runs work with the rights of an identity. If they do not suffice, it runs
-// asRoot with root's rights for a client of E2B's, if the sandbox has a root.
+// changeFiles runs work with the rights of an identity. If that is denied, the client is
+// E2B's and the sandbox has a root, it runs asRoot with root's rights.
 func (s *Service) changeFiles(id *identity.Identity, work func() error, asRoot func(elevated.Files) error) error {
 	root := s.ids.Get("root")
 	may := root != nil && s.access.Enabled() && id.UID != root.UID && id.OfE2B()
-	rounds := 3 // one for the parent of a file, one to move it there
+	rounds := 3 // one to make a file's parent, one to move the file there, one spare
 	for {
 		err := s.access.As(&id.Identity, work)
 		if !may || !errors.Is(err, fs.ErrPermission) {
@@ -72,7 +72,7 @@ func (s *Service) changeFiles(id *identity.Identity, work func() error, asRoot f
 			return err
 		}
 		if rounds--; rounds == 0 {
-			return unix.EACCES // the new directories are being removed
+			return unix.EACCES // another process removes the new directories
 		}
 	}
 }

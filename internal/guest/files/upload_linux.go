@@ -81,8 +81,8 @@ func (s *Service) upload(c *rpc.Conn, req *http.Request, id *identity.Identity) 
 	return c.AnswerJSON(done)
 }
 
-// uploadForm writes each part named "file". If the query has no path, the file name of the
-// part is the path. It is parsed by package mime, because multipart strips directories.
+// uploadForm writes each part named "file". If the query has no path, the path is the file
+// name of the part. Package mime parses it, because multipart strips directories.
 func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader, boundary string, meta map[string]string) ([]envd.WriteInfo, error) {
 	if boundary == "" {
 		return nil, api.Errorf(api.KindInvalid, "the form has no boundary")
@@ -126,8 +126,8 @@ func (s *Service) uploadForm(id *identity.Identity, path string, body io.Reader,
 	}
 }
 
-// writeFile replaces a file and makes missing parents. The open, which truncates and clears
-// set-id bits, happens with the identity's rights.
+// writeFile replaces a file and makes missing parents. It opens the file, which truncates it
+// and clears set-id bits, with the identity's rights.
 func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, meta map[string]string) (envd.WriteInfo, error) {
 	info := envd.WriteInfo{Name: filepath.Base(path), Path: path, Type: "file", Metadata: meta}
 	var f *os.File
@@ -152,8 +152,8 @@ func (s *Service) writeFile(id *identity.Identity, path string, r io.Reader, met
 		defer f.Close()
 	}
 	if err == nil {
-		// Hide ReadFrom of the file: it asks the kernel for splice, which a buffered socket
-		// cannot do.
+		// Hide ReadFrom of the file: it tries splice, which does not work with a buffered
+		// socket.
 		_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 64<<10))
 	}
 	if err == nil {
@@ -210,7 +210,7 @@ func setMetadata(f *os.File, meta map[string]string) error {
 	return nil
 }
 
-// readJSON parses a JSON body of at most 1 MiB.
+// readJSON parses a JSON body of up to 1 MiB.
 func readJSON(r io.Reader, v any) error {
 	data, err := io.ReadAll(io.LimitReader(r, 1<<20+1))
 	if err != nil {

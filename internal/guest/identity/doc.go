@@ -1,12 +1,12 @@
-// Package identity holds the users that a guest may act as, and finds the one that a
-// request names.
+// Package identity holds the users that a guest may act as, and finds the user of a
+// request.
 //
 //	ids, err := identity.NewSet(cfg)
 //	id, err := ids.Of(req)
 //	path := id.Resolve("~/file")
 //
-// A [Set] is made once. Its users do not change; their environment does when a guest is
-// claimed or restored, while no command is being started. The package only computes: what an
-// identity may do is decided by the kernel, after packages credential and spawn have taken
-// on its ids.
+// A [Set] is created once. Its users do not change; their environment changes when a guest is
+// claimed or restored, while no command is being started. The package does not check
+// permissions: the kernel does, after packages credential and spawn have switched to the
+// identity's ids.
 package identity

@@ -58,7 +58,7 @@ func (id *Identity) Resolve(path string) string {
 	return filepath.Join(id.Base, path)
 }
 
-// OfE2B says that the identity is meant by a client of E2B's, not of hortus.v1.
+// OfE2B reports whether the request came from a client of E2B's, without hortus.v1.
 func (id *Identity) OfE2B() bool { return id.plain == nil }
 
 // EnvList returns the variables in the form NAME=VALUE, sorted.
@@ -70,7 +70,7 @@ func EnvList(m map[string]string) []string {
 	return out
 }
 
-// rootPath is the PATH without directories that other users can write: those below the
+// rootPath returns the PATH without directories that other users can write: those below the
 // workspace and below other users' homes, and relative ones.
 func rootPath(cfg *birth.Config) string {
 	theirs := []string{cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}

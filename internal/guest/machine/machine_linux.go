@@ -27,7 +27,7 @@ const (
 const maxHosts = 64 << 10
 
 // Rename writes the names and ids of a new self, except for the kernel's host name. old is
-// the previous host name. The root of commands is mounted at [birth.Groups].
+// the previous host name. The root of commands must be mounted at [birth.Groups].
 func Rename(old string, self *birth.Self) error {
 	if err := writeNames(old, self); err != nil {
 		return err
@@ -59,11 +59,11 @@ func machineID(seed []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// bootIDFile is shown to commands as the id of this boot. The kernel would show that of the
-// saved boot.
+// bootIDFile is mounted for commands over the kernel's boot ID file, which would show the id
+// of the saved boot.
 const bootIDFile = "/run/boot_id"
 
-// replaceBootID replaces the boot ID that commands see, whose root is mounted at root.
+// replaceBootID replaces the boot ID that commands see. Their root is mounted at root.
 func replaceBootID(root string, seed []byte) error {
 	if err := writeFile(birth.File{Path: bootIDFile, Data: bootID(seed) + "\n"}); err != nil {
 		return err
@@ -86,8 +86,8 @@ func bootID(seed []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// readHosts reads the hosts file, which users may have changed. Anything but a regular file
-// of at most maxHosts bytes counts as empty.
+// readHosts reads the hosts file, which users may have changed. A file that is not regular
+// or has more than maxHosts bytes counts as empty.
 func readHosts() ([]byte, error) {
 	fd, err := unix.Open(hostsFile, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
@@ -134,8 +134,8 @@ func replaceHost(hosts []byte, old, now string) []byte {
 	return out.Bytes()
 }
 
-// Prepare makes the directories of users and the files of root that a stage before the
-// guest makes on other kernels.
+// Prepare makes the directories of users and the files of root. Without a kernel of the
+// guest's own, the stage before the guest makes them.
 func Prepare(cfg *birth.Config) error {
 	for _, d := range cfg.Own {
 		if err := makeDir(d); err != nil {

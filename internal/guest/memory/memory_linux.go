@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// checkInterval is how often the memory in use is compared with the limit.
+	// checkInterval is the interval between comparisons of the memory use with the limit.
 	checkInterval = 75 * time.Millisecond
 	// On a kernel of the guest's own a check is one system call, so the guest checks more
-	// often when memory gets short, and less often when nothing runs: a wake-up is
-	// expensive there.
+	// often when memory gets short. A wake-up is expensive there, so it checks less often
+	// while no command runs.
 	shortInterval = 10 * time.Millisecond
 	idleInterval  = 250 * time.Millisecond
 	// killGrace is how long a killed process group may take to release its memory before
-	// another one is killed, unless memory use grows. A busy host takes seconds.
+	// another one is killed, unless memory use grows. On a busy host this takes seconds.
 	killGrace = 10 * time.Second
 )
 
-// Watcher ends the largest process group when all together have more than a limit.
+// Watcher kills the largest process group when the memory use exceeds the limit.
 type Watcher struct {
 	limit     int64 // bytes
 	pid1      bool  // the guest sees the sandbox's processes only
@@ -44,8 +44,8 @@ func New(cfg *birth.Config, processes *process.Manager) *Watcher {
 	return w
 }
 
-// Run enforces the limit until ctx ends, as well as polling can. Allocations between two
-// checks are the host's to stop.
+// Run enforces the limit by polling until ctx ends. The host must stop what is allocated
+// between two checks.
 func (w *Watcher) Run(ctx context.Context) {
 	period := checkInterval
 	t := time.NewTimer(period)
@@ -70,8 +70,8 @@ func (w *Watcher) checkProcesses() time.Duration {
 	return checkInterval
 }
 
-// kernelMemory compares the memory of a whole kernel. The sum over its processes is higher,
-// because they share pages, and lower, because files are kept in memory.
+// kernelMemory checks the memory of a whole kernel. The sum over its processes is wrong in
+// two ways: it counts shared pages several times, and omits files that are kept in memory.
 type kernelMemory struct {
 	w    *Watcher
 	used func() int64
@@ -85,8 +85,8 @@ func (k *kernelMemory) check() time.Duration {
 	used, limit := k.used(), k.w.limit
 	switch {
 	case used > limit:
-		// The killed group is still releasing memory, unless others allocate: a difference
-		// of limit/32 is within the error of the count.
+		// The killed group is still releasing memory, unless others allocate: ignore an
+		// increase of up to limit/32, the error of the measurement.
 		if used <= k.then+limit/32 && time.Since(k.killed) < killGrace {
 			k.then = min(k.then, used)
 			return shortInterval
@@ -96,7 +96,7 @@ func (k *kernelMemory) check() time.Duration {
 		k.killed, k.then = time.Now(), used
 		return shortInterval
 	case used < limit-limit/8:
-		k.killed = time.Time{} // the memory was released; the next excess is another group's
+		k.killed = time.Time{} // the memory was released; the next excess has another cause
 	}
 	switch {
 	case used > limit/2:
@@ -107,8 +107,8 @@ func (k *kernelMemory) check() time.Duration {
 	return checkInterval
 }
 
-// Used returns how many bytes of memory are in use. In gVisor that is the size of its
-// memory file: what the host charges, except for the sandbox's own overhead.
+// Used returns the memory in use, in bytes. In gVisor that is the size of its memory file:
+// what the host charges, except for the sandbox's own overhead.
 func Used() int64 {
 	var si unix.Sysinfo_t
 	if err := unix.Sysinfo(&si); err != nil {

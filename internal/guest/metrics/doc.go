@@ -2,6 +2,6 @@
 //
 //	handlers[envd.PathMetrics] = metrics.New(cfg).Serve
 //
-// It reads /proc when it is asked, and keeps the last processor time, to compute a share.
-// It starts no goroutine, and enforces no limit: package memory does.
+// It reads /proc for each request, and keeps the last processor time to compute the use since
+// then. It starts no goroutine. It enforces no limit: package memory does.
 package metrics

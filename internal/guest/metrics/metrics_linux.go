@@ -23,7 +23,7 @@ import (
 // tick is the unit of processor time in /proc, on every architecture.
 const tick = 10 * time.Millisecond
 
-// Service answers what the sandbox uses.
+// Service reports the resource use of the sandbox.
 type Service struct {
 	cfg *birth.Config
 	cpu cpuMeter
@@ -82,7 +82,7 @@ func (c *cpuMeter) used(now time.Time, total time.Duration, cpus int) float64 {
 	span, spent := now.Sub(c.at), total-c.time
 	first := c.at.IsZero()
 	c.at, c.time = now, total
-	if first || span <= 0 || spent < 0 { // the time of processes that ended is not counted any more
+	if first || span <= 0 || spent < 0 { // the time of ended processes is no longer counted
 		return 0
 	}
 	return min(100*float64(spent)/float64(span)/float64(max(1, cpus)), 100)

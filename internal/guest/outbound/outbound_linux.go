@@ -14,7 +14,7 @@ import (
 // reachTimeout is the maximum wait of a PathReach request for a host that accepts.
 const reachTimeout = 10 * time.Second
 
-// Queue matches the host's waiting requests with the guest's calls of Open.
+// Queue matches the host's pending requests with the guest's calls of Open.
 type Queue struct {
 	waiting chan *Stream // from a request to an Open
 }
@@ -27,11 +27,11 @@ func (q *Queue) Handlers() map[string]rpc.Handler {
 	return map[string]rpc.Handler{envd.PathAccept: q.serve, envd.PathReach: q.reach}
 }
 
-// Stream is a stream to the host. Its methods may be called from several goroutines, as
-// those of a net.Conn.
+// Stream is a stream to the host. Several goroutines may call its methods at once, as with
+// a net.Conn.
 type Stream struct {
 	conn   *rpc.Conn
-	ready  chan error // one value: whether the stream is open
+	ready  chan error // one value: nil once the stream is open, or why it is not
 	closed chan struct{}
 	once   sync.Once
 }

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxReaders bounds the readers of one command, reservations included.
+	// maxReaders is the maximum number of readers and reservations of one command.
 	maxReaders = 64
-	// reservationTTL is how long output stays reserved for a client once it can read it
-	// again.
+	// reservationTTL is how long output stays reserved for a client after the client can
+	// read it again.
 	reservationTTL = 10 * time.Second
 )
 
-// Log keeps the last output of one command and hands it to readers. A reader or a
-// reservation that is too far behind makes the writer wait, which slows the command down.
+// Log keeps the last output of one command for readers. A reader or a reservation that is
+// too far behind makes the writer wait, which slows down the command.
 type Log struct {
 	mu    sync.Mutex
-	space sync.Cond // a reader moved on or left
+	space sync.Cond // a reader advanced or left
 	ring  ring
 	subs  map[*Reader]struct{}
-	// clients and host expire the reservations for clients and, after a host died, for
-	// that host's clients.
+	// clients expires the reservations for clients, and host those for the clients of a
+	// host that died.
 	clients, host *time.Timer
 	end           *envd.EndEvent
 }
@@ -34,24 +34,24 @@ type Reader struct {
 	log  *Log
 	at   int64
 	wake chan struct{} // of length 1
-	// reserved is true if nobody reads: output is kept for a client that comes back.
+	// reserved is true for a reservation: output is kept for a client that reconnects.
 	reserved bool
-	// ofHost is true if it is reserved for the clients of a host that died.
+	// ofHost is true for a reservation for the clients of a host that died.
 	ofHost bool
 }
 
-// NewLog returns a log that keeps at most limit bytes.
+// NewLog returns a log that keeps up to limit bytes.
 func NewLog(limit int) *Log {
 	l := &Log{ring: ring{limit: limit}, subs: make(map[*Reader]struct{})}
 	l.space.L = &l.mu
 	return l
 }
 
-// Limit is how many bytes the log keeps at most.
+// Limit returns the maximum number of bytes that the log keeps.
 func (l *Log) Limit() int { return l.ring.limit }
 
-// Append keeps output, wakes the readers and returns the offset of the first byte. It
-// waits while a reader is further behind than the log is long. With hasClient it does not
+// Append adds output, wakes the readers and returns the offset of the first byte. It blocks
+// while that would drop output that a reader still needs. If hasClient is true, it does not
 // wait for reservations: the caller must notice when its own client ends the connection.
 func (l *Log) Append(out envd.Output, data []byte, hasClient bool) int64 {
 	l.mu.Lock()
@@ -65,9 +65,9 @@ func (l *Log) Append(out envd.Output, data []byte, hasClient bool) int64 {
 	return from
 }
 
-// wouldOverrun reports whether n more bytes would drop some that a reader still needs. What a
-// reader was given last may not have arrived and is needed again when the connection is
-// ended: half of the log is for that; see Reserve.
+// wouldOverrun reports whether n more bytes would drop some that a reader still needs. Half
+// of the log keeps what a reader has read but its client may not have received: the client
+// needs it again if its connection is ended; see Reserve.
 func (l *Log) wouldOverrun(n int, hasClient bool) bool {
 	for r := range l.subs {
 		room := int64(l.ring.limit / 2)
@@ -98,29 +98,29 @@ func (l *Log) Finish(end *envd.EndEvent) {
 	l.notify()
 }
 
-// Forget drops the output. The end and the offsets stay.
+// Forget drops the output. The end event and the offsets are kept.
 func (l *Log) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ring.buf, l.ring.segs, l.ring.start = nil, nil, l.ring.end
 }
 
-// Size returns how many bytes of memory the output takes.
+// Size returns the memory of the kept output, in bytes.
 func (l *Log) Size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.ring.buf)
 }
 
-// End returns the offset behind the newest byte.
+// End returns the offset after the newest byte.
 func (l *Log) End() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ring.end
 }
 
-// Subscribe attaches a reader at an offset; -1 means behind the newest byte. record says
-// that the reader is the command's host, which reads for the record, not for its clients.
+// Subscribe attaches a reader at an offset; -1 means after the newest byte. record is true
+// if the reader is the command's host, which reads for the record, not for its clients.
 // The caller must call Close.
 func (l *Log) Subscribe(offset int64, record bool) (*Reader, error) {
 	l.mu.Lock()
@@ -148,7 +148,7 @@ func (l *Log) Subscribe(offset int64, record bool) (*Reader, error) {
 	return r, nil
 }
 
-// add adds a reader, no earlier than the oldest byte. The caller holds the lock.
+// add adds a reader, at the oldest byte or later. The caller holds the lock.
 func (l *Log) add(r Reader) *Reader {
 	r.log, r.at, r.wake = l, max(r.at, l.ring.start), make(chan struct{}, 1)
 	l.subs[&r] = struct{}{}
@@ -173,14 +173,15 @@ func (r *Reader) Close() {
 	r.log.space.Broadcast()
 }
 
-// Offset is the offset of the next byte that Read gives. It must not be called during Read.
+// Offset returns the offset of the next byte that Read returns. It must not be called during
+// Read.
 func (r *Reader) Offset() int64 { return r.at }
 
-// Ready receives a value when there is more to read.
+// Ready returns a channel that receives a value when there is more to read.
 func (r *Reader) Ready() <-chan struct{} { return r.wake }
 
 // Read copies kept output into buf: n bytes of the stream out, the first of which has the
-// offset from. end is set when n is 0 and no more will come.
+// offset from. If n is 0 and the command has ended, end is its end event.
 func (r *Reader) Read(buf []byte) (out envd.Output, from int64, n int, end *envd.EndEvent) {
 	l := r.log
 	l.mu.Lock()

@@ -2,20 +2,20 @@ package output
 
 import "time"
 
-// Reserve keeps output for a client whose stream the guest ended. The client received
-// the bytes up to offset at most: some of them may not have arrived, and half of the log
-// is more than a connection holds. The command waits for the client when the log is full,
-// as it would for a slow reader.
+// Reserve keeps output for a client whose stream the guest ended after it sent the bytes up
+// to offset. Some of these may not have arrived, so the reservation begins half a log
+// earlier, which is more than a connection buffers. When the log is full, the command waits
+// for the client, as for a slow reader.
 func (l *Log) Reserve(offset int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserve(offset, false)
 }
 
-// ReserveOfHost keeps output for the clients of a host whose stream broke behind offset,
-// because the host may have died. The command waits when the log is full for as long as
-// no host subscribes. Half of the log is more than two connections hold, from here to the
-// host and from there to a client.
+// ReserveOfHost keeps output for the clients of a host whose stream broke at offset, because
+// the host may have died. When the log is full, the command waits until a host subscribes.
+// Half of the log is more than two connections buffer: from the guest to the host and from
+// there to a client.
 func (l *Log) ReserveOfHost(offset int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -25,7 +25,7 @@ func (l *Log) ReserveOfHost(offset int64) {
 	}
 	for r := range l.subs {
 		if r.ofHost {
-			return // since an earlier host died, whose clients have not come back yet
+			return // an earlier host died, and its clients have not reconnected yet
 		}
 	}
 	l.reserve(offset, true)
@@ -35,9 +35,9 @@ func (l *Log) reserve(offset int64, ofHost bool) {
 	l.add(Reader{at: offset - int64(l.ring.limit/2), reserved: true, ofHost: ofHost})
 }
 
-// claim removes the reservation of a client that reads on from offset: the latest one
-// that begins no later. A host that is back reads for itself, not for its clients. The
-// caller holds the lock.
+// claim removes the reservation of a client that continues to read at offset: the latest one
+// that begins at or before it. A host that reconnects reads for itself, so it does not remove
+// the reservation for its clients. The caller holds the lock.
 func (l *Log) claim(offset int64, record bool) {
 	var found *Reader
 	for r := range l.subs {
@@ -50,14 +50,15 @@ func (l *Log) claim(offset int64, record bool) {
 	}
 }
 
-// claimOfHost removes what is reserved for a dead host's clients when one of them reads
-// on from before it: the command waits for that client too. The caller holds the lock.
+// claimOfHost removes the reservation for a dead host's clients if one of them continues to
+// read at or before its offset: the command then waits for that client instead. The caller
+// holds the lock.
 func (l *Log) claimOfHost(client *Reader) {
 	l.remove(func(r *Reader) bool { return r.ofHost && client.at <= r.at })
 }
 
-// expireHost removes what is reserved for a dead host's clients if none comes back in
-// time: their host is back. The caller holds the lock.
+// expireHost starts the expiry of the reservation for a dead host's clients after a host has
+// reconnected. The caller holds the lock.
 func (l *Log) expireHost() {
 	for r := range l.subs {
 		if r.ofHost && l.host == nil {
@@ -78,8 +79,8 @@ func (l *Log) Release() {
 	l.remove(func(r *Reader) bool { return r.reserved })
 }
 
-// StartExpiry makes reservations expire. Before that, in a guest that is quiet, they last
-// for as long as its state is saved.
+// StartExpiry makes reservations expire after reservationTTL. Before that, while the guest
+// is quiet or saved, they do not expire.
 func (l *Log) StartExpiry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *Log) StartExpiry() {
 	}
 }
 
-// StopExpiry makes reservations last until StartExpiry.
+// StopExpiry stops the expiry of reservations until StartExpiry.
 func (l *Log) StopExpiry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ type ring struct {
 	limit int
 	buf   []byte // circular: the byte at offset o is buf[o%len(buf)]
 	start int64  // offset of the oldest kept byte
-	end   int64  // offset behind the newest
+	end   int64  // offset after the newest
 	segs  []segment
 }
 
@@ -80,9 +80,9 @@ func (r *ring) trim() {
 	}
 }
 
-// at returns bytes from offset on: those of one stream that are contiguous in the buffer.
-// It moves an offset that is not kept any more to the oldest byte. The bytes are valid
-// until the next append.
+// at returns bytes from offset on: those of one stream that are contiguous in the buffer. If
+// offset is no longer kept, it starts at the oldest byte. The bytes are valid until the next
+// append.
 func (r *ring) at(offset int64) (out envd.Output, from int64, p []byte) {
 	from = max(offset, r.start)
 	if from >= r.end || len(r.buf) == 0 {

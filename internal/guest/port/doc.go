@@ -2,7 +2,7 @@
 //
 //	handlers[envd.PathPort] = port.Serve
 //
-// A stream owns two copying goroutines and ends with either side; the end of one half is
-// passed on. It dials loopback addresses only, takes only a port number from the request,
-// and does not interpret what it copies.
+// A stream owns two copying goroutines and ends when either side ends; a half-close is
+// forwarded. The package dials loopback addresses only, takes only a port number from the
+// request, and does not interpret what it copies.
 package port

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// portTimeout is how long connecting to a port may take, for both address families
+	// portTimeout is the timeout for connecting to a port, for both address families
 	// together. A port with a full backlog does not answer.
 	portTimeout = 10 * time.Second
 	// hangupInterval is how often a half-closed stream checks whether its client is still
@@ -28,7 +28,7 @@ const (
 )
 
 // Serve connects the client to a port of the sandbox's loopback. The stream ends when
-// either side ends; a half-close is passed on.
+// either side ends; a half-close is forwarded.
 func Serve(c *rpc.Conn, req *http.Request) error {
 	if ok, err := c.RequireMethod(req, http.MethodGet); !ok {
 		return err
@@ -40,7 +40,7 @@ func Serve(c *rpc.Conn, req *http.Request) error {
 	if req.Header.Get("Upgrade") != envd.PortProtocol {
 		return c.Fail(http.StatusUpgradeRequired, "the request does not upgrade to "+envd.PortProtocol)
 	}
-	// The end of the connection cancels dialling.
+	// Cancel dialing when the connection ends.
 	ctx, cancel := context.WithTimeout(context.Background(), portTimeout)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -126,8 +126,8 @@ func join(c *rpc.Conn, tc *net.TCPConn) {
 			tc.Close()
 			ended = nil
 		case <-look.C:
-			// When this side is half-closed, a client that closes its sending half looks as
-			// if it had left, while its data may still be in flight.
+			// While this side is half-closed, a client that closes its sending half seems to
+			// have disconnected, although its data may still be in flight.
 			if (down != nil || up == nil) && c.HungUp() {
 				tc.Close()
 				c.Cut()
@@ -136,8 +136,8 @@ func join(c *rpc.Conn, tc *net.TCPConn) {
 	}
 }
 
-// copyAll copies until the end of r. It hides ReadFrom and WriteTo, which need splice: not
-// every kernel has it.
+// copyAll copies until the end of r. It hides ReadFrom and WriteTo because they need splice,
+// which not every kernel has.
 func copyAll(w io.Writer, r io.Reader) error {
 	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, bufferSize))
 	return err

@@ -46,8 +46,8 @@ func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, er
 	return c, err
 }
 
-// lookPath finds a program as execvp does, but ignores relative entries of PATH: they would
-// name another program in every directory.
+// lookPath finds a program as execvp does, but ignores relative entries of PATH: they name a
+// different program in every directory.
 func lookPath(name, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil // exec reports if it does not exist
@@ -73,9 +73,8 @@ func lookPath(name, path string) (string, error) {
 	return "", api.Errorf(api.KindNotFound, "command not found: %s", name)
 }
 
-// explain converts an error of fork or exec to one that a person understands. The errno
-// does not report whether the directory or the program was at fault, so explain checks the
-// directory.
+// explain converts an error of fork or exec to a readable one. The errno does not show
+// whether the directory or the program caused it, so explain checks the directory.
 func (m *Manager) explain(c *spawn.Command, cause error) error {
 	var e *api.Error
 	if errors.As(cause, &e) {

@@ -5,21 +5,21 @@
 //	p, err := m.Start(user, request, process.Options{ExecID: "a"})
 //	err = m.Follow(p, client, 0, false) // until p has ended or the client has left
 //
-// # How its things live and die
+// # Lifetimes
 //
-// [Manager.Reap] alone learns exit statuses: as init or subreaper it collects orphans as
-// well as commands. A command's output is moved by a pump: raw poll(2) over its pipes and
-// the client's socket, on the goroutine that calls [Manager.Follow], without handing data
-// to another goroutine, which is most of what a stock server adds to the time of a fork. When the
+// Only [Manager.Reap] collects exit statuses, of commands and, as init or subreaper, of
+// orphans. A pump moves a command's output: it polls the command's pipes and the client's
+// socket with poll(2), on the goroutine that calls [Manager.Follow]. It does not pass data
+// to another goroutine, which would be most of the overhead over a plain fork. When the
 // client leaves, another goroutine continues with the same pump, and the output stays in the
 // command's log. The last commands that ended are kept for a while, so that a client that
-// was away still gets their end.
+// was disconnected still gets their end.
 //
-// A lifetime stops while the manager is paused: time that a saved guest spends on a disk
-// is not the command's.
+// A command's timeout does not run while the manager is paused, for example while the guest
+// is saved on a disk.
 //
-// # What it must not know
+// # Dependencies
 //
-// It knows no connection and no wire: a client is an interface. Package spawn decides what
-// a command inherits.
+// It must not depend on connections or the wire format: a client is an interface. Package
+// spawn decides what a command inherits.
 package process

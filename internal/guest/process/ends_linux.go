@@ -37,8 +37,8 @@ func (m *Manager) openEnds(p *Process, in *envd.StartRequest, id *identity.Ident
 		return e, err
 	}
 	if m.cfg.Switch {
-		// A command may reopen /dev/stderr or its terminal by name, for which it must own
-		// it. If chown fails, everything else still works.
+		// A command must own /dev/stderr and its terminal to reopen them by name. If chown
+		// fails, everything else still works.
 		for _, fd := range e.close {
 			unix.Fchown(fd, int(id.UID), int(id.GID))
 		}

@@ -49,8 +49,8 @@ func (m *Manager) Kill(p *Process, cause string) {
 }
 
 // killLateForks kills processes that are forked while their parents are being killed, until
-// only the head is left. Such a fork can succeed late, on gVisor even in a group that is
-// killed as a whole.
+// only the head is left. Such a fork can still succeed, on gVisor even after the whole group
+// was killed.
 func killLateForks(family map[int]bool, head int) {
 	pause := killInterval
 	for until := time.Now().Add(killTimeout); time.Now().Before(until); time.Sleep(pause) {

@@ -9,8 +9,9 @@ import (
 // lifetime is the remaining time of a command with a timeout. The lock of its process
 // guards it.
 //
-// It is paused while the guest is quiet: the clock of a restored kernel jumps to the host's
-// time, and every command with a timeout would be killed after some hours on a disk.
+// It is paused while the guest is quiet. Otherwise a guest that was saved for some hours
+// would kill every command with a timeout, because the clock of a restored kernel jumps to
+// the host's time.
 type lifetime struct {
 	timer *time.Timer // nil if there is no limit, or it is paused
 	due   time.Time

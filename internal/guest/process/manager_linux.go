@@ -25,7 +25,7 @@ type Manager struct {
 	devNull *os.File
 	reaper  *reaper
 	table   table
-	pumps   sync.WaitGroup // in the background
+	pumps   sync.WaitGroup // pumps in the background
 }
 
 // NewManager returns a manager without commands. The caller must call Reap.
@@ -151,7 +151,7 @@ func (m *Manager) Pause() {
 	}
 }
 
-// Resume undoes Pause.
+// Resume resumes what Pause stopped.
 func (m *Manager) Resume() {
 	for _, p := range m.Live() {
 		p.resumeLifetime()

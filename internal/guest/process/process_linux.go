@@ -12,7 +12,7 @@ import (
 	"hortus.dev/internal/guest/output"
 )
 
-// Process is a command that a client started. It is alive, or it has ended and its record
+// Process is a command that a client started. It is running, or it has ended and its record
 // is kept.
 type Process struct {
 	// Log is the command's output. A command of StartAttached has none.

@@ -15,7 +15,7 @@ const (
 	// flushDelay is how long the start event or output may wait for more output, so that a
 	// command that ends at once costs one write.
 	flushDelay = 2 * time.Millisecond
-	// livesAfter is when a command counts as long-lived.
+	// livesAfter is the time after which a command counts as long-lived.
 	livesAfter = 5 * time.Millisecond
 	// slowFlushDelay and slowLivesAfter apply on a kernel of the guest's own, where
 	// starting a program takes several times as long and each poll costs more.
@@ -72,8 +72,8 @@ type pump struct {
 // Follow moves the output of a process that was just started to its log and to the client,
 // until the process ends or the client leaves. If the client leaves, Follow returns an
 // error and a goroutine in the background continues. After any error the connection must be
-// closed. A silent client gets a message every keepalive; 0 disables it. record says that
-// the client is the host that keeps the record of the command.
+// closed. A client that gets no output receives a message every keepalive; 0 disables it.
+// record is true if the client is the host that keeps the record of the command.
 func (m *Manager) Follow(p *Process, c Client, keepalive time.Duration, record bool) error {
 	pm := &pump{m: m, p: p, fds: p.outputs, c: c, keepalive: keepalive, record: record, buf: output.GetBuffer(), pendingSince: time.Now()}
 	return pm.run()
@@ -157,12 +157,12 @@ func (pm *pump) pollTimeout() int {
 	default:
 		return -1
 	}
-	// Rounded down, so that no output waits too long. With 0, poll returns at once and the
-	// deadline has passed.
+	// Rounded down, so that no output waits too long. With 0, poll returns at once: the
+	// deadline has passed or is less than a millisecond away.
 	return int(max(0, time.Until(until)/time.Millisecond))
 }
 
-// idle does what is due when no event came. It returns true if the client has left.
+// idle handles a timeout of poll. It returns true if the client has left.
 func (pm *pump) idle() (gone bool) {
 	if !pm.pendingSince.IsZero() {
 		return pm.flush() != nil
@@ -193,13 +193,13 @@ func (pm *pump) flush() error {
 
 // read reads from one descriptor. The error is the client's.
 func (pm *pump) read(i int) (n int, err error) {
-	// Never read more than the log holds: a reader that keeps up would miss some.
+	// Never read more than the log holds: even a reader that keeps up would lose output.
 	buf := (*pm.buf)[:min(output.BufferSize, pm.p.Log.Limit())]
 	n, rerr := unix.Read(pm.fds[i], buf)
 	if rerr == unix.EINTR || rerr == unix.EAGAIN {
 		return 0, nil
 	}
-	if n <= 0 { // the end; a terminal says EIO
+	if n <= 0 { // the end; a terminal returns EIO
 		unix.Close(pm.fds[i])
 		pm.fds[i] = -1
 		return 0, nil
@@ -265,8 +265,8 @@ func (pm *pump) end() error {
 	return pm.c.End(end)
 }
 
-// drainInBackground keeps reading into the log for a grandchild that still has the pipes
-// open, so that its writes do not fail.
+// drainInBackground continues to read into the log while a grandchild has the pipes open,
+// so that its writes do not fail.
 func (pm *pump) drainInBackground() {
 	rest := &pump{m: pm.m, p: pm.p, fds: pm.fds, buf: pm.buf, written: pm.written}
 	pm.m.pumps.Go(func() {

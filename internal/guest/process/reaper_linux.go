@@ -48,7 +48,7 @@ func (r *reaper) fork(p *Process, start func() (int, error)) error {
 // run collects children for as long as the guest lives.
 func (r *reaper) run() {
 	for {
-		// WNOWAIT: the pid stays taken until collect knows whose it is.
+		// WNOWAIT: the pid is not reused until collect knows whose it is.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
 		switch err {

@@ -2,7 +2,7 @@
 //
 //	procfs.Each(func(pid int, st procfs.Stat) { rss += st.RSSPages * page })
 //
-// It reads what hostile processes may influence (a process chooses its own name), so a line
-// that it cannot parse is skipped. It keeps nothing open, sends no signals, and knows
-// nothing of commands or limits.
+// Hostile processes influence what it reads (a process chooses its own name), so it skips a
+// line that it cannot parse. It keeps nothing open, sends no signals, and must not depend on
+// commands or limits.
 package procfs

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat holds the used fields of /proc/PID/stat.
+// Stat has the fields of /proc/PID/stat that the guest uses.
 type Stat struct {
 	State                  byte
 	Parent, Group, Session int
@@ -81,8 +81,8 @@ func parseStat(s string) (st Stat, ok bool) {
 	return st, true
 }
 
-// RaiseOOMScore makes a process a preferred victim over the guest when memory runs out. It
-// needs no privilege; errors are ignored.
+// RaiseOOMScore makes the OOM killer prefer a process over the guest. It needs no privilege
+// and ignores errors.
 func RaiseOOMScore(pid int) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

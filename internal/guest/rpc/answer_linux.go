@@ -14,7 +14,7 @@ import (
 // ErrGone is the error of a handler whose client has left.
 var ErrGone = api.Errorf(api.KindCanceled, "the client disconnected")
 
-// refuse answers a request that could not be read, unless the connection failed.
+// refuse answers a request that could not be parsed, unless the connection failed.
 func (c *Conn) refuse(err error) {
 	var ne net.Error
 	if err == io.EOF || errors.As(err, &ne) {
@@ -126,7 +126,7 @@ func (c *Conn) StreamRequest(req *http.Request, m envd.Message) (codec envd.Code
 	return codec, true, nil
 }
 
-// FailStream answers a stream with an error only.
+// FailStream answers a stream with only an error.
 func (c *Conn) FailStream(codec envd.Codec, err error) error {
 	return c.Begin(codec).Finish(envd.FromAPI(err))
 }

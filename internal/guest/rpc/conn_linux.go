@@ -22,8 +22,8 @@ const (
 	maxDrain    = 256 << 10       // maximum bytes read to reuse a connection
 	idleTimeout = 2 * time.Minute // between two requests
 	headTimeout = 30 * time.Second
-	// writeTimeout is how long a whole answer waits for its reader. A stream has no
-	// timeout: a reader may pause for as long as it likes.
+	// writeTimeout is the timeout for writing a complete answer. A stream has none: its
+	// reader may pause for any time.
 	writeTimeout = 2 * time.Minute
 )
 
@@ -33,7 +33,7 @@ type Conn struct {
 	fd     int // of the socket, for poll; owned by Conn
 	unixNC bool
 	br     *bufio.Reader
-	left   int64 // bytes that may still be read of a head; below 0: no limit
+	left   int64 // remaining bytes that a head may have; below 0: no limit
 	close  bool  // after the current request
 	hortus bool  // the current request asked for the extension
 	inside bool  // from a program of the sandbox
@@ -132,8 +132,7 @@ func (c *Conn) readRequest() (*http.Request, error) {
 	return req, nil
 }
 
-// Drain reads the rest of a request's body. It returns false if the connection cannot be
-// reused.
+// Drain reads the rest of a request's body. It reports whether the connection can be reused.
 func (c *Conn) Drain(req *http.Request) bool {
 	c.SetReadDeadline(time.Now().Add(headTimeout))
 	n, err := io.CopyN(io.Discard, req.Body, maxDrain)
@@ -142,14 +141,14 @@ func (c *Conn) Drain(req *http.Request) bool {
 }
 
 const (
-	// maxLinger (in bytes) and lingerTime limit what is read of a request that was answered
-	// before it was read.
+	// maxLinger (in bytes) and lingerTime limit how much is read of a request that was
+	// answered before it was fully read.
 	maxLinger  = 64 << 20
 	lingerTime = 30 * time.Second
 )
 
-// linger reads what a client still sends before the connection is closed. Closing at once
-// would reset the connection, and the client would not see the answer.
+// linger reads what a client is still sending before the connection is closed. Closing at
+// once would reset the connection, and the client would not receive the answer.
 func (c *Conn) linger(req *http.Request) {
 	if req.Body == http.NoBody {
 		return
@@ -210,8 +209,8 @@ func (c *Conn) WatchHangup() (gone <-chan struct{}, stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// A client sends nothing before it has its answer. If it does, the byte stays for
-		// the next request.
+		// A client should send nothing before it has its answer. If it does, the byte
+		// remains buffered for the next request.
 		if _, err := c.br.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			close(left)
 		}
@@ -230,9 +229,9 @@ func (c *Conn) HungUp() bool {
 	return err == nil && n > 0
 }
 
-// Poll returns the descriptor and the poll events that mean that the client has left. A
-// unix socket reports a full close without being asked, and its client may close the
-// sending half only. On other sockets the end of the sending half is all that can be seen.
+// Poll returns the descriptor and the poll events that mean that the client has left. On a
+// unix socket poll always reports a full close, and the client may close only its sending
+// half. On other sockets only the close of the sending half is visible.
 func (c *Conn) Poll() unix.PollFd {
 	if c.unixNC {
 		return unix.PollFd{Fd: int32(c.fd)}
@@ -246,5 +245,5 @@ func (c *Conn) Ended() <-chan struct{} { return c.ended }
 // Extended reports whether the current request asked for the extension hortus.v1.
 func (c *Conn) Extended() bool { return c.hortus }
 
-// Body reads what the client sends behind the head of its request.
+// Body reads what the client sends after the head of its request.
 func (c *Conn) Body() io.Reader { return c.br }

@@ -18,7 +18,7 @@ var ErrStreamTimeout = api.Errorf(api.KindTimeout, "the stream reached its timeo
 // StreamOptions are the options in the headers of a streaming call.
 type StreamOptions struct {
 	Timeout   time.Duration // 0 for no limit
-	Keepalive time.Duration // how often a silent stream gets a message; 0 for never
+	Keepalive time.Duration // interval of messages on an idle stream; 0 for none
 	Due       time.Time     // when the stream ends; zero for never
 }
 
@@ -50,8 +50,8 @@ func (o StreamOptions) Over() (over <-chan time.Time, stop func()) {
 // Late reports whether Due has passed.
 func (o StreamOptions) Late() bool { return !o.Due.IsZero() && !time.Now().Before(o.Due) }
 
-// IntHeader parses a header with a number from 0 on. It returns absent if there is no
-// header.
+// IntHeader parses a header with a number of at least 0. It returns absent if the header is
+// missing.
 func IntHeader(req *http.Request, name string, absent int64) (int64, error) {
 	v := req.Header.Get(name)
 	if v == "" {

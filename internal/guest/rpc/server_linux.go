@@ -38,7 +38,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	conns  map[*Conn]struct{}
-	inside int            // how many of them are of programs of the sandbox
+	inside int            // how many of them are from programs of the sandbox
 	left   sync.Cond      // a connection was closed
 	quiet  bool           // no connection is admitted
 	wg     sync.WaitGroup // connections
@@ -81,7 +81,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener, inside bool) error 
 			return ctx.Err()
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // most likely no descriptors are left; retry
+		case err != nil: // most likely out of descriptors; retry
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -90,7 +90,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener, inside bool) error 
 }
 
 // Take serves a connection of a client of the host. It closes the connection if the server
-// is quiet or has too many.
+// is quiet or has too many connections.
 func (s *Server) Take(ctx context.Context, nc net.Conn) { s.take(ctx, nc, false) }
 
 func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
@@ -105,7 +105,7 @@ func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
 	go s.serveConn(ctx, c)
 }
 
-// admit registers a connection unless the server is quiet or has too many.
+// admit registers a connection unless the server is quiet or has too many connections.
 func (s *Server) admit(c *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *Server) serveConn(ctx context.Context, c *Conn) {
 	}
 }
 
-// Cut ends every connection and admits no other until Resume.
+// Cut ends every connection and admits no new one until Resume.
 func (s *Server) Cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

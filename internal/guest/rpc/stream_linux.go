@@ -19,7 +19,7 @@ type Stream struct {
 	c     *Conn
 	codec envd.Codec
 	buf   []byte
-	chunk int // where the current chunk's head stands in buf
+	chunk int // offset of the current chunk's head in buf
 	empty bool
 }
 

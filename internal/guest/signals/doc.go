@@ -3,7 +3,7 @@
 //
 //	caught, err := signals.Survive(true)
 //
-// It sets dispositions below the Go runtime, once, at the guest's start. Commands get the
-// default of every signal but those that [IgnoreLibrary] documents. It starts no goroutine
-// and knows nothing of the rest of the guest.
+// It sets dispositions below the Go runtime, once, at the guest's start. Commands start with
+// the default disposition of every signal except those of [IgnoreLibrary]. It starts no
+// goroutine and must not depend on the rest of the guest.
 package signals

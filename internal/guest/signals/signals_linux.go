@@ -15,14 +15,14 @@ const (
 )
 
 // Survive ignores every signal that a program of the sandbox can send to the guest. The
-// caller drains the returned channel and does nothing else with it. init says that the
+// caller drains the returned channel and does nothing else with it. init is true if the
 // guest is pid 1.
 //
-// Signals are ignored below the runtime: the runtime sets up each signal with two threads,
-// which for sixty signals would be the longest part of the guest's start. The runtime also
+// Signals are ignored below the runtime. The runtime needs two threads to set up each
+// signal, which for sixty signals would be the longest part of the guest's start. It also
 // dies of a fault signal that was queued with a code that hides its sender; the kernel
-// drops an ignored one, while a real fault still ends the guest. Commands get the default
-// of every signal that the runtime handles.
+// drops an ignored one, while a real fault still ends the guest. Commands start with the
+// default disposition of every signal that the runtime handles.
 func Survive(init bool) (<-chan os.Signal, error) {
 	c := make(chan os.Signal, 1)
 	for n := unix.Signal(1); n <= 64; n++ {
@@ -37,9 +37,9 @@ func Survive(init bool) (<-chan os.Signal, error) {
 			}
 			continue
 		case unix.SIGCONT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
-			// The runtime leaves these alone, so commands would inherit the disposition and
-			// lose job control. The kernel drops them for an init; elsewhere the runtime
-			// must handle them.
+			// The runtime does not touch these, so commands would inherit the disposition
+			// and lose job control. The kernel drops them for an init; otherwise the
+			// runtime must handle them.
 			if !init {
 				signal.Notify(c, n)
 			}
@@ -47,7 +47,7 @@ func Survive(init bool) (<-chan os.Signal, error) {
 		case 32, 34: // of C libraries; see IgnoreLibrary
 			continue
 		case unix.SIGHUP, unix.SIGINT:
-			// If the host was started with these ignored, as with nohup, commands would
+			// If the host was started with these ignored, for example with nohup, commands
 			// inherit that unless the runtime handles them.
 			if signal.Ignored(n) {
 				signal.Notify(c, n)
@@ -60,13 +60,13 @@ func Survive(init bool) (<-chan os.Signal, error) {
 	return c, nil
 }
 
-// IgnoreLibrary ignores the signals 32 to 34, which the runtime leaves alone, for a guest
+// IgnoreLibrary ignores the signals 32 to 34, which the runtime does not touch, for a guest
 // that shares its uid with commands. The kernel protects an init without handlers only
-// while its first thread does not block the signal, which it does while it handles another
-// one.
+// while its first thread does not block the signal; it blocks it while it handles another
+// signal.
 //
-// Commands start with these ignored. C libraries set two of them when they use them; only a
-// program that wants to die of the third one can tell.
+// Commands start with these signals ignored. C libraries set two of them when they use
+// them. Only a program that expects the third one to kill it is affected.
 func IgnoreLibrary() error {
 	for n := unix.Signal(32); n <= 34; n++ {
 		// Without cgo the runtime uses one of them to reach all threads.

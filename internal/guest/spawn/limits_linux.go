@@ -9,12 +9,12 @@ import (
 	"hortus.dev/internal/guest/procfs"
 )
 
-// limitCommand lowers the limit on processes of a command that shares the guest's uid: it
-// inherited the guest's limit, which includes the guest's reserve.
+// limitCommand lowers the process limit of a command that shares the guest's uid: the
+// command inherited the guest's limit, which includes the guest's reserve.
 //
-// Processes that the command forked before have the guest's limit too, and could use up the
-// reserve; the guest dies if it cannot have a thread. So the limit is set for all processes
-// but the guest, until none has a higher one.
+// Processes that the command has already forked have the guest's limit too, and could use up
+// the reserve; the guest dies if it cannot create a thread. So limitCommand sets the limit
+// of all processes except the guest, until none has a higher one.
 func limitCommand(cfg *birth.Config, pid int) {
 	if cfg.Switch || cfg.OwnKernel || cfg.Processes <= 0 {
 		return
@@ -35,7 +35,7 @@ func limitCommand(cfg *birth.Config, pid int) {
 // limitPasses is the maximum number of passes, in case processes fork and end all the time.
 const limitPasses = 100
 
-// limitOthers sets the limit for all processes but pid 1 that have a higher one, and
+// limitOthers sets the limit of all processes except pid 1 that have a higher one, and
 // returns their number.
 func limitOthers(lim unix.Rlimit) (n int) {
 	procfs.EachID(func(pid int) {
@@ -48,8 +48,8 @@ func limitOthers(lim unix.Rlimit) (n int) {
 }
 
 // SetLimits sets the limits of the guest, which commands inherit and cannot raise. If
-// commands have the guest's uid, their processes and the guest's threads count together:
-// the guest keeps a reserve, and limitCommand lowers the limit of each command.
+// commands have the guest's uid, the kernel counts their processes and the guest's threads
+// together: the guest keeps a reserve, and limitCommand lowers the limit of each command.
 func SetLimits(cfg *birth.Config) error {
 	// No core dumps. With 0 the kernel would still run the host's handler; with 1 it does
 	// not.

@@ -25,14 +25,15 @@ type Command struct {
 	PidFD    int       // descriptor of the process once it is started; see PidFDs
 }
 
-// Spawner forks commands. The forking thread gives up what a command must not have, for
-// good, because children inherit from the thread that forks them.
+// Spawner forks commands. Children inherit privileges from the thread that forks them, so
+// that thread permanently drops those that a command must not have.
 //
 // Most commands are forked on the thread that serves the request, which saves two switches
-// between threads. An identity has a thread of its own in two cases. With capabilities: the
-// thread's inheritable set must hold just these, and with an empty bounding set a thread
-// cannot get back what it gave up. With Landlock, where the guest and its commands share a
-// uid: commands can signal each other only in the domain of one thread.
+// between threads. An identity has its own thread in two cases. If it has capabilities: the
+// thread's inheritable set must contain only these, and a thread with an empty bounding set
+// cannot regain what it dropped. If commands share the guest's uid, and Landlock restricts
+// them or their netlink sockets are counted: with Landlock, commands can signal each other
+// only if the same thread forked them.
 type Spawner struct {
 	cfg *birth.Config
 	// PidFDs reports whether the kernel has pidfds, by which a pump sees the end of a
@@ -68,7 +69,7 @@ func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 		ch := make(chan func())
 		ready := make(chan error)
 		go func() {
-			runtime.LockOSThread() // for good
+			runtime.LockOSThread() // permanently
 			err := sp.dropPrivileges(id.Caps)
 			if err == nil && !cfg.Switch {
 				err = sp.netlink.Filter()
@@ -92,7 +93,7 @@ func New(cfg *birth.Config, cell *confinement.Cell) (*Spawner, error) {
 	return sp, nil
 }
 
-// havePidFDs reports whether the kernel has pidfds. It asks for one of a pid that cannot
+// havePidFDs reports whether the kernel has pidfds. It tries to open one of a pid that cannot
 // exist, because a filter may refuse one of the guest itself.
 func havePidFDs() bool {
 	const nobody = math.MaxInt32 // higher than any pid

@@ -11,13 +11,13 @@ import (
 	"hortus.dev/internal/guest/credential"
 )
 
-// dropPrivileges makes the calling thread ready to fork from: its children can get no
-// capability but those in keep, not even by executing a file as uid 0, and their netlink
-// sockets are counted.
+// dropPrivileges makes the calling thread ready to fork from: its children can get only the
+// capabilities in keep, even if they execute a file as uid 0, and their netlink sockets are
+// counted.
 //
-// A kernel of the guest's own may have no secure bits, as gVisor. They are a second
-// safeguard: what uid 0 executes gets the union of the bounding set, which is empty, and
-// the inheritable set.
+// A kernel of the guest's own, such as gVisor, may have no secure bits. They are a second
+// safeguard: a file executed by uid 0 gets the union of the bounding set, which is empty,
+// and the inheritable set.
 func (sp *Spawner) dropPrivileges(keep []uintptr) error {
 	if err := credential.KeepInheritable(keep); err != nil || !sp.cfg.Switch {
 		return err
@@ -48,8 +48,8 @@ func (sp *Spawner) dropPrivileges(keep []uintptr) error {
 // spareThreads is the number of threads that PrepareThreads prepares.
 const spareThreads = 4
 
-// PrepareThreads makes idle threads ready to fork from. That takes each thread about fifty
-// system calls, which the first command would wait for.
+// PrepareThreads makes idle threads ready to fork from. Each thread needs about fifty system
+// calls, which would delay the first command.
 func (sp *Spawner) PrepareThreads() error {
 	var errs [spareThreads]error
 	var all, together sync.WaitGroup

@@ -27,8 +27,8 @@ type options struct {
 	dir          string
 	env          map[string]string
 	args         []string
-	// say is printed instead of running a command. done ends the program even if say is
-	// empty.
+	// say is printed instead of running a command. If done is true, the program ends even
+	// if say is empty.
 	say  string
 	done bool
 }

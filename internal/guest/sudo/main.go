@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Argv0 is the argument zero by which a multi-call binary runs this program.
+// Argv0 is the argument zero with which a multi-call binary runs this program.
 const Argv0 = "sudo"
 
 // Main runs the program and returns its exit code.
@@ -41,7 +41,7 @@ func Main() int {
 	return code
 }
 
-// run asks the guest to run the command.
+// run runs the command through the guest and returns its exit code.
 func run(o *options) (int, error) {
 	req, err := request(o)
 	if err != nil {
@@ -105,8 +105,8 @@ func run(o *options) (int, error) {
 	}
 }
 
-// kept reports whether a variable is passed on by default: those of the terminal and the
-// language.
+// kept reports whether a variable is passed by default: those of the terminal and the
+// language are.
 func kept(name string) bool {
 	return slices.Contains([]string{"TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ", "NO_COLOR"}, name) || strings.HasPrefix(name, "LC_")
 }
@@ -190,8 +190,8 @@ func send(c *net.UnixConn, req *Request, files []*os.File) error {
 	return err
 }
 
-// direct runs the command without the guest: either the sandbox has one user, or root asks,
-// whom Landlock keeps from the guest's socket.
+// direct runs the command without the guest: either the sandbox has only one user, or root
+// is the caller and Landlock denies it the guest's socket.
 func direct(o *options, req *Request) error {
 	home := os.Getenv("HOME")
 	switch {

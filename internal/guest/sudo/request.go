@@ -53,7 +53,7 @@ func Encode(v any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...), nil
 }
 
-// Decode reads a message of at most MaxMessage bytes.
+// Decode reads a message of up to MaxMessage bytes.
 func Decode(r io.Reader, v any) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

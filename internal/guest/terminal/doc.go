@@ -2,6 +2,6 @@
 //
 //	master, slave, err := terminal.Open()
 //
-// The caller owns both descriptors and closes them. The package knows nothing of commands:
-// the guest and the program sudo both use it.
+// The caller owns both descriptors and closes them. The package must not depend on commands:
+// both the guest and the program sudo use it.
 package terminal

@@ -1,3 +1,3 @@
-// Gen writes compiled_GOARCH.bin into the current directory: the seccomp programs
-// of the architecture that it runs on, as package precompile makes them.
+// Gen writes compiled_GOARCH.bin into the current directory: the seccomp programs that
+// package precompile compiles for the architecture that it runs on.
 package main

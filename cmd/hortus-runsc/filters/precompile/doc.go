@@ -1,5 +1,5 @@
-// Package precompile compiles gVisor's seccomp rules into the programs that package
-// filters hands out. It says which options of a sandbox there are programs for.
+// Package precompile compiles gVisor's seccomp rules into the programs of package filters.
+// It determines for which options of a sandbox programs exist.
 //
-// It is for the generator and the tests: the binary must not link it.
+// It is for the generator and the tests. The binary must not link it.
 package precompile

@@ -17,8 +17,8 @@ import (
 	"hortus.dev/cmd/hortus-runsc/filters"
 )
 
-// The rules with places for what only a running process knows: its identifier and
-// the number of its control socket.
+// gVisor's rules, with variables for what only a running process knows: its pid and the
+// descriptor of its control socket.
 //
 //go:linkname sentryRules gvisor.dev/gvisor/runsc/boot/filter/config.rules
 func sentryRules(sentry.Options, precompiledseccomp.Values) (seccomp.SyscallRules, seccomp.SyscallRules)
@@ -26,8 +26,8 @@ func sentryRules(sentry.Options, precompiledseccomp.Values) (seccomp.SyscallRule
 //go:linkname goferRules gvisor.dev/gvisor/runsc/fsgofer/filter/config.rules
 func goferRules(gofer.Options, precompiledseccomp.Values) (seccomp.SyscallRules, seccomp.SyscallRules)
 
-// Table compiles the programs for the architecture that it runs on, of the given
-// version of gVisor, which must be the one that is linked.
+// Table compiles the programs for the architecture that it runs on. version must be the
+// version of gVisor that is linked.
 func Table(version string) (filters.Table, error) {
 	constructor, err := platform.Lookup("systrap")
 	if err != nil {
@@ -36,7 +36,7 @@ func Table(version string) (filters.Table, error) {
 	t := filters.Table{Version: version}
 	for _, info := range constructor.PrecompiledSeccompInfo() {
 		info = ownPID{info}
-		// --platform=systrap --network=none --directfs, and no device passed through.
+		// --platform=systrap --network=none --directfs, without device passthrough.
 		opts := sentry.Options{Platform: info, HostFilesystem: true}
 		p, err := compile(opts.ConfigKey(), opts.Vars(), sentry.SeccompOptions(opts), func(v precompiledseccomp.Values) (seccomp.SyscallRules, seccomp.SyscallRules) {
 			return sentryRules(opts, v)
@@ -58,23 +58,23 @@ func Table(version string) (filters.Table, error) {
 	return t, nil
 }
 
-// ownPID is a platform whose rules name the process only through the variable for
-// it. Systrap's own has one rule, for a signal to a thread of the process, that is
-// made with the identifier of anyone who compiles it.
+// ownPID is a platform whose rules refer to the process only by the variable for its
+// pid. Systrap has one rule, for a signal to a thread of the process, that contains the
+// pid of the process that compiles it.
 type ownPID struct{ platform.SeccompInfo }
 
 func (p ownPID) SyscallFilters(vars precompiledseccomp.Values) seccomp.SyscallRules {
 	rules := p.SeccompInfo.SyscallFilters(vars).Copy()
-	rules.Remove(unix.SYS_RT_TGSIGQUEUEINFO) // panics when there is none any more
+	rules.Remove(unix.SYS_RT_TGSIGQUEUEINFO) // panics if the rule does not exist
 	return rules.Set(unix.SYS_RT_TGSIGQUEUEINFO, seccomp.PerArg{
 		seccomp.EqualTo(vars.GetUint64("self_pid")), seccomp.AnyValue{}, seccomp.EqualTo(unix.SIGKILL),
 	})
 }
 
-// compile makes one program of rules, in the way that gVisor does at a start.
+// compile compiles rules to a program, as gVisor does when it starts.
 func compile(name string, vars precompiledseccomp.Values, opts seccomp.ProgramOptions, rules func(precompiledseccomp.Values) (allow, deny seccomp.SyscallRules)) (precompiledseccomp.Program, error) {
-	// What gVisor itself takes when the kernel has it, which all since 4.14 do.
-	// Said here, lest the kernel that compiles decides.
+	// gVisor's choice if the kernel supports it, as all since 4.14 do. Set it here, so
+	// that it does not depend on the kernel of the machine that compiles.
 	opts.DefaultAction, opts.BadArchAction = seccomp.KillProcess, seccomp.KillProcess
 	p, err := precompiledseccomp.Precompile(name, slices.Sorted(maps.Keys(vars)), func(v precompiledseccomp.Values) *seccomp.Program {
 		allow, deny := rules(v)

@@ -11,16 +11,17 @@ import (
 )
 
 // Files changes files with root's rights for a client of E2B's whose user lacks them. E2B's
-// own guest works as root and gives what it makes to the user. The methods must be called
-// as root, on a thread of credential.Switcher.
+// own guest works as root and makes the user the owner of new files. The methods must be
+// called as root, on a thread of credential.Switcher.
 //
-// Code that runs as the user must not redirect these rights. A path is walked by
-// descriptors, one name at a time. Only in a guarded directory, which the user cannot
-// write, a link is followed (root made it) and a new name is made. A file with several
+// Code that runs as the user must not be able to redirect these rights. A path is walked by
+// descriptors, one name at a time. A link is followed (root made it), and a new name
+// created, only in a guarded directory, which the user cannot write. A file with several
 // names is not opened through an unguarded directory.
 type Files struct{ User *birth.Identity }
 
-// ErrAgain means that a parent directory was made for the user, who can continue there.
+// ErrAgain means that a parent directory was made for the user: the caller should retry as
+// the user.
 var ErrAgain = errors.New("a parent directory was made; retry as the user")
 
 // mkdir makes a directory that belongs to the user.
@@ -38,7 +39,8 @@ func (f Files) mkdir(p location) error {
 	return unix.Fchownat(p.dir, p.name, int(f.User.UID), int(f.User.GID), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Create opens a file for writing, truncated, makes its parents, and gives it to the user.
+// Create creates or truncates a file for writing, makes its parents, and makes the user its
+// owner.
 func (f Files) Create(path string) (*os.File, error) {
 	p, err := f.find(path, true, true)
 	if err != nil {
@@ -48,8 +50,8 @@ func (f Files) Create(path string) (*os.File, error) {
 	return f.open(p, path)
 }
 
-// open opens or creates the file at a location. It does not follow a link that has appeared
-// there since the walk.
+// open opens or creates the file at a location. It does not follow a link that was created
+// there after the walk.
 func (f Files) open(p location, path string) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(p.dir, p.name, flags, 0)
@@ -72,7 +74,7 @@ func (f Files) open(p location, path string) (*os.File, error) {
 	return file, nil
 }
 
-// take truncates an open file and gives it to the user.
+// take truncates an open file and makes the user its owner.
 func (f Files) take(p location, fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -111,8 +113,8 @@ func (f Files) MakeDir(path string) error {
 	return api.Errorf(api.KindInvalid, "path '%s' exists and is not a directory", path)
 }
 
-// Move renames a file; its owner does not change. It returns the path that an error is
-// about.
+// Move renames a file; its owner does not change. With an error it returns the path that
+// caused it.
 func (f Files) Move(from, to string) (string, error) {
 	source, err := f.find(from, false, false)
 	if err != nil {
@@ -130,7 +132,8 @@ func (f Files) Move(from, to string) (string, error) {
 	return to, unix.Renameat(source.dir, source.name, dest.dir, dest.name)
 }
 
-// Remove removes a file, or a directory with its contents. A missing one is no error.
+// Remove removes a file, or a directory with its contents. It is not an error if the file
+// does not exist.
 func (f Files) Remove(path string) error {
 	p, err := f.find(path, false, false)
 	if err == unix.ENOENT {

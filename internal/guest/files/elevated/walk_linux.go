@@ -38,9 +38,9 @@ func (p *location) enter(name string) error {
 	return nil
 }
 
-// find walks an absolute path to the directory of its last name. With follow it follows a
-// link with the last name. With parents it makes the first missing directory and returns
-// ErrAgain.
+// find walks an absolute path to the directory of its last name. If follow is true and the
+// last name is a link, it follows it. If parents is true, it makes the first missing
+// directory and returns ErrAgain.
 func (f Files) find(path string, follow, parents bool) (_ location, err error) {
 	top, err := unix.Open("/", dirFlags, 0)
 	if err != nil {
@@ -121,7 +121,7 @@ func (f Files) link(p location) (string, error) {
 }
 
 // guarded returns an error if the user can write the directory. The group bits also cover
-// access lists.
+// access control lists.
 func (f Files) guarded(dir int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
@@ -133,8 +133,8 @@ func (f Files) guarded(dir int) error {
 	return nil
 }
 
-// notProc returns an error in /proc and /sys, where root's rights reach processes and
-// devices. A client can name root to write there.
+// notProc returns an error in /proc and /sys, where root's rights extend to processes and
+// devices. To write there, a client can act as root.
 func notProc(dir int) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(dir, &st); err != nil {

@@ -1,11 +1,11 @@
-// Package watch reports changes below directories, by inotify: as a stream, or kept for
-// clients that poll.
+// Package watch reports changes below directories with inotify. A client receives them as a
+// stream or polls for them.
 //
 //	watches := watch.New(ids, access, fs)
 //	defer watches.Close()
 //
-// A stream's watch lives as long as its request. A watcher that is polled has a goroutine
-// that lives until the client removes it or [Service.Close]. The numbers of
-// directories, changes and watchers are limited. Directories are read with the identity's own rights. The package
-// knows nothing of commands.
+// A stream's watch lives as long as its request. A polled watcher has a goroutine that lives
+// until the client removes the watcher or [Service.Close] is called. The numbers of
+// directories, changes and watchers are limited. Directories are read with the identity's own
+// rights. The package must not depend on commands.
 package watch

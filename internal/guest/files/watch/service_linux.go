@@ -24,14 +24,14 @@ const (
 	maxQueued = 10_000
 )
 
-// Service serves the calls about changes of directories.
+// Service serves the requests about changes of directories.
 type Service struct {
 	ids    *identity.Set
 	access *credential.Switcher
 	files  *files.Service
 
 	mu   sync.Mutex
-	byID map[string]*watcher // those that are polled
+	byID map[string]*watcher // polled watchers
 	wg   sync.WaitGroup
 }
 
@@ -76,7 +76,7 @@ func (s *Service) watchDir(c *rpc.Conn, req *http.Request) error {
 	helper.Go(func() {
 		select {
 		case <-gone:
-			w.f.Close() // ends the wait below
+			w.f.Close() // interrupts the wait below
 		case <-c.Ended():
 			w.f.Close()
 		case <-ended:

@@ -33,7 +33,7 @@ type watch struct {
 const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
-// networkFS are file systems on which inotify misses changes by other machines.
+// networkFS lists file systems on which inotify misses changes by other machines.
 var networkFS = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "CIFS", unix.SMB2_SUPER_MAGIC: "SMB",
 }
@@ -72,8 +72,8 @@ func (s *Service) newWatch(id *identity.Identity, req *envd.WatchRequest) (*watc
 }
 
 // add watches a directory, and with Recursive those below it. Unless found is nil, it
-// appends events for the files that it finds: they may have come before the directory was
-// watched. It must be called with the identity's rights.
+// appends events for the files that it finds: they may have been created before the watch.
+// It must be called with the identity's rights.
 func (w *watch) add(rel string, found []*envd.FilesystemEvent) ([]*envd.FilesystemEvent, error) {
 	if len(w.dirs) >= maxWatched {
 		return found, api.Errorf(api.KindExhausted, "watch '%s': more than %d directories", w.root, maxWatched)
@@ -144,7 +144,7 @@ func (w *watch) next() ([]*envd.FilesystemEvent, error) {
 	return out, err
 }
 
-// translate appends the events that one inotify event means.
+// translate appends the events for one inotify event.
 func (w *watch) translate(out []*envd.FilesystemEvent, wd int32, mask uint32, name string) ([]*envd.FilesystemEvent, error) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		return out, api.Errorf(api.KindExhausted, "watch '%s': changes came faster than they were read; some are lost", w.root)
@@ -187,8 +187,8 @@ func (w *watch) translate(out []*envd.FilesystemEvent, wd int32, mask uint32, na
 	return out, nil
 }
 
-// forget removes the watches of a directory that was moved away. If it returns, it is found
-// again under its new name.
+// forget removes the watches of a directory that was moved away. If the directory is moved
+// back, it is watched again under its new name.
 func (w *watch) forget(path string) {
 	for wd, dir := range w.dirs {
 		if dir == path || (len(dir) > len(path) && dir[:len(path)+1] == path+"/") {

@@ -56,7 +56,7 @@ func (s *Server) Serve(ctx context.Context) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(100 * time.Millisecond) // most likely no descriptors are left; retry
+			time.Sleep(100 * time.Millisecond) // most likely out of descriptors; retry
 			continue
 		}
 		select {
@@ -202,7 +202,7 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// command returns who a request runs as, and its command.
+// command returns the user that a request runs as, and its command.
 func (s *Server) command(req *sudo.Request) (*identity.Identity, *envd.ProcessConfig, error) {
 	name := req.User
 	name = cmp.Or(name, "root")

@@ -63,7 +63,7 @@ func (p printing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, pull := range p.Pulls() {
 		line, err := json.Marshal(pull)
 		if err != nil {
-			panic(err) // a struct of texts
+			panic(err) // impossible: a struct of strings
 		}
 		fmt.Println(string(line))
 	}
