@@ -1,10 +1,9 @@
-// Package body reads the JSON of requests, strictly, and writes that of answers. It is
-// what doors have in common that take JSON; what their objects mean, and how an error
-// looks on their wire, it does not know.
+// Package body reads JSON request bodies strictly and writes JSON answers, for all doors. It does
+// not know what the objects mean, or how an error looks on a door's wire.
 //
-// A body is a client's word: it is bounded before it is read, it holds one value, and a
-// member that nobody asked for is an error that names it, since an option that is taken
-// and ignored is worse than one that is refused.
+// A body is untrusted: its size is limited before it is read, it contains exactly one value, and an
+// unknown member is an error that names it, because an option that is accepted and ignored is worse
+// than one that is refused.
 //
-// A [Form] is a value without a state of its own. Nothing here lives longer than a call.
+// A [Form] is a value without state. Nothing in this package outlives a call.
 package body

@@ -1,19 +1,16 @@
-// Package e2b is the control plane of E2B's wire: what an unmodified E2B SDK asks of
-// the service beside its sandboxes (make, list, connect, pause, fork, end). It decodes
-// a request, asks the parts that it was given and encodes what they answer. It holds
-// no state.
+// Package e2b is the control plane of E2B's wire: the requests of an unmodified E2B SDK to the
+// service (create, list, connect, pause, fork, kill). It decodes a request, calls the parts that it
+// was given, and encodes the answer. It holds no state.
 //
-// Both generations of paths are served: /v2/sandboxes as SDK 2.51 has them and
-// /sandboxes as those before. A request carries its key in X-API-KEY; whose it is goes
-// into the context as an api.Principal, and the parts behind the door decide by it. To
-// this door a sandbox of somebody else's, one that has ended and one that never was
-// are the same.
+// Both generations of paths are served: /v2/sandboxes as in SDK 2.51, and /sandboxes as before. A
+// request has its key in X-API-KEY; the owner of the key is an api.Principal in the context, by which
+// the parts behind the door decide. For this door a sandbox of another account, one that has ended
+// and one that never existed are the same.
 //
-// What cannot be honoured is refused with 400 and a message that names the option;
-// nothing is accepted and ignored, an option that nobody knows included. Errors are
-// {"code", "message"} always, since the SDKs look at the code; an empty answer is 204.
+// What is not supported is refused with 400 and a message that names the option. Nothing is accepted
+// and ignored, including unknown options. Errors are always {"code", "message"}, because the SDKs read
+// the code; an empty answer is 204.
 //
-// The package declares the interfaces that it calls. It must not know a store, a
-// backend, how keys are kept, the data plane or the wiring. A handler's goroutines end
-// with their request.
+// The package declares the interfaces that it calls. It must not know a store, a backend, how keys
+// are stored, the data plane or the wiring. A handler's goroutines end with their request.
 package e2b

@@ -1,21 +1,18 @@
-// Package key makes, keeps and checks the API keys of a data directory.
+// Package key creates, stores and verifies the API keys of a data directory.
 //
-// A key is "e2b_" and 40 lower-case hexadecimal digits: 160 bits from the system's
-// generator, in the form that E2B's clients expect. It is shown once. What is kept
-// is its SHA-256, under which it is found again when somebody presents it.
+// A key is "e2b_" and 40 lower-case hexadecimal digits: 160 bits from the system's random generator,
+// in the form that E2B's clients expect. It is shown once. Its SHA-256 is stored, and used to find the
+// key again.
 //
-// A hash that is slow on purpose would protect nothing here. Such a hash makes
-// guessing dear where few guesses suffice, as with passwords; of 2^160 keys none is
-// guessed, whatever a guess costs. It would be paid on every request, by us, and
-// anybody could have us pay it. For the same reason there is no salt: no two keys
-// are the same, nobody has a table of them, and with one a key could not be found by
-// its hash. That a lookup in an index tells by its time how far a hash agrees helps
-// nobody: what is looked up is the hash, and it does not lead back to the key.
+// A slow hash would not add protection. It makes guessing expensive when few guesses are enough, as
+// with passwords; among 2^160 keys guessing is hopeless at any price. Its cost would be paid for every
+// request, and any client could cause it. There is no salt for the same reason: no two keys are equal,
+// there is no table of them, and with a salt a key could not be found by its hash. The time of the
+// lookup may reveal a prefix of the hash, which does not reveal the key.
 //
-// Anyone who presents what is no key learns that alone. A key that never was, one that
-// was revoked and a text that has not the form of one are refused in the same words.
+// A client with an invalid key learns nothing else: an unknown key, a revoked one and a text without
+// the form of a key get the same error.
 //
-// The package knows who a key speaks for, not what such a caller may do (package
-// access). It holds nothing that needs closing; [Keys] may be used by many
-// goroutines.
+// The package knows the owner of a key, not what the owner may do (package access). It holds nothing
+// that needs Close; [Keys] may be used by several goroutines.
 package key

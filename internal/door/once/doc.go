@@ -1,20 +1,18 @@
-// Package once answers a request that was asked before under the same key as it was
-// answered then, so that a client which does not know whether its request arrived
-// can send it again.
+// Package once makes requests idempotent: a repeated request with the same key gets the stored answer of
+// the first one, so that a client can retry if it does not know whether its request arrived.
 //
-// A key belongs to one account and to one request. What is kept of an answer is
-// bytes that only the caller understands. A key is stored before the request is
-// worked on and its answer before anybody sees it; both survive the daemon. A daemon
-// that dies between the two leaves a key whose outcome nobody knows, and that is what
-// anyone who asks again is told: guessing would make the same thing twice, or promise
-// one that is not there.
+// A key belongs to one account and to one request. Answers are stored as bytes that only the caller
+// interprets. A key is stored before its request is processed, and the answer before it is sent; both
+// survive the daemon. If the daemon dies between the two, the outcome of the key is unknown, and a
+// repeated request gets that as an error: a guess could carry out the request twice, or confirm one
+// that never happened.
 //
-// Answers are kept for a day, and of each account the newest few thousand.
+// Answers are stored for a day, up to the newest few thousand of each account.
 //
 // # Lives
 //
-// A request is worked on in its caller's goroutine; others with the same key wait
-// for it in theirs. The package starts none.
+// A request is processed in its caller's goroutine; others with the same key wait in theirs. The package
+// starts no goroutine.
 //
-// The package must not know HTTP, SQL or what is asked.
+// The package must not know HTTP, SQL or the content of requests.
 package once

@@ -1,20 +1,17 @@
-// Package strict stands between a listener and package net/http, and ends connections
-// that carry what two programs could read in two ways, or of which there are too many.
+// Package strict is between a listener and package net/http. It closes connections whose bytes two
+// programs could interpret differently, and limits the number of connections.
 //
-// A request whose length one program takes from one header and the next one from
-// another hides a second request, which only one of the two ever judges. Package
-// net/http refuses much of that, but is generous where the standard lets it be: with
-// both a Content-Length and a Transfer-Encoding it takes the latter, without a trace
-// for handlers to see. Here every byte is looked at on its way in, heads and the
-// framing of bodies alike, and what is not plainly one request after another goes no
-// further: lengths that are given twice, codings other than chunked, a second Host,
-// line ends that are not CR LF, folded lines, blanks before a colon, extensions of
-// chunks.
+// If one program takes the length of a request from one header and the next program from another, a
+// second request can be hidden that only one of them checks. Package net/http refuses much of that, but
+// accepts what the standard permits: with both a Content-Length and a Transfer-Encoding it uses the
+// latter, invisibly for handlers. This package inspects every byte of heads and of the framing of
+// bodies. It rejects everything that is not clearly one request after another: duplicate lengths, codings
+// other than chunked, a second Host, line ends other than CR LF, folded lines, spaces before a colon,
+// chunk extensions.
 //
-// Nor is there room for any number of connections: see [Limits]. One that asks nothing
-// makes way for one that may; one whose request is served, as a stream is, stays.
+// The number of connections is limited, see [Limits]. An idle connection is closed for a new one; a
+// connection with a request in progress, for example a stream, is kept.
 //
-// A connection costs a line's worth of memory. The package knows nothing of who asks
-// for what, starts no goroutine, and has nothing to close but the connections, which
-// are their server's.
+// A connection costs one line of memory. The package does not know what requests mean, starts no
+// goroutine, and has nothing to close but the connections, which belong to their server.
 package strict

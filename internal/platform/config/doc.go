@@ -1,14 +1,10 @@
-// Package config says what Hortus is set to and where each value comes from: a
-// flag, a variable of the environment, a line of the configuration file, or the
-// default, the first that says something.
+// Package config reads the settings of Hortus and the source of each value: a flag, an environment variable,
+// a line of the configuration file, or the default. The first source that has the setting applies.
 //
-// [Settings] lists all there is. [Load] reads the environment and the file and
-// gives a [Config], whose values carry their [Origin]; the command line adds its
-// flags to it. A key that is not known, or a value that makes no sense, is an
-// error that names its place, what is allowed and what was perhaps meant: nothing
-// is read and ignored.
+// [Settings] lists all settings. [Load] reads the environment and the file and returns a [Config], whose
+// values have an [Origin]; the command line adds its flags. An unknown key or an invalid value is an error
+// with its position, the allowed values and the closest known key. Nothing is ignored.
 //
-// The package reads one file and is given its environment. It must not know what
-// a setting does, who uses it, or the command line's grammar, and keeps nothing
-// alive.
+// The package reads one file and gets its environment as an argument. It must not know what a setting does,
+// who uses it, or the grammar of the command line, and keeps no state.
 package config

@@ -1,21 +1,20 @@
-// Package telemetry shows what a daemon does to anyone who operates it: metrics for
-// Prometheus, traces by OpenTelemetry's protocol, and logs that name their trace.
+// Package telemetry provides what operators need to observe a daemon: metrics for Prometheus, traces over
+// OpenTelemetry's protocol, and logs with trace IDs.
 //
-// Metrics are counted always; a scrape reads them. Traces are recorded only where the
-// standard OTEL_* variables name a collector. A trace begins with a request's
-// traceparent header, or with the request, and reaches over the manager to the first
-// command in the sandbox that it made, also where that is another request.
+// Metrics are always counted; a scrape reads them. Traces are recorded only if the standard OTEL_* variables
+// set a collector. A trace begins with a request's traceparent header, or with the request, and continues
+// through the manager to the first command in the new sandbox, also if that is another request.
 //
-// # What is never told
+// # Private data
 //
-// A label or attribute is a number, an identifier of Hortus's own, or a word of a
-// closed set: never a path, a header, a command, an environment, an output, nor the
-// text of an error, which may hold any of them. What a client chose (a method, a
-// status) is mapped to a closed set first, so that nobody can make series without end.
+// A label or attribute is a number, an ID of Hortus, or a value of a closed set: never a path, a header, a
+// command, an environment, an output, or the text of an error, which may contain any of them. Values that a
+// client chose (a method, a status) are first mapped to a closed set, so that a client cannot create
+// unlimited series.
 //
 // # Lives
 //
-// A [Telemetry] starts the goroutine that sends traces, where there are any. Close
-// sends what is left and ends it. The package must not know a door or a store; doors
-// are wrapped by it, and the manager is watched through the manager's own interface.
+// A [Telemetry] starts the goroutine that sends traces, if traces are enabled. Close sends the remaining
+// traces and ends it. The package must not know a door or a store; it wraps doors, and observes the manager
+// through the manager's own interface.
 package telemetry

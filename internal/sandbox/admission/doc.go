@@ -1,29 +1,26 @@
-// Package admission decides when a sandbox may begin: at once where its host has
-// room, else in its turn.
+// Package admission decides when a sandbox may start: immediately if its host has the capacity, or else
+// in its turn.
 //
-// # Room
+// # Capacity
 //
-// A [Gate] counts what was promised: the limits of every sandbox that was let in
-// and has not been let go. That must fit what the host has, times how often the same
-// memory may be promised. Beside that it looks at what is really free, about once a
-// second: sandboxes mostly use less than they may, and other programs use some too.
-// What is let in between two looks is counted as if it had started already.
+// A [Gate] counts allocations: the limits of every admitted sandbox until it is released. Their sum must
+// not exceed the host's resources times the overcommit factor. The gate also measures the free resources
+// about once a second, because sandboxes mostly use less than their limits, and other programs use some.
+// A sandbox that is admitted between two measurements counts as if it already used its limits.
 //
 // # Turns
 //
-// Who must wait stands in the line of their account. Lines take turns, one sandbox
-// each; within a line the first comes first. Nobody is passed over for being large:
-// while the next in turn lacks something, nobody gets what it lacks. So a flood of
-// requests of one account delays another by one sandbox at a time, and a large
-// request waits as long as it takes to free its room, and no longer.
+// A waiting sandbox is in the queue of its account. Queues take turns, one sandbox each; within a queue
+// the first comes first. A large request is not passed over: while the next in turn lacks a resource, no
+// other gets that resource. A flood of requests of one account therefore delays another account by one
+// sandbox at a time, and a large request waits only until its capacity is free.
 //
 // # Lives
 //
-// What was let in is held until the function that Admit or Hold gave is called; a
-// second call does nothing. A waiter that is given up leaves its line at once. Open
-// starts one goroutine, which looks at the host; Close ends it and refuses anyone who
-// waits. Nothing is kept on disk: after a restart, anyone who adopts sandboxes says
-// what they hold with Hold.
+// An admitted sandbox is counted until the function that Admit or Hold returned is called; a second call
+// does nothing. A cancelled waiter leaves its queue immediately. Open starts one goroutine, which measures
+// the host; Close ends it and rejects all waiters. Nothing is stored on disk: after a restart, the adopter
+// of sandboxes counts them with Hold.
 //
-// The package must not know what a sandbox is, nor who asks beyond an account's name.
+// The package must not know what a sandbox is, or anything about the caller except the account's name.
 package admission

@@ -1,23 +1,21 @@
-// Package snapshot keeps saved states of sandboxes on disk.
+// Package snapshot stores saved states of sandboxes on disk.
 //
-// A [Store] owns one directory of one data directory. Each snapshot is a
-// directory named by its id with the files that a backend wrote and a manifest:
-// what they were taken of, what can restore them, and the length and SHA-256 of
-// each. Files are 0400 in directories that only their owner can enter, since they
-// hold whatever the sandbox held, secrets in its memory included.
+// A [Store] owns one directory of a data directory. Each snapshot is a directory named by its ID, with the
+// files that a backend wrote and a manifest: the sandbox, what can restore it, and the length and SHA-256 of
+// each file. Files have mode 0400 in directories that only their owner can enter, because they contain
+// everything that the sandbox had, including secrets in its memory.
 //
 // # Lives
 //
-// A snapshot is a row first, which says saving. Its files are written aside,
-// flushed, checked and renamed; only then the row says ready. So a death at any
-// instant leaves either a whole snapshot or a row that leads to none, and
-// [Store.Recover] says which. Nothing is given out before its manifest and
-// lengths were looked at, and the first time in each run every byte; what does not
-// agree makes the row broken, for good. A snapshot that is removed while somebody
-// starts from it goes when the last of them is done, and nobody new gets it.
+// A snapshot is first a row with the state saving. Its files are written to a temporary directory, flushed,
+// verified and renamed; then the row changes to ready. A crash at any time leaves either a complete snapshot
+// or a row without one, and [Store.Recover] finds out which. Before a snapshot is used, its manifest and
+// lengths are checked, and on the first use in each run every byte; a difference makes the row broken, which
+// is final. If a snapshot is removed while a sandbox starts from it, its files are deleted when the last of
+// these starts is done, and no new start can use it.
 //
-// Images that are needed for a moment (forks) lie in a directory of this run,
-// which a lock of the kernel's tells from that of a run that is gone.
+// Temporary images (of forks) are in a directory of this run. A kernel lock distinguishes it from that of an
+// earlier run.
 //
 // The package must not know a backend, the manager, SQL, or what the files mean.
 package snapshot

@@ -1,18 +1,14 @@
-// Package upkeep says what a data directory holds, and removes what nothing
-// refers to.
+// Package upkeep reports the content of a data directory, and removes what is unused.
 //
-// A [Keeper] looks at each part in turn: layers that no template names and on
-// which nobody holds a lease; the output of tasks that ended long ago, or that no
-// row knows; snapshots that are broken, or old and neither a template nor what a
-// sandbox is paused in; what sandboxes left that no longer live; old logs and old copies of
-// the database. A dry run makes the same list and removes nothing.
+// A [Keeper] checks each part in turn: layers that no template uses and that have no lease; the output of
+// tasks that ended long ago or have no row; snapshots that are broken, or old without a name and without a
+// paused sandbox; leftovers of ended sandboxes; old logs and old copies of the database. A dry run makes the
+// same list and removes nothing.
 //
-// What lives is never touched, and never by looking first and removing later
-// alone: a layer goes only under its lock, a sandbox's remains only through its
-// backend, which refuses one that lives, and a task's output only when its row
-// says that it is done, which no row takes back.
+// Data in use is never removed, and a check is never separated from its removal: a layer is removed only
+// under its lock, leftovers of a sandbox only by its backend, which refuses a running one, and a task's
+// output only if its row is done, which is final.
 //
-// The package must not know SQL, templates or backends; it is given the few
-// questions that it asks of them. It keeps nothing alive: one collection runs at
-// a time, in its caller's goroutine.
+// The package must not know SQL, templates or backends; it declares the few methods that it needs of them. It
+// keeps no state: one collection runs at a time, in its caller's goroutine.
 package upkeep

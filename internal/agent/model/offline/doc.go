@@ -1,19 +1,14 @@
-// Package offline is a model without a network: deterministic, small, and honest
-// about what it cannot do.
+// Package offline is a model without a network: deterministic, small, and explicit about what it cannot do.
 //
-// It answers three kinds of requests for a structured output, told apart by its
-// name. An ExecutionPlan comes from a catalogue of known tasks: a sentence
-// matches one only when every word of it is accounted for, so that a question is
-// declined rather than answered wrongly. A CodeArtifact comes from the
-// catalogue's programs in Python and JavaScript, with the plan's parameters. A
-// Diagnosis comes from package diagnosis, by patterns of errors.
+// It answers three kinds of requests for a structured output, by its name. An ExecutionPlan comes from a
+// catalogue of known tasks: a sentence matches a task only if every word of it is used, so that an unknown
+// request is declined instead of answered wrongly. A CodeArtifact comes from the catalogue's programs in Python
+// and JavaScript, with the plan's parameters. A Diagnosis comes from package diagnosis, by patterns of errors.
 //
-// A request with tools and without an output is work on a repository, which package
-// repair does.
+// A request with tools and without an output is work on a repository, which package repair does.
 //
-// Everything else is declined at once with KindDeclined. The package must not
-// know roles, sandboxes or tasks; it runs a program only through the tools that a
-// request offers.
+// Everything else is declined immediately with KindDeclined. The package must not know roles, sandboxes or
+// tasks; it runs a program only through the tools of a request.
 //
 // A [Model] is read-only after New and safe for several goroutines.
 package offline

@@ -1,11 +1,10 @@
-// Package retry makes a call of a model again when it failed in a way that
-// may pass: overload, a rate limit, a network that broke, an answer that was cut.
+// Package retry repeats a call of a model after a temporary failure: overload, a rate limit, a broken
+// connection, a truncated answer.
 //
-// A try that failed is told in the stream, before the wait, as a
-// model.Delta with a Retry; what was streamed until then is void. The waits grow,
-// with chance in them, and are as long as a server asked for where it did. Tries
-// and waits are bounded, and the context ends both.
+// A failed attempt is reported in the stream before the delay, as a model.Delta with a Retry; everything
+// streamed before it is void. Delays grow, with jitter, and are as long as the server requests. Attempts and
+// delays are limited, and the context ends both.
 //
-// The package must not know any vendor, and no role. A [Model] holds nothing and
-// is safe for several goroutines where the one within is.
+// The package must not know a vendor or a role. A [Model] holds no state and is safe for several goroutines if
+// the wrapped model is.
 package retry
