@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// inputs makes files with times and modes that must not matter.
+// inputs makes files with times and modes that must not affect the output.
 func inputs(t *testing.T, at time.Time, mode os.FileMode) []file {
 	t.Helper()
 	dir := t.TempDir()

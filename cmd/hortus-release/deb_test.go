@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// builtDeb writes a package around a small program and gives its path.
+// builtDeb writes a package with a small program and returns its path.
 func builtDeb(t *testing.T, version string, at time.Time) string {
 	t.Helper()
 	t.Chdir("../..") // release reads the files of the source tree
@@ -70,8 +70,8 @@ func TestDebVersion(t *testing.T) {
 	}
 }
 
-// TestDebInstalls has dpkg install, upgrade, remove and purge the package in a
-// directory of its own.
+// TestDebInstalls installs, upgrades, removes and purges the package with dpkg, in a
+// separate directory.
 func TestDebInstalls(t *testing.T) {
 	dpkg, err := exec.LookPath("dpkg")
 	if err != nil {
@@ -140,15 +140,15 @@ func TestDebInstalls(t *testing.T) {
 	}
 }
 
-// builtSibling is builtDeb for a test whose directory is the source tree already.
+// builtSibling is builtDeb for a test that already runs in the source tree.
 func builtSibling(t *testing.T, version string) string {
 	t.Helper()
 	t.Chdir("cmd/hortus-release")
 	return builtDeb(t, version, packageTime)
 }
 
-// TestMarkOfUninstall: the mark that the package removes is the one that installed
-// files have, or the files would be removed by "hortus uninstall".
+// TestMarkOfUninstall: the package removes the same mark that installed files have.
+// Otherwise "hortus uninstall" would remove the package's files.
 func TestMarkOfUninstall(t *testing.T) {
 	for _, name := range []string{
 		"packaging/systemd/hortus.service", "packaging/systemd/user/hortus.service",
@@ -161,7 +161,7 @@ func TestMarkOfUninstall(t *testing.T) {
 	}
 }
 
-// TestContainerfile: it copies what the archive has, under the names that it has there.
+// TestContainerfile: the container file copies files of the archive, by their names there.
 func TestContainerfile(t *testing.T) {
 	t.Chdir("../..")
 	dir := t.TempDir()

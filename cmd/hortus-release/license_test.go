@@ -30,7 +30,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// What is not there cannot be accounted for.
+// A missing module source is an error.
 func TestSourcesMissing(t *testing.T) {
 	if _, err := licenses(t.Context(), map[string]string{filepath.Join(t.TempDir(), "none"): "."}); err == nil {
 		t.Error("a binary that is not there has licenses")

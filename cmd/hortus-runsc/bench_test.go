@@ -43,8 +43,8 @@ func BenchmarkRestore(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle reports how much memory an idle sandbox holds, in proportion to how
-// many share it: its sentry, its gofer, and the stubs that map the guest's memory.
+// BenchmarkIdle reports the proportional memory (PSS) of an idle sandbox: of its sentry, its
+// gofer, and the stubs that map the guest's memory.
 func BenchmarkIdle(b *testing.B) {
 	const count = 30
 	r := newRig(b)
@@ -68,8 +68,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// memory sums up the proportional set sizes of the sandboxes' processes, in
-// kilobytes, by what the processes are.
+// memory returns the sums of the proportional set sizes of the sandboxes' processes, in
+// kilobytes, by the kind of process.
 func (r *rig) memory(b *testing.B, ids []string) map[string]int {
 	type process struct {
 		parent int

@@ -8,8 +8,8 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/seccheck"
 )
 
-// The name in go:linkname is that of the variable: the linker does not say so when
-// there is none.
+// The name in go:linkname must be that of the variable: the linker does not report a
+// wrong name.
 func TestNoTracePoints(t *testing.T) {
 	tracePoints.Do(func() {})
 	seccheck.Initialize()

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rig is a built runsc with a root file system whose one program sleeps for ever, or
-// ends at once.
+// rig is a built runsc with a root file system whose only program sleeps forever, or exits
+// at once.
 type rig struct {
 	runsc, dir string
 	logs       string // empty for none
@@ -28,14 +28,14 @@ func newRig(tb testing.TB) *rig {
 		tb.Skip("runsc by itself wants root; hortus gives it a user namespace")
 	}
 	r := &rig{dir: tb.TempDir(), runsc: os.Getenv("HORTUS_RUNSC")}
-	// The gofer looks at the file system with fewer capabilities than root has.
+	// The gofer reads the file system with fewer capabilities than root.
 	for dir := r.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	tb.Cleanup(func() {
-		// A network namespace without anything, which runsc mounts there once.
+		// An empty network namespace, which runsc mounts there once.
 		if err := unix.Unmount(filepath.Join(r.dir, "run/null-netns"), unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
 			tb.Error(err)
 		}
@@ -81,8 +81,7 @@ func newRig(tb testing.TB) *rig {
 	return r
 }
 
-// run runs a command of runsc, with the options that hortus gives it as far as they
-// decide on the filters.
+// run runs a command of runsc, with those of hortus's options that affect the filters.
 func (r *rig) run(tb testing.TB, args ...string) {
 	tb.Helper()
 	all := []string{"--root=" + filepath.Join(r.dir, "run"), "--platform=systrap", "--network=none", "--ignore-cgroups",
@@ -106,8 +105,8 @@ func (r *rig) run(tb testing.TB, args ...string) {
 
 func (r *rig) bundle(name string) string { return "--bundle=" + filepath.Join(r.dir, name) }
 
-// A sandbox that hortus starts finds both programs. What package filters keeps and
-// what its tests compare is of no use when the processes ask for another.
+// A sandbox that hortus starts finds both programs. The programs of package filters are
+// useless if the processes look for others.
 func TestFiltersAreFound(t *testing.T) {
 	r := newRig(t)
 	r.logs = filepath.Join(r.dir, "logs")

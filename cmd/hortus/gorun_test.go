@@ -19,10 +19,10 @@ func onPath(program string) bool {
 	return err == nil
 }
 
-// TestGoRun is README's first command in an empty home: its sandbox is a container, and
-// after its answer gVisor is built in the background; later sandboxes have it.
+// TestGoRun runs README's first command in an empty home. Its sandbox is a container, and
+// after its answer gVisor is built in the background; later sandboxes use it.
 func TestGoRun(t *testing.T) {
-	testtools.Dir(t) // this machine can build gVisor
+	testtools.Dir(t) // skip unless this machine can build gVisor
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

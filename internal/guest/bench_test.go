@@ -35,9 +35,9 @@ func p50(d []time.Duration) float64 {
 	return float64(d[len(d)/2]) / float64(time.Millisecond)
 }
 
-// BenchmarkExec times /bin/true, start to end with its output captured: through
-// the guest, natively with captured output, and natively without. The three
-// take turns. The clock stops when the exit status is in the caller's hands.
+// BenchmarkExec measures /bin/true from start to end: through the guest with captured
+// output, natively with captured output, and natively without. The three alternate. The
+// time ends when the caller has the exit status.
 func BenchmarkExec(b *testing.B) {
 	g := startGuest(b, guestOptions{binary: buildGuest(b)})
 	off := false
@@ -80,10 +80,9 @@ func BenchmarkExec(b *testing.B) {
 	b.ReportMetric(guest/run, "x-run")
 }
 
-// BenchmarkRested times the same after a rest of 25 ms before each, when the processor
-// has forgotten all of it: through the guest, natively with captured output, and by a
-// shell that waits at a pipe to be told to, which is about the least that anything that
-// is asked to start a program can do.
+// BenchmarkRested measures the same after a pause of 25 ms before each run, with cold CPU
+// caches: through the guest, natively with captured output, and by a shell that waits at a
+// pipe, which is about the minimum for a server that starts programs on request.
 func BenchmarkRested(b *testing.B) {
 	g := startGuest(b, guestOptions{binary: buildGuest(b)})
 	off := false
@@ -171,8 +170,8 @@ func BenchmarkStdout(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle reports the binary's size and what a guest uses when it has
-// nothing to do: fresh, and after a hundred commands.
+// BenchmarkIdle reports the binary's size and the resource use of an idle guest: at the
+// start, and after a hundred commands.
 func BenchmarkIdle(b *testing.B) {
 	bin := buildGuest(b)
 	for b.Loop() {

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// escape tries to come to a hierarchy of control groups in a user namespace of its
-// own, where a process has every capability, without executing anything in between.
+// escape tries to mount a cgroup hierarchy in a new user namespace, in which a process has
+// every capability, without executing a program in between.
 const escape = `perl -e '
 my ($unshare, $mount) = @ARGV; my ($t, $p) = ("cgroup2", "/tmp/escape"); mkdir $p;
 print "namespace\n" if syscall($unshare, 0x10020000) == 0;
@@ -21,7 +21,7 @@ print "mount\n" if syscall($mount, $t, $p, $t, 0, 0) == 0;
 print "bound\n" if open(F, ">", "$p/commands/pids.max") and syswrite(F, "5000\n");
 print "done\n"' `
 
-// Neither a user nor root comes out of the cell, nor at the guest.
+// Neither a user nor root can leave the cell or attack the guest.
 func TestKernelAttacks(t *testing.T) {
 	t.Parallel()
 	g := newGVisor(t).start(t, "run")
@@ -57,7 +57,7 @@ func TestKernelAttacks(t *testing.T) {
 	}
 }
 
-// A fork bomb stops at the bound; the guest continues, and kills it.
+// A fork bomb stops at the limit; the guest continues and kills it.
 func TestKernelForkBomb(t *testing.T) {
 	t.Parallel()
 	g := newGVisor(t).start(t, "run")

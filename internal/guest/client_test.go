@@ -16,7 +16,7 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// Clients that are broken in some way cost their own connection, nothing else.
+// A broken client loses its own connection and affects nothing else.
 func TestBrokenClients(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	huge := "POST " + envd.ProcStart + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: 5\r\n\r\n\x00\xff\xff\xff\xff"
@@ -46,8 +46,8 @@ func TestBrokenClients(t *testing.T) {
 	g.mustRun(t, "true")
 }
 
-// A client that stops reading slows its process; the process's end is seen all
-// the same, and others are not held up.
+// A client that stops reading blocks its process, but not other processes. The end of the
+// process is still detected.
 func TestStalledClient(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	s, err := g.client.Start(t.Context(), shell("yes"), envd.StartOptions{})
@@ -104,7 +104,7 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
-// What is dropped when nobody reads is seen in the offset of the next stream.
+// If output is dropped while nobody reads, the offset of the next stream shows it.
 func TestGapIsVisible(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	ctx, leave := context.WithCancel(t.Context())
@@ -133,8 +133,8 @@ func TestGapIsVisible(t *testing.T) {
 	}
 }
 
-// A kept connection whose guest has gone and come back is found dead before
-// anything is sent on it.
+// An idle connection whose guest was restarted is detected as closed before anything is
+// sent on it.
 func TestDeadIdleConnection(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	var conns []net.Conn

@@ -48,8 +48,8 @@ func (g *guestProc) do(t *testing.T, method, path string, body io.Reader, header
 	return resp, data
 }
 
-// ours is do of a client of Hortus's own, whose relative paths begin at the workspace;
-// other clients' begin at home.
+// ours is do for a client of Hortus, whose relative paths start in the workspace; those of
+// other clients start at home.
 func (g *guestProc) ours(t *testing.T, method, path string, body io.Reader, header map[string]string) (*http.Response, []byte) {
 	t.Helper()
 	h := map[string]string{envd.HeaderVersion: "1"}

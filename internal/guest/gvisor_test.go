@@ -59,8 +59,8 @@ func (v *gvisor) command(args ...string) *exec.Cmd {
 	}, args...)...)
 }
 
-// bundle writes what a container is made of: the host's own programs, and the guest
-// with the capabilities that it has elsewhere, and SYS_ADMIN.
+// bundle writes a container's bundle: the host's own programs, and the guest with its
+// usual capabilities and SYS_ADMIN.
 func (v *gvisor) bundle(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(v.dir, "bundle")
@@ -125,7 +125,7 @@ type kernelGuest struct {
 	id string
 }
 
-// start runs or restores a guest. Its control socket is all that it has.
+// start runs or restores a guest. The guest has only its control socket.
 func (v *gvisor) start(t testing.TB, verb string, args ...string) *kernelGuest {
 	t.Helper()
 	v.mu.Lock()
@@ -164,7 +164,7 @@ func (v *gvisor) start(t testing.TB, verb string, args ...string) *kernelGuest {
 	return g
 }
 
-// dialStream hands one end of a pair of sockets to the guest.
+// dialStream passes one end of a socket pair to the guest.
 func (g *guestProc) dialStream(ctx context.Context) (net.Conn, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -221,7 +221,7 @@ func (g *kernelGuest) configure(t testing.TB, edit func(*birth.Config)) {
 	}
 }
 
-// checkpoint saves a quiet guest and gives the image's directory. The guest continues.
+// checkpoint saves a quiet guest and returns the image's directory. The guest continues.
 func (g *kernelGuest) checkpoint(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(g.v.dir, "image")

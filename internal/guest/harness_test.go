@@ -20,8 +20,8 @@ import (
 	under "hortus.dev/test/reaper"
 )
 
-// The test binary is the guest when it is started under the guest's name, so
-// what is tested is a real process with a life of its own.
+// The test binary is the guest when it is started with the guest's name, so that the tests
+// use a real, separate process.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(Main())
@@ -133,8 +133,8 @@ func startGuest(t testing.TB, opt guestOptions) *guestProc {
 	return g
 }
 
-// kill ends the guest with its commands, which a backend would end. They are stopped
-// first, so that none starts another meanwhile.
+// kill kills the guest and its commands, as a backend would. It stops the commands first, so
+// that they start no others in the meantime.
 func (g *guestProc) kill() {
 	commands := map[int]bool{}
 	for grew := true; grew; {
@@ -156,7 +156,7 @@ func (g *guestProc) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", g.socket)
 }
 
-// result is what a command gave.
+// result is the result of a command.
 type result struct {
 	pid            uint32
 	stdout, stderr bytes.Buffer

@@ -11,9 +11,9 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// TestQuietKeepsOutput: a command that writes more than is kept waits, after its
-// stream was ended, for the client to come back; nothing is lost and nothing comes
-// twice. Where nobody comes back it continues in the end.
+// TestQuietKeepsOutput: after its stream was ended, a command that writes more than is
+// kept waits for the client to reconnect. Nothing is lost or duplicated. If no client
+// reconnects, the command continues after a while.
 func TestQuietKeepsOutput(t *testing.T) {
 	g := startStdio(t, nil)
 	g.mustGo(t)
@@ -67,7 +67,7 @@ func TestQuietKeepsOutput(t *testing.T) {
 	}
 }
 
-// A child of a fork has nobody who comes back for what its parent's clients read.
+// A forked child does not keep output for its parent's clients, who do not reconnect to it.
 func TestAnotherSelfWaitsForNobody(t *testing.T) {
 	g := startStdio(t, nil)
 	g.mustGo(t)

@@ -75,7 +75,7 @@ func TestSingleUserNamespace(t *testing.T) {
 	}
 }
 
-// Commands may open their own output and terminal again by name.
+// Commands may reopen their own output and terminal by name.
 func TestOutputBelongsToTheIdentity(t *testing.T) {
 	g := startInit(t, nil)
 	for _, who := range []string{"user", "root"} {
@@ -151,7 +151,7 @@ func TestFilesAsIdentity(t *testing.T) {
 	if err != nil || info.Owner != "user" || info.Group != "user" || info.Mode != 0o644 || info.Size != 1 {
 		t.Errorf("%+v %v", info, err)
 	}
-	// The threads are themselves again: a command of root's still works.
+	// The threads have their own ids again: a command of root still works.
 	if out := g.as(t, "root", "id -u"); out != "0\n" {
 		t.Errorf("%q", out)
 	}
@@ -160,7 +160,7 @@ func TestFilesAsIdentity(t *testing.T) {
 	}
 }
 
-// An init's commands have every signal at its default.
+// The commands of an init start with the default disposition of every signal.
 func TestSignalsOfCommands(t *testing.T) {
 	g := startInit(t, nil)
 	out := g.mustRun(t, "grep -E 'SigIgn|SigBlk' /proc/self/status | tr -s '\\t' ' '").stdout.String()
@@ -169,7 +169,7 @@ func TestSignalsOfCommands(t *testing.T) {
 	}
 }
 
-// What the host's own starter ignored is nothing to commands.
+// Commands do not inherit signals that the host was started with as ignored.
 func TestSignalsIgnoredByTheHost(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -185,7 +185,7 @@ func TestSignalsIgnoredByTheHost(t *testing.T) {
 	g.mustRun(t, "true")
 }
 
-// Whatever a process of the same uid sends, the guest continues.
+// No signal from a process with the same uid ends the guest.
 func TestSignalsDoNotEndTheGuest(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	pid := g.cmd.Process.Pid

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/test/tier"
 )
 
-// counted is what seq writes.
+// counted returns the output of seq.
 func counted(last int) []byte {
 	var b bytes.Buffer
 	for i := range last {
@@ -24,7 +24,7 @@ func counted(last int) []byte {
 	return b.Bytes()
 }
 
-// readSome reads a stream until that much output has come, or its end.
+// readSome reads a stream until most bytes of output have come, or to its end.
 func readSome(t *testing.T, s *envd.ProcessStream, into *bytes.Buffer, most int) (ended bool) {
 	t.Helper()
 	for into.Len() < most {
@@ -42,10 +42,10 @@ func readSome(t *testing.T, s *envd.ProcessStream, into *bytes.Buffer, most int)
 	return false
 }
 
-// TestKeepsForAHostThatDied: a command whose host's stream breaks waits, when it has
-// written what is kept, however long no host is there; a client that knows where it
-// was misses nothing, and nothing comes twice. Its control is a stream that is not the
-// record's, for which the command does not wait.
+// TestKeepsForAHostThatDied: if the host's stream breaks, the command waits when the log is
+// full, as long as no host connects. A client that continues at its offset loses nothing
+// and gets nothing twice. The control is a stream not used for the record, for which the
+// command does not wait.
 func TestKeepsForAHostThatDied(t *testing.T) {
 	const last = 600_000
 	for _, keep := range []bool{true, false} {
@@ -99,8 +99,8 @@ func TestKeepsForAHostThatDied(t *testing.T) {
 	}
 }
 
-// TestKeepsForNobodyForLong: with its host there again, a command waits for a client
-// for a while only. Without a host it waits.
+// TestKeepsForNobodyForLong: after a host has reconnected, a command waits for a client only
+// for a limited time. Without a host it continues to wait.
 func TestKeepsForNobodyForLong(t *testing.T) {
 	tier.Soak(t) // it waits ten seconds, as a guest does
 	g := startStdio(t, nil)

@@ -10,8 +10,8 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// BenchmarkKernelExec times /bin/true on a kernel of its own, start to end: from
-// outside, over a stream that is there, and as a fork and exec of a program inside.
+// BenchmarkKernelExec measures /bin/true on a kernel of its own, from start to end: from
+// outside, over an open stream, and as a fork and exec by a program inside.
 func BenchmarkKernelExec(b *testing.B) {
 	g := newGVisor(b).start(b, "run")
 	g.birth(b, nil)

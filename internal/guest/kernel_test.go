@@ -17,8 +17,8 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// follow reads a command's output from an offset on until it has seen all of want,
-// in order, and gives the offset behind the last byte that it read.
+// follow reads a command's output from an offset until it has seen all of want, in order,
+// and returns the offset after the last byte that it read.
 func (g *guestProc) follow(t testing.TB, execID string, offset int64, want ...string) int64 {
 	t.Helper()
 	s, err := g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: execID, Offset: offset})
@@ -222,9 +222,8 @@ func TestKernelQuiet(t *testing.T) {
 	g.follow(t, "count", offset, "line", "line")
 }
 
-// A save needs every stream to be closed, with a command in the middle of its
-// output; what was saved continues from there as another sandbox, and so does what it
-// was saved from.
+// A save works while a command is writing output, after every stream is closed. The saved
+// guest continues as another sandbox, and the original continues too.
 func TestKernelSave(t *testing.T) {
 	t.Parallel()
 	v := newGVisor(t)
@@ -247,7 +246,7 @@ func TestKernelSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.follow(t, "count", 0, lines(0, 10)...)
-	// The saved state lies there until the mortal one's time has passed outside it.
+	// Keep the saved state until the timeout of the command "mortal" has passed outside.
 	if end := g.awaitEnd(t, "mortal"); end.Cause != api.CauseTimeout {
 		t.Errorf("%+v", end)
 	}
@@ -284,7 +283,7 @@ func TestKernelSave(t *testing.T) {
 	if out := g.as(t, "user", "hostname; echo $WHO"); out != "first\none\n" {
 		t.Errorf("the first one is now %q", out)
 	}
-	// The bound holds in the second one too, and it can be saved in its turn.
+	// The limit applies in the second guest too, and that guest can be saved again.
 	f.as(t, "user", "i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done")
 	if m, err := f.client.Metrics(ctx); err != nil || m.Processes < 95 || m.Processes > 101 {
 		t.Errorf("after a restore, with a bound of 100: %+v %v", m, err)
@@ -295,8 +294,8 @@ func TestKernelSave(t *testing.T) {
 	f.checkpoint(t)
 }
 
-// A guest that was saved before it was anybody's becomes somebody's, with a terminal
-// and a watch that it had.
+// A guest that was saved before "go" becomes a sandbox, and keeps its terminal and its
+// watch.
 func TestKernelSaveWaiting(t *testing.T) {
 	t.Parallel()
 	v := newGVisor(t)
@@ -319,7 +318,7 @@ func TestKernelSaveWaiting(t *testing.T) {
 	}
 }
 
-// A terminal lives on in what was saved, with its input and its size.
+// A terminal is kept in a saved guest, with its input and its size.
 func TestKernelSaveTerminal(t *testing.T) {
 	v := newGVisor(t)
 	g := v.start(t, "run")

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// yard is a directory of root's, with "home" of the user's in it.
+// yard makes a directory that root owns, which contains the user's directory "home".
 func yard(t *testing.T) (top, home string) {
 	t.Helper()
 	top = t.TempDir()
@@ -59,7 +59,7 @@ func (g *guestProc) write(t *testing.T, path, data string, header map[string]str
 	return resp.StatusCode, string(out)
 }
 
-// whose returns the owner of a file and what is in it, for a regular one.
+// whose returns the owner of a file and, if it is regular, its content.
 func whose(t *testing.T, path string) (uid uint32, data string) {
 	t.Helper()
 	fi, err := os.Lstat(path)
@@ -79,8 +79,8 @@ func whose(t *testing.T, path string) (uid uint32, data string) {
 
 type obj map[string]any
 
-// TestFilesOutsideTheHome changes files where the user has no right to. For a client of
-// E2B's that works, and what is made is the user's; the control is a client of ours.
+// TestFilesOutsideTheHome changes files where the user may not write. For a client of E2B's
+// that works, and the user owns the new files. The control is a client of ours.
 func TestFilesOutsideTheHome(t *testing.T) {
 	g := startInit(t, nil)
 	top, home := yard(t)
@@ -102,7 +102,7 @@ func TestFilesOutsideTheHome(t *testing.T) {
 			t.Errorf("%s: of %d, %q", path, uid, data)
 		}
 	}
-	// One that is there is written anew, and given to the user.
+	// An existing file is replaced, and the user becomes its owner.
 	old := filepath.Join(top, "old")
 	if err := os.WriteFile(old, []byte("longer than what is written"), 0o600); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestFilesOutsideTheHome(t *testing.T) {
 	if _, data := whose(t, top+"/m/n"); data != "new" {
 		t.Errorf("moved: %q", data)
 	}
-	// With all that is in it, anyone who it belongs to.
+	// With all its contents, whoever owns them.
 	if err := os.MkdirAll(top+"/deep/er/st", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +154,8 @@ func TestFilesOutsideTheHome(t *testing.T) {
 	}
 }
 
-// TestRightsAreNotLentToTheUser has the user lay what would lead the guest's rights to
-// files of root's, for a client that names a path of the user's.
+// TestRightsAreNotLentToTheUser has the user place links that would redirect the guest's
+// rights to root's files, for a client that names a path of the user's.
 func TestRightsAreNotLentToTheUser(t *testing.T) {
 	g := startInit(t, nil)
 	top, home := yard(t)

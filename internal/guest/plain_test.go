@@ -20,8 +20,8 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// TestPlainClientsStartAtHome: E2B's clients mean their home by a relative path, ours
-// the workspace.
+// TestPlainClientsStartAtHome: relative paths start in the home for E2B's clients, and in
+// the workspace for ours.
 func TestPlainClientsStartAtHome(t *testing.T) {
 	home := t.TempDir()
 	g := startGuest(t, guestOptions{cfg: func(c *birth.Config) { c.Identities[0].Home = home }})
@@ -57,8 +57,8 @@ func TestPlainClientsStartAtHome(t *testing.T) {
 	}
 }
 
-// TestEnvironment: a command has PATH, HOME, USER and LOGNAME, what the sandbox was given
-// and what the request adds, and nothing else, anyone who asks.
+// TestEnvironment: a command has PATH, HOME, USER and LOGNAME, the sandbox's variables and
+// those of the request, and no others, for all clients.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_HOST", "no")
 	g := startGuest(t, guestOptions{cfg: func(c *birth.Config) { c.Env["BOTH"] = "config" }})
@@ -96,8 +96,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestRefusedUploadIsAnswered: who still sends when it is refused gets the answer,
-// and not the end of its connection alone.
+// TestRefusedUploadIsAnswered: a client that is still sending when it is refused receives
+// the answer before its connection ends.
 func TestRefusedUploadIsAnswered(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	for _, target := range []string{"/files?path=/proc/version/x", "/files?path=%00", "/files", "/nowhere"} {
@@ -129,8 +129,8 @@ func TestRefusedUploadIsAnswered(t *testing.T) {
 	}
 }
 
-// TestFollowIsBounded: a stream that is asked to last so long ends then, and the
-// command does not.
+// TestFollowIsBounded: a stream with a timeout ends at the timeout, and the command
+// continues.
 func TestFollowIsBounded(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	w := wireCodecs[1]
@@ -175,7 +175,7 @@ func newRequest[T any](m *T) *connect.Request[T] { return connect.NewRequest(m) 
 
 func isDeadline(err error) bool { return connect.CodeOf(err) == connect.CodeDeadlineExceeded }
 
-// firstOf begins a command and gives the first message of its stream.
+// firstOf starts a command and returns the first message of its stream.
 func firstOf(t *testing.T, g *guestProc, w wireCodec, in *envd.StartRequest) (*envd.ProcessResponse, error) {
 	t.Helper()
 	s, err := stock[envd.StartRequest, envd.ProcessResponse](g, w, envd.ProcStart).CallServerStream(t.Context(), newRequest(in))

@@ -16,8 +16,8 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// openPort asks the guest for a stream to a port. The guest of these tests shares
-// their network.
+// openPort requests a stream to a port from the guest, which shares the network of these
+// tests.
 func (g *guestProc) openPort(t testing.TB, port int) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute))
@@ -63,7 +63,7 @@ func TestPort(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
 		t.Run(addr, func(t *testing.T) {
-			// What came is told only once all of it did: an end of one half travels.
+			// The server answers only after all input came: a half-close is forwarded.
 			port := listen(t, addr, func(c *net.TCPConn) {
 				b, _ := io.ReadAll(c)
 				c.Write(bytes.ToUpper(b))
@@ -85,8 +85,8 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// TestPortSpeaksFirst: what a server says before anything was said is not lost
-// behind the guest's own answer.
+// TestPortSpeaksFirst: what a server sends before it receives anything is not lost behind
+// the guest's own answer.
 func TestPortSpeaksFirst(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	port := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { io.WriteString(c, "220 hello"); io.Copy(io.Discard, c) })
@@ -133,8 +133,8 @@ func TestPortClosed(t *testing.T) {
 	}
 }
 
-// TestPortEndsWithEitherSide: neither a client that leaves nor a server that does
-// leaves the other hanging.
+// TestPortEndsWithEitherSide: when the client or the server leaves, the other side's
+// connection ends too.
 func TestPortEndsWithEitherSide(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	ended := make(chan struct{}, 1)

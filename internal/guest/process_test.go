@@ -149,7 +149,7 @@ func TestReattachByOffset(t *testing.T) {
 	leave()
 	s.Next()
 	g.mustRun(t, "echo go > gate")
-	for range 2 { // while it may still run, and surely when it has ended
+	for range 2 { // while it may still run, and after it has ended
 		s, err = g.client.Connect(t.Context(), envd.Selector{}, envd.ConnectOptions{ExecID: "e1", Offset: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -195,8 +195,8 @@ func TestOutputLimit(t *testing.T) {
 	}
 }
 
-// A grandchild that keeps the pipe does not hold the end back, and is not killed
-// by a pipe without a reader.
+// A grandchild that keeps the pipe open does not delay the end of the command, and is not
+// killed by SIGPIPE.
 func TestGrandchildKeepsThePipe(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	r := g.mustRun(t, "mkfifo gate; setsid sh -c 'read x < gate; echo late; echo later && touch done' & echo early")

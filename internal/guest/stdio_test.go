@@ -115,8 +115,8 @@ func TestStdio(t *testing.T) {
 	}
 }
 
-// Before the host said who it is for, the host's end is the guest's failure; so is
-// at any time what is no order.
+// It is an error if the host closes the socket before "go", or sends an invalid order at
+// any time.
 func TestStdioEnds(t *testing.T) {
 	self := birth.Self{Sandbox: "a", Hostname: "b", Seed: make([]byte, 16), Nonce: "n"}
 	for name, say := range map[string]func(*birth.Control) error{
@@ -145,7 +145,7 @@ func TestStdioEnds(t *testing.T) {
 	}
 }
 
-// A guest that is started ahead serves its host before "go", and nobody else.
+// A guest that is started ahead serves only its host before "go".
 func TestStdioWaits(t *testing.T) {
 	g := startStdio(t, func(c *birth.Config) { c.Waits = true })
 	done := make(chan *result)
@@ -171,7 +171,7 @@ func TestStdioWaits(t *testing.T) {
 	}
 }
 
-// Quiet ends every stream, whatever it is in the middle of, and nothing else.
+// Quiet ends every stream, in any state, and nothing else.
 func TestQuiet(t *testing.T) {
 	g := startStdio(t, nil)
 	g.mustGo(t)
@@ -297,7 +297,7 @@ func (g *guestProc) find(t testing.TB, execID string) uint32 {
 	return ev.Start.PID
 }
 
-// streamReader makes a stream's events into bytes.
+// streamReader reads the output of a stream as bytes.
 type streamReader struct{ s *envd.ProcessStream }
 
 func (r streamReader) Read(p []byte) (int, error) {
@@ -311,8 +311,8 @@ func (r streamReader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// Quiet comes again and again while commands start, print and end: each output is
-// whole afterwards, each end is told.
+// While the guest is quiesced repeatedly, commands start, print and end. Afterwards each
+// output is complete and each end is reported.
 func TestQuietLosesNothing(t *testing.T) {
 	g := startStdio(t, nil)
 	g.mustGo(t)
@@ -343,8 +343,8 @@ func TestQuietLosesNothing(t *testing.T) {
 	}
 }
 
-// The time that a guest is quiet is not the commands'. The control: a guest that is
-// not quiet kills in the same time.
+// The timeouts of commands do not run while a guest is quiet. The control: a guest that is
+// not quiet kills the command in the same time.
 func TestQuietStopsLifetimes(t *testing.T) {
 	tier.AnyUser(t)
 	t.Parallel()

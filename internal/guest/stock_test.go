@@ -19,8 +19,8 @@ import (
 	"hortus.dev/test/patience"
 )
 
-// wireCodec lets the stock Connect client carry this package's messages; that
-// their bytes are right is proven against the protobuf library in api/envd.
+// wireCodec lets the stock Connect client encode this package's messages. Tests in
+// api/envd compare their bytes with the protobuf library.
 type wireCodec struct {
 	name  string
 	codec envd.Codec

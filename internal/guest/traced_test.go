@@ -12,8 +12,8 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// TestTracedCommand ends a command while another process traces it: its status is
-// the tracer's first, and until then the guest has none to report.
+// TestTracedCommand ends a command while another process traces it. The tracer gets the
+// status first; until then the guest must not report an end.
 func TestTracedCommand(t *testing.T) {
 	g := startGuest(t, guestOptions{})
 	yes := true
@@ -43,7 +43,7 @@ func TestTracedCommand(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil); err != nil {
 		t.Fatal(err)
 	}
-	for range 50 { // it has ended; the guest has all the time to be wrong
+	for range 50 { // it has ended; give the guest time to report a wrong end
 		if _, err := g.client.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 package filters
 
-// Put is Register without the question of the version: a test binary does not say
-// which modules it holds.
+// Put is Register without the check of the version: a test binary does not contain the
+// versions of its modules.
 var Put = put

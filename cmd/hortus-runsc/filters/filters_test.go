@@ -53,7 +53,7 @@ func read(t *testing.T, arch string) ([]byte, filters.Table) {
 	return b, table
 }
 
-// The programs of every architecture are of the gVisor that is linked.
+// The programs of every architecture have the version of the linked gVisor.
 func TestVersions(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		_, table := read(t, arch)
@@ -72,7 +72,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// What is kept is what the generator makes today.
+// The stored programs are the current output of the generator.
 func TestGenerated(t *testing.T) {
 	kept, _ := read(t, runtime.GOARCH)
 	table, err := precompile.Table(required(t))
@@ -84,9 +84,9 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// What gVisor finds, with this process's values in it, is what it would compile
-// itself here: every instruction. The kept programs were compiled by a process with
-// another identifier, so one that got in by another way than the variable shows.
+// The programs that gVisor finds, with this process's values, have the same instructions
+// as those that it would compile itself. A process with another pid compiled the stored
+// programs, so a pid that is not a variable is detected.
 func TestSameAsGVisors(t *testing.T) {
 	constructor, err := platform.Lookup("systrap")
 	if err != nil {
@@ -135,7 +135,7 @@ func compare(t *testing.T, p precompiledseccomp.Program, vars precompiledseccomp
 	}
 }
 
-// A test binary does not say which gVisor it holds, so it gets no programs.
+// A test binary does not contain gVisor's version, so it gets no programs.
 func TestUnknownVersion(t *testing.T) {
 	if v := filters.Linked(); v != "" {
 		t.Skipf("this one does: %s", v)
@@ -160,8 +160,8 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// Whatever is damaged, nothing is written outside of a program. (A fuzz test would
-// say more; gVisor cannot be linked with a fuzzer's instrumentation.)
+// With any damage, nothing is written outside of a program. (A fuzz test would find more,
+// but gVisor cannot be linked with a fuzzer's instrumentation.)
 func TestDamaged(t *testing.T) {
 	b, _ := read(t, runtime.GOARCH)
 	for at := range b {

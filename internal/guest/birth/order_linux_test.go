@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// with sends a packet with descriptors of the null device's.
+// with sends a packet with n descriptors of the null device.
 func (c *Control) with(t *testing.T, data string, n int) {
 	t.Helper()
 	null, err := os.Open(os.DevNull)
@@ -85,7 +85,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// What is no order is refused whole, and no descriptor that came along stays open.
+// An invalid order is refused, and its descriptors are closed.
 func TestOrdersRefused(t *testing.T) {
 	host, guest := pair(t)
 	ctx := t.Context()

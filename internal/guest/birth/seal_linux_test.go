@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A page that is still held keeps the seals off, and no longer than it is held.
+// Sealing fails while a page is still referenced, and succeeds afterwards.
 func TestSeal(t *testing.T) {
 	fd, err := unix.MemfdCreate("seal", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

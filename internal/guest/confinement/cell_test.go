@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// No call brings the uid to a thread that is kept from it, in whichever place, and
-// with whatever stands in the upper half of the argument. The control: other uids
-// are not refused.
+// No system call switches a restricted thread to the uid, in any argument and with any
+// upper half of the argument. The control: other uids are not refused.
 func TestUIDFilter(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it needs root")
@@ -29,7 +28,7 @@ func TestUIDFilter(t *testing.T) {
 	got := make(map[call]unix.Errno)
 	for _, c := range calls {
 		go func() {
-			runtime.LockOSThread() // for good: the thread ends with the goroutine
+			runtime.LockOSThread() // permanently: the thread ends with the goroutine
 			if err := (&Cell{}).ForbidUID(uid); err != nil {
 				t.Error(err)
 			}

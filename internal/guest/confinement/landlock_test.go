@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confinedName is the argument zero under which the test binary tries what
-// Landlock is to forbid, with it or, as the control, without.
+// confinedName is the argument zero with which the test binary tries what Landlock must
+// forbid, with Landlock or, as the control, without.
 const confinedName = "test-confined"
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// landlockTries are attempts; want is the answer with the ruleset, nil for
-// success. Without it each succeeds.
+// landlockTries are attempts. want is the error with the ruleset, nil for success.
+// Without the ruleset each succeeds.
 var landlockTries = []struct {
 	name string
 	want error
@@ -72,8 +72,8 @@ var landlockTries = []struct {
 
 func abstractName(pid int) string { return fmt.Sprintf("@hortus-landlock-%d", pid) }
 
-// askTerminal asks a device whether it is a terminal; that it is none is the
-// device's own answer.
+// askTerminal sends a terminal ioctl to a device. It is not an error if the device is not
+// a terminal.
 func askTerminal(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// Ids are of their kind's form, follow from the seed alone, and tell nothing of each
-// other.
+// Ids have the correct format, depend only on the seed, and are independent of each other.
 func TestIDsOfASelf(t *testing.T) {
 	a, b := []byte("0123456789abcdef"), []byte("0123456789abcdeg")
 	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -43,8 +42,8 @@ func TestReplaceHost(t *testing.T) {
 	}
 }
 
-// An owner's directory is the owner's and its parents are root's, a file takes the
-// place of whatever stands there.
+// An owner's directory belongs to the owner and its parents to root. A file replaces
+// what is at its path.
 func TestPrepareOwn(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it needs root")

@@ -9,8 +9,8 @@ import (
 	"hortus.dev/internal/guest/process"
 )
 
-// TestKernelMemoryGrace has memory come back slowly, as on a busy host, before it grows
-// again: nobody else is killed for what is on its way back.
+// TestKernelMemoryGrace releases memory slowly, as on a busy host, before use grows again.
+// No other group is killed while memory is being released.
 func TestKernelMemoryGrace(t *testing.T) {
 	const limit = 256 << 20
 	var used int64

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// The ring against a model that keeps everything.
+// TestRingAgainstModel compares the ring with a model that keeps everything.
 func TestRingAgainstModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, limit := range []int{1, 7, 64, 5000, 100_000} {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child that ends before its fork has come back is nobody else's, however many other
-// forks begin and end meanwhile.
+// A child that ends before its fork returns is assigned to that fork, however many other
+// forks begin and end in the meantime.
 func TestForkThatComesBackLate(t *testing.T) {
 	r := newReaper()
 	p := &Process{exitFD: -1}

@@ -10,8 +10,7 @@ import (
 	"hortus.dev/internal/guest/output"
 )
 
-// TestEndsOutliveOutput: of more commands than are kept with what they wrote, the end
-// is kept all the same.
+// TestEndsOutliveOutput: the ends of commands are kept even after their output is dropped.
 func TestEndsOutliveOutput(t *testing.T) {
 	var tb table
 	for i := range maxEnds + 10 {

@@ -64,8 +64,8 @@ func runReserve() int {
 	return 0
 }
 
-// TestReserveIsTheGuests: what a command forks before it is limited has the command's
-// limit all the same.
+// TestReserveIsTheGuests: processes that a command forks before it is limited get the
+// command's limit too.
 func TestReserveIsTheGuests(t *testing.T) {
 	c := exec.Command("/proc/self/exe")
 	c.Args[0] = reserveName

@@ -51,7 +51,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what is read is bounded, and what is written is read back.
+// FuzzDecode: the size of messages is limited, and Decode reads what Encode wrote.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"))
 	f.Add([]byte("\xff\xff\xff\xff{}"))

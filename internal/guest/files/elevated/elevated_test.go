@@ -11,7 +11,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// TestSwappedLinksAreNotFollowed has links where a walk saw something else.
+// TestSwappedLinksAreNotFollowed replaces names by links after a walk.
 func TestSwappedLinksAreNotFollowed(t *testing.T) {
 	top := t.TempDir()
 	for _, err := range []error{os.Mkdir(top+"/dir", 0o755), os.WriteFile(top+"/dir/kept", []byte("kept"), 0o644),
