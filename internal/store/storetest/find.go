@@ -60,7 +60,7 @@ func testFind(t *testing.T, s store.Store) {
 	}
 
 	b := newSandbox(t, s, func(b *api.Sandbox) { b.ID = "i7777777777777777777" })
-	for _, prefix := range []string{"i7", "77", string(b.ID)} {
+	for _, prefix := range []string{"i7777777", "777777", string(b.ID)} {
 		if got, err := s.FindSandbox(t.Context(), prefix); got != b.ID || err != nil {
 			t.Errorf("%q: got %q, %v", prefix, got, err)
 		}

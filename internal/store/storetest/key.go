@@ -45,7 +45,7 @@ func testKeys(t *testing.T, s store.Store) {
 			t.Errorf("list, %s: %s", name, diff)
 		}
 	}
-	for _, prefix := range []string{"k77", "77", string(other.ID)} {
+	for _, prefix := range []string{"k7777777", "777777", string(other.ID)} {
 		if id, err := s.FindKey(ctx, prefix); id != other.ID || err != nil {
 			t.Errorf("%q: got %q, %v", prefix, id, err)
 		}
