@@ -1,4 +1,4 @@
-# The offline model runs the gate once more and records which lines the failing tests
+# The offline model runs the gate again and records which lines the failing tests
 # execute. Nothing here is changed.
 work=$(mktemp -d "${TMPDIR:-/tmp}/offline.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
