@@ -14,47 +14,47 @@ type removal struct {
 // io_uring, bpf, keyctl, mount or userfaultfd, needs no entry: it is refused
 // because nothing allows it.
 var removals = []removal{
-	{"reads, changes and steers other processes; a debugger is worth less than one attack less", unix.EPERM, []string{
+	{"reads and changes other processes; debuggers are not worth that risk", unix.EPERM, []string{
 		"ptrace", "process_vm_readv", "process_vm_writev"}},
-	{"sets the clock or asks to; time is the host's", unix.EPERM, []string{
+	{"sets the clock, which belongs to the host", unix.EPERM, []string{
 		"adjtimex", "clock_adjtime"}},
 	{"names a file so that it can be opened past its directory (open_by_handle_at)", unix.EPERM, []string{
 		"name_to_handle_at"}},
-	{"marks what a group of fanotify watches; no such group can be made", unix.EPERM, []string{
+	{"adds marks to a fanotify group, which cannot be created here", unix.EPERM, []string{
 		"fanotify_mark"}},
-	{"changes segments of memory, which only 16-bit and 32-bit programs want", unix.EPERM, []string{
+	{"changes memory segments, which only 16-bit and 32-bit programs need", unix.EPERM, []string{
 		"modify_ldt"}},
-	{"is entered by the kernel's own probes and by nothing else", unix.EPERM, []string{
+	{"is used only by the kernel's own probes", unix.EPERM, []string{
 		"uretprobe"}},
-	{"tells of mounts beyond what /proc shows, in code that is a few releases old", unix.ENOSYS, []string{
+	{"reports more about mounts than /proc shows, in code that is a few releases old", unix.ENOSYS, []string{
 		"statmount", "listmount"}},
-	{"makes memory that the host cannot account, move or save", unix.ENOSYS, []string{
+	{"creates memory that the host cannot account, move or save", unix.ENOSYS, []string{
 		"memfd_secret"}},
-	{"is the form of a 32-bit machine and has a number on 64-bit ones for the tables' sake only", unix.ENOSYS, []string{
+	{"is for 32-bit machines; its number on 64-bit ones is unused", unix.ENOSYS, []string{
 		"clock_adjtime64", "clock_getres_time64", "clock_gettime64", "clock_nanosleep_time64", "futex_time64",
 		"io_pgetevents_time64", "mq_timedreceive_time64", "mq_timedsend_time64", "ppoll_time64", "pselect6_time64",
 		"recvmmsg_time64", "rt_sigtimedwait_time64", "sched_rr_get_interval_time64", "semtimedop_time64", "timer_gettime64",
 		"timer_settime64", "timerfd_gettime64", "timerfd_settime64", "utimensat_time64"}},
 	// What follows, no toolchain was seen to use (testdata/toolchains.txt).
-	{"queues messages in the kernel, whose size and life a program chooses to lay out the kernel's memory", unix.ENOSYS, []string{
+	{"queues messages in the kernel; their chosen size and lifetime help to arrange kernel memory for an attack", unix.ENOSYS, []string{
 		"mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd"}},
-	{"is asynchronous input and output of the first kind, for which databases have a fallback", unix.ENOSYS, []string{
+	{"is the old asynchronous I/O, for which databases have a fallback", unix.ENOSYS, []string{
 		"io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit"}},
 	{"maps a program's pages into a pipe or joins pipes; a copy does the same", unix.ENOSYS, []string{
 		"vmsplice", "tee"}},
-	{"tells which pages of a file are in memory, the files that sandboxes share included", unix.ENOSYS, []string{
+	{"reports which pages of a file are in memory, also of files that sandboxes share", unix.ENOSYS, []string{
 		"cachestat"}},
-	{"rearranges pages of a mapping, which the kernel itself only imitates today", unix.ENOSYS, []string{
+	{"rearranges pages of a mapping, which the kernel only emulates today", unix.ENOSYS, []string{
 		"remap_file_pages"}},
-	{"is a young form of a call that C libraries do not use yet", unix.ENOSYS, []string{
+	{"is a new variant of a call that C libraries do not use yet", unix.ENOSYS, []string{
 		"futex_requeue", "futex_wait", "futex_waitv", "futex_wake", "getxattrat", "listxattrat", "removexattrat", "setxattrat"}},
-	{"has no code behind it, or none for 64-bit programs", unix.ENOSYS, []string{
+	{"is not implemented, or not for 64-bit programs", unix.ENOSYS, []string{
 		"epoll_ctl_old", "epoll_wait_old", "get_thread_area", "set_thread_area"}},
-	{"reads where another thread keeps its locks; only a debugger wants it", unix.EPERM, []string{
+	{"reads the lock list of another thread; only debuggers need it", unix.EPERM, []string{
 		"get_robust_list"}},
-	{"takes memory from a dying process, as a killer for want of memory would", unix.EPERM, []string{
+	{"frees memory of a dying process, as the out-of-memory killer does", unix.EPERM, []string{
 		"process_mrelease"}},
-	{"orders access to disks; a sandbox's disk is memory", unix.EPERM, []string{
+	{"sets the priority of disk access; a sandbox's disk is in memory", unix.EPERM, []string{
 		"ioprio_get", "ioprio_set"}},
 }
 
