@@ -91,6 +91,11 @@ func (r CreateSandbox) CheckBounds() error {
 	if err := CheckLabels(r.Labels); err != nil {
 		return err
 	}
+	if r.Egress != nil {
+		if err := r.Egress.CheckBounds(); err != nil {
+			return err
+		}
+	}
 	return CheckEnv(r.Env)
 }
 

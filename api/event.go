@@ -56,6 +56,7 @@ const (
 	EventSnapshot     EventType = "sandbox.snapshot" // Snapshot: one was taken
 	EventForked       EventType = "sandbox.forked"   // ForkEvent
 	EventAdopted      EventType = "sandbox.adopted"  // AdoptedEvent: another daemon took it over, running
+	EventEgress       EventType = "sandbox.egress"   // EgressDecision: denied, failed, waiting, or an answer
 	EventExecStarted  EventType = "sandbox.exec"     // Exec
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )

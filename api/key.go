@@ -37,6 +37,9 @@ type Ceilings struct {
 	CPUs        float64 `json:"cpus,omitempty"`
 	// TTLMS is the longest life that may be requested, in milliseconds.
 	TTLMS int64 `json:"ttlMs,omitempty"`
+	// Egress limits the policies of sandboxes: what it does not allow is denied, whatever a
+	// policy allows. nil is no limit of the key's own.
+	Egress *EgressPolicy `json:"egress,omitempty"`
 }
 
 // Key is what is known of an API key. The key itself is not kept, only its hash.

@@ -97,6 +97,11 @@ type CreateSandbox struct {
 	AutoResume bool `json:"autoResume,omitempty"`
 	// PrivateTraffic has requests to the sandbox's ports need its traffic token.
 	PrivateTraffic bool `json:"privateTraffic,omitempty"`
+	// Egress is what the sandbox may connect to; nil is the policy of the template, which
+	// denies everything unless it was created with another.
+	Egress *EgressPolicy `json:"egress,omitempty"`
+	// MaxEgress is the ceiling of the caller's key; nil for none.
+	MaxEgress *EgressPolicy `json:"-"`
 	// Account owns the sandbox, and Key's ceilings count it; MaxTTLMS is Key's ceiling of
 	// the time to live, 0 for none. They are taken from the caller's key only.
 	Account  string `json:"-"`
@@ -124,6 +129,8 @@ func (e Expiry) Pauses() bool { return e == ExpiryPause || e == ExpiryPauseFiles
 const (
 	EgressNone = "none" // nothing: its only network interface is loopback
 	EgressHost = "host" // everything that its host reaches
+	// EgressRules is what the rules of its policy allow.
+	EgressRules = "rules"
 )
 
 // DefaultTTL and MaxTTL bound a sandbox's life.
@@ -143,8 +150,17 @@ type Sandbox struct {
 	Limits       Limits       `json:"limits"`
 	Unenforced   []Unenforced `json:"unenforced,omitempty"`
 	Identities   []string     `json:"identities,omitempty"`
-	// Egress is what it may connect to: EgressNone or EgressHost.
+	// Egress is what it may connect to: EgressNone, EgressHost or EgressRules.
 	Egress string `json:"egress"`
+	// EgressPolicy is its policy; nil denies everything. MaxEgress is the ceiling of the key
+	// that it was created with: what that does not allow is denied, whatever the policy
+	// allows.
+	EgressPolicy *EgressPolicy `json:"egressPolicy,omitempty"`
+	MaxEgress    *EgressPolicy `json:"maxEgress,omitempty"`
+	// Lineage is shared by everything that was forked or restored from one sandbox: the
+	// ID of the first.
+	// Rows of older builds have none; see LineageID.
+	Lineage SandboxID `json:"lineage,omitempty"`
 	// EnvNames are the names of its environment variables, sorted. Env has their values
 	// too, which the daemon never gives out.
 	EnvNames []string          `json:"envNames,omitempty"`
@@ -188,6 +204,9 @@ type Sandbox struct {
 	ExpiresBootMS int64  `json:"expiresBootMs,omitempty"`
 	BootID        string `json:"bootId,omitempty"`
 }
+
+// LineageID returns the lineage: the sandbox itself in a row of an older build.
+func (s Sandbox) LineageID() SandboxID { return cmp.Or(s.Lineage, s.ID) }
 
 // Unenforced is a default limit that this host cannot enforce, and why.
 type Unenforced struct {
@@ -240,12 +259,13 @@ const (
 	CapNoNetwork     Capability = "no-network"      // nothing but loopback
 	CapCheckpoint    Capability = "checkpoint"      // memory snapshot and restore
 	CapWorkspace     Capability = "workspace"       // durable files over layers at /workspace
+	CapEgress        Capability = "egress"          // outgoing connections by name, through the host
 )
 
 // Capabilities lists all of them, in the order of reports.
 func Capabilities() []Capability {
 	return []Capability{CapStart, CapIsolated, CapRootIdentity, CapUserIdentity, CapPause, CapLimitCPU, CapLimitCPUTime, CapLimitMemory,
-		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace}
+		CapLimitProcs, CapLimitDisk, CapLimitDiskRate, CapLimitOutput, CapPrivateFiles, CapNoNetwork, CapCheckpoint, CapWorkspace, CapEgress}
 }
 
 // Ability is one capability on this host: there, or missing with a reason.

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // SnapshotKind is what a snapshot holds.
 type SnapshotKind string
@@ -40,6 +43,11 @@ type Snapshot struct {
 	// from, if any: its lineage.
 	Sandbox SandboxID  `json:"sandbox"`
 	Parent  SnapshotID `json:"parent,omitempty"`
+	// Lineage is that of the sandbox, and of what starts from the snapshot.
+	Lineage SandboxID `json:"lineage,omitempty"`
+	// EgressPolicy is the policy of sandboxes that start from it and request none; nil
+	// denies everything.
+	EgressPolicy *EgressPolicy `json:"egressPolicy,omitempty"`
 	// Paused is true if it is the memory of a sandbox that was paused to disk, and
 	// ends when that one continues.
 	Paused bool `json:"paused,omitempty"`
@@ -66,6 +74,9 @@ type Snapshot struct {
 	// Reason is why it is broken or was removed.
 	Reason string `json:"reason,omitempty"`
 }
+
+// LineageID returns the lineage: the sandbox itself in a row of an older build.
+func (s Snapshot) LineageID() SandboxID { return cmp.Or(s.Lineage, s.Sandbox) }
 
 // StartsFor reports whether sandboxes of an account may start from the snapshot: it
 // is the account's own, or a template of the operator's, which is for everybody.
@@ -95,6 +106,9 @@ type CreateSnapshot struct {
 	Name string `json:"name,omitempty"`
 	// FilesOnly leaves memory out even where it could be saved.
 	FilesOnly bool `json:"filesOnly,omitempty"`
+	// DefaultEgress is the policy of sandboxes that start from it and request none; nil
+	// denies everything.
+	DefaultEgress *EgressPolicy `json:"defaultEgress,omitempty"`
 }
 
 // ForkSandbox requests children of a running sandbox.
@@ -109,11 +123,14 @@ type ForkSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// FilesOnly leaves memory out even where it could be forked.
 	FilesOnly bool `json:"filesOnly,omitempty"`
-	// Key's ceilings count the children, which are of the parent's account; MaxTTLMS is its
-	// ceiling of the time to live. They are taken from the caller's key only; an empty Key is
-	// the parent's.
-	Key      KeyID `json:"-"`
-	MaxTTLMS int64 `json:"-"`
+	// Egress is what the children may connect to; nil is the policy of the parent.
+	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Key's ceilings count the children, which are of the parent's account; MaxTTLMS and
+	// MaxEgress are its ceilings of the time to live and of the policy. They are taken from
+	// the caller's key only; an empty Key is the parent's.
+	Key       KeyID         `json:"-"`
+	MaxTTLMS  int64         `json:"-"`
+	MaxEgress *EgressPolicy `json:"-"`
 }
 
 // MaxForks bounds the children of one fork.
@@ -158,8 +175,14 @@ type CreateTemplate struct {
 	Run []string `json:"run,omitempty"`
 	// TimeoutMS bounds each of them; 0 means ten minutes.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`
-	// Account, Key and MaxTTLMS are as in CreateSandbox.
-	Account  string `json:"-"`
-	Key      KeyID  `json:"-"`
-	MaxTTLMS int64  `json:"-"`
+	// Egress is what the commands may connect to, DefaultEgress the policy of sandboxes that
+	// start from the template and request none. nil denies everything, in Egress unless From
+	// has a policy.
+	Egress        *EgressPolicy `json:"egress,omitempty"`
+	DefaultEgress *EgressPolicy `json:"defaultEgress,omitempty"`
+	// Account, Key and the maxima are as in CreateSandbox.
+	Account   string        `json:"-"`
+	Key       KeyID         `json:"-"`
+	MaxTTLMS  int64         `json:"-"`
+	MaxEgress *EgressPolicy `json:"-"`
 }
