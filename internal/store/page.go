@@ -13,7 +13,7 @@ import (
 // the beginning.
 type Cursor struct {
 	At time.Time // when the row was created or started
-	ID string
+	ID string    // an identifier, or a number in IDLen digits
 }
 
 // IsZero reports whether the cursor is the beginning of a list.

@@ -6,8 +6,9 @@ import "time"
 // that have not ended are always kept.
 type Retention struct {
 	// Rows is the maximum number of sandboxes, and of snapshots, of an account; Execs
-	// that of its commands. The last to end are kept.
-	Rows, Execs int
+	// that of its commands. The last to end are kept. Decisions is the maximum number of
+	// its decisions about outgoing connections, which end when they are made.
+	Rows, Execs, Decisions int
 	// Bytes is the maximum stored size of the rows of each kind.
 	Bytes int64
 	// Before removes rows that ended before it; the zero time removes none.
@@ -15,11 +16,11 @@ type Retention struct {
 }
 
 // Pruned counts the rows that a retention removed.
-type Pruned struct{ Sandboxes, Execs, Snapshots, Events, Tasks int }
+type Pruned struct{ Sandboxes, Execs, Snapshots, Events, Tasks, Decisions int }
 
 // Plus adds two counts.
 func (p Pruned) Plus(q Pruned) Pruned {
-	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Events + q.Events, p.Tasks + q.Tasks}
+	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Events + q.Events, p.Tasks + q.Tasks, p.Decisions + q.Decisions}
 }
 
 // Zero reports whether nothing was removed.

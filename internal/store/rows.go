@@ -92,3 +92,18 @@ type TaskFilter struct {
 	// Programs excludes tasks on repositories.
 	Programs bool
 }
+
+// EgressFilter selects decisions about outgoing connections. A zero field does not filter.
+type EgressFilter struct {
+	Account string // as in SandboxFilter
+	Sandbox api.SandboxID
+	Task    api.TaskID
+	Result  api.EgressResult
+	// Host is a host, or "*.example.org" for the names below one.
+	Host string
+	// Since excludes decisions before it, Until those at it or later.
+	Since, Until time.Time
+	Limit        int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
+	After Cursor
+}

@@ -27,6 +27,7 @@ type Store interface {
 	Keys
 	Requests
 	Events
+	Egress
 	Retainer
 
 	// Close waits for running calls and releases the store. Later calls fail with
@@ -153,10 +154,25 @@ type Events interface {
 	ReadEvents(ctx context.Context, s api.Stream, after int64, limit int) ([]api.Event, error)
 }
 
+// Egress are the records of decisions about outgoing connections. They have no owner and do
+// not refer to a row: they outlive their sandbox.
+type Egress interface {
+	// InsertEgress stores decisions in one transaction and sets the Seq of each: larger than
+	// every one before, with gaps. A sandbox, an op, a known result and a time are
+	// required.
+	InsertEgress(ctx context.Context, all []api.EgressDecision) error
+	// EgressPage lists decisions by Seq, the largest first.
+	EgressPage(ctx context.Context, f EgressFilter) ([]api.EgressDecision, Cursor, error)
+	// WalkEgress calls use with each decision, the largest Seq first, until use fails or ctx
+	// ends. It holds few decisions in memory and blocks no writer while use runs.
+	WalkEgress(ctx context.Context, f EgressFilter, use func(api.EgressDecision) error) error
+}
+
 // Retainer removes what has ended and exceeds a [Retention]. It works in short
 // transactions; an error does not restore what was removed before it.
 type Retainer interface {
-	// Prune removes sandboxes with their commands and events, commands, and snapshots.
+	// Prune removes sandboxes with their commands and events, commands, snapshots, and
+	// decisions about outgoing connections.
 	Prune(ctx context.Context, keep Retention) (Pruned, error)
 	// PruneTasks removes tasks that are done, with their attempts and events. In the
 	// same transaction, fold adds each of them to the sums of its account and day, which

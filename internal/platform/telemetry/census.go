@@ -12,6 +12,7 @@ type census struct {
 	Gauges
 	log                                        *slog.Logger
 	sandboxes, pool, promised, budget, waiting *prometheus.Desc
+	connections, questions                     *prometheus.Desc
 }
 
 func newCensus(g Gauges, log *slog.Logger) *census {
@@ -20,17 +21,19 @@ func newCensus(g Gauges, log *slog.Logger) *census {
 	}
 	return &census{
 		Gauges: g, log: log,
-		sandboxes: desc("hortus_sandboxes", "Sandboxes that have not ended, paused ones included.", "state", "isolation"),
-		pool:      desc("hortus_pool_guests", "Guests that were booted ahead of requests: ready and wanted.", "state"),
-		promised:  desc("hortus_admission_promised_bytes", "Sum of the memory limits of all sandboxes, in bytes."),
-		budget:    desc("hortus_admission_budget_bytes", "Maximum of hortus_admission_promised_bytes."),
-		waiting:   desc("hortus_admission_waiting", "Sandboxes that wait for capacity on the host."),
+		sandboxes:   desc("hortus_sandboxes", "Sandboxes that have not ended, paused ones included.", "state", "isolation"),
+		pool:        desc("hortus_pool_guests", "Guests that were booted ahead of requests: ready and wanted.", "state"),
+		promised:    desc("hortus_admission_promised_bytes", "Sum of the memory limits of all sandboxes, in bytes."),
+		budget:      desc("hortus_admission_budget_bytes", "Maximum of hortus_admission_promised_bytes."),
+		waiting:     desc("hortus_admission_waiting", "Sandboxes that wait for capacity on the host."),
+		connections: desc("hortus_egress_connections", "Open outgoing connections of sandboxes."),
+		questions:   desc("hortus_egress_questions", "Open questions to people about outgoing connections."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.sandboxes, c.pool, c.promised, c.budget, c.waiting} {
+	for _, d := range []*prometheus.Desc{c.sandboxes, c.pool, c.promised, c.budget, c.waiting, c.connections, c.questions} {
 		out <- d
 	}
 }
@@ -50,6 +53,12 @@ func (c *census) Collect(out chan<- prometheus.Metric) {
 		gauge(c.promised, float64(promised))
 		gauge(c.budget, float64(budget))
 		gauge(c.waiting, float64(waiting))
+	}
+	if c.Connections != nil {
+		gauge(c.connections, float64(c.Connections()))
+	}
+	if c.Questions != nil {
+		gauge(c.questions, float64(c.Questions()))
 	}
 	if c.Sandboxes == nil {
 		return

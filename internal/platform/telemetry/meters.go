@@ -19,6 +19,8 @@ type meters struct {
 	kills         *prometheus.CounterVec
 	waits         *prometheus.HistogramVec
 	events        *prometheus.CounterVec
+	egress        *prometheus.CounterVec
+	egressBytes   *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	reqSeconds    *prometheus.HistogramVec
 }
@@ -50,6 +52,8 @@ func newMeters(r *prometheus.Registry) meters {
 		kills:         counter("hortus_sandbox_kills_total", "Sandboxes that were killed, by result.", "isolation", "result"),
 		waits:         histogram("hortus_admission_wait_seconds", "Time that sandboxes waited for capacity on the host, by the last missing resource and by whether they were admitted.", long, "cause", "admitted"),
 		events:        counter("hortus_events_total", "Events that were stored.", "type"),
+		egress:        counter("hortus_egress_decisions_total", "Decisions about outgoing connections and requests of sandboxes: allowed, denied, failed, waiting; dropped counts those of them that were not recorded.", "result"),
+		egressBytes:   counter("hortus_egress_bytes_total", "Bytes of outgoing connections that have ended, by direction: sent or received by the sandbox.", "direction"),
 		requests:      counter("hortus_http_requests_total", "Requests that ended.", "door", "method", "route", "code"),
 		reqSeconds:    histogram("hortus_http_request_seconds", "Time of a request, streams included.", long, "door"),
 	}
@@ -66,6 +70,18 @@ func (t *Telemetry) Waited(cause api.WaitCause, took time.Duration, admitted boo
 
 // Event counts a fact that was stored.
 func (t *Telemetry) Event(e api.EventType) { t.events.WithLabelValues(string(e)).Inc() }
+
+// Egress counts a decision about an outgoing connection; it fits audit.Config.
+func (t *Telemetry) Egress(d api.EgressDecision) {
+	word := "other"
+	switch d.Result {
+	case api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped:
+		word = string(d.Result)
+	}
+	t.egress.WithLabelValues(word).Add(float64(max(d.Count, 1)))
+	t.egressBytes.WithLabelValues("sent").Add(float64(max(d.Sent, 0)))
+	t.egressBytes.WithLabelValues("received").Add(float64(max(d.Received, 0)))
+}
 
 // result is the word for how something ended.
 func result(err error) string {

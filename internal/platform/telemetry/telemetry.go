@@ -93,6 +93,9 @@ type Gauges struct {
 	// Admission tells what is promised, at most and now, in bytes of memory, and how
 	// many wait.
 	Admission func() (promised, budget int64, waiting int)
+	// Connections counts the open outgoing connections of all sandboxes, Questions the
+	// open questions to people about connections.
+	Connections, Questions func() int
 }
 
 // gather bounds what a scrape asks for.

@@ -183,6 +183,9 @@ func TestMetrics(t *testing.T) {
 		},
 		Pool:      func() (int, int) { return 1, 2 },
 		Admission: func() (int64, int64, int) { return 10, 20, 3 },
+
+		Connections: func() int { return 4 },
+		Questions:   func() int { return 5 },
 	})
 	did := func(op sandbox.Op, o sandbox.Outcome) {
 		_, end := tel.Begin(t.Context(), sandbox.Step{Op: op})
@@ -197,6 +200,9 @@ func TestMetrics(t *testing.T) {
 	did(sandbox.OpKill, sandbox.Outcome{Isolation: "container"})
 	tel.Waited(api.WaitMemory, time.Second, true)
 	tel.Event(api.EventSandboxState)
+	tel.Egress(api.EgressDecision{Result: api.EgressAllowed, Host: secret, Sent: 7, Received: 9})
+	tel.Egress(api.EgressDecision{Result: api.EgressDenied, Count: 12, Sent: -1})
+	tel.Egress(api.EgressDecision{Result: secret})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /a/{id}", func(w http.ResponseWriter, r *http.Request) {
 		// Everything that doors do with a writer still works.
@@ -220,6 +226,11 @@ func TestMetrics(t *testing.T) {
 		`hortus_sandbox_kills_total{isolation="container",result="ok"} 1`,
 		`hortus_admission_wait_seconds_count{admitted="yes",cause="memory"} 1`,
 		`hortus_events_total{type="sandbox.state"} 1`,
+		`hortus_egress_decisions_total{result="allowed"} 1`,
+		`hortus_egress_decisions_total{result="denied"} 12`,
+		`hortus_egress_decisions_total{result="other"} 1`,
+		`hortus_egress_bytes_total{direction="sent"} 7`, `hortus_egress_bytes_total{direction="received"} 9`,
+		`hortus_egress_connections 4`, `hortus_egress_questions 5`,
 		`hortus_http_requests_total{code="200",door="http",method="GET",route="/a/{id}"} 2`,
 		`hortus_http_requests_total{code="404",door="http",method="GET",route="none"} 1`,
 		`hortus_http_requests_total{code="405",door="http",method="other",route="none"} 1`,

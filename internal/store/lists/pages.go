@@ -64,6 +64,15 @@ func (r Lists) TemplatePage(ctx context.Context, p api.PageRequest) ([]api.Snaps
 	})
 }
 
+// EgressPage implements access.Decisions.
+func (r Lists) EgressPage(ctx context.Context, account string, f api.EgressFilter, p api.PageRequest) ([]api.EgressDecision, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.EgressDecision, store.Cursor, error) {
+		return r.Store.EgressPage(ctx, store.EgressFilter{
+			Account: account, Sandbox: f.Sandbox, Result: f.Result, Host: f.Host, Since: f.Since, Limit: limit, After: after,
+		})
+	})
+}
+
 // KeyPage implements key.Rows.
 func (r Lists) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Key, store.Cursor, error) {

@@ -12,20 +12,23 @@ import (
 
 // Bounds limit the ended rows of each account. Zero fields mean the defaults.
 type Bounds struct {
-	// Rows is the maximum number of sandboxes, and of snapshots, Execs that of commands.
-	Rows, Execs int
+	// Rows is the maximum number of sandboxes, and of snapshots, Execs that of commands,
+	// Decisions that of decisions about outgoing connections.
+	Rows, Execs, Decisions int
 	// Bytes is the maximum stored size of the rows of each kind.
 	Bytes int64
 	// Age is how long a row is kept after its end; no limit if it is below 0.
 	Age time.Duration
 }
 
-// The defaults. Records of commands are small and many: there are ten for each sandbox.
+// The defaults. Records of commands and of decisions are small and many: there are ten for
+// each sandbox.
 const (
-	DefaultRows  = 10_000
-	DefaultExecs = 10 * DefaultRows
-	DefaultBytes = 64 << 20
-	DefaultAge   = 30 * 24 * time.Hour
+	DefaultRows      = 10_000
+	DefaultExecs     = 10 * DefaultRows
+	DefaultDecisions = 10 * DefaultRows
+	DefaultBytes     = 64 << 20
+	DefaultAge       = 30 * 24 * time.Hour
 )
 
 // DefaultEvery is the time between two rounds. At a thousand creates a second an account
@@ -54,6 +57,7 @@ func New(cfg Config) *Keeper {
 	b := &cfg.Bounds
 	b.Rows = cmp.Or(b.Rows, DefaultRows)
 	b.Execs = cmp.Or(b.Execs, 10*b.Rows)
+	b.Decisions = cmp.Or(b.Decisions, 10*b.Rows)
 	b.Bytes = cmp.Or(b.Bytes, DefaultBytes)
 	b.Age = cmp.Or(b.Age, DefaultAge)
 	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
@@ -89,7 +93,7 @@ func (k *Keeper) run(ctx context.Context) {
 			k.cfg.Logger.Error("cannot remove old rows", "error", err)
 		}
 		if !done.Zero() {
-			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "tasks", done.Tasks, "events", done.Events)
+			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions)
 		}
 		next.Reset(k.cfg.Every)
 	}
@@ -97,7 +101,7 @@ func (k *Keeper) run(ctx context.Context) {
 
 func (k *Keeper) prune(ctx context.Context) (store.Pruned, error) {
 	b := k.cfg.Bounds
-	keep := store.Retention{Rows: b.Rows, Execs: b.Execs, Bytes: b.Bytes}
+	keep := store.Retention{Rows: b.Rows, Execs: b.Execs, Decisions: b.Decisions, Bytes: b.Bytes}
 	if b.Age > 0 {
 		keep.Before = k.cfg.Now().Add(-b.Age)
 	}

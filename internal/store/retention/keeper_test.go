@@ -75,7 +75,7 @@ func TestKeeper(t *testing.T) {
 func TestBounds(t *testing.T) {
 	k := New(Config{Prune: func(context.Context, store.Retention) (store.Pruned, error) { return store.Pruned{}, nil }})
 	defer k.Close(t.Context())
-	if want := (Bounds{DefaultRows, DefaultExecs, DefaultBytes, DefaultAge}); k.cfg.Bounds != want {
+	if want := (Bounds{DefaultRows, DefaultExecs, DefaultDecisions, DefaultBytes, DefaultAge}); k.cfg.Bounds != want {
 		t.Errorf("by default %+v", k.cfg.Bounds)
 	}
 }

@@ -44,6 +44,7 @@ type DB struct {
 	keyTable
 	onceTable
 	eventTable
+	egressTable
 	pruner
 }
 
@@ -51,10 +52,11 @@ var _ store.Store = (*DB)(nil)
 
 // These add methods to one database, as the tables do.
 type (
-	ownerTable struct{ *database }
-	onceTable  struct{ *database }
-	eventTable struct{ *database }
-	pruner     struct{ *database }
+	ownerTable  struct{ *database }
+	onceTable   struct{ *database }
+	eventTable  struct{ *database }
+	egressTable struct{ *database }
+	pruner      struct{ *database }
 )
 
 // database is what all tables share.
@@ -152,7 +154,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, pruner{db}}, nil
+		newSnapshotTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

@@ -35,8 +35,8 @@ const (
 
 // Prune implements store.Store.
 func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pruned, err error) {
-	if keep.Rows < 1 || keep.Execs < 1 || keep.Bytes < 1 {
-		return done, api.Errorf(api.KindInvalid, "retention of %d rows, %d commands and %d bytes: all must be positive", keep.Rows, keep.Execs, keep.Bytes)
+	if keep.Rows < 1 || keep.Execs < 1 || keep.Decisions < 1 || keep.Bytes < 1 {
+		return done, api.Errorf(api.KindInvalid, "retention of %d rows, %d commands, %d decisions and %d bytes: all must be positive", keep.Rows, keep.Execs, keep.Decisions, keep.Bytes)
 	}
 	if err := db.ahead.flush(ctx); err != nil {
 		return done, err
@@ -64,7 +64,7 @@ func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pr
 			}
 		}
 	}
-	return done, nil
+	return done, db.pruneEgress(ctx, keep, &done.Decisions)
 }
 
 // removal is a statement that removes the rows of an id, and their counter.

@@ -46,11 +46,11 @@ func testPrune(t *testing.T, s store.Store) {
 		want store.Pruned
 		left int // ended sandboxes of account a
 	}{
-		{store.Retention{Rows: 10, Execs: 10, Bytes: much}, store.Pruned{}, 10},
-		{store.Retention{Rows: 8, Execs: 100, Bytes: much}, store.Pruned{Sandboxes: 4, Execs: 4, Events: 4, Snapshots: 2}, 8},
-		{store.Retention{Rows: 100, Execs: 6, Bytes: much}, store.Pruned{Execs: 4}, 8},
-		{store.Retention{Rows: 100, Execs: 100, Bytes: much, Before: minute(5)}, store.Pruned{Sandboxes: 6, Execs: 2, Events: 6, Snapshots: 3}, 5},
-		{store.Retention{Rows: 100, Execs: 100, Bytes: 1}, store.Pruned{Sandboxes: 10, Execs: 10, Events: 10, Snapshots: 5}, 0},
+		{store.Retention{Rows: 10, Execs: 10, Decisions: 1, Bytes: much}, store.Pruned{}, 10},
+		{store.Retention{Rows: 8, Execs: 100, Decisions: 1, Bytes: much}, store.Pruned{Sandboxes: 4, Execs: 4, Events: 4, Snapshots: 2}, 8},
+		{store.Retention{Rows: 100, Execs: 6, Decisions: 1, Bytes: much}, store.Pruned{Execs: 4}, 8},
+		{store.Retention{Rows: 100, Execs: 100, Decisions: 1, Bytes: much, Before: minute(5)}, store.Pruned{Sandboxes: 6, Execs: 2, Events: 6, Snapshots: 3}, 5},
+		{store.Retention{Rows: 100, Execs: 100, Decisions: 1, Bytes: 1}, store.Pruned{Sandboxes: 10, Execs: 10, Events: 10, Snapshots: 5}, 0},
 	} {
 		got, err := s.Prune(ctx, c.keep)
 		if must(t, err); got != c.want || count("a") != c.left {
@@ -81,7 +81,7 @@ func testPrune(t *testing.T, s store.Store) {
 	if must(t, err); len(ready) != 10 {
 		t.Errorf("%d ready snapshots", len(ready))
 	}
-	for _, keep := range []store.Retention{{}, {Rows: 1, Execs: 1}, {Rows: -1, Execs: 1, Bytes: 1}} {
+	for _, keep := range []store.Retention{{}, {Rows: 1, Execs: 1, Decisions: 1}, {Rows: -1, Execs: 1, Decisions: 1, Bytes: 1}, {Rows: 1, Execs: 1, Bytes: 1}} {
 		_, err := s.Prune(ctx, keep)
 		wantKind(t, err, api.KindInvalid)
 	}
@@ -94,7 +94,7 @@ func testPruneMany(t *testing.T, s store.Store) {
 			b.State, b.Account, b.EndedAt, b.Reason = api.SandboxEnded, fmt.Sprint("account-", i%2), began, strings.Repeat("x", 10<<10)
 		})
 	}
-	got, err := s.Prune(t.Context(), store.Retention{Rows: 1000, Execs: 1000, Bytes: 110 << 10})
+	got, err := s.Prune(t.Context(), store.Retention{Rows: 1000, Execs: 1000, Decisions: 1, Bytes: 110 << 10})
 	must(t, err)
 	all, err := s.Sandboxes(t.Context(), store.SandboxFilter{Account: "account-1"})
 	if must(t, err); len(all) != 10 || got.Sandboxes != 430 {

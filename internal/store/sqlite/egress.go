@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
+)
+
+const (
+	insertEgressSQL = `INSERT INTO egress (account, sandbox, task, at, result, host, size, doc) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`
+	egressColumns   = `doc, seq, account, sandbox, task, at, result, host`
+	// egressWalkPage is the number of decisions that WalkEgress reads at once.
+	egressWalkPage = 500
+)
+
+// InsertEgress implements store.Store.
+func (db egressTable) InsertEgress(ctx context.Context, all []api.EgressDecision) error {
+	rows := make([][]any, len(all))
+	for i, d := range all {
+		args, err := egressArgs(d)
+		if err != nil {
+			return err
+		}
+		rows[i] = args
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	seqs := make([]int64, len(rows))
+	err := db.inTx(ctx, "decisions", func(tx *sql.Tx) error {
+		insert, err := tx.PrepareContext(ctx, insertEgressSQL)
+		if err != nil {
+			return wrapError(ctx, err, "store decisions")
+		}
+		defer insert.Close()
+		for i, args := range rows {
+			if err := insert.QueryRowContext(ctx, args...).Scan(&seqs[i]); err != nil {
+				return wrapError(ctx, err, "store decisions")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, seq := range seqs {
+		all[i].Seq = seq
+	}
+	return nil
+}
+
+// egressArgs validates a decision and returns the values of its row.
+func egressArgs(d api.EgressDecision) ([]any, error) {
+	switch {
+	case d.Sandbox == "":
+		return nil, api.Errorf(api.KindInvalid, "row of a decision: the sandbox is missing")
+	case d.Op == "":
+		return nil, api.Errorf(api.KindInvalid, "row of a decision about sandbox %s: the op is missing", d.Sandbox)
+	case d.At.IsZero():
+		return nil, api.Errorf(api.KindInvalid, "row of a decision about sandbox %s: the time is missing", d.Sandbox)
+	}
+	switch d.Result {
+	case api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped:
+	default:
+		return nil, api.Errorf(api.KindInvalid, "row of a decision about sandbox %s: unknown result %.64q", d.Sandbox, d.Result)
+	}
+	d.Seq = 0 // the column has it
+	doc, err := rowjson.Marshal(d)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "decision about sandbox %s: %w", d.Sandbox, err)
+	}
+	return []any{d.Account, string(d.Sandbox), nullable(d.Task), toMicros(d.At), string(d.Result), d.Host, len(doc), string(doc)}, nil
+}
+
+// EgressPage implements store.Store.
+func (db egressTable) EgressPage(ctx context.Context, f store.EgressFilter) ([]api.EgressDecision, store.Cursor, error) {
+	if f.Limit < 1 {
+		return nil, store.Cursor{}, api.Errorf(api.KindInvalid, "list decisions: the limit %d is not positive", f.Limit)
+	}
+	before := int64(math.MaxInt64)
+	if !f.After.IsZero() {
+		var err error
+		if before, err = strconv.ParseInt(f.After.ID, 10, 64); err != nil {
+			return nil, store.Cursor{}, api.Errorf(api.KindInvalid, "the cursor is not one of a list of decisions").
+				WithHint("omit it to start at the beginning of the list")
+		}
+	}
+	return db.egressBefore(ctx, f, before, f.Limit)
+}
+
+// egressBefore reads a page of the decisions with a smaller seq. It ends at its limit, or with
+// the row that exceeds store.MaxPageBytes.
+func (db egressTable) egressBefore(ctx context.Context, f store.EgressFilter, before int64, limit int) (rows []api.EgressDecision, next store.Cursor, err error) {
+	w := egressWhere(f)
+	w.conds = append(w.conds, "seq < ?")
+	w.args = append(w.args, before)
+	q, args := w.selectSQL(egressColumns, "egress", "seq DESC", limit+1)
+	size := 0
+	err = each(ctx, db.read, "decisions", q, args, func(s scanner) (bool, error) {
+		if len(rows) == limit || size >= store.MaxPageBytes {
+			last := rows[len(rows)-1]
+			next = store.Cursor{At: last.At, ID: fmt.Sprintf("%0*d", api.IDLen, last.Seq)}
+			return false, nil
+		}
+		d, err := scanEgress(sizeCounter{s, &size})
+		rows = append(rows, d)
+		return true, err
+	})
+	if err != nil {
+		return nil, store.Cursor{}, err
+	}
+	return rows, next, nil
+}
+
+// WalkEgress implements store.Store.
+func (db egressTable) WalkEgress(ctx context.Context, f store.EgressFilter, use func(api.EgressDecision) error) error {
+	if f.Limit < 0 {
+		return api.Errorf(api.KindInvalid, "list decisions: the limit %d is negative", f.Limit)
+	}
+	left := f.Limit
+	if left == 0 {
+		left = math.MaxInt
+	}
+	for before := int64(math.MaxInt64); left > 0; {
+		page, next, err := db.egressBefore(ctx, f, before, min(left, egressWalkPage))
+		if err != nil {
+			return err
+		}
+		for _, d := range page {
+			if err := use(d); err != nil {
+				return err
+			}
+			before = d.Seq
+		}
+		if next.IsZero() {
+			return nil
+		}
+		left -= len(page)
+	}
+	return nil
+}
+
+func egressWhere(f store.EgressFilter) (w where) {
+	w.equals("account", f.Account)
+	w.equals("sandbox", string(f.Sandbox))
+	w.equals("task", string(f.Task))
+	w.equals("result", string(f.Result))
+	if below, ok := strings.CutPrefix(f.Host, "*"); ok && below != "" {
+		w.conds = append(w.conds, `host LIKE ? ESCAPE '\'`)
+		w.args = append(w.args, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(below))
+	} else {
+		w.equals("host", f.Host)
+	}
+	if !f.Since.IsZero() {
+		w.conds = append(w.conds, "at >= ?")
+		w.args = append(w.args, toMicros(f.Since))
+	}
+	if !f.Until.IsZero() {
+		w.conds = append(w.conds, "at < ?")
+		w.args = append(w.args, toMicros(f.Until))
+	}
+	return w
+}
+
+func scanEgress(r scanner) (d api.EgressDecision, err error) {
+	err = scanRow(r, "decision", &d, &d.Seq, &d.Account, &d.Sandbox, text(&d.Task), instant{&d.At}, &d.Result, &d.Host)
+	return d, err
+}
