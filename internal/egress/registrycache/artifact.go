@@ -1,0 +1,128 @@
+package registrycache
+
+import (
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// artifact is an immutable file of a registry.
+type artifact struct {
+	// digest is the BLAKE2b-256 of the file if its path contains it, or nil.
+	digest []byte
+}
+
+// artifactOf recognizes the artifact that a request is for.
+func artifactOf(u *url.URL) (a artifact, ok bool) {
+	p := u.EscapedPath()
+	if path.Clean(p) != p || strings.Contains(strings.ToLower(p), "%2e") {
+		return a, false
+	}
+	dir, file := path.Split(p)
+	switch {
+	case strings.HasSuffix(dir, "/-/") && strings.HasSuffix(file, ".tgz"): // npm
+		return a, u.Scheme == "https"
+	case strings.HasSuffix(dir, "/@v/"): // a Go module proxy
+		version, _ := cutAnySuffix(file, ".zip", ".mod", ".info")
+		return a, u.Scheme == "https" && isVersion(version)
+	case strings.Contains(dir, "/packages/") && file != "": // PyPI
+		a.digest = digestOf(dir[strings.LastIndex(dir, "/packages/")+len("/packages/"):])
+		return a, u.Scheme == "https" && a.digest != nil
+	case strings.Contains(dir, "/pool/") && strings.HasSuffix(file, ".deb"): // apt checks it, also without TLS
+		return a, u.Scheme == "https" || u.Scheme == "http"
+	}
+	return a, false
+}
+
+func cutAnySuffix(s string, suffixes ...string) (string, bool) {
+	for _, suffix := range suffixes {
+		if before, ok := strings.CutSuffix(s, suffix); ok {
+			return before, true
+		}
+	}
+	return "", false
+}
+
+// isVersion reports whether a name in a Go module proxy is that of a version, not of a branch.
+func isVersion(s string) bool {
+	if !strings.HasPrefix(s, "v") || strings.Count(s, ".") < 2 {
+		return false
+	}
+	for i, part := range strings.SplitN(s[1:], ".", 3) {
+		if i == 2 {
+			part, _, _ = strings.Cut(part, "-")
+			part, _, _ = strings.Cut(part, "+")
+		}
+		if part == "" || strings.Trim(part, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// digestOf reads the digest in "ab/cd/ef01.../".
+func digestOf(dir string) []byte {
+	parts := strings.Split(strings.TrimSuffix(dir, "/"), "/")
+	if len(parts) != 3 || len(parts[0]) != 2 || len(parts[1]) != 2 || len(parts[2]) != 60 {
+		return nil
+	}
+	b, err := hex.DecodeString(strings.Join(parts, ""))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// anonymous reports whether a request is a plain one for a whole file, without anything that
+// may be a credential or that asks for something else than the file.
+func anonymous(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || r.Body != nil && r.Body != http.NoBody {
+		return false
+	}
+	if r.URL.User != nil || r.URL.RawQuery != "" || r.URL.Host == "" || r.Host != "" && !strings.EqualFold(r.Host, r.URL.Host) {
+		return false
+	}
+	for name := range r.Header {
+		n := strings.ToLower(name)
+		if n == "npm-auth-type" { // says how npm would log in
+			continue
+		}
+		if n == "range" || strings.HasPrefix(n, "if-") || n == "upgrade" {
+			return false
+		}
+		for _, part := range []string{"auth", "cookie", "token", "key", "secret", "credential", "password", "session-id", "signature"} {
+			if strings.Contains(n, part) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// storable reports whether a response is a whole file that may be stored.
+func storable(resp *http.Response) bool {
+	h := resp.Header
+	if resp.StatusCode != http.StatusOK || resp.Uncompressed || h.Get("Content-Encoding") != "" || h.Get("Set-Cookie") != "" || h.Get("Content-Range") != "" {
+		return false
+	}
+	for _, value := range h.Values("Cache-Control") {
+		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
+			word, _, _ = strings.Cut(strings.TrimSpace(word), "=")
+			if word == "no-store" || word == "private" || word == "no-cache" {
+				return false
+			}
+		}
+	}
+	for _, value := range h.Values("Vary") {
+		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
+			switch strings.TrimSpace(word) {
+			case "", "accept", "accept-encoding", "origin", "user-agent":
+			default:
+				return false
+			}
+		}
+	}
+	return resp.ContentLength > 0 // without one, how much space it needs is unknown
+}
