@@ -39,11 +39,11 @@ func (k *kernel) Plan(q launch.PlanRequest) (keeper.Plan, error) {
 		Files:  []keeper.File{{Path: bundle + "/config.json", Data: string(config)}},
 		Create: append(append([]string{keeper.ToolsDir + "/" + RunscName}, flags(q.Limits)...), "create", "--bundle="+bundle, id),
 	}
-	arg, err := json.Marshal(loopback(q.Image != nil))
+	arg, err := json.Marshal(network(q.Image != nil))
 	if err != nil {
 		return p, err
 	}
-	p.Start = append(p.Start, keeper.Call{Method: "containerManager.SetNetworkArgs", Arg: arg})
+	p.Start = append(p.Start, keeper.Call{Method: "containerManager.SetNetworkArgs", Arg: arg, File: natRules()})
 	if q.Image == nil {
 		arg, err = json.Marshal(id)
 		p.Start = append(p.Start, keeper.Call{Method: "containerManager.StartRoot", Arg: arg})
@@ -91,18 +91,20 @@ func (k *kernel) Hold() keeper.Hold {
 	return keeper.Hold{Stop: keeper.Call{Method: "containerManager.Pause"}, Resume: keeper.Call{Method: "containerManager.Resume"}}
 }
 
-// loopback describes the only network interface.
-func loopback(restore bool) any {
+// network describes the loopback interface, the only one, and announces the file with natRules.
+// Every IPv4 address is a local one, so that connections to it reach the rules. A restored
+// kernel gets it again: an image contains no network.
+func network(restore bool) any {
 	type address struct {
 		Address   string
 		PrefixLen int
 	}
-	type network struct {
+	type prefix struct {
 		IP   string
 		Mask []byte
 	}
 	type route struct {
-		Destination network
+		Destination prefix
 	}
 	ones := make([]byte, 16)
 	for i := range ones {
@@ -111,9 +113,12 @@ func loopback(restore bool) any {
 	return map[string]any{
 		"LoopbackLinks": []any{map[string]any{
 			"Name":      "lo",
-			"Addresses": []address{{"127.0.0.1", 8}, {"::1", 128}},
-			"Routes":    []route{{network{"127.0.0.0", []byte{0xff, 0, 0, 0}}}, {network{"::1", ones}}},
+			"Addresses": []address{{"127.0.0.1", 8}, {birth.OwnAddress, 0}, {"::1", 128}},
+			// All addresses but multicast and broadcast ones.
+			"Routes": []route{{prefix{"0.0.0.0", []byte{0x80, 0, 0, 0}}}, {prefix{"128.0.0.0", []byte{0xc0, 0, 0, 0}}},
+				{prefix{"192.0.0.0", []byte{0xe0, 0, 0, 0}}}, {prefix{"::1", ones}}},
 		}},
+		"NATBlob":   true,
 		"IsRestore": restore,
 	}
 }

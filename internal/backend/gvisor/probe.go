@@ -82,6 +82,8 @@ func (b *Backend) own(a api.Ability) (api.Ability, bool) {
 		return yes("")
 	case api.CapCheckpoint:
 		return yes("")
+	case api.CapEgress:
+		return yes("captured by the sandbox's own kernel")
 	case api.CapWorkspace:
 		if a.OK && !b.Root() {
 			a.OK, a.Reason, a.Fix = false, noWorkspace, noWorkspaceFix

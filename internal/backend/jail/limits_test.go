@@ -33,7 +33,7 @@ func TestProbe(t *testing.T) {
 	}
 	for _, c := range []api.Capability{api.CapStart, api.CapIsolated, api.CapRootIdentity, api.CapUserIdentity, api.CapPause, api.CapLimitCPU,
 		api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs, api.CapLimitDisk, api.CapLimitDiskRate, api.CapLimitOutput,
-		api.CapPrivateFiles, api.CapNoNetwork, api.CapCheckpoint, api.CapWorkspace} {
+		api.CapPrivateFiles, api.CapNoNetwork, api.CapCheckpoint, api.CapWorkspace, api.CapEgress} {
 		if seen[c] != 1 {
 			t.Errorf("%s is reported %d times", c, seen[c])
 		}

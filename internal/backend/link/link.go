@@ -17,8 +17,13 @@ import (
 	"hortus.dev/api/envd"
 )
 
-// maxStreams is the maximum number of open streams to one guest.
-const maxStreams = 256
+// Maximum numbers of open streams of one guest: those that the host opened, and those that it
+// accepted or waits for. They are counted separately, so that connections of programs in the
+// sandbox do not keep the host from starting commands, nor the other way round.
+const (
+	maxStreams  = 256
+	maxAccepted = 4096 + 256
+)
 
 // minRetry and maxRetry bound the delay of Accept after a guest ended its request.
 const (
@@ -37,7 +42,9 @@ type Link struct {
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
-	pending int // dials
+	opened  count
+	accepts count
+	pending int // dials of both kinds
 	closed  bool
 	paused  bool
 	quiet   bool
@@ -47,62 +54,78 @@ type Link struct {
 // New returns the link to a socket. pid is the process that has to listen on it; 0
 // accepts any.
 func New(path string, pid int) *Link {
-	return &Link{path: path, pid: pid, streams: map[*stream]struct{}{}, changed: make(chan struct{})}
+	l := &Link{path: path, pid: pid, streams: map[*stream]struct{}{}, changed: make(chan struct{})}
+	l.opened.max, l.accepts.max, l.accepts.wait = maxStreams, maxAccepted, true
+	return l
+}
+
+// count counts the streams of one kind, with the dials that may become one.
+type count struct {
+	open, max int
+	// wait makes a dial wait until a paused sandbox resumes.
+	wait bool
 }
 
 // stream is a connection that the link counts.
 type stream struct {
 	*net.UnixConn
 	l *Link
+	n *count
 }
 
 // Close closes the stream.
 func (s *stream) Close() error {
 	s.l.mu.Lock()
-	delete(s.l.streams, s)
+	if _, ok := s.l.streams[s]; ok {
+		delete(s.l.streams, s)
+		s.n.open--
+	}
 	s.l.mu.Unlock()
 	return s.UnixConn.Close()
 }
 
 // Open opens a stream. See tether.Link.
-func (l *Link) Open(ctx context.Context) (net.Conn, error) { return l.open(ctx, false) }
+func (l *Link) Open(ctx context.Context) (net.Conn, error) { return l.open(ctx, &l.opened) }
 
-// open opens a stream. wait makes it wait until a paused sandbox resumes.
-func (l *Link) open(ctx context.Context, wait bool) (net.Conn, error) {
-	if err := l.reserve(ctx, wait); err != nil {
+// open opens a stream that counts as n.
+func (l *Link) open(ctx context.Context, n *count) (net.Conn, error) {
+	if err := l.reserve(ctx, n); err != nil {
 		return nil, err
 	}
 	c, err := l.Dial(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pending--
-	l.signal()
+	if l.pending--; l.pending == 0 {
+		l.signal()
+	}
 	if err == nil && l.closed {
 		c.Close()
 		err = EndedError()
 	}
 	if err != nil {
+		n.open--
 		return nil, err
 	}
-	s := &stream{c, l}
+	s := &stream{c, l, n}
 	l.streams[s] = struct{}{}
 	return s, nil
 }
 
 // reserve waits until streams may be opened, and counts a dial.
-func (l *Link) reserve(ctx context.Context, wait bool) error {
+func (l *Link) reserve(ctx context.Context, n *count) error {
 	return l.await(ctx, func() (bool, error) {
 		switch {
 		case l.closed:
 			return false, EndedError()
-		case l.quiet || l.paused && wait:
+		case l.quiet || l.paused && n.wait:
 			return false, nil
 		case l.paused:
 			return false, api.Errorf(api.KindConflict, "the sandbox is paused").WithHint("Resume it first.")
-		case len(l.streams)+l.pending >= maxStreams:
-			return false, api.Errorf(api.KindExhausted, "the sandbox has %d open streams, which is the maximum", maxStreams).
+		case n.open >= n.max:
+			return false, api.Errorf(api.KindExhausted, "the sandbox has %d open streams, which is the maximum", n.max).
 				WithHint("Stop some commands or close some connections.")
 		}
+		n.open++
 		l.pending++
 		return true, nil
 	})
@@ -135,7 +158,7 @@ func (l *Link) signal() {
 // Accept waits for a stream that the guest opens. See tether.Link.
 func (l *Link) Accept(ctx context.Context) (net.Conn, error) {
 	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
-		c, err := l.open(ctx, true)
+		c, err := l.open(ctx, &l.accepts)
 		if err != nil {
 			return nil, err
 		}
@@ -245,6 +268,7 @@ func (l *Link) Close() error {
 	l.signal()
 	streams := l.streams
 	l.streams = map[*stream]struct{}{}
+	l.opened.open, l.accepts.open = 0, 0
 	l.mu.Unlock()
 	for s := range streams {
 		s.UnixConn.Close()

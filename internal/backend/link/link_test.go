@@ -16,7 +16,7 @@ import (
 )
 
 // guest answers requests on a socket. answer returns false to end the connection.
-func guest(t *testing.T, answer func(c net.Conn, req *http.Request) bool) *Link {
+func guest(t testing.TB, answer func(c net.Conn, req *http.Request) bool) *Link {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -154,5 +154,62 @@ func TestAcceptWaits(t *testing.T) {
 	resume()
 	if _, err := l.Quiesce(t.Context()); api.KindOf(err) != api.KindUnavailable {
 		t.Errorf("Quiesce of a closed link: %v", err)
+	}
+}
+
+// TestLimitsAreSeparate fills the streams of each direction: the other one still works, and a
+// stream that ends makes room again.
+func TestLimitsAreSeparate(t *testing.T) {
+	l := guest(t, func(c net.Conn, _ *http.Request) bool {
+		io.WriteString(c, switching)
+		return true
+	})
+	l.opened.max, l.accepts.max = 3, 2
+	fill := func(open func(context.Context) (net.Conn, error), most int) (out []net.Conn) {
+		t.Helper()
+		for {
+			c, err := open(t.Context())
+			if err != nil {
+				if api.KindOf(err) != api.KindExhausted || len(out) != most {
+					t.Errorf("after %d streams: %v", len(out), err)
+				}
+				return out
+			}
+			out = append(out, c)
+		}
+	}
+	opened, accepted := fill(l.Open, 3), fill(l.Accept, 2)
+	opened[0].Close()
+	opened[0].Close() // counts once
+	fill(l.Open, 1)
+	fill(l.Accept, 0)
+	accepted[0].Close()
+	fill(l.Accept, 1)
+	fill(l.Open, 0)
+	l.Close()
+	for _, c := range append(opened, accepted...) {
+		c.Close()
+	}
+	if l.opened.open != 0 || l.accepts.open != 0 {
+		t.Errorf("%d opened and %d accepted streams are counted after the end", l.opened.open, l.accepts.open)
+	}
+}
+
+// BenchmarkAccept measures a stream of the guest from the request to its first byte.
+func BenchmarkAccept(b *testing.B) {
+	l := guest(b, func(c net.Conn, _ *http.Request) bool {
+		io.WriteString(c, switching+"x")
+		return false
+	})
+	buf := make([]byte, 1)
+	for b.Loop() {
+		c, err := l.Accept(b.Context())
+		if err == nil {
+			_, err = c.Read(buf)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Close()
 	}
 }

@@ -79,6 +79,7 @@ func (b *Backend) Probe(context.Context) api.BackendReport {
 		api.CapPrivateFiles:  open,
 		api.CapNoNetwork:     open,
 		api.CapCheckpoint:    "ordinary processes cannot be saved",
+		api.CapEgress:        open + ", which has its network",
 		api.CapWorkspace:     "commands see the host's own file system: it cannot mount layers",
 	} {
 		r.Abilities = append(r.Abilities, api.Ability{Capability: c, Reason: why, Fix: "use --isolation container"})

@@ -79,6 +79,9 @@ type Config struct {
 	// PID1 is true if the guest is the init of a pid namespace in which all other processes
 	// are the sandbox's.
 	PID1 bool `json:"pid1"`
+	// Capture is true if the sandbox's network redirects outgoing connections to CapturePort
+	// and DNS queries to ResolverPort. The guest then serves these ports and ProxyPort.
+	Capture bool `json:"capture,omitempty"`
 	// Memory is the memory limit, in bytes, that the guest enforces by polling (best effort)
 	// because its host cannot. 0 means no limit.
 	Memory int64 `json:"memory,omitempty"`

@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -43,6 +44,9 @@ func (q *Queue) serve(c *rpc.Conn, req *http.Request) error {
 	}
 	if req.Header.Get("Upgrade") != envd.AcceptProtocol {
 		return c.Fail(http.StatusUpgradeRequired, "the request does not upgrade to "+envd.AcceptProtocol)
+	}
+	if !c.Outgoing() {
+		return c.Fail(http.StatusServiceUnavailable, "too many streams to the host")
 	}
 	s := &Stream{conn: c, ready: make(chan error, 1), closed: make(chan struct{})}
 	gone, stop := c.WatchHangup()
@@ -92,6 +96,18 @@ func (s *Stream) Write(p []byte) (int, error) { return s.conn.Conn.Write(p) }
 func (s *Stream) CloseWrite() error {
 	return s.conn.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
+
+// SetDeadline sets the time at which pending and later reads and writes fail.
+func (s *Stream) SetDeadline(t time.Time) error { return s.conn.Conn.SetDeadline(t) }
+
+// Bypass returns the connection itself, for copying without another buffer, and what was
+// already read from it. The stream must not be read or written after that; Close still ends
+// it.
+func (s *Stream) Bypass() (net.Conn, []byte) { return s.conn.Conn, s.conn.TakeBuffered() }
+
+// CutOff reports whether the guest ended the stream. What was read until then may be
+// incomplete.
+func (s *Stream) CutOff() bool { return s.conn.CutOff() }
 
 // Close ends the stream. It is idempotent.
 func (s *Stream) Close() error {

@@ -36,7 +36,8 @@ type Conn struct {
 	left   int64 // remaining bytes that a head may have; below 0: no limit
 	close  bool  // after the current request
 	hortus bool  // the current request asked for the extension
-	inside bool  // from a program of the sandbox
+	server *Server
+	kind   kind // protected by server.mu
 	out    Stream
 
 	ended  chan struct{} // closed when the guest ended the connection
@@ -247,3 +248,11 @@ func (c *Conn) Extended() bool { return c.hortus }
 
 // Body reads what the client sends after the head of its request.
 func (c *Conn) Body() io.Reader { return c.br }
+
+// TakeBuffered returns what Body has read from the connection but not returned, and removes
+// it. After that Body may be bypassed.
+func (c *Conn) TakeBuffered() []byte {
+	b := make([]byte, c.br.Buffered())
+	c.br.Read(b)
+	return b
+}

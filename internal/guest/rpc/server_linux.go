@@ -16,6 +16,9 @@ const (
 	// maxInside is the maximum number of connections from programs of the sandbox. They do
 	// not count against maxConns.
 	maxInside = 16
+	// maxOutgoing is the maximum number of connections that carry a stream of the guest to
+	// its host, or wait for one. They do not count against maxConns.
+	maxOutgoing = 4096 + 512
 	// maxIdleBuf is the maximum buffer, in bytes, that an idle connection keeps.
 	maxIdleBuf = 16 << 10
 )
@@ -36,13 +39,26 @@ type Config struct {
 type Server struct {
 	cfg Config
 
-	mu     sync.Mutex
-	conns  map[*Conn]struct{}
-	inside int            // how many of them are from programs of the sandbox
-	left   sync.Cond      // a connection was closed
-	quiet  bool           // no connection is admitted
-	wg     sync.WaitGroup // connections
+	mu    sync.Mutex
+	conns map[*Conn]struct{}
+	kinds [kinds]int     // how many of each kind
+	left  sync.Cond      // a connection was closed
+	quiet bool           // no connection is admitted
+	wg    sync.WaitGroup // connections
 }
+
+// kind is the kind of a connection: each has its own limit.
+type kind int
+
+const (
+	client   kind = iota // of the host's clients
+	inside               // of programs of the sandbox
+	outgoing             // a stream of the guest to its host
+	kinds
+)
+
+// limitOf is the maximum number of connections of a kind.
+func limitOf(k kind) int { return [kinds]int{maxConns, maxInside, maxOutgoing}[k] }
 
 // NewServer returns a server without connections.
 func NewServer(cfg Config) *Server {
@@ -61,15 +77,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 	})()
 	defer s.wg.Wait()
-	return s.accept(ctx, l, false)
+	return s.accept(ctx, l, client)
 }
 
 // ServeInside serves programs of the sandbox until ctx ends.
 func (s *Server) ServeInside(ctx context.Context, l net.Listener) error {
-	return s.accept(ctx, l, true)
+	return s.accept(ctx, l, inside)
 }
 
-func (s *Server) accept(ctx context.Context, l net.Listener, inside bool) error {
+func (s *Server) accept(ctx context.Context, l net.Listener, k kind) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		nc, err := l.Accept()
@@ -85,18 +101,18 @@ func (s *Server) accept(ctx context.Context, l net.Listener, inside bool) error 
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		s.take(ctx, nc, inside)
+		s.take(ctx, nc, k)
 	}
 }
 
 // Take serves a connection of a client of the host. It closes the connection if the server
 // is quiet or has too many connections.
-func (s *Server) Take(ctx context.Context, nc net.Conn) { s.take(ctx, nc, false) }
+func (s *Server) Take(ctx context.Context, nc net.Conn) { s.take(ctx, nc, client) }
 
-func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
+func (s *Server) take(ctx context.Context, nc net.Conn, k kind) {
 	c, err := newConn(nc)
 	if err == nil {
-		c.inside = inside
+		c.server, c.kind = s, k
 	}
 	if err != nil || !s.admit(c) {
 		nc.Close()
@@ -109,12 +125,10 @@ func (s *Server) take(ctx context.Context, nc net.Conn, inside bool) {
 func (s *Server) admit(c *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.quiet || !c.inside && len(s.conns)-s.inside >= maxConns || c.inside && s.inside >= maxInside {
+	if s.quiet || s.kinds[c.kind] >= limitOf(c.kind) {
 		return false
 	}
-	if c.inside {
-		s.inside++
-	}
+	s.kinds[c.kind]++
 	s.conns[c] = struct{}{}
 	s.wg.Add(1)
 	return true
@@ -127,9 +141,7 @@ func (s *Server) serveConn(ctx context.Context, c *Conn) {
 		c.Close()
 		s.mu.Lock()
 		delete(s.conns, c)
-		if c.inside {
-			s.inside--
-		}
+		s.kinds[c.kind]--
 		s.mu.Unlock()
 		s.left.Broadcast()
 		// A panic in one request must not end the sandbox.
@@ -138,7 +150,7 @@ func (s *Server) serveConn(ctx context.Context, c *Conn) {
 		}
 	}()
 	handlers := s.cfg.Handlers
-	if c.inside {
+	if c.kind == inside {
 		handlers = s.cfg.Inside
 	}
 	for ctx.Err() == nil {
@@ -166,6 +178,23 @@ func (s *Server) serveConn(ctx context.Context, c *Conn) {
 			c.out.buf = nil
 		}
 	}
+}
+
+// Outgoing counts the connection as a stream of the guest to its host from now on. It returns
+// false if there are too many.
+func (c *Conn) Outgoing() bool {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.kind != outgoing {
+		if s.kinds[outgoing] >= limitOf(outgoing) {
+			return false
+		}
+		s.kinds[c.kind]--
+		s.kinds[outgoing]++
+		c.kind = outgoing
+	}
+	return true
 }
 
 // Cut ends every connection and admits no new one until Resume.

@@ -24,7 +24,7 @@ var copied = []string{
 	"alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "fonts", "gai.conf",
 	"ethertypes", "groff", "host.conf", "inputrc", "java", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias",
 	"locale.conf", "localtime", "lsb-release", "magic", "magic.mime", "manpath.config", "mime.types", "networks", "os-release",
-	"pki/ca-trust/extracted", "pki/tls/certs", "pki/tls/cert.pem", "perl", "protocols", "python2*", "python3*", "redhat-release",
+	"pki/ca-trust/extracted", "pki/java", "pki/tls/certs", "pki/tls/cert.pem", "perl", "protocols", "python2*", "python3*", "redhat-release",
 	"rpc", "services", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "terminfo", "timezone", "vim",
 }
 
@@ -37,7 +37,7 @@ var written = map[string]string{
 	"group":         "root:x:0:\ntty:x:5:\nuser:x:1000:\nhortus:x:65533:\nnogroup:x:65534:\n",
 	"hosts":         "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n",
 	"hostname":      "hortus\n",
-	"resolv.conf":   "# A sandbox has no network but loopback.\n",
+	"resolv.conf":   "# Written when a sandbox starts.\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n",
 	"shells":        "/bin/sh\n/bin/bash\n/usr/bin/sh\n/usr/bin/bash\n",
 	"bash.bashrc":   "[ -z \"$PS1\" ] && return\nshopt -s checkwinsize\nPS1='\\u@\\h:\\w\\$ '\n",

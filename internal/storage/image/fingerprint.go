@@ -15,7 +15,7 @@ import (
 )
 
 // format is part of every fingerprint: raise it when what is built changes.
-const format = "hortus host template 3"
+const format = "hortus host template 4"
 
 // packageDatabases change with every package that is installed or removed.
 var packageDatabases = []string{"var/lib/dpkg/status", "var/lib/rpm", "usr/lib/sysimage/rpm", "lib/apk/db/installed", "var/lib/pacman/local"}

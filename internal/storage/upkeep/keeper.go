@@ -128,7 +128,7 @@ func partOf(name string) string {
 		return api.PartRepositories
 	case name == "snapshots":
 		return api.PartSnapshots
-	case name == "run", name == "bin", name == "tokens.key": // what they run, and are opened with
+	case name == "run", name == "bin", name == "tokens.key", name == "egress.key": // what they run, and are opened with
 		return api.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
 		return api.PartDatabase
@@ -173,7 +173,7 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 		if name == "lock" || strings.HasSuffix(name, ".sock") {
 			return 0, nil // no matter how, they hold nothing
 		}
-		if name != "inventory.json" && name != "tokens.key" {
+		if name != "inventory.json" && name != "tokens.key" && name != "egress.key" {
 			p.Count++
 		}
 	}

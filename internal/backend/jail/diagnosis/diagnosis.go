@@ -59,6 +59,8 @@ func Step(s *child.StepError) (reason, fix string) {
 		fix = "Parts of /proc are masked, as in a container without privileges. Give the container an unmasked /proc (docker run --security-opt systempaths=unconfined)."
 	case strings.HasPrefix(s.Step, initns.WorkspaceStep):
 		fix = Workspace
+	case s.Step == initns.CaptureStep:
+		fix = "Use a kernel with nftables and its NAT: CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_CT, CONFIG_NFT_LIMIT, CONFIG_NFT_NAT and CONFIG_NFT_REDIR. If they are modules, load them: modprobe -a nf_tables nft_ct nft_limit nft_chain_nat nft_redir."
 	case strings.HasPrefix(s.Step, "mount the root overlay"):
 		fix = "Use a kernel that can mount overlayfs in a user namespace (Linux 5.11), and a file system that overlayfs accepts as a lower layer."
 	case s.Errno == unix.ENOSYS:

@@ -94,7 +94,7 @@ func run(mayStay bool) (stay bool, keep *keeper.Config, err error) {
 	if err := at("set the host name", unix.Sethostname([]byte(spec.Hostname))); err != nil {
 		return false, nil, err
 	}
-	if err := loopback(); err != nil {
+	if err := setNetwork(spec); err != nil {
 		return false, nil, err
 	}
 	if err := setLimits(spec); err != nil {

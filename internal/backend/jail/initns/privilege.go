@@ -4,21 +4,27 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/backend/jail/network"
 )
 
-// loopback brings up lo, the only network interface.
-func loopback() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
+// CaptureStep is the step that captures outgoing connections.
+const CaptureStep = "capture outgoing connections"
+
+// setNetwork brings up the loopback interface, the only one, and captures what leaves it.
+// Without capture nothing leaves it either, so that a host which cannot do that still has
+// sandboxes. A kernel of the sandbox's own has its own network.
+func setNetwork(s *Spec) error {
+	if err := network.Up(); err != nil {
 		return at("bring lo up", err)
 	}
-	defer unix.Close(fd)
-	req, err := unix.NewIfreq("lo")
-	if err != nil {
-		return at("bring lo up", err)
+	if s.Keeper != nil {
+		return nil
 	}
-	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return at("bring lo up", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req))
+	if err := network.Capture(); err != nil && s.Capture {
+		return at(CaptureStep, err)
+	}
+	return nil
 }
 
 // limits are the resource limits of everything inside. A limit above the host's own is lowered

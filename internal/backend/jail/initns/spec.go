@@ -71,6 +71,9 @@ type Spec struct {
 	Filter []byte `json:"filter"`
 	// Probe says to stop after the Built packet instead of becoming the guest.
 	Probe bool `json:"probe,omitempty"`
+	// Capture says to fail if outgoing connections cannot be captured. Otherwise the sandbox
+	// then has none.
+	Capture bool `json:"capture,omitempty"`
 	// Keeper says to become a keeper instead, for a guest with its own kernel. The root is
 	// then read-only, because that kernel keeps what is written, and Guest is not used.
 	Keeper *keeper.Plan `json:"keeper,omitempty"`

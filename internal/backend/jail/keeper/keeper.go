@@ -112,7 +112,16 @@ func (k *keeper) start() error {
 		for i, n := range c.FDs {
 			fds[i] = k.cfg.FD(n)
 		}
-		err := call(k.cfg.Plan.Control, c, fds, callTimeout)
+		var err error
+		if c.File != nil {
+			var fd int
+			if fd, err = memoryFile(c.File); err == nil {
+				fds = append(fds, fd)
+			}
+		}
+		if err == nil {
+			err = call(k.cfg.Plan.Control, c, fds, callTimeout)
+		}
 		for _, fd := range fds { // the kernel has its own now
 			unix.Close(fd)
 		}
@@ -130,6 +139,19 @@ func (k *keeper) start() error {
 		return k.tell(birth.Report{Ready: true})
 	}
 	return nil
+}
+
+// memoryFile makes a file in memory, which is read from its beginning.
+func memoryFile(content []byte) (int, error) {
+	fd, err := unix.MemfdCreate("hortus-call", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if _, err = unix.Pwrite(fd, content, 0); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // configure forwards the daemon's first packet.

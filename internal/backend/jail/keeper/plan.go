@@ -63,6 +63,9 @@ type Call struct {
 	Method string          `json:"method"`
 	Arg    json.RawMessage `json:"arg"`
 	FDs    []int           `json:"fds,omitempty"`
+	// File is the content of a file whose descriptor is sent after FDs; nil for none. Only
+	// calls of a start have one.
+	File []byte `json:"file,omitempty"`
 }
 
 // Request is one packet on the keeper's socket: a save. Its descriptors are the files that

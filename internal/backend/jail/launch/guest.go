@@ -22,7 +22,7 @@ func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
 	user := birth.Identity{Name: "user", UID: ids.UserUID, GID: ids.UserUID, Home: "/home/user"}
 	cfg := &birth.Config{
 		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: spec.Env,
-		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true,
+		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true, Capture: true,
 	}
 	if l.cfg.Ranges || l.cfg.Kernel != nil {
 		cfg.Switch = true
@@ -81,11 +81,12 @@ func ownDirs() []birth.Dir {
 	}
 }
 
-// nameFiles contain the host name.
+// nameFiles contain the host name and the name server.
 func nameFiles(spec sandbox.Spec) []birth.File {
 	return []birth.File{
 		{Path: "/etc/hostname", Data: spec.Hostname + "\n"},
 		{Path: "/etc/hosts", Data: "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost\n"},
+		{Path: "/etc/resolv.conf", Data: birth.ResolvConf},
 	}
 }
 

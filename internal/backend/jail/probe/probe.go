@@ -83,6 +83,11 @@ func (p *Prober) Report(ctx context.Context) api.BackendReport {
 	} else {
 		yes(api.CapWorkspace, "")
 	}
+	if start.OK {
+		add(p.egress(ctx))
+	} else {
+		yes(api.CapEgress, "")
+	}
 	if ctx.Err() == nil { // an interrupted probe is not conclusive
 		p.mu.Lock()
 		p.report = &r
@@ -159,6 +164,23 @@ func (p *Prober) Limit(c api.Capability) api.Ability {
 		a = api.Ability{Capability: c, Reason: "the sandbox's disk is in memory; there is no block device to limit"}
 	case api.CapLimitOutput:
 		a.Reason = "counted by the daemon"
+	}
+	return a
+}
+
+// egress tries whether outgoing connections can be captured here. A sandbox without capture
+// has none.
+func (p *Prober) egress(ctx context.Context) api.Ability {
+	a := api.Ability{Capability: api.CapEgress, OK: true, Reason: "captured by netfilter rules in the sandbox's own network"}
+	if p.cfg.Launcher.Kernel() != nil {
+		return a
+	}
+	reason, fix := p.try(ctx, func(is *initns.Spec, _ int, _ func(int) int) error {
+		is.Capture = true
+		return nil
+	})
+	if reason != "" {
+		a.OK, a.Reason, a.Fix = false, reason, fix
 	}
 	return a
 }

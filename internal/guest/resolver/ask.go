@@ -1,0 +1,147 @@
+package resolver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"hortus.dev/api/envd"
+)
+
+const (
+	// maxStreams is the maximum number of streams that questions are asked on. Other
+	// questions wait for a turn.
+	maxStreams = 16
+	// maxIdle is the maximum number of streams that are kept for the next question, and
+	// idleTimeout how long.
+	maxIdle     = 4
+	idleTimeout = 10 * time.Second
+)
+
+// Stream is a stream to the host.
+type Stream interface {
+	io.ReadWriteCloser
+	SetDeadline(time.Time) error
+}
+
+// asker asks the host about names.
+type asker struct {
+	open  func(context.Context) (Stream, error)
+	turns chan struct{} // one value for each question that is being asked
+
+	mu   sync.Mutex
+	idle []*asking
+}
+
+// asking is a stream on which questions are asked, one after the other.
+type asking struct {
+	s      Stream
+	br     *bufio.Reader
+	expire *time.Timer
+}
+
+// ask returns the host's answer about a name. ctx must have a deadline.
+func (a *asker) ask(ctx context.Context, name string) (envd.EgressAnswer, error) {
+	select {
+	case a.turns <- struct{}{}:
+		defer func() { <-a.turns }()
+	case <-ctx.Done():
+		return envd.EgressAnswer{}, ctx.Err()
+	}
+	for {
+		k, used, err := a.take(ctx)
+		if err != nil {
+			return envd.EgressAnswer{}, err
+		}
+		answer, err := k.ask(ctx, name)
+		if err == nil {
+			a.put(k)
+			return answer, nil
+		}
+		k.s.Close()
+		// A stream that was kept may have ended meanwhile.
+		if !used || ctx.Err() != nil {
+			return envd.EgressAnswer{}, err
+		}
+	}
+}
+
+// take returns a stream, and whether it was used before.
+func (a *asker) take(ctx context.Context) (_ *asking, used bool, err error) {
+	a.mu.Lock()
+	if n := len(a.idle); n > 0 {
+		k := a.idle[n-1]
+		a.idle = a.idle[:n-1]
+		a.mu.Unlock()
+		k.expire.Stop()
+		return k, true, nil
+	}
+	a.mu.Unlock()
+	s, err := a.open(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return &asking{s: s, br: bufio.NewReaderSize(s, envd.MaxEgressLine)}, false, nil
+}
+
+// put keeps a stream for the next question.
+func (a *asker) put(k *asking) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.idle) >= maxIdle {
+		k.s.Close()
+		return
+	}
+	a.idle = append(a.idle, k)
+	k.expire = time.AfterFunc(idleTimeout, func() { a.drop(k) })
+}
+
+// drop closes a stream if nobody has taken it.
+func (a *asker) drop(k *asking) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, other := range a.idle {
+		if other == k {
+			a.idle = append(a.idle[:i], a.idle[i+1:]...)
+			k.s.Close()
+			return
+		}
+	}
+}
+
+// close closes the streams that are kept.
+func (a *asker) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.idle {
+		k.expire.Stop()
+		k.s.Close()
+	}
+	a.idle = nil
+}
+
+func (k *asking) ask(ctx context.Context, name string) (answer envd.EgressAnswer, err error) {
+	due, _ := ctx.Deadline()
+	k.s.SetDeadline(due)
+	line, err := json.Marshal(envd.EgressRequest{Op: envd.EgressResolve, Name: name})
+	if err != nil {
+		return answer, err
+	}
+	if _, err := k.s.Write(append(line, '\n')); err != nil {
+		return answer, err
+	}
+	if line, err = k.br.ReadSlice('\n'); err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return answer, err
+	}
+	if k.br.Buffered() > 0 {
+		return answer, errors.New("the host sent more than an answer")
+	}
+	return answer, nil
+}
