@@ -7,7 +7,8 @@
 // This package puts the parts together and follows the host's orders. Requests are served
 // by rpc, exec, files, files/watch, port and metrics; commands are started by process, spawn
 // and confinement; identity selects the user that a request acts as, and credential
-// switches to it.
+// switches to it. Outgoing connections of the sandbox end at capture and resolver, which ask
+// the host over streams of outbound.
 //
 // # Dependencies
 //

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
+	"hortus.dev/internal/guest/capture"
 	"hortus.dev/internal/guest/confinement"
 	"hortus.dev/internal/guest/credential"
 	"hortus.dev/internal/guest/exec"
@@ -25,6 +26,7 @@ import (
 	"hortus.dev/internal/guest/rpc"
 	"hortus.dev/internal/guest/spawn"
 	sudo "hortus.dev/internal/guest/sudo/server"
+	"hortus.dev/internal/guest/trust"
 )
 
 // Server is a guest: its parts and the claim that requests wait for.
@@ -34,14 +36,16 @@ type Server struct {
 	processes *process.Manager
 	watches   *watch.Service
 	rpc       *rpc.Server
-	sudo      *sudo.Server   // nil if the sandbox has no root
-	inside    []net.Listener // for programs of the sandbox
-	claimed   chan struct{}  // closed by claim
+	outbound  *outbound.Queue
+	sudo      *sudo.Server     // nil if the sandbox has no root
+	inside    []net.Listener   // for programs of the sandbox
+	capture   *capture.Capture // nil if the guest captures no connections
+	claimed   chan struct{}    // closed by claim
 }
 
 // New returns a guest that is not serving yet.
 func New(cfg birth.Config) (*Server, error) {
-	s := &Server{cfg: cfg, claimed: make(chan struct{})}
+	s := &Server{cfg: cfg, outbound: outbound.New(), claimed: make(chan struct{})}
 	var err error
 	if s.ids, err = identity.NewSet(&s.cfg); err != nil {
 		return nil, &stageError{"identities", err}
@@ -66,7 +70,17 @@ func New(cfg birth.Config) (*Server, error) {
 	}
 	fs := files.New(s.ids, access)
 	s.watches = watch.New(s.ids, access, fs)
-	s.rpc = rpc.NewServer(rpc.Config{Handlers: s.handlers(fs), Inside: s.insideHandlers(), Await: s.awaitClaim})
+	handlers := s.handlers(fs)
+	if cfg.PID1 || cfg.OwnKernel { // the files are the sandbox's own
+		handlers[envd.PathTrust] = trust.New(s.ids, access).Serve
+	}
+	s.rpc = rpc.NewServer(rpc.Config{Handlers: handlers, Inside: s.insideHandlers(), Await: s.awaitClaim})
+	if cfg.Capture {
+		// Before any command can take the ports.
+		if s.capture, err = capture.Listen(capture.Config{Open: s.outbound.Open, Hostname: cfg.Hostname}); err != nil {
+			return nil, &stageError{"capture", err}
+		}
+	}
 	// The ports and the abstract socket names must be the sandbox's own.
 	if !cfg.PID1 && !cfg.OwnKernel {
 		return s, nil
@@ -85,7 +99,7 @@ func (s *Server) handlers(fs *files.Service) map[string]rpc.Handler {
 	h := s.insideHandlers()
 	h[envd.PathMetrics] = metrics.New(&s.cfg).Serve
 	h[envd.PathPort] = port.Serve
-	maps.Copy(h, outbound.New().Handlers())
+	maps.Copy(h, s.outbound.Handlers())
 	maps.Copy(h, exec.New(s.ids, s.processes, s.cfg.Waits).Handlers())
 	maps.Copy(h, fs.Handlers())
 	maps.Copy(h, s.watches.Handlers())
@@ -181,6 +195,9 @@ func (s *Server) work(ctx context.Context, serve func(context.Context) error) er
 	}
 	if s.sudo != nil {
 		wg.Go(func() { s.sudo.Serve(ctx) })
+	}
+	if s.capture != nil {
+		wg.Go(func() { s.capture.Run(ctx) })
 	}
 	defer s.watches.Close()
 	return serve(ctx)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"hortus.dev/api/envd"
 	"hortus.dev/internal/guest/birth"
@@ -14,25 +15,39 @@ import (
 // Identity is a user that commands may run as, with what is computed from it once.
 type Identity struct {
 	birth.Identity
-	Env    []string          // of commands whose request adds no variables
-	EnvMap map[string]string // the same, as a map
-	Base   string            // directory in which relative paths start
-	path   string            // PATH of its commands
+	env  atomic.Pointer[Environment]
+	Base string // directory in which relative paths start
+	path string // PATH of its commands
 	// plain is the same identity for requests without hortus.v1. Their relative paths start
 	// at home, as E2B's clients expect.
 	plain *Identity
 }
 
+// Environment is the environment of commands whose request adds no variables. It does not
+// change.
+type Environment struct {
+	Map  map[string]string
+	List []string // the same, as from EnvList
+}
+
+// Environment returns the current environment.
+func (id *Identity) Environment() *Environment { return id.env.Load() }
+
 // setEnv sets the environment of the identity's commands: the variables that E2B's clients
-// expect, and those of the sandbox.
-func (id *Identity) setEnv(env map[string]string) {
-	id.EnvMap = map[string]string{
-		"PATH": id.path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
+// expect, the defaults, and those of the sandbox.
+func (id *Identity) setEnv(defaults, env map[string]string) {
+	all := maps.Clone(defaults)
+	if all == nil {
+		all = make(map[string]string)
 	}
-	maps.Copy(id.EnvMap, env)
-	id.Env = EnvList(id.EnvMap)
+	maps.Copy(all, map[string]string{
+		"PATH": id.path, "HOME": id.Home, "USER": id.Name, "LOGNAME": id.Name,
+	})
+	maps.Copy(all, env)
+	e := &Environment{Map: all, List: EnvList(all)}
+	id.env.Store(e)
 	if id.plain != nil {
-		id.plain.Env, id.plain.EnvMap = id.Env, id.EnvMap
+		id.plain.env.Store(e)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"sync"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/guest/birth"
@@ -14,6 +15,9 @@ import (
 type Set struct {
 	list   []*Identity // the first is the default
 	whyNot map[string]string
+
+	mu            sync.Mutex
+	defaults, env map[string]string // see SetDefaults and SetEnv
 }
 
 // NewSet computes the identities of a configuration.
@@ -21,7 +25,7 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 	if len(cfg.Identities) == 0 {
 		return nil, api.Errorf(api.KindInvalid, "the configuration has no identity")
 	}
-	s := &Set{whyNot: cfg.WhyNot}
+	s := &Set{whyNot: cfg.WhyNot, env: cfg.Env}
 	for _, bi := range cfg.Identities {
 		if s.Get(bi.Name) != nil {
 			return nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
@@ -31,16 +35,32 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 		if id.path = cfg.Path; bi.UID == 0 {
 			id.path = rootPath(cfg)
 		}
-		id.setEnv(cfg.Env)
+		id.setEnv(nil, cfg.Env)
 		s.list = append(s.list, id)
 	}
 	return s, nil
 }
 
-// SetEnv replaces the environment of the sandbox. No command may be starting.
+// SetEnv replaces the environment of the sandbox, for commands that start later.
 func (s *Set) SetEnv(env map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.env = env
+	s.setAll()
+}
+
+// SetDefaults replaces the variables of commands that neither the sandbox nor their request
+// sets, for commands that start later.
+func (s *Set) SetDefaults(defaults map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.defaults = defaults
+	s.setAll()
+}
+
+func (s *Set) setAll() {
 	for _, id := range s.list {
-		id.setEnv(env)
+		id.setEnv(s.defaults, s.env)
 	}
 }
 
@@ -58,6 +78,9 @@ func (s *Set) find(match func(*Identity) bool) *Identity {
 func (s *Set) Get(name string) *Identity {
 	return s.find(func(id *Identity) bool { return id.Name == name })
 }
+
+// Default returns the identity of requests that name none.
+func (s *Set) Default() *Identity { return s.list[0] }
 
 // Len returns the number of identities.
 func (s *Set) Len() int { return len(s.list) }

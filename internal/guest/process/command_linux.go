@@ -20,13 +20,14 @@ func prepare(id *identity.Identity, cfg *envd.ProcessConfig) (*spawn.Command, er
 	if cfg.Cmd == "" {
 		return nil, api.Errorf(api.KindInvalid, "the request has no command")
 	}
-	c := &spawn.Command{Identity: &id.Identity, Env: id.Env, Dir: id.Base}
+	base := id.Environment()
+	c := &spawn.Command{Identity: &id.Identity, Env: base.List, Dir: id.Base}
 	if cfg.Cwd != nil && *cfg.Cwd != "" {
 		c.Dir = id.Resolve(*cfg.Cwd)
 	}
-	path := id.EnvMap["PATH"]
+	path := base.Map["PATH"]
 	if len(cfg.Envs) > 0 {
-		env := maps.Clone(id.EnvMap)
+		env := maps.Clone(base.Map)
 		for k, v := range cfg.Envs {
 			if k == "" || strings.ContainsAny(k, "=\x00") || strings.Contains(v, "\x00") {
 				return nil, api.Errorf(api.KindInvalid, "environment variable %q: the name or value has a character that is not allowed", k)
