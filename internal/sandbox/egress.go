@@ -1,6 +1,11 @@
 package sandbox
 
-import "hortus.dev/api"
+import (
+	"context"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/tether"
+)
 
 // Egress is what a sandbox may connect to outside of itself. The zero value denies
 // everything. A backend refuses with api.KindUnsupported what it cannot enforce.
@@ -23,4 +28,29 @@ func (e Egress) String() string {
 		return api.EgressHost
 	}
 	return api.EgressNone
+}
+
+// EgressServer decides on the outgoing connections of sandboxes and makes them.
+type EgressServer interface {
+	// Resolve validates a policy, and appends the rules of its presets. It returns the
+	// environment variables with which programs in the sandbox use the hosts of the
+	// presets, such as the address of a package mirror.
+	//
+	// Errors: KindInvalid for an invalid rule or an unknown preset.
+	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
+
+	// Serve begins to serve the connections of a sandbox by the policy and the ceiling in its
+	// row, until the session is closed. It returns at once, without I/O. commands returns
+	// the commands that are running in the sandbox.
+	Serve(s api.Sandbox, link tether.Link, commands func() []string) EgressSession
+}
+
+// EgressSession serves the connections of one sandbox.
+type EgressSession interface {
+	// Apply replaces the policy. Connections that it does not allow are closed. If it allows
+	// anything, Apply makes the programs of the sandbox trust the certificate authority of
+	// its lineage first.
+	Apply(ctx context.Context, p api.EgressPolicy) error
+	// Close closes every connection and returns when none is left.
+	Close()
 }

@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,6 +109,27 @@ func (s *Set) Detach() {
 	for _, x := range s.close("") {
 		x.detach()
 	}
+}
+
+// Running returns the command lines of the commands that run, the newest first: at most most of
+// them, each cut to size bytes.
+func (s *Set) Running(most, size int) []string {
+	s.mu.Lock()
+	rows := make([]api.Exec, 0, len(s.commands))
+	for _, x := range s.commands {
+		rows = append(rows, x.record())
+	}
+	s.mu.Unlock()
+	slices.SortFunc(rows, func(a, b api.Exec) int { return b.StartedAt.Compare(a.StartedAt) })
+	var out []string
+	for _, row := range rows[:min(len(rows), most)] {
+		line := strings.Join(row.Args, " ")
+		if len(line) > size {
+			line = strings.ToValidUTF8(line[:size], "")
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 func (s *Set) close(reason string) []*command {

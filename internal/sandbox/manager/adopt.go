@@ -101,6 +101,7 @@ func (m recovery) adopt(ctx context.Context, b sandbox.Backend, row api.Sandbox)
 		From: from, To: m.cfg.Owner, Cause: "the previous daemon ended and left the sandbox running", State: row.State, Commands: n,
 	})
 	m.log.Info("sandbox adopted", "sandbox", row.ID, "from", from, "commands", n, "left", left.Round(time.Second))
+	m.adoptEgress(l)
 	m.spawn(func() { watch{m.core}.run(l) })
 	return nil
 }

@@ -96,8 +96,8 @@ func (m *Manager) awaitStill(ctx context.Context, id api.SandboxID) error {
 
 // inMotion returns a channel that is closed when the state of a sandbox changes in which
 // work is under way; nil if there is none.
-func (m *Manager) inMotion(id api.SandboxID) <-chan struct{} {
-	l, ok := m.lookup(id)
+func (c *core) inMotion(id api.SandboxID) <-chan struct{} {
+	l, ok := c.lookup(id)
 	if !ok {
 		return nil
 	}

@@ -259,6 +259,7 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 		case life.CancelSave:
 			l.save.cancel()
 		case life.CloseLink:
+			l.egress.Close()
 			if l.machine != nil {
 				l.machine.Link().Close()
 				l.commands.Guest().Close()
@@ -273,6 +274,7 @@ func (c *core) do(ctx context.Context, l *live, step life.Step, n note) (unstore
 			l.told.wait()
 			c.remove(l)
 		case life.Finish:
+			l.egress.Close() // also of one whose link stays open
 			close(l.ended)
 		}
 	}

@@ -109,7 +109,10 @@ func (c *core) start(ctx context.Context, l *live, timeout time.Duration, op san
 	}
 	l.boot(machine, nil)
 	l.mark(c.cfg.Watcher.Mark(ctx))
-	step, err := c.booted(l)
+	step, err := life.Step{}, l.egress.Open(bootCtx)
+	if err == nil {
+		step, err = c.booted(l)
+	}
 	if err != nil {
 		c.failed(l, "start failed: "+err.Error(), machine)
 		return api.Sandbox{}, err
@@ -135,7 +138,11 @@ func (m *Manager) claim(ctx context.Context, req api.CreateSandbox, p *plan, g *
 		return api.Sandbox{}, err
 	}
 	m.pool.Release(g.ID)
-	if err := g.Machine.Claim(ctx, req.Env); err != nil {
+	err = g.Machine.Claim(ctx, req.Env)
+	if err == nil {
+		err = l.egress.Open(ctx)
+	}
+	if err != nil {
 		if _, kerr := m.end(context.WithoutCancel(ctx), l, "claim failed: "+err.Error()); kerr != nil {
 			m.log.Error("cannot kill a guest whose claim failed", "sandbox", g.ID, "error", kerr)
 		}

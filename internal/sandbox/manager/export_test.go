@@ -69,3 +69,10 @@ func EndGuest(m *Manager, id api.SandboxID) {
 
 // Streams to ports tell the end of their sandbox too; the process backend has none to try.
 var _ interface{ Ended() <-chan struct{} } = (*portConn)(nil)
+
+// RunningCommands returns the commands of a live sandbox, as decisions about its connections
+// name them.
+func RunningCommands(m *Manager, id api.SandboxID) []string {
+	l, _ := m.lookup(id)
+	return l.commands.Running(shownCommands, shownCommand)
+}

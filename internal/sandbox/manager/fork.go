@@ -50,6 +50,11 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 		env = map[string]string{}
 	}
 	maps.Copy(env, req.Env)
+	egress, err := m.forkEgress(ctx, l, req)
+	if err != nil {
+		return none, err
+	}
+	env = egress.Environment(env)
 	if err := api.CheckEnv(env); err != nil {
 		return none, err
 	}
@@ -99,6 +104,8 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 			if req.Key != "" {
 				row.Key, row.MaxTTLMS = req.Key, req.MaxTTLMS
 			}
+			row.Lineage = parent.LineageID()
+			egress.Set(&row)
 			child, err := m.child(ctx, l, row, early.restore(ids[i], l, dir))
 			if err != nil {
 				out.Children[i].Error = api.AsError(err)

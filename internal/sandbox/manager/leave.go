@@ -70,6 +70,7 @@ func (c *core) leave(ctx context.Context, l *live) (bool, error) {
 			defer l.gate.Open()
 		}
 	}
+	l.egress.Close() // the next daemon serves them
 	l.commands.Guest().Close()
 	if err == nil {
 		err = leaver.Leave(ctx)

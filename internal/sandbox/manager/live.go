@@ -11,6 +11,8 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/command"
 	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/outgoing"
+	"hortus.dev/internal/sandbox/tether"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -28,6 +30,7 @@ type live struct {
 	gate     *life.Gate
 	shut     bool // the gate is closed until the next resume, after an adoption while paused
 	commands *command.Set
+	egress   *outgoing.Session
 	ended    chan struct{} // closed by life.Finish
 	told     announcement
 	samples  samples
@@ -50,6 +53,10 @@ func (c *core) newLive(row api.Sandbox, b sandbox.Backend, state life.State) *li
 	}
 	l.told.init()
 	l.commands = command.NewSet(l.Sandbox, l.gate, l.ended)
+	l.egress = outgoing.New(outgoing.Config{
+		Server: c.cfg.Egress, Row: l.Row, Link: func() tether.Link { return l.machine.Link() },
+		Commands: func() []string { return l.commands.Running(shownCommands, shownCommand) },
+	})
 	return l
 }
 

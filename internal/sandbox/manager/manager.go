@@ -9,10 +9,11 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/choice"
 	"hortus.dev/internal/sandbox/command"
+	"hortus.dev/internal/sandbox/outgoing"
 	"hortus.dev/internal/sandbox/pool"
 )
 
-// Config is what a manager needs. All fields but Snapshots, Admission, Watcher, Logger,
+// Config is what a manager needs. All fields but Snapshots, Admission, Egress, Watcher, Logger,
 // Now, Uptime and Build are required.
 type Config struct {
 	// Owner is the daemon run whose rows these are.
@@ -28,6 +29,9 @@ type Config struct {
 	// Admission returns the admission of the host on which a backend, by its name, starts
 	// sandboxes. Without one, or if it returns nil, their number has no limit.
 	Admission func(backend string) sandbox.Admission
+	// Egress serves the outgoing connections of sandboxes. Without it a policy that opens
+	// anything is refused.
+	Egress sandbox.EgressServer
 	// Watcher may be nil.
 	Watcher sandbox.Watcher
 	// Pool is the number of guests of each kind that are booted ahead; 0 boots each when
@@ -49,6 +53,7 @@ type Manager struct {
 	commands
 	saves
 	recovery
+	policies
 }
 
 // New makes a manager. It starts nothing; call Recover before the first Create.
@@ -66,7 +71,7 @@ func New(cfg Config) *Manager {
 		cfg.Rows = stampedRows{cfg.Rows, cfg.Now, cfg.Uptime}
 	}
 	c := &core{
-		planner: &planner{choice.New(cfg.Backends), cfg, cfg.Now}, log: cfg.Logger,
+		planner: &planner{choice.New(cfg.Backends), outgoing.Policies{Server: cfg.Egress}, cfg, cfg.Now}, log: cfg.Logger,
 		table: map[api.SandboxID]*live{}, early: map[api.SandboxID]struct{}{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -74,7 +79,7 @@ func New(cfg Config) *Manager {
 		Rows: cfg.Rows, Watcher: cfg.Watcher, Logger: cfg.Logger, Now: cfg.Now, Context: c.ctx, Go: c.wg.Go,
 	})
 	c.pool = pool.New(pool.Config{Size: cfg.Pool, Logger: cfg.Logger, Now: cfg.Now, Restore: saves{c}.restore})
-	return &Manager{c, commands{c}, saves{c}, recovery{c}}
+	return &Manager{c, commands{c}, saves{c}, recovery{c}, policies{c}}
 }
 
 // unwatched is a Watcher that sees nothing.

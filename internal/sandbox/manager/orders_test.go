@@ -19,13 +19,14 @@ type orders struct {
 	*manager.Manager
 	backend *fake
 	rows    *fakeRows
+	egress  *fakeEgress
 }
 
 func newOrders(t testing.TB) *orders {
-	o := &orders{backend: newFake(), rows: newFakeRows()}
+	o := &orders{backend: newFake(), rows: newFakeRows(), egress: newFakeEgress()}
 	o.Manager = manager.New(manager.Config{
 		Owner: api.NewOwnerID(), Backends: []sandbox.Backend{o.backend}, Templates: templates{},
-		Rows: o.rows, Log: noLog{}, Snapshots: newFakeSnapshots(t),
+		Rows: o.rows, Log: noLog{}, Snapshots: newFakeSnapshots(t), Egress: o.egress,
 	})
 	return o
 }
@@ -67,6 +68,14 @@ var ops = []struct {
 		defer cancel()
 		o.PauseToDisk(ctx, id)
 	}},
+	{"set egress", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
+		o.SetEgress(ctx, id, *allowing(fmt.Sprintf("h%d.example", n)))
+	}},
+	{"add egress rules", func(ctx context.Context, o *orders, id api.SandboxID, n int) {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(n%3)*time.Millisecond)
+		defer cancel()
+		o.AddEgressRules(ctx, id, allowing("a.example").Rules)
+	}},
 	{"yield", func(context.Context, *orders, api.SandboxID, int) { runtime.Gosched() }},
 }
 
@@ -84,6 +93,7 @@ func FuzzOrders(f *testing.F) {
 		}
 		o := newOrders(t)
 		o.backend.slow = func(string) { runtime.Gosched() }
+		o.egress.refuse = func(api.Sandbox, api.EgressPolicy) error { runtime.Gosched(); return nil }
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
 		defer cancel()
 		stuck := make(chan string, 1)
@@ -92,7 +102,11 @@ func FuzzOrders(f *testing.F) {
 		defer look.Stop()
 		ids := make([]api.SandboxID, 3)
 		for i := range ids {
-			s, err := o.Create(ctx, api.CreateSandbox{Isolation: "fake"})
+			req := api.CreateSandbox{Isolation: "fake"}
+			if i > 0 {
+				req.Egress = allowing("a.example")
+			}
+			s, err := o.Create(ctx, req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,6 +144,7 @@ func FuzzOrders(f *testing.F) {
 		if n := o.backend.count(); n != 0 {
 			t.Errorf("%d machines are left", n)
 		}
+		o.egress.check(t)
 		if len(o.rows.revived) != 0 {
 			t.Errorf("rows came back from their end: %v", o.rows.revived)
 		}

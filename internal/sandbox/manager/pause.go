@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"hortus.dev/api"
@@ -59,6 +60,13 @@ func (c *core) resume(ctx context.Context, l *live) error {
 		return err
 	}
 	if err := l.machine.Resume(ctx); err != nil {
+		l.Fire(life.ResumeFailed, nil)
+		return err
+	}
+	if err := l.egress.Retry(ctx); err != nil {
+		if perr := l.machine.Pause(ctx); perr != nil { // it runs and connects to nothing
+			return errors.Join(err, perr, c.done(ctx, l, life.ResumeDone))
+		}
 		l.Fire(life.ResumeFailed, nil)
 		return err
 	}

@@ -9,14 +9,16 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/choice"
+	"hortus.dev/internal/sandbox/outgoing"
 	"hortus.dev/internal/sandbox/pool"
 )
 
 // planner resolves requests.
 type planner struct {
 	*choice.Chooser
-	cfg Config
-	now func() time.Time
+	egress outgoing.Policies
+	cfg    Config
+	now    func() time.Time
 }
 
 // plan is what a create request resolved to.
@@ -30,6 +32,7 @@ type plan struct {
 	spec sandbox.Spec
 	// snapshot is what the sandbox starts from; nil for layers alone.
 	snapshot *api.Snapshot
+	egress   outgoing.Resolved
 }
 
 // isolation names the backend; empty where none was found.
@@ -73,6 +76,10 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 	if p.snapshot, err = c.origin(ctx, req.Account, req.Template); err != nil {
 		return p, err
 	}
+	if err = c.planEgress(ctx, req, &p); err != nil {
+		return p, err
+	}
+	needs = append(needs, p.egress.Needs()...)
 	if p.snapshot != nil {
 		if err := c.planFrom(ctx, req, &p); err != nil {
 			return p, err
@@ -80,6 +87,9 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		return p, c.checkExpiry(ctx, req.OnExpiry, &p)
 	}
 	if p.backend, p.report, p.why, err = c.Choose(ctx, req.Isolation, needs...); err != nil {
+		return p, err
+	}
+	if err = p.egress.Check(p.report); err != nil {
 		return p, err
 	}
 	if err = c.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
@@ -106,6 +116,9 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 	}
 	if a, ok := p.report.Has(api.CapIsolated); !ok && name != by {
 		return choice.Unisolated(ctx, by, a)
+	}
+	if err := p.egress.Check(p.report); err != nil {
+		return err
 	}
 	p.why = "backend that made the snapshot"
 	if err := c.restorable(ctx, p.backend, *s); err != nil {
@@ -186,11 +199,12 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
 		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
 		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
-		MaxTTLMS: req.MaxTTLMS,
+		MaxTTLMS: req.MaxTTLMS, Lineage: id,
 	}
 	if p.snapshot != nil {
-		row.Snapshot = p.snapshot.ID
+		row.Snapshot, row.Lineage = p.snapshot.ID, p.snapshot.LineageID()
 	}
+	p.egress.Set(&row)
 	if req.Provision != nil {
 		provision := *req.Provision
 		provision.EnvVars = nil // they are the sandbox's, and answers do not have them

@@ -125,6 +125,9 @@ func (c saves) resumeFrom(ctx context.Context, l *live, s api.Snapshot, ttl time
 	}
 	if err == nil {
 		l.boot(machine, nil)
+		err = l.egress.Open(ctx)
+	}
+	if err == nil {
 		l.Edit(func(row *api.Sandbox) { row.State, row.Snapshot = api.SandboxRunning, s.Parent })
 		l.Expire(ttl)
 		if err = c.store(ctx, l); err == nil {

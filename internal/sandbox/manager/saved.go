@@ -10,6 +10,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/life"
+	"hortus.dev/internal/sandbox/outgoing"
 )
 
 // saves is what a manager does with saved states of sandboxes: snapshots, forks, and
@@ -35,6 +36,9 @@ func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSna
 			return api.Snapshot{}, err
 		}
 	}
+	if _, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
+		return api.Snapshot{}, err
+	}
 	store, err := m.snapshots()
 	if err != nil {
 		return api.Snapshot{}, err
@@ -44,7 +48,7 @@ func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSna
 		return api.Snapshot{}, err
 	}
 	s := l.described(ctx)
-	s.Name = req.Name
+	s.Name, s.EgressPolicy = req.Name, req.DefaultEgress
 	s, err = store.Write(ctx, s, m.imageSize(ctx, l), func(ctx context.Context, dir string, s *api.Snapshot) error {
 		saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly})
 		describe(saved, s)
@@ -69,7 +73,7 @@ func (l *live) described(ctx context.Context) api.Snapshot {
 	row := l.Row()
 	s := api.Snapshot{
 		ID: api.NewSnapshotID(), Sandbox: row.ID, Parent: row.Snapshot, Template: row.Template,
-		Limits: row.Limits, Identities: row.Identities, Account: row.Account,
+		Lineage: row.LineageID(), Limits: row.Limits, Identities: row.Identities, Account: row.Account,
 		Key: cmp.Or(api.PrincipalOf(ctx).Key, row.Key),
 	}
 	for _, d := range l.layers {

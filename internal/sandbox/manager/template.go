@@ -9,6 +9,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/sandbox/choice"
+	"hortus.dev/internal/sandbox/outgoing"
 )
 
 const (
@@ -59,6 +60,9 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if err := api.CheckName("template to start from", req.From); err != nil {
 		return api.Snapshot{}, err
 	}
+	if _, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.DefaultEgress}); err != nil {
+		return api.Snapshot{}, err
+	}
 	each := time.Duration(req.TimeoutMS) * time.Millisecond
 	if each == 0 {
 		each = templateTimeout
@@ -75,6 +79,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	box, err := m.Create(ctx, api.CreateSandbox{
 		Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, TTLMS: ttl.Milliseconds(),
 		Labels: map[string]string{"template": req.Name}, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS,
+		Egress: req.Egress, MaxEgress: req.MaxEgress,
 	})
 	if err != nil {
 		return api.Snapshot{}, err
@@ -94,7 +99,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 		}
 	}
 	progress("save")
-	return m.Snapshot(ctx, box.ID, api.CreateSnapshot{Name: req.Name})
+	return m.Snapshot(ctx, box.ID, api.CreateSnapshot{Name: req.Name, DefaultEgress: req.DefaultEgress})
 }
 
 func orHost(template string) string {

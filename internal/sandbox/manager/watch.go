@@ -36,6 +36,7 @@ func (c *core) begin(l *live) {
 		}
 		rest.Stop()
 		running()
+		l.egress.Begin()
 		watch{c}.run(l)
 	})
 	if !watched { // the manager is closing, and ends the sandbox or leaves it

@@ -17,7 +17,7 @@ var everyCapability = []api.Capability{
 	api.CapStart, api.CapIsolated, api.CapRootIdentity, api.CapUserIdentity, api.CapPause,
 	api.CapLimitCPU, api.CapLimitCPUTime, api.CapLimitMemory, api.CapLimitProcs, api.CapLimitDisk,
 	api.CapLimitDiskRate, api.CapLimitOutput, api.CapPrivateFiles, api.CapNoNetwork, api.CapCheckpoint,
-	api.CapWorkspace,
+	api.CapWorkspace, api.CapEgress,
 }
 
 func reportCases() []Case {

@@ -95,12 +95,14 @@ func Cases() []Case {
 	all = append(all, limitCases()...)
 	all = append(all, wallCases()...)
 	all = append(all, linkCases()...)
+	all = append(all, egressCases()...)
 	all = append(all, portCases()...)
 	all = append(all, kernelCases()...)
 	all = append(all, workspaceCases()...)
 	all = append(all, saveCases()...)
 	all = append(all, saveHostileCases()...)
 	all = append(all, expectCases()...)
+	all = append(all, trustCases()...)
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"hortus.dev/api"
@@ -116,59 +117,115 @@ exit 0`)
 			}
 		}},
 		{Name: "wall/no-network", PerUser: true, Needs: needs(api.CapNoNetwork), Check: func(t *testing.T, s *Suite) {
-			// A listener of the host's on every address is what must stay out
-			// of reach; the control is that the host itself reaches it.
-			ln, err := net.Listen("tcp", "0.0.0.0:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ln.Close()
-			reached := make(chan struct{}, 16)
-			go func() {
-				for {
-					c, err := ln.Accept()
-					if err != nil {
-						return
-					}
-					c.Close()
-					reached <- struct{}{}
-				}
-			}()
-			port := ln.Addr().(*net.TCPAddr).Port
-			if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
-				t.Fatalf("control: %v", err)
-			} else {
-				c.Close()
-				<-reached
-			}
-			addrs := []string{"127.0.0.1"}
-			ifs, _ := net.InterfaceAddrs()
-			for _, a := range ifs {
-				if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
-					addrs = append(addrs, n.IP.String())
-				}
-			}
+			// A listener and a socket of the host's on every address are what must stay
+			// out of reach; the control is that the host itself reaches them.
+			l := newListeners(t)
+			l.control(t)
 			b := s.start(t, nil)
-			for _, a := range addrs {
-				r := b.run(t, "", "python3", "-c", fmt.Sprintf("import socket\ntry:\n  socket.create_connection((%q, %d), 2); print('connected')\nexcept OSError as e: print('refused')", a, port))
-				r.want(t, 0, "refused\n")
+			if _, ok := s.Report.Has(api.CapEgress); ok {
+				serveOutside(t, b) // which refuses all of them
+			}
+			for _, a := range l.addresses {
+				b.run(t, "", "python3", "-c", fmt.Sprintf(`
+import socket
+try:
+    s = socket.create_connection((%[1]q, %[2]d), 60); s.recv(1); print("connected")
+except OSError as e: print("refused")
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+try: s.sendto(b"x", (%[1]q, %[3]d))
+except OSError as e: pass`, a, l.tcpPort(), l.udpPort())).want(t, 0, "refused\n")
 			}
 			b.run(t, "", "python3", "-c", `
 import socket
-for f in (lambda: socket.getaddrinfo("example.com", 80), lambda: socket.create_connection(("192.0.2.1", 80), 2),
-          lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 53)),
-          lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b"x", ("2001:db8::1", 53))):
+def tcp(): socket.create_connection(("192.0.2.1", 80), 60).recv(1)
+def udp(family, to):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(1); s.connect(to); s.send(b"x"); s.recv(1)
+for f in (lambda: socket.getaddrinfo("example.com", 80), tcp, lambda: udp(socket.AF_INET, ("192.0.2.1", 53)),
+          lambda: udp(socket.AF_INET, ("192.0.2.1", 443)), lambda: udp(socket.AF_INET6, ("2001:db8::1", 53))):
     try: f(); print("went out")
     except OSError: pass`).want(t, 0, "")
 			b.sh(t, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").want(t, 0, "lo\n")
 			b.run(t, "", "python3", "-c", "import socket\ns=socket.create_server(('127.0.0.1',0)); socket.create_connection(s.getsockname(),2); print('loopback works')").want(t, 0, "loopback works\n")
-			select {
-			case <-reached:
-				t.Error("the host's listener was reached")
-			default:
+			if l.reached.Load() != 0 {
+				t.Error("the host was reached")
 			}
 		}},
 	}
+}
+
+// listeners are sockets on every IPv4 address of the host.
+type listeners struct {
+	tcp       net.Listener
+	udp       net.PacketConn
+	addresses []string
+	reached   atomic.Int64
+	arrived   chan struct{}
+}
+
+func newListeners(t *testing.T) *listeners {
+	t.Helper()
+	l := &listeners{addresses: []string{"127.0.0.1"}, arrived: make(chan struct{}, 16)}
+	var err error
+	if l.tcp, err = net.Listen("tcp4", "0.0.0.0:0"); err == nil {
+		l.udp, err = net.ListenPacket("udp4", "0.0.0.0:0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.tcp.Close(); l.udp.Close() })
+	arrive := func() {
+		l.reached.Add(1)
+		select {
+		case l.arrived <- struct{}{}:
+		default:
+		}
+	}
+	go func() {
+		for {
+			c, err := l.tcp.Accept()
+			if err != nil {
+				return
+			}
+			c.Write([]byte("x"))
+			c.Close()
+			arrive()
+		}
+	}()
+	go func() {
+		for buf := make([]byte, 8); ; arrive() {
+			if _, _, err := l.udp.ReadFrom(buf); err != nil {
+				return
+			}
+		}
+	}()
+	ifs, _ := net.InterfaceAddrs()
+	for _, a := range ifs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			l.addresses = append(l.addresses, n.IP.String())
+		}
+	}
+	return l
+}
+
+func (l *listeners) tcpPort() int { return l.tcp.Addr().(*net.TCPAddr).Port }
+func (l *listeners) udpPort() int { return l.udp.LocalAddr().(*net.UDPAddr).Port }
+
+// control reaches both from the host.
+func (l *listeners) control(t *testing.T) {
+	t.Helper()
+	for network, port := range map[string]int{"tcp4": l.tcpPort(), "udp4": l.udpPort()} {
+		c, err := net.Dial(network, fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_, err = c.Write([]byte("x"))
+		}
+		if err != nil {
+			t.Fatalf("control: %v", err)
+		}
+		c.Close()
+		<-l.arrived
+	}
+	l.reached.Store(0)
 }
 
 var start1 = []api.Capability{api.CapStart}

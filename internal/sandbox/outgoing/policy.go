@@ -1,0 +1,186 @@
+package outgoing
+
+import (
+	"context"
+	"maps"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+)
+
+// Policies resolves the policies of requests. Without a Server every policy that opens anything
+// is refused.
+type Policies struct {
+	Server sandbox.EgressServer
+}
+
+// Request is what was requested for one sandbox.
+type Request struct {
+	// Policy is nil where none was requested, and then Default counts.
+	Policy, Default *api.EgressPolicy
+	// Ceiling is what [Policies.Ceiling] returned for the sandbox; nil for none.
+	Ceiling *api.EgressPolicy
+}
+
+// Resolved is the policy of a sandbox. The zero value denies everything.
+type Resolved struct {
+	// Policy is nil if none was requested and there is no default.
+	Policy  *api.EgressPolicy
+	Ceiling *api.EgressPolicy
+	// Env are the environment variables of the policy's presets.
+	Env map[string]string
+	// Requested is true if the policy is not a default.
+	Requested bool
+}
+
+// Resolve validates a policy, and appends the rules of its presets.
+//
+// Errors: KindInvalid for an invalid policy; KindUnsupported, naming the capability, for one that
+// opens anything without a Server; KindExhausted for a maximum above that of the ceiling.
+func (p Policies) Resolve(ctx context.Context, req Request) (Resolved, error) {
+	out := Resolved{Policy: req.Policy, Ceiling: req.Ceiling, Requested: req.Policy != nil}
+	if !out.Requested {
+		out.Policy = req.Default
+	}
+	if out.Policy == nil {
+		return out, nil
+	}
+	policy := *out.Policy
+	if err := policy.CheckBounds(); err != nil {
+		return out, err
+	}
+	if policy.Opens() && p.Server == nil {
+		return out, api.Errorf(api.KindUnsupported, "this daemon does not serve outgoing connections of sandboxes (capability %s)", api.CapEgress)
+	}
+	if out.Requested {
+		if err := exceeds(policy, out.Ceiling); err != nil {
+			return out, err
+		}
+	}
+	if p.Server != nil {
+		var err error
+		if policy, out.Env, err = p.Server.Resolve(ctx, policy); err != nil {
+			return out, err
+		}
+	}
+	policy = Limited(policy, out.Ceiling)
+	out.Policy = &policy
+	return out, nil
+}
+
+// Ceiling validates a ceiling and appends the rules of its presets. nil stays nil.
+func (p Policies) Ceiling(ctx context.Context, c *api.EgressPolicy) (*api.EgressPolicy, error) {
+	if c == nil || p.Server == nil {
+		return c, nil
+	}
+	full, _, err := p.Server.Resolve(ctx, *c)
+	if err != nil {
+		return nil, api.Errorf(api.KindOf(err), "the egress ceiling of this API key: %w", err)
+	}
+	return &full, nil
+}
+
+// exceeds refuses maxima above those of a ceiling, which may be nil. Rules are limited when a
+// connection is made.
+func exceeds(p api.EgressPolicy, c *api.EgressPolicy) error {
+	const refusal = "the ceiling \"egress\" of this API key: %s of %d was requested, the maximum is %d"
+	switch {
+	case c == nil:
+	case c.MaxConnections > 0 && p.MaxConnections > c.MaxConnections:
+		return api.Errorf(api.KindExhausted, refusal, "maxConnections", p.MaxConnections, c.MaxConnections)
+	case c.MaxBytes > 0 && p.MaxBytes > c.MaxBytes:
+		return api.Errorf(api.KindExhausted, refusal, "maxBytes", p.MaxBytes, c.MaxBytes)
+	}
+	return nil
+}
+
+// Limited returns a policy with maxima that are not above those of a ceiling, which may be nil.
+func Limited(p api.EgressPolicy, c *api.EgressPolicy) api.EgressPolicy {
+	if c == nil {
+		return p
+	}
+	if most := c.MaxConnections; most > 0 && (p.MaxConnections > most || p.MaxConnections == 0 && most < api.DefaultEgressConnections) {
+		p.MaxConnections = most
+	}
+	if most := c.MaxBytes; most > 0 && (p.MaxBytes > most || p.MaxBytes == 0) {
+		p.MaxBytes = most
+	}
+	return p
+}
+
+// Opens reports whether the policy allows anything, or asks about it.
+func (r Resolved) Opens() bool { return r.Policy != nil && r.Policy.Opens() }
+
+// Needs are the capabilities that the policy needs of a backend.
+func (r Resolved) Needs() (out []api.Capability) {
+	if r.Requested {
+		out = append(out, api.CapNoNetwork)
+	}
+	if r.Opens() {
+		out = append(out, api.CapEgress)
+	}
+	return out
+}
+
+// Check refuses a policy that a backend with this report cannot enforce: KindUnsupported.
+func (r Resolved) Check(report api.BackendReport) error {
+	if sandbox.EgressOf(report).Host {
+		if r.Requested {
+			return hostNetwork(report.Backend)
+		}
+		return nil
+	}
+	if !r.Opens() {
+		return nil
+	}
+	a, ok := report.Has(api.CapEgress)
+	if ok {
+		return nil
+	}
+	err := api.Errorf(api.KindUnsupported, "the %s backend cannot open outgoing connections on this host: %s (capability %s)", report.Backend, a.Reason, api.CapEgress)
+	if a.Fix != "" {
+		err = err.WithHint("%s", a.Fix)
+	}
+	return err
+}
+
+func hostNetwork(backend string) error {
+	return api.Errorf(api.KindUnsupported, "a sandbox of the %s backend has the network of its host, which no egress policy can restrict", backend).
+		WithHint("use another isolation, such as --isolation auto")
+}
+
+// Set writes the policy into a row, unless the sandbox has its host's network.
+func (r Resolved) Set(row *api.Sandbox) {
+	row.MaxEgress = r.Ceiling
+	if row.Egress == api.EgressHost {
+		return
+	}
+	row.Egress, row.EgressPolicy = api.EgressNone, nil
+	if r.Policy != nil && !r.Policy.IsZero() {
+		row.EgressPolicy = r.Policy
+	}
+	if r.Opens() {
+		row.Egress = api.EgressRules
+	}
+}
+
+// Environment returns the variables of the presets, and those of a request, which come first.
+func (r Resolved) Environment(env map[string]string) map[string]string {
+	if len(r.Env) == 0 {
+		return env
+	}
+	out := maps.Clone(r.Env)
+	maps.Copy(out, env)
+	return out
+}
+
+// Inherited is the policy of a sandbox that starts with the state of another, in a row that is
+// copied from the other's, with the ceiling of the caller's key.
+func Inherited(row api.Sandbox, ceiling *api.EgressPolicy) Resolved {
+	out := Resolved{Ceiling: ceiling}
+	if row.EgressPolicy != nil {
+		p := Limited(*row.EgressPolicy, ceiling)
+		out.Policy = &p
+	}
+	return out
+}
