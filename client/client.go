@@ -26,6 +26,7 @@ type Client struct {
 	Roles      *RoleService
 	Keys       *KeyService
 	Provisions *ProvisionService
+	Egress     *EgressService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -65,7 +66,7 @@ func New(cfg Config) *Client {
 	s := service{c}
 	c.Sandboxes, c.Snapshots, c.Templates = &SandboxService{s}, &SnapshotService{s}, &TemplateService{s}
 	c.Tasks, c.Runs, c.Roles = &TaskService{s}, &RunService{s}, &RoleService{s}
-	c.Keys, c.Provisions = &KeyService{s}, &ProvisionService{s}
+	c.Keys, c.Provisions, c.Egress = &KeyService{s}, &ProvisionService{s}, &EgressService{s}
 	return c
 }
 

@@ -37,7 +37,7 @@ func (m *table) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox,
 		return api.Sandbox{}, api.Errorf(api.KindInternal, "it does not start")
 	}
 	like, _ := m.Outline(ctx, req)
-	row := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS, Limits: like.Limits}
+	row := api.Sandbox{ID: api.NewSandboxID(), State: api.SandboxRunning, Account: req.Account, Key: req.Key, MaxTTLMS: req.MaxTTLMS, MaxEgress: req.MaxEgress, Limits: like.Limits}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rows[row.ID] = row

@@ -164,7 +164,7 @@ func (s *Sandboxes) authorize(ctx context.Context, req *api.CreateSandbox) (api.
 			return p, err
 		}
 	}
-	req.Account, req.Key, req.MaxTTLMS = p.Account, p.Key, p.Ceilings.TTLMS
+	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
 	req.TTLMS, err = limitTTL(p, req.TTLMS)
 	return p, err
 }

@@ -35,7 +35,7 @@ func (s *Sandboxes) Fork(ctx context.Context, id api.SandboxID, req api.ForkSand
 	if p.Ceilings.TTLMS > 0 && req.TTLMS > p.Ceilings.TTLMS {
 		return api.ForkResult{Parent: id}, ttlExceeded(req.TTLMS, p.Ceilings.TTLMS)
 	}
-	req.Key, req.MaxTTLMS = p.Key, p.Ceilings.TTLMS
+	req.Key, req.MaxTTLMS, req.MaxEgress = p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
 	// The manager refuses an invalid number of children.
 	n := min(max(req.Count, 1), api.MaxForks)
 	out := api.ForkResult{Parent: id}
@@ -169,7 +169,7 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 	if err := s.rates.create(p, 1); err != nil {
 		return api.Snapshot{}, err
 	}
-	req.Account, req.Key, req.MaxTTLMS = p.Account, p.Key, p.Ceilings.TTLMS
+	req.Account, req.Key, req.MaxTTLMS, req.MaxEgress = p.Account, p.Key, p.Ceilings.TTLMS, p.Ceilings.Egress
 	if most := p.Ceilings.TTLMS; most > 0 {
 		// Its sandbox lives as long as its commands may take, one after the other.
 		each := req.TimeoutMS
@@ -180,7 +180,7 @@ func (s *Sandboxes) CreateTemplate(ctx context.Context, req api.CreateTemplate, 
 			return api.Snapshot{}, ttlExceeded(min(each, most)*n, most)
 		}
 	}
-	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Account: req.Account}
+	box := api.CreateSandbox{Isolation: req.Isolation, Template: req.From, Limits: req.Limits, Env: req.Env, Egress: req.Egress, Account: req.Account, MaxEgress: req.MaxEgress}
 	var out api.Snapshot
 	err = s.ceilings.create(ctx, p, 1, s.limits(ctx, box), func() ([]api.Sandbox, error) {
 		var err error

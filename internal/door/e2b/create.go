@@ -65,21 +65,15 @@ func (d sandboxes) make(r *http.Request, in newSandbox, legacy bool) (api.Sandbo
 	}
 	asked := in.Network.egress()
 	// An SDK before 2.51 says that the internet be open whether or not its user said
-	// so: there the word asks for nothing. getInfo says what holds.
+	// so: there the word asks for the default. getInfo says what holds.
 	if in.InternetAccess != nil && !(legacy && *in.InternetAccess) {
 		asked.Internet = in.InternetAccess
 	}
-	if asked.restricts() {
-		s, err := d.Sandboxes.Outline(r.Context(), req)
-		if err != nil {
-			return s, d.explain(req, err)
-		}
-		if err := asked.check(s.Egress); err != nil {
-			return s, err
-		}
+	if req.Egress, err = d.egressOf(r.Context(), req, asked); err != nil {
+		return api.Sandbox{}, d.explain(req, err)
 	}
 	s, err := d.Sandboxes.Create(r.Context(), req)
-	return s, d.explain(req, err)
+	return s, withEgress(asked.option(), d.explain(req, err))
 }
 
 // explain names the option that could not be honoured.

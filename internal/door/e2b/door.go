@@ -65,13 +65,21 @@ type Tokens interface {
 // what SDKs expect of that one.
 const EnvdVersion = "0.6.13"
 
-// Config is what the door leads to. Isolation, Limits, Domain, Aliases, Logger and Now
-// may be left out.
+// Config is what the door leads to. Egress, Policy, DefaultInternet, Isolation, Limits, Domain,
+// Aliases, Logger and Now may be left out.
 type Config struct {
 	Sandboxes Sandboxes
 	Snapshots Snapshots
 	Keys      Keys
 	Tokens    Tokens
+	// Egress and Policy serve requests about outgoing connections; without them requests
+	// that open any are refused. Policy maps what a client requests to a policy. A nil
+	// allowInternet is true.
+	Egress Egress
+	Policy func(allowInternet *bool, allowOut, denyOut []string) (api.EgressPolicy, error)
+	// DefaultInternet is what allow_internet_access is if a client does not say: true in
+	// E2B.
+	DefaultInternet bool
 	// Isolation is the backend of what is made here, which the wire has no word for;
 	// empty is "auto".
 	Isolation string

@@ -132,8 +132,11 @@ const (
 // it cannot be refused: the first line says that there is none.
 func entriesOf(s api.Sandbox, execs []api.Exec) []logEntry {
 	made := logEntry{s.CreatedAt.UTC(), "created: isolation " + s.Isolation + ", template " + clip(s.Template, maxCommand), "info", map[string]string{}}
-	if s.Egress == api.EgressNone {
+	switch s.Egress {
+	case api.EgressNone:
 		made.Message += "; no network access (allow_internet_access is false)"
+	case api.EgressRules:
+		made.Message += "; network access by its egress policy"
 	}
 	out := []logEntry{made}
 	for _, x := range execs {

@@ -50,7 +50,9 @@ type detail struct {
 }
 
 type network struct {
-	PublicTraffic bool `json:"allowPublicTraffic"`
+	PublicTraffic bool     `json:"allowPublicTraffic"`
+	AllowOut      []string `json:"allowOut,omitempty"`
+	DenyOut       []string `json:"denyOut,omitempty"`
 }
 
 type lifecycle struct {
@@ -89,9 +91,9 @@ func (d *door) listedOf(s api.Sandbox) listed {
 func (d *door) detailOf(r *http.Request, s api.Sandbox) detail {
 	out := detail{
 		listed: d.listedOf(s), EnvdToken: d.Tokens.Envd(string(s.ID)), Domain: d.domain(r),
-		Network:   network{PublicTraffic: !s.PrivateTraffic},
+		Network:   networkOf(s),
 		Lifecycle: lifecycle{OnTimeout: "kill", AutoResume: s.AutoResume},
-		Internet:  s.Egress != api.EgressNone,
+		Internet:  hasInternet(s),
 	}
 	if s.OnExpiry.Pauses() {
 		out.Lifecycle.OnTimeout = "pause"

@@ -78,7 +78,7 @@ func TestInternalRoutes(t *testing.T) {
 	f, id := newFakes()
 	f.guest = answers(func(r *http.Request, _ string) { t.Errorf("the guest was asked for %s", r.URL) }, ok204)
 	addr := serve(t, f)
-	for _, path := range []string{"/", "/init", "/freeze", "/hortus/port?port=22", "/files/../init", "/files/", "//files",
+	for _, path := range []string{"/", "/init", "/freeze", "/hortus/port?port=22", "/hortus/trust", "/files/../init", "/files/", "//files",
 		"/files%2f..%2finit", "/health/../init", "/process.Process/Nothing", "/./init", "/v1/info"} {
 		got := raw(t, addr, "GET "+path+" HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: "+string(id)+"\r\nX-Access-Token: envd"+string(id)+"\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 404 ") {

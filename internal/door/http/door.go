@@ -97,6 +97,7 @@ type Config struct {
 	System     System
 	Upkeep     Upkeep
 	Snapshots  Snapshots
+	Egress     Egress
 	Keys       Keys
 	Once       Once
 	Provisions Provisions

@@ -37,8 +37,9 @@ type fakes struct {
 
 	stalled time.Duration // Config.Stalled
 
-	saves *saves // plays snapshots
-	once  *once.Keeper
+	saves  *saves   // plays snapshots
+	egress *outside // plays policies
+	once   *once.Keeper
 	// fresh has each sandbox get an id of its own; creates counts the calls.
 	fresh   bool
 	creates atomic.Int32
@@ -261,7 +262,7 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 		t.Fatal(err)
 	}
 	cfg := doorhttp.Config{
-		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saves, Stalled: f.stalled,
+		Sandboxes: f, Tasks: tasks{f}, Roles: noRoles{}, Events: f, System: f, Upkeep: upkeep{}, Snapshots: f.saves, Stalled: f.stalled, Egress: f.egress,
 	}
 	if f.once != nil {
 		cfg.Once = f.once

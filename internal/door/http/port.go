@@ -12,7 +12,8 @@ import (
 	"hortus.dev/internal/door/guestproxy"
 )
 
-// guest passes a request below /envd/ on to the sandbox's guest.
+// guest passes a request below /envd/ on to the sandbox's guest, except for one of the host's
+// own paths.
 func (d *Door) guest(w http.ResponseWriter, r *http.Request) error {
 	id, err := d.sandboxID(r)
 	if err == nil {
@@ -25,6 +26,9 @@ func (d *Door) guest(w http.ResponseWriter, r *http.Request) error {
 	in := r.WithContext(r.Context())
 	in.URL = &url.URL{
 		Path: strings.TrimPrefix(r.URL.Path, prefix), RawPath: strings.TrimPrefix(r.URL.EscapedPath(), prefix), RawQuery: r.URL.RawQuery,
+	}
+	if strings.HasPrefix(in.URL.Path, envd.PathsOfHost) {
+		return api.Errorf(api.KindNotFound, "path not found")
 	}
 	d.proxy.Serve(w, in, id)
 	return nil

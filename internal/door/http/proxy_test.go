@@ -201,3 +201,28 @@ func TestSilentGuestEndsWithItsClient(t *testing.T) {
 	}
 	<-ended
 }
+
+// TestPathsOfTheHost requests what is between a guest and its host.
+func TestPathsOfTheHost(t *testing.T) {
+	f := &fakes{guest: func(c net.Conn) {
+		if r := request(c); r != nil {
+			t.Errorf("the guest received %s", r.URL)
+		}
+	}}
+	_, path := serve(t, f)
+	for _, target := range []string{"/hortus/trust", "/hortus/reach", "/hortus/accept", "/hortus/port?port=22", "/%68ortus/trust", "/hortus%2ftrust", "/hortus/"} {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "PUT /v1/sandboxes/"+string(f.id)+"/envd"+target+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: status %d; want 404", target, resp.StatusCode)
+		}
+	}
+}

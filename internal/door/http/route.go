@@ -83,6 +83,7 @@ type (
 	snapshots  struct{ *Door }
 	tasks      struct{ *Door }
 	provisions struct{ *Door }
+	egress     struct{ *Door }
 	system     struct{ *Door }
 )
 
@@ -90,7 +91,7 @@ type (
 func (d *Door) table() []Route {
 	t, s := tasks{d}, system{d}
 	return slices.Concat(
-		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
+		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
 		t.taskRoutes(), t.repoRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }

@@ -29,7 +29,10 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[api.SnapshotKind]():  names(api.SnapshotMemory, api.SnapshotFiles),
 	reflect.TypeFor[api.Outcome](): names(api.OutcomeVerified, api.OutcomeNeedsHuman, api.OutcomeDeclined, api.OutcomeCanceled,
 		api.OutcomeFailed, api.OutcomeLost),
-	reflect.TypeFor[api.Kind](): names(api.Kinds[:]...),
+	reflect.TypeFor[api.EgressAction](): names(api.EgressAllow, api.EgressDeny),
+	reflect.TypeFor[api.EgressClass]():  names(api.EgressWeb, api.EgressPassthrough, api.EgressTCP),
+	reflect.TypeFor[api.EgressResult](): names(api.EgressAllowed, api.EgressDenied, api.EgressFailed, api.EgressWaiting, api.EgressDropped),
+	reflect.TypeFor[api.Kind]():         names(api.Kinds[:]...),
 }
 
 func names[S ~string](all ...S) []string {

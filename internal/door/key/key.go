@@ -28,7 +28,10 @@ type Rows interface {
 // Config is what keys are kept with.
 type Config struct {
 	Rows Rows
-	Now  func() time.Time // nil means time.Now
+	// CheckEgress validates the egress ceiling of a key. Without it only a ceiling that
+	// denies everything is accepted.
+	CheckEgress func(ctx context.Context, p api.EgressPolicy) error
+	Now         func() time.Time // nil means time.Now
 }
 
 // Keys are the API keys of a data directory.
@@ -47,6 +50,9 @@ func New(cfg Config) *Keys {
 func (k *Keys) Create(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
 	req.Role = cmp.Or(req.Role, api.RoleUser)
 	if err := check(req); err != nil {
+		return api.CreatedKey{}, err
+	}
+	if err := k.checkEgress(ctx, req.Ceilings.Egress); err != nil {
 		return api.CreatedKey{}, err
 	}
 	if req.Role == api.RoleUser {
@@ -151,6 +157,26 @@ func check(req api.CreateKey) error {
 	return nil
 }
 
+// checkEgress validates an egress ceiling; nil is none.
+func (k *Keys) checkEgress(ctx context.Context, c *api.EgressPolicy) error {
+	if c == nil {
+		return nil
+	}
+	if err := c.CheckBounds(); err != nil {
+		return err
+	}
+	if c.Ask {
+		return api.Errorf(api.KindInvalid, "an egress ceiling cannot ask")
+	}
+	if k.cfg.CheckEgress != nil {
+		return k.cfg.CheckEgress(ctx, *c)
+	}
+	if c.Opens() {
+		return api.Errorf(api.KindUnsupported, "this daemon does not serve outgoing connections of sandboxes (capability %s)", api.CapEgress)
+	}
+	return nil
+}
+
 // withDefaults returns the ceilings of a key: 0 takes the default, NoCeiling becomes 0.
 func withDefaults(c api.Ceilings) api.Ceilings {
 	d := api.DefaultCeilings()
@@ -159,6 +185,7 @@ func withDefaults(c api.Ceilings) api.Ceilings {
 		MemoryBytes: ceiling(c.MemoryBytes, d.MemoryBytes),
 		CPUs:        ceiling(c.CPUs, d.CPUs),
 		TTLMS:       ceiling(c.TTLMS, d.TTLMS),
+		Egress:      c.Egress,
 	}
 }
 

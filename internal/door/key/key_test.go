@@ -104,6 +104,41 @@ func TestDefaultCeilings(t *testing.T) {
 	}
 }
 
+// An egress ceiling is validated, kept with the key, and refused where nothing serves it.
+func TestEgressCeiling(t *testing.T) {
+	k, _ := open(t)
+	top := func(p api.EgressPolicy) api.CreateKey {
+		return api.CreateKey{Account: "a", Ceilings: api.Ceilings{Egress: &p}}
+	}
+	rule := api.EgressPolicy{Rules: []api.EgressRule{{Action: api.EgressAllow, Host: "a.example"}}}
+	for name, c := range map[string]struct {
+		req   api.CreateKey
+		check func(context.Context, api.EgressPolicy) error
+		want  api.Kind
+	}{
+		"nothing is served":       {top(rule), nil, api.KindUnsupported},
+		"denies everything":       {top(api.EgressPolicy{}), nil, ""},
+		"valid":                   {top(rule), func(context.Context, api.EgressPolicy) error { return nil }, ""},
+		"invalid":                 {top(rule), func(context.Context, api.EgressPolicy) error { return api.Errorf(api.KindInvalid, "no") }, api.KindInvalid},
+		"asks":                    {top(api.EgressPolicy{Ask: true}), func(context.Context, api.EgressPolicy) error { return nil }, api.KindInvalid},
+		"out of bounds":           {top(api.EgressPolicy{MaxBytes: -1}), nil, api.KindInvalid},
+		"an admin has no ceiling": {api.CreateKey{Account: "a", Role: api.RoleAdmin, Ceilings: api.Ceilings{Egress: &rule}}, nil, api.KindInvalid},
+	} {
+		k.cfg.CheckEgress = c.check
+		made, err := k.Create(t.Context(), c.req)
+		if api.KindOf(err) != c.want {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err != nil {
+			continue
+		}
+		got, err := k.Verify(t.Context(), made.Secret)
+		if err != nil || got.Ceilings.Egress == nil || len(got.Ceilings.Egress.Rules) != len(c.req.Ceilings.Egress.Rules) {
+			t.Errorf("%s: %+v, %v", name, got.Ceilings, err)
+		}
+	}
+}
+
 // TestNothingLearned presents what is no key. All of it is refused in the same
 // words.
 func TestNothingLearned(t *testing.T) {
