@@ -57,6 +57,8 @@ type Config struct {
 	Usual api.CreateSandbox
 	// Front is the TCP listener; its zero value is none.
 	Front front.Config
+	// Egress configures the outgoing connections of sandboxes.
+	Egress EgressConfig
 	// ReadyWithin is the maximum time that a service manager waits for the daemon to be
 	// ready while it serves already; 0 means DefaultReadyWithin.
 	ReadyWithin time.Duration

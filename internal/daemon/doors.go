@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/door/key"
 	"hortus.dev/internal/door/once"
 	"hortus.dev/internal/door/token"
+	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/code"
@@ -33,6 +34,7 @@ type guards struct {
 	events    *access.Events
 	system    *access.System
 	keyAdmin  *access.KeyAdmin
+	egress    *access.Egress
 
 	once       *once.Keeper
 	provisions *provision.Service
@@ -45,12 +47,13 @@ func (s *System) openGuards(context.Context) (err error) {
 	if g.tokens, err = token.Open(s.dir.Path("tokens.key")); err != nil {
 		return err
 	}
-	g.keys = key.New(key.Config{Rows: s.rows})
+	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
 	g.rates = access.NewRates(s.cfg.Rates)
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
 	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
+	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: decisions{s.rows, s.recorder}, Asks: s.asks})
 	g.once = once.New(once.Config{Rows: s.rows, Logger: s.log})
 	g.provisions = provision.New(provision.Config{Sandboxes: g.sandboxes})
 	s.onClose(g.provisions.Close)
@@ -77,6 +80,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
+		Egress: g.egress,
 	})
 }
 
@@ -87,6 +91,7 @@ func (s *System) doors(v1 http.Handler) []front.Door {
 	control := e2b.New(e2b.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Keys: g.authenticator, Tokens: g.tokens,
 		Isolation: s.cfg.Usual.Isolation, Limits: s.cfg.Usual.Limits, Logger: s.log,
+		Egress: g.egress, Policy: policy.FromE2B, DefaultInternet: s.cfg.Egress.E2BInternet,
 	})
 	return []front.Door{
 		{Takes: envd.Claims, Handler: s.telemetry.HTTP("envd", plane), AnyOrigin: true},

@@ -131,8 +131,13 @@ func (s *System) openSandboxes(context.Context) error {
 	if err != nil {
 		return err
 	}
+	outgoing, err := s.openEgress()
+	if err != nil {
+		return err
+	}
 	s.sandboxes = manager.New(manager.Config{
-		Owner: s.owner.Owner.ID, Backends: backends, Templates: s.templates,
+		Egress: outgoing,
+		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates,
 		Rows: s.rows, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})

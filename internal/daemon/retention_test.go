@@ -42,7 +42,7 @@ func TestStatisticsOutliveTasks(t *testing.T) {
 	for _, k := range keys {
 		before = append(before, stats(k))
 	}
-	done, err := tally.Rows{Store: w.s.db}.Prune(t.Context(), store.Retention{Rows: 5, Execs: 5, Bytes: 1 << 30})
+	done, err := tally.Rows{Store: w.s.db}.Prune(t.Context(), store.Retention{Rows: 5, Execs: 5, Decisions: 5, Bytes: 1 << 30})
 	if err != nil || done.Tasks != 26 { // one of alice's was there before
 		t.Fatalf("removed %+v, %v", done, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/agent/model/catalogue"
 	"hortus.dev/internal/door/front"
 	doorhttp "hortus.dev/internal/door/http"
+	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/service"
@@ -59,6 +60,8 @@ type System struct {
 	inventory *template.Inventory
 	gate      *admission.Gate
 	sandboxes *manager.Manager
+	recorder  *audit.Recorder
+	asks      *audit.Asks
 	runsc     string // path of the executable of gVisor sandboxes; empty if there is none
 
 	// transport carries the calls to hosted models and forges.

@@ -137,6 +137,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 		body = ""
 	case strings.HasSuffix(pattern, "/execute"):
 		body = `{"code":"1"}`
+	case strings.HasSuffix(pattern, "/egress/rules"):
+		body = `{"rules":[{"action":"deny","host":"example.org"}]}`
 	}
 	if strings.HasSuffix(pattern, "/envd/") {
 		pattern += "health"
@@ -159,6 +161,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = strings.Repeat("0", 64)
 		case name == "exec":
 			parts[i] = string(api.NewExecID())
+		case name == "ask":
+			parts[i] = strings.Repeat("0", 16)
 		case name == "port":
 			parts[i] = "8080"
 		default:

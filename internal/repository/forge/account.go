@@ -2,8 +2,10 @@ package forge
 
 import (
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -22,6 +24,9 @@ type Account struct {
 
 // publicHosts are the default hosts of tokens.
 var publicHosts = map[string]string{GitHub: "github.com", GitLab: "gitlab.com", Gitea: "gitea.com"}
+
+// PublicHosts returns the hosts of the public forges, sorted.
+func PublicHosts() []string { return slices.Sorted(maps.Values(publicHosts)) }
 
 // Accounts reads accounts from environment variables. KIND is the name of a kind in
 // capitals:
