@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/cli/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
+	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/task"
 )
@@ -29,6 +30,7 @@ type grammar struct {
 	Code       task.CodeCommand        `cmd:"" help:"Run the Coder only: plan in, program out."`
 	Debug      task.DebugCommand       `cmd:"" help:"Run the Debugger only: failed attempt in, diagnosis out."`
 	Sandbox    sandbox.Command         `cmd:"" help:"Create and use sandboxes."`
+	Egress     egress.Command          `cmd:"" help:"Show and change what sandboxes may connect to."`
 	Snapshot   sandbox.SnapshotCommand `cmd:"" help:"List, show and remove snapshots."`
 	Template   sandbox.TemplateCommand `cmd:"" help:"Create, list, show and remove templates."`
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`

@@ -3,6 +3,7 @@ package flags
 import (
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/egress/policy"
 )
 
 // Sandbox say what a sandbox is to be.
@@ -11,8 +12,9 @@ type Sandbox struct {
 	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"Template: host (this machine's own tools), the name of a template, or the ID of a snapshot."`
 	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"Time to live of the sandbox (default 5m)."`
 	Bounds
-	Env   []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
-	Label []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
+	Egress []string `env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
+	Env    []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
+	Label  []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }
 
 // Backend names a backend.
@@ -59,6 +61,13 @@ func (f *Sandbox) CreateRequest() (api.CreateSandbox, error) {
 	}
 	if err := f.TTL.CheckTTL(); err != nil {
 		return out, err
+	}
+	if len(f.Egress) > 0 {
+		p, err := policy.ParseAll(f.Egress)
+		if err != nil {
+			return out, api.Errorf(api.KindInvalid, "--egress: %w", err).WithHint("%s", api.HintOf(err))
+		}
+		out.Egress = &p
 	}
 	if out.Env, err = Assignments("--env", f.Env); err != nil {
 		return out, err

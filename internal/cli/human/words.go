@@ -2,7 +2,9 @@ package human
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -41,4 +43,13 @@ func JoinNonEmpty(head string, list ...string) string {
 		return ""
 	}
 	return head + strings.Join(list, ", ")
+}
+
+// Host joins a host with a port, unless that is 0, 80 or 443, which are the ports of a rule
+// without any.
+func Host(host string, port int) string {
+	if port == 0 || port == 80 || port == 443 {
+		return host
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }

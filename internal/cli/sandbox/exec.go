@@ -83,7 +83,9 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 		err = setupFailure(err)
 	default:
 		warnUnenforced(a, info)
-		err = exec(ctx, a, s, spec, stop)
+		if err = exec(ctx, a, s, spec, stop); err != nil {
+			noteRefused(ctx, a, cl, s.ID(), time.Time{}, !c.Keep)
+		}
 	}
 	if c.Keep {
 		a.Note("sandbox %s keeps running; to end it: hortus sandbox kill %s", s.ID(), s.ID())
@@ -151,7 +153,13 @@ func execIn(ctx context.Context, a *app.App, id string, spec *command) error {
 	if ready() {
 		return app.ExitCode(api.KindCanceled.ExitCode())
 	}
-	return exec(ctx, a, s, spec, stop)
+	began := time.Now()
+	if err = exec(ctx, a, s, spec, stop); err != nil {
+		if cl, cerr := a.Client(ctx); cerr == nil {
+			noteRefused(ctx, a, cl, s.ID(), began, false)
+		}
+	}
+	return err
 }
 
 type sandboxShellCmd struct {

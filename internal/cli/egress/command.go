@@ -1,0 +1,256 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/egress/policy"
+)
+
+// Command is "hortus egress".
+type Command struct {
+	Allow  allowCmd  `cmd:"" help:"Allow a sandbox to connect to hosts, from now on."`
+	Deny   denyCmd   `cmd:"" help:"Deny a sandbox connections to hosts, from now on."`
+	Set    setCmd    `cmd:"" help:"Replace what a sandbox may connect to."`
+	Ls     lsCmd     `cmd:"" help:"List the rules of a sandbox."`
+	Log    logCmd    `cmd:"" help:"List decisions about outgoing connections, the newest first."`
+	Asks   asksCmd   `cmd:"" help:"List connections that wait for a person."`
+	Answer answerCmd `cmd:"" help:"Allow or deny a connection that waits."`
+}
+
+type oneSandbox struct {
+	ID string `arg:"" complete:"sandboxes" help:"Sandbox ID, a unique prefix of it, or last for the newest sandbox that is alive."`
+}
+
+// find finds the sandbox of an argument.
+func find(ctx context.Context, cl *client.Client, id string) (*client.Sandbox, error) {
+	if id == app.Last {
+		list, err := cl.Sandboxes.List(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, api.Errorf(api.KindNotFound, "no sandbox is alive").WithHint("create one: hortus sandbox create")
+		}
+		id = string(list[0].ID)
+	}
+	return cl.Sandboxes.Get(ctx, id)
+}
+
+// hosts are the arguments of allow and deny.
+type hosts struct {
+	Hosts []string `arg:"" name:"host" help:"Hosts: example.org, *.example.org:8080, tcp://db.example.org:5432, 10.0.0.0/8:22, example.org/v1/**, or a preset such as npm."`
+}
+
+type allowCmd struct {
+	oneSandbox
+	hosts
+}
+
+// Run adds rules that allow.
+func (c *allowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	return add(ctx, a, cl, c.ID, c.Hosts, api.EgressAllow)
+}
+
+type denyCmd struct {
+	oneSandbox
+	hosts
+}
+
+// Run adds rules that deny. Open connections that they match are closed.
+func (c *denyCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	return add(ctx, a, cl, c.ID, c.Hosts, api.EgressDeny)
+}
+
+// add puts rules before those of a sandbox.
+func add(ctx context.Context, a *app.App, cl *client.Client, id string, specs []string, action api.EgressAction) error {
+	p, err := policy.ParseAll(specs)
+	if err != nil {
+		return err
+	}
+	if p.Ask || len(p.Presets) > 0 && action == api.EgressDeny {
+		return api.Errorf(api.KindInvalid, "only hosts can be denied").WithHint("to replace the whole policy: hortus egress set %s VALUE...", id)
+	}
+	for i := range p.Rules {
+		if p.Rules[i].Action == api.EgressDeny && action == api.EgressAllow {
+			return api.Errorf(api.KindInvalid, "a host with ! is denied, not allowed").WithHint("hortus egress deny %s %s", id, p.Rules[i].Host)
+		}
+		p.Rules[i].Action = action
+		if r := p.Rules[i]; action == api.EgressDeny && r.Ports == "" && len(r.Methods)+len(r.Paths) == 0 {
+			p.Rules[i].Ports = "*" // as with "!" of --egress
+		}
+	}
+	s, err := find(ctx, cl, id)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if len(p.Presets) > 0 {
+		row, err := usePresets(ctx, s, p)
+		if err != nil {
+			return err
+		}
+		return show(a, row)
+	}
+	row, err := s.AddEgressRules(ctx, p.Rules...)
+	if err != nil {
+		return err
+	}
+	return show(a, row)
+}
+
+// usePresets adds presets, and rules before the others. A policy that somebody else changes at
+// the same time is replaced.
+func usePresets(ctx context.Context, s *client.Sandbox, add api.EgressPolicy) (api.Sandbox, error) {
+	row, err := s.Info(ctx)
+	if err != nil {
+		return row, err
+	}
+	p := api.EgressPolicy{}
+	if row.EgressPolicy != nil {
+		p = *row.EgressPolicy
+	}
+	for _, name := range add.Presets {
+		if !slices.Contains(p.Presets, name) {
+			p.Presets = append(slices.Clone(p.Presets), name)
+		}
+	}
+	p.Rules = append(slices.Clone(add.Rules), p.Rules...)
+	return s.SetEgress(ctx, p)
+}
+
+type setCmd struct {
+	oneSandbox
+	Values []string `arg:"" name:"value" help:"Values of --egress: none, ask, a preset, or hosts."`
+}
+
+// Run replaces the policy.
+func (c *setCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	p, err := policy.ParseAll(c.Values)
+	if err != nil {
+		return err
+	}
+	s, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	row, err := s.SetEgress(ctx, p)
+	if err != nil {
+		return err
+	}
+	return show(a, row)
+}
+
+type lsCmd struct{ oneSandbox }
+
+// Run lists the rules.
+func (c *lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	s, err := find(ctx, cl, c.ID)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	row, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	return show(a, row)
+}
+
+// show prints the rules of a sandbox.
+func show(a *app.App, row api.Sandbox) error {
+	p := api.EgressPolicy{}
+	if row.EgressPolicy != nil {
+		p = *row.EgressPolicy
+	}
+	if a.Flags.JSON {
+		return a.JSON(struct {
+			Sandbox api.SandboxID     `json:"sandbox"`
+			Egress  string            `json:"egress"`
+			Policy  api.EgressPolicy  `json:"policy"`
+			Ceiling *api.EgressPolicy `json:"ceiling,omitempty"`
+		}{row.ID, row.Egress, p, row.MaxEgress})
+	}
+	w := a.Table()
+	fmt.Fprintln(w, "RULE\tACTION\tHOST\tFROM")
+	for i, r := range p.Rules {
+		from := r.Source
+		if from == "" {
+			from = "-"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", i+1, human.Sanitize(string(r.Action)), human.Sanitize(strings.TrimPrefix(policy.Format(r), "!")), human.Sanitize(from))
+	}
+	rest := "denied"
+	switch {
+	case row.Egress == api.EgressHost:
+		rest = "allowed: it shares the network of this machine"
+	case p.Ask:
+		rest = "asked: hortus egress asks"
+	}
+	fmt.Fprintf(w, "-\t%s\tanything else\t-\n", rest)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if row.MaxEgress != nil {
+		a.Note("the ceiling of the API key limits these rules: %s", policy.Summary(*row.MaxEgress))
+	}
+	return nil
+}
+
+type asksCmd struct{}
+
+// Run lists the open questions.
+func (c *asksCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	list, err := cl.Egress.Asks(ctx)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 && !a.Flags.JSON {
+		a.Note("no connection waits")
+	}
+	return app.ShowList(a, list, "ID SANDBOX HOST PORT LEFT COMMAND", func(q api.EgressAsk) []string {
+		d := q.Decision
+		return []string{human.Sanitize(q.ID), human.Sanitize(string(d.Sandbox)), human.Truncate(d.Host, 60), fmt.Sprint(d.Port),
+			human.Duration(time.Until(q.Expires)), commands(d, 60)}
+	})
+}
+
+type answerCmd struct {
+	ID       string `arg:"" help:"ID of the question, from hortus egress asks."`
+	Action   string `arg:"" enum:"allow,deny" help:"allow or deny."`
+	Remember bool   `help:"Add a rule to the sandbox, so that it does not ask for this host and port again."`
+}
+
+// Run answers a question.
+func (c *answerCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	if err := cl.Egress.Answer(ctx, c.ID, api.AnswerEgressAsk{Action: api.EgressAction(c.Action), Remember: c.Remember}); err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(struct {
+			ID     string `json:"id"`
+			Action string `json:"action"`
+		}{c.ID, c.Action})
+	}
+	a.Note("%s: %s", c.ID, map[string]string{"allow": "allowed", "deny": "denied"}[c.Action])
+	return nil
+}
+
+// commands shows the commands of a decision.
+func commands(d api.EgressDecision, width int) string {
+	switch len(d.Commands) {
+	case 0:
+		return "-"
+	case 1:
+		return human.Truncate(d.Commands[0], width)
+	}
+	return human.Truncate(fmt.Sprintf("%s (or %d others)", d.Commands[0], len(d.Commands)-1), width)
+}
