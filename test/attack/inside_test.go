@@ -39,8 +39,8 @@ status, body = ask("GET", "/envs", headers={"X-Access-Token": "None"})
 assert status == 200 and json.loads(body) == {"GIVEN": "to the sandbox"}, (status, body)
 # What acts or tells more is the host's alone.
 for path in ("/process.Process/Start", "/process.Process/List", "/filesystem.Filesystem/Remove", "/filesystem.Filesystem/ListDir",
-        "/files?path=/root", "/files/compose", "/metrics", "/init", "/hortus/port?port=22"):
-    for method in ("GET", "POST"):
+        "/files?path=/root", "/files/compose", "/metrics", "/init", "/hortus/port?port=22", "/hortus/trust"):
+    for method in ("GET", "POST", "PUT"):
         status, body = ask(method, path, b"{}", {"Content-Type": "application/json", "Hortus-Version": "hortus.v1"})
         assert status == 404, (method, path, status, body)
 # What is no request, or one without end, ends.

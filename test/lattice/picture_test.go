@@ -27,6 +27,7 @@ var districts = []district{
 	{"doors", "decode, authorize, call, encode: HTTP API, E2B's wire, data plane", "which store or backend there is, what a task does", []string{"door"}},
 	{"work", "tasks and their gate; pipeline, agent loop, models", "doors, backends, the sandbox manager (declares interfaces)", []string{"task", "agent"}},
 	{"sandboxes", "the contract of isolation, its manager, backends, the guest", "what a sandbox is used for", []string{"sandbox", "backend", "guest"}},
+	{"egress", "what leaves a sandbox: policy, names, connections, TLS", "backends, the manager, stores, doors", []string{"egress"}},
 	{"files", "repositories and forges; layers, workspaces, snapshots", "sandboxes, tasks, doors", []string{"repository", "storage"}},
 	{"state", "rows and the append-only event log", "everything but api", []string{"store"}},
 	{"platform", "configuration, tools of the host, metrics, benchmarks", "tasks, doors", []string{"platform"}},
@@ -127,9 +128,9 @@ func picture(t *testing.T, pkgs map[string][]string) []byte {
 		arrow(40, float64(i)+0.3, float64(i)+1.3, "command", "#1f6feb")
 	}
 	// Facts go down the right side into the event log, and up to the doors.
-	arrow(796, 2.3, 5.3, "fact", "#1a7f37")
-	arrow(796, 3.3, 5.3, "fact", "#1a7f37")
-	arrow(818, 5.5, 1.3, "fact", "#1a7f37")
+	arrow(796, 2.3, 6.3, "fact", "#1a7f37")
+	arrow(796, 3.3, 6.3, "fact", "#1a7f37")
+	arrow(818, 6.5, 1.3, "fact", "#1a7f37")
 	fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" fill=\"#57606a\">The number after a district counts the imports of its packages. api/ is below everything. Written from the code by a test.</text>\n</svg>\n",
 		boxLeft, boxTop+boxStep*len(districts)+18)
 	return b.Bytes()

@@ -53,6 +53,9 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/replay.md", "hortus run --model planner=SMALL", "names of no model"},
 	{"docs/replay.md", "hortus run --model SMALL", "names of no model"},
 	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
+	{"docs/egress.md", "hortus sandbox run --egress npm", "needs the npm registry: TestExamples"},
+	{"docs/egress.md", "hortus sandbox run --egress api", "needs the internet: internal/daemon TestEgressPrograms"},
+	{"docs/egress.md", "hortus egress answer", "answers a connection that waits: internal/daemon TestEgressAsk"},
 	{"docs/forks.md", "hortus template create numbers", "needs numpy"},
 	{"docs/forks.md", "hortus sandbox run --template numbers", "needs numpy"},
 	{"docs/tasks.md", "hortus task reply", "answers a question that a model asked: TestTaskReply"},
@@ -209,7 +212,7 @@ func TestTroubleshooting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	foreign := []string{"No space left on device", "Read-only file system", "Network is unreachable", "hortus doctor"}
+	foreign := []string{"No space left on device", "Read-only file system", "Connection reset by peer", "hortus doctor"}
 	messages := 0
 	for line := range strings.Lines(string(text)) {
 		cell, ok := strings.CutPrefix(line, "| ")

@@ -2,10 +2,7 @@ export const name = 'what is not there is refused by its name'
 
 export async function run(t) {
   const no = (opts, match) => t.refuses(() => t.create(opts), match)
-  // Before 2.51 the SDK asks for the internet whatever its user says; getInfo tells
-  // what holds.
-  if (t.second) await no({ allowInternetAccess: true }, /allow_internet_access/)
-  await no({ network: { allowOut: ['8.8.8.8'] } }, /network\.allowOut/)
+  await no({ network: { denyOut: ['example.com'] } }, /network\.denyOut/)
   await no({ network: { rules: { 'example.com': [{ transform: { headers: { a: 'b' } } }] } } }, /network\.rules/)
   await no({ network: { maskRequestHost: 'example.com' } }, /network\.maskRequestHost/)
   await no({ volumeMounts: { '/data': 'volume' } }, /volumeMounts/)
