@@ -2,6 +2,7 @@ package story
 
 import (
 	"encoding/json"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -91,17 +92,32 @@ func TestTaskCanceled(t *testing.T) {
 	}
 }
 
-// cancelAfter starts a task, cancels it after a while and gives its outcome.
+// cancelEarly is the wait below which a task is canceled from the start of its command.
+const cancelEarly = 100 * time.Millisecond
+
+// cancelAfter starts a task, cancels it a while after its first line and gives its outcome. A
+// wait below cancelEarly counts from the start of the command: then the task may not have begun.
 func cancelAfter(t *testing.T, g *garden, dir string, wait time.Duration) (api.TaskID, api.Outcome) {
 	var out strings.Builder
 	cmd := exec.Command(binary, "task", "--repo", dir, "--model", "anthropic", "--author", "Ada <ada@example.org>", "--json", "Fix the failing test")
 	cmd.Env, cmd.Stdout = g.env, &out
+	lines, err := cmd.StderrPipe()
+	if err != nil {
+		t.Error(err)
+		return "", ""
+	}
 	if err := cmd.Start(); err != nil {
 		t.Error(err)
 		return "", ""
 	}
+	if wait >= cancelEarly {
+		if _, err := lines.Read(make([]byte, 1)); err != nil {
+			t.Errorf("the task printed no line: %v", err)
+		}
+	}
 	timer := time.AfterFunc(wait, func() { cmd.Process.Signal(syscall.SIGINT) })
 	defer timer.Stop()
+	io.Copy(io.Discard, lines)
 	cmd.Wait()
 	var task api.Task
 	if out.Len() == 0 {

@@ -344,6 +344,25 @@ func fixture(_ context.Context, _ string, d *Defaults) {
 	d.Public = append(d.Public, "gosum-default.example", "gosum-other.example", "deb-default.example")
 }
 
+// TestToolsWriteNothing: what a tool keeps in its home comes nowhere, also as root.
+func TestToolsWriteNothing(t *testing.T) {
+	bin, marker := t.TempDir(), filepath.Join(t.TempDir(), "wrote")
+	script := "#!/bin/sh\nif mkdir -p \"$HOME/kept\" 2>/dev/null; then : >" + marker + "; fi\necho https://npm-default.example/\n"
+	if err := os.WriteFile(filepath.Join(bin, "npm"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	var tools Tools
+	var d Defaults
+	tools.Defaults(t.Context(), "npm", &d)
+	if d.NPM.Registry != "https://npm-default.example/" {
+		t.Fatalf("the registry is %q; want that of the npm in the PATH", d.NPM.Registry)
+	}
+	if _, err := os.Stat(marker); !os.IsNotExist(err) {
+		t.Errorf("npm could write to its home: %v", err)
+	}
+}
+
 // TestTools asks the tools of this machine.
 func TestTools(t *testing.T) {
 	var tools Tools

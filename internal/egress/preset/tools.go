@@ -16,6 +16,10 @@ const askTimeout = 10 * time.Second
 // maxAnswer is the maximum size of such an answer, in bytes.
 const maxAnswer = 4 << 10
 
+// noHome is the home directory that a tool is given: none, and root cannot make it either. npm and
+// go keep logs and counters in their home.
+const noHome = "/dev/null"
+
 // Tools asks the tools of this machine for their defaults: what they use without any
 // configuration. So no host is written down here, and a distribution that changes a default is
 // followed. An answer is kept as long as the Tools. The zero value asks those in the PATH.
@@ -29,7 +33,7 @@ type Tools struct {
 func questions(tool string) (env, argv []string) {
 	switch tool {
 	case "npm":
-		return []string{"npm_config_userconfig=/nonexistent/user", "npm_config_globalconfig=/nonexistent/global", "npm_config_update_notifier=false"},
+		return []string{"npm_config_userconfig=" + noHome + "/user", "npm_config_globalconfig=" + noHome + "/global", "npm_config_update_notifier=false"},
 			[]string{"npm", "config", "get", "registry"}
 	case "go":
 		return []string{"GOENV=off", "GOTOOLCHAIN=local", "GO111MODULE=on"}, []string{"go", "env", "GOPROXY", "GOSUMDB"}
@@ -94,7 +98,7 @@ func (t *Tools) ask(ctx context.Context, tool string) []string {
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Dir, cmd.WaitDelay = "/", time.Second
 	// Nothing of the daemon's variables, which may be the configuration of the tool.
-	cmd.Env = append(env, "HOME=/nonexistent", "PATH="+os.Getenv("PATH"))
+	cmd.Env = append(env, "HOME="+noHome, "PATH="+os.Getenv("PATH"))
 	out, err := cmd.Output()
 	if err != nil || len(out) > maxAnswer {
 		return nil
