@@ -64,7 +64,7 @@ func undecided(b []byte) bool {
 		return false
 	case sp < 0:
 		return len(b) <= maxMethod
-	case b[sp:][0] == ' ' && bytes.HasPrefix([]byte(preface), b):
+	case bytes.HasPrefix([]byte(preface), b):
 		return len(b) < len(preface)
 	}
 	rest := b[sp+1:]

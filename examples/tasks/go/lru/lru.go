@@ -1,4 +1,3 @@
-// Package lru keeps the values that were used last.
 package lru
 
 import "container/list"

@@ -1,4 +1,3 @@
-// Package resolve finds addresses by name and remembers them.
 package resolve
 
 import (

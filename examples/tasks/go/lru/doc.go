@@ -1,0 +1,2 @@
+// Package lru keeps the values that were used last.
+package lru

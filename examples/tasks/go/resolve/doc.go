@@ -1,0 +1,2 @@
+// Package resolve finds addresses by name and remembers them.
+package resolve
