@@ -132,6 +132,20 @@ func isPreset(s string) bool {
 // limit). They are the lower ones of the policy and of the ceiling.
 func (p *Policy) Limits() (connections int, bytes int64) { return p.connections, p.bytes }
 
+// ByAddress reports whether Resolved may deny what Connect allows.
+func (p *Policy) ByAddress() bool {
+	return p.own.deniesAddresses() || p.ceiling != nil && p.ceiling.deniesAddresses()
+}
+
+func (s *ruleset) deniesAddresses() bool {
+	for _, i := range s.addresses {
+		if r := &s.rules[i]; r.deny && !r.conditional() {
+			return true
+		}
+	}
+	return false
+}
+
 // matches are the rules whose host matches an endpoint, in order.
 type matches struct {
 	set   *ruleset
