@@ -64,8 +64,8 @@ type System struct {
 	recorder  *audit.Recorder
 	// packages is the package cache; nil if it is switched off.
 	packages *registrycache.Cache
-	asks      *audit.Asks
-	runsc     string // path of the executable of gVisor sandboxes; empty if there is none
+	asks     *audit.Asks
+	runsc    string // path of the executable of gVisor sandboxes; empty if there is none
 
 	// transport carries the calls to hosted models and forges.
 	transport http.RoundTripper
