@@ -7,28 +7,27 @@ import (
 )
 
 // cache returns the cache of the sandbox's account, or nil if there is none.
+//
+// An answer is shared by requests of one account for servers that both may, or both may not, have
+// a private address, because no address is checked when the cache answers. Under a policy that
+// also decides by the address of a name, nothing is shared.
 func (s *Session) cache() func(*http.Request, web.Grant, http.RoundTripper) (*http.Response, error) {
 	if s.cfg.Cache == nil {
 		return nil
 	}
-	return func(r *http.Request, g web.Grant, next http.RoundTripper) (*http.Response, error) {
-		return s.cfg.Cache.RoundTrip(r, s.zone(g), next)
-	}
-}
-
-// zone is what an answer may be shared in: the account, and whether the server may have a private
-// address, because no address is checked when the cache answers. It is empty, so that nothing is
-// shared, under a policy that also decides by the address of a name.
-func (s *Session) zone(g web.Grant) string {
-	if s.policy.Load().ByAddress() {
-		return ""
-	}
-	zone := "operator"
+	public := "operator"
 	if s.peer.Account != "" {
-		zone = "account " + s.peer.Account
+		public = "account " + s.peer.Account
 	}
-	if g.Private {
-		return "private, " + zone
+	private := "private, " + public
+	return func(r *http.Request, g web.Grant, next http.RoundTripper) (*http.Response, error) {
+		zone := public
+		switch {
+		case s.policy.Load().ByAddress():
+			zone = ""
+		case g.Private:
+			zone = private
+		}
+		return s.cfg.Cache.RoundTrip(r, zone, next)
 	}
-	return zone
 }

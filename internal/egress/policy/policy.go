@@ -23,8 +23,9 @@ type Policy struct {
 
 // ruleset is the rules of a policy, with an index of those that a host can match.
 type ruleset struct {
-	rules []rule
-	ask   bool
+	rules     []rule
+	ask       bool
+	byAddress bool // a rule denies an address, whatever the request
 	// Positions in rules, in ascending order.
 	names     map[string][]int32 // by name
 	below     map[string][]int32 // by the name that the wildcard is below
@@ -108,6 +109,7 @@ func (s *ruleset) index(i int32, r rule) {
 		s.any = append(s.any, i)
 	case r.host.addresses():
 		s.addresses = append(s.addresses, i)
+		s.byAddress = s.byAddress || r.deny && !r.conditional()
 	case r.host.below != "":
 		s.below[r.host.below] = append(s.below[r.host.below], i)
 	default:
@@ -134,16 +136,7 @@ func (p *Policy) Limits() (connections int, bytes int64) { return p.connections,
 
 // ByAddress reports whether Resolved may deny what Connect allows.
 func (p *Policy) ByAddress() bool {
-	return p.own.deniesAddresses() || p.ceiling != nil && p.ceiling.deniesAddresses()
-}
-
-func (s *ruleset) deniesAddresses() bool {
-	for _, i := range s.addresses {
-		if r := &s.rules[i]; r.deny && !r.conditional() {
-			return true
-		}
-	}
-	return false
+	return p.own.byAddress || p.ceiling != nil && p.ceiling.byAddress
 }
 
 // matches are the rules whose host matches an endpoint, in order.

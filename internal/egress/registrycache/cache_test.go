@@ -457,3 +457,23 @@ func TestEnded(t *testing.T) {
 	}
 	g.fetches("a request that has ended", 1)
 }
+
+// TestPassesOn forwards what is no artifact without any other work, also an allocation.
+func TestPassesOn(t *testing.T) {
+	g := newRig(t, nil)
+	for _, path := range []string{"/", "/v1/messages", "/left-pad", "/simple/x/", "/debian/dists/stable/InRelease"} {
+		r := g.request("a", path)
+		if n := testing.AllocsPerRun(100, func() { _, _ = g.Cache.RoundTrip(r, "a", nowhere{}) }); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
+	}
+	if _, err := os.Stat(g.cfg.Dir); !os.IsNotExist(err) {
+		t.Errorf("the directory was touched: %v", err)
+	}
+}
+
+// nowhere answers nothing.
+type nowhere struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, io.EOF }
