@@ -121,6 +121,8 @@ type EgressDecision struct {
 	Path    string `json:"path,omitempty"`
 	// Status is the HTTP status of the server's answer.
 	Status int `json:"status,omitempty"`
+	// Cached means that the package cache of the host answered, without a connection.
+	Cached bool `json:"cached,omitempty"`
 	// Rule is the rule that decided, in the form of --egress; empty if none matched.
 	Rule string `json:"rule,omitempty"`
 	// Reason is why it was denied or failed, and Hint how to allow it.

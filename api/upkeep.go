@@ -25,6 +25,7 @@ const (
 	PartWorkspaces = "workspaces" // what tasks changed in repositories
 	// PartRepositories are copies of repositories, with the results of tasks.
 	PartRepositories = "repositories"
+	PartPackages     = "packages"  // what sandboxes got from package registries
 	PartSnapshots    = "snapshots" // saved states of sandboxes, and templates
 	PartSandboxes    = "sandboxes" // what sandboxes need while they live
 	PartDatabase     = "database"  // rows and events, and copies of before a migration
@@ -46,7 +47,7 @@ type CollectRequest struct {
 	// DryRun removes nothing and gives the same list.
 	DryRun bool `json:"dryRun,omitempty"`
 	// OlderThanMS is the age, in milliseconds, from which the output of finished
-	// tasks, snapshots without a name, old logs and old copies of the database may go; nil means
+	// tasks, snapshots without a name, unused packages, old logs and old copies of the database may go; nil means
 	// DefaultKeep.
 	OlderThanMS *int64 `json:"olderThanMs,omitempty"`
 }

@@ -14,8 +14,10 @@ import (
 	"hortus.dev/internal/egress/dial"
 	"hortus.dev/internal/egress/gateway"
 	"hortus.dev/internal/egress/preset"
+	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/egress/server"
 	"hortus.dev/internal/platform/secretfile"
+	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/store/lists"
 )
@@ -27,6 +29,8 @@ type EgressConfig struct {
 	Proxy string
 	// CAFile is a PEM file with authorities that servers may have, besides those of the host.
 	CAFile string
+	// CacheBytes is the maximum size of the package cache; 0 means none.
+	CacheBytes int64
 	// E2BInternet allows all public hosts to E2B clients that do not restrict a sandbox.
 	E2BInternet bool
 	// Resolver resolves names; nil means that of the host.
@@ -62,8 +66,16 @@ func (s *System) openEgress() (*server.Server, error) {
 		return err
 	}})
 	s.onClose(func(context.Context) error { s.asks.Close(); return nil })
+	cfg := gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log}
+	if n := s.cfg.Egress.CacheBytes; n > 0 {
+		if s.packages, err = registrycache.New(registrycache.Config{Dir: s.dir.Path("packages"), MaxBytes: n, Logger: s.log}); err != nil {
+			return nil, err
+		}
+		s.onClose(func(context.Context) error { return s.packages.Close() })
+		cfg.Cache = s.packages
+	}
 	return server.New(server.Config{
-		Gateway:   gateway.New(gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log}),
+		Gateway:   gateway.New(cfg),
 		Authority: authorities, Presets: presets.Expand, Logger: s.log,
 	}), nil
 }
@@ -126,6 +138,15 @@ func (s *System) modelHosts() (hosts []string) {
 		hosts = append(hosts, base)
 	}
 	return hosts
+}
+
+// countPackages returns what the package cache counted.
+func (s *System) countPackages() (c telemetry.Packages) {
+	if s.packages != nil {
+		n := s.packages.Stats()
+		c = telemetry.Packages{Hits: n.Hits, Misses: n.Misses, Served: n.Served, Stored: n.Bytes}
+	}
+	return c
 }
 
 // decisions implements access.Decisions over the store, with what is not stored yet.

@@ -57,7 +57,12 @@ func newOutside(t *testing.T) *outside {
 		Path: filepath.Join(git("--exec-path"), "git-http-backend"), Root: "/git",
 		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
 	})
-	o := &outside{server: httptest.NewUnstartedServer(mux)}
+	return outsideOf(t, mux)
+}
+
+// outsideOf starts a server with a handler.
+func outsideOf(t *testing.T, h http.Handler) *outside {
+	o := &outside{server: httptest.NewUnstartedServer(h)}
 	o.server.EnableHTTP2 = true
 	o.server.StartTLS()
 	t.Cleanup(o.server.Close)
@@ -70,18 +75,32 @@ func newOutside(t *testing.T) *outside {
 // open opens a daemon that resolves and trusts the server, and returns a client of it.
 func (o *outside) open(t *testing.T) *client.Client {
 	t.Helper()
+	w := o.town(t, EgressConfig{})
+	c := o.client(t, w, w.operator.Secret)
+	isolated(t, c)
+	return c
+}
+
+// town opens a daemon that resolves and trusts the server.
+func (o *outside) town(t *testing.T, cfg EgressConfig) *town {
+	t.Helper()
 	roots := filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})
 	if err := os.WriteFile(roots, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: EgressConfig{Resolver: o, CAFile: roots}})
-	c, err := client.Remote(w.url, w.operator.Secret)
+	cfg.Resolver, cfg.CAFile = o, roots
+	return newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: cfg})
+}
+
+// client returns a client of a daemon with an API key.
+func (o *outside) client(t *testing.T, w *town, secret string) *client.Client {
+	t.Helper()
+	c, err := client.Remote(w.url, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	isolated(t, c)
 	return c
 }
 

@@ -149,6 +149,7 @@ func (s *System) openSandboxes(context.Context) error {
 	s.telemetry.Watch(telemetry.Gauges{
 		Sandboxes: func(ctx context.Context) ([]api.Sandbox, error) { return s.sandboxes.List(ctx, false) },
 		Pool:      s.sandboxes.Warm,
+		Packages:  s.countPackages,
 		Admission: func() (promised, budget int64, waiting int) {
 			g := gate.State()
 			return g.Memory, g.MemoryBudget, g.Waiting

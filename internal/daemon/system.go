@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/door/front"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/egress/audit"
+	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/service"
@@ -61,8 +62,10 @@ type System struct {
 	gate      *admission.Gate
 	sandboxes *manager.Manager
 	recorder  *audit.Recorder
-	asks      *audit.Asks
-	runsc     string // path of the executable of gVisor sandboxes; empty if there is none
+	// packages is the package cache; nil if it is switched off.
+	packages *registrycache.Cache
+	asks     *audit.Asks
+	runsc    string // path of the executable of gVisor sandboxes; empty if there is none
 
 	// transport carries the calls to hosted models and forges.
 	transport http.RoundTripper

@@ -93,6 +93,9 @@ func Detail(d api.EgressDecision) string {
 	if d.Status != 0 {
 		out = fmt.Sprintf("status %d, %s", d.Status, out)
 	}
+	if d.Cached {
+		out += ", from the package cache"
+	}
 	if d.Sent+d.Received > 0 {
 		out = fmt.Sprintf("%s, %s sent, %s received", out, human.Size(d.Sent), human.Size(d.Received))
 	}

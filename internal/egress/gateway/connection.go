@@ -189,7 +189,7 @@ func dialRefusal(err error) *web.Refusal {
 func (c *connection) Done(e web.Exchange) {
 	d := api.EgressDecision{
 		Result: api.EgressAllowed, Op: opRequest, Host: e.Host, Port: e.Port, Class: e.Class, Address: e.Address,
-		Method: clip(e.Method, maxMethod), Path: clip(e.Path, maxPath), Status: e.Status, Rule: e.Rule,
+		Method: clip(e.Method, maxMethod), Path: clip(e.Path, maxPath), Status: e.Status, Rule: e.Rule, Cached: e.Cached,
 		DurationMS: time.Since(e.Began).Milliseconds(),
 	}
 	explain(&d, e.Err)

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"hortus.dev/api"
@@ -28,6 +29,8 @@ type Config struct {
 	// Roots are the authorities that may sign the certificates of servers. Default: those
 	// of the system. To add some to them, begin with x509.SystemCertPool.
 	Roots *x509.CertPool
+	// Cache answers requests for packages. Default: none.
+	Cache Cache
 	// Logger gets errors of links. Default: slog.Default().
 	Logger *slog.Logger
 	// Now is the clock of records. Default: time.Now.
@@ -38,6 +41,12 @@ type Config struct {
 	// record, half how long half a connection may be without a byte (0 is web's default).
 	// Tests change them.
 	first, idle, fold, half time.Duration
+}
+
+// Cache answers requests that were allowed, or has next answer them. What next got for one zone
+// must not answer a request of another one.
+type Cache interface {
+	RoundTrip(r *http.Request, zone string, next http.RoundTripper) (*http.Response, error)
 }
 
 const (
@@ -90,7 +99,7 @@ func (g *Gateway) Serve(peer egress.Peer, p api.EgressPolicy) (*Session, error) 
 	s.policy.Store(compiled)
 	s.ledger = newLedger(g.cfg, peer)
 	s.questions = questions{open: map[question]*answer{}}
-	s.web = web.New(web.Config{Leaf: ca.Leaf, Roots: g.cfg.Roots, Command: s.command, Half: g.cfg.half})
+	s.web = web.New(web.Config{Leaf: ca.Leaf, Roots: g.cfg.Roots, Command: s.command, Half: g.cfg.half, Cache: s.cache()})
 	s.acceptor = acceptor{s: s}
 	s.acceptor.start()
 	return s, nil

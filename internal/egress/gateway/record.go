@@ -77,6 +77,7 @@ type key struct {
 	method, path string
 	status       int
 	rule, reason string
+	cached       bool
 }
 
 // ledger records decisions. The first of equal ones is recorded at once, those within the next
@@ -99,12 +100,12 @@ func newLedger(cfg Config, peer egress.Peer) *ledger {
 // add records a decision, now or with others.
 func (l *ledger) add(d api.EgressDecision) {
 	d.At = l.cfg.Now()
-	k := key{d.Result, d.Op, d.Host, d.Port, d.Class, d.Method, d.Path, d.Status, d.Rule, d.Reason}
+	k := key{d.Result, d.Op, d.Host, d.Port, d.Class, d.Method, d.Path, d.Status, d.Rule, d.Reason, d.Cached}
 	l.mu.Lock()
 	held, known := l.recent[k]
 	if !known && len(l.recent) >= maxKeys {
 		k = key{result: d.Result, op: d.Op}
-		d.Host, d.Port, d.Class, d.Address, d.Method, d.Path, d.Status, d.Rule, d.Hint = "*", 0, "", "", "", "", 0, "", ""
+		d.Host, d.Port, d.Class, d.Address, d.Method, d.Path, d.Status, d.Rule, d.Hint, d.Cached = "*", 0, "", "", "", "", 0, "", "", false
 		d.Reason = "more different decisions than are recorded in a second"
 		held, known = l.recent[k]
 	}

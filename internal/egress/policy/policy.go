@@ -23,8 +23,9 @@ type Policy struct {
 
 // ruleset is the rules of a policy, with an index of those that a host can match.
 type ruleset struct {
-	rules []rule
-	ask   bool
+	rules     []rule
+	ask       bool
+	byAddress bool // a rule denies an address, whatever the request
 	// Positions in rules, in ascending order.
 	names     map[string][]int32 // by name
 	below     map[string][]int32 // by the name that the wildcard is below
@@ -108,6 +109,7 @@ func (s *ruleset) index(i int32, r rule) {
 		s.any = append(s.any, i)
 	case r.host.addresses():
 		s.addresses = append(s.addresses, i)
+		s.byAddress = s.byAddress || r.deny && !r.conditional()
 	case r.host.below != "":
 		s.below[r.host.below] = append(s.below[r.host.below], i)
 	default:
@@ -131,6 +133,11 @@ func isPreset(s string) bool {
 // Limits returns the maximum number of open connections, and of bytes in total (0 for no
 // limit). They are the lower ones of the policy and of the ceiling.
 func (p *Policy) Limits() (connections int, bytes int64) { return p.connections, p.bytes }
+
+// ByAddress reports whether Resolved may deny what Connect allows.
+func (p *Policy) ByAddress() bool {
+	return p.own.byAddress || p.ceiling != nil && p.ceiling.byAddress
+}
 
 // matches are the rules whose host matches an endpoint, in order.
 type matches struct {

@@ -260,6 +260,21 @@ func TestResolved(t *testing.T) {
 		if got := brief(p.Resolved(Target{"example.org", 443}, mapped)); got != c.want {
 			t.Errorf("%q, mapped: %s, want %s", c.specs, got, c.want)
 		}
+		// A policy that decides by the address says so, also if not about this one.
+		if p.Connect(Target{"example.org", 443}).Allow && strings.HasPrefix(c.want, "deny") && !p.ByAddress() {
+			t.Errorf("%q under %q does not say that addresses matter", c.specs, c.ceiling)
+		}
+	}
+}
+
+func TestByAddress(t *testing.T) {
+	for spec, want := range map[string]bool{"example.org": false, "192.0.2.0/24:22": false, "!example.org": false, "!192.0.2.0/24": true} {
+		if got := compiled(t, []string{spec, "*"}).ByAddress(); got != want {
+			t.Errorf("%s: %v", spec, got)
+		}
+		if got := compiled(t, []string{"*"}, spec, "*").ByAddress(); got != want {
+			t.Errorf("a ceiling with %s: %v", spec, got)
+		}
 	}
 }
 

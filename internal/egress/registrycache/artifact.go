@@ -17,6 +17,9 @@ type artifact struct {
 // artifactOf recognizes the artifact that a request is for.
 func artifactOf(u *url.URL) (a artifact, ok bool) {
 	p := u.EscapedPath()
+	if !strings.Contains(p, "/-/") && !strings.Contains(p, "/@v/") && !strings.Contains(p, "/packages/") && !strings.Contains(p, "/pool/") {
+		return a, false // most requests
+	}
 	if path.Clean(p) != p || strings.Contains(strings.ToLower(p), "%2e") {
 		return a, false
 	}
@@ -75,42 +78,62 @@ func digestOf(dir string) []byte {
 	return b
 }
 
-// anonymous reports whether a request is a plain one for a whole file, without anything that
-// may be a credential or that asks for something else than the file.
+// isPlain reports whether an answer to a request with a header may be kept: one that programs
+// send with every request, or one of npm that logs nobody in. Everything else may be a credential,
+// ask for something else than the whole file, or make a server answer in a way that another request
+// would not get.
+func isPlain(name string) bool {
+	switch name {
+	case "Accept", "Accept-Encoding", "Accept-Language", "Connection", "Keep-Alive", "Referer", "Sec-Fetch-Mode", "Te", "User-Agent",
+		"Npm-Auth-Type", "Npm-Command", "Npm-In-Ci", "Npm-Scope", "Npm-Session",
+		"Pacote-Integrity", "Pacote-Pkg-Id", "Pacote-Req-Type", "Pacote-Version":
+		return true
+	}
+	return false
+}
+
+// anonymous reports whether a request is a plain one for a whole file.
 func anonymous(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || r.Body != nil && r.Body != http.NoBody {
+	if r.Body != nil && r.Body != http.NoBody || r.ContentLength != 0 || len(r.Trailer) > 0 {
 		return false
 	}
-	if r.URL.User != nil || r.URL.RawQuery != "" || r.URL.Host == "" || r.Host != "" && !strings.EqualFold(r.Host, r.URL.Host) {
+	if r.URL.User != nil || r.URL.RawQuery != "" || r.URL.ForceQuery || r.URL.Host == "" {
+		return false
+	}
+	if r.Host != "" && hostOf(r.Host, r.URL.Scheme) != hostOf(r.URL.Host, r.URL.Scheme) {
 		return false
 	}
 	for name := range r.Header {
-		n := strings.ToLower(name)
-		if n == "npm-auth-type" { // says how npm would log in
-			continue
-		}
-		if n == "range" || strings.HasPrefix(n, "if-") || n == "upgrade" {
+		if !isPlain(name) {
 			return false
-		}
-		for _, part := range []string{"auth", "cookie", "token", "key", "secret", "credential", "password", "session-id", "signature"} {
-			if strings.Contains(n, part) {
-				return false
-			}
 		}
 	}
 	return true
 }
 
+// hostOf returns a host in lower case, without the port if it is that of the scheme.
+func hostOf(host, scheme string) string {
+	port := ":80"
+	if scheme == "https" {
+		port = ":443"
+	}
+	return strings.ToLower(strings.TrimSuffix(host, port))
+}
+
 // storable reports whether a response is a whole file that may be stored.
 func storable(resp *http.Response) bool {
 	h := resp.Header
+	if strings.HasPrefix(h.Get("Content-Type"), "text/html") { // a page that says something, for example that one should log in
+		return false
+	}
 	if resp.StatusCode != http.StatusOK || resp.Uncompressed || h.Get("Content-Encoding") != "" || h.Get("Set-Cookie") != "" || h.Get("Content-Range") != "" {
 		return false
 	}
 	for _, value := range h.Values("Cache-Control") {
 		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
-			word, _, _ = strings.Cut(strings.TrimSpace(word), "=")
-			if word == "no-store" || word == "private" || word == "no-cache" {
+			value := strings.TrimSpace(word)
+			word, _, _ = strings.Cut(value, "=")
+			if value == "max-age=0" || word == "no-store" || word == "private" || word == "no-cache" {
 				return false
 			}
 		}

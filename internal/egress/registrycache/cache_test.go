@@ -48,8 +48,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	}))
 	t.Cleanup(g.server.Close)
 	g.cfg = Config{
-		Dir: filepath.Join(t.TempDir(), "cache"), Next: g.server.Client().Transport,
-		Zone: func(r *http.Request) string { z, _ := r.Context().Value(zoneKey{}).(string); return z },
+		Dir: filepath.Join(t.TempDir(), "cache"),
 	}
 	if change != nil {
 		change(&g.cfg)
@@ -81,6 +80,12 @@ func (g *rig) request(zone, path string) *http.Request {
 		g.t.Fatal(err)
 	}
 	return r
+}
+
+// RoundTrip requests in the zone of the context.
+func (g *rig) RoundTrip(r *http.Request) (*http.Response, error) {
+	zone, _ := r.Context().Value(zoneKey{}).(string)
+	return g.Cache.RoundTrip(r, zone, g.server.Client().Transport)
 }
 
 func (g *rig) do(r *http.Request) (string, *http.Response, error) {
@@ -375,6 +380,9 @@ func TestEviction(t *testing.T) {
 	}
 	g.cfg.MaxBytes = 1500
 	g.open()
+	if _, _, err := g.Collect(t.Context(), time.Time{}, true); err != nil {
+		t.Error(err)
+	}
 	if s := g.Stats(); s.Bytes != 1000 {
 		t.Errorf("with a smaller limit %+v", s)
 	}
@@ -399,3 +407,73 @@ func TestConcurrent(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestCollect removes what was not used for a while.
+func TestCollect(t *testing.T) {
+	g := newRig(t, nil)
+	g.get("a", tarball)
+	g.get("b", tarball)
+	g.get("a", "/p/-/p-1.tgz")
+	size := g.Stats().Bytes
+	for _, c := range []struct {
+		before  time.Time
+		dry     bool
+		entries int
+		bytes   int64
+	}{
+		{time.Now().Add(-time.Hour), false, 0, 0},
+		{time.Now().Add(time.Hour), true, 3, size},
+		{time.Now().Add(time.Hour), false, 3, size},
+		{time.Now().Add(time.Hour), false, 0, 0},
+	} {
+		n, bytes, err := g.Collect(t.Context(), c.before, c.dry)
+		if err != nil || n != c.entries || bytes != c.bytes {
+			t.Errorf("%+v: %d entries, %d bytes, %v", c, n, bytes, err)
+		}
+	}
+	if s := g.Stats(); s.Bytes != 0 {
+		t.Errorf("afterwards %d bytes", s.Bytes)
+	}
+}
+
+// TestEnded reads a hit whose request has ended, as when a policy no longer allows it.
+func TestEnded(t *testing.T) {
+	g := newRig(t, nil)
+	g.get("a", tarball)
+	r := g.request("a", tarball)
+	ctx, cancel := context.WithCancel(r.Context())
+	resp, err := g.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	cancel()
+	if b, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("read %q", b)
+	}
+	if resp, err := g.RoundTrip(r.WithContext(ctx)); err == nil {
+		resp.Body.Close()
+		t.Error("a request that has ended is answered")
+	}
+	g.fetches("a request that has ended", 1)
+}
+
+// TestPassesOn forwards what is no artifact without any other work, also an allocation.
+func TestPassesOn(t *testing.T) {
+	g := newRig(t, nil)
+	for _, path := range []string{"/", "/v1/messages", "/left-pad", "/simple/x/", "/debian/dists/stable/InRelease"} {
+		r := g.request("a", path)
+		if n := testing.AllocsPerRun(100, func() { _, _ = g.Cache.RoundTrip(r, "a", nowhere{}) }); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
+	}
+	if _, err := os.Stat(g.cfg.Dir); !os.IsNotExist(err) {
+		t.Errorf("the directory was touched: %v", err)
+	}
+}
+
+// nowhere answers nothing.
+type nowhere struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, io.EOF }

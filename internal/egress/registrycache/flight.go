@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/blake2b"
@@ -89,14 +91,14 @@ func (f *flight) release() {
 
 // lead requests the artifact. If it can be stored, a goroutine downloads it, and the caller is
 // one of its readers; if not, the caller gets the response as it is.
-func (c *Cache) lead(r *http.Request, f *flight, a artifact) (*http.Response, error) {
-	c.count(&c.stats.Misses)
+func (c *Cache) lead(r *http.Request, f *flight, a artifact, next http.RoundTripper) (*http.Response, error) {
+	c.stats.misses.Add(1)
 	// The download outlives this request if others read it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	stopRequest := context.AfterFunc(r.Context(), cancel)
 	stopCache := context.AfterFunc(c.ctx, cancel)
 	end := func() { stopRequest(); stopCache(); cancel() }
-	resp, err := c.cfg.Next.RoundTrip(r.WithContext(ctx))
+	resp, err := next.RoundTrip(r.WithContext(ctx))
 	if err != nil || !storable(resp) || !c.prepare(f, resp.ContentLength) {
 		c.forget(f)
 		close(f.ready) // without a head: the others send their own requests
@@ -126,12 +128,12 @@ func (c *Cache) lead(r *http.Request, f *flight, a artifact) (*http.Response, er
 		defer end()
 		c.download(f, resp, a)
 	}()
-	return f.response(r), nil
+	return f.response(r, nil), nil
 }
 
 // prepare reserves space for a download and creates its file.
 func (c *Cache) prepare(f *flight, n int64) bool {
-	if !c.reserve(n) {
+	if !roomFor(c.disk.path("partial", ""), n) || !c.reserve(n) {
 		return false
 	}
 	file, err := os.CreateTemp(c.disk.path("partial", ""), "download-")
@@ -142,6 +144,12 @@ func (c *Cache) prepare(f *flight, n int64) bool {
 	}
 	f.file = file
 	return true
+}
+
+// roomFor reports whether a file leaves enough of its disk free.
+func roomFor(dir string, n int64) bool {
+	var st syscall.Statfs_t
+	return syscall.Statfs(dir, &st) == nil && int64(st.Bavail)*int64(st.Bsize)-n >= minFree
 }
 
 // reserve reserves space for a download, which unreserve ends. It returns false if it is too
@@ -265,32 +273,39 @@ func (f *flight) change(set func()) {
 
 func (f *flight) end(err error) { f.change(func() { f.complete, f.err = err == nil, err }) }
 
-// response returns what a reader of the flight gets.
-func (f *flight) response(r *http.Request) *http.Response {
+// response returns what a reader of the flight gets. served counts its bytes if it is a hit.
+func (f *flight) response(r *http.Request, served *atomic.Int64) *http.Response {
 	resp := *f.head
 	resp.Header = f.head.Header.Clone()
 	resp.Request = r
-	resp.Body = &reader{f: f, ctx: r.Context()}
+	resp.Body = &reader{f: f, ctx: r.Context(), served: served}
 	return &resp
 }
 
 // reader reads a download from its beginning, as it comes.
 type reader struct {
-	f    *flight
-	ctx  context.Context
-	at   int64
-	once sync.Once
+	f      *flight
+	ctx    context.Context
+	served *atomic.Int64 // nil if it is no hit
+	at     int64
+	once   sync.Once
 }
 
 // Read implements io.Reader.
 func (b *reader) Read(p []byte) (int, error) {
 	for {
+		if err := b.ctx.Err(); err != nil {
+			return 0, err
+		}
 		b.f.mu.Lock()
 		written, complete, err, changed := b.f.written, b.f.complete, b.f.err, b.f.changed
 		b.f.mu.Unlock()
 		if b.at < written {
 			n, err := b.f.file.ReadAt(p[:min(int64(len(p)), written-b.at)], b.at)
 			b.at += int64(n)
+			if b.served != nil {
+				b.served.Add(int64(n))
+			}
 			return n, err
 		}
 		if complete {

@@ -3,6 +3,7 @@ package registrycache
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -64,7 +65,7 @@ func (x *index) path(kind, name string) string { return filepath.Join(x.dir, kin
 const maxEntryFile = 16 << 10
 
 // openIndex reads a directory and removes what belongs to no entry.
-func openIndex(dir string) (index, error) {
+func openIndex(ctx context.Context, dir string) (index, error) {
 	x := index{dir: dir, entries: map[string]*list.Element{}, order: list.New(), objects: map[string]int{}}
 	fail := func(err error) (index, error) {
 		return x, api.Errorf(api.KindInternal, "open the registry cache: %w", err)
@@ -83,6 +84,9 @@ func openIndex(dir string) (index, error) {
 	}
 	var all []*entry
 	for _, f := range files {
+		if ctx.Err() != nil {
+			return x, ctx.Err()
+		}
 		e, err := x.readEntry(f.Name())
 		if err != nil {
 			os.Remove(x.path("entries", f.Name()))
@@ -151,14 +155,14 @@ func (x *index) use(key string) *entry {
 	return e
 }
 
-// open returns the file of an entry if its content is the one that was stored.
-func (x *index) open(e *entry) (*os.File, error) {
+// open returns the file of an entry, which the lock does not protect, if its content is the one that was stored.
+func (x *index) open(ctx context.Context, e *entry) (*os.File, error) {
 	f, err := os.Open(x.path("objects", e.SHA256))
 	if err != nil {
 		return nil, err
 	}
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, e.Size+1))
+	n, err := io.Copy(h, whileReader{io.LimitReader(f, e.Size+1), ctx})
 	if err == nil && (n != e.Size || hex.EncodeToString(h.Sum(nil)) != e.SHA256) {
 		err = errDamaged
 	}

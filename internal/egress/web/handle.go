@@ -19,6 +19,8 @@ type flight struct {
 	scheme string
 	hooks  Hooks
 	cancel context.CancelCauseFunc
+	// connected is true when the request has got a connection to the server.
+	connected bool
 }
 
 type flightKey struct{}
@@ -134,6 +136,7 @@ func (s *Server) land(f *flight) {
 
 // gotConn notes the address of the connection that is used.
 func (f *flight) gotConn(info httptrace.GotConnInfo) {
+	f.connected = true
 	c := info.Conn
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

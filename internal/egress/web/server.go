@@ -33,6 +33,7 @@ type Exchange struct {
 	Method, Path string
 	Status       int    // of the server's answer; 0 if there is none
 	Address      string // of the server; empty if no connection was used
+	Cached       bool   // Config.Cache answered, without a connection of this sandbox
 	Err          error  // a *Refusal, or nil
 	Began        time.Time
 }
@@ -109,6 +110,9 @@ type Config struct {
 	Command string
 	// Requests is the maximum number of requests at once. Default: 512.
 	Requests int
+	// Cache answers a request that was allowed, or has next, which connects to the server,
+	// answer it. Default: next answers every one.
+	Cache func(r *http.Request, g Grant, next http.RoundTripper) (*http.Response, error)
 	// Silence is the maximum wait for the first bytes of a connection (default 10 s),
 	// Header that for the header of a request (default 30 s), Idle that for the next
 	// request (default 3 min), Handshake that for a TLS handshake (default 15 s), and Half
@@ -163,7 +167,7 @@ func New(cfg Config) *Server {
 	s.transport = s.newTransport()
 	quiet := log.New(discard{}, "", 0) // what a client or a server sends is no defect
 	s.proxy = &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: s.transport, FlushInterval: -1, ModifyResponse: received,
+		Rewrite: rewrite, Transport: s.roundTripper(), FlushInterval: -1, ModifyResponse: received,
 		ErrorHandler: s.failed, ErrorLog: quiet, BufferPool: &s.buffers,
 	}
 	s.server = &http.Server{

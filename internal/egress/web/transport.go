@@ -29,6 +29,25 @@ func (s *Server) newTransport() *http.Transport {
 	}
 }
 
+// roundTripper returns what answers requests that were allowed.
+func (s *Server) roundTripper() http.RoundTripper {
+	if s.cfg.Cache == nil {
+		return s.transport
+	}
+	return cached{s}
+}
+
+// cached asks the cache first.
+type cached struct{ *Server }
+
+// RoundTrip implements http.RoundTripper.
+func (c cached) RoundTrip(r *http.Request) (*http.Response, error) {
+	f := flightOf(r.Context())
+	resp, err := c.cfg.Cache(r, f.Grant, c.transport)
+	f.Cached = err == nil && !f.connected
+	return resp, err
+}
+
 // upstream is a connection to a server.
 type upstream struct {
 	net.Conn

@@ -290,3 +290,24 @@ func FuzzParseDuration(f *testing.F) {
 		}
 	})
 }
+
+// TestRoom reads a size that may be 0.
+func TestRoom(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, `"0"`: 0, `"1MiB"`: 1 << 20, "5": 5, "-1": -1, `""`: -1} {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte("[egress]\ncache-size = "+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(Source{File: path})
+		if err != nil {
+			if want >= 0 {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		r := Reader{Config: c}
+		if got := r.Room("egress.cache-size"); got != want || r.Err != nil {
+			t.Errorf("%s: %d, %v", text, got, r.Err)
+		}
+	}
+}

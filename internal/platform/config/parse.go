@@ -194,7 +194,7 @@ func inTable(key string) string {
 // error.
 func (s Setting) fromTOML(v any) (string, *api.Error) {
 	want := map[Kind]string{
-		Text: `a string: "..."`, Path: `a string: "..."`, Choice: `a string: "..."`, Switch: "a boolean", Size: `a size: "512M", or a number of bytes`,
+		Text: `a string: "..."`, Path: `a string: "..."`, Choice: `a string: "..."`, Switch: "a boolean", Size: `a size: "512M", or a number of bytes`, Room: `a size: "5GiB", or a number of bytes`,
 		List: `a list: ["...", "..."]`, Duration: `a duration: "30s"`, Stay: `a duration: "30s", 0 or "never"`, Count: "a whole number", Number: "a number",
 	}[s.Kind]
 	switch v := v.(type) {
@@ -211,7 +211,7 @@ func (s Setting) fromTOML(v any) (string, *api.Error) {
 			return strconv.FormatBool(v), nil
 		}
 	case int64:
-		if s.Kind == Size || s.Kind == Count || s.Kind == Number || s.Kind == Stay && v == 0 {
+		if s.Kind == Size || s.Kind == Room || s.Kind == Count || s.Kind == Number || s.Kind == Stay && v == 0 {
 			return strconv.FormatInt(v, 10), nil
 		}
 	case float64:

@@ -52,6 +52,14 @@ func (r *Reader) Bool(key string) bool { return r.Config.Get(key).Text == "true"
 // Int reads a number.
 func (r *Reader) Int(key string) int { return read(r, key, strconv.Atoi) }
 
+// Room reads a number of bytes, which may be 0.
+func (r *Reader) Room(key string) int64 {
+	if r.Config.Get(key).Text == "0" {
+		return 0
+	}
+	return read(r, key, ParseSize)
+}
+
 // Float reads a number with a fraction.
 func (r *Reader) Float(key string) float64 {
 	return read(r, key, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })

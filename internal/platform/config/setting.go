@@ -18,6 +18,7 @@ const (
 	Choice   Kind = "choice"   // one of Setting.Allowed
 	Switch   Kind = "switch"   // true or false
 	Size     Kind = "size"     // see ParseSize
+	Room     Kind = "room"     // a size, or 0 for none
 	Duration Kind = "duration" // see ParseDuration
 	Stay     Kind = "stay"     // a duration, 0, or "never"
 	Count    Kind = "count"    // a whole number from Min to Max
@@ -67,6 +68,7 @@ func Settings() []Setting {
 		{Key: "serve.insecure-listen", Env: "HORTUS_INSECURE_LISTEN", Flag: "insecure-listen", Default: "false", Kind: Switch, Help: "allow a listen address that other machines can reach, without encryption"},
 		{Key: "egress.proxy", Env: "HORTUS_EGRESS_PROXY", Kind: Text, Help: "HTTP proxy for outgoing connections of sandboxes, such as http://proxy.example.org:3128; there is no direct fallback"},
 		{Key: "egress.ca-file", Env: "HORTUS_EGRESS_CA_FILE", Kind: Path, Help: "PEM file with certificate authorities that servers of outgoing connections may have, besides those of this machine"},
+		{Key: "egress.cache-size", Env: "HORTUS_EGRESS_CACHE_SIZE", Default: "5GiB", Kind: Room, Help: "maximum size of the package cache; 0 for none"},
 		{Key: "egress.e2b-internet", Env: "HORTUS_EGRESS_E2B_INTERNET", Default: "false", Kind: Switch, Help: "allow all public hosts to sandboxes of E2B clients that do not restrict them, as E2B does"},
 		{Key: "gvisor.build", Env: "HORTUS_GVISOR_BUILD", Default: "auto", Kind: Choice, Allowed: []string{"auto", "never"}, Help: "whether a binary without gVisor builds it in the background after the first verified task"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
@@ -137,7 +139,10 @@ func (s Setting) Check(text string) *api.Error {
 		if text != "true" && text != "false" {
 			return bad("a boolean")
 		}
-	case Size:
+	case Size, Room:
+		if s.Kind == Room && text == "0" {
+			return nil
+		}
 		if _, err := ParseSize(text); err != nil {
 			return api.AsError(err)
 		}

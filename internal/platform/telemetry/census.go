@@ -13,6 +13,7 @@ type census struct {
 	log                                        *slog.Logger
 	sandboxes, pool, promised, budget, waiting *prometheus.Desc
 	connections, questions                     *prometheus.Desc
+	packages, served, stored                   *prometheus.Desc
 }
 
 func newCensus(g Gauges, log *slog.Logger) *census {
@@ -27,13 +28,16 @@ func newCensus(g Gauges, log *slog.Logger) *census {
 		budget:      desc("hortus_admission_budget_bytes", "Maximum of hortus_admission_promised_bytes."),
 		waiting:     desc("hortus_admission_waiting", "Sandboxes that wait for capacity on the host."),
 		connections: desc("hortus_egress_connections", "Open outgoing connections of sandboxes."),
+		packages:    desc("hortus_package_cache_requests_total", "Requests for packages that the package cache could answer, by result: hit or miss.", "result"),
+		served:      desc("hortus_package_cache_served_bytes_total", "Bytes that sandboxes got from the package cache."),
+		stored:      desc("hortus_package_cache_bytes", "Size of the package cache; 0 until it is first used."),
 		questions:   desc("hortus_egress_questions", "Open questions to people about outgoing connections."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *census) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.sandboxes, c.pool, c.promised, c.budget, c.waiting, c.connections, c.questions} {
+	for _, d := range []*prometheus.Desc{c.sandboxes, c.pool, c.promised, c.budget, c.waiting, c.connections, c.questions, c.packages, c.served, c.stored} {
 		out <- d
 	}
 }
@@ -59,6 +63,16 @@ func (c *census) Collect(out chan<- prometheus.Metric) {
 	}
 	if c.Questions != nil {
 		gauge(c.questions, float64(c.Questions()))
+	}
+	if c.Packages != nil {
+		count := func(d *prometheus.Desc, v int64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+		}
+		p := c.Packages()
+		count(c.packages, p.Hits, "hit")
+		count(c.packages, p.Misses, "miss")
+		count(c.served, p.Served)
+		gauge(c.stored, float64(p.Stored))
 	}
 	if c.Sandboxes == nil {
 		return

@@ -96,7 +96,13 @@ type Gauges struct {
 	// Connections counts the open outgoing connections of all sandboxes, Questions the
 	// open questions to people about connections.
 	Connections, Questions func() int
+	// Packages returns what the package cache counted.
+	Packages func() Packages
 }
+
+// Packages counts what the package cache did since the daemon started, and the bytes that it has
+// Stored now. Served are bytes too.
+type Packages struct{ Hits, Misses, Served, Stored int64 }
 
 // gather bounds what a scrape asks for.
 const gather = 5 * time.Second

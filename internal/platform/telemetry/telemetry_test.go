@@ -186,6 +186,7 @@ func TestMetrics(t *testing.T) {
 
 		Connections: func() int { return 4 },
 		Questions:   func() int { return 5 },
+		Packages:    func() Packages { return Packages{Hits: 6, Misses: 7, Served: 80, Stored: 90} },
 	})
 	did := func(op sandbox.Op, o sandbox.Outcome) {
 		_, end := tel.Begin(t.Context(), sandbox.Step{Op: op})
@@ -230,6 +231,8 @@ func TestMetrics(t *testing.T) {
 		`hortus_egress_decisions_total{result="denied"} 12`,
 		`hortus_egress_decisions_total{result="other"} 1`,
 		`hortus_egress_bytes_total{direction="sent"} 7`, `hortus_egress_bytes_total{direction="received"} 9`,
+		`hortus_package_cache_requests_total{result="hit"} 6`, `hortus_package_cache_requests_total{result="miss"} 7`,
+		`hortus_package_cache_served_bytes_total 80`, `hortus_package_cache_bytes 90`,
 		`hortus_egress_connections 4`, `hortus_egress_questions 5`,
 		`hortus_http_requests_total{code="200",door="http",method="GET",route="/a/{id}"} 2`,
 		`hortus_http_requests_total{code="404",door="http",method="GET",route="none"} 1`,

@@ -2,7 +2,8 @@
 //
 // A [Keeper] checks each part in turn: layers that no template uses and that have no lease; the output of
 // tasks that ended long ago or have no row; snapshots that are broken, or old without a name and without a
-// paused sandbox; leftovers of ended sandboxes; old logs and old copies of the database. A dry run makes the
+// paused sandbox; packages that no sandbox has
+// used for long; leftovers of ended sandboxes; old logs and old copies of the database. A dry run makes the
 // same list and removes nothing.
 //
 // Data in use is never removed, and a check is never separated from its removal: a layer is removed only

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
@@ -28,11 +29,11 @@ type Orphan struct {
 	Path    string // its directory; it need not be there
 }
 
-// Config is what a keeper needs. All fields but Workspaces, Snapshots, Repositories, Now and Logger must be
+// Config is what a keeper needs. All fields but Workspaces, Snapshots, Packages, Repositories, Now and Logger must be
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/,
+	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, packages/,
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
@@ -40,6 +41,8 @@ type Config struct {
 	Workspaces *workspace.Store
 	// Snapshots are saved states of sandboxes; nil where there are none.
 	Snapshots *snapshot.Store
+	// Packages is the package cache; nil where there is none.
+	Packages *registrycache.Cache
 	// Repositories are the copies of repositories; nil where there are none. Busy
 	// says that a task may be reading them.
 	Repositories *cache.Cache
@@ -82,7 +85,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 		return out, err
 	}
 	parts := map[string]*api.DiskPart{}
-	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartSnapshots, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
+	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartPackages, api.PartSnapshots, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
 		out.Parts = append(out.Parts, api.DiskPart{Name: name})
 	}
 	for i := range out.Parts {
@@ -126,6 +129,8 @@ func partOf(name string) string {
 		return api.PartWorkspaces
 	case name == "repositories":
 		return api.PartRepositories
+	case name == "packages":
+		return api.PartPackages
 	case name == "snapshots":
 		return api.PartSnapshots
 	case name == "run", name == "bin", name == "tokens.key", name == "egress.key": // what they run, and are opened with
@@ -161,6 +166,12 @@ func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int
 			}
 			p.Count += len(all)
 		}
+	case "packages":
+		files, err := os.ReadDir(filepath.Join(path, "objects"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, api.Errorf(api.KindInternal, "data directory: %w", err)
+		}
+		p.Count += len(files)
 	case "run":
 		backends, err := os.ReadDir(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
