@@ -70,7 +70,9 @@ type System struct {
 	computers *computer.Computers
 	tasks     *task.Engine
 	bench     *bench.Bench
-	keeper    *upkeep.Keeper
+	// divert has the bench's servers serve a sandbox of the bench.
+	divert func(api.SandboxID, bench.Outside) (restore func())
+	keeper *upkeep.Keeper
 
 	guards  guards
 	service *service.Service

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/platform/bench/load"
+)
+
+const (
+	// floodFor is how long a sandbox opens connections, floodAt how many at once.
+	floodFor = 3 * time.Second
+	floodAt  = 64
+)
+
+// neighbour makes a sandbox of a backend with its lanes.
+func (r *run) neighbour(ctx context.Context, backend string, o outside) (_ *neighbour, err error) {
+	n := &neighbour{backend: backend}
+	defer func() {
+		if err != nil {
+			n.end()
+		}
+	}()
+	id, t, err := r.client(ctx, n, o, float64(runtime.NumCPU()))
+	if err != nil {
+		return nil, err
+	}
+	own, err := r.talkTo(ctx, id, []string{loadPath, "serve"})
+	if err != nil {
+		return nil, err
+	}
+	n.ends = append(n.ends, own.close)
+	line, err := json.Marshal(o.listen)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := own.ask(ctx, string(line))
+	var inside load.Served
+	if err == nil {
+		err = json.Unmarshal([]byte(answer), &inside)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.lanes = []*lane{
+		{name: laneInside, backend: backend, against: laneDirect, ask: t.asks, job: load.Job{To: at("127.0.0.1", inside.Port), Name: namePassed}, note: "client and server in the sandbox"},
+		{name: lanePassed, backend: backend, against: squid.name, ask: t.asks, job: load.Job{To: at(namePassed, o.port), Name: namePassed}},
+		{name: laneTerminated, backend: backend, against: mitmproxy.name, ask: t.asks, job: load.Job{To: at(nameTerminated, o.port), Name: nameTerminated}},
+	}
+	return n, nil
+}
+
+// fairness measures new connections of one sandbox while another one opens them as fast as it
+// can, and without that, in turn.
+func (r *run) fairness(ctx context.Context, n *neighbour, o outside) error {
+	flooder := &neighbour{backend: n.backend}
+	defer flooder.end()
+	_, t, err := r.client(ctx, flooder, o, 1)
+	if err != nil {
+		return err
+	}
+	quietLane := n.lanes[1]
+	flood := lane{name: "flood", ask: t.asks, job: quietLane.job}
+	job := load.Job{Do: load.Connect, At: 1, N: min(max(r.n/4, 5), maxJob)}
+	duration := floodFor
+	if r.n < 50 {
+		duration = floodFor / 10
+	}
+	var alone, beside []time.Duration
+	var before, most float64
+	count := 0
+	rounds := min(r.n, 3)
+	for i := range rounds {
+		r.step(n.backend, i, rounds)
+		res, err := quietLane.do(ctx, job)
+		if err != nil {
+			return err
+		}
+		alone = appendTimes(alone, res)
+		if before == 0 {
+			if before, err = resident(); err != nil {
+				return err
+			}
+		}
+		var flooding sync.WaitGroup
+		var flooded load.Result
+		var ferr error
+		over := make(chan struct{})
+		flooding.Go(func() {
+			defer close(over)
+			flooded, ferr = flood.do(ctx, load.Job{Do: load.Connect, At: floodAt, For: duration})
+		})
+		err = func() error {
+			defer flooding.Wait()
+			for {
+				job := job
+				job.N = 1
+				res, err := quietLane.do(ctx, job)
+				if err != nil {
+					return err
+				}
+				if m, err := resident(); err == nil {
+					most = max(most, m)
+				}
+				select {
+				case <-over:
+					return nil
+				default:
+					beside = appendTimes(beside, res)
+				}
+			}
+		}()
+		if err == nil {
+			err = ferr
+		}
+		if err != nil {
+			return err
+		}
+		count += flooded.Count
+	}
+	r.step(n.backend, rounds, rounds)
+	rows := [2]api.BenchRow{
+		{Name: rowEgress + "new TLS connection, undisturbed", Backend: n.backend},
+		{Name: rowEgress + "new TLS connection, beside a flood", Backend: n.backend, Baseline: rowEgress + "new TLS connection, undisturbed",
+			Note: fmt.Sprintf("another sandbox opened %d at once, %.0f a second", floodAt, float64(count)/(duration.Seconds()*float64(rounds)))},
+	}
+	fill(&rows[0], alone)
+	fill(&rows[1], beside)
+	compare(&rows[1], rows[0].P50MS)
+	r.report(rows[0])
+	r.report(rows[1])
+	r.report(api.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: n.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
+		Note: fmt.Sprintf("more of the daemon, at most, than %.0f MB before", before)})
+	return nil
+}
+
+func appendTimes(to []time.Duration, res load.Result) []time.Duration {
+	for _, t := range res.Times {
+		to = append(to, time.Duration(t)*time.Microsecond)
+	}
+	return to
+}
