@@ -19,6 +19,7 @@ type flight struct {
 	scheme string
 	hooks  Hooks
 	cancel context.CancelCauseFunc
+	up     *upstream // that is used, if it is one over TLS
 }
 
 type flightKey struct{}
@@ -42,6 +43,9 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
+		if r.ProtoMajor == 1 {
+			w = together{w, c, &s.buffers}
+		}
 	}
 	s.forward(w, r, c.hooks, c.grant, scheme)
 }
@@ -137,6 +141,7 @@ func (f *flight) gotConn(info httptrace.GotConnInfo) {
 	c := info.Conn
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
+		f.up, _ = c.(*upstream)
 	}
 	if up, ok := c.(*upstream); ok {
 		f.Address = up.address
@@ -195,6 +200,9 @@ func received(resp *http.Response) error {
 	f.Status = resp.StatusCode
 	if resp.StatusCode == http.StatusSwitchingProtocols && !strings.EqualFold(resp.Request.Header.Get("Upgrade"), "websocket") {
 		return &Refusal{Failed: true, Reason: "the server switched protocols without being asked"}
+	}
+	if resp.ProtoMajor == 1 && resp.StatusCode != http.StatusSwitchingProtocols && f.up != nil && resp.Body != http.NoBody {
+		resp.Body = batch{resp.Body, f.up}
 	}
 	// Other addresses of the service, such as HTTP/3, are not reachable.
 	resp.Header.Del("Alt-Svc")

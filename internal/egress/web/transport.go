@@ -32,18 +32,6 @@ func (s *Server) newTransport() *http.Transport {
 	}
 }
 
-// upstream is a connection to a server.
-type upstream struct {
-	net.Conn
-	address string
-}
-
-// CloseWrite closes the sending half.
-func (u *upstream) CloseWrite() error { return closeWrite(u.Conn) }
-
-// NetConn returns the connection itself.
-func (u *upstream) NetConn() net.Conn { return u.Conn }
-
 // dial connects for a request, which is in ctx.
 func (s *Server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	f := flightOf(ctx)
@@ -54,5 +42,5 @@ func (s *Server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &upstream{Conn: c, address: address}, nil
+	return newUpstream(c, address, &s.buffers), nil
 }
