@@ -31,7 +31,7 @@ const (
 	// maxJob is the maximum number of samples of a job.
 	maxJob = 2000
 	// bodyBytes are what is read in large bodies in a job.
-	bodyBytes = 128 << 20
+	bodyBytes = 64 << 20
 )
 
 // outgoing measures connections that leave a sandbox, compared with those of a process of the
@@ -51,22 +51,24 @@ func (r *run) outgoing(ctx context.Context) error {
 	if err := os.WriteFile(caFile, ca, 0o644); err != nil {
 		return api.Errorf(api.KindInternal, "egress: %w", err)
 	}
-	server, err := startLoad(ctx, "serve")
+	port, stop, err := serveLoad(ctx, listen)
 	if err != nil {
-		return api.Errorf(api.KindInternal, "egress: %w", err)
+		return err
 	}
-	defer server.close()
-	var served load.Served
-	if err := server.call(listen, &served); err != nil {
-		return api.Errorf(api.KindInternal, "egress: the server did not start: %w", err)
+	defer stop()
+	// A flood has a server of its own: what it slows down is what both sandboxes share.
+	floodPort, stop, err := serveLoad(ctx, listen)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	client, err := startLoad(ctx, "drive")
 	if err != nil {
 		return api.Errorf(api.KindInternal, "egress: %w", err)
 	}
 	defer client.close()
-	lanes := []*lane{{name: laneDirect, ask: client.ask, job: load.Job{To: at("127.0.0.1", served.Port), Name: nameTerminated}}}
-	rivals, end := proxies(ctx, dir, caFile, client.ask, served.Port)
+	lanes := []*lane{{name: laneDirect, ask: client.ask, job: load.Job{To: at("127.0.0.1", port), Name: nameTerminated}}}
+	rivals, end := proxies(ctx, dir, caFile, client.ask, port)
 	defer end()
 	for _, l := range rivals {
 		if l.ask == nil {
@@ -77,7 +79,7 @@ func (r *run) outgoing(ctx context.Context) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	o := outside{Outside: Outside{Resolver: loopback{}, Roots: roots}, port: served.Port, listen: listen}
+	o := outside{Outside: Outside{Resolver: loopback{}, Roots: roots}, port: port, floodPort: floodPort, listen: listen}
 	var neighbours []*neighbour
 	for _, backend := range r.backends {
 		n, err := r.neighbour(ctx, backend, o)
@@ -95,8 +97,22 @@ func (r *run) outgoing(ctx context.Context) error {
 	if err := r.carry(ctx, lanes); err != nil {
 		return err
 	}
+	flooder, err := startLoad(ctx, "drive")
+	if err != nil {
+		return api.Errorf(api.KindInternal, "egress: %w", err)
+	}
+	defer flooder.close()
+	for _, l := range lanes {
+		if l.name == laneDirect || l.name == squid.name {
+			f := *l
+			f.ask, f.job.To = flooder.ask, at("127.0.0.1", floodPort)
+			if err := r.fairness(ctx, l, &f); err != nil {
+				return err
+			}
+		}
+	}
 	for _, n := range neighbours {
-		if err := r.fairness(ctx, n, o); err != nil {
+		if err := r.floodFrom(ctx, n, o); err != nil {
 			return err
 		}
 	}
@@ -108,6 +124,8 @@ type egressJob struct {
 	name  string
 	job   load.Job
 	lanes []string // empty means all
+	// rounds is in how many of the rounds it is carried out.
+	rounds int
 }
 
 // egressJobs returns the jobs for a number of samples: with few samples there are few
@@ -122,13 +140,16 @@ func egressJobs(n, rounds int) (out []egressJob) {
 		if k > 10*n {
 			break
 		}
-		suffix := fmt.Sprintf(", %d at once", k)
+		suffix, in := fmt.Sprintf(", %d at once", k), rounds
+		if k == 500 {
+			in = min(2, rounds) // each takes seconds
+		}
 		out = append(out,
-			egressJob{"new TLS connection" + suffix, load.Job{Do: load.Connect, At: k, N: max(each, k)}, nil},
-			egressJob{"small request" + suffix, load.Job{Do: load.Request, At: k, N: max(each, k)}, []string{laneDirect, mitmproxy.name, laneTerminated}},
-			egressJob{"large body" + suffix, load.Job{Do: load.Body, At: k, N: k, Bytes: body / int64(k)}, nil})
+			egressJob{"new TLS connection" + suffix, load.Job{Do: load.Connect, At: k, N: max(each, k)}, nil, in},
+			egressJob{"small request" + suffix, load.Job{Do: load.Request, At: k, N: max(each, k)}, []string{laneDirect, mitmproxy.name, laneTerminated}, in},
+			egressJob{"large body" + suffix, load.Job{Do: load.Body, At: k, N: k, Bytes: body / int64(k)}, nil, in})
 	}
-	return append(out, egressJob{"lookup of a name", load.Job{Do: load.Lookup, At: 1, N: each}, []string{lanePassed}})
+	return append(out, egressJob{"lookup of a name", load.Job{Do: load.Lookup, At: 1, N: each}, []string{lanePassed}, rounds})
 }
 
 // carry carries out each job on each lane in turn, and reports.
@@ -138,6 +159,9 @@ func (r *run) carry(ctx context.Context, lanes []*lane) error {
 	for i := range rounds {
 		for j, job := range jobs {
 			r.step("", i*len(jobs)+j, rounds*len(jobs))
+			if i >= job.rounds {
+				continue
+			}
 			for _, l := range lanes {
 				if len(job.lanes) > 0 && !slices.Contains(job.lanes, l.name) {
 					continue
@@ -174,6 +198,9 @@ func (l *lane) add(job egressJob, res load.Result) {
 		into = &results{}
 		l.results[job.name] = into
 	}
+	into.cpu += res.CPU
+	into.count += res.Count
+	into.bytes += res.Bytes
 	for _, t := range res.Times {
 		into.times = append(into.times, time.Duration(t)*time.Microsecond)
 	}
@@ -192,6 +219,9 @@ func (l *lane) row(job egressJob, lanes []*lane) api.BenchRow {
 			base = other.results[job.name]
 		}
 	}
+	if l.cpu != nil {
+		row.Note = join(got.used(job.job.Do), row.Note)
+	}
 	if job.job.Do == load.Body {
 		row.N, row.Unit, row.Value = len(got.rates), "MB/s", middle(got.rates)
 		if base != nil {
@@ -208,6 +238,14 @@ func (l *lane) row(job egressJob, lanes []*lane) api.BenchRow {
 		row.Note = join(fmt.Sprintf("p99 %.2fx of its %.3f ms", row.P99MS/p99, p99), row.Note)
 	}
 	return row
+}
+
+// used says what carrying a sample took.
+func (r *results) used(do string) string {
+	if do == load.Body {
+		return fmt.Sprintf("%.2f ms of processor time for each MB", ms(r.cpu)/(float64(max(r.bytes, 1))/1e6))
+	}
+	return fmt.Sprintf("%.2f ms of processor time for each", ms(r.cpu)/float64(max(r.count, 1)))
 }
 
 func join(a, b string) string {
@@ -229,8 +267,8 @@ func middle(all []float64) float64 {
 // outside is the server, for sandboxes.
 type outside struct {
 	Outside
-	port   int
-	listen load.Listen
+	port, floodPort int
+	listen          load.Listen
 }
 
 // neighbour is a sandbox with a client.
@@ -269,7 +307,7 @@ func (r *run) client(ctx context.Context, n *neighbour, o outside, cpus float64)
 		return "", nil, err
 	}
 	rule := func(name string, class api.EgressClass) api.EgressRule {
-		return api.EgressRule{Action: api.EgressAllow, Host: name, Ports: fmt.Sprint(o.port), Class: class, Private: true}
+		return api.EgressRule{Action: api.EgressAllow, Host: name, Ports: fmt.Sprintf("%d,%d", o.port, o.floodPort), Class: class, Private: true}
 	}
 	policy := api.EgressPolicy{MaxConnections: 2048, Rules: []api.EgressRule{rule(namePassed, api.EgressPassthrough), rule(nameTerminated, api.EgressWeb)}}
 	if _, err := r.Sandboxes.SetEgress(ctx, s.ID, policy); err != nil {

@@ -49,23 +49,29 @@ func (r *run) neighbour(ctx context.Context, backend string, o outside) (_ *neig
 	}
 	n.lanes = []*lane{
 		{name: laneInside, backend: backend, against: laneDirect, ask: t.asks, job: load.Job{To: at("127.0.0.1", inside.Port), Name: namePassed}, note: "client and server in the sandbox"},
-		{name: lanePassed, backend: backend, against: squid.name, ask: t.asks, job: load.Job{To: at(namePassed, o.port), Name: namePassed}},
-		{name: laneTerminated, backend: backend, against: mitmproxy.name, ask: t.asks, job: load.Job{To: at(nameTerminated, o.port), Name: nameTerminated}},
+		{name: lanePassed, backend: backend, against: squid.name, ask: t.asks, job: load.Job{To: at(namePassed, o.port), Name: namePassed}, cpu: r.carriedCPU(id), client: true},
+		{name: laneTerminated, backend: backend, against: mitmproxy.name, ask: t.asks, job: load.Job{To: at(nameTerminated, o.port), Name: nameTerminated}, cpu: r.carriedCPU(id), client: true},
 	}
 	return n, nil
 }
 
-// fairness measures new connections of one sandbox while another one opens them as fast as it
-// can, and without that, in turn.
-func (r *run) fairness(ctx context.Context, n *neighbour, o outside) error {
-	flooder := &neighbour{backend: n.backend}
-	defer flooder.end()
-	_, t, err := r.client(ctx, flooder, o, 1)
+// floodFrom makes another sandbox of a backend that floods.
+func (r *run) floodFrom(ctx context.Context, n *neighbour, o outside) error {
+	other := &neighbour{backend: n.backend}
+	defer other.end()
+	_, t, err := r.client(ctx, other, o, 1)
 	if err != nil {
 		return err
 	}
-	quietLane := n.lanes[1]
-	flood := lane{name: "flood", ask: t.asks, job: quietLane.job}
+	l := n.lanes[1]
+	flood := &lane{name: "flood", ask: t.asks, job: l.job}
+	flood.job.To = at(namePassed, o.floodPort)
+	return r.fairness(ctx, l, flood)
+}
+
+// fairness measures new connections on a lane while another client opens them as fast as it can,
+// and without that, in turn. What both have in common is what carries them and the processors.
+func (r *run) fairness(ctx context.Context, l, flood *lane) error {
 	job := load.Job{Do: load.Connect, At: 1, N: min(max(r.n/4, 5), maxJob)}
 	duration := floodFor
 	if r.n < 50 {
@@ -76,8 +82,8 @@ func (r *run) fairness(ctx context.Context, n *neighbour, o outside) error {
 	count := 0
 	rounds := min(r.n, 3)
 	for i := range rounds {
-		r.step(n.backend, i, rounds)
-		res, err := quietLane.do(ctx, job)
+		r.step(l.backend, i, rounds)
+		res, err := l.do(ctx, job)
 		if err != nil {
 			return err
 		}
@@ -100,7 +106,7 @@ func (r *run) fairness(ctx context.Context, n *neighbour, o outside) error {
 			for {
 				job := job
 				job.N = 1
-				res, err := quietLane.do(ctx, job)
+				res, err := l.do(ctx, job)
 				if err != nil {
 					return err
 				}
@@ -123,18 +129,21 @@ func (r *run) fairness(ctx context.Context, n *neighbour, o outside) error {
 		}
 		count += flooded.Count
 	}
-	r.step(n.backend, rounds, rounds)
+	r.step(l.backend, rounds, rounds)
 	rows := [2]api.BenchRow{
-		{Name: rowEgress + "new TLS connection, undisturbed", Backend: n.backend},
-		{Name: rowEgress + "new TLS connection, beside a flood", Backend: n.backend, Baseline: rowEgress + "new TLS connection, undisturbed",
-			Note: fmt.Sprintf("another sandbox opened %d at once, %.0f a second", floodAt, float64(count)/(duration.Seconds()*float64(rounds)))},
+		{Name: rowEgress + "undisturbed, " + l.name, Backend: l.backend},
+		{Name: rowEgress + "beside a flood, " + l.name, Backend: l.backend, Baseline: rowEgress + "undisturbed, " + l.name,
+			Note: fmt.Sprintf("another client opened %d at once, %.0f a second", floodAt, float64(count)/(duration.Seconds()*float64(rounds)))},
 	}
 	fill(&rows[0], alone)
 	fill(&rows[1], beside)
 	compare(&rows[1], rows[0].P50MS)
 	r.report(rows[0])
 	r.report(rows[1])
-	r.report(api.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: n.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
+	if l.backend == "" {
+		return nil
+	}
+	r.report(api.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: l.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
 		Note: fmt.Sprintf("more of the daemon, at most, than %.0f MB before", before)})
 	return nil
 }

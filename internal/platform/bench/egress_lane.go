@@ -11,6 +11,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -18,6 +20,8 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
@@ -53,13 +57,21 @@ type lane struct {
 	job           load.Job // To, Name and Proxy
 	// against is the lane that it is compared with.
 	against, note string
-	results       map[string]*results // by row
+	// cpu returns the processor time of what carries, which includes that of the client if
+	// client is true; nil for a direct connection.
+	cpu     func(ctx context.Context) (time.Duration, error)
+	client  bool
+	results map[string]*results // by row
 }
 
 // results are those of all jobs of a row.
 type results struct {
 	times []time.Duration
 	rates []float64 // MB/s
+	// cpu is the processor time of what carried count samples and so many bytes.
+	cpu   time.Duration
+	count int
+	bytes int64
 }
 
 // asker has a client carry out a job.
@@ -68,7 +80,21 @@ type asker func(ctx context.Context, j load.Job) (load.Result, error)
 // do carries out a job. All of its samples must succeed.
 func (l *lane) do(ctx context.Context, j load.Job) (load.Result, error) {
 	j.To, j.Name, j.Proxy = l.job.To, l.job.Name, l.job.Proxy
+	var before, after time.Duration
+	var err error
+	if l.cpu != nil {
+		if before, err = l.cpu(ctx); err != nil {
+			return load.Result{}, err
+		}
+	}
 	res, err := l.ask(ctx, j)
+	if err == nil && l.cpu != nil {
+		after, err = l.cpu(ctx)
+		if after -= before; l.client {
+			after -= res.CPU
+		}
+	}
+	res.CPU = max(after, 0) // the client's own is of no interest
 	if err == nil && res.Failed > 0 {
 		err = api.Errorf(api.KindInternal, "%s: %d of %d samples failed: %s", l.name, res.Failed, res.Failed+res.Count, clip(res.Error, 200))
 	}
@@ -118,6 +144,20 @@ func (p *hostProgram) call(q, a any) error {
 func (p *hostProgram) ask(_ context.Context, j load.Job) (res load.Result, err error) {
 	err = p.call(j, &res)
 	return res, err
+}
+
+// serveLoad starts a server and returns its port.
+func serveLoad(ctx context.Context, l load.Listen) (port int, stop func(), err error) {
+	p, err := startLoad(ctx, "serve")
+	if err != nil {
+		return 0, nil, api.Errorf(api.KindInternal, "egress: %w", err)
+	}
+	var served load.Served
+	if err := p.call(l, &served); err != nil {
+		p.close()
+		return 0, nil, api.Errorf(api.KindInternal, "egress: the server did not start: %w", err)
+	}
+	return served.Port, p.close, nil
 }
 
 func (p *hostProgram) close() {
@@ -207,14 +247,51 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
+// processCPU returns the processor time of a process of this host.
+func processCPU(pid int) func(context.Context) (time.Duration, error) {
+	return func(context.Context) (time.Duration, error) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, err
+		}
+		_, rest, _ := strings.Cut(string(b), ") ")
+		f := strings.Fields(rest) // from the third field on
+		if len(f) < 13 {
+			return 0, errors.New("/proc/PID/stat is malformed")
+		}
+		var ticks int64 // of 10 ms
+		for _, s := range f[11:13] {
+			n, err := strconv.ParseInt(s, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			ticks += n
+		}
+		return time.Duration(ticks) * 10 * time.Millisecond, nil
+	}
+}
+
+// carriedCPU returns the processor time of this daemon and of a sandbox.
+func (r *run) carriedCPU(id api.SandboxID) func(context.Context) (time.Duration, error) {
+	of := r.cpuOf(id)
+	return func(ctx context.Context) (time.Duration, error) {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			return 0, err
+		}
+		inside, err := of(ctx)
+		return time.Duration(u.Utime.Nano()+u.Stime.Nano()) + inside, err
+	}
+}
+
 // daemonProcess starts a proxy and waits until it accepts connections.
-func daemonProcess(ctx context.Context, port int, program string, args ...string) (end func(), err error) {
+func daemonProcess(ctx context.Context, port int, program string, args ...string) (pid int, end func(), err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C.UTF-8"}
 	var complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &complaint, &complaint
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -224,19 +301,19 @@ func daemonProcess(ctx context.Context, port int, program string, args ...string
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
 		if c, err := net.Dial("tcp4", at("127.0.0.1", port)); err == nil {
-			return end, c.Close()
+			return cmd.Process.Pid, end, c.Close()
 		}
 		select {
 		case err := <-done:
-			return nil, failure(err, complaint.String())
+			return 0, nil, failure(err, complaint.String())
 		case <-ctx.Done():
 			end()
-			return nil, ctx.Err()
+			return 0, nil, ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
 			end()
-			return nil, failure(context.DeadlineExceeded, complaint.String())
+			return 0, nil, failure(context.DeadlineExceeded, complaint.String())
 		}
 	}
 }

@@ -15,20 +15,20 @@ import (
 type proxyRival struct {
 	name, note, missing string
 	// start starts it in a directory of its own. ca is a file with the server's authority.
-	start func(ctx context.Context, dir, ca string, port int) (end func(), err error)
+	start func(ctx context.Context, dir, ca string, port int) (pid int, end func(), err error)
 }
 
 var squid = proxyRival{
 	name: "squid", note: "CONNECT to an address, from a process on the host; it resolves and checks no name and does not look into the connection",
 	missing: "not installed; apt-get install squid",
-	start: func(ctx context.Context, dir, _ string, port int) (func(), error) {
+	start: func(ctx context.Context, dir, _ string, port int) (int, func(), error) {
 		program, err := firstOf("squid", "/usr/sbin/squid")
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		// Its own user must be able to write there.
 		if err := os.Chmod(dir, 0o777); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		file := filepath.Join(dir, "squid.conf")
 		text := fmt.Sprintf(`http_port 127.0.0.1:%d
@@ -45,7 +45,7 @@ shutdown_lifetime 0 seconds
 visible_hostname localhost
 `, port, dir)
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		return daemonProcess(ctx, port, program, "-N", "-f", file)
 	},
@@ -54,10 +54,10 @@ visible_hostname localhost
 var mitmproxy = proxyRival{
 	name: "mitmproxy", note: "mitmdump, from a process on the host; it terminates TLS, verifies the server and streams bodies",
 	missing: "not installed; apt-get install mitmproxy",
-	start: func(ctx context.Context, dir, ca string, port int) (func(), error) {
+	start: func(ctx context.Context, dir, ca string, port int) (int, func(), error) {
 		program, err := firstOf("mitmdump")
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		return daemonProcess(ctx, port, program, "--quiet", "--listen-host", "127.0.0.1", "--listen-port", fmt.Sprint(port),
 			"--set", "confdir="+dir, "--set", "ssl_verify_upstream_trusted_ca="+ca, "--set", "stream_large_bodies=1m")
@@ -95,8 +95,9 @@ func proxies(ctx context.Context, dir, ca string, ask asker, to int) (lanes []*l
 			err = os.Mkdir(own, 0o755)
 		}
 		var e func()
+		var pid int
 		if err == nil {
-			e, err = v.start(ctx, own, ca, port)
+			pid, e, err = v.start(ctx, own, ca, port)
 		}
 		switch {
 		case errors.Is(err, errMissing):
@@ -105,6 +106,7 @@ func proxies(ctx context.Context, dir, ca string, ask asker, to int) (lanes []*l
 			l.note = err.Error()
 		default:
 			ends = append(ends, e)
+			l.cpu = processCPU(pid)
 			l.ask, l.job.Proxy = ask, at("127.0.0.1", port)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -25,6 +26,7 @@ func (j Job) run(ctx context.Context) Result {
 	if j.At < 1 || j.At > maxAt || j.N < 0 || j.N > maxSamples {
 		return Result{Error: "the numbers of a job are out of range", Failed: 1}
 	}
+	used := processorTime()
 	if err := j.resolve(ctx); err != nil {
 		return Result{Error: err.Error(), Failed: 1}
 	}
@@ -42,11 +44,20 @@ func (j Job) run(ctx context.Context) Result {
 	began := time.Now()
 	close(start)
 	workers.Wait()
-	c.Took = time.Since(began)
+	c.Took, c.CPU = time.Since(began), processorTime()-used
 	if j.For > 0 {
 		c.Times = nil
 	}
 	return c.Result
+}
+
+// processorTime is that of this process.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // resolve replaces the name of the server by its address, so that a lookup is part of no sample.

@@ -48,6 +48,8 @@ type Result struct {
 	// Bytes were received in Took.
 	Bytes int64
 	Took  time.Duration
+	// CPU is the processor time of the client, with what it did before the first sample.
+	CPU time.Duration
 	// Failed is the number of samples that failed, and Error the first reason.
 	Failed int
 	Error  string `json:",omitempty"`
