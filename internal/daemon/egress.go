@@ -15,7 +15,7 @@ import (
 	"hortus.dev/internal/egress/gateway"
 	"hortus.dev/internal/egress/preset"
 	"hortus.dev/internal/egress/server"
-	"hortus.dev/internal/platform/bench"
+	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/repository/forge"
 	"hortus.dev/internal/store/lists"
@@ -65,7 +65,7 @@ func (s *System) openEgress() (*server.Server, error) {
 	s.onClose(func(context.Context) error { s.asks.Close(); return nil })
 	cfg := gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log}
 	out := server.New(server.Config{Gateway: gateway.New(cfg), Authority: authorities, Presets: presets.Expand, Logger: s.log})
-	s.divert = func(id api.SandboxID, o bench.Outside) func() {
+	s.divert = func(id api.SandboxID, o outgoing.Outside) func() {
 		cfg := cfg
 		cfg.Dialer, cfg.Roots = dial.New(dial.Config{Resolver: o.Resolver}), o.Roots
 		return out.Divert(id, gateway.New(cfg))

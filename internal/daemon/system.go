@@ -14,6 +14,7 @@ import (
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/platform/bench"
+	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/telemetry"
@@ -71,7 +72,7 @@ type System struct {
 	tasks     *task.Engine
 	bench     *bench.Bench
 	// divert has the bench's servers serve a sandbox of the bench.
-	divert func(api.SandboxID, bench.Outside) (restore func())
+	divert func(api.SandboxID, outgoing.Outside) (restore func())
 	keeper *upkeep.Keeper
 
 	guards  guards

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 )
@@ -34,7 +35,7 @@ type Bench struct {
 	// Divert has the connections of a sandbox made as usual, but to servers that have their
 	// names and authorities from o, once a policy is set and until restore is called. nil is
 	// a daemon that serves no connections.
-	Divert func(id api.SandboxID, o Outside) (restore func())
+	Divert func(id api.SandboxID, o outgoing.Outside) (restore func())
 }
 
 // Counter counts something that must not grow with the sandboxes that were made.

@@ -1,4 +1,4 @@
-package bench
+package outgoing
 
 import (
 	"context"
@@ -30,16 +30,16 @@ func (r *run) neighbour(ctx context.Context, backend string, o outside) (_ *neig
 	if err != nil {
 		return nil, err
 	}
-	own, err := r.talkTo(ctx, id, []string{loadPath, "serve"})
+	own, err := r.Talk(ctx, id, []string{loadPath, "serve"})
 	if err != nil {
 		return nil, err
 	}
-	n.ends = append(n.ends, own.close)
+	n.ends = append(n.ends, own.Close)
 	line, err := json.Marshal(o.listen)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := own.ask(ctx, string(line))
+	answer, err := own.Ask(ctx, string(line))
 	var inside load.Served
 	if err == nil {
 		err = json.Unmarshal([]byte(answer), &inside)
@@ -48,9 +48,9 @@ func (r *run) neighbour(ctx context.Context, backend string, o outside) (_ *neig
 		return nil, err
 	}
 	n.lanes = []*lane{
-		{name: laneInside, backend: backend, against: laneDirect, ask: t.asks, job: load.Job{To: at("127.0.0.1", inside.Port), Name: namePassed}, note: "client and server in the sandbox"},
-		{name: lanePassed, backend: backend, against: squid.name, ask: t.asks, job: load.Job{To: at(namePassed, o.port), Name: namePassed}, cpu: r.carriedCPU(id), client: true},
-		{name: laneTerminated, backend: backend, against: mitmproxy.name, ask: t.asks, job: load.Job{To: at(nameTerminated, o.port), Name: nameTerminated}, cpu: r.carriedCPU(id), client: true},
+		{name: laneInside, backend: backend, against: laneDirect, ask: asks(t), job: load.Job{To: at("127.0.0.1", inside.Port), Name: namePassed}, note: "client and server in the sandbox"},
+		{name: lanePassed, backend: backend, against: squid.name, ask: asks(t), job: load.Job{To: at(namePassed, o.port), Name: namePassed}, cpu: r.carriedCPU(id), client: true},
+		{name: laneTerminated, backend: backend, against: mitmproxy.name, ask: asks(t), job: load.Job{To: at(nameTerminated, o.port), Name: nameTerminated}, cpu: r.carriedCPU(id), client: true},
 	}
 	return n, nil
 }
@@ -64,7 +64,7 @@ func (r *run) floodFrom(ctx context.Context, n *neighbour, o outside) error {
 		return err
 	}
 	l := n.lanes[1]
-	flood := &lane{name: "flood", ask: t.asks, job: l.job}
+	flood := &lane{name: "flood", ask: asks(t), job: l.job}
 	flood.job.To = at(namePassed, o.floodPort)
 	return r.fairness(ctx, l, flood)
 }
@@ -72,24 +72,24 @@ func (r *run) floodFrom(ctx context.Context, n *neighbour, o outside) error {
 // fairness measures new connections on a lane while another client opens them as fast as it can,
 // and without that, in turn. What both have in common is what carries them and the processors.
 func (r *run) fairness(ctx context.Context, l, flood *lane) error {
-	job := load.Job{Do: load.Connect, At: 1, N: min(max(r.n/4, 5), maxJob)}
+	job := load.Job{Do: load.Connect, At: 1, N: min(max(r.N/4, 5), maxJob)}
 	duration := floodFor
-	if r.n < 50 {
+	if r.N < 50 {
 		duration = floodFor / 10
 	}
 	var alone, beside []time.Duration
 	var before, most float64
 	count := 0
-	rounds := min(r.n, 3)
+	rounds := min(r.N, 3)
 	for i := range rounds {
-		r.step(l.backend, i, rounds)
+		r.Step(l.backend, i, rounds)
 		res, err := l.do(ctx, job)
 		if err != nil {
 			return err
 		}
 		alone = appendTimes(alone, res)
 		if before == 0 {
-			if before, err = resident(); err != nil {
+			if before, err = r.Resident(); err != nil {
 				return err
 			}
 		}
@@ -110,7 +110,7 @@ func (r *run) fairness(ctx context.Context, l, flood *lane) error {
 				if err != nil {
 					return err
 				}
-				if m, err := resident(); err == nil {
+				if m, err := r.Resident(); err == nil {
 					most = max(most, m)
 				}
 				select {
@@ -129,21 +129,21 @@ func (r *run) fairness(ctx context.Context, l, flood *lane) error {
 		}
 		count += flooded.Count
 	}
-	r.step(l.backend, rounds, rounds)
+	r.Step(l.backend, rounds, rounds)
 	rows := [2]api.BenchRow{
 		{Name: rowEgress + "undisturbed, " + l.name, Backend: l.backend},
 		{Name: rowEgress + "beside a flood, " + l.name, Backend: l.backend, Baseline: rowEgress + "undisturbed, " + l.name,
 			Note: fmt.Sprintf("another client opened %d at once, %.0f a second", floodAt, float64(count)/(duration.Seconds()*float64(rounds)))},
 	}
-	fill(&rows[0], alone)
-	fill(&rows[1], beside)
+	r.Fill(&rows[0], alone)
+	r.Fill(&rows[1], beside)
 	compare(&rows[1], rows[0].P50MS)
-	r.report(rows[0])
-	r.report(rows[1])
+	r.Report(rows[0])
+	r.Report(rows[1])
 	if l.backend == "" {
 		return nil
 	}
-	r.report(api.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: l.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
+	r.Report(api.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: l.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
 		Note: fmt.Sprintf("more of the daemon, at most, than %.0f MB before", before)})
 	return nil
 }

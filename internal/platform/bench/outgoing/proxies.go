@@ -1,10 +1,11 @@
-package bench
+package outgoing
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -70,7 +71,7 @@ var errMissing = errors.New("not installed")
 // firstOf returns the first of some programs that is there.
 func firstOf(programs ...string) (string, error) {
 	for _, p := range programs {
-		if found, err := find(p); err == nil {
+		if found, err := exec.LookPath(p); err == nil {
 			return found, nil
 		}
 	}

@@ -1,4 +1,4 @@
-package bench
+package outgoing
 
 import (
 	"bufio"
@@ -165,24 +165,26 @@ func (p *hostProgram) close() {
 	_ = p.cmd.Wait()
 }
 
-// asks has a program in a sandbox carry out jobs.
-func (t *talk) asks(ctx context.Context, j load.Job) (res load.Result, err error) {
-	line, err := json.Marshal(j)
-	if err != nil {
-		return res, err
+// asks returns an asker: a program in a sandbox that carries out jobs.
+func asks(t Talk) asker {
+	return func(ctx context.Context, j load.Job) (res load.Result, err error) {
+		line, err := json.Marshal(j)
+		if err != nil {
+			return res, err
+		}
+		answer, err := t.Ask(ctx, string(line))
+		if err != nil {
+			return res, err
+		}
+		return res, json.Unmarshal([]byte(answer), &res)
 	}
-	answer, err := t.ask(ctx, string(line))
-	if err != nil {
-		return res, err
-	}
-	return res, json.Unmarshal([]byte(answer), &res)
 }
 
 // loadPath is where the program is in a sandbox.
 const loadPath = "/tmp/" + load.Argv0
 
 // loadIn writes the program into a sandbox.
-func (b *Bench) loadIn(ctx context.Context, id api.SandboxID) error {
+func (b *run) loadIn(ctx context.Context, id api.SandboxID) error {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err
@@ -195,7 +197,7 @@ func (b *Bench) loadIn(ctx context.Context, id api.SandboxID) error {
 	if err := guest.WriteFile(ctx, "", loadPath, self); err != nil {
 		return err
 	}
-	_, err = b.in(ctx, id, []string{"chmod", "755", loadPath})
+	_, err = b.In(ctx, id, []string{"chmod", "755", loadPath})
 	return err
 }
 
@@ -273,7 +275,7 @@ func processCPU(pid int) func(context.Context) (time.Duration, error) {
 
 // carriedCPU returns the processor time of this daemon and of a sandbox.
 func (r *run) carriedCPU(id api.SandboxID) func(context.Context) (time.Duration, error) {
-	of := r.cpuOf(id)
+	of := r.CPU(id)
 	return func(ctx context.Context) (time.Duration, error) {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -317,3 +319,17 @@ func daemonProcess(ctx context.Context, port int, program string, args ...string
 		}
 	}
 }
+
+// maxAnswer is the maximum size of an answer of a client, in bytes.
+const maxAnswer = 64 << 10
+
+// failure returns why a program did not start, in a line.
+func failure(err error, text string) error {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		return errors.New("does not work here: " + clip(last, 200))
+	}
+	return fmt.Errorf("does not work here: %w", err)
+}
+
+func clip(s string, most int) string { return s[:min(len(s), most)] }
