@@ -86,6 +86,15 @@ func (u *upgraded) Read(b []byte) (int, error) {
 	return u.Conn.Read(b)
 }
 
+// NetConn returns the connection itself, for copying without a buffer, or nil as long as bytes
+// of it are in the buffer.
+func (u *upgraded) NetConn() net.Conn {
+	if u.br != nil && u.br.Buffered() > 0 {
+		return nil
+	}
+	return u.Conn
+}
+
 // CloseWrite closes the sending half, if the connection can do that.
 func (u *upgraded) CloseWrite() error {
 	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
+	"hortus.dev/internal/platform/bench/load"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/gvisorbuild"
 	"hortus.dev/internal/platform/launch"
@@ -51,6 +52,8 @@ func main() {
 		os.Exit(guest.Main())
 	case name == sudo.Argv0:
 		os.Exit(sudo.Main())
+	case name == load.Argv0:
+		os.Exit(load.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
 		dropPrivileges()
 		os.Exit(daemon.Main(os.Args[3:]))

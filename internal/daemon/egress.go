@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/egress/preset"
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/egress/server"
+	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/repository/forge"
@@ -74,10 +75,13 @@ func (s *System) openEgress() (*server.Server, error) {
 		s.onClose(func(context.Context) error { return s.packages.Close() })
 		cfg.Cache = s.packages
 	}
-	return server.New(server.Config{
-		Gateway:   gateway.New(cfg),
-		Authority: authorities, Presets: presets.Expand, Logger: s.log,
-	}), nil
+	out := server.New(server.Config{Gateway: gateway.New(cfg), Authority: authorities, Presets: presets.Expand, Logger: s.log})
+	s.divert = func(id api.SandboxID, o outgoing.Outside) func() {
+		cfg := cfg
+		cfg.Dialer, cfg.Roots = dial.New(dial.Config{Resolver: o.Resolver}), o.Roots
+		return out.Divert(id, gateway.New(cfg))
+	}
+	return out, nil
 }
 
 // dialer makes what connects to servers.

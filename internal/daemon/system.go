@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/platform/bench"
+	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/telemetry"
@@ -73,7 +74,9 @@ type System struct {
 	computers *computer.Computers
 	tasks     *task.Engine
 	bench     *bench.Bench
-	keeper    *upkeep.Keeper
+	// divert has the bench's servers serve a sandbox of the bench.
+	divert func(api.SandboxID, outgoing.Outside) (restore func())
+	keeper *upkeep.Keeper
 
 	guards  guards
 	service *service.Service

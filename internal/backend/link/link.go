@@ -84,6 +84,10 @@ func (s *stream) Close() error {
 	return s.UnixConn.Close()
 }
 
+// NetConn returns the socket, for copying within the kernel. It must not be closed: Close of the
+// stream does that.
+func (s *stream) NetConn() net.Conn { return s.UnixConn }
+
 // Open opens a stream. See tether.Link.
 func (l *Link) Open(ctx context.Context) (net.Conn, error) { return l.open(ctx, &l.opened) }
 

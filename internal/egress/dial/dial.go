@@ -172,6 +172,13 @@ func opened(k kind, privateRule, literal bool) bool {
 // race connects to the first address that answers. The next one is tried when one fails, or
 // after a short delay.
 func (d *Dialer) race(ctx context.Context, host string, port int, addrs []netip.Addr) (net.Conn, netip.Addr, error) {
+	if len(addrs) == 1 { // as most names have; no goroutine is needed
+		c, err := d.dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, netip.AddrPortFrom(addrs[0], uint16(port)))
+		if err != nil {
+			return nil, addrs[0], connectError(host, port, addrs[0], err)
+		}
+		return c, addrs[0], nil
+	}
 	type result struct {
 		conn net.Conn
 		addr netip.Addr
@@ -193,8 +200,12 @@ func (d *Dialer) race(ctx context.Context, host string, port int, addrs []netip.
 	}()
 	start := func(a netip.Addr) {
 		attempts.Go(func() {
-			c, err := d.dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(a, uint16(port)).String())
-			results <- result{c, a, err}
+			c, err := d.dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, netip.AddrPortFrom(a, uint16(port)))
+			if err != nil {
+				results <- result{nil, a, err}
+				return
+			}
+			results <- result{c, a, nil}
 		})
 	}
 	var first error

@@ -144,11 +144,7 @@ func (c *connection) connect(ctx context.Context, br *bufio.Reader, req envd.Egr
 	if err := c.stream.SetDeadline(time.Time{}); err != nil {
 		return
 	}
-	actx, stop := c.watch(ctx, br)
-	g, err := c.decide(actx, t)
-	if !stop() {
-		err = errClosed // the guest has left
-	}
+	g, err := c.decideWatched(ctx, br, t)
 	var up net.Conn
 	if err == nil && g.Class != api.EgressWeb {
 		up, _, err = c.Dial(ctx, g)
@@ -172,6 +168,21 @@ func (c *connection) connect(ctx context.Context, br *bufio.Reader, req envd.Egr
 		err = c.s.web.Serve(ctx, client, g, c)
 	}
 	c.finish(err)
+}
+
+// decideWatched decides about a connection. If a person is asked, it ends when the guest leaves.
+func (c *connection) decideWatched(ctx context.Context, br *bufio.Reader, t policy.Target) (web.Grant, error) {
+	if !c.s.policy.Load().Connect(t).Ask {
+		// It takes no time. If the policy changes in between so that it asks, nobody watches
+		// the guest, and the question ends with its timeout or the session.
+		return c.decide(ctx, t)
+	}
+	ctx, stop := c.watch(ctx, br)
+	g, err := c.decide(ctx, t)
+	if !stop() {
+		err = errClosed // the guest has left
+	}
+	return g, err
 }
 
 // problemOf returns the error of an answer.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/egress"
@@ -26,14 +27,43 @@ type Config struct {
 }
 
 // Server implements sandbox.EgressServer.
-type Server struct{ cfg Config }
+type Server struct {
+	cfg Config
+
+	mu       sync.Mutex
+	diverted map[api.SandboxID]*gateway.Gateway
+}
 
 // New returns a Server.
 func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg}
+	return &Server{cfg: cfg, diverted: map[api.SandboxID]*gateway.Gateway{}}
+}
+
+// Divert makes another gateway serve a sandbox, from the next policy that is applied to it until
+// restore is called. It is for measurements, whose servers have names and authorities that only
+// their own gateway knows. Nothing outside of the daemon can call it.
+func (s *Server) Divert(id api.SandboxID, g *gateway.Gateway) (restore func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.diverted[id] = g
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.diverted, id)
+	}
+}
+
+// gatewayOf returns the gateway that serves a sandbox.
+func (s *Server) gatewayOf(id api.SandboxID) *gateway.Gateway {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.diverted[id]; g != nil {
+		return g
+	}
+	return s.cfg.Gateway
 }
 
 // Resolve validates a policy and appends the rules of its presets. Rules that an earlier call
@@ -76,10 +106,11 @@ func (s *Server) Serve(row api.Sandbox, link tether.Link, commands func() []stri
 	}
 	// Nothing is allowed until the policy is applied, because programs do not trust the
 	// authority before.
-	g, err := s.cfg.Gateway.Serve(peer, api.EgressPolicy{})
+	used := s.gatewayOf(row.ID)
+	g, err := used.Serve(peer, api.EgressPolicy{})
 	if err != nil {
 		s.cfg.Logger.Error("outgoing connections are not served", "sandbox", row.ID, "error", err)
 		return &session{err: err}
 	}
-	return &session{server: s, gateway: g, lineage: string(lineage), link: link}
+	return &session{server: s, peer: peer, used: used, gateway: g, lineage: string(lineage), link: link}
 }

@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/internal/egress"
 	"hortus.dev/internal/egress/gateway"
 	"hortus.dev/internal/sandbox/tether"
 )
@@ -13,6 +14,8 @@ import (
 // session serves one sandbox.
 type session struct {
 	server  *Server
+	peer    egress.Peer
+	used    *gateway.Gateway // which serves gateway
 	gateway *gateway.Session
 	lineage string
 	link    tether.Link
@@ -33,7 +36,20 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 			return err
 		}
 	}
+	if g := s.server.gatewayOf(s.peer.Sandbox); g != s.used {
+		next, err := s.divert(g)
+		if err != nil {
+			return err
+		}
+		s.used, s.gateway = g, next
+	}
 	return s.gateway.Apply(p)
+}
+
+// divert ends what the old gateway serves and begins with another one.
+func (s *session) divert(g *gateway.Gateway) (*gateway.Session, error) {
+	s.gateway.Close()
+	return g.Serve(s.peer, api.EgressPolicy{})
 }
 
 // trust makes the programs of the sandbox trust the authority of its lineage.

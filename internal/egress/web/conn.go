@@ -17,6 +17,50 @@ type conn struct {
 	// tunnels gets what remains of a connection after CONNECT; nil if it is not one to
 	// the proxy.
 	tunnels chan tunnel
+
+	// What is written while it is held is sent when it is released, or when held is full.
+	writing sync.Mutex
+	held    []byte // nil: not held
+	pool    *buffers
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.held == nil {
+		return c.Conn.Write(p)
+	}
+	if len(c.held)+len(p) > cap(c.held) {
+		if _, err := c.Conn.Write(c.held); err != nil {
+			return 0, err
+		}
+		c.held = c.held[:0]
+		if len(p) > cap(c.held) {
+			return c.Conn.Write(p)
+		}
+	}
+	c.held = append(c.held, p...)
+	return len(p), nil
+}
+
+// hold keeps what is written until release. The same goroutine calls both.
+func (c *conn) hold(pool *buffers) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.pool, c.held = pool, pool.Get()[:0]
+}
+
+// release sends what was written since hold.
+func (c *conn) release() (err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if len(c.held) > 0 {
+		_, err = c.Conn.Write(c.held)
+	}
+	c.pool.Put(c.held[:cap(c.held)])
+	c.held = nil
+	return err
 }
 
 // tunnel is a connection after CONNECT.

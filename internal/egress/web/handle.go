@@ -21,6 +21,7 @@ type flight struct {
 	cancel context.CancelCauseFunc
 	// connected is true when the request has got a connection to the server.
 	connected bool
+	up        *upstream // that is used, if it is one over TLS
 }
 
 type flightKey struct{}
@@ -44,6 +45,9 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
+		if r.ProtoMajor == 1 {
+			w = together{w, c, &s.buffers}
+		}
 	}
 	s.forward(w, r, c.hooks, c.grant, scheme)
 }
@@ -140,6 +144,7 @@ func (f *flight) gotConn(info httptrace.GotConnInfo) {
 	c := info.Conn
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
+		f.up, _ = c.(*upstream)
 	}
 	if up, ok := c.(*upstream); ok {
 		f.Address = up.address
@@ -198,6 +203,9 @@ func received(resp *http.Response) error {
 	f.Status = resp.StatusCode
 	if resp.StatusCode == http.StatusSwitchingProtocols && !strings.EqualFold(resp.Request.Header.Get("Upgrade"), "websocket") {
 		return &Refusal{Failed: true, Reason: "the server switched protocols without being asked"}
+	}
+	if resp.ProtoMajor == 1 && resp.StatusCode != http.StatusSwitchingProtocols && f.up != nil && resp.Body != http.NoBody {
+		resp.Body = batch{resp.Body, f.up}
 	}
 	// Other addresses of the service, such as HTTP/3, are not reachable.
 	resp.Header.Del("Alt-Svc")

@@ -22,9 +22,15 @@ type Counter interface {
 // both connections.
 //
 // Sockets are copied within the kernel, if the connections have them: a connection with a
-// method NetConn is the one that it returns, unless that is nil.
+// method NetConn is the one that it returns, unless that is nil. The first bytes are copied
+// with a buffer, because a connection that carries few is then cheaper.
 func Pipe(ctx context.Context, client, server net.Conn, half time.Duration) {
-	p := &pipe{client: client, server: server, half: half}
+	join(ctx, client, server, half, new(sync.Pool))
+}
+
+// join is Pipe with a pool of small buffers.
+func join(ctx context.Context, client, server net.Conn, half time.Duration, buffers *sync.Pool) {
+	p := &pipe{client: client, server: server, half: half, buffers: buffers}
 	stop := context.AfterFunc(ctx, p.close)
 	defer stop()
 	defer p.close()
@@ -38,6 +44,7 @@ func Pipe(ctx context.Context, client, server net.Conn, half time.Duration) {
 type pipe struct {
 	client, server net.Conn
 	half           time.Duration
+	buffers        *sync.Pool  // of *[smallBuffer]byte
 	ended          atomic.Bool // one direction has ended
 }
 
@@ -48,8 +55,13 @@ func (p *pipe) close() {
 
 // copy copies one direction, and passes its end on to the connection that dst is of.
 func (p *pipe) copy(dst, src, to net.Conn) (copied int64) {
-	for {
-		n, err := io.Copy(dst, src)
+	n, more, err := p.first(dst, src)
+	if more {
+		var m int64
+		m, err = io.Copy(dst, src)
+		n += m
+	}
+	for ; ; n, err = io.Copy(dst, src) {
 		copied += n
 		var ne net.Error
 		if n > 0 && p.ended.Load() && errors.As(err, &ne) && ne.Timeout() && src.SetReadDeadline(time.Now().Add(p.half)) == nil {
@@ -63,6 +75,40 @@ func (p *pipe) copy(dst, src, to net.Conn) (copied int64) {
 		_ = dst.SetReadDeadline(time.Now().Add(p.half))
 		return copied
 	}
+}
+
+const (
+	// firstBytes are how many bytes are copied with a buffer before the kernel copies: it
+	// needs two pipes for that, which cost as much as some small messages.
+	firstBytes = 256 << 10
+	// smallBuffer is the size of that buffer, in bytes.
+	smallBuffer = 16 << 10
+)
+
+// first copies until the end of src, or until it has copied firstBytes; there is more then.
+func (p *pipe) first(dst, src net.Conn) (copied int64, more bool, _ error) {
+	buf, ok := p.buffers.Get().(*[smallBuffer]byte)
+	if !ok {
+		buf = new([smallBuffer]byte)
+	}
+	defer p.buffers.Put(buf)
+	for copied < firstBytes {
+		n, err := src.Read(buf[:])
+		if n > 0 {
+			m, werr := dst.Write(buf[:n])
+			copied += int64(m)
+			if werr != nil {
+				return copied, false, werr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return copied, false, nil
+		}
+		if err != nil {
+			return copied, false, err
+		}
+	}
+	return copied, true, nil
 }
 
 // count counts bytes that were copied past the connection's own methods.

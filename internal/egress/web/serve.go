@@ -51,7 +51,7 @@ func (s *Server) Relay(ctx context.Context, c, up net.Conn, g Grant) error {
 			return nil
 		}
 	}
-	Pipe(ctx, c, up, s.cfg.Half)
+	join(ctx, c, up, s.cfg.Half, &s.relays)
 	return nil
 }
 

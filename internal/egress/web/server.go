@@ -131,6 +131,7 @@ type Server struct {
 	proxy     *httputil.ReverseProxy
 	listener  *listener
 	buffers   buffers
+	relays    sync.Pool      // buffers of connections that are relayed
 	slots     chan struct{}  // one for each request
 	shakes    chan struct{}  // one for each handshake with a client
 	accepting sync.WaitGroup // the goroutine of server.Serve

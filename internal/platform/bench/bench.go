@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 )
@@ -31,6 +32,10 @@ type Bench struct {
 	// Doors opens the ways in which others speak to this daemon; end closes what they
 	// needed. nil is none.
 	Doors func(ctx context.Context) (doors []Door, end func(), err error)
+	// Divert has the connections of a sandbox made as usual, but to servers that have their
+	// names and authorities from o, once a policy is set and until restore is called. nil is
+	// a daemon that serves no connections.
+	Divert func(id api.SandboxID, o outgoing.Outside) (restore func())
 }
 
 // Counter counts something that must not grow with the sandboxes that were made.
@@ -60,6 +65,7 @@ var measurements = []measurement{
 	{"runsc", (*run).besidePlain},
 	{"files", (*run).files},
 	{"api", (*run).doors},
+	{"egress", (*run).outgoing},
 }
 
 // Measurements names what Run can take.

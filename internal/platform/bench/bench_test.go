@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/platform/bench"
+	"hortus.dev/internal/platform/bench/load"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/storage/layer"
@@ -30,6 +31,9 @@ import (
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == birth.Argv0 {
 		os.Exit(guest.Main())
+	}
+	if filepath.Base(os.Args[0]) == load.Argv0 {
+		os.Exit(load.Main())
 	}
 	os.Exit(reaper.Run(m.Run))
 }
