@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/door/front"
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/egress/audit"
+	"hortus.dev/internal/egress/server"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/service"
@@ -60,6 +61,7 @@ type System struct {
 	inventory *template.Inventory
 	gate      *admission.Gate
 	sandboxes *manager.Manager
+	outgoing  *server.Server
 	recorder  *audit.Recorder
 	asks      *audit.Asks
 	runsc     string // path of the executable of gVisor sandboxes; empty if there is none
