@@ -17,6 +17,7 @@ func quietly() map[string]string {
 	return map[string]string{
 		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_NO_CACHE_DIR": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore",
 		"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false",
+		"PIP_RETRIES": "2", "npm_config_fetch_retries": "2", "npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "4000",
 		"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false",
 	}
 }
@@ -80,6 +81,20 @@ func (e *Executor) install(ctx context.Context, box Sandbox, p Pass, timeout tim
 	return res, false, nil
 }
 
+// allow says how the install command of a program in a language gets to its registry.
+func allow(l api.Language) string {
+	if known, ok := language.Of(l); ok && known.Registry != "" {
+		return "to allow the package registry: --setup-egress " + known.Registry
+	}
+	return "to allow a host: --setup-egress HOST"
+}
+
+// hopeless has installers give up at once, for a command that cannot connect to anything.
+func hopeless(env map[string]string) map[string]string {
+	env["PIP_RETRIES"], env["npm_config_fetch_retries"] = "0", "0"
+	return env
+}
+
 // open begins the setup phase. It returns the variables of the install command, why the
 // command cannot connect to anything, or "", and what ends the phase.
 func (e *Executor) open(ctx context.Context, box Sandbox, l api.Language) (env map[string]string, closed string, shut func(context.Context) error, err error) {
@@ -98,14 +113,14 @@ func (e *Executor) open(ctx context.Context, box Sandbox, l api.Language) (env m
 	}
 	setup, requested := e.setup(l)
 	if !setup.Opens() {
-		closed = "the install phase may not connect to anything"
+		closed = "the install phase may not connect to anything; " + allow(l)
 	}
 	if !setup.Opens() && !run.Opens() {
-		return env, closed, shut, nil
+		return hopeless(env), closed, shut, nil
 	}
 	more, err := box.SetEgress(ctx, setup)
 	if api.KindOf(err) == api.KindUnsupported && !requested {
-		return env, err.Error(), shut, nil
+		return hopeless(env), err.Error(), shut, nil
 	}
 	if err != nil {
 		return env, closed, shut, err

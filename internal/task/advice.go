@@ -51,6 +51,9 @@ func lackOf(t api.Task) (observe.Lack, bool) {
 		l, ok := observe.Lacking(results[0].Stderr)
 		return l, ok && l.Installer != ""
 	}
+	if observe.Absent(results[0].Detail) {
+		return observe.Lack{}, false // its name is wrong, and that was said
+	}
 	// What could not be installed is what an earlier attempt missed.
 	for i, res := range results {
 		switch {

@@ -76,6 +76,12 @@ func second(re *lazyregexp.Regexp, text string) string {
 	return all[len(all)-1][2]
 }
 
+// absentBegins is how a Sentence begins if the registry does not have the package.
+const absentBegins = "the registry of "
+
+// Absent reports whether a Sentence says that the registry does not have the package.
+func Absent(sentence string) bool { return strings.HasPrefix(sentence, absentBegins) }
+
 // Sentence says why the packages could not be installed. closed is why the command could not
 // connect to anything; empty if it could.
 func (u Uninstall) Sentence(closed string) string {
@@ -89,9 +95,9 @@ func (u Uninstall) Sentence(closed string) string {
 	case u.Offline:
 		return fmt.Sprintf("%s could not be installed: the install phase cannot reach the registry of %s", what, u.Installer)
 	case u.Absent && u.Package != "":
-		return fmt.Sprintf("the registry of %s has no package %s, or no version of it that fits", u.Installer, u.Package)
+		return fmt.Sprintf(absentBegins+"%s has no package %s, or no version of it that fits", u.Installer, u.Package)
 	case u.Absent:
-		return fmt.Sprintf("the registry of %s does not have a package that was requested", u.Installer)
+		return fmt.Sprintf(absentBegins+"%s does not have a package that was requested", u.Installer)
 	case u.Installer == "pip":
 		return "the packages could not be installed: the sandbox has no pip; on Debian: apt-get install python3-pip on the daemon's machine"
 	}
