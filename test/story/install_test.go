@@ -243,9 +243,14 @@ func TestInstallDenied(t *testing.T) {
 
 // keeper connects to the registry in the setup phase, and says when that connection ends.
 const keeper = `import socket
-s = socket.create_connection(("HOST", PORT), 20)
-s.sendall(b"GET /simple/hortus-pad/ HTTP/1.1\r\nHost: HOST:PORT\r\n\r\n")
-state = "open" if b"200 OK" in s.recv(4096) else "denied"
+state = "denied"
+try:
+    s = socket.create_connection(("HOST", PORT), 20)
+    s.sendall(b"GET /simple/hortus-pad/ HTTP/1.1\r\nHost: HOST:PORT\r\n\r\n")
+    if b"200 OK" in s.recv(4096):
+        state = "open"
+except OSError:
+    pass
 open("state", "w").write(state)
 s.settimeout(None)
 try:

@@ -12,7 +12,7 @@ type Sandbox struct {
 	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"Template: host (this machine's own tools), the name of a template, or the ID of a snapshot."`
 	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"Time to live of the sandbox (default 5m)."`
 	Bounds
-	Egress []string `env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
+	Egress []string `sep:"none" env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
 	Env    []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
 	Label  []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }

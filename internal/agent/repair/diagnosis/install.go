@@ -50,7 +50,7 @@ func (f *failure) installing(command, pkg string) (api.CodeArtifact, bool) {
 	switch {
 	case a.Install == "":
 		a.Install = command + " " + pkg
-	case strings.HasPrefix(a.Install, command+" ") && !strings.ContainsAny(a.Install, "&|;<>-\n"):
+	case strings.HasPrefix(a.Install, command+" ") && !strings.ContainsAny(a.Install[len(command):], "&|;<>-\n"):
 		a.Install += " " + pkg
 	default:
 		a.Install += " && " + command + " " + pkg

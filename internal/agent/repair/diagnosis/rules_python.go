@@ -139,7 +139,7 @@ func pyModule(f *failure) ([]Correction, string, string) {
 		fixes = append(fixes, Correction{name + " is called " + renamed + " in Python 3", f.withSource(line)})
 	}
 	typo := closest(name, strings.Fields(pyModules))
-	if thirdParty[name] != "" || len(name) < 4 && len(name) != len(typo) {
+	if thirdParty[name] != "" {
 		typo = ""
 	}
 	if to := typo; to != "" {
