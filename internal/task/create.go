@@ -94,13 +94,13 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 }
 
 // checkSandbox refuses what the sandboxes of a request would refuse, in any of its phases.
-func (e *Engine) checkSandbox(ctx context.Context, req api.CreateTask) error {
-	if err := e.cfg.Check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil {
+func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSandbox) error, req api.CreateTask) error {
+	if err := check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil {
 		return err
 	}
 	setup := req.Sandbox
 	setup.Egress = req.SetupEgress
-	if err := e.cfg.Check(ctx, setup); err != nil {
+	if err := check(ctx, setup); err != nil {
 		return api.Errorf(api.KindOf(err), "the install phase: %w", err).WithHint("%s", api.HintOf(err))
 	}
 	return nil
