@@ -60,7 +60,7 @@ func lackOf(t api.Task) (observe.Lack, bool) {
 		case res.Missing != "" && res.Category == api.CategoryCommand:
 			return observe.Lack{Name: res.Missing}, true
 		case res.Missing != "":
-			return observe.Lack{Language: languages[i], Name: res.Missing}, true
+			return observe.Lack{Language: languages[i], Name: res.Missing, Told: results[0].Phase == api.PhaseInstall && results[0].Detail != ""}, true
 		}
 		if res.Phase != api.PhaseInstall {
 			break

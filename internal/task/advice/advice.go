@@ -67,6 +67,9 @@ func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.La
 // allow returns what allows the download of what is missing.
 func allow(l observe.Lack) string {
 	const denied = "Sandboxes connect only to what is allowed"
+	if l.Told {
+		return denied + "."
+	}
 	preset := l.Installer
 	if known, ok := language.Of(l.Language); ok {
 		preset = known.Registry
