@@ -109,6 +109,11 @@ func (r CreateTask) CheckBounds() error {
 	if err := CheckName("recording", r.Record); err != nil {
 		return err
 	}
+	if r.SetupEgress != nil {
+		if err := r.SetupEgress.CheckBounds(); err != nil {
+			return err
+		}
+	}
 	return r.Sandbox.CheckBounds()
 }
 

@@ -17,6 +17,10 @@ type CreateRun struct {
 	Template  string            `json:"template,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 	Env       map[string]string `json:"env,omitempty"`
+	// Egress is what the program may connect to; nil is nothing. SetupEgress is what its
+	// install command may connect to; see CreateTask.
+	Egress      *EgressPolicy `json:"egress,omitempty"`
+	SetupEgress *EgressPolicy `json:"setupEgress,omitempty"`
 	// Files are put into the program's directory; see CreateTask.Files.
 	Files []InputFile `json:"files,omitempty"`
 	// Attempts bounds the passes; the default and the most are DefaultAttempts and
@@ -31,8 +35,8 @@ type CreateRun struct {
 func (r CreateRun) Task() CreateTask {
 	return CreateTask{
 		Request: r.Request, Model: r.Model, Models: r.Models, Files: r.Files, Attempts: r.Attempts,
-		InstallTimeoutMS: r.InstallTimeoutMS, RunTimeoutMS: r.RunTimeoutMS,
-		Sandbox: CreateSandbox{Isolation: r.Isolation, Template: r.Template, Limits: r.Limits, Env: r.Env},
+		InstallTimeoutMS: r.InstallTimeoutMS, RunTimeoutMS: r.RunTimeoutMS, SetupEgress: r.SetupEgress,
+		Sandbox: CreateSandbox{Isolation: r.Isolation, Template: r.Template, Limits: r.Limits, Env: r.Env, Egress: r.Egress},
 	}
 }
 

@@ -58,8 +58,13 @@ type CreateTask struct {
 	// and 30 s.
 	InstallTimeoutMS int64 `json:"installTimeoutMs,omitempty"`
 	RunTimeoutMS     int64 `json:"runTimeoutMs,omitempty"`
-	// Sandbox is what each attempt runs in. Its Task field must be empty.
+	// Sandbox is what each attempt runs in. Its Task field must be empty. Its Egress is what
+	// the sandbox may connect to, except while the install command of a program runs.
 	Sandbox CreateSandbox `json:"sandbox,omitzero"`
+	// SetupEgress is what the sandbox may connect to while the install command of a program
+	// runs. Nil is the package registry of the program's language, if the backend can open
+	// it; the zero policy is nothing. A task on a repository has no such phase.
+	SetupEgress *EgressPolicy `json:"setupEgress,omitempty"`
 	// Keep leaves the last attempt's sandbox alive until its TTL.
 	Keep bool `json:"keep,omitempty"`
 	// Repo makes Request a request about a repository.

@@ -26,7 +26,7 @@ func (e *Executor) check(ctx context.Context, box Sandbox, p Pass, res api.Execu
 		e.cfg.Emit.Emit(ctx, api.EventPhase, api.PhaseEvent{Attempt: p.N, Phase: api.PhaseVerify, Command: c.Command})
 		said := &observe.Capture{}
 		ex, err := box.Run(ctx, api.ExecRequest{
-			Args: []string{"bash", "-c", c.Command}, Env: map[string]string{"OUTPUT": outputFile},
+			Args: []string{"bash", "-c", packages(p.Artifact) + c.Command}, Env: map[string]string{"OUTPUT": outputFile},
 			TimeoutMS: checkTimeout.Milliseconds(), Tag: string(api.PhaseVerify),
 		}, func(_ string, piece []byte) error {
 			_, err := said.Write(piece)

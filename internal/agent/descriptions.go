@@ -19,7 +19,7 @@ var descriptions = map[string]string{
 
 	"CodeArtifact.language":         "Programming language of the program, as in the plan.",
 	"CodeArtifact.files":            "All files of the program.",
-	"CodeArtifact.install":          `Command that installs the dependencies. Omit it if there are none. Example: "pip install requests".`,
+	"CodeArtifact.install":          `Command that installs the dependencies. Omit it if there are none. Example: "python3 -m pip install requests".`,
 	"CodeArtifact.compile":          `Command that compiles the program. Omit it if there is nothing to compile. Example: "gcc -o program main.c".`,
 	"CodeArtifact.run":              `Command that runs the program. Example: "python3 main.py".`,
 	"CodeArtifact.shell":            `Shell that runs the commands: "bash" or "sh".`,

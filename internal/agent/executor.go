@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"io"
+	"maps"
 	"time"
 
 	"hortus.dev/api"
@@ -21,7 +22,11 @@ type ExecutorConfig struct {
 	// InstallTimeout and RunTimeout hold where an artifact has none of its own;
 	// zero means the defaults of the api package.
 	InstallTimeout, RunTimeout time.Duration
-	// Inputs are files that each attempt's program finds in its directory.
+	// Setup is what a sandbox may connect to while the install command runs; nil is the
+	// package registry of the program's language. Sandbox.Egress is for everything else.
+	Setup *api.EgressPolicy
+	// Inputs are files that each attempt's program finds in its directory. They are written
+	// after the installation, so that no script of a package can send them away.
 	Inputs []Input
 	// Keep leaves the sandbox of the last Execute alive.
 	Keep bool
@@ -104,15 +109,6 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 	e.cfg.Emit.Emit(ctx, api.EventAttempt, api.AttemptEvent{
 		Attempt: p.N, Of: p.Of, Sandbox: info.ID, Isolation: info.Isolation, Why: info.IsolationWhy, Skipped: info.Unenforced,
 	})
-	for _, in := range e.cfg.Inputs {
-		content, err := in.Read()
-		if err != nil {
-			return res, err
-		}
-		if err := box.WriteFile(ctx, in.Path, content, false); err != nil {
-			return res, err
-		}
-	}
 	for _, f := range p.Artifact.Files {
 		if err := box.WriteFile(ctx, f.Path, []byte(f.Content), f.Executable); err != nil {
 			return res, err
@@ -122,17 +118,17 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 	errs := &observe.Capture{Whole: p.Stderr}
 	res.Sandbox, res.Isolation = info.ID, info.Isolation
 	if p.Artifact.Install != "" {
-		// What an installer prints is no output of the program.
-		chatter := &observe.Capture{Whole: p.Stderr}
-		res.Phase = api.PhaseInstall
-		ex, ms, err := e.command(ctx, box, p, api.PhaseInstall, p.Artifact.Install, install, chatter, errs)
-		res.InstallMS, res.Exit = ms, ex.Exit
-		if err != nil || ex.Exit.Code != 0 || ex.Exit.Cause != "" {
-			fill(&res, chatter, errs)
-			if err == nil {
-				res.Category = observe.Categorize(api.PhaseInstall, ex.Exit, res.Stderr)
-				res.Missing = observe.Missing(p.Artifact.Language, res.Category, res.Stderr)
-			}
+		var done bool
+		if res, done, err = e.install(ctx, box, p, install, res); err != nil || !done {
+			return res, err
+		}
+	}
+	for _, in := range e.cfg.Inputs {
+		content, err := in.Read()
+		if err != nil {
+			return res, err
+		}
+		if err := box.WriteFile(ctx, in.Path, content, false); err != nil {
 			return res, err
 		}
 	}
@@ -140,7 +136,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		// A compiler says why it failed on stdout or stderr.
 		chatter := &observe.Capture{Whole: p.Stderr}
 		res.Phase = api.PhaseCompile
-		ex, ms, err := e.command(ctx, box, p, api.PhaseCompile, p.Artifact.Compile, install, chatter, chatter)
+		ex, ms, err := e.command(ctx, box, p, api.PhaseCompile, p.Artifact.Compile, install, nil, chatter, chatter)
 		res.CompileMS, res.Exit = ms, ex.Exit
 		if err != nil || ex.Exit.Code != 0 || ex.Exit.Cause != "" {
 			fill(&res, &observe.Capture{}, chatter)
@@ -156,7 +152,7 @@ func (e *Executor) Execute(ctx context.Context, p Pass) (res api.ExecutionResult
 		return res, err
 	}
 	res.Phase = api.PhaseRun
-	ex, ms, err := e.command(ctx, box, p, api.PhaseRun, p.Artifact.Run, run, out, errs)
+	ex, ms, err := e.command(ctx, box, p, api.PhaseRun, p.Artifact.Run, run, nil, out, errs)
 	res.RunMS, res.Exit = ms, ex.Exit
 	fill(&res, out, errs)
 	if err != nil {
@@ -189,16 +185,18 @@ func (e *Executor) timeouts(a api.CodeArtifact) (install, run time.Duration) {
 
 // command runs one phase. Output events stop where the kept output does, so that
 // a program that writes without end cannot fill the log.
-func (e *Executor) command(ctx context.Context, box Sandbox, p Pass, phase api.Phase, cmd string, timeout time.Duration, out, errs *observe.Capture) (api.Exec, int64, error) {
+func (e *Executor) command(ctx context.Context, box Sandbox, p Pass, phase api.Phase, cmd string, timeout time.Duration, env map[string]string, out, errs *observe.Capture) (api.Exec, int64, error) {
 	e.cfg.Emit.Emit(ctx, api.EventPhase, api.PhaseEvent{Attempt: p.N, Phase: phase, Command: cmd})
 	shell := p.Artifact.Shell
 	if shell == "" {
 		shell = "bash"
 	}
+	all := map[string]string{"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+	maps.Copy(all, env)
 	start := time.Now()
 	ex, err := box.Run(ctx, api.ExecRequest{
-		Args:      []string{shell, "-c", cmd},
-		Env:       map[string]string{"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"},
+		Args:      []string{shell, "-c", packages(p.Artifact) + cmd},
+		Env:       all,
 		TimeoutMS: timeout.Milliseconds(),
 		Tag:       string(phase),
 	}, func(stream string, piece []byte) error {

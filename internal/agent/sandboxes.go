@@ -33,6 +33,10 @@ type Sandbox interface {
 	// returns the record with the exit when the command has ended, by itself,
 	// by its timeout or by a limit; an error says that the end was not seen.
 	Run(ctx context.Context, req api.ExecRequest, output func(stream string, p []byte) error) (api.Exec, error)
+	// SetEgress replaces what the sandbox may connect to. When it returns, open connections
+	// that the policy does not allow are closed. env are variables with which programs use
+	// the hosts of its presets. KindUnsupported says that the backend cannot enforce it.
+	SetEgress(ctx context.Context, p api.EgressPolicy) (env map[string]string, err error)
 	// Close kills everything in the sandbox and frees it. It is idempotent.
 	Close(ctx context.Context) (api.Proof, error)
 }

@@ -131,12 +131,11 @@ func (s *System) openSandboxes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	outgoing, err := s.openEgress()
-	if err != nil {
+	if s.outgoing, err = s.openEgress(); err != nil {
 		return err
 	}
 	s.sandboxes = manager.New(manager.Config{
-		Egress: outgoing,
+		Egress: s.outgoing,
 		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates,
 		Rows: s.rows, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
@@ -207,7 +206,7 @@ func (s *System) openTasks(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Layers: s.layers, Workspaces: s.workspaces})
+	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces})
 	s.bench.Place = s.computers.Temporary
 	repositories, err := s.openRepositories()
 	if err != nil {

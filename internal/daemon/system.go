@@ -14,6 +14,7 @@ import (
 	doorhttp "hortus.dev/internal/door/http"
 	"hortus.dev/internal/egress/audit"
 	"hortus.dev/internal/egress/registrycache"
+	"hortus.dev/internal/egress/server"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/datadir"
@@ -62,6 +63,7 @@ type System struct {
 	inventory *template.Inventory
 	gate      *admission.Gate
 	sandboxes *manager.Manager
+	outgoing  *server.Server
 	recorder  *audit.Recorder
 	// packages is the package cache; nil if it is switched off.
 	packages *registrycache.Cache

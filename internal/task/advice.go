@@ -51,13 +51,16 @@ func lackOf(t api.Task) (observe.Lack, bool) {
 		l, ok := observe.Lacking(results[0].Stderr)
 		return l, ok && l.Installer != ""
 	}
+	if observe.Absent(results[0].Detail) {
+		return observe.Lack{}, false // its name is wrong, and that was said
+	}
 	// What could not be installed is what an earlier attempt missed.
 	for i, res := range results {
 		switch {
 		case res.Missing != "" && res.Category == api.CategoryCommand:
 			return observe.Lack{Name: res.Missing}, true
 		case res.Missing != "":
-			return observe.Lack{Language: languages[i], Name: res.Missing}, true
+			return observe.Lack{Language: languages[i], Name: res.Missing, Told: results[0].Phase == api.PhaseInstall && results[0].Detail != ""}, true
 		}
 		if res.Phase != api.PhaseInstall {
 			break

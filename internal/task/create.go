@@ -93,6 +93,19 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	return req, nil
 }
 
+// checkSandbox refuses what the sandboxes of a request would refuse, in any of its phases.
+func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSandbox) error, req api.CreateTask) error {
+	if err := check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil {
+		return err
+	}
+	setup := req.Sandbox
+	setup.Egress = req.SetupEgress
+	if err := check(ctx, setup); err != nil {
+		return api.Errorf(api.KindOf(err), "the install phase: %w", err).WithHint("%s", api.HintOf(err))
+	}
+	return nil
+}
+
 // checkReplay takes the recorded timeouts and limits of the task that is run
 // again. Only the isolation may be another.
 func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.CreateTask, error) {
@@ -100,7 +113,7 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if !r.Task.Valid() || r.Attempt < 1 {
 		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
 	}
-	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Files != nil {
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.SetupEgress != nil || req.Files != nil {
 		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, timeouts, limits, environment and egress policy; they cannot be set")
 	}
 	old, err := e.cfg.Store.Task(ctx, r.Task)
@@ -110,7 +123,7 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if req.Files, err = e.givenAgain(old); err != nil {
 		return req, err
 	}
-	req.Attempts = 1
+	req.Attempts, req.SetupEgress = 1, old.Create.SetupEgress
 	req.InstallTimeoutMS, req.RunTimeoutMS = old.Create.InstallTimeoutMS, old.Create.RunTimeoutMS
 	for _, name := range old.EnvNames {
 		if _, ok := old.Env[name]; !ok {

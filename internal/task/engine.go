@@ -105,7 +105,7 @@ func (e *Engine) Create(ctx context.Context, req api.CreateTask) (api.Task, erro
 		return api.Task{}, err
 	}
 	if e.cfg.Check != nil {
-		if err := e.cfg.Check(ctx, req.Sandbox); err != nil {
+		if err := checkSandbox(ctx, e.cfg.Check, req); err != nil {
 			return api.Task{}, err
 		}
 	}

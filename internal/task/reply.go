@@ -132,7 +132,7 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 	}
 	c, err = e.check(ctx, c)
 	if err == nil && e.cfg.Check != nil {
-		err = e.cfg.Check(ctx, c.Sandbox)
+		err = checkSandbox(ctx, e.cfg.Check, c)
 	}
 	return c, err
 }

@@ -45,7 +45,7 @@ func (e *Engine) pipeline(ctx context.Context, t *api.Task, ms models, from sour
 	b := bounds{time.Duration(c.InstallTimeoutMS) * time.Millisecond, time.Duration(c.RunTimeoutMS) * time.Millisecond}
 	exec := agent.NewExecutor(agent.ExecutorConfig{
 		Sandboxes: e.cfg.Sandboxes, Sandbox: t.Sandbox(), InstallTimeout: b.install, RunTimeout: b.run, Keep: c.Keep, Emit: log,
-		Inputs: e.inputs(*t),
+		Inputs: e.inputs(*t), Setup: c.SetupEgress,
 	})
 	defer func() {
 		if v := recover(); v != nil {

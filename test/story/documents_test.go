@@ -55,6 +55,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/ports.md", "hortus sandbox forward", "goes on until Ctrl-C: TestForward"},
 	{"docs/egress.md", "hortus sandbox run --egress npm", "needs the npm registry: TestExamples"},
 	{"docs/egress.md", "hortus sandbox run --egress api", "needs the internet: internal/daemon TestEgressPrograms"},
+	{"docs/egress.md", "hortus run 'Run this Python: import yaml", "may need a package index: TestInstall"},
 	{"docs/egress.md", "hortus egress answer", "answers a connection that waits: internal/daemon TestEgressAsk"},
 	{"docs/forks.md", "hortus template create numbers", "needs numpy"},
 	{"docs/forks.md", "hortus sandbox run --template numbers", "needs numpy"},

@@ -16,10 +16,10 @@ func TestMissingCommand(t *testing.T) {
 	g.light()
 	for name, args := range map[string][]string{
 		"no command no_such_command":        {"run", "Run this Bash: no_such_command --help"},
-		"no Python library no_such_library": {"run", "Run this Python: import no_such_library"},
+		"no Python library no_such_library": {"run", "--setup-egress", "none", "Run this Python: import no_such_library"},
 	} {
 		r := g.run(args...)
-		for _, want := range []string{"The sandbox has " + name, "Sandboxes have no network", "hortus doctor"} {
+		for _, want := range []string{"The sandbox has " + name, "Sandboxes connect only to what is allowed", "hortus doctor"} {
 			if r.code != 1 || !strings.Contains(r.stderr, want) {
 				t.Errorf("%q is missing: %s", want, r)
 			}

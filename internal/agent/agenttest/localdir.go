@@ -30,6 +30,10 @@ type Localdir struct {
 	Left    atomic.Int64 // sandboxes not closed yet
 	mu      sync.Mutex
 	asked   []api.CreateSandbox
+	// Policies are those that SetEgress was given, in order, of all sandboxes. RefuseEgress,
+	// if it is set, is what it answers.
+	Policies     []api.EgressPolicy
+	RefuseEgress error
 }
 
 // Asked lists what Create was requested, in order.
@@ -182,6 +186,20 @@ func (f *folder) Run(ctx context.Context, req api.ExecRequest, output func(strin
 		err = nil
 	}
 	return ex, err
+}
+
+func (f *folder) SetEgress(_ context.Context, p api.EgressPolicy) (map[string]string, error) {
+	f.owner.mu.Lock()
+	defer f.owner.mu.Unlock()
+	f.owner.Policies = append(f.owner.Policies, p)
+	if f.owner.RefuseEgress != nil {
+		return nil, f.owner.RefuseEgress
+	}
+	var env map[string]string
+	for _, name := range p.Presets {
+		env = map[string]string{"PRESET": name}
+	}
+	return env, nil
 }
 
 func (f *folder) Close(context.Context) (api.Proof, error) {

@@ -14,7 +14,7 @@ var said = []struct {
 	is api.Category
 }{
 	// A package, a header or a crate that is not there.
-	{lazyregexp.New(`no required module provides package|is not in std|can't find crate for|unresolved import|error: package [\w.]+ does not exist|fatal error: [\w./+-]+: No such file|cannot load such file --|Can't locate \S+\.pm in @INC|error TS2307:`), api.CategoryImport},
+	{lazyregexp.New(`no required module provides package|cannot find package "|is not in std|can't find crate for|unresolved import|error: package [\w.]+ does not exist|fatal error: [\w./+-]+: No such file|cannot load such file --|Can't locate \S+\.pm in @INC|error TS2307:`), api.CategoryImport},
 	// Names.
 	{lazyregexp.New(`: undefined: |error\[E04(?:25|33)\]|error: cannot find symbol|undeclared \(first use|was not declared in this scope|undefined local variable or method|\(NameError\)|\(NoMethodError\)|Call to undefined function|Undefined (?:constant|variable)|Undefined subroutine|error TS2304:`), api.CategoryName},
 	// Types.

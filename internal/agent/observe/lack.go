@@ -14,6 +14,8 @@ type Lack struct {
 	Language api.Language
 	// Name is that of the library or the command.
 	Name string
+	// Told is true if it is known already what allows a download of it.
+	Told bool
 	// Installer is pip, npm or go if it is what failed, and the name is not known.
 	Installer string
 }

@@ -15,7 +15,7 @@ var (
 	jsModule = lazyregexp.New(`Cannot find (?:module|package) '([^'\s]+)'`)
 	// imports say what the other languages lack.
 	imports = map[api.Language]*lazyregexp.Regexp{
-		api.Go:        lazyregexp.New(`(?:no required module provides package|package) ([\w./-]+?)(?:;|:| is not in std)`),
+		api.Go:        lazyregexp.New(`(?:no required module provides package |cannot find package "?|package )([\w./-]+?)(?:;|:|" in any of| is not in std)`),
 		api.Rust:      lazyregexp.New("(?:can't find crate for|unresolved import) `([\\w]+)"),
 		api.Java:      lazyregexp.New(`error: package ([\w.]+) does not exist`),
 		api.C:         lazyregexp.New(`fatal error: ([\w./+-]+): No such file`),
@@ -26,6 +26,8 @@ var (
 		api.PHP:       lazyregexp.New(`Class "([\w\\\\]+)" not found`),
 	}
 	command = lazyregexp.New(`(?m)^(?:\S+: )?(?:line \d+: |\d+: )?([\w.+-]+): (?:command )?not found\s*$`)
+	// goPath is the path of a package of Go.
+	goPath = lazyregexp.New(`^[A-Za-z0-9][\w-]*(?:\.[\w-]+)*(?:/[\w.~-]+)*$`)
 	// plainName is what a package or a command may be called; anything else is
 	// no name but something that a program printed.
 	plainName = lazyregexp.New(`^@?[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)?$`)
@@ -49,7 +51,7 @@ func Missing(lang api.Language, category api.Category, stderr string) string {
 	case api.CategoryCommand:
 		name = last(command, stderr)
 	}
-	if len(name) > maxName || !plainName.MatchString(name) {
+	if len(name) > maxName || !plainName.MatchString(name) && !(lang == api.Go && goPath.MatchString(name)) {
 		return ""
 	}
 	return name

@@ -12,7 +12,7 @@ type Sandbox struct {
 	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"Template: host (this machine's own tools), the name of a template, or the ID of a snapshot."`
 	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"Time to live of the sandbox (default 5m)."`
 	Bounds
-	Egress []string `env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
+	Egress []string `sep:"none" env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
 	Env    []string `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable of every command in the sandbox. Repeatable."`
 	Label  []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }
@@ -62,18 +62,26 @@ func (f *Sandbox) CreateRequest() (api.CreateSandbox, error) {
 	if err := f.TTL.CheckTTL(); err != nil {
 		return out, err
 	}
-	if len(f.Egress) > 0 {
-		p, err := policy.ParseAll(f.Egress)
-		if err != nil {
-			return out, api.Errorf(api.KindInvalid, "--egress: %w", err).WithHint("%s", api.HintOf(err))
-		}
-		out.Egress = &p
+	if out.Egress, err = Policy("--egress", f.Egress); err != nil {
+		return out, err
 	}
 	if out.Env, err = Assignments("--env", f.Env); err != nil {
 		return out, err
 	}
 	out.Labels, err = Assignments("--label", f.Label)
 	return out, err
+}
+
+// Policy reads the values of a flag as an egress policy; nil if there are none.
+func Policy(flag string, values []string) (*api.EgressPolicy, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	p, err := policy.ParseAll(values)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "%s: %w", flag, err).WithHint("%s", api.HintOf(err))
+	}
+	return &p, nil
 }
 
 // CheckTTL refuses what no sandbox may live for.

@@ -9,6 +9,7 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/refused"
 	"hortus.dev/internal/cli/terminal"
 )
 
@@ -84,7 +85,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	default:
 		warnUnenforced(a, info)
 		if err = exec(ctx, a, s, spec, stop); err != nil {
-			noteRefused(ctx, a, cl, s.ID(), time.Time{}, !c.Keep)
+			noteDenied(ctx, a, cl, s.ID(), time.Time{}, !c.Keep)
 		}
 	}
 	if c.Keep {
@@ -156,7 +157,7 @@ func execIn(ctx context.Context, a *app.App, id string, spec *command) error {
 	began := time.Now()
 	if err = exec(ctx, a, s, spec, stop); err != nil {
 		if cl, cerr := a.Client(ctx); cerr == nil {
-			noteRefused(ctx, a, cl, s.ID(), began, false)
+			noteDenied(ctx, a, cl, s.ID(), began, false)
 		}
 	}
 	return err
@@ -193,4 +194,20 @@ type commandFlags struct {
 	Timeout     flags.Duration `placeholder:"DURATION" help:"Timeout after which the command is killed, for example 30s (default: none)."`
 	Interactive bool           `short:"i" help:"Connect stdin to the command."`
 	TTY         bool           `name:"tty" short:"t" help:"Allocate a terminal."`
+}
+
+// noteDenied shows the outgoing connections that were denied since a command began. fresh is
+// true if the sandbox is the command's alone.
+func noteDenied(ctx context.Context, a *app.App, cl *client.Client, id api.SandboxID, since time.Time, fresh bool) {
+	// The clock of another machine may differ a little.
+	f := api.EgressFilter{Sandbox: id, Since: since.Add(-time.Minute)}
+	if fresh {
+		f.Since = time.Time{}
+	}
+	refused.Note(ctx, a, cl, f, func(target string) string {
+		if fresh {
+			return "--egress " + target
+		}
+		return "hortus egress allow " + string(id) + " " + target
+	})
 }

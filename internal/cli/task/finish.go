@@ -36,6 +36,7 @@ func finish(ctx context.Context, a *app.App, c *client.Client, t api.Task, p *vi
 		}
 	}
 	p.Verdict(t, took)
+	noteDenied(ctx, a, c, t)
 	offerGVisor(a, t, p)
 	offerInstall(a, p)
 	return outcome(t)

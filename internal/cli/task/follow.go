@@ -24,6 +24,9 @@ func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, b
 	if req.Sandbox, err = box.CreateRequest(); err != nil {
 		return err
 	}
+	if req.SetupEgress, err = flags.Policy("--setup-egress", f.SetupEgress); err != nil {
+		return err
+	}
 	out, err := openOut(f.Out)
 	if err != nil {
 		return err

@@ -85,6 +85,7 @@ func Settings() []Setting {
 		{Key: "task.attempts", Env: "HORTUS_ATTEMPTS", Flag: "attempts", Default: strconv.Itoa(api.DefaultAttempts), Kind: Count, Min: 1, Max: api.MaxAttempts, Help: "maximum number of attempts"},
 		{Key: "task.timeout", Env: "HORTUS_TIMEOUT", Flag: "timeout", Default: showDuration(api.DefaultRunTimeout), Kind: Duration, Help: "timeout of the program"},
 		{Key: "task.install-timeout", Env: "HORTUS_INSTALL_TIMEOUT", Flag: "install-timeout", Default: showDuration(api.DefaultInstallTimeout), Kind: Duration, Help: "timeout of install and compile"},
+		{Key: "task.setup-egress", Env: "HORTUS_SETUP_EGRESS", Flag: "setup-egress", Kind: List, Help: "what the install command of a program may connect to (default: the package registry of its language); none, a preset such as npm, or hosts"},
 		{Key: "task.rounds", Env: "HORTUS_ROUNDS", Flag: "rounds", Default: strconv.Itoa(api.DefaultRounds), Kind: Count, Max: api.MaxRounds, Help: "maximum number of repair rounds after a failed gate"},
 		{Key: "task.steps", Env: "HORTUS_STEPS", Flag: "steps", Default: strconv.Itoa(api.DefaultSteps), Kind: Count, Min: 1, Max: 1 << 20, Help: "maximum number of model calls"},
 		{Key: "task.tokens", Env: "HORTUS_TOKENS", Flag: "tokens", Default: strconv.Itoa(api.DefaultTokens), Kind: Count, Min: 1, Max: 1 << 50, Help: "maximum number of tokens, input and output"},

@@ -18,6 +18,8 @@ type Language struct {
 	Needs []string
 	// Package is how a system brings what Needs lists, in Debian's name.
 	Package string
+	// Registry is the egress preset of the language's package registry; empty for none.
+	Registry string
 	// Comment begins a comment that ends with its line.
 	Comment string
 }
@@ -28,18 +30,18 @@ const quiet = "CGO_ENABLED=0 GOTOOLCHAIN=local GOPROXY=off GO111MODULE=auto GOFL
 // table has the languages in the order in which they are listed to people.
 var table = []Language{
 	{Name: api.Python, Title: "Python", Others: []string{"python3", "py"}, Main: "main.py",
-		Run: "python3 main.py", Needs: []string{"python3"}, Package: "python3", Comment: "#"},
+		Run: "python3 main.py", Needs: []string{"python3"}, Package: "python3", Registry: "pip", Comment: "#"},
 	{Name: api.JavaScript, Title: "JavaScript", Others: []string{"js", "node", "nodejs", "node.js", "mjs", "cjs", "java script", "ecmascript"}, Main: "main.js",
-		Run: "node main.js", Needs: []string{"node"}, Package: "nodejs", Comment: "//"},
+		Run: "node main.js", Needs: []string{"node"}, Package: "nodejs", Registry: "npm", Comment: "//"},
 	{Name: api.TypeScript, Title: "TypeScript", Others: []string{"ts"}, Main: "main.ts",
 		// Types are taken out and not checked: by Node itself from 22.18 on, else by tsc.
 		Compile: "if ! node -e 'process.exit(process.features.typescript ? 0 : 1)'; then " +
 			"command -v tsc >/dev/null || { echo 'TypeScript needs Node 22.18 or newer, or tsc'$'\\n''tsc: command not found' >&2; exit 127; }; " +
 			"tsc --target es2020 --module commonjs --skipLibCheck --outDir compiled main.ts; test -e compiled/main.js; fi",
 		Run:   "if test -e compiled/main.js; then node compiled/main.js; else node main.ts; fi",
-		Needs: []string{"node"}, Package: "nodejs node-typescript", Comment: "//"},
+		Needs: []string{"node"}, Package: "nodejs node-typescript", Registry: "npm", Comment: "//"},
 	{Name: api.Go, Title: "Go", Others: []string{"golang"}, Main: "main.go",
-		Compile: quiet + "go build -o program *.go", Run: "./program", Needs: []string{"go"}, Package: "golang-go", Comment: "//"},
+		Compile: quiet + "go build -o program *.go", Run: "./program", Needs: []string{"go"}, Package: "golang-go", Registry: "go", Comment: "//"},
 	{Name: api.Rust, Title: "Rust", Others: []string{"rs"}, Main: "main.rs",
 		Compile: "rustc --edition 2021 -o program main.rs", Run: "./program", Needs: []string{"rustc", "gcc|cc"}, Package: "rustc gcc", Comment: "//"},
 	{Name: api.Java, Title: "Java", Main: "Main.java",

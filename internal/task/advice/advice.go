@@ -24,10 +24,10 @@ type Adviser struct {
 	Debian bool
 }
 
-// Advise returns what is missing, why it cannot be downloaded in the sandbox, and what to
+// Advise returns what is missing, what would allow its download, and what to
 // install where. It starts no sandbox.
 func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.Lack) string {
-	const offline = "Sandboxes have no network access, so nothing can be downloaded there."
+	offline := allow(l)
 	after := "New sandboxes then have it; run hortus doctor to list what they have."
 	if name := req.Template; name != "" && name != hostTemplate {
 		after = fmt.Sprintf("Then create the template %q again; run hortus doctor to list what the host template has.", name)
@@ -62,6 +62,22 @@ func (a Adviser) Advise(ctx context.Context, req api.CreateSandbox, l observe.La
 			"or add it to the files of the program or repository. %s", what, offline, search, after)
 	}
 	return fmt.Sprintf("The sandbox has no %s. %s Install it below /usr on the daemon's machine, or add it to the files of the program or repository. %s", what, offline, after)
+}
+
+// allow returns what allows the download of what is missing.
+func allow(l observe.Lack) string {
+	const denied = "Sandboxes connect only to what is allowed"
+	if l.Told {
+		return denied + "."
+	}
+	preset := l.Installer
+	if known, ok := language.Of(l.Language); ok {
+		preset = known.Registry
+	}
+	if preset == "" {
+		return denied + " (--egress)."
+	}
+	return fmt.Sprintf("%s: --egress %s allows a download, and --setup-egress %s one by the install command of a program.", denied, preset, preset)
 }
 
 // librarySearch returns the search term for a library in the list of packages.

@@ -23,7 +23,7 @@ func TestAdvice(t *testing.T) {
 		lack    observe.Lack
 		says    []string
 	}{
-		{"known library", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "pandas"}, []string{"no Python library pandas", "no network", "Run on the daemon's machine: apt-get install python3-pandas."}},
+		{"known library", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "pandas"}, []string{"no Python library pandas", "--setup-egress pip", "Run on the daemon's machine: apt-get install python3-pandas."}},
 		{"name of the import", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "cv2"}, []string{"apt-get install python3-opencv."}},
 		{"another Python", Adviser{python("/usr/local/bin/python3"), true}, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "numpy"}, []string{"python3 -m pip install numpy"}},
 		{"unknown library", debian, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "My_Own.thing"}, []string{"apt-cache search python3-my-own.thing", "add it to the files"}},
@@ -32,7 +32,7 @@ func TestAdvice(t *testing.T) {
 		{"command of a language", debian, api.CreateSandbox{}, observe.Lack{Name: "php"}, []string{"apt-get install php-cli."}},
 		{"unknown command", debian, api.CreateSandbox{}, observe.Lack{Name: "frob"}, []string{"apt-cache search frob"}},
 		{"pip", debian, api.CreateSandbox{}, observe.Lack{Installer: "pip"}, []string{"pip could not install", "PEP 668", "apt-get install python3-NAME"}},
-		{"go", debian, api.CreateSandbox{}, observe.Lack{Installer: "go"}, []string{"go could not download modules", "no network", "go mod vendor"}},
+		{"go", debian, api.CreateSandbox{}, observe.Lack{Installer: "go"}, []string{"go could not download modules", "--egress go", "go mod vendor"}},
 		{"no Debian", plain, api.CreateSandbox{}, observe.Lack{Language: api.Python, Name: "pandas"}, []string{"below /usr on the daemon's machine"}},
 		{"another template", debian, api.CreateSandbox{Template: "numbers"}, observe.Lack{Name: "jq"}, []string{"apt-get install jq.", `create the template "numbers" again`}},
 	} {

@@ -26,11 +26,25 @@ type Creator interface {
 	CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error)
 }
 
-// Config is what computers are made of. All fields are required.
+// Manager is what the sandboxes run in.
+type Manager interface {
+	box.Manager
+	SetEgress(ctx context.Context, id api.SandboxID, p api.EgressPolicy) (api.Sandbox, error)
+}
+
+// Egress resolves the presets of policies.
+type Egress interface {
+	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
+}
+
+// Config is what computers are made of. All fields but Egress are required.
 type Config struct {
 	// Creator creates the sandboxes; Manager runs commands in those that it created.
-	Creator    Creator
-	Manager    box.Manager
+	Creator Creator
+	Manager Manager
+	// Egress resolves a policy; see sandbox.EgressServer. Nil if the daemon serves no
+	// outgoing connections.
+	Egress     Egress
 	Layers     *layer.Store
 	Workspaces *workspace.Store
 }
@@ -48,7 +62,10 @@ var (
 func New(cfg Config) *Computers { return &Computers{cfg} }
 
 // Computer is the sandbox of a task. It implements agent.Sandbox and repo.Computer.
-type Computer struct{ *box.Box }
+type Computer struct {
+	*box.Box
+	of *Computers
+}
 
 // List implements agent.Sandbox.
 func (c Computer) List(ctx context.Context) ([]agent.FileInfo, error) {
@@ -58,6 +75,17 @@ func (c Computer) List(ctx context.Context) ([]agent.FileInfo, error) {
 		list[i] = agent.FileInfo(f)
 	}
 	return list, err
+}
+
+// SetEgress implements agent.Sandbox.
+func (c Computer) SetEgress(ctx context.Context, p api.EgressPolicy) (env map[string]string, err error) {
+	if len(p.Presets) > 0 && c.of.cfg.Egress != nil {
+		if _, env, err = c.of.cfg.Egress.Resolve(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	_, err = c.of.cfg.Manager.SetEgress(ctx, c.Info().ID, p)
+	return env, err
 }
 
 // Start implements tool.Box.
@@ -75,7 +103,7 @@ func (p *Computers) open(ctx context.Context, row api.Sandbox, err error) (Compu
 		return Computer{}, err
 	}
 	b, err := box.Open(ctx, p.cfg.Manager, row)
-	return Computer{b}, err
+	return Computer{b, p}, err
 }
 
 // Create implements agent.Sandboxes.

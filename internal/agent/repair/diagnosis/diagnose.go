@@ -45,6 +45,10 @@ func Diagnose(req api.DebugRequest, own ...Correction) *api.Diagnosis {
 		rules = nil
 	} else if req.Artifact.Language == api.JavaScript {
 		rules = append(rules, scriptRules()...)
+	} else if req.Artifact.Language == api.TypeScript {
+		rules = append(rules, scriptPackage)
+	} else if req.Artifact.Language == api.Go {
+		rules = append(rules, goPackage)
 	} else if req.Artifact.Language == api.Python || req.Artifact.Language == "" {
 		rules = append(rules, pythonRules()...)
 	}

@@ -138,7 +138,11 @@ func pyModule(f *failure) ([]Correction, string, string) {
 		line = strings.ReplaceAll(line, "from "+name+" import", "from "+renamed+" import")
 		fixes = append(fixes, Correction{name + " is called " + renamed + " in Python 3", f.withSource(line)})
 	}
-	if to := closest(name, strings.Fields(pyModules)); to != "" && thirdParty[name] == "" {
+	typo := closest(name, strings.Fields(pyModules))
+	if thirdParty[name] != "" {
+		typo = ""
+	}
+	if to := typo; to != "" {
 		fixes = append(fixes, Correction{"there is no module " + name + "; " + to + " is meant", f.withSource(renameAll(src, name, to))})
 	}
 	if name == "numpy" {
@@ -148,25 +152,14 @@ func pyModule(f *failure) ([]Correction, string, string) {
 			fixes = append(fixes, Correction{"numpy is not in the sandbox; the standard library does the same", a})
 		}
 	}
-	pkg := name
-	if thirdParty[name] != "" {
-		pkg = thirdParty[name]
+	// What may be a misspelt module of the standard library is no package to install.
+	if pkg := f.pyPackage(name); pkg != "" && typo == "" && renamed == "" {
+		if a, ok := f.installing(pipInstall, pkg); ok {
+			fixes = append(fixes, Correction{"the module " + name + " is not in the sandbox; it has to be installed", a})
+		}
 	}
-	if !strings.Contains(f.req.Artifact.Install, "pip install") {
-		a := f.req.Artifact
-		a.Install = strings.TrimPrefix(a.Install+" && ", " && ") + "python3 -m pip install --user " + pkg
-		fixes = append(fixes, Correction{"the module " + name + " is not in the sandbox; it has to be installed", a})
-	}
-	return fixes, "the module " + name + " is not in the sandbox and could not be installed there",
-		"Which template has " + name + ", or should the program do without it? A sandbox has no network of its own."
-}
-
-// thirdParty are modules outside the standard library, with the name of their
-// package.
-var thirdParty = map[string]string{
-	"numpy": "numpy", "pandas": "pandas", "requests": "requests", "scipy": "scipy", "matplotlib": "matplotlib", "sklearn": "scikit-learn",
-	"PIL": "pillow", "cv2": "opencv-python", "yaml": "pyyaml", "bs4": "beautifulsoup4", "polars": "polars", "flask": "flask", "django": "django",
-	"torch": "torch", "tensorflow": "tensorflow", "httpx": "httpx", "pytest": "pytest", "dateutil": "python-dateutil", "sympy": "sympy", "tqdm": "tqdm", "rich": "rich",
+	cause, question := f.uninstalled(name)
+	return fixes, cause, question
 }
 
 // withoutNumpy writes simple uses of numpy in plain Python. It is false when the

@@ -126,17 +126,29 @@ func jsModule(f *failure) ([]Correction, string, string) {
 		return nil, "the program imports " + name + ", which is not one of its files", "What should " + name + " hold?"
 	}
 	pkg, _, _ := strings.Cut(name, "/")
-	if to := closest(pkg, strings.Fields(jsModules)); to != "" {
+	if f.ownFile(pkg) && f.hasScript(pkg) != "" {
+		re := regexp.MustCompile(`(['"])` + regexp.QuoteMeta(pkg) + `(['"])`)
+		return one(pkg+" is a file of the program; its path begins with ./", f.withSource(re.ReplaceAllString(src, "${1}./"+f.hasScript(pkg)+"$2")))
+	}
+	if to := closest(pkg, strings.Fields(jsModules)); to != "" && !slices.Contains(strings.Fields(scriptPackages), pkg) {
 		re := regexp.MustCompile(`(['"])` + regexp.QuoteMeta(pkg) + `(['"])`)
 		fixes = append(fixes, Correction{"there is no module " + pkg + "; " + to + " is meant", f.withSource(re.ReplaceAllString(src, "${1}"+to+"$2"))})
 	}
-	if !strings.Contains(f.req.Artifact.Install, "npm install") {
-		a := f.req.Artifact
-		a.Install = strings.TrimPrefix(a.Install+" && ", " && ") + "npm install " + pkg
-		fixes = append(fixes, Correction{"the module " + pkg + " is not in the sandbox; it has to be installed", a})
+	install, cause, question := scriptPackage(f)
+	if len(fixes) > 0 {
+		install = nil // what may be a misspelt module of Node is no package to install
 	}
-	return fixes, "the module " + pkg + " is not in the sandbox and could not be installed there",
-		"Which template has " + pkg + ", or should the program do without it? A sandbox has no network of its own."
+	return append(fixes, install...), cause, question
+}
+
+// hasScript returns the path of the program's file of JavaScript with a name, or "".
+func (f *failure) hasScript(name string) string {
+	for _, p := range f.paths() {
+		if p == name+".js" || p == name+".mjs" || p == name+".cjs" {
+			return p
+		}
+	}
+	return ""
 }
 
 func jsMethod(f *failure) ([]Correction, string, string) {

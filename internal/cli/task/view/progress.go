@@ -154,7 +154,11 @@ func ResultLine(r api.ExecutionResult) string {
 		s = string(r.Phase) + ": " + s
 	}
 	if r.OK {
-		return s + " in " + human.Duration(time.Duration(r.RunMS)*time.Millisecond)
+		s += " in " + human.Duration(time.Duration(r.RunMS)*time.Millisecond)
+		if r.InstallMS > 0 {
+			s += ", installed in " + human.Duration(time.Duration(r.InstallMS)*time.Millisecond)
+		}
+		return s
 	}
 	detail := r.Detail
 	if detail == "" {
@@ -187,7 +191,7 @@ func (p *Progress) Verdict(t api.Task, took time.Duration) {
 		p.Line("executor", progress.Yellow, "warning: limit "+u.Limit+" is not enforced: "+u.Reason)
 	}
 	defer p.usage(t)
-	tail := fmt.Sprintf(", %s in %s%s", attempts, human.Duration(took), isolation)
+	tail := fmt.Sprintf(", %s in %s%s%s", attempts, human.Duration(took), installTime(t), isolation)
 	switch t.Outcome {
 	case api.OutcomeVerified:
 		said, colour := "verified", progress.Green
@@ -211,6 +215,20 @@ func (p *Progress) Verdict(t api.Task, took time.Duration) {
 		p.unfinished(t, tail)
 	}
 	p.errorHint(t)
+}
+
+// installTime tells the time of all installations of a task, if there were any.
+func installTime(t api.Task) string {
+	var ms int64
+	for _, at := range t.Attempts {
+		if at.Result != nil {
+			ms += at.Result.InstallMS
+		}
+	}
+	if ms == 0 {
+		return ""
+	}
+	return " (install " + human.Duration(time.Duration(ms)*time.Millisecond) + ")"
 }
 
 // asks shows what a person has to answer.
