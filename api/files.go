@@ -19,7 +19,7 @@ import (
 type FilePolicy struct {
 	// OffLimits are files that no sandbox of the task has. They stay in the repository, and
 	// what the task delivers has them unchanged. They follow the list of the daemon
-	// (task.off-limits).
+	// (policy.off-limits).
 	OffLimits []string `json:"offLimits,omitempty"`
 	// ReadOnly are files that the agent can read but not change.
 	ReadOnly []string `json:"readOnly,omitempty"`
@@ -50,30 +50,35 @@ func (p FilePolicy) IsZero() bool {
 	return len(p.OffLimits) == 0 && len(p.ReadOnly) == 0 && len(p.Writable) == 0
 }
 
-// Clone returns a copy that shares nothing.
-func (p FilePolicy) Clone() FilePolicy {
-	return FilePolicy{OffLimits: slices.Clone(p.OffLimits), ReadOnly: slices.Clone(p.ReadOnly), Writable: slices.Clone(p.Writable)}
-}
-
-// Check refuses a policy with too many globs or one that is malformed: KindInvalid.
-func (p FilePolicy) Check() error {
-	for _, l := range []struct {
-		name  string
-		globs []string
-	}{{"offLimits", p.OffLimits}, {"readOnly", p.ReadOnly}, {"writable", p.Writable}} {
-		if len(l.globs) > MaxFileGlobs {
-			return Errorf(KindInvalid, "%s has %d globs; the maximum is %d", l.name, len(l.globs), MaxFileGlobs)
-		}
-		for _, g := range l.globs {
-			if err := CheckFileGlob(g); err != nil {
-				return Errorf(KindInvalid, "%s: %w", l.name, err).WithHint("%s", HintOf(err))
-			}
-		}
-		if len(l.globs) > 0 && !slices.ContainsFunc(l.globs, func(g string) bool { return !strings.HasPrefix(g, "!") }) && l.name == "writable" {
-			return Errorf(KindInvalid, "writable has only exceptions, so nothing would be writable")
+// CheckBounds refuses a policy with too many globs: KindInvalid.
+func (p FilePolicy) CheckBounds() error {
+	for name, globs := range p.lists {
+		if len(globs) > MaxFileGlobs {
+			return Errorf(KindInvalid, "%s has %d globs; the maximum is %d", name, len(globs), MaxFileGlobs).
+				WithHint("join globs with * or **")
 		}
 	}
 	return nil
+}
+
+// Check refuses a policy with a malformed glob: KindInvalid.
+func (p FilePolicy) Check() error {
+	for name, globs := range p.lists {
+		for _, g := range globs {
+			if err := CheckFileGlob(g); err != nil {
+				return Errorf(KindInvalid, "%s: %w", name, err).WithHint("%s", HintOf(err))
+			}
+		}
+	}
+	if len(p.Writable) > 0 && !slices.ContainsFunc(p.Writable, func(g string) bool { return !strings.HasPrefix(g, "!") }) {
+		return Errorf(KindInvalid, "writable has only exceptions, so nothing would be writable").WithHint("add the files that may change")
+	}
+	return nil
+}
+
+// lists calls yield with each list and its name.
+func (p FilePolicy) lists(yield func(name string, globs []string) bool) {
+	_ = yield("offLimits", p.OffLimits) && yield("readOnly", p.ReadOnly) && yield("writable", p.Writable)
 }
 
 // CheckFileGlob refuses a malformed glob: KindInvalid.
