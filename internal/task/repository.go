@@ -77,7 +77,7 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	if err := checkDelivery(r); err != nil {
 		return req, err
 	}
-	if err := e.setFilePolicy(&r.FilePolicy); err != nil {
+	if err := setFilePolicy(&r.FilePolicy, e.cfg.OffLimits); err != nil {
 		return req, err
 	}
 	for _, d := range r.Context {
@@ -98,14 +98,14 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 }
 
 // setFilePolicy checks what a request says of files, and puts the globs of the daemon before it.
-func (e *Engine) setFilePolicy(p *api.FilePolicy) error {
+func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
 	if err := p.CheckBounds(); err != nil {
 		return err
 	}
 	if err := p.Check(); err != nil {
 		return err
 	}
-	p.OffLimits = slices.Concat(e.cfg.OffLimits, p.OffLimits)
+	p.OffLimits = slices.Concat(offLimits, p.OffLimits)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 )
@@ -35,6 +36,25 @@ func (w *work) visible(ctx context.Context) (files []cache.Entry, offLimits int,
 		}
 	}
 	return files, len(all) - len(files), nil
+}
+
+// access lists what the sandbox of the agent has read-only. A link is not in it, because it cannot
+// be mounted; its change is refused.
+func (w *work) access(ctx context.Context) ([]filerule.Access, error) {
+	if !w.files.Restricts() {
+		return nil, nil
+	}
+	files, _, err := w.visible(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, f := range files {
+		if f.Mode == cache.Regular || f.Mode == cache.Executable {
+			paths = append(paths, f.Path)
+		}
+	}
+	return w.files.Access(paths)
 }
 
 // taken returns the changes of a workspace that the file policy allows, and the others with the

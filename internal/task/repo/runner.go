@@ -37,8 +37,8 @@ type Computers interface {
 	// Changes reads what was written in a workspace, while nobody has it. The
 	// second result is what cannot be taken, with the reasons.
 	Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Change, []api.RefusedChange, func(), error)
-	// Open starts a sandbox over a workspace.
-	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID) (Computer, error)
+	// Open starts a sandbox over a workspace, in which not everything can be changed.
+	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (Computer, error)
 	// Clean starts a sandbox over layers, the lowest first, whose changes are lost
 	// with it.
 	Clean(ctx context.Context, req api.CreateSandbox, layers ...Layer) (Computer, error)
