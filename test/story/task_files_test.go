@@ -28,7 +28,7 @@ func TestTaskFilePolicy(t *testing.T) {
 		for o in $(git cat-file --batch-all-objects --batch-check='%(objectname)'); do git cat-file -p $o; done; git stash list; git log --oneline | wc -l`
 	const change = `echo x > deploy/prod.yaml; rm -rf deploy; mv deploy gone; mkdir -p deploy && echo x > deploy/new; cat deploy/prod.yaml; ls deploy`
 	withModels(t, g, scenario(t,
-		step{tool: "view", input: map[string]any{"path": ".env"}, want: "Files that are off limits", lacks: "id_rsa\n"},
+		step{tool: "view", input: map[string]any{"path": ".env"}, want: "Files that are off limits", lacks: "secrets/id_rsa"},
 		step{tool: "shell", input: map[string]any{"command": look}, want: "is off limits in this task (rule .env*)"},
 		step{tool: "str_replace", input: map[string]any{"path": "deploy/prod.yaml", "old": "3", "new": "4"}, want: "about", lacks: "hunter2"},
 		step{tool: "shell", input: map[string]any{"command": change}, want: "it is read-only by the rule deploy/"},
