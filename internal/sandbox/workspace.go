@@ -31,8 +31,8 @@ type PathAccess struct {
 
 // Bounds of Workspace.Access: entries, and bytes of their paths.
 const (
-	MaxAccess      = 400
-	MaxAccessBytes = 64 << 10
+	MaxAccess      = 200
+	MaxAccessBytes = 16 << 10
 )
 
 // CheckAccess refuses an Access that is malformed or out of bounds: KindInvalid.

@@ -18,8 +18,8 @@ type Access struct {
 
 // MaxAccess is the maximum number of entries, and MaxAccessBytes that of the bytes of their paths.
 const (
-	MaxAccess      = 400
-	MaxAccessBytes = 48 << 10
+	MaxAccess      = 200
+	MaxAccessBytes = 16 << 10
 )
 
 // probe stands for the name of a file that does not exist yet. No sensible glob names it.
@@ -48,7 +48,7 @@ func (p *Policy) Access(files []string) ([]Access, error) {
 		bytes += len(a.Path)
 	}
 	if len(list) > MaxAccess || bytes > MaxAccessBytes {
-		return nil, api.Errorf(api.KindInvalid, "the read-only and writable rules need %d mounts; the maximum is %d", len(list), MaxAccess).
+		return nil, api.Errorf(api.KindInvalid, "the read-only and writable rules need %d mounts with paths of %d bytes; the maximum is %d mounts and %d bytes", len(list), bytes, MaxAccess, MaxAccessBytes).
 			WithHint(`use rules for directories, such as "docs/", instead of rules for the names of many files`)
 	}
 	return list, nil
