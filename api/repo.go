@@ -36,6 +36,10 @@ type RepoTask struct {
 	// the branch that Ref names, or else the forge's default.
 	Target string `json:"target,omitempty"`
 	Draft  bool   `json:"draft,omitempty"`
+	// FilePolicy says which files are off limits to the sandboxes of the task, and which the
+	// agent may not change. A stored task has the globs of the daemon in it, and a reply
+	// keeps them.
+	FilePolicy FilePolicy `json:"filePolicy,omitzero"`
 }
 
 // Document is a text with a name.
@@ -129,6 +133,8 @@ type RepoResult struct {
 	Cautions []Caution `json:"cautions,omitempty"`
 	// Refused are changes that were not taken, each with the reason.
 	Refused []RefusedChange `json:"refused,omitempty"`
+	// OffLimits counts the files of Commit that are off limits.
+	OffLimits int `json:"offLimits,omitempty"`
 	// Ignored counts new files that the repository's own rules ignore.
 	Ignored int `json:"ignored,omitempty"`
 	// Summary is the agent's own word.

@@ -71,7 +71,7 @@ func TestComplete(t *testing.T) {
 		{"task show _", []string{task}},
 		{"task logs --stderr -n 1 _", []string{task}},
 		{"task logs -n _", nil},
-		{"task --re", []string{"--repo", "--record", "--remote"}},
+		{"task --re", []string{"--repo", "--record", "--remote", "--read-only"}},
 		{"task 'fix it' --mu", []string{"--mutant"}},
 		{"task --repo _", []string{":dirs"}},
 		{"task --repo . --context _", []string{":files"}},

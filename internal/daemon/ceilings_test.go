@@ -40,7 +40,7 @@ func TestComputersHaveCeilings(t *testing.T) {
 	}
 	more := map[string]func() (repo.Computer, error){
 		"over layers":      func() (repo.Computer, error) { return w.s.computers.Clean(ctx, api.CreateSandbox{}, base) },
-		"over a workspace": func() (repo.Computer, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space) },
+		"over a workspace": func() (repo.Computer, error) { return w.s.computers.Open(ctx, api.CreateSandbox{}, space, nil) },
 		"of a program": func() (repo.Computer, error) {
 			made, err := w.s.computers.Create(ctx, api.CreateSandbox{})
 			if err != nil {

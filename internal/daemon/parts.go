@@ -215,7 +215,7 @@ func (s *System) openTasks(context.Context) (err error) {
 	tools := template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}
 	s.tasks = task.New(task.Config{
 		Store: s.rows, Log: facts{s.events, s.telemetry}, Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
-		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories,
+		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
 		Dir: s.dir.Tasks(), Owner: s.owner.Owner.ID, Logger: s.log,
 	})
 	s.onClose(s.tasks.Close)

@@ -61,6 +61,9 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 	if r.Err != nil {
 		return out, r.Err
 	}
+	if err := (api.FilePolicy{OffLimits: out.Policy.OffLimits}).Check(); err != nil {
+		return out, api.Errorf(api.KindInvalid, "policy.off-limits: %w", err).WithHint("%s", api.HintOf(err))
+	}
 	// In these fields 0 stands for the default.
 	if out.Idle == 0 {
 		out.Idle = 1

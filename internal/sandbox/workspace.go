@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"path/filepath"
+	"strings"
+
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
 )
@@ -13,6 +16,40 @@ type Workspace struct {
 	// Upper is the durable workspace that stores the changes; the sandbox is its only
 	// writer. If it is empty, changes are on the sandbox's own disk and end with it.
 	Upper api.WorkspaceID
+	// Access says which files cannot be changed, in order: a later entry is below an earlier
+	// one or beside it. It is for an Upper only.
+	Access []PathAccess `json:",omitempty"`
+}
+
+// PathAccess says whether a file, or a directory with everything in it, can be changed.
+type PathAccess struct {
+	// Path is relative to /workspace, clean and without links, "." for all of it. It must
+	// exist.
+	Path     string
+	ReadOnly bool
+}
+
+// Bounds of Workspace.Access: entries, and bytes of their paths.
+const (
+	MaxAccess      = 200
+	MaxAccessBytes = 16 << 10
+)
+
+// CheckAccess refuses an Access that is malformed or out of bounds: KindInvalid.
+func (w *Workspace) CheckAccess() error {
+	if len(w.Access) > 0 && w.Upper == "" {
+		return api.Errorf(api.KindInvalid, "only a durable workspace can have read-only files")
+	}
+	total := 0
+	for _, a := range w.Access {
+		if total += len(a.Path); !filepath.IsLocal(a.Path) || filepath.Clean(a.Path) != a.Path || strings.ContainsRune(a.Path, 0) {
+			return api.Errorf(api.KindInvalid, "%.200q is not a clean path in the workspace", a.Path)
+		}
+	}
+	if len(w.Access) > MaxAccess || total > MaxAccessBytes {
+		return api.Errorf(api.KindInvalid, "the workspace has too many read-only and writable paths; the maximum is %d", MaxAccess)
+	}
+	return nil
 }
 
 // UpperLimit describes how the disk limit is enforced for a durable workspace.

@@ -56,6 +56,9 @@ type Config struct {
 	Check func(context.Context, api.CreateSandbox) error
 	// Repositories runs the tasks that are about a repository; nil refuses them.
 	Repositories Repositories
+	// OffLimits are the globs of files that are off limits in every repository, before
+	// those of a request. See api.FilePolicy.
+	OffLimits []string
 	// Dir holds one folder for each task, with the whole output of its attempts.
 	Dir    string
 	Owner  api.OwnerID

@@ -129,8 +129,13 @@ func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask)
 		}
 		r.TestsMayChange = r.TestsMayChange || req.TestsMayChange
 		r.Budget = merged(r.Budget, req.Budget)
+		r.FilePolicy = api.FilePolicy{}
 	}
 	c, err = e.check(ctx, c)
+	if err == nil && c.Repo != nil {
+		// The workspace was made with it.
+		c.Repo.FilePolicy = old.Create.Repo.FilePolicy
+	}
 	if err == nil && e.cfg.Check != nil {
 		err = checkSandbox(ctx, e.cfg.Check, c)
 	}

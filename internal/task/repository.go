@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -79,6 +80,9 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	if err := checkDelivery(r); err != nil {
 		return req, err
 	}
+	if err := setFilePolicy(&r.FilePolicy, e.cfg.OffLimits); err != nil {
+		return req, err
+	}
 	for _, d := range r.Context {
 		if d.Name == "" || len(d.Name) > 256 || len(d.Text) > maxDocument || !utf8.ValidString(d.Text) {
 			return invalid("context document %.64q has no name, is not UTF-8 text or has more than %d bytes", d.Name, maxDocument)
@@ -94,6 +98,18 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	b.OutputBytes = cmp.Or(b.OutputBytes, api.DefaultOutput)
 	req.Model = cmp.Or(req.Model, DefaultModel)
 	return req, nil
+}
+
+// setFilePolicy checks what a request says of files, and puts the globs of the daemon before it.
+func setFilePolicy(p *api.FilePolicy, offLimits []string) error {
+	if err := p.CheckBounds(); err != nil {
+		return err
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	p.OffLimits = slices.Concat(offLimits, p.OffLimits)
+	return nil
 }
 
 // repository runs a task on a repository.

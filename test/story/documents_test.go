@@ -57,6 +57,8 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/egress.md", "hortus sandbox run --egress api", "needs the internet: internal/daemon TestEgressPrograms"},
 	{"docs/egress.md", "hortus run 'Run this Python: import yaml", "may need a package index: TestInstall"},
 	{"docs/egress.md", "hortus egress answer", "answers a connection that waits: internal/daemon TestEgressAsk"},
+	{"docs/files.md", "hortus task --repo . --off-limits", "TestTaskFilePolicy"},
+	{"docs/files.md", "hortus task --repo . --read-only", "TestTaskFilePolicy"},
 	{"docs/forks.md", "hortus template create numbers", "needs numpy"},
 	{"docs/forks.md", "hortus sandbox run --template numbers", "needs numpy"},
 	{"docs/tasks.md", "hortus task reply", "answers a question that a model asked: TestTaskReply"},

@@ -137,6 +137,17 @@ func oci(q launch.PlanRequest) any {
 	mounts = append(mounts, m{"destination": birth.Groups, "type": "cgroup", "source": "cgroup"})
 	if q.Durable {
 		mounts = append(mounts, m{"destination": "/workspace", "type": "bind", "source": keeper.WorkspaceDir, "options": []string{"rbind", "rw", "nosuid", "nodev"}})
+		// The host's mounts protect the contents. These are mount points of this kernel too,
+		// which removes and renames by descriptors, without regard to those of the host.
+		for _, a := range q.Access {
+			mode := "rw"
+			if a.ReadOnly {
+				mode = "ro"
+			}
+			if a.Path != "." {
+				mounts = append(mounts, m{"destination": path.Join("/workspace", a.Path), "type": "bind", "source": path.Join(keeper.WorkspaceDir, a.Path), "options": []string{"rbind", mode, "nosuid", "nodev"}})
+			}
+		}
 	}
 	namespaces := []m{}
 	for _, n := range []string{"pid", "mount", "network", "ipc", "uts"} {

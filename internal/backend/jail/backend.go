@@ -213,6 +213,9 @@ func (b *Backend) check(ctx context.Context, spec sandbox.Spec) error {
 		if n := len(w.Layers); n == 0 || n > workspace.MaxLayers {
 			return api.Errorf(api.KindInvalid, "the workspace has %d layers, allowed are 1 to %d", n, workspace.MaxLayers)
 		}
+		if err := w.CheckAccess(); err != nil {
+			return err
+		}
 		if a, ok := b.Probe(ctx).Has(api.CapWorkspace); !ok {
 			return missing(a)
 		}

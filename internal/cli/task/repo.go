@@ -25,6 +25,7 @@ type taskStartCmd struct {
 	Detach  bool     `short:"d" help:"Start the task, print its ID and return. hortus task watch ID follows it."`
 	deliveryFlags
 	budgetFlags
+	fileFlags
 	agentFlag
 	flags.Sandbox
 }
@@ -81,6 +82,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 		return req, err
 	}
 	if req.Repo.Budget, req.Repo.Rounds, err = c.budget(); err != nil {
+		return req, err
+	}
+	if req.Repo.FilePolicy, err = c.fileFlags.policy(); err != nil {
 		return req, err
 	}
 	req.RunTimeoutMS = c.GateTimeout.Milliseconds()

@@ -47,6 +47,9 @@ type Policy struct {
 	// Forbidden are patterns of paths that may not change, Allow those of exceptions
 	// from them.
 	Forbidden, Allow []string
+	// OffLimits are the globs of files that no sandbox of a task on a repository has. See
+	// api.FilePolicy.
+	OffLimits []string
 }
 
 // ForgeKinds lists the forges that are known.
@@ -173,6 +176,7 @@ func (c *Config) Policy() Policy {
 		Branch: c.Get("policy.branch").Text, Protected: splitList(c.Get("policy.protected").Text),
 		MaxFiles: number("policy.max-files"), MaxLines: number("policy.max-lines"),
 		Forbidden: splitList(c.Get("policy.forbidden").Text), Allow: splitList(c.Get("policy.allow").Text),
+		OffLimits: splitList(c.Get("policy.off-limits").Text),
 	}
 }
 

@@ -26,6 +26,7 @@ protected = ["main", "release/*"]
 max-files = 20
 forbidden = [".github/**", "*.key"]
 allow = []
+off-limits = [".env", "!.env.ci"]
 `)
 	conf, err := Load(Source{File: path, UID: 1, Getenv: environ{"HORTUS_POLICY_MAX_LINES": "500", "HORTUS_POLICY_FORBIDDEN": "a, b"}.get})
 	if err != nil {
@@ -39,7 +40,7 @@ allow = []
 	if err != nil || !reflect.DeepEqual(forges, want) {
 		t.Errorf("%+v, %v", forges, err)
 	}
-	policy := Policy{Branch: "bots/*", Protected: []string{"main", "release/*"}, MaxFiles: 20, MaxLines: 500, Forbidden: []string{"a", "b"}}
+	policy := Policy{Branch: "bots/*", Protected: []string{"main", "release/*"}, MaxFiles: 20, MaxLines: 500, Forbidden: []string{"a", "b"}, OffLimits: []string{".env", "!.env.ci"}}
 	if got := conf.Policy(); !reflect.DeepEqual(got, policy) {
 		t.Errorf("%+v", got)
 	}
@@ -48,7 +49,7 @@ allow = []
 		t.Errorf("%d values, the last is %+v", len(all), last)
 	}
 	defaults, err := Load(Source{UID: 1})
-	if err != nil || !reflect.DeepEqual(defaults.Policy(), Policy{Branch: "hortus/*", Protected: []string{"main", "master", "trunk", "develop", "release", "release/**", "production", "stable"}}) {
+	if err != nil || !reflect.DeepEqual(defaults.Policy(), Policy{Branch: "hortus/*", Protected: []string{"main", "master", "trunk", "develop", "release", "release/**", "production", "stable"}, OffLimits: api.DefaultOffLimits()}) {
 		t.Errorf("%+v, %v", defaults.Policy(), err)
 	}
 }

@@ -99,6 +99,7 @@ func Cases() []Case {
 	all = append(all, portCases()...)
 	all = append(all, kernelCases()...)
 	all = append(all, workspaceCases()...)
+	all = append(all, accessCases()...)
 	all = append(all, saveCases()...)
 	all = append(all, saveHostileCases()...)
 	all = append(all, expectCases()...)

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/box"
@@ -191,7 +192,7 @@ func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Ch
 }
 
 // Open implements repo.Computers.
-func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID) (repo.Computer, error) {
+func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error) {
 	w, err := p.cfg.Workspaces.Get(id)
 	if err != nil {
 		return nil, err
@@ -199,6 +200,9 @@ func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.Work
 	ws := sandbox.Workspace{Upper: id}
 	for _, d := range w.Layers {
 		ws.Layers = append(ws.Layers, layer.Digest(d))
+	}
+	for _, a := range access {
+		ws.Access = append(ws.Access, sandbox.PathAccess(a))
 	}
 	return p.createIn(ctx, req, ws)
 }

@@ -3,7 +3,7 @@
 // and repo declare, over a manager of sandboxes and the stores of layers and workspaces.
 //
 //	computers := computer.New(computer.Config{Creator: access, Manager: manager, Layers: layers, Workspaces: workspaces})
-//	c, err := computers.Open(ctx, req, workspace)
+//	c, err := computers.Open(ctx, req, workspace, nil)
 //	...
 //	defer c.Close(ctx)
 //

@@ -58,11 +58,11 @@ func (w *work) begin(context.Context) (func(), error) {
 // brief is the first message: the request, what decides, and what the repository
 // says of itself.
 func (w *work) brief(ctx context.Context) (string, error) {
-	files, err := w.repo.Files(ctx, w.base.Hash)
+	files, _, err := w.visible(ctx)
 	if err != nil {
 		return "", err
 	}
-	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies()}
+	b := loop.Brief{Request: w.job.Task.Create.Request, Gate: w.res.Verify, Context: w.req.Context, Mark: string(w.job.Task.ID), Replies: w.replies(), Rules: w.rules()}
 	have := make(map[string]bool, len(files))
 	for _, f := range files {
 		have[f.Path] = true

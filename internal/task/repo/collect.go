@@ -30,6 +30,8 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 		return "", err
 	}
 	defer release()
+	changes, denied := w.taken(changes)
+	refused = append(denied, refused...)
 	res, err := w.repo.Commit(ctx, cache.CommitRequest{
 		Parent: w.base.Hash, Changes: changes,
 		Author: w.identity(), Committer: w.identity(),
@@ -131,7 +133,7 @@ func (w *work) touchedTests() []string {
 }
 
 // changed lists what a commit has that the base has not, read from the commits
-// themselves.
+// themselves. It is for sandboxes, so what is off limits is not in it.
 func (w *work) changed(ctx context.Context, head string) ([]cache.Change, error) {
 	was, err := w.repo.Files(ctx, w.base.Hash)
 	if err != nil {
@@ -149,7 +151,7 @@ func (w *work) changed(ctx context.Context, head string) ([]cache.Change, error)
 	for _, e := range is {
 		o, there := old[e.Path]
 		delete(old, e.Path)
-		if there && o.Hash == e.Hash && o.Mode == e.Mode || e.Mode == cache.Submodule {
+		if there && o.Hash == e.Hash && o.Mode == e.Mode || e.Mode == cache.Submodule || w.files.OffLimits(e.Path) != "" {
 			continue
 		}
 		out = append(out, cache.Change{Path: e.Path, Mode: e.Mode, Size: e.Size, Open: func() (io.ReadCloser, error) {
@@ -158,7 +160,7 @@ func (w *work) changed(ctx context.Context, head string) ([]cache.Change, error)
 		}})
 	}
 	for p, e := range old {
-		if e.Mode != cache.Submodule {
+		if e.Mode != cache.Submodule && w.files.OffLimits(p) == "" {
 			out = append(out, cache.Change{Path: p, Delete: true})
 		}
 	}

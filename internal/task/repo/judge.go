@@ -34,11 +34,15 @@ func (w judge) findGate(ctx context.Context) error {
 		w.res.Verify, w.res.VerifyFrom = w.req.Verify, "asked"
 		return w.save(ctx)
 	}
-	files, err := w.repo.Files(ctx, w.base.Hash)
+	// What is off limits is not in the gate's sandbox either.
+	files, _, err := w.visible(ctx)
 	if err != nil {
 		return err
 	}
 	t := gate.Tree{Read: func(p string) []byte {
+		if w.files.OffLimits(p) != "" {
+			return nil
+		}
 		b, err := w.repo.ReadFile(ctx, w.base.Hash, p, gate.MaxFile)
 		if err != nil {
 			return nil

@@ -19,6 +19,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/task/repo"
 )
@@ -153,7 +154,7 @@ func files(dir string) map[string]content {
 }
 
 // Open implements repo.Computers.
-func (l *local) Open(_ context.Context, _ api.CreateSandbox, id api.WorkspaceID) (repo.Computer, error) {
+func (l *local) Open(_ context.Context, _ api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
 	l.open.Add(1)
 	return &box{l: l, dir: l.spaces[id].dir}, nil
 }

@@ -79,7 +79,11 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 	start := w.cfg.Now()
 	w.res.Rounds = append(w.res.Rounds, api.Round{N: n})
 	err := w.step(ctx, api.RepoStepEvent{Step: "sandbox", Round: n}, func() (string, error) {
-		box, err := w.cfg.Computers.Open(ctx, w.sandbox(), w.res.Workspace)
+		access, err := w.access(ctx)
+		if err != nil {
+			return "", err
+		}
+		box, err := w.cfg.Computers.Open(ctx, w.sandbox(), w.res.Workspace, access)
 		if err != nil {
 			return "", err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -148,13 +149,21 @@ func (w *work) prepare(ctx context.Context) error {
 	}
 	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		var detail string
-		layer, release, err := w.cfg.Computers.Layer(ctx, "checkout 1 "+w.base.Hash+" "+checkoutBranch(w.base), func(ctx context.Context, dir string) error {
-			res, err := w.repo.Checkout(ctx, w.base.Hash, dir, cache.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth})
+		key := "checkout 1 " + w.base.Hash + " " + checkoutBranch(w.base) + w.leftOut()
+		layer, release, err := w.cfg.Computers.Layer(ctx, key, func(ctx context.Context, dir string) error {
+			res, err := w.repo.Checkout(ctx, w.base.Hash, dir, cache.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth, Files: w.files})
 			detail = fmt.Sprintf("%d files", res.Files)
 			return err
 		})
 		if err != nil {
 			return "", err
+		}
+		_, w.res.OffLimits, err = w.visible(ctx)
+		if err != nil {
+			return "", err
+		}
+		if n := w.res.OffLimits; n > 0 {
+			detail = strings.TrimPrefix(fmt.Sprintf("%s, %d off limits", detail, n), ", ")
 		}
 		w.layer, w.release = layer, append(w.release, release)
 		if before := w.last(); before != nil {

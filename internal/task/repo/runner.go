@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
@@ -36,8 +37,8 @@ type Computers interface {
 	// Changes reads what was written in a workspace, while nobody has it. The
 	// second result is what cannot be taken, with the reasons.
 	Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Change, []api.RefusedChange, func(), error)
-	// Open starts a sandbox over a workspace.
-	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID) (Computer, error)
+	// Open starts a sandbox over a workspace, in which not everything can be changed.
+	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (Computer, error)
 	// Clean starts a sandbox over layers, the lowest first, whose changes are lost
 	// with it.
 	Clean(ctx context.Context, req api.CreateSandbox, layers ...Layer) (Computer, error)
@@ -150,7 +151,9 @@ type work struct {
 	res  api.RepoResult
 	repo *cache.Repo
 	base cache.Commit
-	// layer is the checkout of base.
+	// files says which files are off limits and which the agent may not change.
+	files *filerule.Policy
+	// layer is the checkout of base, without what is off limits.
 	layer Layer
 	// plan is how the gate's command reports its tests, and tests what it reported
 	// before the work.
@@ -173,6 +176,13 @@ type work struct {
 func (r *Runner) Run(ctx context.Context, job Job) End {
 	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, box: &seat{}}
 	w.res.Branch = Branch(job.Task.ID)
+	var err error
+	if w.files, err = filerule.Compile(w.req.FilePolicy); err != nil {
+		end := failed(err)
+		end.Result = w.res
+		return end
+	}
+	w.box.files = w.files
 	if ms := w.req.Budget.WallMS; ms > 0 {
 		// The loop names the end of its own time; this is the backstop behind it,
 		// for fetches and gates.

@@ -124,6 +124,7 @@ func runGit(t *testing.T, dir string, args ...string) string {
 type bench struct {
 	t     *testing.T
 	boxes *local
+	cache *cache.Cache
 	run   *repo.Runner
 	facts *facts
 }
@@ -137,7 +138,7 @@ func newBench(t *testing.T, d repo.Deliverer) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, boxes: newLocal(t), facts: &facts{}}
+	b := &bench{t: t, boxes: newLocal(t), facts: &facts{}, cache: cache}
 	b.run = repo.New(repo.Config{Git: cache, Computers: b.boxes, Deliverer: d})
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git/cache"
 )
 
@@ -17,7 +18,10 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	w := &work{Runner: r, req: *t.Create.Repo, res: res, base: cache.Commit{Hash: res.Commit}, box: &seat{}}
 	w.job = Job{Task: t, Save: func(context.Context, api.RepoResult) error { return nil }}
 	var err error
-	if w.repo, err = r.cfg.Git.Find(w.req.URL); err == nil {
+	if w.files, err = filerule.Compile(w.req.FilePolicy); err == nil {
+		w.repo, err = r.cfg.Git.Find(w.req.URL)
+	}
+	if err == nil {
 		_, err = w.collect(ctx, len(res.Rounds), true)
 	}
 	if err != nil {

@@ -6,11 +6,14 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/repository/filerule"
 )
 
 // seat is the computer that the agent's tools work in: another one each round,
 // and none between rounds.
 type seat struct {
+	files *filerule.Policy
+
 	mu  sync.Mutex
 	box Computer
 }
@@ -70,13 +73,22 @@ func (s *seat) ReadFile(ctx context.Context, path string, max int64) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	return box.ReadFile(ctx, path, max)
+	b, err := box.ReadFile(ctx, path, max)
+	if api.KindOf(err) == api.KindNotFound {
+		if denied := s.offLimits(path); denied != nil {
+			return nil, denied
+		}
+	}
+	return b, err
 }
 
 // WriteFile implements tool.Box.
 func (s *seat) WriteFile(ctx context.Context, path string, content []byte, executable bool) error {
 	box, err := s.at()
 	if err != nil {
+		return err
+	}
+	if err := s.mayWrite(path); err != nil {
 		return err
 	}
 	return box.WriteFile(ctx, path, content, executable)

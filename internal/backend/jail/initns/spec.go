@@ -101,6 +101,14 @@ type Workspace struct {
 	// Try says to try every operation that an overlay must support, on the entries "file"
 	// and "dir/file" of its lower layer.
 	Try bool `json:"try,omitempty"`
+	// Access are files and directories that are mounted read-only or writable, in order.
+	Access []Access `json:"access,omitempty"`
+}
+
+// Access is a path below the target of a workspace.
+type Access struct {
+	Path     string `json:"path"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
 }
 
 // Mount is a read-only tree: an overlay over Lowers, the top one first.

@@ -13,6 +13,9 @@ import (
 // WorkspaceStep is the prefix of the steps that mount a workspace.
 const WorkspaceStep = "mount the workspace"
 
+// AccessStep is the prefix of the steps that make files of it read-only.
+const AccessStep = "make files read-only or writable:"
+
 // The directories of upper layers on the disk: the root's, and the one that contains that of a
 // workspace.
 const (
@@ -82,10 +85,58 @@ func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 	if err != nil {
 		return at(WorkspaceStep, err)
 	}
+	if err := restrict(target, w.Access); err != nil {
+		return err
+	}
 	if w.Try {
 		return at(WorkspaceStep+": try it", tryOverlay(target))
 	}
 	return nil
+}
+
+// restrict mounts files and directories of a workspace on themselves, read-only or writable. As
+// mount points they can neither be removed nor renamed, and no hard link leads out of them. What is
+// there was written by an earlier guest: no link is followed.
+func restrict(target string, access []Access) error {
+	if len(access) == 0 {
+		return nil
+	}
+	top, err := unix.Open(target, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return at(AccessStep, err)
+	}
+	defer unix.Close(top)
+	for _, a := range access {
+		if err := restrictOne(top, a); err != nil {
+			return at(AccessStep+" "+a.Path, err)
+		}
+	}
+	return nil
+}
+
+func restrictOne(top int, a Access) error {
+	attr := &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	if a.ReadOnly {
+		attr = &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	}
+	if a.Path == "." {
+		return unix.MountSetattr(top, "", unix.AT_EMPTY_PATH, attr)
+	}
+	at, err := unix.Openat2(top, a.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	m, err := unix.OpenTree(at, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(m)
+	if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, attr); err != nil {
+		return err
+	}
+	return unix.MoveMount(m, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 // ownUpper makes the upper layer of a workspace that is not durable.

@@ -35,8 +35,9 @@ type PlanRequest struct {
 	Hostname string
 	Limits   api.Limits
 	// Durable is true if /workspace is on the host's disk and mounted separately, at
-	// keeper.WorkspaceDir.
+	// keeper.WorkspaceDir, with the mounts of Access in it.
 	Durable bool
+	Access  []sandbox.PathAccess
 	// Image are the descriptors of the files to restore from, as indexes into the
 	// packet; nil for a fresh start.
 	Image []int
@@ -56,6 +57,9 @@ const (
 // KeeperPlan returns what the keeper starts, and opens what it needs for that.
 func (l *Launcher) KeeperPlan(spec sandbox.Spec, image []*os.File, add func(int) int) (*keeper.Plan, error) {
 	q := PlanRequest{ID: spec.ID, Hostname: spec.Hostname, Limits: spec.Limits, Durable: spec.Workspace != nil && spec.Workspace.Upper != ""}
+	if spec.Workspace != nil {
+		q.Access = spec.Workspace.Access
+	}
 	tools, dir := -1, l.cfg.Kernel.Tools()
 	if l.cfg.Ranges { // otherwise the stage may mount the directory by its name
 		fd, err := ids.CloneMount(dir)

@@ -172,7 +172,7 @@ func (r *Record) check() error {
 	}
 	all := r.Layers
 	if w := r.Workspace; w != nil {
-		if len(w.Layers) == 0 || len(w.Layers) > workspace.MaxLayers || w.Upper != "" && !w.Upper.Valid() {
+		if len(w.Layers) == 0 || len(w.Layers) > workspace.MaxLayers || w.Upper != "" && !w.Upper.Valid() || w.CheckAccess() != nil {
 			return bad("its workspace")
 		}
 		all = slices.Concat(all, w.Layers)

@@ -42,6 +42,7 @@ type Dir struct {
 	lowers []string // directories, the top one first
 	leases Leases
 	upper  *workspace.Lease // nil if it is on the sandbox's own disk
+	access []sandbox.PathAccess
 }
 
 // Durable reports whether what is written outlives the sandbox.
@@ -69,7 +70,7 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 	if w == nil {
 		return nil, nil
 	}
-	d := &Dir{}
+	d := &Dir{access: w.Access}
 	defer func() {
 		if err != nil {
 			d.Release()
@@ -164,6 +165,9 @@ func (d *Dir) Stage(pid, userns int, add func(int) int) (*initns.Workspace, erro
 	}
 	disk, err := lower(d.upper.Path(), userns, add)
 	is.Disk = &disk
+	for _, a := range d.access {
+		is.Access = append(is.Access, initns.Access{Path: a.Path, ReadOnly: a.ReadOnly})
+	}
 	return is, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/git"
 )
 
@@ -20,6 +21,8 @@ type CheckoutOptions struct {
 
 	MaxFiles int   // maximum number of files (default 200,000)
 	MaxBytes int64 // maximum size of all files (default 4 GiB)
+
+	Files *filerule.Policy // which files are off limits; nil for none
 }
 
 // CheckoutResult describes what Checkout wrote.
@@ -27,6 +30,7 @@ type CheckoutResult struct {
 	Files      int     // without submodules
 	Bytes      int64   // of their contents
 	Submodules []Entry // empty directories in the work tree
+	OffLimits  int     // files of the commit that were left out
 }
 
 // Checkout writes a commit into dir, which must be empty (or missing) and private: the
@@ -36,6 +40,9 @@ type CheckoutResult struct {
 // No filter and no line ending of .gitattributes converts a file. .git/info/attributes
 // disables conversion in the work tree too, so that changes compare with the commit.
 // Symbolic links are written unchanged.
+//
+// Files that are off limits are left out, of the history too: if a commit of it has one, its
+// commits are made again without them, and so have other hashes.
 //
 // KindConflict if dir is not empty, KindExhausted beyond the limits, KindDenied for a tree
 // that git refuses to write. After an error, dir may have a part.
@@ -57,6 +64,7 @@ func (r *Repo) Checkout(ctx context.Context, commit, dir string, opt CheckoutOpt
 	if err != nil {
 		return res, err
 	}
+	entries, res.OffLimits = opt.leftOut(entries)
 	for _, e := range entries {
 		if e.Mode == Submodule {
 			res.Submodules = append(res.Submodules, e)
@@ -88,11 +96,7 @@ func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOption
 		_, err := r.git.Run(ctx, c)
 		return err
 	}
-	if err := in(git.Call{Args: []string{"init", "--quiet", "--template=", "--initial-branch=" + opt.Branch, "--object-format=" + format}}); err != nil {
-		return err
-	}
-	// Git stores the path of the work tree, which must not become known in the sandbox.
-	if err := in(git.Call{Args: []string{"config", "--unset-all", "core.worktree"}}); err != nil && !git.ExitCode(err, 5) {
+	if err := r.initCheckout(ctx, dot, format, opt.Branch); err != nil {
 		return err
 	}
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--update-shallow", "--update-head-ok"}
@@ -104,8 +108,12 @@ func (r *Repo) write(ctx context.Context, commit, dir string, opt CheckoutOption
 	if err := in(git.Call{Args: fetch, Env: []string{git.AllowProtocol("file")}, Config: []string{"protocol.file.allow", "always", "fetch.fsckObjects", "false", "transfer.fsckObjects", "false"}}); err != nil {
 		return err
 	}
+	commit, err := r.leaveOut(ctx, commit, dot, format, opt)
+	if err != nil {
+		return err
+	}
 	info := filepath.Join(dot, "info")
-	err := os.MkdirAll(info, 0o755)
+	err = os.MkdirAll(info, 0o755)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(info, "attributes"), []byte("# Files are as the commit has them: nothing is converted.\n* -text !eol -ident -filter !working-tree-encoding\n"), 0o644)
 	}

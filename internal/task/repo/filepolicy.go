@@ -1,0 +1,125 @@
+package repo
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
+)
+
+// leftOut is what tells checkouts of a commit apart that leave out other files.
+func (w *work) leftOut() string {
+	if !w.files.Hides() {
+		return ""
+	}
+	globs, err := json.Marshal(w.req.FilePolicy.OffLimits)
+	if err != nil {
+		panic(err) // it is a list of strings
+	}
+	return " without " + string(globs)
+}
+
+// visible lists the files of the base that are not off limits, and counts those that are.
+func (w *work) visible(ctx context.Context) (files []cache.Entry, offLimits int, err error) {
+	all, err := w.repo.Files(ctx, w.base.Hash)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, f := range all {
+		if w.files.OffLimits(f.Path) == "" {
+			files = append(files, f)
+		}
+	}
+	return files, len(all) - len(files), nil
+}
+
+// access lists what the sandbox of the agent has read-only. A link is not in it, because it cannot
+// be mounted; its change is refused.
+func (w *work) access(ctx context.Context) ([]filerule.Access, error) {
+	if !w.files.Restricts() {
+		return nil, nil
+	}
+	files, _, err := w.visible(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, f := range files {
+		if f.Mode == cache.Regular || f.Mode == cache.Executable {
+			paths = append(paths, f.Path)
+		}
+	}
+	return w.files.Access(paths)
+}
+
+// taken returns the changes of a workspace that the file policy allows, and the others with the
+// reason. This holds whatever the sandbox did to its mounts.
+func (w *work) taken(changes []cache.Change) (ok []cache.Change, refused []api.RefusedChange) {
+	for _, c := range changes {
+		if why := w.files.Refuse(c.Path); why != "" {
+			refused = append(refused, api.RefusedChange{Path: strings.ToValidUTF8(c.Path, "?"), Why: why})
+			continue
+		}
+		ok = append(ok, c)
+	}
+	return ok, refused
+}
+
+// maxRules bounds the text about the file policy in a request to a model, in bytes.
+const maxRules = 4 << 10
+
+// rules says to the agent what it cannot read or change. It is empty if nothing of that is in the
+// repository.
+func (w *work) rules() string {
+	p := w.req.FilePolicy
+	var lines []string
+	say := func(what string, globs []string) {
+		lines = append(lines, what+": "+git.Sanitize(strings.Join(globs, " "), maxRules))
+	}
+	if w.res.OffLimits > 0 {
+		say("Files that are off limits, missing in the workspace and its history, and kept as they are", p.OffLimits)
+	}
+	if len(p.ReadOnly) > 0 {
+		say("Files that you can read but not change", p.ReadOnly)
+	}
+	if len(p.Writable) > 0 {
+		say("The only files that you can change", p.Writable)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// inRepository returns a path of the sandbox relative to the repository, "" if it is not in it.
+func inRepository(p string) string {
+	rel, ok := strings.CutPrefix(path.Clean(p), Workspace+"/")
+	if !ok {
+		return ""
+	}
+	return rel
+}
+
+// offLimits is the error of a tool for a file that is off limits, nil for another. The file is not
+// in the sandbox; the error only says why.
+func (s *seat) offLimits(p string) error {
+	if glob := s.files.OffLimits(inRepository(p)); glob != "" {
+		return api.Errorf(api.KindDenied, "%s is off limits in this task (rule %s)", p, glob).
+			WithHint("Solve the task without it. If that is impossible, call finish and say why in blocked.")
+	}
+	return nil
+}
+
+// mayWrite returns the error of a tool that changes a file which it may not change.
+func (s *seat) mayWrite(p string) error {
+	if err := s.offLimits(p); err != nil {
+		return err
+	}
+	if why := s.files.ReadOnly(inRepository(p)); why != "" && inRepository(p) != "" {
+		return api.Errorf(api.KindDenied, "%s cannot be changed in this task: it is %s", p, why).
+			WithHint("Solve the task without changing it. If that is impossible, call finish and say why in blocked.")
+	}
+	return nil
+}
