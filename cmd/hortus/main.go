@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/egress/egresstest/probe"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
@@ -51,6 +52,8 @@ func main() {
 		os.Exit(guest.Main())
 	case name == sudo.Argv0:
 		os.Exit(sudo.Main())
+	case name == probe.Argv0:
+		os.Exit(probe.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
 		dropPrivileges()
 		os.Exit(daemon.Main(os.Args[3:]))
