@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/internal/platform/datadir"
+	"hortus.dev/internal/platform/embedded"
 	"hortus.dev/internal/platform/gvisorbuild"
 	"hortus.dev/internal/platform/launch"
 	"hortus.dev/internal/platform/privilege"
@@ -44,6 +45,15 @@ func buildGVisor(dir string) (app.GVisor, error) {
 	return gvisorbuild.New(gvisorbuild.Config{Source: source, Dir: dir}), nil
 }
 
+// probeProgram returns the program that tests outgoing connections in a sandbox: the small guest,
+// or this executable, which serves as the guest if none is embedded.
+func probeProgram() ([]byte, error) {
+	if guest := embedded.Guest(); len(guest) > 0 {
+		return guest, nil
+	}
+	return os.ReadFile("/proc/self/exe")
+}
+
 func main() {
 	switch name := filepath.Base(os.Args[0]); {
 	case name == initns.Argv0:
@@ -59,7 +69,7 @@ func main() {
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
+		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram,
 		Serve: func(ctx context.Context, opt app.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

@@ -71,7 +71,7 @@ func (b *box) alive(ctx context.Context) error {
 // the probe; what the probe has to say is in the answer.
 func (b *box) call(ctx context.Context, q probe.Request) (probe.Answer, net.Conn, error) {
 	var a probe.Answer
-	c, err := b.sandbox.Dial(ctx, b.port)
+	c, err := b.dial(ctx)
 	if err != nil {
 		return a, nil, fmt.Errorf("reach the probe: %w", err)
 	}
@@ -82,4 +82,23 @@ func (b *box) call(ctx context.Context, q probe.Request) (probe.Answer, net.Conn
 		return a, nil, fmt.Errorf("ask the probe: %w", errors.Join(err, ctx.Err()))
 	}
 	return a, c, nil
+}
+
+// attempt is the maximum time of one attempt to reach the probe.
+const attempt = 3 * time.Second
+
+// dial opens a stream to the probe. It tries again: in gVisor a connection inside a sandbox that
+// was just restored may get no answer.
+func (b *box) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	for {
+		actx, cancel := context.WithTimeout(ctx, attempt)
+		c, err := b.sandbox.Dial(actx, b.port)
+		timeout := actx.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !timeout {
+			return c, err
+		}
+	}
 }

@@ -110,10 +110,10 @@ func webAttacks() []Attack {
 		},
 		{
 			ID: "web/large-headers", Title: "oversized headers",
-			Tries: "sends requests with 4 MB of headers and a URL of 4 MB", Holds: "refused before the server is reached, and the sandbox's connections still work", control: control,
+			Tries: "sends requests with 2 MB of headers and a URL of 2 MB", Holds: "refused before the server is reached, and the sandbox's connections still work", control: control,
 			attack: func(ctx context.Context, s *stage, token string) string {
-				host, big := hostPort(s.srv.names.open, s.srv.web), strings.Repeat("a", 4<<20)
-				for _, raw := range []string{get(host, "/"+token, "X-Large: "+big), get(host, "/"+token+"?"+big), get(host, "/"+token, strings.Repeat("X-Many: a\r\n", 400000)+"X-Last: a")} {
+				host, big := hostPort(s.srv.names.open, s.srv.web), strings.Repeat("a", 2<<20)
+				for _, raw := range []string{get(host, "/"+token, "X-Large: "+big), get(host, "/"+token+"?"+big), get(host, "/"+token, strings.Repeat("X-Many: a\r\n", 150000)+"X-Last: a")} {
 					a := s.raw(ctx, s.srv.web, raw)
 					if a.status == http.StatusRequestURITooLong || a.status == http.StatusRequestHeaderFieldsTooLarge {
 						continue
