@@ -140,8 +140,11 @@ func showEgress(a *app.App, names []string, report egressReport) error {
 			if r.Phase != egresstest.Running {
 				about = "all rows, " + string(r.Phase)
 			}
-			if line := fmt.Sprintf("%s, %s: %s", r.Isolation, about, human.Sanitize(r.Reason)); !slices.Contains(reasons, line) {
-				reasons = append(reasons, line)
+			line := fmt.Sprintf(": %s, %s", r.Isolation, human.Sanitize(r.Reason))
+			if !slices.ContainsFunc(reasons, func(l string) bool {
+				return strings.HasSuffix(l, line) && (r.Phase != egresstest.Running || strings.HasPrefix(l, about))
+			}) {
+				reasons = append(reasons, about+line)
 			}
 		}
 	}
