@@ -25,7 +25,7 @@ func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 		}
 		return nil, api.Errorf(api.KindUnavailable, "the daemon does not respond: %w", err)
 	}
-	stream, err := envd.OpenPort(ctx, conn, s.path("/ports/"+strconv.Itoa(port)), nil)
+	stream, err := envd.OpenPort(ctx, conn, s.client.prefix+s.path("/ports/"+strconv.Itoa(port)), s.client.headers())
 	var refused *envd.Refused
 	if errors.As(err, &refused) {
 		return nil, decodeError(refused.Status, refused.Body)

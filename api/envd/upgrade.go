@@ -39,8 +39,18 @@ func upgrade(ctx context.Context, conn net.Conn, path, protocol string, header h
 	if !oneLine(path) || strings.ContainsRune(path, ' ') {
 		return nil, api.Errorf(api.KindInvalid, "%.80q is not a path", path)
 	}
-	req := "GET " + path + " HTTP/1.1\r\nHost: envd\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n"
+	host := header.Get("Host")
+	if host == "" {
+		host = "envd"
+	}
+	if !oneLine(host) {
+		return nil, api.Errorf(api.KindInvalid, "header Host contains a line break")
+	}
+	req := "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n"
 	for name, values := range header {
+		if name == "Host" {
+			continue
+		}
 		for _, v := range values {
 			if !oneLine(name) || !oneLine(v) {
 				return nil, api.Errorf(api.KindInvalid, "header %.80q contains a line break", name)

@@ -4,7 +4,8 @@
 // the host, and the stage before it that builds the sandbox's namespaces. A backend starts
 // both with inherited descriptors; see hortus.dev/internal/guest/birth and
 // hortus.dev/internal/backend/jail/initns. If it is run as sudo, it is the program of
-// hortus.dev/internal/guest/sudo.
+// hortus.dev/internal/guest/sudo. A copy with the name hortus-egress-probe tests outgoing
+// connections; see hortus.dev/internal/egress/egresstest/probe.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 
 	"hortus.dev/internal/backend/jail/initns"
+	"hortus.dev/internal/egress/egresstest/probe"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/sudo"
 )
@@ -22,6 +24,8 @@ func main() {
 		os.Exit(initns.Become(guest.Main))
 	case sudo.Argv0:
 		os.Exit(sudo.Main())
+	case probe.Argv0:
+		os.Exit(probe.Main())
 	}
 	os.Exit(guest.Main())
 }

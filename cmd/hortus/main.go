@@ -16,11 +16,13 @@ import (
 	"hortus.dev/internal/cli"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/daemon"
+	"hortus.dev/internal/egress/egresstest/probe"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/guest/sudo"
 	"hortus.dev/internal/platform/bench/load"
 	"hortus.dev/internal/platform/datadir"
+	"hortus.dev/internal/platform/embedded"
 	"hortus.dev/internal/platform/gvisorbuild"
 	"hortus.dev/internal/platform/launch"
 	"hortus.dev/internal/platform/privilege"
@@ -44,6 +46,15 @@ func buildGVisor(dir string) (app.GVisor, error) {
 	return gvisorbuild.New(gvisorbuild.Config{Source: source, Dir: dir}), nil
 }
 
+// probeProgram returns the program that tests outgoing connections in a sandbox: the small guest,
+// or this executable, which serves as the guest if none is embedded.
+func probeProgram() ([]byte, error) {
+	if guest := embedded.Guest(); len(guest) > 0 {
+		return guest, nil
+	}
+	return os.ReadFile("/proc/self/exe")
+}
+
 func main() {
 	switch name := filepath.Base(os.Args[0]); {
 	case name == initns.Argv0:
@@ -54,12 +65,14 @@ func main() {
 		os.Exit(sudo.Main())
 	case name == load.Argv0:
 		os.Exit(load.Main())
+	case name == probe.Argv0:
+		os.Exit(probe.Main())
 	case len(os.Args) > 2 && os.Args[1] == "daemon" && os.Args[2] == "run":
 		dropPrivileges()
 		os.Exit(daemon.Main(os.Args[3:]))
 	}
 	env := app.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, UID: os.Getuid(), Version: version.Describe,
-		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun,
+		Catalogue: offline.Catalogue, Inspect: datadir.Inspect, Remove: datadir.Remove, BuildGVisor: buildGVisor, GoRun: gvisorbuild.GoRun, Probe: probeProgram,
 		Serve: func(ctx context.Context, opt app.ServeOptions) error {
 			dropPrivileges()
 			return daemon.Resident(ctx, daemon.ResidentOptions(opt))

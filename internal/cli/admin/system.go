@@ -120,10 +120,23 @@ func (s *stopCmd) Run(ctx app.Context, a *app.App) error {
 }
 
 // DoctorCommand is "hortus doctor".
-type DoctorCommand struct{}
+type DoctorCommand struct {
+	Egress    bool   `help:"Test that sandboxes cannot get around the rules of outgoing connections: try every known attack against this daemon."`
+	Isolation string `placeholder:"NAME" help:"With --egress: test this backend only (default: all that can start here)."`
+}
 
 // Run shows what the host can do. It fails when it can isolate nothing.
-func (DoctorCommand) Run(ctx app.Context, a *app.App) error {
+func (d *DoctorCommand) Run(ctx app.Context, a *app.App) error {
+	if d.Egress {
+		return d.testEgress(ctx, a)
+	}
+	if d.Isolation != "" {
+		return api.Errorf(api.KindInvalid, "--isolation needs --egress")
+	}
+	return doctor(ctx, a)
+}
+
+func doctor(ctx app.Context, a *app.App) error {
 	// What it says of models is to be true for the next command here; where the
 	// daemon keeps other settings, theirs are what holds.
 	a.NeedModels = true

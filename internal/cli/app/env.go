@@ -44,6 +44,9 @@ type Env struct {
 	// run. GoRun reports whether go run made this program; nil is never.
 	BuildGVisor func(dir string) (GVisor, error)
 	GoRun       func() bool
+	// Probe returns the program that tests outgoing connections in a sandbox. Nil where no
+	// daemon can run.
+	Probe func() ([]byte, error)
 	// Environ is the environment of the programs that are started here; nil is
 	// this process's own.
 	Environ []string

@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/egress/egresstest"
+	wait "hortus.dev/test/patience"
+	testtools "hortus.dev/test/tools"
+)
+
+// TestEgressAttacks runs every attack on the outgoing connections of both backends, with a
+// resolver that lies. test/story has the attacks after an adoption.
+func TestEgressAttacks(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"container", "gvisor"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			attacks := attackers(t, isolation)
+			for _, r := range attacks(false) {
+				if r.Result == egresstest.Broken {
+					t.Errorf("%s, %s: %s", r.ID, r.Phase, r.Reason)
+				}
+			}
+			if isolation == "container" {
+				succeed(t, attacks(true))
+			}
+		})
+	}
+}
+
+// succeed is the control of the suite: with a policy that allows what they try, attacks are found
+// to succeed.
+func succeed(t *testing.T, rows []egresstest.Row) {
+	t.Helper()
+	for _, id := range []string{
+		"dns/labels", "dns/tcp", "dns/other-server", "dns/dot", "dns/doh", "address/of-a-name", "address/spellings", "address/private",
+		"address/private-range", "address/redirect", "web/fronting", "web/fronting-reuse", "web/path", "web/port", "web/upgrade",
+		"tls/fronting", "tls/fronting-reuse", "tls/fronting-h2", "tls/server-name", "tls/no-server-name", "tls/passthrough", "proxy/other-host",
+		"smuggling/length", "smuggling/coding",
+	} {
+		i := slices.IndexFunc(rows, func(r egresstest.Row) bool { return r.ID == id })
+		if i < 0 || rows[i].Result != egresstest.Broken || strings.HasPrefix(rows[i].Reason, "not tested") {
+			t.Errorf("with a weak policy %s is not found to succeed", id)
+		}
+	}
+}
+
+// attackers opens a daemon and returns what runs the attacks against it.
+func attackers(t *testing.T, isolation string) func(weak bool) []egresstest.Row {
+	t.Helper()
+	servers, err := egresstest.NewServers(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(servers.Close)
+	dir := t.TempDir()
+	roots, guest := filepath.Join(dir, "roots.pem"), filepath.Join(dir, "guest")
+	if err := os.WriteFile(roots, servers.Roots(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: EgressConfig{Resolver: servers, CAFile: roots}}
+	if isolation == "gvisor" {
+		cfg.Runsc = filepath.Join(testtools.Dir(t), testtools.Runsc)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", guest, "hortus.dev/cmd/hortus-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	probe, err := os.ReadFile(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newTownOf(t, cfg)
+	c, err := client.Remote(w.url, w.operator.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	isolated(t, c)
+	return func(weak bool) []egresstest.Row {
+		report, err := egresstest.Run(t.Context(), egresstest.Config{
+			Client: c, Servers: servers, Isolation: isolation, Probe: probe, Timeout: wait.Of(20 * time.Second), Weak: weak,
+		})
+		if api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindUnisolated {
+			t.Skipf("this host cannot capture connections with %s: %v", isolation, err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range report.Rows {
+			t.Logf("%s %s: %s %dms %s", r.Phase, r.ID, r.Result, r.TookMS, r.Reason)
+		}
+		return report.Rows
+	}
+}

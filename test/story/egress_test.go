@@ -1,0 +1,65 @@
+package story
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/egress/egresstest"
+	"hortus.dev/test/tools"
+)
+
+// TestEgressAttacks runs the attacks of hortus doctor --egress, and again after a daemon was
+// killed and the next one has adopted the sandboxes.
+func TestEgressAttacks(t *testing.T) {
+	t.Parallel()
+	probe, err := os.ReadFile(filepath.Join(tools.Dir(t), tools.Guest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, isolation := range []string{"container", "gvisor"} {
+		t.Run(isolation, func(t *testing.T) {
+			g := newGarden(t)
+			g.env = append(g.env, "HORTUS_POOL=0")
+			g.must("sandbox", "ls") // starts the daemon
+			servers, err := egresstest.NewServers(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(servers.Close)
+			c := g.client()
+			t.Cleanup(c.Close)
+			report, err := egresstest.Run(t.Context(), egresstest.Config{
+				Client: c, Servers: servers, Isolation: isolation, Probe: probe, Timeout: patience,
+				Restart: func(context.Context) error {
+					if err := syscall.Kill(daemonOf(g.dir), syscall.SIGKILL); err != nil {
+						return err
+					}
+					g.must("sandbox", "ls") // the next command's daemon
+					return nil
+				},
+			})
+			if kind := api.KindOf(err); kind == api.KindUnsupported || kind == api.KindUnisolated {
+				t.Skipf("this host cannot capture connections with %s: %v", isolation, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			adopted := 0
+			for _, r := range report.Rows {
+				if r.Result == egresstest.Broken {
+					t.Errorf("%s, %s: %s", r.ID, r.Phase, r.Reason)
+				}
+				if r.Phase == egresstest.Adopted && r.Result == egresstest.Held {
+					adopted++
+				}
+			}
+			if adopted == 0 {
+				t.Error("no attack was tried after an adoption")
+			}
+		})
+	}
+}
