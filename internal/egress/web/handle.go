@@ -204,9 +204,6 @@ func received(resp *http.Response) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols && !strings.EqualFold(resp.Request.Header.Get("Upgrade"), "websocket") {
 		return &Refusal{Failed: true, Reason: "the server switched protocols without being asked"}
 	}
-	if resp.ProtoMajor == 1 && resp.StatusCode != http.StatusSwitchingProtocols && f.up != nil && resp.Body != http.NoBody {
-		resp.Body = batch{resp.Body, f.up}
-	}
 	// Other addresses of the service, such as HTTP/3, are not reachable.
 	resp.Header.Del("Alt-Svc")
 	return nil

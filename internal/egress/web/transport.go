@@ -35,18 +35,38 @@ func (s *Server) newTransport() *http.Transport {
 // roundTripper returns what answers requests that were allowed.
 func (s *Server) roundTripper() http.RoundTripper {
 	if s.cfg.Cache == nil {
-		return s.transport
+		return direct{s.transport}
 	}
-	return cached{s}
+	return cached{s.cfg.Cache, direct{s.transport}}
 }
 
-// cached asks the cache first.
-type cached struct{ *Server }
+// direct has the server answer.
+type direct struct{ transport *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	up := flightOf(r.Context()).up
+	if resp.ProtoMajor == 1 && resp.StatusCode != http.StatusSwitchingProtocols && up != nil && resp.Body != http.NoBody {
+		resp.Body = batch{resp.Body, up}
+	}
+	return resp, nil
+}
+
+// cached asks the cache first. What the cache downloads may be read by other requests than the one
+// that has the connection.
+type cached struct {
+	cache  func(*http.Request, Grant, http.RoundTripper) (*http.Response, error)
+	direct direct
+}
 
 // RoundTrip implements http.RoundTripper.
 func (c cached) RoundTrip(r *http.Request) (*http.Response, error) {
 	f := flightOf(r.Context())
-	resp, err := c.cfg.Cache(r, f.Grant, c.transport)
+	resp, err := c.cache(r, f.Grant, c.direct)
 	f.Cached = err == nil && !f.connected
 	return resp, err
 }
