@@ -140,7 +140,8 @@ func (g *garden) document(t *testing.T, commands []document.Command) {
 	for i, c := range commands {
 		script += fmt.Sprintf("%s\necho '\n"+mark+"' $?\n", c.Text, i)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	most := 5 * patience // of all commands together
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
@@ -152,7 +153,7 @@ func (g *garden) document(t *testing.T, commands []document.Command) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil && ctx.Err() != nil {
-		t.Errorf("%v after %s\n%s", err, patience, &stderr)
+		t.Errorf("%v after %s\n%s", err, most, &stderr)
 	}
 	rest := stdout.String()
 	for i, c := range commands {
