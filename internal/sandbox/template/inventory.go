@@ -48,8 +48,8 @@ type stored struct {
 }
 
 const (
-	scriptTimeout = 10 * time.Second // of the programs
-	askTimeout    = 20 * time.Second // of the sandbox, programs included
+	scriptTimeout = 30 * time.Second // of the programs
+	askTimeout    = time.Minute      // of the sandbox, programs included
 	killTimeout   = 20 * time.Second
 	maxStored     = 1 << 20 // bytes
 )
