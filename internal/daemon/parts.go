@@ -92,9 +92,10 @@ func (s *System) openStore(ctx context.Context) (err error) {
 
 // openStorage opens layers, workspaces and snapshots.
 func (s *System) openStorage(ctx context.Context) (err error) {
-	if s.layers, err = layer.Open(s.dir.Layers()); err != nil {
+	if s.layers, err = layer.New(layer.Config{Dir: s.dir.Layers(), Logger: s.log}); err != nil {
 		return err
 	}
+	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
 		Dir: s.dir.Path("workspaces"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
 	})

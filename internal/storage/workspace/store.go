@@ -138,16 +138,16 @@ func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Dige
 	return w.ID, nil
 }
 
-// Lower finds the directory of a layer that a workspace can lie on.
-func Lower(layers *layer.Store, d layer.Digest) (string, error) {
+// Lower finds a layer that a workspace can lie on.
+func Lower(layers *layer.Store, d layer.Digest) (layer.Tree, error) {
 	tree, err := layers.Resolve(d)
 	if err != nil {
-		return "", err
+		return tree, err
 	}
 	if len(tree.Mounts) > 0 {
-		return "", api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
+		return tree, api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
 	}
-	return tree.Root, nil
+	return tree, nil
 }
 
 // Scratch makes an empty directory on the disk of the store, which remove removes

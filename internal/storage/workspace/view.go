@@ -28,12 +28,12 @@ func openView(store *layer.Store, digests []layer.Digest) (*view, error) {
 			return nil, err
 		}
 		v.leases = append(v.leases, le)
-		root, err := Lower(store, digests[i])
+		tree, err := Lower(store, digests[i])
 		if err != nil {
 			v.close()
 			return nil, err
 		}
-		fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		fd, err := unix.Open(tree.Root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			v.close()
 			return nil, api.Errorf(api.KindInternal, "layer %s: %w", digests[i], err)
