@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"hortus.dev/api"
 	"hortus.dev/test/tier"
 )
 
@@ -80,5 +81,49 @@ func TestSetup(t *testing.T) {
 	commit(".hortus/setup.yaml", "egress: [pip]\nsteps:\n  - name: broken\n    run: echo nothing works; exit 3\n")
 	if run := g.patient("repo", "prepare", dir); run.code == 0 || !strings.Contains(run.stderr, "nothing works") {
 		t.Errorf("a broken recipe: %s", run)
+	}
+}
+
+// TestSetupOfGo measures the gate of the Go example with and without what a setup compiled, after a change of source.
+func TestSetupOfGo(t *testing.T) {
+	tier.AnyUser(t)
+	tier.Soak(t) // a compiler without a cache takes a minute
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_ISOLATION=container", "HORTUS_POOL=0")
+	g.opens("container", "go")
+	files := map[string]string{}
+	top := filepath.Join("..", "..", "examples", "tasks", "go")
+	for _, pattern := range []string{"*", "*/*"} {
+		paths, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			if b, err := os.ReadFile(p); err == nil { // not a directory
+				files[strings.TrimPrefix(p, top+"/")] = string(b)
+			}
+		}
+	}
+	dir := makeRepo(t, g, files)
+	if run := g.patient("repo", "prepare", dir); run.code != 0 || !strings.Contains(run.stderr, "[setup] sealed") {
+		t.Fatal(run)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lru", "more.go"), []byte("package lru\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, dir, "add", "-A")
+	gitIn(t, dir, "commit", "-q", "-m", "more")
+	gate := func(flags ...string) int64 {
+		run := g.patient(append([]string{"task", "--json", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--steps", "1", "--verify", "go test ./...", "Fix the failing test"}, flags...)...)
+		task := decode[api.Task](t, run.stdout)
+		if task.Repo == nil || task.Repo.Before == nil || task.Repo.Before.Tests == nil {
+			t.Fatalf("no gate: %s", run)
+		}
+		return task.Repo.Before.MS
+	}
+	cold, warm := gate("--no-setup"), gate()
+	t.Logf("gate without a setup %d ms, with one %d ms: ratio %.3f, at most 0.333", cold, warm, float64(warm)/float64(cold))
+	if 3*warm > cold {
+		t.Error("the second gate takes more than a third of the first")
 	}
 }
