@@ -37,6 +37,7 @@ import (
 	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/setup"
 )
 
 // openDir opens the data directory and acquires its lock.
@@ -233,5 +234,6 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
-	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Logger: s.log}), nil
+	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.toolchain, Logger: s.log})
+	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Logger: s.log}), nil
 }

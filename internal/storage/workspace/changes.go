@@ -34,6 +34,8 @@ type Change struct {
 	Mode   Mode
 	// Size is the content's, in bytes; the content of a symlink is its target.
 	Size int64
+	// ModTime is when a regular file of a workspace was written, as the sandbox says; else zero.
+	ModTime time.Time
 	// Open gives exactly Size bytes, or fails. It may be called more than once, and
 	// until the Changes are closed.
 	Open func() (io.ReadCloser, error)

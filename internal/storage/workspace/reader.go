@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -220,7 +221,7 @@ func (r *reader) regular(upper int, below found, p, name string, st unix.Stat_t)
 	if err := r.vanishedBelow(below, p); err != nil {
 		return err
 	}
-	return r.add(Change{Path: p, Mode: mode, Size: st.Size, Open: r.c.opener(p, st)})
+	return r.add(Change{Path: p, Mode: mode, Size: st.Size, ModTime: time.Unix(st.Mtim.Unix()), Open: r.c.opener(p, st)})
 }
 
 // vanishedBelow lists the files of a directory that made way for a file.
