@@ -55,6 +55,18 @@ type SnapshotFilter struct {
 	Templates bool
 }
 
+// RepositoryFilter selects connected repositories. A zero field does not filter.
+type RepositoryFilter struct {
+	States  []api.RepositoryState
+	Name    string
+	Account string // as in SandboxFilter
+	// Operators selects the operator's own.
+	Operators bool
+	Limit     int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
+	After Cursor
+}
+
 // KeyFilter selects API keys. A zero field does not filter.
 type KeyFilter struct {
 	Account string

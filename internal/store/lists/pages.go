@@ -64,6 +64,13 @@ func (r Lists) TemplatePage(ctx context.Context, p api.PageRequest) ([]api.Snaps
 	})
 }
 
+// RepositoryPage implements connected.Rows.
+func (r Lists) RepositoryPage(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Repository, store.Cursor, error) {
+		return r.Store.RepositoryPage(ctx, store.RepositoryFilter{Account: account, States: connectedStates(), Limit: limit, After: after})
+	})
+}
+
 // EgressPage implements access.Decisions.
 func (r Lists) EgressPage(ctx context.Context, account string, f api.EgressFilter, p api.PageRequest) ([]api.EgressDecision, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.EgressDecision, store.Cursor, error) {
