@@ -90,9 +90,6 @@ type CreateSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Task is the task that the sandbox works for, if any.
 	Task TaskID `json:"task,omitempty"`
-	// Workspace is a durable workspace to use at /workspace, by ID or name; empty for none.
-	// The sandbox is its only writer.
-	Workspace string `json:"workspace,omitempty"`
 	// OnExpiry is what happens at the deadline; empty is ExpiryKill.
 	OnExpiry Expiry `json:"onExpiry,omitempty"`
 	// AutoResume wakes a sandbox that was paused to disk when a request for it
@@ -170,8 +167,6 @@ type Sandbox struct {
 	Env      map[string]string `json:"-"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Task     TaskID            `json:"task,omitempty"`
-	// Workspace is the durable workspace that it has at /workspace, if any.
-	Workspace WorkspaceID `json:"workspace,omitempty"`
 	// Parent is the sandbox that it was forked from.
 	Parent SandboxID `json:"parent,omitempty"`
 	// Snapshot is what it started from, if that was a snapshot; while it is paused

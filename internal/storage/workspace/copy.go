@@ -135,6 +135,10 @@ func (c *copier) regular(from, to int, name string, st *unix.Stat_t) (err error)
 		return err
 	}
 	defer unix.Close(out)
+	// An ordinary user may set attributes of files that it may write to only.
+	if err := unix.Fchmod(out, 0o600); err != nil {
+		return err
+	}
 	if err := c.content(in, out, st.Size); err != nil {
 		return err
 	}
