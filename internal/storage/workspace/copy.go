@@ -41,11 +41,16 @@ func (s *Store) copyUpper(ctx context.Context, from, to, links int) (Usage, erro
 			c.opening.Unlock()
 		}
 	}()
-	err := c.dir(from, to, 0)
+	var st unix.Stat_t
+	err := unix.Fstat(from, &st)
+	if err == nil {
+		err = c.dir(from, to, &st, 0)
+	}
 	return c.sum, err
 }
 
-func (c *copier) dir(from, to, depth int) error {
+// dir copies a directory. st is of before it was opened, which may have changed its mode.
+func (c *copier) dir(from, to int, st *unix.Stat_t, depth int) error {
 	if depth > liveDepth {
 		return ErrDeep
 	}
@@ -61,11 +66,7 @@ func (c *copier) dir(from, to, depth int) error {
 	if err != nil {
 		return err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(from, &st); err != nil {
-		return err
-	}
-	return c.attributes(from, to, &st)
+	return c.attributes(from, to, st)
 }
 
 func (c *copier) entry(from, to int, name string, depth int) error {
@@ -89,7 +90,7 @@ func (c *copier) entry(from, to int, name string, depth int) error {
 	}
 	switch kind {
 	case unix.S_IFDIR:
-		return c.subdir(from, to, name, depth)
+		return c.subdir(from, to, name, &st, depth)
 	case unix.S_IFREG:
 		err = c.regular(from, to, name, &st)
 	case unix.S_IFLNK:
@@ -107,7 +108,7 @@ func (c *copier) entry(from, to int, name string, depth int) error {
 	return err
 }
 
-func (c *copier) subdir(from, to int, name string, depth int) (err error) {
+func (c *copier) subdir(from, to int, name string, st *unix.Stat_t, depth int) (err error) {
 	in, shut, err := c.open(from, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (c *copier) subdir(from, to int, name string, depth int) (err error) {
 		return err
 	}
 	defer unix.Close(out)
-	return c.dir(in, out, depth+1)
+	return c.dir(in, out, st, depth+1)
 }
 
 func (c *copier) regular(from, to int, name string, st *unix.Stat_t) (err error) {
