@@ -103,6 +103,9 @@ type Workspaces interface {
 	UpdateWorkspace(ctx context.Context, w api.Workspace) error
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	Workspaces(ctx context.Context, f WorkspaceFilter) ([]api.Workspace, error)
+	WorkspacePage(ctx context.Context, f WorkspaceFilter) ([]api.Workspace, Cursor, error)
+	// FindWorkspaceOf searches one account only; "" means all of them.
+	FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error)
 }
 
 // Snapshots are the rows of snapshots.

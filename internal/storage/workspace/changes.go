@@ -39,6 +39,8 @@ type Change struct {
 	// Open gives exactly Size bytes, or fails. It may be called more than once, and
 	// until the Changes are closed.
 	Open func() (io.ReadCloser, error)
+	// Old is what the layers have at Path: nil if they have no file there.
+	Old *Old
 }
 
 // Limits bound what Changes reads. Zero fields take the default.

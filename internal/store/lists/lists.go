@@ -13,6 +13,9 @@ type Lists struct{ store.Store }
 // liveStates are the states of a sandbox that has not ended.
 var liveStates = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
 
+// liveWorkspaces are the states of a workspace that is not removed.
+var liveWorkspaces = []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}
+
 // maxRows is the maximum number of rows of a list that includes ended ones.
 const maxRows = 1000
 
@@ -70,5 +73,10 @@ func (r Lists) NamedRepository(ctx context.Context, account, name string) (api.R
 
 // ListWorkspaces implements workspace.Rows.
 func (r Lists) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
-	return r.Workspaces(ctx, store.WorkspaceFilter{States: []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}})
+	return r.Workspaces(ctx, store.WorkspaceFilter{States: liveWorkspaces})
+}
+
+// NamedWorkspaces implements workspace.Rows.
+func (r Lists) NamedWorkspaces(ctx context.Context, account, name string) ([]api.Workspace, error) {
+	return r.Workspaces(ctx, store.WorkspaceFilter{States: liveWorkspaces, Account: account, NoAccount: account == "", Name: name})
 }
