@@ -82,7 +82,7 @@ func TestKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.Key("ada", "https://git.example.org/a", "host-1")
+		return p.Key("ada", "https://git.example.org/a", "main", "host-1")
 	}
 	was := key(nil)
 	for name, c := range map[string]struct {
@@ -103,9 +103,10 @@ func TestKey(t *testing.T) {
 	}
 	p := Detect(tree(base))
 	for name, other := range map[string]string{
-		"account":    p.Key("bob", "https://git.example.org/a", "host-1"),
-		"repository": p.Key("ada", "https://git.example.org/b", "host-1"),
-		"toolchain":  p.Key("ada", "https://git.example.org/a", "host-2"),
+		"account":    p.Key("bob", "https://git.example.org/a", "main", "host-1"),
+		"repository": p.Key("ada", "https://git.example.org/b", "main", "host-1"),
+		"branch":     p.Key("ada", "https://git.example.org/a", "feature", "host-1"),
+		"toolchain":  p.Key("ada", "https://git.example.org/a", "main", "host-2"),
 	} {
 		if other == was {
 			t.Errorf("another %s has the same key", name)
@@ -232,7 +233,7 @@ func FuzzDetect(f *testing.F) {
 				t.Errorf("dir %q", s.Dir)
 			}
 		}
-		if p.Key("a", "b", "c") != Detect(tree(files)).Key("a", "b", "c") {
+		if p.Key("a", "b", "main", "c") != Detect(tree(files)).Key("a", "b", "main", "c") {
 			t.Error("two keys")
 		}
 	})

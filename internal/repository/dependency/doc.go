@@ -10,7 +10,7 @@
 //	for _, s := range plan.Steps {
 //		fmt.Println(s.Name, s.Run) // npm ci
 //	}
-//	key := plan.Key("account", "https://git.example.org/team/shop", "host-4f2a...")
+//	key := plan.Key("account", "https://git.example.org/team/shop", "main", "host-4f2a...")
 //
 // # Untrusted data
 //

@@ -85,10 +85,11 @@ func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Services) == 0 }
 const keyVersion = "setup 1"
 
 // Key names the result of the steps: 64 hexadecimal digits. zone is the account whose result it is: no other has
-// the same key. toolchain names the programs of the sandbox with their versions.
-func (p Plan) Key(zone, repository, toolchain string) string {
+// the same key. Neither has another branch, because installing runs code of the commit that is not part of the key.
+// toolchain names the programs of the sandbox with their versions.
+func (p Plan) Key(zone, repository, branch, toolchain string) string {
 	sum := sha256.New()
-	repo := sha256.Sum256([]byte(repository))
+	repo := sha256.Sum256([]byte(repository + " " + branch))
 	fmt.Fprintf(sum, "%s\n%q\n%x\n%q\n", keyVersion, zone, repo, toolchain)
 	for _, path := range slices.Sorted(maps.Keys(p.inputs)) {
 		fmt.Fprintf(sum, "file %q %x\n", path, p.inputs[path])

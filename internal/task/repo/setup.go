@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -28,8 +29,9 @@ type SetupRequest struct {
 	Sandbox api.CreateSandbox
 	// Egress is what the steps may connect to; nil for the registries of the repository's package managers.
 	Egress *api.EgressPolicy
-	// Repository is its address, without credentials.
-	Repository string
+	// Repository is its address, without credentials, and Branch the branch of the commit, or the commit if nobody
+	// named one. Installing runs code of the repository, so what one branch installed is not used by another.
+	Repository, Branch string
 	// Files are those of the commit that are not off limits.
 	Files []cache.Entry
 	// Read returns at most max bytes of one; nil if it cannot be read.
@@ -80,7 +82,7 @@ func (w *work) setup(ctx context.Context) error {
 		return err
 	}
 	w.prepared, err = w.cfg.Setup.Prepare(ctx, SetupRequest{
-		Task: w.job.Task.ID, Sandbox: w.sandbox(), Egress: w.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(w.req.URL),
+		Task: w.job.Task.ID, Sandbox: w.sandbox(), Egress: w.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(w.req.URL), Branch: cmp.Or(w.base.Branch, w.base.Hash),
 		Files: files, Layer: w.layer, Dir: w.job.Dir,
 		Read: func(path string, max int64) []byte {
 			b, err := w.repo.ReadFile(ctx, w.base.Hash, path, max)

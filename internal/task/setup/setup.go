@@ -110,7 +110,7 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepa
 	if err != nil {
 		return none, err
 	}
-	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: plan.Key(q.Sandbox.Account, q.Repository, toolchain)}
+	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: plan.Key(q.Sandbox.Account, q.Repository, q.Branch, toolchain)}
 	l, release, err := p.once(ctx, j)
 	var failed *failure
 	switch {

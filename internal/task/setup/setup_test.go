@@ -142,7 +142,7 @@ func request(t *testing.T, account string, files map[string]string) (repo.SetupR
 	var mu sync.Mutex
 	var said []string
 	q := repo.SetupRequest{
-		Sandbox: api.CreateSandbox{Account: account}, Repository: "r", Layer: "checkout", Dir: t.TempDir(),
+		Sandbox: api.CreateSandbox{Account: account}, Repository: "r", Branch: "main", Layer: "checkout", Dir: t.TempDir(),
 		Read: func(p string, _ int64) []byte { return []byte(files[p]) },
 		Emit: func(_ context.Context, e api.RepoStepEvent) {
 			mu.Lock()
@@ -170,7 +170,7 @@ func TestZones(t *testing.T) {
 	s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
 	p := New(Config{Computers: s, Toolchain: toolchain})
 	q, _ := request(t, "ada", locked)
-	s.layers[layerKey(dependency.Detect(tree(q)).Key("ada", "r", "tools"))] = true
+	s.layers[layerKey(dependency.Detect(tree(q)).Key("ada", "r", "main", "tools"))] = true
 	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 {
 		t.Errorf("the control: ada's own layer: %+v %v", got, err)
 	}
