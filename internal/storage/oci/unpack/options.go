@@ -79,7 +79,7 @@ func failed(what, name string, err error) error {
 	case nil:
 		return nil
 	case unix.ENOSPC, unix.EDQUOT:
-		return api.Errorf(api.KindExhausted, "%s %.200q: %w", what, name, err).WithHint("free space on the disk of the data directory, for example with hortus system gc")
+		return api.Errorf(api.KindExhausted, "%s %.200q: %w", what, name, err).WithHint("free space on the disk of the data directory, for example with hortus gc")
 	case unix.ELOOP, unix.EXDEV, unix.ENOTDIR:
 		return refusef("%s %.200q: its path leads through a link or a file: %w", what, name, err)
 	case unix.ENAMETOOLONG:
