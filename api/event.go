@@ -46,6 +46,7 @@ const (
 	EventModel        EventType = "task.model"       // ModelEvent: one call ended
 	EventModelRetry   EventType = "task.model_retry" // ModelRetryEvent: a call is made again
 	EventRepoStep     EventType = "task.step"        // RepoStepEvent: a step of work on a repository
+	EventTier         EventType = "task.tier"        // TierEvent: where files of a task came from
 	EventTool         EventType = "task.tool"        // ToolEvent: the agent used a tool
 	EventSay          EventType = "task.say"         // SayEvent: what the agent said
 	EventCompact      EventType = "task.compact"     // CompactEvent: the agent's history was shortened
@@ -60,6 +61,27 @@ const (
 	EventExecStarted  EventType = "sandbox.exec"     // Exec
 	EventExecEnded    EventType = "sandbox.exec_end" // Exec
 )
+
+// Tiers of what a task starts from, the fastest first.
+const (
+	TierPacked = "packed" // a layer that is there: mounted
+	TierRaw    = "raw"    // a copy from which the layer is made
+	TierCold   = "cold"   // nothing: cloned first
+)
+
+// TierEvent reports that files of a task were looked for in one tier. After a miss the next
+// tier follows; cold has no miss.
+type TierEvent struct {
+	// Part is what was looked for: "repository".
+	Part string `json:"part"`
+	Tier string `json:"tier"`
+	Hit  bool   `json:"hit"`
+	// Key is the SHA-256 of the address and the branch, in hex, and Commit what they stand for.
+	Key    string `json:"key"`
+	Commit string `json:"commit"`
+	// MS is how long a hit took.
+	MS int64 `json:"ms,omitempty"`
+}
 
 // AttemptEvent is the data of events about one attempt.
 type AttemptEvent struct {

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RepositoryState is where a connected repository stands. [NextRepositoryState] has the table.
 type RepositoryState string
@@ -65,6 +68,12 @@ type Repository struct {
 	// its message.
 	Commit  string `json:"commit,omitempty"`
 	Subject string `json:"subject,omitempty"`
+	// Submodules counts the submodules of Commit, whose directories stay empty. LFSFiles
+	// counts the files of it whose content is a Git LFS pointer: no file of LFSBytes bytes in
+	// all is fetched.
+	Submodules int   `json:"submodules,omitempty"`
+	LFSFiles   int   `json:"lfsFiles,omitempty"`
+	LFSBytes   int64 `json:"lfsBytes,omitempty"`
 	// Bytes is the size of the copy on the disk, with all branches and tags.
 	Bytes int64 `json:"bytes,omitempty"`
 	// FetchedAt is the end of the last fetch that succeeded. Objects is what it received,
@@ -79,6 +88,13 @@ type Repository struct {
 	Owner     OwnerID   `json:"owner,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
+}
+
+// ValidRepositoryName reports whether s can be the name of a connected repository. A name never
+// looks like an id.
+func ValidRepositoryName(s string) bool {
+	const first = "abcdefghijklmnopqrstuvwxyz0123456789"
+	return s != "" && len(s) <= 63 && !RepositoryID(s).Valid() && strings.ContainsRune(first, rune(s[0])) && strings.Trim(s, first+"._-") == ""
 }
 
 // AddRepository requests the connection of a repository.

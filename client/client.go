@@ -18,15 +18,16 @@ import (
 // Client calls one daemon. Its methods are about the daemon itself; what the daemon holds
 // is behind services, as in c.Sandboxes.Create.
 type Client struct {
-	Sandboxes  *SandboxService
-	Snapshots  *SnapshotService
-	Templates  *TemplateService
-	Tasks      *TaskService
-	Runs       *RunService
-	Roles      *RoleService
-	Keys       *KeyService
-	Provisions *ProvisionService
-	Egress     *EgressService
+	Sandboxes    *SandboxService
+	Snapshots    *SnapshotService
+	Templates    *TemplateService
+	Tasks        *TaskService
+	Runs         *RunService
+	Roles        *RoleService
+	Keys         *KeyService
+	Provisions   *ProvisionService
+	Egress       *EgressService
+	Repositories *RepositoryService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -67,6 +68,7 @@ func New(cfg Config) *Client {
 	c.Sandboxes, c.Snapshots, c.Templates = &SandboxService{s}, &SnapshotService{s}, &TemplateService{s}
 	c.Tasks, c.Runs, c.Roles = &TaskService{s}, &RunService{s}, &RoleService{s}
 	c.Keys, c.Provisions, c.Egress = &KeyService{s}, &ProvisionService{s}, &EgressService{s}
+	c.Repositories = &RepositoryService{s}
 	return c
 }
 

@@ -33,6 +33,9 @@ func (f facts) Append(ctx context.Context, s api.Stream, t api.EventType, data a
 	e, err := f.Log.Append(ctx, s, t, data)
 	if err == nil {
 		f.metrics.Event(t)
+		if tier, ok := data.(api.TierEvent); ok {
+			f.metrics.Tier(tier)
+		}
 	}
 	return e, err
 }
@@ -189,7 +192,7 @@ func (s status) Collect(ctx context.Context, req api.CollectRequest) (api.Collec
 func (s *System) newKeeper() *upkeep.Keeper {
 	return upkeep.New(upkeep.Config{
 		Dir: string(s.dir), Layers: s.layers, Named: s.templates.Named, Task: s.db.Task, Workspaces: s.workspaces, Snapshots: s.snapshots, Logger: s.log,
-		Packages: s.packages, Repositories: s.repositories, Busy: func() bool { return s.tasks.Running() > 0 },
+		Packages: s.packages, Repositories: s.repositories, Connected: s.connected.Kept, Busy: func() bool { return s.tasks.Running() > 0 },
 		Orphans: func(ctx context.Context) (out []upkeep.Orphan, err error) {
 			all, err := s.sandboxes.Orphans(ctx)
 			for _, o := range all {

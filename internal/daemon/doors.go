@@ -30,6 +30,7 @@ type guards struct {
 	sandboxes *access.Sandboxes
 	plane     *access.DataPlane
 	tasks     *access.Tasks
+	connected *access.Repositories
 	roles     *access.Roles
 	events    *access.Events
 	system    *access.System
@@ -66,6 +67,7 @@ func (s *System) openDoors(context.Context) error {
 	g := &s.guards
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
+	g.connected = access.NewRepositories(s.connected)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
@@ -80,7 +82,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress,
+		Egress: g.egress, Repositories: g.connected,
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/internal/platform/machine"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/repository/connected"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/admission"
@@ -230,7 +231,9 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log}); err != nil {
+	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log})
+	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.Source, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log})
+	if err != nil {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}

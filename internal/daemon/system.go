@@ -21,6 +21,7 @@ import (
 	"hortus.dev/internal/platform/service"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/platform/version"
+	"hortus.dev/internal/repository/connected"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
@@ -57,6 +58,8 @@ type System struct {
 	snapshots  *snapshot.Store
 	// repositories is nil on a machine without git.
 	repositories *cache.Cache
+	// connected are the repositories that people connected.
+	connected *connected.Repositories
 
 	host      *image.Host
 	templates *template.Templates
@@ -145,6 +148,9 @@ func (s *System) recover(ctx context.Context) error {
 	}
 	if _, err := s.workspaces.Recover(ctx, others.Ended); err != nil {
 		s.log.Error("recovery of workspaces is incomplete", "error", err)
+	}
+	if _, err := s.connected.Recover(ctx, others.Ended); err != nil {
+		s.log.Error("recovery of repositories is incomplete", "error", err)
 	}
 	if err := others.Forget(ctx); err != nil {
 		return err

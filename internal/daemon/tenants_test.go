@@ -29,6 +29,7 @@ type things struct {
 	box  api.SandboxID
 	task api.TaskID
 	snap api.SnapshotID
+	repo api.RepositoryID
 }
 
 func newTown(t *testing.T) *town {
@@ -73,12 +74,13 @@ func (w *town) key(req api.CreateKey) api.CreatedKey {
 func (w *town) things(account, begins string) things {
 	w.t.Helper()
 	rest := begins + strings.Repeat("0", api.IDLen-1-len(begins))
-	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest)}
+	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest)}
 	ctx, now := w.t.Context(), time.Now().UTC()
 	for _, err := range []error{
 		w.s.db.InsertSandbox(ctx, api.Sandbox{ID: own.box, State: api.SandboxEnded, Account: account, CreatedAt: now, EndedAt: now, Reason: "killed", Provision: &api.ProvisionRequest{TaskID: "own"}}),
 		w.s.db.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
 		w.s.db.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.box, CreatedAt: now, EndedAt: now}),
+		w.s.db.InsertRepository(ctx, api.Repository{ID: own.repo, State: api.RepositoryReady, Name: "web", URL: "https://example.org/" + account, Key: account, Account: account, CreatedAt: now}),
 	} {
 		if err != nil {
 			w.t.Fatal(err)
@@ -182,6 +184,8 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 		return string(of.task), string(api.NewTaskID())
 	case "snapshots", "templates":
 		return string(of.snap), string(api.NewSnapshotID())
+	case "repositories":
+		return string(of.repo), string(api.NewRepositoryID())
 	}
 	t.Fatalf("this test does not know what the id in %s is of", pattern)
 	return "", ""
@@ -287,7 +291,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 // TestPrefixIsOnesOwn resolves what is ambiguous for all together.
 func TestPrefixIsOnesOwn(t *testing.T) {
 	w := newTown(t)
-	for what, id := range map[string]string{"sandboxes": string(w.bobs.box), "tasks": string(w.bobs.task), "snapshots": string(w.bobs.snap)} {
+	for what, id := range map[string]string{"sandboxes": string(w.bobs.box), "tasks": string(w.bobs.task), "snapshots": string(w.bobs.snap), "repositories": string(w.bobs.repo)} {
 		for _, prefix := range []string{"4f", id[:3], id[:4]} {
 			status, answer := w.call("GET", "/v1/"+what+"/"+prefix, "", "X-API-KEY", w.bob.Secret)
 			var row struct {

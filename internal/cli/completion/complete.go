@@ -212,6 +212,10 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = c.sandboxes(ctx, out, cur, "")
 	case "tasks":
 		out = c.tasks(ctx, out, cur)
+	case "repositories":
+		out = append(c.repositories(ctx, out, cur, prefix), ":dirs")
+	case "connected":
+		out = c.repositories(ctx, out, cur, prefix)
 	case "snapshots":
 		out = c.snapshots(ctx, out, cur, prefix)
 	case "templates":

@@ -72,6 +72,18 @@ func (c *completer) tasks(ctx context.Context, out []string, cur string) []strin
 	return out
 }
 
+// repositories completes the names of connected repositories.
+func (c *completer) repositories(ctx context.Context, out []string, cur, prefix string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Repositories.List(ctx)
+		for _, r := range list {
+			out = add(out, prefix+r.Name, fmt.Sprintf("%s, %s", r.State, human.Truncate(r.URL, 60)), prefix+cur)
+		}
+		return err
+	})
+	return out
+}
+
 // snapshots completes the ids of snapshots.
 func (c *completer) snapshots(ctx context.Context, out []string, cur, prefix string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {

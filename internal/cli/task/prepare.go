@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"hortus.dev/api"
@@ -15,12 +16,17 @@ import (
 
 // RepoCommand is "hortus repo".
 type RepoCommand struct {
+	Add     repoAddCmd     `cmd:"" help:"Connect a repository under a name, and fetch it."`
+	Ls      repoLsCmd      `cmd:"" help:"List connected repositories."`
+	Show    repoShowCmd    `cmd:"" help:"Show a connected repository."`
+	Sync    repoSyncCmd    `cmd:"" help:"Fetch what is new in connected repositories."`
+	Rm      repoRmCmd      `cmd:"" help:"Disconnect repositories. Their cached copies stay until hortus gc removes them."`
 	Prepare PrepareCommand `cmd:"" help:"Install what a repository needs, so that its tasks start with it."`
 }
 
 // PrepareCommand is "hortus repo prepare".
 type PrepareCommand struct {
-	Repo        string   `arg:"" complete:"dirs" placeholder:"PATH|URL[@REF]" help:"Repository: a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT."`
+	Repo        string   `arg:"" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup may connect to: the package registries of the lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
 	fileFlags
 	flags.Sandbox
@@ -36,6 +42,7 @@ func (c *PrepareCommand) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	req.Repo.PrepareOnly = true
+	a.NeedForges = !filepath.IsAbs(req.Repo.URL)
 	return prepare(ctx, a, req)
 }
 

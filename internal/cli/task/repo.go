@@ -16,7 +16,7 @@ import (
 
 type taskStartCmd struct {
 	Request string   `arg:"" help:"Request in plain language; - reads stdin."`
-	Repo    string   `complete:"dirs" placeholder:"PATH|URL[@REF]" help:"Repository: a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory)."`
+	Repo    string   `complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory)."`
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`

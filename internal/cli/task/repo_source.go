@@ -21,9 +21,14 @@ func person(a *app.App) checkout.User { return checkout.User{Environ: a.Env.Envi
 // source finds the repository, who the person is, and where a delivery goes.
 func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTask) error {
 	g := person(a)
-	address, ref, err := git.ParseSource(cmp.Or(c.Repo, "."))
+	address, ref, named, err := connected(ctx, a, c.Repo)
 	if err != nil {
 		return err
+	}
+	if !named {
+		if address, ref, err = git.ParseSource(cmp.Or(c.Repo, ".")); err != nil {
+			return err
+		}
 	}
 	var tree checkout.Info
 	if into.URL, into.Ref = address, ref; filepath.IsAbs(address) {

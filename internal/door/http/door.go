@@ -90,19 +90,21 @@ type System interface {
 // Config is what a door leads to. Once, Provisions, Code and Tokens may be nil: what
 // needs them is refused then, and URLs hold no tokens.
 type Config struct {
-	Sandboxes  Sandboxes
-	Tasks      Tasks
-	Roles      Roles
-	Events     Events
-	System     System
-	Upkeep     Upkeep
-	Snapshots  Snapshots
-	Egress     Egress
-	Keys       Keys
-	Once       Once
-	Provisions Provisions
-	Code       Code
-	Tokens     Tokens
+	Sandboxes Sandboxes
+	Tasks     Tasks
+	Roles     Roles
+	Events    Events
+	System    System
+	Upkeep    Upkeep
+	Snapshots Snapshots
+	Egress    Egress
+	Keys      Keys
+	// Repositories are the connected ones.
+	Repositories Repositories
+	Once         Once
+	Provisions   Provisions
+	Code         Code
+	Tokens       Tokens
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string

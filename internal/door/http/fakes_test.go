@@ -37,9 +37,10 @@ type fakes struct {
 
 	stalled time.Duration // Config.Stalled
 
-	saves  *saves   // plays snapshots
-	egress *outside // plays policies
-	once   *once.Keeper
+	remotes *remotes // plays connected repositories
+	saves   *saves   // plays snapshots
+	egress  *outside // plays policies
+	once    *once.Keeper
 	// fresh has each sandbox get an id of its own; creates counts the calls.
 	fresh   bool
 	creates atomic.Int32
@@ -266,6 +267,9 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 	}
 	if f.once != nil {
 		cfg.Once = f.once
+	}
+	if f.remotes != nil {
+		cfg.Repositories = f.remotes
 	}
 	door := doorhttp.New(cfg)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

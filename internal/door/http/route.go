@@ -78,13 +78,14 @@ func (d *Door) Routes() iter.Seq[Route] { return slices.Values(d.routes) }
 
 // The handlers of each resource.
 type (
-	sandboxes  struct{ *Door }
-	execs      struct{ *Door }
-	snapshots  struct{ *Door }
-	tasks      struct{ *Door }
-	provisions struct{ *Door }
-	egress     struct{ *Door }
-	system     struct{ *Door }
+	sandboxes    struct{ *Door }
+	execs        struct{ *Door }
+	snapshots    struct{ *Door }
+	tasks        struct{ *Door }
+	provisions   struct{ *Door }
+	repositories struct{ *Door }
+	egress       struct{ *Door }
+	system       struct{ *Door }
 )
 
 // table lists the door's routes.
@@ -92,7 +93,7 @@ func (d *Door) table() []Route {
 	t, s := tasks{d}, system{d}
 	return slices.Concat(
 		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
-		t.taskRoutes(), t.repoRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
+		t.taskRoutes(), t.repoRoutes(), repositories{d}.repositoryRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
 

@@ -19,6 +19,7 @@ type meters struct {
 	kills         *prometheus.CounterVec
 	waits         *prometheus.HistogramVec
 	events        *prometheus.CounterVec
+	tiers         *prometheus.CounterVec
 	egress        *prometheus.CounterVec
 	egressBytes   *prometheus.CounterVec
 	requests      *prometheus.CounterVec
@@ -52,6 +53,7 @@ func newMeters(r *prometheus.Registry) meters {
 		kills:         counter("hortus_sandbox_kills_total", "Sandboxes that were killed, by result.", "isolation", "result"),
 		waits:         histogram("hortus_admission_wait_seconds", "Time that sandboxes waited for capacity on the host, by the last missing resource and by whether they were admitted.", long, "cause", "admitted"),
 		events:        counter("hortus_events_total", "Events that were stored.", "type"),
+		tiers:         counter("hortus_tier_lookups_total", "Lookups of what tasks start from, by part, tier (packed, raw, cold) and result: hit or miss.", "part", "tier", "result"),
 		egress:        counter("hortus_egress_decisions_total", "Decisions about outgoing connections and requests of sandboxes: allowed, denied, failed, waiting; dropped counts those of them that were not recorded.", "result"),
 		egressBytes:   counter("hortus_egress_bytes_total", "Bytes of outgoing connections that have ended, by direction: sent or received by the sandbox.", "direction"),
 		requests:      counter("hortus_http_requests_total", "Requests that ended.", "door", "method", "route", "code"),
@@ -70,6 +72,15 @@ func (t *Telemetry) Waited(cause api.WaitCause, took time.Duration, admitted boo
 
 // Event counts a fact that was stored.
 func (t *Telemetry) Event(e api.EventType) { t.events.WithLabelValues(string(e)).Inc() }
+
+// Tier counts a lookup of what a task starts from.
+func (t *Telemetry) Tier(e api.TierEvent) {
+	word := "miss"
+	if e.Hit {
+		word = "hit"
+	}
+	t.tiers.WithLabelValues(e.Part, e.Tier, word).Inc()
+}
 
 // Egress counts a decision about an outgoing connection; it fits audit.Config.
 func (t *Telemetry) Egress(d api.EgressDecision) {

@@ -201,6 +201,8 @@ func TestMetrics(t *testing.T) {
 	did(sandbox.OpKill, sandbox.Outcome{Isolation: "container"})
 	tel.Waited(api.WaitMemory, time.Second, true)
 	tel.Event(api.EventSandboxState)
+	tel.Tier(api.TierEvent{Part: "repository", Tier: api.TierPacked})
+	tel.Tier(api.TierEvent{Part: "repository", Tier: api.TierRaw, Hit: true})
 	tel.Egress(api.EgressDecision{Result: api.EgressAllowed, Host: secret, Sent: 7, Received: 9})
 	tel.Egress(api.EgressDecision{Result: api.EgressDenied, Count: 12, Sent: -1})
 	tel.Egress(api.EgressDecision{Result: secret})
@@ -227,6 +229,7 @@ func TestMetrics(t *testing.T) {
 		`hortus_sandbox_kills_total{isolation="container",result="ok"} 1`,
 		`hortus_admission_wait_seconds_count{admitted="yes",cause="memory"} 1`,
 		`hortus_events_total{type="sandbox.state"} 1`,
+		`hortus_tier_lookups_total{part="repository",result="miss",tier="packed"} 1`, `hortus_tier_lookups_total{part="repository",result="hit",tier="raw"} 1`,
 		`hortus_egress_decisions_total{result="allowed"} 1`,
 		`hortus_egress_decisions_total{result="denied"} 12`,
 		`hortus_egress_decisions_total{result="other"} 1`,

@@ -3,8 +3,6 @@ package connected
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"path"
 	"strings"
@@ -127,7 +125,7 @@ func (s *Repositories) newRow(req api.AddRepository) (api.Repository, error) {
 		}
 	}
 	name := cmp.Or(req.Name, nameOf(remote.URL))
-	if !ValidName(name) {
+	if !api.ValidRepositoryName(name) {
 		if req.Name == "" {
 			return api.Repository{}, api.Errorf(api.KindInvalid, "no name follows from the address %q", git.DisplayAddress(req.URL)).WithHint("set one with --name")
 		}
@@ -135,24 +133,12 @@ func (s *Repositories) newRow(req api.AddRepository) (api.Repository, error) {
 			WithHint(`use 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit`)
 	}
 	return api.Repository{
-		ID: api.NewRepositoryID(), State: api.RepositoryFetching, Name: name, URL: remote.URL, Branch: req.Branch, Key: Key(remote, req.Branch),
+		ID: api.NewRepositoryID(), State: api.RepositoryFetching, Name: name, URL: remote.URL, Branch: req.Branch, Key: remote.BranchKey(req.Branch),
 		Account: req.Account, Owner: s.cfg.Owner, CreatedAt: s.now(),
 	}, nil
 }
 
 func (s *Repositories) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
-
-// Key is the key of a remote and a branch, equal for all spellings of the address.
-func Key(r git.Remote, branch string) string {
-	sum := sha256.Sum256([]byte(r.Key + "\x00" + branch))
-	return hex.EncodeToString(sum[:])
-}
-
-// ValidName reports whether s can be the name of a repository.
-func ValidName(s string) bool {
-	const first = "abcdefghijklmnopqrstuvwxyz0123456789"
-	return s != "" && len(s) <= 63 && strings.ContainsRune(first, rune(s[0])) && strings.Trim(s, first+"._-") == ""
-}
 
 // nameOf derives a name from an address: its last part, in lower case. Other characters
 // become "-".
@@ -165,7 +151,7 @@ func nameOf(url string) string {
 		if r >= 'A' && r <= 'Z' {
 			return r + 'a' - 'A'
 		}
-		if ValidName("a" + string(r)) {
+		if api.ValidRepositoryName("a" + string(r)) {
 			return r
 		}
 		return '-'
@@ -215,9 +201,22 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 			ref = "refs/heads/" + ref
 		}
 		at, err := repo.Resolve(ctx, ref)
+		if api.KindOf(err) == api.KindNotFound && row.Branch != "" {
+			return api.Errorf(api.KindNotFound, "%s has no branch %q", git.DisplayAddress(row.URL), row.Branch).
+				WithHint("connect it without a branch; a task can start from a tag or a commit: hortus task --repo NAME@REF")
+		}
 		if err != nil {
 			return err
 		}
+		files, err := repo.Files(ctx, at.Hash)
+		if err != nil {
+			return err
+		}
+		outside, err := repo.Outside(ctx, files)
+		if err != nil {
+			return err
+		}
+		row.Submodules, row.LFSFiles, row.LFSBytes = len(outside.Submodules), outside.Pointers, outside.PointerBytes
 		row.Commit, row.Subject, row.Bytes, row.Objects = at.Hash, at.Subject, repo.Size(), did.Objects
 		row.FetchedAt, row.FetchMS = s.now(), s.cfg.Now().Sub(began).Milliseconds()
 		return nil
@@ -228,6 +227,9 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 		event = api.RepositoryBroken
 		e := api.AsError(err)
 		row.Error = &api.Error{Kind: e.Kind, Message: e.Error(), Hint: e.Hint}
+		if ctx.Err() != nil {
+			row.Error = &api.Error{Kind: api.KindCanceled, Message: "the fetch was cancelled", Hint: "hortus repo sync " + row.Name}
+		}
 	}
 	row.State, _ = api.NextRepositoryState(api.RepositoryFetching, event)
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {

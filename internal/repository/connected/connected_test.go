@@ -172,7 +172,7 @@ func TestKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Key(r, branch)
+		return r.BranchKey(branch)
 	}
 	if key("https://example.org/o/r", "") != key("https://EXAMPLE.org:443/o/r/", "") {
 		t.Error("two spellings have two keys")

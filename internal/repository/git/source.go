@@ -2,7 +2,9 @@ package git
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"net"
 	"net/url"
 	"os"
@@ -173,6 +175,13 @@ type Remote struct {
 	URL    string // address for git; the path of a file:// URL
 	Scheme string // https, http, ssh or file
 	Key    string // equal for all spellings of the address
+}
+
+// BranchKey is the key of a branch of the remote, the SHA-256 of both in hex. It is equal for
+// all spellings of the address. Branch "" stands for what the remote's HEAD names.
+func (r Remote) BranchKey(branch string) string {
+	sum := sha256.Sum256([]byte(r.Key + "\x00" + branch))
+	return hex.EncodeToString(sum[:])
 }
 
 // ParseRemote parses the URL of a [Source].

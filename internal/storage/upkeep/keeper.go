@@ -44,9 +44,11 @@ type Config struct {
 	// Packages is the package cache; nil where there is none.
 	Packages *registrycache.Cache
 	// Repositories are the copies of repositories; nil where there are none. Busy
-	// says that a task may be reading them.
+	// says that a task may be reading them. Connected returns the names of those that
+	// somebody connected, which are kept; nil for none.
 	Repositories *cache.Cache
 	Busy         func() bool
+	Connected    func(ctx context.Context) (map[string]bool, error)
 	// Named calls f with the layers that templates name now, and lets nobody be
 	// given the layers of a template until f returns.
 	Named func(ctx context.Context, f func(named []layer.Digest) error) error

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -53,6 +54,16 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("%d were taken while a task runs", n)
 	}
 	busy = false
+	all, err := cache.List()
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v %v", all, err)
+	}
+	kept := map[string]bool{all[0].Name: true}
+	keeper.cfg.Connected = func(context.Context) (map[string]bool, error) { return kept, nil }
+	if n := taken(); n != 0 {
+		t.Errorf("%d were taken that are connected", n)
+	}
+	delete(kept, all[0].Name)
 	if n := taken(); n != 1 {
 		t.Errorf("%d were taken; want the old one", n)
 	}

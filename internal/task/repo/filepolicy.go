@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path"
 	"strings"
 
@@ -73,7 +74,7 @@ func (w *work) taken(changes []cache.Change) (ok []cache.Change, refused []api.R
 // maxRules bounds the text about the file policy in a request to a model, in bytes.
 const maxRules = 4 << 10
 
-// rules says to the agent what it cannot read or change. It is empty if nothing of that is in the
+// rules says to the agent what it cannot read or change, and what of the repository is not there. It is empty if nothing of that is in the
 // repository.
 func (w *work) rules() string {
 	p := w.req.FilePolicy
@@ -89,6 +90,16 @@ func (w *work) rules() string {
 	}
 	if len(p.Writable) > 0 {
 		say("The only files that you can change", p.Writable)
+	}
+	if subs := w.outside.Submodules; len(subs) > 0 {
+		var paths []string
+		for _, s := range subs[:min(len(subs), 20)] {
+			paths = append(paths, s.Path)
+		}
+		say("Submodules, whose directories are empty here, and stay as they are", paths)
+	}
+	if n := w.outside.Pointers; n > 0 {
+		lines = append(lines, fmt.Sprintf("%d files are Git LFS pointers: their contents are not here, and git lfs cannot fetch them", n))
 	}
 	return strings.Join(lines, "\n")
 }

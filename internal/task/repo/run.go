@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -133,11 +132,14 @@ func (w *work) prepare(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		if w.repo, err = w.cfg.Git.Fetch(ctx, src, func(line string) {
+		began := w.cfg.Now()
+		var did cache.Fetched
+		if w.repo, did, err = w.cfg.Git.Update(ctx, src, func(line string) {
 			w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "fetch", Detail: line})
 		}); err != nil {
 			return "", err
 		}
+		w.cloned, w.fetchTook = did.Cold, w.cfg.Now().Sub(began)
 		if w.base, err = w.start(ctx); err != nil {
 			return "", err
 		}
@@ -161,31 +163,6 @@ func (w *work) prepare(ctx context.Context) error {
 	return w.workspace(ctx)
 }
 
-// checkout makes a layer of the commit.
-func (w *work) checkout(ctx context.Context) error {
-	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
-		var detail string
-		key := "checkout 1 " + w.base.Hash + " " + checkoutBranch(w.base) + w.leftOut()
-		layer, release, err := w.cfg.Computers.Layer(ctx, key, func(ctx context.Context, dir string) error {
-			res, err := w.repo.Checkout(ctx, w.base.Hash, dir, cache.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth, Files: w.files})
-			detail = fmt.Sprintf("%d files", res.Files)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-		_, w.res.OffLimits, err = w.visible(ctx)
-		if err != nil {
-			return "", err
-		}
-		if n := w.res.OffLimits; n > 0 {
-			detail = strings.TrimPrefix(fmt.Sprintf("%s, %d off limits", detail, n), ", ")
-		}
-		w.layer, w.release = layer, append(w.release, release)
-		return detail, w.save(ctx)
-	})
-}
-
 // workspace makes the durable files of the agent, or takes those of the task that is continued.
 func (w *work) workspace(ctx context.Context) (err error) {
 	if before := w.last(); before != nil {
@@ -196,14 +173,6 @@ func (w *work) workspace(ctx context.Context) (err error) {
 		return err
 	}
 	return w.save(ctx)
-}
-
-// checkoutBranch is the branch that the agent finds itself on.
-func checkoutBranch(c cache.Commit) string {
-	if c.Branch != "" {
-		return c.Branch
-	}
-	return "main"
 }
 
 func (w *work) save(ctx context.Context) error {

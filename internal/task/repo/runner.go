@@ -155,6 +155,11 @@ type work struct {
 	base cache.Commit
 	// files says which files are off limits and which the agent may not change.
 	files *filerule.Policy
+	// cloned is true if the repository was not in the cache. fetchTook is how long its fetch took.
+	cloned    bool
+	fetchTook time.Duration
+	// outside is what base refers to and the checkout does not have.
+	outside cache.Outside
 	// layer is the checkout of base, without what is off limits.
 	layer Layer
 	// prepared is the result of the setup.

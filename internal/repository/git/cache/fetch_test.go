@@ -120,6 +120,52 @@ func TestFetchSpecialRepositories(t *testing.T) {
 			t.Errorf("status: %s", out)
 		}
 	})
+	t.Run("shallow, later", func(t *testing.T) {
+		full := gittest.NewCheckout(t, map[string]string{"a": "1"})
+		src := filepath.Join(gittest.RealPath(t, t.TempDir()), "clone")
+		gittest.Git(t, full, "clone", "-q", "--depth=1", "file://"+full, src)
+		s := newServer(t, true)
+		url, _ := s.bare(t, full, "full.git")
+		first := head(t, fetch(t, c, src)).Hash
+		for i := range 3 {
+			gittest.WriteFiles(t, full, map[string]string{"a": strings.Repeat("x", i+2)})
+			gittest.Git(t, full, "commit", "-qam", "next")
+		}
+		gittest.Git(t, src, "fetch", "-q", "--depth=1", "origin", "main")
+		gittest.Git(t, src, "reset", "-q", "--hard", "FETCH_HEAD")
+		r := fetch(t, c, src)
+		if got := head(t, r).Hash; got == first || got != gittest.Git(t, full, "rev-parse", "HEAD") {
+			t.Errorf("HEAD is %s", got)
+		}
+		if _, err := r.Checkout(gittest.Context(t), head(t, r).Hash, filepath.Join(t.TempDir(), "w"), CheckoutOptions{}); err != nil {
+			t.Error(err)
+		}
+		// A server with a shallow repository.
+		shallow := filepath.Join(s.root, "shallow.git")
+		gittest.Git(t, full, "clone", "-q", "--bare", "--depth=1", "file://"+full, shallow)
+		other := strings.Replace(url, "full.git", "shallow.git", 1)
+		if got := head(t, fetch(t, c, other)).Hash; got != gittest.Git(t, full, "rev-parse", "HEAD") {
+			t.Errorf("by http: HEAD is %s", got)
+		}
+	})
+	t.Run("partial", func(t *testing.T) {
+		full := gittest.NewCheckout(t, map[string]string{"a": "1"})
+		gittest.WriteFiles(t, full, map[string]string{"a": "2"})
+		gittest.Git(t, full, "commit", "-qam", "second")
+		gittest.Git(t, full, "config", "uploadpack.allowFilter", "true")
+		src := filepath.Join(gittest.RealPath(t, t.TempDir()), "clone")
+		gittest.Git(t, full, "clone", "-q", "--filter=blob:none", "file://"+full, src)
+		_, err := c.Fetch(gittest.Context(t), git.Source{URL: src}, nil)
+		gittest.WantKind(t, err, api.KindUnsupported, "partial clone")
+		// What completes it, as the hint says.
+		if out, err := gittest.TryGit(t, src, "fetch", "-q", "--refetch", "--no-filter"); err != nil {
+			t.Logf("this git cannot complete a partial clone: %s", out)
+			return
+		}
+		if got := head(t, fetch(t, c, src)).Hash; got != gittest.Git(t, full, "rev-parse", "HEAD") {
+			t.Errorf("HEAD is %s", got)
+		}
+	})
 	t.Run("sha256", func(t *testing.T) {
 		src := gittest.RealPath(t, t.TempDir())
 		gittest.Git(t, src, "init", "-q", "-b", "main", "--object-format=sha256", "--template=")

@@ -320,7 +320,7 @@ func (f *Repository) Explain(err error, dir string) error {
 	for key, value := range f.Config {
 		if key == "extensions.partialclone" || strings.HasSuffix(key, ".promisor") && value == "true" {
 			return api.Errorf(api.KindUnsupported, "%s is a partial clone without some objects: %w", f.Dir, &c).
-				WithHint("clone it without --filter, or use the address of its remote")
+				WithHint("use the address of its remote, or complete it: git fetch --refetch --no-filter")
 		}
 	}
 	return &c

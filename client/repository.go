@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+
+	"hortus.dev/api"
+)
+
+// RepositoryService connects repositories and keeps their copies current.
+type RepositoryService struct{ service }
+
+// Add connects a repository and fetches it. progress, unless it is nil, gets the lines of
+// git's progress. The end of ctx ends the fetch, and nothing is connected then. It fails with
+// KindExists if the name, or the address with the branch, is connected already.
+func (s *RepositoryService) Add(ctx context.Context, req api.AddRepository, progress func(line string)) (api.Repository, error) {
+	return s.fetch(ctx, "/v1/repositories", req, progress)
+}
+
+// Sync fetches what is new in a repository, named as for [RepositoryService.Get]. progress is
+// as for Add. The end of ctx ends the fetch; what was fetched earlier stays.
+func (s *RepositoryService) Sync(ctx context.Context, id string, progress func(line string)) (api.Repository, error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	return s.fetch(ctx, "/v1/repositories/"+seg+"/sync", nil, progress)
+}
+
+// fetch reads the lines about a fetch until its result.
+func (s *RepositoryService) fetch(ctx context.Context, path string, in any, progress func(string)) (api.Repository, error) {
+	resp, err := s.client.request(ctx, http.MethodPost, path, nil, in)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	defer resp.Body.Close()
+	dec := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))
+	for {
+		var line api.RepositoryLine
+		err := dec.Decode(&line)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return api.Repository{}, ctx.Err()
+		case errors.Is(err, io.EOF):
+			return api.Repository{}, api.Errorf(api.KindUnavailable, "the daemon ended before the repository was fetched").WithHint("try again: what was fetched earlier is kept")
+		case err != nil:
+			return api.Repository{}, api.Errorf(api.KindUnavailable, "the fetch of the repository was interrupted: %w", err)
+		case line.Error != nil:
+			return api.Repository{}, line.Error
+		case line.Repository != nil:
+			return *line.Repository, nil
+		case line.Progress != "" && progress != nil:
+			progress(line.Progress)
+		}
+	}
+}
+
+// Get returns a repository by its name, its identifier or a unique beginning of that. It
+// fails with KindNotFound when there is none.
+func (s *RepositoryService) Get(ctx context.Context, id string) (api.Repository, error) {
+	var out api.Repository
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodGet, "/v1/repositories/"+seg, nil, &out)
+}
+
+// List lists the connected repositories, the newest first.
+func (s *RepositoryService) List(ctx context.Context) ([]api.Repository, error) {
+	return collect[api.Repository](ctx, s.client, "/v1/repositories", nil, 0)
+}
+
+// All yields the connected repositories, the newest first, page by page. It ends with the
+// first error.
+func (s *RepositoryService) All(ctx context.Context) iter.Seq2[api.Repository, error] {
+	return walk[api.Repository](ctx, s.client, "/v1/repositories", nil)
+}
+
+// Remove disconnects a repository, named as for [RepositoryService.Get]. Its copy stays on the
+// daemon's disk, with the results of tasks, until it is collected.
+func (s *RepositoryService) Remove(ctx context.Context, id string) (api.Repository, error) {
+	var out api.Repository
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodDelete, "/v1/repositories/"+seg, nil, &out)
+}
+
+// repositorySegment checks what becomes a part of a path: a name or an id.
+func repositorySegment(id string) (string, error) {
+	if !api.RepositoryID(id).Valid() && !api.ValidRepositoryName(id) {
+		return "", api.Errorf(api.KindInvalid, "%.80q is neither the name nor the ID of a repository", id)
+	}
+	return id, nil
+}

@@ -1,0 +1,319 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/progress"
+	"hortus.dev/internal/cli/terminal"
+	"hortus.dev/internal/repository/git"
+)
+
+// repoLineEvery is how often a long fetch prints a line where there is no status line.
+const repoLineEvery = 5 * time.Second
+
+// connected finds the connected repository that NAME or NAME@REF stands for. named is false
+// for everything that is no such name; a directory of the name comes first.
+func connected(ctx context.Context, a *app.App, text string) (address, ref string, named bool, err error) {
+	name, ref, at := strings.Cut(text, "@")
+	if !api.ValidRepositoryName(name) && !api.RepositoryID(name).Valid() || exists(name) || exists(text) {
+		return "", "", false, nil
+	}
+	if at && ref == "" {
+		return "", "", false, api.Errorf(api.KindInvalid, "%q ends with @: the branch, tag or commit is missing", text)
+	}
+	a.NeedForges = true
+	// What the task needs of the daemon is known later: it connects again.
+	defer a.Disconnect()
+	c, err := a.Client(ctx)
+	if err != nil {
+		return "", "", false, err
+	}
+	row, err := c.Repositories.Get(ctx, name)
+	switch {
+	case api.KindOf(err) == api.KindNotFound, err == nil && row.State.Final():
+		return "", "", false, api.Errorf(api.KindInvalid, "--repo: %.80q is neither a directory nor a connected repository", name).
+			WithHint("list them: hortus repo ls; connect one: hortus repo add PATH|URL")
+	case err != nil:
+		return "", "", false, err
+	}
+	return row.URL, cmp.Or(ref, row.Branch), true, nil
+}
+
+type repoAddCmd struct {
+	Repo   string `arg:"" complete:"dirs" placeholder:"PATH|URL[@BRANCH]" help:"Repository: a directory or a URL, optionally with @BRANCH."`
+	Name   string `placeholder:"NAME" help:"Name: lower-case letters, digits, \".\", \"_\" and \"-\" (default: the last part of the path or URL)."`
+	Branch string `placeholder:"BRANCH" help:"Branch that tasks start from (default: the repository's own default branch)."`
+}
+
+// Run connects a repository and prints its name.
+func (c *repoAddCmd) Run(ctx app.Context, a *app.App) error {
+	address, branch, err := git.ParseSource(c.Repo)
+	if err != nil {
+		return err
+	}
+	if branch != "" && c.Branch != "" && branch != c.Branch {
+		return api.Errorf(api.KindInvalid, "--branch: %.80q and @%.80s are two branches", c.Branch, branch).WithHint("give one of them")
+	}
+	req := api.AddRepository{URL: address, Branch: cmp.Or(branch, c.Branch), Name: c.Name}
+	if filepath.IsAbs(address) {
+		tree, err := person(a).Toplevel(ctx, address)
+		switch {
+		case err == nil && tree.Borrows != nil:
+			return tree.Borrows
+		case err == nil:
+			req.URL = tree.Root
+		case api.KindOf(err) != api.KindNotFound:
+			return err
+		case !exists(address):
+			return api.Errorf(api.KindInvalid, "%.200q is neither a directory nor a URL", c.Repo).
+				WithHint("give a directory, https://HOST/PATH, ssh://HOST/PATH or USER@HOST:PATH, optionally followed by @ and a branch")
+		}
+	} else {
+		a.NeedForges = true
+	}
+	row, err := fetched(ctx, a, git.DisplayAddress(cmp.Or(c.Name, req.URL)), func(ctx context.Context, cl *client.Client, line func(string)) (api.Repository, error) {
+		return cl.Repositories.Add(ctx, req, line)
+	})
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(row)
+	}
+	a.Note("%s is connected: %s, %s in %s, %s", row.Name, tip(row), objects(row.Objects), human.Milliseconds(row.FetchMS), human.Size(row.Bytes))
+	for _, line := range outside(row) {
+		a.Note("%s", line)
+	}
+	a.Note(`use it: hortus task --repo %s "Fix the failing test"`, row.Name)
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(row.Name))
+	return err
+}
+
+// fetched runs a fetch, whose progress is shown until it ended or an interrupt ended it.
+func fetched(ctx context.Context, a *app.App, what string, do func(context.Context, *client.Client, func(string)) (api.Repository, error)) (api.Repository, error) {
+	stop := terminal.CatchInterrupts(a)
+	defer stop.Close()
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	p := progress.New(a.Env, a.Flags.Quiet, "repo "+what)
+	defer p.Close()
+	ctx, done := stop.Cancel(ctx, func() { p.Say("cancelling") })
+	defer done()
+	p.Doing("connecting")
+	row, err := do(ctx, cl, func(line string) {
+		line = human.Truncate(strings.TrimSpace(line), 100)
+		if took, due := p.Refresh(line, repoLineEvery); due {
+			p.Say(line + " (" + human.Duration(took.Truncate(time.Second)) + ")")
+		}
+	})
+	if api.KindOf(err) == api.KindCanceled {
+		err = api.Errorf(api.KindCanceled, "the fetch of %s was cancelled", what)
+	}
+	return row, err
+}
+
+// tip describes the commit that a repository was last found at.
+func tip(r api.Repository) string {
+	if r.Commit == "" {
+		return "no commit"
+	}
+	return fmt.Sprintf("%s at %.12s", cmp.Or(r.Branch, "HEAD"), r.Commit) + human.Prefixed(", ", human.Truncate(r.Subject, 60))
+}
+
+// objects counts what a fetch received.
+func objects(n int64) string { return cmp.Or(human.Count(int(n), "object"), "no new object") }
+
+// outside says what a checkout of the repository does not have.
+func outside(r api.Repository) (lines []string) {
+	switch r.Submodules {
+	case 0:
+	case 1:
+		lines = append(lines, "1 submodule is not fetched: its directory stays empty")
+	default:
+		lines = append(lines, fmt.Sprintf("%d submodules are not fetched: their directories stay empty", r.Submodules))
+	}
+	switch r.LFSFiles {
+	case 0:
+	case 1:
+		lines = append(lines, "1 file is a Git LFS pointer: its content ("+human.Size(r.LFSBytes)+") is not fetched")
+	default:
+		lines = append(lines, fmt.Sprintf("%d files are Git LFS pointers: their contents (%s) are not fetched", r.LFSFiles, human.Size(r.LFSBytes)))
+	}
+	return lines
+}
+
+type repoLsCmd struct{}
+
+// Run lists the connected repositories.
+func (repoLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	list, err := cl.Repositories.List(ctx)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 && !a.Flags.JSON {
+		a.Note("no repository is connected; connect one: hortus repo add PATH|URL")
+		return nil
+	}
+	return app.ShowList(a, list, "NAME STATE BRANCH COMMIT SIZE FETCHED URL", func(r api.Repository) []string {
+		at := "never"
+		if !r.FetchedAt.IsZero() {
+			at = human.Duration(time.Since(r.FetchedAt).Truncate(time.Second)) + " ago"
+		}
+		return []string{human.Sanitize(r.Name), human.Sanitize(string(r.State)), human.Sanitize(cmp.Or(r.Branch, "-")), cmp.Or(fmt.Sprintf("%.12s", human.Sanitize(r.Commit)), "-"),
+			human.Size(r.Bytes), at, human.Truncate(git.DisplayAddress(r.URL), 80)}
+	})
+}
+
+type repoShowCmd struct {
+	Name string `arg:"" complete:"connected" help:"Name of the repository, its ID, or a unique prefix of that."`
+}
+
+// Run shows a connected repository.
+func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	r, err := cl.Repositories.Get(ctx, c.Name)
+	if err != nil {
+		return unconnected(err)
+	}
+	if a.Flags.JSON {
+		return a.JSON(r)
+	}
+	w := a.Table()
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, human.Sanitize(value))
+		}
+	}
+	row("repository", string(r.ID))
+	row("name", r.Name)
+	row("state", string(r.State))
+	row("url", git.DisplayAddress(r.URL))
+	row("branch", cmp.Or(r.Branch, "the default branch of the repository"))
+	row("commit", r.Commit)
+	row("subject", r.Subject)
+	for _, line := range outside(r) {
+		row("outside", line)
+	}
+	if r.Bytes > 0 {
+		row("copy", human.Size(r.Bytes))
+	}
+	if !r.FetchedAt.IsZero() {
+		row("fetched", fmt.Sprintf("%s, %s in %s", r.FetchedAt.Format(time.RFC3339), objects(r.Objects), human.Milliseconds(r.FetchMS)))
+	}
+	row("account", r.Account)
+	row("key", r.Key)
+	row("created", r.CreatedAt.Format(time.RFC3339))
+	if !r.EndedAt.IsZero() {
+		row("ended", r.EndedAt.Format(time.RFC3339))
+	}
+	if r.Error != nil {
+		row("error", r.Error.Message)
+		row("next", r.Error.Hint)
+	}
+	return w.Flush()
+}
+
+// unconnected says of a repository that is not connected which are.
+func unconnected(err error) error {
+	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
+		return err
+	}
+	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: hortus repo ls")
+}
+
+type repoSyncCmd struct {
+	Names []string `arg:"" optional:"" name:"name" complete:"connected" help:"Repositories to fetch (default: all)."`
+}
+
+// Run fetches repositories, one after the other. One that fails does not stop the others.
+func (c *repoSyncCmd) Run(ctx app.Context, a *app.App) error {
+	a.NeedForges = true
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	var list []api.Repository
+	if len(c.Names) == 0 {
+		if list, err = cl.Repositories.List(ctx); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.Names {
+		r, err := cl.Repositories.Get(ctx, name)
+		if err != nil {
+			return unconnected(err)
+		}
+		list = append(list, r)
+	}
+	out, failed := []api.Repository{}, error(nil)
+	for _, old := range list {
+		r, err := fetched(ctx, a, old.Name, func(ctx context.Context, cl *client.Client, line func(string)) (api.Repository, error) {
+			return cl.Repositories.Sync(ctx, string(old.ID), line)
+		})
+		if api.KindOf(err) == api.KindCanceled {
+			return err
+		}
+		if err != nil {
+			if len(list) == 1 {
+				return err
+			}
+			failed = err
+			a.Note("%s: failed: %s", old.Name, err)
+			continue
+		}
+		out = append(out, r)
+		if a.Flags.JSON {
+			continue
+		}
+		switch {
+		case r.Objects == 0 && r.Commit == old.Commit:
+			a.Note("%s: nothing new, %s", r.Name, tip(r))
+		case r.Commit == old.Commit || old.Commit == "":
+			a.Note("%s: %s in %s, %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r))
+		default:
+			a.Note("%s: %s in %s, from %.12s to %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), old.Commit, tip(r))
+		}
+	}
+	if a.Flags.JSON {
+		if err := a.JSON(out); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return api.Errorf(api.KindOf(failed), "%d of %d repositories could not be fetched", len(list)-len(out), len(list)).WithHint("hortus repo show NAME says why")
+	}
+	return nil
+}
+
+type repoRmCmd struct {
+	Names []string `arg:"" name:"name" complete:"connected" help:"Names of repositories, their IDs, or unique prefixes of these."`
+}
+
+// Run disconnects repositories.
+func (c *repoRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	gone := []api.Repository{}
+	for _, name := range c.Names {
+		r, err := cl.Repositories.Remove(ctx, name)
+		if err != nil {
+			return unconnected(err)
+		}
+		gone = append(gone, r)
+		if !a.Flags.JSON {
+			a.Note("%s is disconnected; its cached copy (%s) stays until hortus gc removes what was unused for a week", r.Name, human.Size(r.Bytes))
+		}
+	}
+	if a.Flags.JSON {
+		return a.JSON(gone)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package access
+
+import (
+	"context"
+
+	"hortus.dev/api"
+)
+
+// Connected keeps the connected repositories. Where it takes an account, "" means everybody's,
+// and the operator's own in Named.
+type Connected interface {
+	Add(ctx context.Context, req api.AddRepository, progress func(string)) (api.Repository, error)
+	Sync(ctx context.Context, id api.RepositoryID, progress func(string)) (api.Repository, error)
+	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
+	Get(ctx context.Context, id api.RepositoryID) (api.Repository, error)
+	Page(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error)
+	Find(ctx context.Context, account, prefix string) (api.RepositoryID, error)
+	Named(ctx context.Context, account, name string) (api.Repository, error)
+}
+
+// Repositories guards the connected repositories. A fetch uses the operator's credentials and
+// writes the cache that all accounts share, so only an admin adds and fetches. A repository
+// belongs to the account of the key that added it: its other keys may list and remove it.
+type Repositories struct{ c Connected }
+
+// NewRepositories guards them.
+func NewRepositories(c Connected) *Repositories { return &Repositories{c} }
+
+// Add connects a repository for the account of the caller, who must be an admin.
+func (r *Repositories) Add(ctx context.Context, req api.AddRepository, progress func(string)) (api.Repository, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	if p.Role != api.RoleAdmin {
+		return api.Repository{}, denied("connecting a repository")
+	}
+	if err := checkRemote(p, req.URL); err != nil {
+		return api.Repository{}, err
+	}
+	req.Account = p.Account
+	return r.c.Add(ctx, req, progress)
+}
+
+// checkRemote refuses a directory of the daemon's machine to an API key.
+func checkRemote(p api.Principal, url string) error {
+	if p.Key == "" || isRemote(url) {
+		return nil
+	}
+	return api.Errorf(api.KindDenied, "the repository %.100q may be a directory on the daemon's machine, which an API key cannot use", url).
+		WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
+}
+
+// Sync fetches a repository. The caller must be an admin.
+func (r *Repositories) Sync(ctx context.Context, id api.RepositoryID, progress func(string)) (api.Repository, error) {
+	p, row, err := r.get(ctx, id)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	if p.Role != api.RoleAdmin {
+		return api.Repository{}, denied("fetching a repository")
+	}
+	if err := checkRemote(p, row.URL); err != nil {
+		return api.Repository{}, err
+	}
+	return r.c.Sync(ctx, id, progress)
+}
+
+func (r *Repositories) get(ctx context.Context, id api.RepositoryID) (api.Principal, api.Repository, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return p, api.Repository{}, err
+	}
+	row, err := r.c.Get(ctx, id)
+	if err == nil && !p.May(row.Account) {
+		err = notFound("repository", string(id))
+	}
+	if err != nil {
+		return p, api.Repository{}, err
+	}
+	return p, row, nil
+}
+
+// Remove disconnects a repository of the caller's.
+func (r *Repositories) Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	if _, _, err := r.get(ctx, id); err != nil {
+		return api.Repository{}, err
+	}
+	return r.c.Remove(ctx, id)
+}
+
+// Get returns a repository of the caller's.
+func (r *Repositories) Get(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	_, row, err := r.get(ctx, id)
+	return row, err
+}
+
+// Page returns one page of the caller's repositories, the newest first.
+func (r *Repositories) Page(ctx context.Context, p api.PageRequest) ([]api.Repository, string, error) {
+	who, err := caller(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return r.c.Page(ctx, scope(who), p)
+}
+
+// Find returns the one of the caller's repositories that a name or a prefix of an id stands
+// for. A name comes first; an admin's key also finds the names of the operator's own.
+func (r *Repositories) Find(ctx context.Context, nameOrPrefix string) (api.RepositoryID, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return "", err
+	}
+	row, err := r.c.Named(ctx, p.Account, nameOrPrefix)
+	if api.KindOf(err) == api.KindNotFound && p.Role == api.RoleAdmin {
+		row, err = r.c.Named(ctx, "", nameOrPrefix)
+	}
+	if err == nil {
+		return row.ID, nil
+	}
+	if api.KindOf(err) != api.KindNotFound {
+		return "", err
+	}
+	return r.c.Find(ctx, scope(p), nameOrPrefix)
+}
