@@ -37,15 +37,15 @@ func TestCacheHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := got["cache: create to first exec of small, attached"]; r.N != 0 || !strings.HasPrefix(r.Note, "not measured") {
+		if r := got["cache: create to first exec, small, attached"]; r.N != 0 || !strings.HasPrefix(r.Note, "not measured") {
 			t.Errorf("without workspaces: %+v", r)
 		}
-		if r := got["cache: restore of small, tar.zst"]; tar != (r.N == 2) || tar != (r.Note != "" && !strings.HasPrefix(r.Note, "not measured")) {
+		if r := got["cache: restore, small, tar.zst"]; tar != (r.N == 2) || tar != (r.Note != "" && !strings.HasPrefix(r.Note, "not measured")) {
 			t.Errorf("tar.zst: %+v", r)
-		} else if tar && packs && (r.Ratio <= 1 || r.Baseline != "cache: restore of small, layer") {
+		} else if tar && packs && (r.Ratio <= 1 || r.Baseline != "cache: restore, small, layer") {
 			t.Errorf("tar.zst beside a layer: %+v", r)
 		}
-		if r := got["cache: read all of small, layer, new mount"]; packs && (r.N != 2 || r.P50MS <= 0) {
+		if r := got["cache: read all, small, new mount"]; packs && (r.N != 2 || r.P50MS <= 0) {
 			t.Errorf("a new mount: %+v", r)
 		}
 		if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {

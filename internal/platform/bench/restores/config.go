@@ -55,12 +55,12 @@ func (c *Config) rounds() int { return min(max(c.N/40, 1), 10) }
 const row = "cache: "
 
 // name names what is done with a tree, and how.
-func (t Tree) name(what, how string) string { return row + what + " of " + t.Name + ", " + how }
+func (t Tree) name(what, how string) string { return row + what + ", " + t.Name + ", " + how }
 
 // Ways to a tree.
 const (
 	archived  = "tar.zst"
 	layered   = "layer"
-	firstUse  = "layer, first use"
+	firstUse  = "layer's first use"
 	extracted = "extracted"
 )

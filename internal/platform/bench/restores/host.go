@@ -78,10 +78,10 @@ func (r *run) host(ctx context.Context, t Tree) (h host, err error) {
 	r.report(t.name("restore", firstUse), "", w.firstUse, t.name("restore", layered), w.mount, "the same with the verification, once for each start of the daemon")
 	r.report(t.name("restore", archived), "", w.extract, t.name("restore", layered), w.mount, note)
 	r.report(t.name("read all", extracted), "", w.readTree, "", nil, "just written, so it is in the page cache")
-	r.report(t.name("read all", "layer, new mount"), "", w.readNew, t.name("read all", extracted), w.readTree, "under an overlay, after the verification")
+	r.report(t.name("read all", "new mount"), "", w.readNew, t.name("read all", extracted), w.readTree, "under an overlay, after the verification")
 	r.report(t.name("read all", layered), "", w.reads, t.name("read all", extracted), w.readTree, "the second time")
-	r.report(t.name("restore and read all", layered), "", sum(w.mount, w.readNew), "", nil, "the rows above together")
-	r.report(t.name("restore and read all", archived), "", sum(w.extract, w.readTree), t.name("restore and read all", layered), sum(w.mount, w.readNew), "the rows above together")
+	r.report(t.name("restore and read", layered), "", sum(w.mount, w.readNew), "", nil, "the rows above together")
+	r.report(t.name("restore and read", archived), "", sum(w.extract, w.readTree), t.name("restore and read", layered), sum(w.mount, w.readNew), "the rows above together")
 	r.report(t.name("pack", archived), "", create, "", nil, "zstd -3, all processors")
 	r.report(t.name("pack", layered), "", pack, t.name("pack", archived), create, "image, hash and flush to the disk; once for each layer")
 	return h, nil

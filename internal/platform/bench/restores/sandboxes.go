@@ -47,12 +47,12 @@ func (r *run) sandboxes(ctx context.Context, t Tree, backend string, h host) (er
 	attached := t.name("create to first exec", "attached")
 	r.report(t.name("create to first exec", "without it"), backend, in.plain, "", nil, "cold")
 	r.report(attached, backend, in.attached, t.name("create to first exec", "without it"), in.plain, "cold, over "+size(h.info))
-	r.report(t.name("extract and create", archived), backend, sum(h.restore, in.plain), attached, in.attached, "the archive on the host, and a sandbox without it")
-	native := t.name("read all", "extracted, find and cat")
+	r.report(t.name("restore and create", archived), backend, sum(h.restore, in.plain), attached, in.attached, "the archive on the host, and a sandbox without it")
+	native := t.name("read all", "find and cat")
 	r.report(native, backend, in.native, "", nil, "on the host")
-	r.report(t.name("read all", "first sandbox"), backend, in.readOne, native, in.native, "find and cat, a new mount")
-	r.report(t.name("read all", "next sandboxes"), backend, in.readIn, native, in.native, "find and cat, another sandbox has read it")
-	r.report(t.name("fork of a workspace", fmt.Sprint(dirtyFiles, " files changed")), backend, in.fork, t.name("restore", archived), h.restore, "")
+	r.report(t.name("read all", "first sandbox"), backend, in.readOne, native, in.native, "the same command, a new mount")
+	r.report(t.name("read all", "next sandboxes"), backend, in.readIn, native, in.native, "the same command, after another sandbox has read it")
+	r.report(t.name("fork", fmt.Sprint(dirtyFiles, " files changed")), backend, in.fork, t.name("restore", archived), h.restore, "")
 	return nil
 }
 
