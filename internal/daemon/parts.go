@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/backend/process"
+	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/binaries"
 	"hortus.dev/internal/platform/datadir"
 	"hortus.dev/internal/platform/machine"
@@ -211,6 +212,7 @@ func (s *System) openTasks(context.Context) (err error) {
 	}
 	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces})
 	s.bench.Place = s.computers.Temporary
+	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.Copy}
 	repositories, err := s.openRepositories()
 	if err != nil {
 		return err

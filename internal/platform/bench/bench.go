@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/bench/outgoing"
+	"hortus.dev/internal/platform/bench/restores"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/manager"
 )
@@ -29,6 +30,10 @@ type Bench struct {
 	// read-only layer that fill writes into a directory, and a durable workspace over
 	// it. remove takes both away, once no sandbox has them any more. It may be nil.
 	Place func(ctx context.Context, fill func(dir string) error) (ws sandbox.Workspace, remove func(context.Context) error, err error)
+	// Storage is the daemon's disk, for restores; nil is none.
+	Storage *Storage
+	// Trees are what is restored; restores has its own where it is empty.
+	Trees []restores.Tree
 	// Doors opens the ways in which others speak to this daemon; end closes what they
 	// needed. nil is none.
 	Doors func(ctx context.Context) (doors []Door, end func(), err error)
@@ -66,6 +71,7 @@ var measurements = []measurement{
 	{"files", (*run).files},
 	{"api", (*run).doors},
 	{"egress", (*run).outgoing},
+	{"cache", (*run).restores},
 }
 
 // Measurements names what Run can take.

@@ -252,3 +252,12 @@ func (p *Computers) Temporary(ctx context.Context, fill func(dir string) error) 
 	}
 	return sandbox.Workspace{Layers: []layer.Digest{digest}, Upper: id}, remove, nil
 }
+
+// Copy forks a workspace that no sandbox uses. remove removes the copy.
+func (p *Computers) Copy(ctx context.Context, id api.WorkspaceID) (remove func(context.Context) error, err error) {
+	w, err := p.cfg.Workspaces.Fork(ctx, id, workspace.New{})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return p.cfg.Workspaces.Remove(ctx, w.ID, "it was temporary") }, nil
+}
