@@ -227,6 +227,11 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
+	case ex.Exit.Cause == api.CauseFull:
+		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
+			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
+	case ex.Exit.Cause == api.CauseDisk:
+		return nil, &failure{api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name)}
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
 		return nil, api.Errorf(api.KindUnavailable, "the exit status of %s in sandbox %s is unknown", s.Name, ex.Sandbox)
 	case ex.Exit.Code == 0 && ex.Exit.Cause == "":

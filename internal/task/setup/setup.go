@@ -55,6 +55,8 @@ type Computers interface {
 	Written(ctx context.Context, id api.WorkspaceID) (Written, error)
 	// Discard removes a workspace.
 	Discard(ctx context.Context, id api.WorkspaceID) error
+	// Disk returns the directory whose disk has the files of workspaces.
+	Disk() string
 }
 
 // Config is what a Preparer is made of. All fields but Logger must be set.
