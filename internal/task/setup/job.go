@@ -18,8 +18,10 @@ import (
 )
 
 const (
-	// closeTimeout bounds the end of the sandbox, and the removal of the workspace.
+	// closeTimeout bounds the end of the sandbox.
 	closeTimeout = time.Minute
+	// discardTimeout bounds the removal of the workspace.
+	discardTimeout = 15 * time.Minute
 	// retryAfter is the time before the first retry of a step; it doubles.
 	retryAfter = time.Second
 	// lineEvery is how often the last line of a step that runs is an event.
@@ -52,13 +54,7 @@ func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	defer func() {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		if derr := j.cfg.Computers.Discard(late, ws); derr != nil {
-			j.cfg.Logger.Error("cannot remove the workspace of a setup", "workspace", ws, "err", derr)
-		}
-	}()
+	defer j.discard(ws)
 	ran, err := j.run(ctx, ws)
 	if err != nil || !ran {
 		return "", nil, err
