@@ -240,5 +240,6 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		return nil, nil
 	}
 	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.toolchain, Logger: s.log})
+	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Logger: s.log}), nil
 }

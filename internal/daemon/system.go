@@ -156,6 +156,9 @@ func (s *System) recover(ctx context.Context) error {
 		return err
 	}
 	tasks, err := s.tasks.Recover(ctx, others.Ended)
+	if _, serr := s.computers.Sweep(ctx, s.db.Task); serr != nil {
+		s.log.Error("removal of abandoned workspaces is incomplete", "error", serr)
+	}
 	if err == nil && did.Adopted+did.Lost+tasks > 0 {
 		s.log.Info("recovered after an earlier daemon", "adopted", did.Adopted, "lost", did.Lost, "tasks", tasks)
 	}

@@ -130,6 +130,9 @@ func (p *Display) Refresh(text string, every time.Duration) (took time.Duration,
 	return took, due
 }
 
+// Terminal reports whether there is a status line.
+func (p *Display) Terminal() bool { return p.tty }
+
 // Say prints one line.
 func (p *Display) Say(text string) { p.Line("", "", text) }
 

@@ -21,29 +21,46 @@ type RepoCommand struct {
 	Show    repoShowCmd    `cmd:"" help:"Show a connected repository."`
 	Sync    repoSyncCmd    `cmd:"" help:"Fetch what is new in connected repositories."`
 	Rm      repoRmCmd      `cmd:"" help:"Disconnect repositories. Their cached copies stay until hortus gc removes them."`
-	Prepare PrepareCommand `cmd:"" help:"Install what a repository needs, so that its tasks start with it."`
+	Prepare PrepareCommand `cmd:"" help:"Install what repositories need, so that their tasks start with it."`
 }
 
 // PrepareCommand is "hortus repo prepare".
 type PrepareCommand struct {
-	Repo        string   `arg:"" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT."`
+	Repos       []string `arg:"" name:"repo" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repositories, each the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT. Several are prepared side by side."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup may connect to: the package registries of the lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
 	fileFlags
 	flags.Sandbox
 }
 
-// Run prepares a repository.
+// Run prepares repositories.
 func (c *PrepareCommand) Run(ctx app.Context, a *app.App) error {
+	if len(c.Repos) > maxRepos {
+		return api.Errorf(api.KindInvalid, "%d repositories; the maximum is %d", len(c.Repos), maxRepos)
+	}
+	reqs := make([]api.CreateTask, len(c.Repos))
+	for i, repo := range c.Repos {
+		var err error
+		if reqs[i], err = c.request(ctx, a, repo); err != nil {
+			return err
+		}
+	}
+	if len(reqs) > 1 {
+		return prepareAll(ctx, a, names(c.Repos), reqs)
+	}
+	return prepare(ctx, a, reqs[0])
+}
+
+// request asks for the preparation of one repository.
+func (c *PrepareCommand) request(ctx context.Context, a *app.App, repo string) (api.CreateTask, error) {
 	// The author is of no commit.
-	s := taskStartCmd{Request: "Prepare the repository", Repo: c.Repo, Author: "Hortus <hortus@hortus.dev>", fileFlags: c.fileFlags, Sandbox: c.Sandbox}
+	s := taskStartCmd{Request: "Prepare the repository", Repo: repo, Author: "Hortus <hortus@hortus.dev>", fileFlags: c.fileFlags, Sandbox: c.Sandbox}
 	s.SetupEgress = c.SetupEgress
 	req, err := s.request(ctx, a)
-	if err != nil {
-		return err
+	if err == nil {
+		req.Repo.PrepareOnly = true
+		a.NeedForges = a.NeedForges || !filepath.IsAbs(req.Repo.URL)
 	}
-	req.Repo.PrepareOnly = true
-	a.NeedForges = !filepath.IsAbs(req.Repo.URL)
-	return prepare(ctx, a, req)
+	return req, err
 }
 
 // prepare follows a task that prepares, and says what it came to.

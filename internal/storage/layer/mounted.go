@@ -22,6 +22,9 @@ type mounted struct {
 	ready chan struct{} // closed when the fields below are set
 	image *mount.Image
 	err   error
+	// checked is closed when the verification has ended, with its result in cause.
+	checked chan struct{}
+	cause   error
 }
 
 // errCorrupt is the cause of a layer that is not what Put wrote.
@@ -60,12 +63,12 @@ func (s *Store) mount(t Tree, fresh bool) (Tree, error) {
 		if m != nil {
 			s.retired = append(s.retired, m)
 		}
-		m = &mounted{file: st, ready: make(chan struct{})}
+		m = &mounted{file: st, ready: make(chan struct{}), checked: make(chan struct{})}
 		s.mounts[t.Digest] = m
 	}
 	s.mu.Unlock()
 	if first {
-		m.image, m.err = s.check(t, path, st, fresh)
+		m.image, m.err = s.check(m, t, path, fresh)
 		if m.err != nil {
 			s.mu.Lock()
 			if s.mounts[t.Digest] == m {
@@ -84,16 +87,16 @@ func (s *Store) mount(t Tree, fresh bool) (Tree, error) {
 }
 
 // check verifies an image and mounts it.
-func (s *Store) check(t Tree, path string, seen os.FileInfo, fresh bool) (*mount.Image, error) {
+func (s *Store) check(m *mounted, t Tree, path string, fresh bool) (*mount.Image, error) {
 	how := s.mounter(context.Background())
 	if how == nil {
 		return nil, api.Errorf(api.KindUnsupported, "layer %s is packed, and this process cannot mount images", t.Digest).
 			WithHint("Run the daemon as root on a kernel with EROFS, or remove the layer and let it be built again.")
 	}
-	if !fresh {
-		if err := s.verifySoon(t, path, seen); err != nil {
-			return nil, err
-		}
+	if fresh {
+		close(m.checked)
+	} else if err := s.verifySoon(m, t, path); err != nil {
+		return nil, err
 	}
 	img, err := how.Mount(path)
 	if err != nil {
@@ -104,23 +107,21 @@ func (s *Store) check(t Tree, path string, seen os.FileInfo, fresh bool) (*mount
 
 // verifySoon verifies an image before its first mount. An image that takes longer than the
 // configured wait is mounted meanwhile, and set aside if it turns out to be corrupt.
-func (s *Store) verifySoon(t Tree, path string, seen os.FileInfo) error {
-	done := make(chan error, 1)
+func (s *Store) verifySoon(m *mounted, t Tree, path string) error {
 	s.work.Go(func() {
-		err := s.verify(t, path)
-		if errors.Is(err, errCorrupt) {
-			s.setAside(t.Digest, seen, err)
-		} else if err != nil && s.ctx.Err() == nil {
-			s.cfg.Logger.Warn("cannot verify a layer", "layer", t.Digest, "error", err)
+		defer close(m.checked)
+		if m.cause = s.verify(t, path); errors.Is(m.cause, errCorrupt) {
+			s.setAside(t.Digest, m.file, m.cause)
+		} else if m.cause != nil && s.ctx.Err() == nil {
+			s.cfg.Logger.Warn("cannot verify a layer", "layer", t.Digest, "error", m.cause)
 		}
-		done <- err
 	})
 	timer := time.NewTimer(s.cfg.VerifyWait)
 	defer timer.Stop()
 	select {
-	case err := <-done:
-		if errors.Is(err, errCorrupt) {
-			return err
+	case <-m.checked:
+		if errors.Is(m.cause, errCorrupt) {
+			return m.cause
 		}
 	case <-timer.C:
 	}

@@ -131,7 +131,7 @@ func (p *Computers) Layer(ctx context.Context, key string, build func(ctx contex
 		}
 		return layer.Tree{Root: root}, workspace.Own(root)
 	})
-	return p.lease(digest, err)
+	return p.lease(digest, full(p.cfg.Layers.Dir(), err))
 }
 
 // lease holds a layer that was just created, so that it is not garbage collected.
@@ -156,7 +156,7 @@ func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []cache.C
 		}
 	}
 	digest, err := workspace.Delta(ctx, p.cfg.Layers, []layer.Digest{layer.Digest(base)}, list)
-	return p.lease(digest, err)
+	return p.lease(digest, full(p.cfg.Layers.Dir(), err))
 }
 
 // The kinds of files in git and in workspaces.

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/task/repo"
 	"hortus.dev/internal/task/setup"
 )
 
@@ -34,6 +36,11 @@ func (p *Computers) Written(ctx context.Context, id api.WorkspaceID) (setup.Writ
 		}
 	}
 	return out, nil
+}
+
+// Verified implements setup.Computers.
+func (p *Computers) Verified(ctx context.Context, l repo.Layer) error {
+	return p.cfg.Layers.Verified(ctx, layer.Digest(l))
 }
 
 // Discard implements setup.Computers.

@@ -17,8 +17,8 @@
 //
 // # Lives
 //
-// A [Preparer] is shared. One call of Prepare is one setup: its sandbox and its workspace are gone when it returns. If
-// several calls need one key at the same time, one installs and the others wait for it.
+// A [Preparer] is shared until Close. One call of Prepare is one setup: its sandbox is gone when it returns, and its
+// workspace soon after. If several calls need one key at the same time, one installs and the others wait for it.
 //
 // The package must not know how layers and workspaces are stored, or what the work is.
 package setup

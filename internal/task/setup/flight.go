@@ -21,20 +21,32 @@ var errNone = errors.New("there is no layer")
 // layerKey names the layer of a setup in the store.
 func layerKey(key string) string { return "setup 1 " + key }
 
-// find returns the layer of a key; "" if there is none.
-func (p *Preparer) find(ctx context.Context, key string) (repo.Layer, func(), error) {
-	l, release, err := p.cfg.Computers.Layer(ctx, layerKey(key), func(context.Context, string) error { return errNone })
+// find returns the layer of a job's key; "" if there is none.
+func (p *Preparer) find(ctx context.Context, j *job) (repo.Layer, func(), error) {
+	l, release, err := p.cfg.Computers.Layer(ctx, layerKey(j.key), func(context.Context, string) error { return errNone })
 	if errors.Is(err, errNone) {
 		return "", nil, nil
 	}
-	return l, release, err
+	if err != nil {
+		return l, release, err
+	}
+	// What was damaged on the disk must not decide a gate.
+	if err := p.cfg.Computers.Verified(ctx, l); err != nil {
+		release()
+		if api.KindOf(err) != api.KindNotFound {
+			return "", nil, err
+		}
+		note(ctx, j.q, "what was installed is damaged on the disk, and is installed again", nil)
+		return "", nil, nil
+	}
+	return l, release, nil
 }
 
 // once returns the layer of a job: one that is there, or one that is made now by it or by another job.
 func (p *Preparer) once(ctx context.Context, j *job) (repo.Layer, func(), error) {
 	waited := false
 	for {
-		l, release, err := p.find(ctx, j.key)
+		l, release, err := p.find(ctx, j)
 		if err != nil || l != "" {
 			if err == nil {
 				note(ctx, j.q, "reused: "+titles(j.plan), nil)

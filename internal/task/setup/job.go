@@ -18,8 +18,10 @@ import (
 )
 
 const (
-	// closeTimeout bounds the end of the sandbox, and the removal of the workspace.
+	// closeTimeout bounds the end of the sandbox.
 	closeTimeout = time.Minute
+	// discardTimeout bounds the removal of the workspace.
+	discardTimeout = 15 * time.Minute
 	// retryAfter is the time before the first retry of a step; it doubles.
 	retryAfter = time.Second
 	// lineEvery is how often the last line of a step that runs is an event.
@@ -52,13 +54,7 @@ func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	defer func() {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		if derr := j.cfg.Computers.Discard(late, ws); derr != nil {
-			j.cfg.Logger.Error("cannot remove the workspace of a setup", "workspace", ws, "err", derr)
-		}
-	}()
+	defer j.discard(ws)
 	ran, err := j.run(ctx, ws)
 	if err != nil || !ran {
 		return "", nil, err
@@ -227,6 +223,11 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
+	case ex.Exit.Cause == api.CauseFull:
+		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
+			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
+	case ex.Exit.Cause == api.CauseDisk:
+		return nil, &failure{api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name)}
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
 		return nil, api.Errorf(api.KindUnavailable, "the exit status of %s in sandbox %s is unknown", s.Name, ex.Sandbox)
 	case ex.Exit.Code == 0 && ex.Exit.Cause == "":

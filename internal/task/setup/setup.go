@@ -47,6 +47,8 @@ type Written struct {
 type Computers interface {
 	// Layer returns the tree of that key, which build writes below dir if it is not there.
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error)
+	// Verified waits until the content of a layer was compared with what was stored. KindNotFound if it is not that.
+	Verified(ctx context.Context, l repo.Layer) error
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error)
 	// Open starts a sandbox over a workspace.
@@ -55,6 +57,8 @@ type Computers interface {
 	Written(ctx context.Context, id api.WorkspaceID) (Written, error)
 	// Discard removes a workspace.
 	Discard(ctx context.Context, id api.WorkspaceID) error
+	// Disk returns the directory whose disk has the files of workspaces.
+	Disk() string
 }
 
 // Config is what a Preparer is made of. All fields but Logger must be set.
@@ -69,6 +73,10 @@ type Config struct {
 type Preparer struct {
 	cfg Config
 
+	ctx    context.Context // of what works in the background
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
 	mu      sync.Mutex
 	flights map[string]*flight
 }
@@ -78,7 +86,26 @@ var _ repo.Setup = (*Preparer)(nil)
 // New makes a Preparer.
 func New(cfg Config) *Preparer {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Preparer{cfg: cfg, flights: map[string]*flight{}}
+	p := &Preparer{cfg: cfg, flights: map[string]*flight{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Close ends the removal of workspaces. The next daemon continues it. No call of Prepare may run.
+func (p *Preparer) Close() {
+	p.cancel()
+	p.work.Wait()
+}
+
+// discard removes a workspace in the background: a large one takes its time, for which no task waits.
+func (p *Preparer) discard(ws api.WorkspaceID) {
+	p.work.Go(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, discardTimeout)
+		defer cancel()
+		if err := p.cfg.Computers.Discard(ctx, ws); err != nil && p.ctx.Err() == nil {
+			p.cfg.Logger.Error("cannot remove the workspace of a setup", "workspace", ws, "err", err)
+		}
+	})
 }
 
 // failure is a step that failed.

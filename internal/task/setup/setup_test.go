@@ -114,10 +114,11 @@ func TestWriteStaysInside(t *testing.T) {
 // store has layers by their keys, and no sandboxes.
 type store struct {
 	Computers
-	mu     sync.Mutex
-	layers map[string]bool
-	opened atomic.Int64
-	open   func(context.Context) error
+	mu      sync.Mutex
+	layers  map[string]bool
+	damaged bool
+	opened  atomic.Int64
+	open    func(context.Context) error
 }
 
 func (s *store) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
@@ -132,6 +133,13 @@ func (s *store) Layer(ctx context.Context, key string, build func(context.Contex
 func (s *store) Workspace(context.Context, api.TaskID, ...repo.Layer) (api.WorkspaceID, error) {
 	return api.NewWorkspaceID(), nil
 }
+func (s *store) Verified(_ context.Context, l repo.Layer) error {
+	if s.damaged {
+		return api.Errorf(api.KindNotFound, "damaged")
+	}
+	return nil
+}
+func (s *store) Disk() string                                   { return "/data" }
 func (s *store) Discard(context.Context, api.WorkspaceID) error { return nil }
 func (s *store) Open(ctx context.Context, _ api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
 	s.opened.Add(1)
@@ -174,6 +182,11 @@ func TestZones(t *testing.T) {
 	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 {
 		t.Errorf("the control: ada's own layer: %+v %v", got, err)
 	}
+	s.damaged = true
+	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
+		t.Errorf("a damaged layer: %+v %v", got, err)
+	}
+	s.damaged = false
 	q.Sandbox.Account = "eve"
 	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
 		t.Errorf("eve got %+v, %v", got, err)

@@ -99,6 +99,9 @@ func (p *Progress) repoStep(s api.RepoStepEvent) {
 			p.step("agent", s.Round, progress.Yellow, "repairs the gate failure: "+s.Detail)
 		} else if s.Step == "agent" && s.Detail != "" {
 			p.step("agent", s.Round, "", "begins: "+s.Detail)
+		} else if s.Step == "setup" && s.Detail != "" && !p.Terminal() {
+			// It may take minutes, and no status line shows it.
+			p.step(s.Step, s.Round, progress.Dim, "begins: "+s.Detail)
 		}
 		p.Doing("%s%s", s.Step, human.Prefixed(": ", s.Detail))
 		return
