@@ -27,6 +27,7 @@ type Client struct {
 	Keys       *KeyService
 	Provisions *ProvisionService
 	Egress     *EgressService
+	Workspaces *WorkspaceService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -67,6 +68,7 @@ func New(cfg Config) *Client {
 	c.Sandboxes, c.Snapshots, c.Templates = &SandboxService{s}, &SnapshotService{s}, &TemplateService{s}
 	c.Tasks, c.Runs, c.Roles = &TaskService{s}, &RunService{s}, &RoleService{s}
 	c.Keys, c.Provisions, c.Egress = &KeyService{s}, &ProvisionService{s}, &EgressService{s}
+	c.Workspaces = &WorkspaceService{s}
 	return c
 }
 

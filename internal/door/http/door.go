@@ -97,6 +97,7 @@ type Config struct {
 	System     System
 	Upkeep     Upkeep
 	Snapshots  Snapshots
+	Workspaces Workspaces
 	Egress     Egress
 	Keys       Keys
 	Once       Once

@@ -81,6 +81,7 @@ type (
 	sandboxes  struct{ *Door }
 	execs      struct{ *Door }
 	snapshots  struct{ *Door }
+	workspaces struct{ *Door }
 	tasks      struct{ *Door }
 	provisions struct{ *Door }
 	egress     struct{ *Door }
@@ -91,7 +92,7 @@ type (
 func (d *Door) table() []Route {
 	t, s := tasks{d}, system{d}
 	return slices.Concat(
-		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
+		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(), workspaces{d}.workspaceRoutes(),
 		t.taskRoutes(), t.repoRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
