@@ -88,6 +88,10 @@ type CreateSandbox struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Labels are kept and shown, never read by Hortus.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Workspace is the ID or the name of a workspace that is mounted at /workspace, where
+	// commands start; empty for none. The sandbox is its only writer. The default limits
+	// are then DefaultWorkspaceLimits.
+	Workspace string `json:"workspace,omitempty"`
 	// Task is the task that the sandbox works for, if any.
 	Task TaskID `json:"task,omitempty"`
 	// OnExpiry is what happens at the deadline; empty is ExpiryKill.
@@ -167,6 +171,8 @@ type Sandbox struct {
 	Env      map[string]string `json:"-"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Task     TaskID            `json:"task,omitempty"`
+	// Workspace is what it has at /workspace; empty if those files end with it.
+	Workspace WorkspaceID `json:"workspace,omitempty"`
 	// Parent is the sandbox that it was forked from.
 	Parent SandboxID `json:"parent,omitempty"`
 	// Snapshot is what it started from, if that was a snapshot; while it is paused

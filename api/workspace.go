@@ -71,6 +71,31 @@ type ForkWorkspace struct {
 	Name string `json:"name,omitempty"`
 }
 
+// SealedWorkspace is the result of a seal.
+type SealedWorkspace struct {
+	Workspace Workspace `json:"workspace"`
+	// Layer is the digest of the new layer; empty if nothing was written since the last seal.
+	Layer string `json:"layer,omitempty"`
+	// Usage is what the layer holds.
+	Usage WorkspaceUsage `json:"usage"`
+}
+
+// WorkspaceExport says what an archive of a workspace has. It follows the archive, in the
+// trailer Hortus-Export of the answer, as JSON.
+type WorkspaceExport struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Refused are entries that are not in the archive, each with its reason, at most
+	// MaxExportRefused. RefusedCount counts all.
+	Refused      []RefusedChange `json:"refused,omitempty"`
+	RefusedCount int             `json:"refusedCount,omitempty"`
+	// Complete is true if everything was read.
+	Complete bool `json:"complete"`
+}
+
+// MaxExportRefused bounds the list of a WorkspaceExport.
+const MaxExportRefused = 50
+
 // UpdateWorkspace changes a workspace.
 type UpdateWorkspace struct {
 	// QuotaBytes is the new quota, at least 1.

@@ -28,6 +28,7 @@ type Client struct {
 	Provisions   *ProvisionService
 	Egress       *EgressService
 	Repositories *RepositoryService
+	Workspaces   *WorkspaceService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -69,6 +70,7 @@ func New(cfg Config) *Client {
 	c.Tasks, c.Runs, c.Roles = &TaskService{s}, &RunService{s}, &RoleService{s}
 	c.Keys, c.Provisions, c.Egress = &KeyService{s}, &ProvisionService{s}, &EgressService{s}
 	c.Repositories = &RepositoryService{s}
+	c.Workspaces = &WorkspaceService{s}
 	return c
 }
 

@@ -16,6 +16,7 @@ import (
 	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/task"
+	"hortus.dev/internal/cli/workspace"
 )
 
 // grammar is the whole command line.
@@ -33,6 +34,7 @@ type grammar struct {
 	Egress     egress.Command          `cmd:"" help:"Show and change what sandboxes may connect to."`
 	Snapshot   sandbox.SnapshotCommand `cmd:"" help:"List, show and remove snapshots."`
 	Template   sandbox.TemplateCommand `cmd:"" help:"Create, list, show and remove templates."`
+	Workspace  workspace.Command       `cmd:"" help:"Create and use workspaces: files that outlive sandboxes."`
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
 	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
 	Repo       task.RepoCommand        `cmd:"" help:"Connect repositories under names, keep them current, and prepare them for tasks."`

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/sandbox/code"
 	"hortus.dev/internal/sandbox/provision"
+	"hortus.dev/internal/storage/workspace/durable"
 )
 
 // guards are what the doors lead to: the parts of the daemon, each behind package access.
@@ -27,15 +28,16 @@ type guards struct {
 	// tokens are those of the data planes of sandboxes.
 	tokens *token.Minter
 
-	sandboxes *access.Sandboxes
-	plane     *access.DataPlane
-	tasks     *access.Tasks
-	connected *access.Repositories
-	roles     *access.Roles
-	events    *access.Events
-	system    *access.System
-	keyAdmin  *access.KeyAdmin
-	egress    *access.Egress
+	sandboxes  *access.Sandboxes
+	plane      *access.DataPlane
+	tasks      *access.Tasks
+	connected  *access.Repositories
+	roles      *access.Roles
+	events     *access.Events
+	system     *access.System
+	keyAdmin   *access.KeyAdmin
+	egress     *access.Egress
+	workspaces *access.Workspaces
 
 	once       *once.Keeper
 	provisions *provision.Service
@@ -51,7 +53,9 @@ func (s *System) openGuards(context.Context) (err error) {
 	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
 	g.rates = access.NewRates(s.cfg.Rates)
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates})
+	spaces := durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: s.sandboxes.List})
+	g.workspaces = access.NewWorkspaces(spaces, g.rates)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: spaces})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
 	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: decisions{s.rows, s.recorder}, Asks: s.asks})
@@ -82,7 +86,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Repositories: g.connected,
+		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces,
 	})
 }
 

@@ -30,6 +30,7 @@ type things struct {
 	task api.TaskID
 	snap api.SnapshotID
 	repo api.RepositoryID
+	work api.WorkspaceID
 }
 
 func newTown(t *testing.T) *town {
@@ -74,13 +75,14 @@ func (w *town) key(req api.CreateKey) api.CreatedKey {
 func (w *town) things(account, begins string) things {
 	w.t.Helper()
 	rest := begins + strings.Repeat("0", api.IDLen-1-len(begins))
-	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest)}
+	own := things{api.SandboxID("i" + rest), api.TaskID("t" + rest), api.SnapshotID("s" + rest), api.RepositoryID("r" + rest), api.WorkspaceID("w" + rest)}
 	ctx, now := w.t.Context(), time.Now().UTC()
 	for _, err := range []error{
 		w.s.db.InsertSandbox(ctx, api.Sandbox{ID: own.box, State: api.SandboxEnded, Account: account, CreatedAt: now, EndedAt: now, Reason: "killed", Provision: &api.ProvisionRequest{TaskID: "own"}}),
 		w.s.db.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
 		w.s.db.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.box, CreatedAt: now, EndedAt: now}),
 		w.s.db.InsertRepository(ctx, api.Repository{ID: own.repo, State: api.RepositoryReady, Name: "web", URL: "https://example.org/" + account, Key: account, Account: account, CreatedAt: now}),
+		w.s.db.InsertWorkspace(ctx, api.Workspace{ID: own.work, State: api.WorkspaceIdle, Account: account, Name: "of-" + account, CreatedAt: now, Layers: []string{"sha256-" + strings.Repeat("a", 64)}}),
 	} {
 		if err != nil {
 			w.t.Fatal(err)
@@ -186,6 +188,8 @@ func idOf(t *testing.T, pattern string, of things) (id, never string) {
 		return string(of.snap), string(api.NewSnapshotID())
 	case "repositories":
 		return string(of.repo), string(api.NewRepositoryID())
+	case "workspaces":
+		return string(of.work), string(api.NewWorkspaceID())
 	}
 	t.Fatalf("this test does not know what the id in %s is of", pattern)
 	return "", ""
@@ -291,7 +295,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 // TestPrefixIsOnesOwn resolves what is ambiguous for all together.
 func TestPrefixIsOnesOwn(t *testing.T) {
 	w := newTown(t)
-	for what, id := range map[string]string{"sandboxes": string(w.bobs.box), "tasks": string(w.bobs.task), "snapshots": string(w.bobs.snap), "repositories": string(w.bobs.repo)} {
+	for what, id := range map[string]string{"sandboxes": string(w.bobs.box), "tasks": string(w.bobs.task), "snapshots": string(w.bobs.snap), "repositories": string(w.bobs.repo), "workspaces": string(w.bobs.work)} {
 		for _, prefix := range []string{"4f", id[:3], id[:4]} {
 			status, answer := w.call("GET", "/v1/"+what+"/"+prefix, "", "X-API-KEY", w.bob.Secret)
 			var row struct {
@@ -319,7 +323,7 @@ func TestListsAreOnesOwn(t *testing.T) {
 		path, _ := w.pathOf(rt.Pattern, "")
 		for _, query := range []string{"", "?all=1"} {
 			_, answer := w.call(rt.Method, path+query, "", "X-API-KEY", w.bob.Secret)
-			for _, theirs := range []string{string(w.alices.box), string(w.alices.task), string(w.alices.snap), "of alice"} {
+			for _, theirs := range []string{string(w.alices.box), string(w.alices.task), string(w.alices.snap), string(w.alices.work), "of alice", "of-alice"} {
 				if strings.Contains(answer, theirs) {
 					t.Errorf("%s%s shows %s: %.300s", rt.Pattern, query, theirs, answer)
 				}
@@ -342,10 +346,12 @@ func TestListsAreOnesOwn(t *testing.T) {
 func TestNothingOfAnothersIsUsed(t *testing.T) {
 	w := newTown(t)
 	for name, c := range map[string]struct{ path, body, theirs, never string }{
-		"a template":   {"/v1/sandboxes", `{"template":"ID"}`, string(w.alices.snap), string(api.NewSnapshotID())},
-		"a task":       {"/v1/sandboxes", `{"task":"ID"}`, string(w.alices.task), string(api.NewTaskID())},
-		"a replay":     {"/v1/tasks", `{"replay":{"task":"ID","attempt":1}}`, string(w.alices.task), string(api.NewTaskID())},
-		"a template 2": {"/v1/templates", `{"name":"mine","from":"ID"}`, string(w.alices.snap), string(api.NewSnapshotID())},
+		"a template":    {"/v1/sandboxes", `{"template":"ID"}`, string(w.alices.snap), string(api.NewSnapshotID())},
+		"a task":        {"/v1/sandboxes", `{"task":"ID"}`, string(w.alices.task), string(api.NewTaskID())},
+		"a workspace":   {"/v1/sandboxes", `{"workspace":"ID"}`, string(w.alices.work), string(api.NewWorkspaceID())},
+		"a workspace 2": {"/v1/sandboxes", `{"workspace":"ID"}`, "of-alice", "of-nobody"},
+		"a replay":      {"/v1/tasks", `{"replay":{"task":"ID","attempt":1}}`, string(w.alices.task), string(api.NewTaskID())},
+		"a template 2":  {"/v1/templates", `{"name":"mine","from":"ID"}`, string(w.alices.snap), string(api.NewSnapshotID())},
 	} {
 		ask := func(id string) (int, string) {
 			status, answer := w.call("POST", c.path, strings.ReplaceAll(c.body, "ID", id), "X-API-KEY", w.bob.Secret)

@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -94,6 +95,22 @@ func (c *completer) snapshots(ctx context.Context, out []string, cur, prefix str
 				about = "template " + s.Name + ", " + about
 			}
 			out = add(out, prefix+string(s.ID), about, prefix+cur)
+		}
+		return err
+	})
+	return out
+}
+
+// workspaces completes names, and IDs of those without one.
+func (c *completer) workspaces(ctx context.Context, out []string, cur, prefix string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Workspaces.List(ctx)
+		for _, w := range list {
+			about := fmt.Sprintf("%s, %s old", w.State, human.Duration(time.Since(w.CreatedAt)))
+			if w.Task != "" {
+				about += ", of task " + string(w.Task)
+			}
+			out = add(out, prefix+cmp.Or(w.Name, string(w.ID)), about, prefix+cur)
 		}
 		return err
 	})

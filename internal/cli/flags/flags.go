@@ -17,6 +17,11 @@ type Sandbox struct {
 	Label  []string `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the sandbox. Repeatable."`
 }
 
+// Workspace names a workspace.
+type Workspace struct {
+	Name string `name:"workspace" complete:"workspaces" placeholder:"ID|NAME" help:"Workspace to mount at /workspace: files that outlive the sandbox. One sandbox at a time can use it; docs/workspaces.md."`
+}
+
 // Backend names a backend.
 type Backend struct {
 	Isolation string `env:"HORTUS_ISOLATION" placeholder:"NAME" help:"Isolation backend: auto (the strongest that works here), gvisor (a kernel of its own), container (the host's kernel, restricted), or process (no isolation; for trusted code only)."`

@@ -17,6 +17,7 @@ type sandboxRunCmd struct {
 	Keep    bool     `help:"Keep the sandbox until its time to live ends."`
 	Command []string `arg:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after --."`
 	commandFlags
+	flags.Workspace
 	flags.Sandbox
 }
 
@@ -27,7 +28,8 @@ func (sandboxRunCmd) Help() string {
     hortus sandbox run -- python3 -c 'print(6 * 7)'
     hortus sandbox run --memory 2G --timeout 10m -- make test
     echo hello | hortus sandbox run -- wc -c
-    hortus sandbox run -t -- bash`
+    hortus sandbox run -t -- bash
+    hortus sandbox run --workspace shop -- npm test`
 }
 
 // untilHeld is how long a sandbox lives that nobody took hold of.
@@ -40,6 +42,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	req.Workspace = c.Workspace.Name
 	// The command's own life is the bound, as if it ran here; but until this
 	// process holds the sandbox, a short one is, should it be killed.
 	bounded := c.Keep || req.TTLMS != 0

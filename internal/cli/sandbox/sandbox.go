@@ -56,7 +56,10 @@ func find(ctx context.Context, a *app.App, id string) (*client.Sandbox, error) {
 	return findIn(ctx, c, id)
 }
 
-type sandboxCreateCmd struct{ flags.Sandbox }
+type sandboxCreateCmd struct {
+	flags.Workspace
+	flags.Sandbox
+}
 
 // Run makes a sandbox.
 func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
@@ -64,6 +67,7 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	req.Workspace = c.Workspace.Name
 	cl, err := a.Client(ctx)
 	if err != nil {
 		return err
@@ -160,6 +164,9 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	fmt.Fprintf(w, "isolation\t%s (%s)\ntemplate\t%s\negress\t%s\n", human.Sanitize(info.Isolation), human.Sanitize(info.IsolationWhy),
 		human.Sanitize(info.Template), human.Sanitize(info.Egress))
+	if info.Workspace != "" {
+		fmt.Fprintf(w, "workspace\t%s\n", human.Sanitize(string(info.Workspace)))
+	}
 	if info.Parent != "" {
 		fmt.Fprintf(w, "parent\t%s\n", human.Sanitize(string(info.Parent)))
 	}

@@ -79,6 +79,8 @@ type Sandboxes struct {
 	tasks    func(ctx context.Context, id api.TaskID) (api.Task, error)
 	ceilings *ceilings
 	rates    *Rates
+
+	workspaces WorkspaceService
 }
 
 // SandboxesConfig is what sandboxes are guarded with. Rates are the defaults where they
@@ -90,6 +92,8 @@ type SandboxesConfig struct {
 	Task func(ctx context.Context, id api.TaskID) (api.Task, error)
 	// Rates bounds how often a key creates something.
 	Rates *Rates
+	// Workspaces are what sandboxes can have at /workspace.
+	Workspaces WorkspaceService
 }
 
 // NewSandboxes guards a manager.
@@ -97,7 +101,7 @@ func NewSandboxes(cfg SandboxesConfig) *Sandboxes {
 	if cfg.Rates == nil {
 		cfg.Rates = NewRates(RatesConfig{})
 	}
-	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*usage{}}}
+	return &Sandboxes{rates: cfg.Rates, m: cfg.Manager, rows: cfg.Rows, tasks: cfg.Task, workspaces: cfg.Workspaces, ceilings: &ceilings{m: cfg.Manager, keys: map[api.KeyID]*usage{}}}
 }
 
 // may reports whether the caller may see and use a sandbox.
@@ -182,13 +186,17 @@ func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.San
 	return ifAllowed(err, func() (api.Sandbox, error) { return s.m.Outline(ctx, req) })
 }
 
-// Create creates a sandbox of the caller's account.
+// Create creates a sandbox of the caller's account. A workspace that the request names has to
+// be the caller's too.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+	if req.Workspace != "" {
+		return s.createOver(ctx, req)
+	}
 	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) { return s.m.Create(ctx, req) })
 }
 
 // CreateIn creates a sandbox of the caller's account with files at /workspace. Which files
-// these are is the business of the caller: no door lets a client name them.
+// these are is the business of the caller: a client names a workspace with Create.
 func (s *Sandboxes) CreateIn(ctx context.Context, req api.CreateSandbox, ws sandbox.Workspace) (api.Sandbox, error) {
 	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 		return s.m.CreateIn(ctx, req, ws)

@@ -105,6 +105,7 @@ type Config struct {
 	Provisions   Provisions
 	Code         Code
 	Tokens       Tokens
+	Workspaces   Workspaces
 	// URL is where clients find the daemon, as in https://hortus.example; empty for
 	// what each request says itself.
 	URL string

@@ -86,6 +86,7 @@ type (
 	repositories struct{ *Door }
 	egress       struct{ *Door }
 	system       struct{ *Door }
+	workspaces   struct{ *Door }
 )
 
 // table lists the door's routes.
@@ -93,7 +94,7 @@ func (d *Door) table() []Route {
 	t, s := tasks{d}, system{d}
 	return slices.Concat(
 		t.runRoutes(), provisions{d}.provisionRoutes(), sandboxes{d}.sandboxRoutes(), egress{d}.egressRoutes(), execs{d}.execRoutes(), snapshots{d}.snapshotRoutes(),
-		t.taskRoutes(), t.repoRoutes(), repositories{d}.repositoryRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
+		workspaces{d}.workspaceRoutes(), t.taskRoutes(), t.repoRoutes(), repositories{d}.repositoryRoutes(), s.upkeepRoutes(), s.keyRoutes(), s.systemRoutes(), d.specRoutes(),
 	)
 }
 

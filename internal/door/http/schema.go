@@ -22,11 +22,13 @@ func newSchemas() *schemas { return &schemas{defined: node{}, named: map[string]
 
 // enums are the values of types that have a closed set of them.
 var enums = map[reflect.Type][]string{
-	reflect.TypeFor[api.SandboxState]():  names(api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost),
-	reflect.TypeFor[api.ExecState]():     names(api.ExecRunning, api.ExecExited, api.ExecUnknown),
-	reflect.TypeFor[api.TaskState]():     names(api.TaskPending, api.TaskRunning, api.TaskDone),
-	reflect.TypeFor[api.SnapshotState](): names(api.SnapshotSaving, api.SnapshotReady, api.SnapshotBroken, api.SnapshotRemoved),
-	reflect.TypeFor[api.SnapshotKind]():  names(api.SnapshotMemory, api.SnapshotFiles),
+	reflect.TypeFor[api.SandboxState]():   names(api.SandboxStarting, api.SandboxRunning, api.SandboxPaused, api.SandboxEnded, api.SandboxLost),
+	reflect.TypeFor[api.ExecState]():      names(api.ExecRunning, api.ExecExited, api.ExecUnknown),
+	reflect.TypeFor[api.TaskState]():      names(api.TaskPending, api.TaskRunning, api.TaskDone),
+	reflect.TypeFor[api.SnapshotState]():  names(api.SnapshotSaving, api.SnapshotReady, api.SnapshotBroken, api.SnapshotRemoved),
+	reflect.TypeFor[api.WorkspaceState](): names(api.WorkspaceIdle, api.WorkspaceActive, api.WorkspaceRemoved),
+	reflect.TypeFor[api.ChangeKind]():     names(api.ChangeAdded, api.ChangeModified, api.ChangeRemoved),
+	reflect.TypeFor[api.SnapshotKind]():   names(api.SnapshotMemory, api.SnapshotFiles),
 	reflect.TypeFor[api.Outcome](): names(api.OutcomeVerified, api.OutcomeNeedsHuman, api.OutcomeDeclined, api.OutcomeCanceled,
 		api.OutcomeFailed, api.OutcomeLost),
 	reflect.TypeFor[api.EgressAction](): names(api.EgressAllow, api.EgressDeny),

@@ -25,6 +25,9 @@ func (m *Manager) Create(ctx context.Context, req api.CreateSandbox) (row api.Sa
 	defer func() {
 		over(sandbox.Outcome{Sandbox: row.ID, Isolation: p.isolation(), Way: way, Err: err})
 	}()
+	if req.Workspace != "" {
+		return api.Sandbox{}, api.Errorf(api.KindInvalid, "a sandbox with workspace %.64q needs its files", req.Workspace) // see CreateIn
+	}
 	if p, err = m.plan(ctx, &req); err != nil {
 		return api.Sandbox{}, err
 	}

@@ -87,7 +87,7 @@ func (c *core) lost(l *live, reason string) {
 	}
 	e := life.Lose
 	switch reason {
-	case api.CauseMemory, api.CauseDisk, api.CauseFull:
+	case api.CauseMemory, api.CauseDisk, api.CauseQuota, api.CauseFull:
 		e = life.End // a limit ended it
 	}
 	_ = c.finish(l, e, reason, &proof)

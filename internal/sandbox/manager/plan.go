@@ -95,7 +95,11 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 	if err = c.checkExpiry(ctx, req.OnExpiry, &p); err != nil {
 		return p, err
 	}
-	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, api.DefaultLimits(), p.report); err != nil {
+	defaults := api.DefaultLimits()
+	if req.Workspace != "" {
+		defaults = api.DefaultWorkspaceLimits()
+	}
+	if p.spec.Limits, p.spec.Asked, p.missing, err = choice.Limits(req.Limits, defaults, p.report); err != nil {
 		return p, err
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
@@ -141,6 +145,7 @@ func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 	if len(ws.Layers) == 0 {
 		return p, api.Errorf(api.KindInvalid, "a workspace needs at least one layer")
 	}
+	req.Workspace = string(ws.Upper)
 	if p, err = c.plan(ctx, req, api.CapWorkspace); err != nil {
 		return p, err
 	}
@@ -196,7 +201,7 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 		ID: id, State: api.SandboxStarting,
 		Isolation: p.backend.Name(), IsolationWhy: p.why, Template: req.Template,
 		Limits: p.spec.Limits, Unenforced: p.missing, Identities: choice.Identities(p.report),
-		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task,
+		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task, Workspace: api.WorkspaceID(req.Workspace),
 		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
 		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,
 		MaxTTLMS: req.MaxTTLMS, Lineage: id,

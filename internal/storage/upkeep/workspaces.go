@@ -10,7 +10,7 @@ import (
 )
 
 // workspaces takes those of tasks that are done for long, or that no row knows, and
-// those of no task that are as old.
+// those of no task that are as old, but none that is to be kept.
 func (c *collection) workspaces(ctx context.Context) error {
 	s := c.k.cfg.Workspaces
 	if s == nil {
@@ -46,8 +46,12 @@ func (c *collection) workspaces(ctx context.Context) error {
 	return nil
 }
 
-// outlived returns why a workspace may go; empty when it stays.
+// outlived returns why a workspace may go; empty when it stays. One that a person made stays
+// until a person removes it.
 func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, error) {
+	if w.Keep {
+		return "", nil
+	}
 	if w.Task == "" {
 		if w.CreatedAt.After(c.cutoff) {
 			return "", nil

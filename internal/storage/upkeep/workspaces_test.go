@@ -97,3 +97,47 @@ func TestWorkspaces(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptWorkspaces: what would go otherwise stays where it is to be kept, with its layers.
+func TestKeptWorkspaces(t *testing.T) {
+	w := newWorld(t)
+	s, err := workspace.Open(t.Context(), workspace.Config{Dir: filepath.Join(w.dir, "workspaces"), Layers: w.layers, Now: func() time.Time { return now.AddDate(0, -1, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, gone := w.layer("a"), w.layer("b")
+	make := func(task api.TaskID, keep bool) string {
+		d := below
+		if !keep {
+			d = gone // the control: the same without Keep
+		}
+		made, err := s.Make(t.Context(), workspace.New{Task: task, Keep: keep, Layers: []layer.Digest{d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return api.PartWorkspaces + " " + string(made.ID)
+	}
+	old := w.task(api.TaskDone, now.AddDate(0, 0, -30))
+	kept := []string{make("", true), make(old, true), make(api.NewTaskID(), true)}
+	dropped := []string{make("", false), make(old, false), make(api.NewTaskID(), false)}
+	k := w.keeper()
+	k.cfg.Workspaces = s
+	out, err := k.Collect(t.Context(), api.CollectRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := names(out)
+	for _, name := range append(kept, api.PartLayers+" "+string(below)) {
+		if slices.Contains(got, name) {
+			t.Errorf("%s was removed", name)
+		}
+	}
+	for _, name := range append(dropped, api.PartLayers+" "+string(gone)) {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s was not removed", name)
+		}
+	}
+	if left, err := s.List(); err != nil || len(left) != len(kept) {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}

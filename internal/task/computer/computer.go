@@ -165,13 +165,15 @@ var (
 	toGit       = map[workspace.Mode]cache.Mode{workspace.Regular: cache.Regular, workspace.Executable: cache.Executable, workspace.Symlink: cache.Symlink}
 )
 
-// Workspace implements repo.Computers.
+// Workspace implements repo.Computers. The workspace belongs to the account of the context's
+// principal, like the sandboxes that use it.
 func (p *Computers) Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
 	digests := make([]layer.Digest, len(layers))
 	for i, l := range layers {
 		digests[i] = layer.Digest(l)
 	}
-	return p.cfg.Workspaces.Create(ctx, task, digests)
+	w, err := p.cfg.Workspaces.Make(ctx, workspace.New{Task: task, Account: api.PrincipalOf(ctx).Account, Layers: digests})
+	return w.ID, err
 }
 
 // Adopt implements repo.Computers.

@@ -24,13 +24,18 @@ const (
 	inodeBytes = 4 << 10
 )
 
-// Watch waits until a durable workspace exceeds limit bytes, or the free space of the
-// host's disk falls below the floor. It returns the cause, or "" if ctx ends first.
+// Watch waits until a durable workspace exceeds its quota, or limit bytes if it has none, or
+// the free space of the host's disk falls below the floor. It returns the cause, or "" if ctx
+// ends first.
 //
 // A look at the file system is cheap and tells how much all sandboxes together have
 // written. The workspace itself is measured only if that could have used up what was left,
 // or after maxDelay.
 func (m *Mounter) Watch(ctx context.Context, d *Dir, id api.SandboxID, limit int64, unlinked Unlinked) string {
+	full := api.CauseDisk
+	if q := d.upper.Quota(); q > 0 {
+		limit, full = q, api.CauseQuota
+	}
 	most := workspace.Usage{Bytes: limit, Files: Inodes(limit)}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -74,8 +79,8 @@ func (m *Mounter) Watch(ctx context.Context, d *Dir, id api.SandboxID, limit int
 				}
 			}
 			if why != "" {
-				m.Log.Info("sandbox ended at its disk limit", "sandbox", id, "workspace", d.upper.ID(), "has", why)
-				return api.CauseDisk
+				m.Log.Info("sandbox ended at its disk limit", "sandbox", id, "workspace", d.upper.ID(), "limit", full, "has", why)
+				return full
 			}
 			took := time.Since(now)
 			used, since = got, all

@@ -100,7 +100,28 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 	if !slices.Equal(d.upper.Layers(), w.Layers) {
 		return nil, api.Errorf(api.KindInvalid, "workspace %s was created over other layers", w.Upper)
 	}
+	if err = d.checkQuota(ctx); err != nil {
+		return nil, err
+	}
 	return d, nil
+}
+
+// checkQuota refuses a workspace that is above its quota: its sandbox would be ended at once.
+func (d *Dir) checkQuota(ctx context.Context) error {
+	quota := d.upper.Quota()
+	if quota <= 0 {
+		return nil
+	}
+	most := workspace.Usage{Bytes: quota, Files: Inodes(quota)}
+	u, err := d.upper.Measure(ctx, most)
+	if err != nil { // Watch decides what follows from that
+		return ctx.Err()
+	}
+	if why := u.Over(most); why != "" {
+		return api.Errorf(api.KindExhausted, "workspace %s has %s, the maximum of its quota", d.upper.ID(), why).
+			WithHint("raise its quota: hortus workspace quota %s SIZE", d.upper.ID())
+	}
+	return nil
 }
 
 // Reattach takes over what a running machine has at /workspace. pid is its first process.
