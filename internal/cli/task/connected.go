@@ -281,7 +281,7 @@ func (c *repoSyncCmd) Run(ctx app.Context, a *app.App) error {
 		case r.Commit == old.Commit || old.Commit == "":
 			a.Note("%s: %s in %s, %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r))
 		default:
-			a.Note("%s: %s in %s, from %.12s to %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), old.Commit, tip(r))
+			a.Note("%s: %s in %s; it was at %.12s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r), old.Commit)
 		}
 	}
 	if a.Flags.JSON {
@@ -309,7 +309,7 @@ func (c *repoRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		}
 		gone = append(gone, r)
 		if !a.Flags.JSON {
-			a.Note("%s is disconnected; its cached copy (%s) stays until hortus gc removes what was unused for a week", r.Name, human.Size(r.Bytes))
+			a.Note("%s is disconnected; its cached copy (%s) is kept, and hortus gc removes it after a week without use", r.Name, human.Size(r.Bytes))
 		}
 	}
 	if a.Flags.JSON {

@@ -45,18 +45,24 @@ func (w *work) checkout(ctx context.Context) error {
 
 // contents describes a checkout.
 func (w *work) contents(files int, built bool) string {
-	parts := []string{fmt.Sprintf("%d files", files-len(w.outside.Submodules))}
+	count := func(n int, noun string) string {
+		if n != 1 {
+			noun += "s"
+		}
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	parts := []string{count(files-len(w.outside.Submodules), "file")}
 	if !built {
-		parts[0] += " of an earlier checkout"
+		parts[0] = "reused: " + parts[0]
 	}
 	if n := w.res.OffLimits; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d off limits", n))
 	}
 	if n := len(w.outside.Submodules); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d submodules not fetched", n))
+		parts = append(parts, count(n, "submodule")+" not fetched")
 	}
 	if n := w.outside.Pointers; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d Git LFS pointers", n))
+		parts = append(parts, count(n, "Git LFS pointer"))
 	}
 	return strings.Join(parts, ", ")
 }
