@@ -1,6 +1,10 @@
 package daemon
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -9,17 +13,27 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/client"
 )
 
-// TestRepositoryOutlivesADaemon kills a daemon with SIGKILL during a clone. The next one says so,
-// fetches it, and keeps it until it is removed.
-func TestRepositoryOutlivesADaemon(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
+// gitServer serves a repository with one commit over http.
+type gitServer struct {
+	url, head string
+	// fetches counts the requests for objects.
+	fetches atomic.Int64
+}
+
+// newGitServer starts one. before is called for each request.
+func newGitServer(t *testing.T, before func()) *gitServer {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed: ", err)
+	}
 	root := t.TempDir()
 	gitIn := func(args ...string) string {
 		t.Helper()
@@ -31,30 +45,54 @@ func TestRepositoryOutlivesADaemon(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	backend := filepath.Join(gitIn("--exec-path"), "git-http-backend")
 	if _, err := os.Stat(backend); err != nil {
 		t.Skip("git http-backend is not there: ", err)
 	}
 	gitIn("init", "-q", "-b", "main", "work")
-	gitIn("-C", "work", "commit", "-q", "--allow-empty", "-m", "first")
+	if err := os.WriteFile(filepath.Join(root, "work", "a"), []byte("1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gitIn("-C", "work", "add", "a")
+	gitIn("-C", "work", "commit", "-q", "-m", "first")
 	gitIn("clone", "-q", "--bare", "work", "web.git")
-	head := gitIn("-C", "work", "rev-parse", "HEAD")
-
-	begun, release := make(chan struct{}), make(chan struct{})
-	var first sync.Once
+	s := &gitServer{head: gitIn("-C", "work", "rev-parse", "HEAD")}
 	git := &cgi.Handler{Path: backend, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "PATH=" + os.Getenv("PATH")}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before()
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		text := raw
+		if z, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
+			text, _ = io.ReadAll(z)
+		}
+		if bytes.Contains(text, []byte("command=fetch")) {
+			s.fetches.Add(1)
+		}
+		git.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	s.url = srv.URL + "/web.git"
+	return s
+}
+
+// TestRepositoryOutlivesADaemon kills a daemon with SIGKILL during a clone. The next one says so,
+// fetches it, and keeps it until it is removed.
+func TestRepositoryOutlivesADaemon(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	begun, release := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	s := newGitServer(t, func() {
 		first.Do(func() {
 			close(begun)
 			<-release
 		})
-		git.ServeHTTP(w, r)
-	}))
-	t.Cleanup(srv.Close)
-	url := srv.URL + "/web.git"
+	})
+	url, head := s.url, s.head
 
 	dir := t.TempDir()
 	c := connect(t, dir)
@@ -122,4 +160,63 @@ func TestRepositoryOutlivesADaemon(t *testing.T) {
 	if n := copies(); n != 0 {
 		t.Errorf("%d copies after a collection", n)
 	}
+}
+
+// TestTasksShareAFetch: twenty tasks want a repository that the daemon does not have. It is
+// requested once and written once, and each task says where its files came from.
+func TestTasksShareAFetch(t *testing.T) {
+	t.Parallel()
+	const tasks = 20
+	ctx := t.Context()
+	s := newGitServer(t, func() {})
+	dir := t.TempDir()
+	c := connect(t, dir)
+	req := api.CreateTask{Request: "prepare", Repo: &api.RepoTask{URL: s.url, PrepareOnly: true, Author: api.Identity{Name: "a", Email: "a@example.org"}}}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var wg sync.WaitGroup
+	for range tasks {
+		wg.Go(func() {
+			task, err := c.Tasks.Create(ctx, req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			tiers := tiersOf(t, c, task.ID)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, e := range tiers {
+				if e.Commit != s.head || len(e.Key) != 64 || e.Part != "repository" {
+					t.Errorf("%+v", e)
+				}
+				seen[e.Tier+map[bool]string{true: " hit", false: " miss"}[e.Hit]]++
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.fetches.Load(); n != 1 {
+		t.Errorf("%d fetches", n)
+	}
+	if seen["packed hit"] != tasks-1 || seen["packed miss"] != 1 || seen["raw miss"]+seen["raw hit"] != 1 || seen["cold hit"] != seen["raw miss"] {
+		t.Errorf("%v", seen)
+	}
+	t.Logf("%d fetches, %v", s.fetches.Load(), seen)
+}
+
+// tiersOf waits until a task that succeeds has ended and returns its lookups.
+func tiersOf(t *testing.T, c *client.Client, id api.TaskID) (out []api.TierEvent) {
+	for e, err := range c.Tasks.Events(t.Context(), id, 0) {
+		if err != nil {
+			t.Error(err)
+			return out
+		}
+		var tier api.TierEvent
+		if e.Type == api.EventTier && json.Unmarshal(e.Data, &tier) == nil {
+			out = append(out, tier)
+		}
+	}
+	if task, err := c.Tasks.Get(t.Context(), string(id)); err != nil || task.Outcome != api.OutcomeVerified {
+		t.Errorf("%+v, %v", task, err)
+	}
+	return out
 }

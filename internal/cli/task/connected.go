@@ -27,6 +27,10 @@ func connected(ctx context.Context, a *app.App, text string) (address, ref strin
 	if !api.ValidRepositoryName(name) && !api.RepositoryID(name).Valid() || exists(name) || exists(text) {
 		return "", "", false, nil
 	}
+	// In user@host:path it is an address.
+	if ref != "" && git.CheckRevision(ref) != nil {
+		return "", "", false, nil
+	}
 	if at && ref == "" {
 		return "", "", false, api.Errorf(api.KindInvalid, "%q ends with @: the branch, tag or commit is missing", text)
 	}
@@ -281,7 +285,7 @@ func (c *repoSyncCmd) Run(ctx app.Context, a *app.App) error {
 		case r.Commit == old.Commit || old.Commit == "":
 			a.Note("%s: %s in %s, %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r))
 		default:
-			a.Note("%s: %s in %s, from %.12s to %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), old.Commit, tip(r))
+			a.Note("%s: %s in %s, %s; it was at %.12s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r), old.Commit)
 		}
 	}
 	if a.Flags.JSON {
@@ -309,7 +313,7 @@ func (c *repoRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		}
 		gone = append(gone, r)
 		if !a.Flags.JSON {
-			a.Note("%s is disconnected; its cached copy (%s) stays until hortus gc removes what was unused for a week", r.Name, human.Size(r.Bytes))
+			a.Note("%s is disconnected; its cached copy (%s) is kept, and hortus gc removes it after a week without use", r.Name, human.Size(r.Bytes))
 		}
 	}
 	if a.Flags.JSON {

@@ -39,24 +39,30 @@ func (w *work) checkout(ctx context.Context) error {
 		if w.outside, err = w.repo.Outside(ctx, files); err != nil {
 			return "", err
 		}
-		return w.contents(len(files), built), w.save(ctx)
+		return contents(len(files), offLimits, w.outside, built), w.save(ctx)
 	})
 }
 
 // contents describes a checkout.
-func (w *work) contents(files int, built bool) string {
-	parts := []string{fmt.Sprintf("%d files", files-len(w.outside.Submodules))}
-	if !built {
-		parts[0] += " of an earlier checkout"
+func contents(files, offLimits int, outside cache.Outside, built bool) string {
+	count := func(n int, noun string) string {
+		if n != 1 {
+			noun += "s"
+		}
+		return fmt.Sprintf("%d %s", n, noun)
 	}
-	if n := w.res.OffLimits; n > 0 {
+	parts := []string{count(files-len(outside.Submodules), "file")}
+	if !built {
+		parts[0] = "reused: " + parts[0]
+	}
+	if n := offLimits; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d off limits", n))
 	}
-	if n := len(w.outside.Submodules); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d submodules not fetched", n))
+	if n := len(outside.Submodules); n > 0 {
+		parts = append(parts, count(n, "submodule")+" not fetched")
 	}
-	if n := w.outside.Pointers; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d Git LFS pointers", n))
+	if n := outside.Pointers; n > 0 {
+		parts = append(parts, count(n, "Git LFS pointer"))
 	}
 	return strings.Join(parts, ", ")
 }

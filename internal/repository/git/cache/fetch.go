@@ -161,7 +161,7 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 		if n, ok := received(line); ok {
 			did.Objects = n
 		}
-		if progress != nil {
+		if progress != nil && isProgress(line) {
 			progress(line)
 		}
 	}

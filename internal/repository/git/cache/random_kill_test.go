@@ -27,7 +27,7 @@ func TestKilledAtRandom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kills := tier.Count(12, 200)
+	kills := tier.Count(9, 200)
 	src := gittest.NewCheckout(t, map[string]string{"a": "1"})
 	c := newCache(t)
 	repo := c.repo(must(git.ParseRemote(src, false)))
@@ -47,13 +47,14 @@ func TestKilledAtRandom(t *testing.T) {
 		cmd.Stderr = &said
 		return cmd, &said
 	}
-	// How long a whole fetch takes here bounds the instants.
+	// How long a whole fetch takes here bounds the instants: some come after its end.
+	commit()
 	began := time.Now()
 	cmd, said := command()
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	took := time.Since(began)
+	took := 2 * time.Since(began)
 	known := map[string]bool{gittest.Git(t, src, "rev-parse", "HEAD"): true}
 	fell := map[string]int{}
 	for n := range kills {
@@ -122,5 +123,5 @@ func TestKilledAtRandom(t *testing.T) {
 			t.Errorf("kill %d: %v is left", n, half)
 		}
 	}
-	t.Logf("a fetch takes %v; %d kills: %v", took, kills, fell)
+	t.Logf("%d kills within %v: %v", kills, took, fell)
 }

@@ -40,7 +40,7 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 
 // Update creates or updates the cached copy of a remote. Branches and tags that the remote
 // has removed are removed; their commits stay readable by hash. progress, if not nil, is
-// called with each sanitized line of git's progress, one after the other, until Update
+// called with each line of git's progress, sanitized, one after the other, until Update
 // returns.
 //
 // Calls for the same remote with the same credentials share one fetch until it lists the
@@ -121,6 +121,15 @@ func received(line string) (int64, bool) {
 	_, total, ok2 := strings.Cut(in, "/")
 	n, err := strconv.ParseInt(total, 10, 64)
 	return n, ok && ok2 && err == nil && n >= 0
+}
+
+// isProgress reports whether a line is one of git's progress, as in "remote: Counting objects:
+// 50% (3/6)", and not advice or what a server says.
+func isProgress(line string) bool {
+	line = strings.TrimPrefix(line, "remote: ")
+	what, rest, ok := strings.Cut(line, ": ")
+	rest = strings.TrimLeft(rest, " ")
+	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' && strings.HasSuffix(what, "ing objects") || strings.HasPrefix(line, "Resolving deltas: ")
 }
 
 // Size returns the size of the repository's objects on the disk, in bytes.

@@ -213,6 +213,18 @@ func TestReceived(t *testing.T) {
 	}
 }
 
+func TestIsProgress(t *testing.T) {
+	for line, want := range map[string]bool{
+		"remote: Enumerating objects: 5, done.": true, "remote: Counting objects:  20% (1/5)": true, "Receiving objects:  50% (3/6), 1.20 KiB | 1.20 MiB/s": true,
+		"Resolving deltas: 100% (1/1), done.": true, "From https://example.org/o/r": false, "remote: pay us: 5 coins": false, "flag or run 'git config x true'": false, "": false,
+		" * [new branch]      main -> refs/hortus/remote/heads/main": false,
+	} {
+		if isProgress(line) != want {
+			t.Errorf("%q: %v", line, !want)
+		}
+	}
+}
+
 // failpoints are the named points of a fetch, and whether only a first one passes them.
 var failpoints = []struct {
 	name  string
