@@ -84,7 +84,9 @@ type Config struct {
 	// VerifyWait is the maximum time that the first use of a packed tree waits for its
 	// verification (default 500 ms). A larger tree is verified while it is used.
 	VerifyWait time.Duration
-	Logger     *slog.Logger
+	// Added, unless it is nil, is called when a tree was added. It must not wait.
+	Added  func()
+	Logger *slog.Logger
 }
 
 // Open opens the store at dir with the default configuration; see New.
@@ -184,6 +186,9 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	}
 	if err := storedir.Sync(s.dir); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
+	}
+	if s.cfg.Added != nil {
+		s.cfg.Added()
 	}
 	return s.usable(tree, true)
 }
