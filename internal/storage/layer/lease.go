@@ -113,6 +113,7 @@ func (s *Store) Remove(digest Digest) error {
 	// under a good name.
 	gone := filepath.Join(s.dir, aside+"gone-"+string(digest)+fmt.Sprintf("-%d", os.Getpid()))
 	err = os.Rename(filepath.Join(s.dir, string(digest)), gone)
+	s.pass("set aside")
 	f.Close()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

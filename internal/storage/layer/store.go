@@ -57,6 +57,7 @@ func (d Digest) Valid() bool { return digestForm.MatchString(string(d)) }
 type Store struct {
 	cfg  Config
 	dir  string
+	at   func(point string) // called at points of Put, in tests of crashes; usually nil
 	find sync.Once
 	how  *mount.Mounter
 
@@ -163,16 +164,20 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 		return Tree{}, err
 	}
 	tree.Image = nil
+	s.pass("built")
 	tree = s.pack(ctx, tmp, tree)
+	s.pass("packed")
 	final := filepath.Join(s.dir, string(digest))
 	tree = tree.moved(tmp, final)
 	tree.Digest = digest
 	if err := writeTree(tmp, tree.moved(final, ".")); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
+	s.pass("recorded")
 	if err := flush(lock, tree.Packed()); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
+	s.pass("flushed")
 	if err := ctx.Err(); err != nil {
 		return Tree{}, err
 	}
@@ -184,6 +189,7 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: rename into place: %w", digest, err)
 	}
+	s.pass("renamed")
 	if err := storedir.Sync(s.dir); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
@@ -191,6 +197,13 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 		s.cfg.Added()
 	}
 	return s.usable(tree, true)
+}
+
+// pass passes a point of Put.
+func (s *Store) pass(point string) {
+	if s.at != nil {
+		s.at(point)
+	}
 }
 
 // Resolve finds the tree of that digest and mounts it if it is packed; KindNotFound when it is
