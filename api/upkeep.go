@@ -38,6 +38,9 @@ type DiskPart struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 	Bytes int64  `json:"bytes"`
+	// LimitBytes is the size beyond which the daemon removes what was not used for the
+	// longest time; 0 if there is none.
+	LimitBytes int64 `json:"limitBytes,omitempty"`
 	// ReclaimableBytes is what a collection with the same age would free.
 	ReclaimableBytes int64 `json:"reclaimableBytes"`
 }
@@ -47,7 +50,7 @@ type CollectRequest struct {
 	// DryRun removes nothing and gives the same list.
 	DryRun bool `json:"dryRun,omitempty"`
 	// OlderThanMS is the age, in milliseconds, from which the output of finished
-	// tasks, snapshots without a name, unused packages, old logs and old copies of the database may go; nil means
+	// tasks, layers that nothing uses, snapshots without a name, unused packages, old logs and old copies of the database may go; nil means
 	// DefaultKeep.
 	OlderThanMS *int64 `json:"olderThanMs,omitempty"`
 }

@@ -45,6 +45,8 @@ type Config struct {
 	Room admission.Config
 	// Keep has the limits of rows of what has ended; zero fields take the defaults.
 	Keep retention.Bounds
+	// LayerBytes is the maximum size of all layers together; 0 is no limit.
+	LayerBytes int64
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates access.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,

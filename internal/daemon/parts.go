@@ -95,7 +95,14 @@ func (s *System) openStore(ctx context.Context) (err error) {
 
 // openStorage opens layers, workspaces and snapshots.
 func (s *System) openStorage(ctx context.Context) (err error) {
-	if s.layers, err = layer.New(layer.Config{Dir: s.dir.Layers(), Logger: s.log}); err != nil {
+	s.layerAdded = make(chan struct{}, 1)
+	added := func() {
+		select {
+		case s.layerAdded <- struct{}{}:
+		default: // the next look sees this one too
+		}
+	}
+	if s.layers, err = layer.New(layer.Config{Dir: s.dir.Layers(), Added: added, Logger: s.log}); err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })

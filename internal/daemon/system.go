@@ -54,6 +54,7 @@ type System struct {
 	telemetry *telemetry.Telemetry
 
 	layers     *layer.Store
+	layerAdded chan struct{} // has something when a layer was added
 	workspaces *workspace.Store
 	snapshots  *snapshot.Store
 	// repositories is nil on a machine without git.
@@ -170,6 +171,7 @@ func (s *System) recover(ctx context.Context) error {
 func (s *System) openService(context.Context) error {
 	k := retention.New(retention.Config{Prune: tally.Rows{Store: s.db}.Prune, Bounds: s.cfg.Keep, Logger: s.log})
 	s.onClose(k.Close)
+	s.onClose(upkeep.NewTrimmer(s.keeper, s.layerAdded, 0).Close)
 	s.service = service.New(service.Config{
 		Sandboxes: s.sandboxes, Tasks: s.tasks, StopAdmission: s.gate.Close, StopEvents: s.events.Close,
 		Usual: s.cfg.Usual, Idle: s.cfg.Idle, ReadyWithin: s.cfg.ReadyWithin, Drain: s.cfg.Drain,

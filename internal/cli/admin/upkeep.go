@@ -24,11 +24,15 @@ func (*DiskUsageCommand) Run(ctx app.Context, a *app.App, c *client.Client) erro
 		return a.JSON(u)
 	}
 	w := a.Table()
-	fmt.Fprintln(w, "PART\tCOUNT\tSIZE\tRECLAIMABLE")
+	fmt.Fprintln(w, "PART\tCOUNT\tSIZE\tMAXIMUM\tRECLAIMABLE")
 	for _, p := range u.Parts {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", human.Sanitize(p.Name), p.Count, human.Size(p.Bytes), human.Size(p.ReclaimableBytes))
+		maximum := "-"
+		if p.LimitBytes > 0 {
+			maximum = human.Size(p.LimitBytes)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", human.Sanitize(p.Name), p.Count, human.Size(p.Bytes), maximum, human.Size(p.ReclaimableBytes))
 	}
-	fmt.Fprintf(w, "all\t\t%s\t%s\n", human.Size(u.Bytes), human.Size(u.ReclaimableBytes))
+	fmt.Fprintf(w, "all\t\t%s\t\t%s\n", human.Size(u.Bytes), human.Size(u.ReclaimableBytes))
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -39,7 +43,7 @@ func (*DiskUsageCommand) Run(ctx app.Context, a *app.App, c *client.Client) erro
 // CollectCommand is "hortus gc".
 type CollectCommand struct {
 	DryRun    bool      `name:"dry-run" short:"n" help:"Show what would be removed; remove nothing."`
-	OlderThan flags.Age `name:"older-than" default:"7d" placeholder:"7d" help:"Minimum age of the task output, packages, logs and database copies to remove; 0 removes all of them."`
+	OlderThan flags.Age `name:"older-than" default:"7d" placeholder:"7d" help:"Minimum age of the task output, unused layers, packages, logs and database copies to remove; 0 removes all of them."`
 }
 
 // Run collects. What could not be removed makes it fail.

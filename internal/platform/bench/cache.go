@@ -27,30 +27,33 @@ func (r *run) restores(ctx context.Context) error {
 	return restores.Measure(ctx, restores.Config{
 		N: r.n, Backends: r.backends, Trees: r.Trees, Report: r.report, Step: r.step, Fill: fill,
 		Scratch: r.Storage.Scratch, Place: r.Place, Fork: r.Storage.Fork,
-		Create: r.birthIn, Kill: r.kill, In: r.in,
+		Create: birthIn(r), Kill: r.kill, In: r.in,
 	})
 }
 
 // birthIn creates a cold sandbox with room, and with files at /workspace if there is a
 // workspace, and runs its first command.
-func (r *run) birthIn(ctx context.Context, backend string, ws *sandbox.Workspace) (api.SandboxID, time.Duration, error) {
-	if err := quiet(ctx, r.Sandboxes); err != nil {
-		return "", 0, err
+func birthIn(r *run) func(context.Context, string, *sandbox.Workspace) (api.SandboxID, time.Duration, error) {
+	return func(ctx context.Context, backend string, ws *sandbox.Workspace) (api.SandboxID, time.Duration, error) {
+		if err := quiet(ctx, r.Sandboxes); err != nil {
+			return "", 0, err
+		}
+		req := r.busy(ctx, backend)
+		create := r.Sandboxes.CreateCold
+		if ws != nil {
+			create = func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+				return r.Sandboxes.CreateIn(ctx, req, *ws)
+			}
+		}
+		start := time.Now()
+		s, err := create(ctx, req)
+		if err == nil {
+			err = r.recorded(ctx, s.ID)
+		}
+		took := time.Since(start)
+		if err != nil && s.ID != "" {
+			err = errors.Join(err, r.destroy(ctx, s.ID))
+		}
+		return s.ID, took, err
 	}
-	req := r.busy(ctx, backend)
-	start := time.Now()
-	var s api.Sandbox
-	var err error
-	if ws == nil {
-		s, err = cold.create(ctx, r.Sandboxes, req)
-	} else {
-		s, err = r.Sandboxes.CreateIn(ctx, req, *ws)
-	}
-	if err != nil {
-		return "", 0, err
-	}
-	if err := r.recorded(ctx, s.ID); err != nil {
-		return "", 0, errors.Join(err, r.destroy(ctx, s.ID))
-	}
-	return s.ID, time.Since(start), nil
 }

@@ -11,7 +11,8 @@
 // hash that Put recorded. A corrupt tree is set aside and then is not found, so that its owner builds it again.
 //
 // The package must not know what a tree is used for, and mounts nothing else; a backend does. A tree exists
-// until it is removed, which requires a proof that it is unused: a [Lease] is a kernel lock on the tree.
+// until it is removed, which requires a proof that it is unused: a [Lease] is a kernel lock on the tree. The store
+// knows when each tree was last used, and removes none by itself: see package upkeep.
 //
 //	tree, err := store.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
 //		root := filepath.Join(dir, "root")

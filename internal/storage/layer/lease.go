@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,8 +21,31 @@ type Lease struct{ f *os.File }
 // Release releases the lease. It may be called for nil.
 func (l *Lease) Release() {
 	if l != nil {
+		l.touch()
 		l.f.Close()
 	}
+}
+
+// touch records that the tree is used now. What it cannot record makes the tree look older.
+func (l *Lease) touch() {
+	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+	_ = unix.UtimesNanoAt(int(l.f.Fd()), treeName, now, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Used returns when a lease on the tree last began or ended, or the tree was made; KindNotFound
+// when it is not there.
+func (s *Store) Used(digest Digest) (time.Time, error) {
+	if !digest.Valid() {
+		return time.Time{}, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
+	}
+	st, err := os.Lstat(filepath.Join(s.dir, string(digest), treeName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, notFound(digest, "")
+	}
+	if err != nil {
+		return time.Time{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
+	}
+	return st.ModTime(), nil
 }
 
 // Lease finds the tree of that digest, as Resolve does, and holds it until the
@@ -52,7 +76,9 @@ func (s *Store) Lease(digest Digest) (Tree, *Lease, error) {
 		if err == nil {
 			var there fs.FileInfo
 			if there, err = os.Stat(dir); err == nil && os.SameFile(mine, there) {
-				return tree, &Lease{f}, nil
+				l := &Lease{f}
+				l.touch()
+				return tree, l, nil
 			}
 		}
 		f.Close()
@@ -87,6 +113,7 @@ func (s *Store) Remove(digest Digest) error {
 	// under a good name.
 	gone := filepath.Join(s.dir, aside+"gone-"+string(digest)+fmt.Sprintf("-%d", os.Getpid()))
 	err = os.Rename(filepath.Join(s.dir, string(digest)), gone)
+	s.pass("set aside")
 	f.Close()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

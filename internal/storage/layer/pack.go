@@ -31,6 +31,7 @@ func (s *Store) pack(ctx context.Context, tmp string, tree Tree) Tree {
 		return tree
 	}
 	img, err := writeImage(ctx, filepath.Join(tmp, imageName), tree.Root, s.cfg.PackEntries, s.cfg.PackBytes)
+	s.pass("written")
 	if err == nil && img != nil {
 		err = removeAll(tree.Root)
 	}

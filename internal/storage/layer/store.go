@@ -57,6 +57,7 @@ func (d Digest) Valid() bool { return digestForm.MatchString(string(d)) }
 type Store struct {
 	cfg  Config
 	dir  string
+	at   func(point string) // called at points of Put, in tests of crashes; usually nil
 	find sync.Once
 	how  *mount.Mounter
 
@@ -84,7 +85,9 @@ type Config struct {
 	// VerifyWait is the maximum time that the first use of a packed tree waits for its
 	// verification (default 500 ms). A larger tree is verified while it is used.
 	VerifyWait time.Duration
-	Logger     *slog.Logger
+	// Added, unless it is nil, is called when a tree was added. It must not wait.
+	Added  func()
+	Logger *slog.Logger
 }
 
 // Open opens the store at dir with the default configuration; see New.
@@ -161,16 +164,20 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 		return Tree{}, err
 	}
 	tree.Image = nil
+	s.pass("built")
 	tree = s.pack(ctx, tmp, tree)
+	s.pass("packed")
 	final := filepath.Join(s.dir, string(digest))
 	tree = tree.moved(tmp, final)
 	tree.Digest = digest
 	if err := writeTree(tmp, tree.moved(final, ".")); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
+	s.pass("recorded")
 	if err := flush(lock, tree.Packed()); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
+	s.pass("flushed")
 	if err := ctx.Err(); err != nil {
 		return Tree{}, err
 	}
@@ -182,10 +189,21 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: rename into place: %w", digest, err)
 	}
+	s.pass("renamed")
 	if err := storedir.Sync(s.dir); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
+	if s.cfg.Added != nil {
+		s.cfg.Added()
+	}
 	return s.usable(tree, true)
+}
+
+// pass passes a point of Put.
+func (s *Store) pass(point string) {
+	if s.at != nil {
+		s.at(point)
+	}
 }
 
 // Resolve finds the tree of that digest and mounts it if it is packed; KindNotFound when it is

@@ -7,19 +7,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/storage/layer"
 )
 
 // collection is one run of Collect.
 type collection struct {
 	k      *Keeper
 	dry    bool
-	cutoff time.Time
+	cutoff time.Time // zero if only the budget of layers counts
 	out    api.Collected
 }
 
@@ -135,35 +133,6 @@ func (c *collection) tasks(ctx context.Context) error {
 // longDone reports whether a task ended before the cutoff.
 func (c *collection) longDone(t api.Task) bool {
 	return t.State == api.TaskDone && !t.EndedAt.IsZero() && !t.EndedAt.After(c.cutoff)
-}
-
-// layers takes trees that no template names and nobody uses.
-func (c *collection) layers(ctx context.Context) error {
-	return c.named(ctx, func(named []layer.Digest) error {
-		all, err := c.k.cfg.Layers.List()
-		if err != nil {
-			return err
-		}
-		for _, d := range all {
-			if slices.Contains(named, d) {
-				continue
-			}
-			held, err := c.k.cfg.Layers.Leased(d)
-			if err != nil {
-				return err
-			}
-			if held {
-				continue
-			}
-			err = c.take(ctx, api.PartLayers, string(d), filepath.Join(c.k.cfg.Layers.Dir(), string(d)), "not used by any template, snapshot, workspace or sandbox", func() error {
-				return unlessHeld(c.k.cfg.Layers.Remove(d))
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // files takes old logs and old copies of the database.

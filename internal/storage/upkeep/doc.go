@@ -1,6 +1,7 @@
 // Package upkeep reports the content of a data directory, and removes what is unused.
 //
-// A [Keeper] checks each part in turn: layers that no template uses and that have no lease; the output of
+// A [Keeper] checks each part in turn: layers that nothing names, that have no lease and that were not used for
+// long, or the least recently used ones of them if layers exceed their maximum size; the output of
 // tasks that ended long ago or have no row; snapshots that are broken, or old without a name and without a
 // paused sandbox; packages that no sandbox has
 // used for long; leftovers of ended sandboxes; old logs and old copies of the database. A dry run makes the
@@ -11,5 +12,6 @@
 // output only if its row is done, which is final.
 //
 // The package must not know SQL, templates or backends; it declares the few methods that it needs of them. It
-// keeps no state: one collection runs at a time, in its caller's goroutine.
+// keeps no state but the sizes of layers: one collection runs at a time, in its caller's goroutine. A [Trimmer] has
+// a goroutine that keeps layers within their maximum size.
 package upkeep

@@ -37,6 +37,9 @@ type Config struct {
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
+	// LayerBytes is the maximum size of all layers together; 0 is no limit. Layers that are in
+	// use may take more.
+	LayerBytes int64
 	// Workspaces are what tasks changed in repositories; nil where there are none.
 	Workspaces *workspace.Store
 	// Snapshots are saved states of sandboxes; nil where there are none.
@@ -65,8 +68,9 @@ type Config struct {
 // Keeper looks after one data directory. Its methods may be called from several
 // goroutines.
 type Keeper struct {
-	cfg Config
-	mu  sync.Mutex // one collection at a time
+	cfg   Config
+	mu    sync.Mutex // one collection at a time
+	sizes map[layer.Digest]int64
 }
 
 // New makes a keeper.
@@ -75,7 +79,7 @@ func New(cfg Config) *Keeper {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Keeper{cfg: cfg}
+	return &Keeper{cfg: cfg, sizes: map[layer.Digest]int64{}}
 }
 
 // Usage returns what the data directory holds, and what of it a collection with
@@ -93,6 +97,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 	for i := range out.Parts {
 		parts[out.Parts[i].Name] = &out.Parts[i]
 	}
+	parts[api.PartLayers].LimitBytes = k.cfg.LayerBytes
 	entries, err := os.ReadDir(k.cfg.Dir)
 	if err != nil {
 		return out, api.Errorf(api.KindInternal, "data directory: %w", err)

@@ -83,6 +83,9 @@ func TestSnapshots(t *testing.T) {
 		Task:    db.Task,
 		Orphans: func(context.Context) ([]upkeep.Orphan, error) { return nil, nil },
 	})
+	for _, d := range []layer.Digest{digest('1'), digest('2')} { // not used for long
+		must(os.Chtimes(filepath.Join(layers.Dir(), string(d), "tree.json"), time.Time{}, now.Add(-8*24*time.Hour)))
+	}
 	use, err := k.Usage(t.Context())
 	must(err)
 	for _, p := range use.Parts {
