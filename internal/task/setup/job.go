@@ -221,13 +221,13 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case err != nil:
-		return nil, err
-	case ex.Exit.Cause == api.CauseFull:
+	case ex.Exit.Cause == api.CauseFull: // with an error too
 		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:
 		return nil, &failure{api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name)}
+	case err != nil:
+		return nil, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
 		return nil, api.Errorf(api.KindUnavailable, "the exit status of %s in sandbox %s is unknown", s.Name, ex.Sandbox)
 	case ex.Exit.Code == 0 && ex.Exit.Cause == "":
