@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	"hortus.dev/test/tier"
 )
 
 // many writes enough files for a packed layer.
@@ -23,7 +22,6 @@ const many = "mkdir deps; i=0; while [ $i -lt 400 ]; do echo $i >deps/$i; i=$((i
 // TestSetupKilled kills the daemon while a setup installs, packs and seals. The next daemon leaves nothing of it, and
 // the next setup is whole. HORTUS_TEST_KILLS=100 kills as often as that.
 func TestSetupKilled(t *testing.T) {
-	tier.AnyUser(t)
 	t.Parallel()
 	g := newGarden(t)
 	g.can("container", api.CapStart)
