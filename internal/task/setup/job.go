@@ -120,12 +120,15 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, erro
 	maps.Copy(req.Env, j.q.Sandbox.Env)
 	box, err := j.cfg.Computers.Open(ctx, req, ws, nil)
 	if j.q.Egress == nil && (api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindDenied) && j.policy.Opens() {
-		note(ctx, j.q, "may not connect to anything: "+err.Error(), nil)
+		why := err
 		j.policy = api.EgressPolicy{}
 		req.Egress = &j.policy
 		maps.Copy(req.Env, quietly(false))
 		maps.Copy(req.Env, j.q.Sandbox.Env)
-		box, err = j.cfg.Computers.Open(ctx, req, ws, nil)
+		if box, err = j.cfg.Computers.Open(ctx, req, ws, nil); err != nil {
+			return nil, why // it is something else
+		}
+		note(ctx, j.q, "may not connect to anything: "+why.Error(), nil)
 	}
 	return box, err
 }
