@@ -34,6 +34,7 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/cli.md", "hortus context add", "another machine's daemon: internal/cli TestContext*"},
 	{"docs/cli.md", "hortus context use", "the same"},
 	{"docs/delivery.md", "", "needs a forge: TestTaskDelivers"},
+	{"docs/dependencies.md", "hortus repo prepare shop", "needs three repositories: TestSetupSideBySide"},
 	{"docs/e2b.md", "", "sets variables, or runs test/e2b"},
 	{"docs/models.md", "", "asks a hosted model: models_test asks a scripted server"},
 	{"docs/operations-cgroups.md", "", "changes the machine's own systemd"},

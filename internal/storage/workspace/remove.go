@@ -90,8 +90,14 @@ func flatten(ctx context.Context, top int, name string, moved *int) error {
 				return err
 			}
 			unix.Close(in)
-			*moved++
-			return unix.Renameat2(dir, sub, top, fmt.Sprintf("%s%d", gone, *moved), unix.RENAME_NOREPLACE)
+			for {
+				// A removal that was interrupted left such names.
+				*moved++
+				err := unix.Renameat2(dir, sub, top, fmt.Sprintf("%s%d", gone, *moved), unix.RENAME_NOREPLACE)
+				if err != unix.EEXIST {
+					return err
+				}
+			}
 		})
 		if err != nil {
 			return err

@@ -2,8 +2,7 @@ package computer
 
 import (
 	"errors"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"hortus.dev/api"
 )
@@ -13,7 +12,7 @@ func (p *Computers) Disk() string { return p.cfg.Workspaces.Dir() }
 
 // full says which disk is full, if that is why something failed.
 func full(dir string, err error) error {
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
 	return api.Errorf(api.KindExhausted, "no space left on the disk of %s: %w", dir, err).WithHint("Free disk space: hortus gc. hortus df shows the usage.")

@@ -120,12 +120,15 @@ func (j *job) open(ctx context.Context, ws api.WorkspaceID) (repo.Computer, erro
 	maps.Copy(req.Env, j.q.Sandbox.Env)
 	box, err := j.cfg.Computers.Open(ctx, req, ws, nil)
 	if j.q.Egress == nil && (api.KindOf(err) == api.KindUnsupported || api.KindOf(err) == api.KindDenied) && j.policy.Opens() {
-		note(ctx, j.q, "may not connect to anything: "+err.Error(), nil)
+		why := err
 		j.policy = api.EgressPolicy{}
 		req.Egress = &j.policy
 		maps.Copy(req.Env, quietly(false))
 		maps.Copy(req.Env, j.q.Sandbox.Env)
-		box, err = j.cfg.Computers.Open(ctx, req, ws, nil)
+		if box, err = j.cfg.Computers.Open(ctx, req, ws, nil); err != nil {
+			return nil, why // it is something else
+		}
+		note(ctx, j.q, "may not connect to anything: "+why.Error(), nil)
 	}
 	return box, err
 }
@@ -221,13 +224,13 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case err != nil:
-		return nil, err
-	case ex.Exit.Cause == api.CauseFull:
+	case ex.Exit.Cause == api.CauseFull: // with an error too
 		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:
 		return nil, &failure{api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name)}
+	case err != nil:
+		return nil, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
 		return nil, api.Errorf(api.KindUnavailable, "the exit status of %s in sandbox %s is unknown", s.Name, ex.Sandbox)
 	case ex.Exit.Code == 0 && ex.Exit.Cause == "":
