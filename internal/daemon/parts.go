@@ -208,7 +208,7 @@ func (s *System) openTasks(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces})
+	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task})
 	s.bench.Place = s.computers.Temporary
 	repositories, err := s.openRepositories()
 	if err != nil {
