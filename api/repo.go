@@ -41,6 +41,11 @@ type RepoTask struct {
 	NoSetup bool `json:"noSetup,omitempty"`
 	// PrepareOnly ends the task after the setup, without an agent and without a gate.
 	PrepareOnly bool `json:"prepareOnly,omitempty"`
+	// Workspace is the name or the ID of a workspace that the agent works in. It is kept
+	// after the task. If there is none of that name, the task creates it; an existing one
+	// must lie on what the task would create it over. Empty for a workspace of the task's
+	// own.
+	Workspace string `json:"workspace,omitempty"`
 	// FilePolicy says which files are off limits to the sandboxes of the task, and which the
 	// agent may not change. A stored task has the globs of the daemon in it, and a reply
 	// keeps them.

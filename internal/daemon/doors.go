@@ -39,6 +39,7 @@ type guards struct {
 	egress     *access.Egress
 	workspaces *access.Workspaces
 
+	durable    *durable.Service
 	once       *once.Keeper
 	provisions *provision.Service
 	code       *code.Runner
@@ -53,9 +54,9 @@ func (s *System) openGuards(context.Context) (err error) {
 	g.keys = key.New(key.Config{Rows: s.rows, CheckEgress: s.sandboxes.CheckEgress})
 	g.rates = access.NewRates(s.cfg.Rates)
 	g.authenticator = access.NewAuthenticator(g.keys, g.rates)
-	spaces := durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: s.sandboxes.List})
-	g.workspaces = access.NewWorkspaces(spaces, g.rates)
-	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: spaces})
+	g.durable = durable.New(durable.Config{Store: s.workspaces, Layers: s.layers, Rows: s.rows, Live: s.sandboxes.List})
+	g.workspaces = access.NewWorkspaces(g.durable, g.rates)
+	g.sandboxes = access.NewSandboxes(access.SandboxesConfig{Manager: s.sandboxes, Rows: s.rows, Task: s.db.Task, Rates: g.rates, Workspaces: g.durable})
 	g.plane = access.NewDataPlane(s.sandboxes, g.rates)
 	g.keyAdmin = access.NewKeyAdmin(g.keys)
 	g.egress = access.NewEgress(access.EgressConfig{Sandboxes: g.sandboxes, Policies: s.sandboxes, Decisions: decisions{s.rows, s.recorder}, Asks: s.asks})

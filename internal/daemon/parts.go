@@ -217,7 +217,7 @@ func (s *System) openTasks(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces})
+	s.computers = computer.New(computer.Config{Creator: s.guards.sandboxes, Manager: s.sandboxes, Egress: s.outgoing, Layers: s.layers, Workspaces: s.workspaces, Durable: s.guards.durable, Task: s.db.Task})
 	s.bench.Place = s.computers.Temporary
 	s.bench.Storage = &bench.Storage{Scratch: s.workspaces.Scratch, Fork: s.computers.Copy}
 	repositories, err := s.openRepositories()

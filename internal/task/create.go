@@ -70,6 +70,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if req.Repo != nil {
 		return e.checkRepo(req)
 	}
+	if req.Sandbox.Workspace != "" {
+		return invalid("only a task on a repository can have a workspace")
+	}
 	if req.Replay != nil {
 		return e.checkReplay(ctx, req)
 	}

@@ -54,6 +54,12 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return invalid("a task on a repository needs a sentence as its request")
 	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
 		return invalid("attempts, install timeouts and kept sandboxes cannot be used with a repository")
+	case req.Sandbox.Workspace != "":
+		return invalid("sandbox.workspace cannot be used with a repository; use repo.workspace")
+	case r.Workspace != "" && r.PrepareOnly:
+		return invalid("workspace and prepareOnly exclude each other")
+	case len(r.Workspace) > api.MaxWorkspaceName:
+		return invalid("the name of the workspace has %d bytes; the maximum is %d", len(r.Workspace), api.MaxWorkspaceName)
 	case r.NoSetup && r.PrepareOnly:
 		return invalid("noSetup and prepareOnly exclude each other")
 	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:

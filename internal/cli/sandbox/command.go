@@ -162,6 +162,10 @@ func unseen(ctx context.Context, a *app.App, s *client.Sandbox, err error) error
 		switch info.Reason {
 		case api.CauseMemory, api.CauseCPUTime, api.CauseKilled:
 			return &app.Failure{Code: codeKilled, Err: gone}
+		case api.CauseQuota:
+			gone = gone.WithHint("what was written stays; raise the quota: hortus workspace quota %s SIZE", info.Workspace)
+		case api.CauseFull:
+			gone = gone.WithHint("what was written stays; free space on the disk of the data directory: hortus gc, hortus df")
 		case "expired":
 			return &app.Failure{Code: codeTimeout, Err: gone.WithHint("set a longer time to live: --ttl")}
 		}

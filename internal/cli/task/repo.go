@@ -28,7 +28,13 @@ type taskStartCmd struct {
 	fileFlags
 	setupFlags
 	agentFlag
+	workspaceFlag
 	flags.Sandbox
+}
+
+// workspaceFlag names the workspace of the agent.
+type workspaceFlag struct {
+	Workspace string `complete:"workspaces" placeholder:"NAME|ID" help:"Workspace for the agent to work in. It is kept after the task; if there is none of this name, the task creates it. docs/workspaces.md."`
 }
 
 // setupFlags say how the repository is prepared.
@@ -98,7 +104,7 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	if req.Sandbox, err = c.Sandbox.CreateRequest(); err != nil {
 		return req, err
 	}
-	req.Repo.NoSetup = c.NoSetup
+	req.Repo.NoSetup, req.Repo.Workspace = c.NoSetup, c.Workspace
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
 	}

@@ -129,7 +129,7 @@ func show(a *app.App, w api.Workspace) error {
 	row("account", w.Account)
 	row("copy of", string(w.Parent))
 	if u := w.Usage; u != nil {
-		row("written", fmt.Sprintf("%s, %s", human.Size(u.Bytes), plural(u.Files, "file and directory", "files and directories")))
+		row("disk usage", fmt.Sprintf("%s in %s", human.Size(u.Bytes), plural(u.Files, "file and directory", "files and directories")))
 		row("incomplete", u.Incomplete)
 	}
 	if w.QuotaBytes > 0 {

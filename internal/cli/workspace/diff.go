@@ -42,6 +42,10 @@ func (c *diffCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		return err
 	}
 	refused(a, d.Refused, len(d.Refused))
+	if len(d.Changes) == 0 && d.Complete {
+		a.Note("no changes")
+		return nil
+	}
 	a.Note("%s, %d added, %d modified, %d removed, %s", plural(int64(len(d.Changes)), "change", "changes"), d.Added, d.Modified, d.Removed, human.Size(d.Bytes))
 	if !d.Complete {
 		return api.Errorf(api.KindExhausted, "the list is incomplete: a limit was reached").WithHint("export the workspace: hortus workspace export %s", c.ID)

@@ -190,7 +190,7 @@ func (s *Sandboxes) Outline(ctx context.Context, req api.CreateSandbox) (api.San
 // be the caller's too.
 func (s *Sandboxes) Create(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
 	if req.Workspace != "" {
-		return s.createOver(ctx, req)
+		return createOver(ctx, s, req)
 	}
 	return s.create(ctx, req, func(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) { return s.m.Create(ctx, req) })
 }

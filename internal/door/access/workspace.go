@@ -132,7 +132,7 @@ func (w *Workspaces) Export(ctx context.Context, id api.WorkspaceID, git bool, t
 }
 
 // createOver creates a sandbox with the workspace that its request names.
-func (s *Sandboxes) createOver(ctx context.Context, req api.CreateSandbox) (api.Sandbox, error) {
+func createOver(ctx context.Context, s *Sandboxes, req api.CreateSandbox) (api.Sandbox, error) {
 	p, err := caller(ctx)
 	if err != nil {
 		return api.Sandbox{}, err

@@ -89,7 +89,7 @@ func (d workspaces) workspaceRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: one + "/export", Name: "exportWorkspace", Role: api.RoleUser,
 		Doc:     "Get all files of the workspace as a tar archive. The trailer Hortus-Export says what was left out, as JSON.",
-		OutType: typeTar, Params: []Param{{Name: "git", Doc: "Include directories with the name .git (default false). Their configuration can run programs on the machine of whoever uses git there.", Type: false}},
+		OutType: typeTar, Params: []Param{{Name: "git", Doc: "Include directories with the name .git (default false). Their configuration can run programs on the machine of anyone who uses git there.", Type: false}},
 		Handler: d.export,
 	}}
 }

@@ -17,6 +17,7 @@ import (
 	"hortus.dev/internal/sandbox/box"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
+	"hortus.dev/internal/storage/workspace/durable"
 	"hortus.dev/internal/task/repo"
 )
 
@@ -48,6 +49,10 @@ type Config struct {
 	Egress     Egress
 	Layers     *layer.Store
 	Workspaces *workspace.Store
+	// Durable are the workspaces that people name, and Task reads a task that may use one.
+	// Without them no task can name a workspace.
+	Durable *durable.Service
+	Task    func(ctx context.Context, id api.TaskID) (api.Task, error)
 }
 
 // Computers creates the sandboxes of tasks. It implements agent.Sandboxes for programs and

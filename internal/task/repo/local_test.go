@@ -34,6 +34,7 @@ type local struct {
 	mu     sync.Mutex
 	layers map[repo.Layer]stack
 	spaces map[api.WorkspaceID]stack
+	named  map[string]api.WorkspaceID
 	gates  int
 	// lost, where set, is what a computer answers that ended with its command.
 	lost atomic.Pointer[api.Error]
@@ -100,6 +101,24 @@ func (l *local) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer)
 	l.spaces[id] = stack{dir: d}
 	l.layers[repo.Layer(id)] = l.layers[base]
 	return id, nil
+}
+
+// Attach implements repo.Computers: a workspace is found by its name, also over other layers.
+func (l *local) Attach(ctx context.Context, task api.TaskID, name string, layers ...repo.Layer) (api.WorkspaceID, error) {
+	l.mu.Lock()
+	id, ok := l.named[name]
+	l.mu.Unlock()
+	if ok {
+		return id, nil
+	}
+	id, err := l.Workspace(ctx, task, layers...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.named == nil {
+		l.named = map[string]api.WorkspaceID{}
+	}
+	l.named[name] = id
+	return id, err
 }
 
 // Adopt implements repo.Computers: here nobody owns anything.

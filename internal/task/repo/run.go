@@ -169,7 +169,15 @@ func (w *work) workspace(ctx context.Context) (err error) {
 		w.res.Workspace = before.Workspace
 		return w.save(ctx)
 	}
-	if w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.layer)...); err != nil {
+	if name := w.req.Workspace; name != "" {
+		err = w.step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
+			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, w.prepared.below(w.layer)...)
+			return name, err
+		})
+	} else {
+		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.layer)...)
+	}
+	if err != nil {
 		return err
 	}
 	return w.save(ctx)

@@ -31,6 +31,10 @@ type Computers interface {
 	Over(ctx context.Context, base Layer, changes []cache.Change) (l Layer, release func(), err error)
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...Layer) (api.WorkspaceID, error)
+	// Attach makes a task the owner of a workspace that a person named, which lies on
+	// layers and which nobody uses; if there is none of that name, it makes it.
+	// KindConflict names what does not fit.
+	Attach(ctx context.Context, task api.TaskID, nameOrID string, layers ...Layer) (api.WorkspaceID, error)
 	// Adopt makes a task the owner of a workspace of another one, whose it must be;
 	// KindNotFound if it was removed, KindConflict if it has another owner.
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error

@@ -92,7 +92,7 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 		return d, nil
 	}
 	if why := m.Floor.Short(m.Spaces.Dir()); why != "" {
-		return nil, api.Errorf(api.KindExhausted, "workspace %s: %s", w.Upper, why).WithHint("free disk space: hortus gc")
+		return nil, api.Errorf(api.KindExhausted, "workspace %s: %s (%s)", w.Upper, why, m.Spaces.Dir()).WithHint("free disk space: hortus gc, or remove workspaces: hortus workspace rm")
 	}
 	if d.upper, err = m.Spaces.Lease(ctx, w.Upper); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (d *Dir) checkQuota(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if why := u.Over(most); why != "" {
-		return api.Errorf(api.KindExhausted, "workspace %s has %s, the maximum of its quota", d.upper.ID(), why).
+		return api.Errorf(api.KindExhausted, "workspace %s has %s, which its quota allows", d.upper.ID(), why).
 			WithHint("raise its quota: hortus workspace quota %s SIZE", d.upper.ID())
 	}
 	return nil

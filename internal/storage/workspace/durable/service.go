@@ -66,6 +66,13 @@ func (s *Service) Create(ctx context.Context, account string, req api.CreateWork
 	})
 }
 
+// CreateOver makes a workspace over layers, for the account and for a task.
+func (s *Service) CreateOver(ctx context.Context, account, name string, task api.TaskID, layers []layer.Digest) (api.Workspace, error) {
+	return s.named(ctx, account, name, func() (api.Workspace, error) {
+		return s.cfg.Store.Make(ctx, workspace.New{Name: name, Account: account, Task: task, Keep: true, Layers: layers})
+	})
+}
+
 // named calls do unless the name is invalid or taken.
 func (s *Service) named(ctx context.Context, account, name string, do func() (api.Workspace, error)) (api.Workspace, error) {
 	if name == "" {
@@ -128,7 +135,10 @@ func (s *Service) Get(ctx context.Context, id api.WorkspaceID) (api.Workspace, e
 	timed, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
 	u, err := s.cfg.Store.Usage(timed, id)
-	if ctx.Err() != nil || api.KindOf(err) == api.KindNotFound {
+	if api.KindOf(err) == api.KindNotFound {
+		return w, nil // removed meanwhile
+	}
+	if ctx.Err() != nil {
 		return w, err
 	}
 	w.Usage = usage(u)
