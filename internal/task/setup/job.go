@@ -54,7 +54,7 @@ func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	defer j.discard(ws)
+	defer j.discard(ctx, ws)
 	ran, err := j.run(ctx, ws)
 	if err != nil || !ran {
 		return "", nil, err

@@ -97,15 +97,22 @@ func (p *Preparer) Close() {
 	p.work.Wait()
 }
 
-// discard removes a workspace in the background: a large one takes its time, for which no task waits.
-func (p *Preparer) discard(ws api.WorkspaceID) {
+// discard removes a workspace, which takes its time if it is large. Only a task that is canceled does not wait for it: a
+// daemon that stops before the end of the removal leaves it to the start of the next one.
+func (p *Preparer) discard(task context.Context, ws api.WorkspaceID) {
+	done := make(chan struct{})
 	p.work.Go(func() {
+		defer close(done)
 		ctx, cancel := context.WithTimeout(p.ctx, discardTimeout)
 		defer cancel()
 		if err := p.cfg.Computers.Discard(ctx, ws); err != nil && p.ctx.Err() == nil {
 			p.cfg.Logger.Error("cannot remove the workspace of a setup", "workspace", ws, "err", err)
 		}
 	})
+	select {
+	case <-done:
+	case <-task.Done():
+	}
 }
 
 // failure is a step that failed.
