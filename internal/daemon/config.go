@@ -47,6 +47,8 @@ type Config struct {
 	Keep retention.Bounds
 	// LayerBytes is the maximum size of all layers together; 0 is no limit.
 	LayerBytes int64
+	// LayerArchive is a directory for portable copies of layers; empty means none.
+	LayerArchive string
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates access.RatesConfig
 	// Drain is the time that streams of commands have after a signal; 0 ends them at once,

@@ -28,6 +28,7 @@ import (
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
 	"hortus.dev/internal/store/event"
@@ -102,7 +103,11 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 		default: // the next look sees this one too
 		}
 	}
-	if s.layers, err = layer.New(layer.Config{Dir: s.dir.Layers(), Added: added, Logger: s.log}); err != nil {
+	cfg := layer.Config{Dir: s.dir.Layers(), Added: added, Logger: s.log}
+	if dir := s.cfg.LayerArchive; dir != "" {
+		cfg.Archive = archive.Dir{Path: dir}
+	}
+	if s.layers, err = layer.New(cfg); err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { s.layers.Close(); return nil })

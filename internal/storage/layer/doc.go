@@ -10,6 +10,9 @@
 // sandboxes share that mount, which no other process sees. Before the first mount the image is compared with the
 // hash that Put recorded. A corrupt tree is set aside and then is not found, so that its owner builds it again.
 //
+// With an [Archive], Put restores a tree from its portable form instead of building it, and saves in the background
+// what it built.
+//
 // The package must not know what a tree is used for, and mounts nothing else; a backend does. A tree exists
 // until it is removed, which requires a proof that it is unused: a [Lease] is a kernel lock on the tree. The store
 // knows when each tree was last used, and removes none by itself: see package upkeep.

@@ -85,6 +85,9 @@ type Config struct {
 	// VerifyWait is the maximum time that the first use of a packed tree waits for its
 	// verification (default 500 ms). A larger tree is verified while it is used.
 	VerifyWait time.Duration
+	// Archive, unless it is nil, is where Put looks for a tree before it builds it, and where
+	// the store saves, in the background, the packed trees that were built.
+	Archive Archive
 	// Added, unless it is nil, is called when a tree was added. It must not wait.
 	Added  func()
 	Logger *slog.Logger
@@ -159,7 +162,10 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err := lock.Chmod(0o755); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
-	tree, err := build(ctx, tmp)
+	tree, restored, err := s.restore(ctx, digest, tmp)
+	if err == nil && !restored {
+		tree, err = build(ctx, tmp)
+	}
 	if err != nil {
 		return Tree{}, err
 	}
@@ -196,7 +202,11 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if s.cfg.Added != nil {
 		s.cfg.Added()
 	}
-	return s.usable(tree, true)
+	tree, err = s.usable(tree, true)
+	if err == nil && !restored {
+		s.save(tree)
+	}
+	return tree, err
 }
 
 // pass passes a point of Put.

@@ -1,0 +1,71 @@
+package layer
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// Archive keeps trees in a portable form, such as package archive does. Its methods may be
+// called from several goroutines.
+type Archive interface {
+	// Save saves the tree in a directory, unless it has it: KindUnsupported for a tree that it
+	// cannot hold.
+	Save(ctx context.Context, name, root string) error
+	// Restore writes a tree into an empty directory: KindNotFound if it does not have it. After
+	// an error the directory has an unspecified part of it.
+	Restore(ctx context.Context, name, to string) error
+}
+
+// portable reports whether a tree with that digest is the same on every host.
+func portable(d Digest) bool { return strings.HasPrefix(string(d), "sha256-") }
+
+// restore gets a tree from the archive, if there is one. An archive that fails does not keep
+// the tree from being built; tmp is empty then.
+func (s *Store) restore(ctx context.Context, d Digest, tmp string) (_ Tree, restored bool, err error) {
+	if s.cfg.Archive == nil || !portable(d) {
+		return Tree{}, false, nil
+	}
+	root := filepath.Join(tmp, "root")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return Tree{}, false, api.Errorf(api.KindInternal, "layer %s: %w", d, err)
+	}
+	err = s.cfg.Archive.Restore(ctx, string(d), root)
+	if err == nil {
+		s.cfg.Logger.Info("restored a layer from its archive", "layer", d)
+		return Tree{Root: root}, true, nil
+	}
+	if rerr := removeAll(root); rerr != nil {
+		return Tree{}, false, api.Errorf(api.KindInternal, "layer %s: %w", d, rerr)
+	}
+	if api.KindOf(err) != api.KindNotFound && ctx.Err() == nil {
+		s.cfg.Logger.Warn("cannot restore a layer from its archive; it is built", "layer", d, "error", err)
+	}
+	return Tree{}, false, ctx.Err()
+}
+
+// save saves a tree that was built, in the background. A lease holds it meanwhile.
+func (s *Store) save(t Tree) {
+	if s.cfg.Archive == nil || !portable(t.Digest) || !t.Packed() || t.Path != "" {
+		return
+	}
+	s.work.Go(func() {
+		// It waits for Put, which has the lock.
+		t, lease, err := s.Lease(t.Digest)
+		if err != nil {
+			return // it was removed
+		}
+		defer lease.Release()
+		err = s.cfg.Archive.Save(s.ctx, string(t.Digest), t.Root)
+		switch {
+		case err == nil || s.ctx.Err() != nil:
+		case api.KindOf(err) == api.KindUnsupported:
+			s.cfg.Logger.Debug("a layer stays without an archive", "layer", t.Digest, "reason", err)
+		default:
+			s.cfg.Logger.Warn("cannot save the archive of a layer", "layer", t.Digest, "error", err)
+		}
+	})
+}
