@@ -21,6 +21,8 @@ type (
 	WorkspaceID string
 	// SnapshotID names a saved state: "s" and 19 characters.
 	SnapshotID string
+	// RepositoryID names a connected repository: "r" and 19 characters.
+	RepositoryID string
 	// OwnerID names one run of one daemon: "o" and 19 characters.
 	OwnerID string
 )
@@ -43,6 +45,9 @@ func NewWorkspaceID() WorkspaceID { return WorkspaceID(newID('w')) }
 // NewSnapshotID makes a fresh identifier.
 func NewSnapshotID() SnapshotID { return SnapshotID(newID('s')) }
 
+// NewRepositoryID makes a fresh identifier.
+func NewRepositoryID() RepositoryID { return RepositoryID(newID('r')) }
+
 // NewOwnerID makes a fresh identifier.
 func NewOwnerID() OwnerID { return OwnerID(newID('o')) }
 
@@ -60,6 +65,9 @@ func (id WorkspaceID) Valid() bool { return validID(string(id), 'w') }
 
 // Valid reports whether the identifier has the form that NewSnapshotID makes.
 func (id SnapshotID) Valid() bool { return validID(string(id), 's') }
+
+// Valid reports whether the identifier has the form that NewRepositoryID makes.
+func (id RepositoryID) Valid() bool { return validID(string(id), 'r') }
 
 // Short is the form for people: four characters, as in "[task 4f2a]".
 func (id TaskID) Short() string {

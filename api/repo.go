@@ -36,6 +36,11 @@ type RepoTask struct {
 	// the branch that Ref names, or else the forge's default.
 	Target string `json:"target,omitempty"`
 	Draft  bool   `json:"draft,omitempty"`
+	// NoSetup leaves out the setup of the repository: what its lock files or its
+	// .hortus/setup.yaml need is not installed.
+	NoSetup bool `json:"noSetup,omitempty"`
+	// PrepareOnly ends the task after the setup, without an agent and without a gate.
+	PrepareOnly bool `json:"prepareOnly,omitempty"`
 	// FilePolicy says which files are off limits to the sandboxes of the task, and which the
 	// agent may not change. A stored task has the globs of the daemon in it, and a reply
 	// keeps them.

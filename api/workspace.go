@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // WorkspaceState is where a workspace stands: idle until a sandbox or a reader has
 // its lease, which makes it active; removed is final.
@@ -16,8 +19,20 @@ const (
 type Workspace struct {
 	ID    WorkspaceID    `json:"id"`
 	State WorkspaceState `json:"state"`
+	// Name is what its owner calls it; empty for none. It is unique among the
+	// workspaces of an account that are not removed.
+	Name string `json:"name,omitempty"`
 	// Task is the task that it belongs to, if any.
 	Task TaskID `json:"task,omitempty"`
+	// Account owns it; empty is the operator's own.
+	Account string `json:"account,omitempty"`
+	// Keep is true if garbage collection never removes it.
+	Keep bool `json:"keep,omitempty"`
+	// QuotaBytes is the maximum size of everything that is written above the layers; 0 is
+	// the disk limit of each sandbox that uses it.
+	QuotaBytes int64 `json:"quotaBytes,omitempty"`
+	// Parent is the workspace that it was forked from.
+	Parent WorkspaceID `json:"parent,omitempty"`
 	// Layers are the digests that it lies on, the lowest first.
 	Layers    []string  `json:"layers"`
 	Owner     OwnerID   `json:"owner,omitempty"`
@@ -25,4 +40,94 @@ type Workspace struct {
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	// Reason is why it was removed.
 	Reason string `json:"reason,omitempty"`
+	// Sandbox is the live sandbox that uses it now. It is set in answers only.
+	Sandbox SandboxID `json:"sandbox,omitempty"`
+	// Usage is what was written; set in the answer about one workspace only.
+	Usage *WorkspaceUsage `json:"usage,omitempty"`
+}
+
+// WorkspaceUsage is the disk space that a workspace uses above its layers.
+type WorkspaceUsage struct {
+	Bytes int64 `json:"bytes"`
+	// Files counts inodes: files, directories, links, and marks of removed files.
+	Files int64 `json:"files"`
+	// Incomplete says why the figures are a lower bound; empty if they are exact.
+	Incomplete string `json:"incomplete,omitempty"`
+	// Quota says how the quota is enforced.
+	Quota string `json:"quota,omitempty"`
+}
+
+// CreateWorkspace requests an empty workspace.
+type CreateWorkspace struct {
+	// Name is 1 to 63 lower-case letters, digits and -; empty for none.
+	Name string `json:"name,omitempty"`
+	// QuotaBytes is the maximum size of its files; 0 is the daemon's default.
+	QuotaBytes int64 `json:"quotaBytes,omitempty"`
+}
+
+// ForkWorkspace requests a copy of a workspace.
+type ForkWorkspace struct {
+	// Name is that of the copy; empty for none.
+	Name string `json:"name,omitempty"`
+}
+
+// UpdateWorkspace changes a workspace.
+type UpdateWorkspace struct {
+	// QuotaBytes is the new quota, at least 1.
+	QuotaBytes int64 `json:"quotaBytes"`
+}
+
+// ChangeKind says how a file differs from the layers below.
+type ChangeKind string
+
+const (
+	ChangeAdded    ChangeKind = "added"
+	ChangeModified ChangeKind = "modified"
+	ChangeRemoved  ChangeKind = "removed"
+)
+
+// WorkspaceDiff is what a workspace changes over its layers. Paths, link targets and text
+// come from a sandbox.
+type WorkspaceDiff struct {
+	Workspace WorkspaceID       `json:"workspace"`
+	Changes   []WorkspaceChange `json:"changes"`
+	// Refused are entries that are not in Changes, each with its reason.
+	Refused []RefusedChange `json:"refused,omitempty"`
+	// Complete is true if everything was read. If not, the last of Refused says which
+	// limit was reached.
+	Complete bool `json:"complete"`
+	// Counts of all changes, and the bytes of the files that were added or modified.
+	Added    int   `json:"added"`
+	Modified int   `json:"modified"`
+	Removed  int   `json:"removed"`
+	Bytes    int64 `json:"bytes"`
+}
+
+// WorkspaceChange is one changed file.
+type WorkspaceChange struct {
+	Path string     `json:"path"`
+	Kind ChangeKind `json:"kind"`
+	// Mode is "regular", "executable" or "symlink"; empty for a removed file.
+	Mode string `json:"mode,omitempty"`
+	// Size is that of the file, OldSize that of the file in the layers, in bytes. The size
+	// of a symlink is that of its target.
+	Size    int64 `json:"size"`
+	OldSize int64 `json:"oldSize"`
+	// Text is a unified diff, if it was requested and both sides are short text.
+	Text string `json:"text,omitempty"`
+	// NoText says why there is none although it was requested.
+	NoText string `json:"noText,omitempty"`
+}
+
+// MaxWorkspaceName bounds the name of a workspace, in bytes.
+const MaxWorkspaceName = 63
+
+// CheckWorkspaceName refuses what cannot be the name of a workspace: KindInvalid. A name
+// that looks like an identifier is refused too.
+func CheckWorkspaceName(name string) error {
+	if name == "" || len(name) > MaxWorkspaceName || strings.Trim(name, idAlphabet+"-") != "" || name[0] == '-' || WorkspaceID(name).Valid() || name == "last" {
+		return Errorf(KindInvalid, "%.80q is not a workspace name", name).
+			WithHint("use 1 to %d lower-case letters, digits and -, and not the form of an ID", MaxWorkspaceName)
+	}
+	return nil
 }

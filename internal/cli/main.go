@@ -35,6 +35,7 @@ type grammar struct {
 	Template   sandbox.TemplateCommand `cmd:"" help:"Create, list, show and remove templates."`
 	Ps         psCmd                   `cmd:"" help:"List running sandboxes and tasks."`
 	Task       task.Command            `cmd:"" help:"Run an agent on a repository; inspect, apply, deliver and replay tasks."`
+	Repo       task.RepoCommand        `cmd:"" help:"Prepare repositories for tasks."`
 	Stats      task.StatsCommand       `cmd:"" help:"Show statistics of past runs: success rate, duration, failures, cost."`
 	Doctor     admin.DoctorCommand     `cmd:"" help:"Show the capabilities of this host, and why one is missing."`
 	Model      admin.ModelCommand      `cmd:"" help:"Show what the built-in model can do."`

@@ -37,6 +37,7 @@ import (
 	"hortus.dev/internal/task/computer"
 	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/repo"
+	"hortus.dev/internal/task/setup"
 )
 
 // openDir opens the data directory and acquires its lock.
@@ -92,9 +93,10 @@ func (s *System) openStore(ctx context.Context) (err error) {
 
 // openStorage opens layers, workspaces and snapshots.
 func (s *System) openStorage(ctx context.Context) (err error) {
-	if s.layers, err = layer.Open(s.dir.Layers()); err != nil {
+	if s.layers, err = layer.New(layer.Config{Dir: s.dir.Layers(), Logger: s.log}); err != nil {
 		return err
 	}
+	s.onClose(func(context.Context) error { s.layers.Close(); return nil })
 	s.workspaces, err = workspace.Open(ctx, workspace.Config{
 		Dir: s.dir.Path("workspaces"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
 	})
@@ -232,5 +234,6 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
-	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Logger: s.log}), nil
+	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.toolchain, Logger: s.log})
+	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Logger: s.log}), nil
 }

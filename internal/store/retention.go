@@ -16,11 +16,11 @@ type Retention struct {
 }
 
 // Pruned counts the rows that a retention removed.
-type Pruned struct{ Sandboxes, Execs, Snapshots, Events, Tasks, Decisions int }
+type Pruned struct{ Sandboxes, Execs, Snapshots, Repositories, Events, Tasks, Decisions int }
 
 // Plus adds two counts.
 func (p Pruned) Plus(q Pruned) Pruned {
-	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Events + q.Events, p.Tasks + q.Tasks, p.Decisions + q.Decisions}
+	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Repositories + q.Repositories, p.Events + q.Events, p.Tasks + q.Tasks, p.Decisions + q.Decisions}
 }
 
 // Zero reports whether nothing was removed.

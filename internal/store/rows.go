@@ -35,10 +35,16 @@ type SandboxFilter struct {
 
 // WorkspaceFilter selects workspaces. A zero field does not filter.
 type WorkspaceFilter struct {
-	States []api.WorkspaceState
-	Owner  api.OwnerID
-	Task   api.TaskID
-	Limit  int // maximum number of rows; 0 means all
+	States  []api.WorkspaceState
+	Owner   api.OwnerID
+	Task    api.TaskID
+	Name    string
+	Account string // as in SandboxFilter
+	// NoAccount selects the operator's own.
+	NoAccount bool
+	Limit     int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
+	After Cursor
 }
 
 // SnapshotFilter selects snapshots. A zero field does not filter.
@@ -53,6 +59,18 @@ type SnapshotFilter struct {
 	After Cursor
 	// Templates selects the operator's named snapshots.
 	Templates bool
+}
+
+// RepositoryFilter selects connected repositories. A zero field does not filter.
+type RepositoryFilter struct {
+	States  []api.RepositoryState
+	Name    string
+	Account string // as in SandboxFilter
+	// Operators selects the operator's own.
+	Operators bool
+	Limit     int // maximum number of rows; 0 means all
+	// After is where the page begins; only pages use it.
+	After Cursor
 }
 
 // KeyFilter selects API keys. A zero field does not filter.

@@ -24,6 +24,7 @@ type Store interface {
 	Tasks
 	Workspaces
 	Snapshots
+	Repositories
 	Keys
 	Requests
 	Events
@@ -102,6 +103,9 @@ type Workspaces interface {
 	UpdateWorkspace(ctx context.Context, w api.Workspace) error
 	Workspace(ctx context.Context, id api.WorkspaceID) (api.Workspace, error)
 	Workspaces(ctx context.Context, f WorkspaceFilter) ([]api.Workspace, error)
+	WorkspacePage(ctx context.Context, f WorkspaceFilter) ([]api.Workspace, Cursor, error)
+	// FindWorkspaceOf searches one account only; "" means all of them.
+	FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error)
 }
 
 // Snapshots are the rows of snapshots.
@@ -114,6 +118,19 @@ type Snapshots interface {
 	FindSnapshot(ctx context.Context, prefix string) (api.SnapshotID, error)
 	// FindSnapshotOf searches one account only; "" means all of them.
 	FindSnapshotOf(ctx context.Context, account, prefix string) (api.SnapshotID, error)
+}
+
+// Repositories are the rows of connected repositories.
+type Repositories interface {
+	// InsertRepository stores a repository. KindExists if its account has another one of
+	// that name that is not removed.
+	InsertRepository(ctx context.Context, r api.Repository) error
+	UpdateRepository(ctx context.Context, r api.Repository) error
+	Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error)
+	Repositories(ctx context.Context, f RepositoryFilter) ([]api.Repository, error)
+	RepositoryPage(ctx context.Context, f RepositoryFilter) ([]api.Repository, Cursor, error)
+	// FindRepositoryOf searches one account only; "" means all of them.
+	FindRepositoryOf(ctx context.Context, account, prefix string) (api.RepositoryID, error)
 }
 
 // Keys are the rows of API keys.

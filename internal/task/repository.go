@@ -54,9 +54,8 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return invalid("a task on a repository needs a sentence as its request")
 	case req.Attempts != 0 || req.InstallTimeoutMS != 0 || req.Keep:
 		return invalid("attempts, install timeouts and kept sandboxes cannot be used with a repository")
-	case req.SetupEgress != nil:
-		return req, api.Errorf(api.KindInvalid, "a task on a repository has no install phase, so setupEgress cannot be used with it").
-			WithHint("Allow what the agent and the gate need with egress (--egress).")
+	case r.NoSetup && r.PrepareOnly:
+		return invalid("noSetup and prepareOnly exclude each other")
 	case r.URL == "" || len(r.URL) > maxURL || len(r.Ref) > 1<<10:
 		return invalid("the repository's url or ref is empty or too long")
 	case len(r.Verify) > maxVerify || strings.ContainsRune(r.Verify, 0) || r.Verify != "" && strings.TrimSpace(r.Verify) == "":

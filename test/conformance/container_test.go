@@ -59,7 +59,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{dir: t.TempDir()}
 	b.run = filepath.Join(b.dir, "run")
 	var err error
-	if b.layers, err = layer.Open(layersDir); err != nil {
+	if b.layers, err = layer.New(layer.Config{Dir: layersDir, PackEntries: 1}); err != nil {
 		t.Fatal(err)
 	}
 	tree, err := image.NewHost(image.Config{Store: b.layers, Home: os.Getenv("HOME"), Path: os.Getenv("PATH")}).Prepare(t.Context())

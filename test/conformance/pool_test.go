@@ -42,7 +42,7 @@ func (h hostTemplate) Layers(context.Context, string) ([]layer.Digest, error) {
 func newPooled(t *testing.T, size int) *pooled {
 	t.Helper()
 	dir := t.TempDir()
-	layers, err := layer.Open(layersDir)
+	layers, err := layer.New(layer.Config{Dir: layersDir, PackEntries: 1}) // packed where the host can
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 // with a package each: hortus-pad, and example.org/hortuspad.
 type registries struct {
 	url, host string
+	mux       *http.ServeMux
 }
 
 // npmPackage shows what its installation script saw of the program's directory.
@@ -47,6 +48,7 @@ func newRegistries(t *testing.T) *registries {
 	r.host = l.Addr().String()
 	r.url = "http://" + r.host
 	mux := http.NewServeMux()
+	r.mux = mux
 	serve := func(path string, content []byte) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Write(content)
@@ -87,6 +89,12 @@ func newRegistries(t *testing.T) *registries {
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return r
+}
+
+// npm serves an archive of hortus-pad for a lock file that names it.
+func (r *registries) npm(t *testing.T, tarball []byte) {
+	t.Helper()
+	r.mux.HandleFunc("GET /npm/lock/hortus-pad-1.0.0.tgz", func(w http.ResponseWriter, _ *http.Request) { w.Write(tarball) })
 }
 
 // configure has the tools of the daemon's machine use the registries.

@@ -26,8 +26,15 @@ type taskStartCmd struct {
 	deliveryFlags
 	budgetFlags
 	fileFlags
+	setupFlags
 	agentFlag
 	flags.Sandbox
+}
+
+// setupFlags say how the repository is prepared.
+type setupFlags struct {
+	NoSetup     bool     `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
+	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup of the repository may connect to: the package registries of its lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
 }
 
 // agentFlag names the model of an agent.
@@ -89,6 +96,10 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	}
 	req.RunTimeoutMS = c.GateTimeout.Milliseconds()
 	if req.Sandbox, err = c.Sandbox.CreateRequest(); err != nil {
+		return req, err
+	}
+	req.Repo.NoSetup = c.NoSetup
+	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
 		return req, err
 	}
 	if c.Record != "" {

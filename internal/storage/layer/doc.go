@@ -5,6 +5,18 @@
 // tree is written to a temporary directory, verified and renamed, so that an incomplete tree is never found.
 // Paths in a tree are relative to the store, so that the directory can be moved.
 //
-// The package must not know what a tree is used for, and mounts nothing; a backend does. A tree exists until
-// it is removed, which requires a proof that it is unused: a [Lease] is a kernel lock on the tree.
+// Put packs a tree that lies wholly in the store into one EROFS image, if the process is root, the kernel
+// can mount images and the tree is not small. A store mounts an image once, when it is first used, and all
+// sandboxes share that mount, which no other process sees. Before the first mount the image is compared with the
+// hash that Put recorded. A corrupt tree is set aside and then is not found, so that its owner builds it again.
+//
+// The package must not know what a tree is used for, and mounts nothing else; a backend does. A tree exists
+// until it is removed, which requires a proof that it is unused: a [Lease] is a kernel lock on the tree.
+//
+//	tree, err := store.Put(ctx, digest, func(ctx context.Context, dir string) (layer.Tree, error) {
+//		root := filepath.Join(dir, "root")
+//		return layer.Tree{Root: root}, write(root)
+//	})
+//	tree, lease, err := store.Lease(digest)
+//	defer lease.Release()
 package layer

@@ -82,6 +82,7 @@ func (s *Store) Remove(digest Digest) error {
 	if f == nil || err != nil {
 		return err
 	}
+	s.unmount(digest)
 	// Renamed first: a removal that is cut short must not leave half a tree
 	// under a good name.
 	gone := filepath.Join(s.dir, aside+"gone-"+string(digest)+fmt.Sprintf("-%d", os.Getpid()))

@@ -16,12 +16,23 @@ func readTree(r io.Reader, dir string) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
+	t, err := parseTree(b, dir)
+	if err != nil {
+		return Tree{}, fmt.Errorf("%w: %w", errCorrupt, err)
+	}
+	return t, nil
+}
+
+// parseTree checks the text of a tree.json.
+func parseTree(b []byte, dir string) (t Tree, err error) {
 	if len(b) > maxTree {
 		return Tree{}, fmt.Errorf("longer than %d bytes", maxTree)
 	}
-	var t Tree
 	if err := json.Unmarshal(b, &t); err != nil {
 		return Tree{}, err
+	}
+	if i := t.Image; i != nil && (i.Bytes <= 0 || i.Sum == "" || len(t.Mounts) > 0) {
+		return Tree{}, fmt.Errorf("its image of %d bytes does not make sense", i.Bytes)
 	}
 	if !t.Digest.Valid() {
 		return Tree{}, fmt.Errorf("digest %q is malformed", string(t.Digest))

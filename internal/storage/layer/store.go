@@ -1,20 +1,32 @@
 package layer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer/mount"
 	"hortus.dev/internal/storage/storedir"
 )
+
+// treeName is the record of a tree.
+const treeName = "tree.json"
 
 // maxTree bounds a tree.json while it is read, in bytes.
 const maxTree = 1 << 20
@@ -35,21 +47,79 @@ func (d Digest) Valid() bool { return digestForm.MatchString(string(d)) }
 // Store keeps trees below one directory, each in a directory that is named by
 // its digest:
 //
-//	<digest>/tree.json   the Tree
-//	<digest>/...         the files that build wrote
-//	new-*/               being written, or left by a process that died
+//	<digest>/tree.json     the Tree
+//	<digest>/image.erofs   its files, if it is packed
+//	<digest>/...           otherwise the files that build wrote
+//	new-*/                 being written, corrupt, or left by a process that died
 //
-// Several processes may use one directory at the same time.
-type Store struct{ dir string }
+// Several processes may use one directory at the same time. Its methods may be called from
+// several goroutines.
+type Store struct {
+	cfg  Config
+	dir  string
+	find sync.Once
+	how  *mount.Mounter
 
-// Open opens the store at dir, making it where it is missing, and removes what a
-// process that is gone left half-written.
-func Open(dir string) (*Store, error) {
-	abs, err := storedir.Open(what, dir, removeAll, aside)
+	ctx     context.Context // of what works in the background
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	count   atomic.Int64
+	corrupt atomic.Int64
+
+	mu      sync.Mutex
+	mounts  map[Digest]*mounted
+	retired []*mounted // somebody may still use them
+}
+
+// Config configures a Store.
+type Config struct {
+	// Dir is created with mode 0700 if it is missing.
+	Dir string
+	// NoPacking keeps all trees as directories, and refuses packed ones.
+	NoPacking bool
+	// PackEntries and PackBytes are the minimum size of a tree that is packed; it needs to
+	// reach one of them. The defaults are 256 files and directories, and 8 MiB.
+	PackEntries int
+	PackBytes   int64
+	// VerifyWait is the maximum time that the first use of a packed tree waits for its
+	// verification (default 500 ms). A larger tree is verified while it is used.
+	VerifyWait time.Duration
+	Logger     *slog.Logger
+}
+
+// Open opens the store at dir with the default configuration; see New.
+func Open(dir string) (*Store, error) { return New(Config{Dir: dir}) }
+
+// New opens a store, making it where it is missing, and removes what a process that is gone
+// left half-written.
+func New(cfg Config) (*Store, error) {
+	abs, err := storedir.Open(what, cfg.Dir, removeAll, aside)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dir: abs}, nil
+	cfg.PackEntries, cfg.PackBytes = cmp.Or(cfg.PackEntries, packEntries), cmp.Or(cfg.PackBytes, packBytes)
+	cfg.VerifyWait = cmp.Or(cfg.VerifyWait, 500*time.Millisecond)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	s := &Store{cfg: cfg, dir: abs, mounts: map[Digest]*mounted{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends verifications and unmounts what is mounted in this process. Sandboxes keep what
+// they have. No lease may be left.
+func (s *Store) Close() {
+	s.cancel()
+	s.work.Wait()
+	s.mu.Lock()
+	all := append(s.retired, slices.Collect(maps.Values(s.mounts))...)
+	s.retired, s.mounts = nil, map[Digest]*mounted{}
+	s.mu.Unlock()
+	for _, m := range all {
+		<-m.ready
+		if m.image != nil {
+			m.image.Close()
+		}
+	}
 }
 
 // Dir is where the store lives.
@@ -60,6 +130,10 @@ func (s *Store) Dir() string { return s.dir }
 // of the Tree that lie below dir are moved along when the tree is renamed into
 // place. What build wrote is flushed before it becomes visible, so that a tree
 // that is found is whole, also after a power failure.
+//
+// A tree that lies wholly in one directory below dir, such as dir/root, is packed into an image
+// if the host can mount one and the tree is not small. Then the directory is gone, and the Root
+// of the result lies in the mounted image.
 //
 // When several Puts of one digest run at the same time, each builds and the
 // first one to finish wins; the others return the winner's tree.
@@ -86,13 +160,15 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err != nil {
 		return Tree{}, err
 	}
+	tree.Image = nil
+	tree = s.pack(ctx, tmp, tree)
 	final := filepath.Join(s.dir, string(digest))
 	tree = tree.moved(tmp, final)
 	tree.Digest = digest
 	if err := writeTree(tmp, tree.moved(final, ".")); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
-	if err := unix.Syncfs(int(lock.Fd())); err != nil {
+	if err := flush(lock, tree.Packed()); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -109,36 +185,74 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err := storedir.Sync(s.dir); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: flush: %w", digest, err)
 	}
-	return tree, nil
+	return s.usable(tree, true)
 }
 
-// Resolve finds the tree of that digest; KindNotFound when it is not there.
+// Resolve finds the tree of that digest and mounts it if it is packed; KindNotFound when it is
+// not there, or was found corrupt and set aside. The first time, a packed tree is verified.
 func (s *Store) Resolve(digest Digest) (Tree, error) {
+	tree, err := s.read(digest)
+	if err != nil {
+		return Tree{}, err
+	}
+	return s.usable(tree, false)
+}
+
+// usable returns a tree with a root that can be used.
+func (s *Store) usable(tree Tree, fresh bool) (Tree, error) {
+	if !tree.Packed() {
+		return tree, nil
+	}
+	t, err := s.mount(tree, fresh)
+	switch {
+	case errors.Is(err, errCorrupt):
+		return Tree{}, notFound(tree.Digest, "it was corrupt")
+	case errors.Is(err, fs.ErrNotExist):
+		return Tree{}, notFound(tree.Digest, "it was removed")
+	case err != nil && api.KindOf(err) == api.KindInternal:
+		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", tree.Digest, err)
+	}
+	return t, err
+}
+
+func notFound(d Digest, why string) error {
+	if why != "" {
+		why = ": " + why
+	}
+	return api.Errorf(api.KindNotFound, "layer %s is not in the store%s", d, why).
+		WithHint("It is built when it is first needed; restart the daemon to build the host template.")
+}
+
+// read reads the record of a tree.
+func (s *Store) read(digest Digest) (Tree, error) {
 	if !digest.Valid() {
 		return Tree{}, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(digest))
 	}
-	f, err := os.Open(filepath.Join(s.dir, string(digest), "tree.json"))
+	f, err := os.Open(filepath.Join(s.dir, string(digest), treeName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Tree{}, api.Errorf(api.KindNotFound, "layer %s is not in the store", digest).
-			WithHint("It is built when it is first needed; restart the daemon to build the host template.")
+		return Tree{}, notFound(digest, "")
 	}
 	if err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
 	defer f.Close()
 	tree, err := readTree(f, filepath.Join(s.dir, string(digest)))
-	if err != nil {
-		return Tree{}, api.Errorf(api.KindInternal, "layer %s: tree.json: %w", digest, err)
+	if err == nil && tree.Digest != digest {
+		err = fmt.Errorf("%w: it names %q", errCorrupt, string(tree.Digest))
 	}
-	if tree.Digest != digest {
-		return Tree{}, api.Errorf(api.KindInternal, "layer %s: tree.json names %q", digest, string(tree.Digest))
+	if err == nil {
+		return tree, nil
 	}
-	return tree, nil
+	if st, serr := f.Stat(); serr == nil && errors.Is(err, errCorrupt) {
+		s.setAside(digest, st, err)
+		return Tree{}, notFound(digest, "it was corrupt")
+	}
+	return Tree{}, api.Errorf(api.KindInternal, "layer %s: tree.json: %w", digest, err)
 }
 
 // Has reports whether the tree is there and whole.
 func (s *Store) Has(digest Digest) bool {
-	_, err := s.Resolve(digest)
+	_, err := s.read(digest)
 	return err == nil
 }
 
@@ -176,7 +290,7 @@ func writeTree(dir string, t Tree) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "tree.json"), b, 0o644)
+	return os.WriteFile(filepath.Join(dir, treeName), b, 0o644)
 }
 
 // removeAll removes a directory also where build left directories without the

@@ -22,18 +22,38 @@ func (s *Store) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.Task
 		return api.Errorf(api.KindConflict, "workspace %s belongs to task %s, not to task %s", id, l.rec.Task, from).
 			WithHint("The work was continued. To see it: hortus task show %s.", l.rec.Task)
 	}
-	rec := l.rec
-	rec.Task = to
-	b, err := json.MarshalIndent(rec, "", "\t")
+	return l.change(func(w *api.Workspace) { w.Task = to })
+}
+
+// SetQuota changes the quota of a workspace that nobody uses: KindConflict otherwise. A quota
+// below what the workspace has keeps it from being used until files are removed or the quota
+// is raised.
+func (s *Store) SetQuota(ctx context.Context, id api.WorkspaceID, bytes int64) error {
+	if bytes <= 0 {
+		return api.Errorf(api.KindInvalid, "the quota of a workspace must be above 0")
+	}
+	l, err := s.lease(id)
 	if err != nil {
-		return api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
+		return err
 	}
+	defer unlock(l.dir)
+	return l.change(func(w *api.Workspace) { w.QuotaBytes = bytes })
+}
+
+// change changes the record of a workspace whose lock is held, and its row.
+func (l *Lease) change(set func(*api.Workspace)) error {
+	rec := l.rec
+	set(&rec)
+	b, err := json.MarshalIndent(rec, "", "\t")
 	// The record decides what is collected, and goes first. A row that is behind only
-	// shows the old task.
-	if err := replaceRecord(l.Path(), b); err != nil {
-		return api.Errorf(api.KindInternal, "workspace %s: its record: %w", id, err)
+	// shows the old values.
+	if err == nil {
+		err = replaceRecord(l.Path(), b)
 	}
-	s.row(rec, func(w *api.Workspace) { w.Task = to })
+	if err != nil {
+		return l.s.diskError(err, "store the record of workspace "+string(rec.ID))
+	}
+	l.s.row(rec, set)
 	return nil
 }
 

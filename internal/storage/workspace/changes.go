@@ -34,9 +34,13 @@ type Change struct {
 	Mode   Mode
 	// Size is the content's, in bytes; the content of a symlink is its target.
 	Size int64
+	// ModTime is when a regular file of a workspace was written, as the sandbox says; else zero.
+	ModTime time.Time
 	// Open gives exactly Size bytes, or fails. It may be called more than once, and
 	// until the Changes are closed.
 	Open func() (io.ReadCloser, error)
+	// Old is what the layers have at Path: nil if they have no file there.
+	Old *Old
 }
 
 // Limits bound what Changes reads. Zero fields take the default.

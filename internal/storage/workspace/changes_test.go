@@ -279,7 +279,7 @@ func TestDelta(t *testing.T) {
 		must(t, err)
 		defer v.close()
 		var all []string
-		must(t, files(t.Context(), v.roots, "", 100, func(p string) error { all = append(all, p); return nil }))
+		must(t, files(t.Context(), v.roots, "", 100, func(p, _ string, _ found) error { all = append(all, p); return nil }))
 		return strings.Join(sorted(all), " ")
 	}
 	if got, want := view(f.base, first), ".git/config a big d/e/z d/y l ln new/f"; got != want {

@@ -261,7 +261,7 @@ func (b *builder) emptied(at string, dirs []int) (bool, error) {
 		return e, nil
 	}
 	left := errors.New("it is not empty")
-	err := files(b.ctx, dirs, at, 512, func(p string) error {
+	err := files(b.ctx, dirs, at, 512, func(p, _ string, _ found) error {
 		if b.deleted[p] {
 			return nil
 		}

@@ -41,7 +41,10 @@ func (s *Store) Lease(ctx context.Context, id api.WorkspaceID) (*Lease, error) {
 
 // activate notes that the workspace is active for this owner, or gives up the lease.
 func (l *Lease) activate(ctx context.Context) (*Lease, error) {
-	if err := l.s.update(ctx, l.rec, func(w *api.Workspace) { w.State, w.Owner = api.WorkspaceActive, l.s.cfg.Owner }); err != nil {
+	// The record decides on the layers and the quota; a crash may have left the row behind.
+	if err := l.s.update(ctx, l.rec, func(w *api.Workspace) {
+		w.State, w.Owner, w.Layers, w.QuotaBytes = api.WorkspaceActive, l.s.cfg.Owner, l.rec.Layers, l.rec.QuotaBytes
+	}); err != nil {
 		unlock(l.dir)
 		return nil, err
 	}
@@ -118,6 +121,9 @@ func (l *Lease) Layers() []layer.Digest {
 	}
 	return out
 }
+
+// Quota is the maximum size of everything that is written, in bytes; 0 for none.
+func (l *Lease) Quota() int64 { return l.rec.QuotaBytes }
 
 // Hold notes the process, the first one of a sandbox, that the workspace is about
 // to be mounted for: nobody else gets it while that very process lives.

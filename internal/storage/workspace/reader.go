@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -103,20 +104,20 @@ func (r *reader) dir(upper int, lower []int, rel string, hidden bool) error {
 			return err
 		}
 		defer f.close()
-		return r.vanished(f, path.Join(rel, name))
+		return r.vanished(f, path.Join(rel, name), name)
 	})
 }
 
 // vanished lists the files of the layers that are no longer there.
-func (r *reader) vanished(f found, rel string) error {
-	gone := func(p string) error {
+func (r *reader) vanished(f found, rel, name string) error {
+	gone := func(p, name string, f found) error {
 		if why := badPath(p, r.lim.Depth); why != "" {
 			return r.refuse(p, "it was deleted, but %s", why)
 		}
-		return r.add(Change{Path: p, Delete: true})
+		return r.add(Change{Path: p, Delete: true, Old: r.c.view.old(f, p, name)})
 	}
 	if f.file {
-		return gone(rel)
+		return gone(rel, name, f)
 	}
 	return files(r.ctx, f.dirs, rel, 512, gone)
 }
@@ -150,7 +151,7 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 	}
 	switch kind := st.Mode & unix.S_IFMT; {
 	case isWhiteout(&st):
-		return r.vanished(below, p)
+		return r.vanished(below, p, name)
 	case kind == unix.S_IFDIR:
 		return r.subdir(upper, below, p, name)
 	case kind == unix.S_IFREG:
@@ -180,7 +181,7 @@ func (r *reader) subdir(upper int, below found, p, name string) error {
 		return r.refuse(p, "%s", err)
 	}
 	if below.file { // a file made way for it
-		if err := r.vanished(below, p); err != nil {
+		if err := r.vanished(below, p, name); err != nil {
 			return err
 		}
 	}
@@ -220,7 +221,7 @@ func (r *reader) regular(upper int, below found, p, name string, st unix.Stat_t)
 	if err := r.vanishedBelow(below, p); err != nil {
 		return err
 	}
-	return r.add(Change{Path: p, Mode: mode, Size: st.Size, Open: r.c.opener(p, st)})
+	return r.add(Change{Path: p, Mode: mode, Size: st.Size, ModTime: time.Unix(st.Mtim.Unix()), Open: r.c.opener(p, st), Old: r.c.view.old(below, p, name)})
 }
 
 // vanishedBelow lists the files of a directory that made way for a file.
@@ -228,7 +229,7 @@ func (r *reader) vanishedBelow(below found, p string) error {
 	if len(below.dirs) == 0 {
 		return nil
 	}
-	return r.vanished(below, p)
+	return r.vanished(below, p, path.Base(p))
 }
 
 // maxTarget bounds the target of a symlink, in bytes; it is the kernel's bound too.
@@ -254,7 +255,7 @@ func (r *reader) symlink(upper int, below found, p, name string, st unix.Stat_t)
 	if err := r.vanishedBelow(below, p); err != nil {
 		return err
 	}
-	return r.add(Change{Path: p, Mode: Symlink, Size: int64(len(target)), Open: text(target)})
+	return r.add(Change{Path: p, Mode: Symlink, Size: int64(len(target)), Open: text(target), Old: r.c.view.old(below, p, name)})
 }
 
 // sameContent compares two files of one size.
@@ -285,13 +286,15 @@ func (r *reader) sameContent(a io.Reader, below found, name string) (bool, error
 	}
 }
 
+const reservedForGit = "the name is reserved for git's own files"
+
 // badName returns what is wrong with one name.
 func badName(name string) string {
 	switch {
 	case !utf8.ValidString(name):
 		return "its name is not valid UTF-8"
 	case isGit(name):
-		return "the name is reserved for git's own files"
+		return reservedForGit
 	}
 	return ""
 }
@@ -313,17 +316,25 @@ func isGit(name string) bool {
 
 // badPath returns what is wrong with a path.
 func badPath(p string, depth int) string {
+	if why := tooLong(p, depth); why != "" {
+		return why
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if why := badName(name); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// tooLong returns whether a path is too deep or too long.
+func tooLong(p string, depth int) string {
 	if n := strings.Count(p, "/") + 1; n > depth {
 		return fmt.Sprintf("it is nested %d levels deep; the maximum is %d", n, depth)
 	}
 	const most = 4095
 	if len(p) > most {
 		return fmt.Sprintf("its path is longer than %d bytes", most)
-	}
-	for name := range strings.SplitSeq(p, "/") {
-		if why := badName(name); why != "" {
-			return why
-		}
 	}
 	return ""
 }

@@ -107,47 +107,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // Dir is where the store lives.
 func (s *Store) Dir() string { return s.dir }
 
-// Create makes an empty workspace over layers, the lowest first. They have to be in
-// the layer store, and stay there while the workspace does.
-//
-// Errors: KindInvalid for layers that cannot be stacked, KindNotFound for one that
-// is not there.
-func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Digest) (api.WorkspaceID, error) {
-	if n := len(layers); n == 0 || n > MaxLayers {
-		return "", api.Errorf(api.KindInvalid, "a workspace over %d layers: use 1 to %d", n, MaxLayers)
-	}
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	w := api.Workspace{ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: task, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC()}
-	for _, d := range layers {
-		if _, err := Lower(s.cfg.Layers, d); err != nil {
-			return "", err
-		}
-		w.Layers = append(w.Layers, string(d))
-	}
-	// The row comes first: whatever a crash leaves behind has a row that leads to it.
-	if s.cfg.Rows != nil {
-		if err := s.cfg.Rows.InsertWorkspace(ctx, w); err != nil {
-			return "", err
-		}
-	}
-	if err := s.make(w); err != nil {
-		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be created" })
-		return "", api.Errorf(api.KindInternal, "create workspace %s: %w", w.ID, err)
-	}
-	return w.ID, nil
-}
-
-// Lower finds the directory of a layer that a workspace can lie on.
-func Lower(layers *layer.Store, d layer.Digest) (string, error) {
+// Lower finds a layer that a workspace can lie on.
+func Lower(layers *layer.Store, d layer.Digest) (layer.Tree, error) {
 	tree, err := layers.Resolve(d)
 	if err != nil {
-		return "", err
+		return tree, err
 	}
 	if len(tree.Mounts) > 0 {
-		return "", api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
+		return tree, api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
 	}
-	return tree.Root, nil
+	return tree, nil
 }
 
 // Scratch makes an empty directory on the disk of the store, which remove removes
@@ -158,46 +127,6 @@ func (s *Store) Scratch() (dir string, remove func() error, err error) {
 		return "", nil, api.Errorf(api.KindInternal, "workspaces: %w", err)
 	}
 	return dir, func() error { return RemoveAll(context.Background(), dir) }, nil
-}
-
-// make writes a workspace's directory aside and renames it into place.
-func (s *Store) make(w api.Workspace) error {
-	held, err := storedir.MakeLocked(s.dir, aside)
-	if err != nil {
-		return err
-	}
-	defer unlock(held)
-	tmp := held.Name()
-	err = func() error {
-		for name, mode := range map[string]os.FileMode{Upper: 0o755, Work: 0o700} {
-			p := filepath.Join(tmp, name)
-			if err := os.Mkdir(p, mode); err != nil {
-				return err
-			}
-			if err := os.Chmod(p, mode); err != nil {
-				return err
-			}
-		}
-		// The directory itself is what /workspace shows.
-		if err := Own(filepath.Join(tmp, Upper)); err != nil {
-			return err
-		}
-		b, err := json.MarshalIndent(w, "", "\t")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(tmp, recordName), b, 0o600); err != nil {
-			return err
-		}
-		if err := unix.Syncfs(int(held.Fd())); err != nil {
-			return err
-		}
-		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
-	}()
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(tmp))
-	}
-	return storedir.Sync(s.dir)
 }
 
 func (s *Store) path(id api.WorkspaceID) string { return filepath.Join(s.dir, string(id)) }

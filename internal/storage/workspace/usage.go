@@ -134,7 +134,12 @@ func (m *meter) dir(dir, depth int) error {
 // guest with the same id must not be able to hide files so. The mode is given back by
 // shut; the overlay above does not look at it again meanwhile.
 func openShut(dir int, name string) (fd int, shut func() error, err error) {
-	p, err := beneath.Open(dir, name, unix.O_PATH|unix.O_DIRECTORY)
+	return openShutAs(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
+// openShutAs is openShut for a directory, or for a regular file without O_DIRECTORY.
+func openShutAs(dir int, name string, flags int) (fd int, shut func() error, err error) {
+	p, err := beneath.Open(dir, name, unix.O_PATH|flags&unix.O_DIRECTORY)
 	if err != nil {
 		return -1, nil, err
 	}
@@ -147,12 +152,15 @@ func openShut(dir int, name string) (fd int, shut func() error, err error) {
 	if err := unix.Fstat(p, &st); err != nil {
 		return -1, nil, err
 	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFDIR && kind != unix.S_IFREG {
+		return -1, nil, unix.EACCES
+	}
 	self := fmt.Sprintf("/proc/self/fd/%d", p)
 	if err := unix.Chmod(self, st.Mode&0o7777|0o500); err != nil {
 		return -1, nil, err
 	}
 	restore := func() error { return unix.Chmod(self, st.Mode&0o7777) }
-	if fd, err = unix.Open(self, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if fd, err = unix.Open(self, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
 		return -1, nil, errors.Join(err, restore())
 	}
 	return fd, func() error { return errors.Join(restore(), unix.Close(p)) }, nil

@@ -28,12 +28,12 @@ func openView(store *layer.Store, digests []layer.Digest) (*view, error) {
 			return nil, err
 		}
 		v.leases = append(v.leases, le)
-		root, err := Lower(store, digests[i])
+		tree, err := Lower(store, digests[i])
 		if err != nil {
 			v.close()
 			return nil, err
 		}
-		fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		fd, err := unix.Open(tree.Root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			v.close()
 			return nil, api.Errorf(api.KindInternal, "layer %s: %w", digests[i], err)
@@ -127,8 +127,9 @@ func each(dirs []int, most int, f func(name string) error) error {
 	return nil
 }
 
-// files calls f with every path below merged directories that is no directory.
-func files(ctx context.Context, dirs []int, rel string, depth int, f func(path string) error) error {
+// files calls f with every path below merged directories that is no directory, its last name
+// and what was found there.
+func files(ctx context.Context, dirs []int, rel string, depth int, f func(path, name string, e found) error) error {
 	if depth < 0 {
 		return errDeep
 	}
@@ -144,7 +145,7 @@ func files(ctx context.Context, dirs []int, rel string, depth int, f func(path s
 		defer e.close()
 		switch {
 		case e.file:
-			return f(p)
+			return f(p, name, e)
 		case len(e.dirs) > 0:
 			return files(ctx, e.dirs, p, depth-1, f)
 		}

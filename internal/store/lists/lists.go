@@ -13,6 +13,9 @@ type Lists struct{ store.Store }
 // liveStates are the states of a sandbox that has not ended.
 var liveStates = []api.SandboxState{api.SandboxStarting, api.SandboxRunning, api.SandboxPaused}
 
+// liveWorkspaces are the states of a workspace that is not removed.
+var liveWorkspaces = []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}
+
 // maxRows is the maximum number of rows of a list that includes ended ones.
 const maxRows = 1000
 
@@ -46,7 +49,34 @@ func (r Lists) ListSnapshots(ctx context.Context, all bool) ([]api.Snapshot, err
 	return r.Snapshots(ctx, f)
 }
 
+// connectedStates are the states of a repository that is not removed.
+func connectedStates() []api.RepositoryState {
+	return []api.RepositoryState{api.RepositoryFetching, api.RepositoryReady, api.RepositoryFailed}
+}
+
+// ListRepositories implements connected.Rows.
+func (r Lists) ListRepositories(ctx context.Context) ([]api.Repository, error) {
+	return r.Repositories(ctx, store.RepositoryFilter{States: connectedStates()})
+}
+
+// NamedRepository implements connected.Rows.
+func (r Lists) NamedRepository(ctx context.Context, account, name string) (api.Repository, error) {
+	all, err := r.Repositories(ctx, store.RepositoryFilter{States: connectedStates(), Account: account, Operators: account == "", Name: name})
+	if err == nil && len(all) == 0 {
+		err = api.Errorf(api.KindNotFound, "unknown repository %.64q", name)
+	}
+	if err != nil {
+		return api.Repository{}, err
+	}
+	return all[0], nil
+}
+
 // ListWorkspaces implements workspace.Rows.
 func (r Lists) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
-	return r.Workspaces(ctx, store.WorkspaceFilter{States: []api.WorkspaceState{api.WorkspaceIdle, api.WorkspaceActive}})
+	return r.Workspaces(ctx, store.WorkspaceFilter{States: liveWorkspaces})
+}
+
+// NamedWorkspaces implements workspace.Rows.
+func (r Lists) NamedWorkspaces(ctx context.Context, account, name string) ([]api.Workspace, error) {
+	return r.Workspaces(ctx, store.WorkspaceFilter{States: liveWorkspaces, Account: account, NoAccount: account == "", Name: name})
 }

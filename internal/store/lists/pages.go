@@ -57,10 +57,26 @@ func (r Lists) SnapshotPage(ctx context.Context, account string, all bool, p api
 	})
 }
 
+// WorkspacePage implements access.WorkspaceRows.
+func (r Lists) WorkspacePage(ctx context.Context, account string, p api.PageRequest) ([]api.Workspace, string, error) {
+	f := store.WorkspaceFilter{Account: account, States: liveWorkspaces}
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Workspace, store.Cursor, error) {
+		f.Limit, f.After = limit, after
+		return r.Store.WorkspacePage(ctx, f)
+	})
+}
+
 // TemplatePage implements access.Rows.
 func (r Lists) TemplatePage(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
 	return pageOf(p, func(limit int, after store.Cursor) ([]api.Snapshot, store.Cursor, error) {
 		return r.Store.SnapshotPage(ctx, store.SnapshotFilter{States: []api.SnapshotState{api.SnapshotReady}, Templates: true, Limit: limit, After: after})
+	})
+}
+
+// RepositoryPage implements connected.Rows.
+func (r Lists) RepositoryPage(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Repository, store.Cursor, error) {
+		return r.Store.RepositoryPage(ctx, store.RepositoryFilter{Account: account, States: connectedStates(), Limit: limit, After: after})
 	})
 }
 

@@ -41,6 +41,7 @@ type DB struct {
 	taskTable
 	workspaceTable
 	snapshotTable
+	repositoryTable
 	keyTable
 	onceTable
 	eventTable
@@ -154,7 +155,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, pruner{db}}, nil
+		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

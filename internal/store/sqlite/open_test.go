@@ -204,7 +204,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 	if api.KindOf(err) != api.KindConflict {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 9") {
+	if !strings.Contains(err.Error(), "version 17") || !strings.Contains(err.Error(), "up to 11") {
 		t.Errorf("the message does not name both versions: %v", err)
 	}
 	if !strings.Contains(api.HintOf(err), "--data-dir") {
@@ -214,7 +214,7 @@ func TestNewerSchemaRefused(t *testing.T) {
 		t.Error("the refused database was changed")
 	}
 	// A read-only connection cannot remove the empty log that it had to make.
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v9")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db-shm", "hortus.db-wal", "hortus.db.bak-v11")
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
 		t.Errorf("the refused database has a log: %v (%v)", info, err)
 	}
@@ -232,11 +232,11 @@ func TestNewerSchemaRefused(t *testing.T) {
 func TestBackupBeforeMigration(t *testing.T) {
 	path, id := filled(t)
 	wantFiles(t, path, "hortus.db", "hortus.db-key") // none for the first schema of a new file
-	taken := path + ".bak-v9"
+	taken := path + ".bak-v11"
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+".bak-v9.partial", []byte("left by a crash"), 0o600); err != nil {
+	if err := os.WriteFile(path+".bak-v11.partial", []byte("left by a crash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
@@ -249,7 +249,7 @@ func TestBackupBeforeMigration(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v9", "hortus.db.bak-v9.2")
+	wantFiles(t, path, "hortus.db", "hortus.db-key", "hortus.db.bak-v11", "hortus.db.bak-v11.2")
 	if data, _ := os.ReadFile(taken); string(data) != "precious" {
 		t.Errorf("an existing backup was replaced by %q", data)
 	}
@@ -278,7 +278,7 @@ func TestFailedMigrationLeavesOldDatabase(t *testing.T) {
 			if err == nil {
 				t.Fatal("a bad migration passed")
 			}
-			if !strings.Contains(err.Error(), "from version 9 to 13") || api.HintOf(err) == "" {
+			if !strings.Contains(err.Error(), "from version 11 to 13") || api.HintOf(err) == "" {
 				t.Errorf("%v (hint %q)", err, api.HintOf(err))
 			}
 			if sum(t, path) != before {
@@ -371,7 +371,7 @@ func TestConcurrentOpen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := os.Stat(old + ".bak-v9.2"); err == nil {
+	if _, err := os.Stat(old + ".bak-v11.2"); err == nil {
 		t.Error("two backups of one migration")
 	}
 }

@@ -27,6 +27,10 @@ const (
 		FROM snapshot WHERE state IN ('broken', 'removed')
 		WINDOW w AS (PARTITION BY account ORDER BY coalesce(ended_at, created_at) DESC, seq DESC))
 		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
+	prunedRepositoriesSQL = `SELECT id FROM (SELECT id, coalesce(ended_at, created_at) AS ended, row_number() OVER w AS n, sum(octet_length(doc)) OVER w AS size
+		FROM repository WHERE state = 'removed'
+		WINDOW w AS (PARTITION BY account ORDER BY coalesce(ended_at, created_at) DESC, seq DESC))
+		WHERE n > ?1 OR size > ?2 OR ended < ?3 LIMIT ?4`
 	prunedExecsSQL = `SELECT id FROM (SELECT exec.id AS id, coalesce(exec.ended_at, exec.started_at) AS ended, row_number() OVER w AS n, sum(octet_length(exec.doc)) OVER w AS size
 		FROM exec JOIN sandbox ON sandbox.id = exec.sandbox WHERE exec.state IN ('exited', 'unknown')
 		WINDOW w AS (PARTITION BY sandbox.account ORDER BY coalesce(exec.ended_at, exec.started_at) DESC, exec.seq DESC))
@@ -53,6 +57,7 @@ func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pr
 		}},
 		{"execs", prunedExecsSQL, keep.Execs, []removal{{`DELETE FROM exec WHERE id = ?1 AND state IN ('exited', 'unknown')`, &done.Execs}}},
 		{"snapshots", prunedSnapshotsSQL, keep.Rows, []removal{{`DELETE FROM snapshot WHERE id = ?1 AND state IN ('broken', 'removed')`, &done.Snapshots}}},
+		{"repositories", prunedRepositoriesSQL, keep.Rows, []removal{{`DELETE FROM repository WHERE id = ?1 AND state = 'removed'`, &done.Repositories}}},
 	} {
 		for {
 			n, err := db.pruneOnce(ctx, kind.what, kind.find, kind.rows, keep, kind.remove)

@@ -15,7 +15,7 @@ type workspaceTable struct {
 
 func newWorkspaceTable(db *database) workspaceTable {
 	return workspaceTable{table[api.Workspace, api.WorkspaceID]{
-		db: db, what: "workspace", plural: "workspaces", name: "workspace", at: "created_at",
+		db: db, what: "workspace", plural: "workspaces", name: "workspace", letter: "w", at: "created_at",
 		columns: `doc, id, owner, state, task, created_at, ended_at`, scan: scanWorkspace,
 		mark:   func(w api.Workspace) (time.Time, api.WorkspaceID) { return w.CreatedAt, w.ID },
 		states: names(api.WorkspaceIdle, api.WorkspaceActive, api.WorkspaceRemoved),
@@ -46,11 +46,29 @@ func (t workspaceTable) Workspace(ctx context.Context, id api.WorkspaceID) (api.
 
 // Workspaces implements store.Store.
 func (t workspaceTable) Workspaces(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, error) {
-	var w where
+	return t.list(ctx, t.db.read, workspaceWhere(f), f.Limit)
+}
+
+// WorkspacePage implements store.Store.
+func (t workspaceTable) WorkspacePage(ctx context.Context, f store.WorkspaceFilter) ([]api.Workspace, store.Cursor, error) {
+	return t.page(ctx, t.db.read, workspaceWhere(f), f.Limit, f.After)
+}
+
+// FindWorkspaceOf implements store.Store.
+func (t workspaceTable) FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error) {
+	return t.find(ctx, account, prefix)
+}
+
+func workspaceWhere(f store.WorkspaceFilter) (w where) {
 	in(&w, "state", f.States)
+	w.equals("account", f.Account)
 	w.equals("owner", string(f.Owner))
 	w.equals("task", string(f.Task))
-	return t.list(ctx, t.db.read, w, f.Limit)
+	w.equals("name", f.Name)
+	if f.NoAccount {
+		w.conds = append(w.conds, "account IS NULL")
+	}
+	return w
 }
 
 func scanWorkspace(r scanner) (w api.Workspace, err error) {

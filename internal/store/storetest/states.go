@@ -113,6 +113,20 @@ func testSnapshotStates(t *testing.T, s store.Store) {
 	}.test(t)
 }
 
+func testRepositoryStates(t *testing.T, s store.Store) {
+	family[api.Repository, api.RepositoryState]{
+		states: []api.RepositoryState{api.RepositoryFetching, api.RepositoryReady, api.RepositoryFailed, api.RepositoryRemoved},
+		final:  api.RepositoryState.Final,
+		insert: func(from api.RepositoryState) api.Repository {
+			return newRepository(t, s, func(r *api.Repository) { r.State = from })
+		},
+		change:  func(r *api.Repository, to api.RepositoryState) { r.State, r.Subject = to, "changed" },
+		update:  s.UpdateRepository,
+		read:    func(r api.Repository) (api.Repository, error) { return s.Repository(t.Context(), r.ID) },
+		changed: func(r api.Repository) (api.RepositoryState, bool) { return r.State, r.Subject == "changed" },
+	}.test(t)
+}
+
 // testConcurrentFinal races ends of one sandbox: exactly one state wins.
 func testConcurrentFinal(t *testing.T, s store.Store) {
 	for range 20 {

@@ -25,7 +25,7 @@ func testWorkspaces(t *testing.T, s store.Store) {
 	owner := newOwner(t, s)
 	var w api.Workspace
 	fill(&w)
-	w.State, w.Owner = api.WorkspaceActive, owner
+	w.State, w.Owner, w.Account, w.Name = api.WorkspaceActive, owner, "alice", "shop"
 	must(t, s.InsertWorkspace(ctx, w))
 	got, err := s.Workspace(ctx, w.ID)
 	must(t, err)
@@ -39,7 +39,7 @@ func testWorkspaces(t *testing.T, s store.Store) {
 		t.Error("list:", diff)
 	}
 	for name, f := range map[string]store.WorkspaceFilter{
-		"state": {States: []api.WorkspaceState{api.WorkspaceActive}}, "owner": {Owner: owner}, "task": {Task: w.Task},
+		"state": {States: []api.WorkspaceState{api.WorkspaceActive}}, "owner": {Owner: owner}, "task": {Task: w.Task}, "account": {Account: w.Account}, "name": {Name: w.Name},
 	} {
 		some, err := s.Workspaces(ctx, f)
 		must(t, err)
@@ -47,6 +47,27 @@ func testWorkspaces(t *testing.T, s store.Store) {
 			t.Errorf("filter by %s: %s", name, diff)
 		}
 	}
+	own, err := s.Workspaces(ctx, store.WorkspaceFilter{NoAccount: true})
+	must(t, err)
+	if diff := cmp.Diff([]api.Workspace{plain}, own); diff != "" {
+		t.Error("the operator's own:", diff)
+	}
+	page, next, err := s.WorkspacePage(ctx, store.WorkspaceFilter{Limit: 1})
+	must(t, err)
+	if diff := cmp.Diff([]api.Workspace{plain}, page); diff != "" {
+		t.Error("page:", diff)
+	}
+	page, next, err = s.WorkspacePage(ctx, store.WorkspaceFilter{Limit: 1, After: next})
+	must(t, err)
+	if diff := cmp.Diff([]api.Workspace{w}, page); diff != "" || !next.IsZero() {
+		t.Error("last page:", diff, next)
+	}
+	found, err := s.FindWorkspaceOf(ctx, "", string(plain.ID)[1:6])
+	if must(t, err); found != plain.ID {
+		t.Errorf("found %s; want %s", found, plain.ID)
+	}
+	_, err = s.FindWorkspaceOf(ctx, "another", string(plain.ID))
+	wantKind(t, err, api.KindNotFound)
 	id := plain.ID
 	plain = w
 	plain.ID = id

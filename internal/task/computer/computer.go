@@ -166,8 +166,12 @@ var (
 )
 
 // Workspace implements repo.Computers.
-func (p *Computers) Workspace(ctx context.Context, task api.TaskID, base repo.Layer) (api.WorkspaceID, error) {
-	return p.cfg.Workspaces.Create(ctx, task, []layer.Digest{layer.Digest(base)})
+func (p *Computers) Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
+	digests := make([]layer.Digest, len(layers))
+	for i, l := range layers {
+		digests[i] = layer.Digest(l)
+	}
+	return p.cfg.Workspaces.Create(ctx, task, digests)
 }
 
 // Adopt implements repo.Computers.

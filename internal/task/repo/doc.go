@@ -1,7 +1,7 @@
 // Package repo works on a request about a real repository, from its clone to its
 // delivery:
 //
-//	fetch -> checkout -> workspace -> gate as it was
+//	fetch -> checkout -> setup -> workspace -> gate as it was
 //	  -> agent in a sandbox over the workspace -> changes, checked -> commit
 //	  -> gate in a clean sandbox over the commit -> again, or deliver
 //

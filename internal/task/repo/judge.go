@@ -188,7 +188,7 @@ func (w judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on te
 
 func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := w.cfg.Computers.Clean(ctx, w.sandbox(), layers...)
+	box, err := w.cfg.Computers.Clean(ctx, w.prepared.into(w.sandbox()), w.prepared.below(layers...)...)
 	if err != nil {
 		return g, err
 	}
@@ -211,6 +211,9 @@ func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer
 	out := &observe.Capture{Whole: whole}
 	run, err := w.arm(ctx, box)
 	if err != nil {
+		return g, err
+	}
+	if err := Serve(ctx, box, w.prepared.Services); err != nil {
 		return g, err
 	}
 	start := w.cfg.Now()
@@ -257,14 +260,16 @@ const Workspace = "/workspace"
 func gateName(n int, which string) string { return fmt.Sprintf("round-%d-%s", n, which) }
 
 // GateOutput opens the whole output of one gate below a task's folder: of round 0
-// "before", of the others "gate", "original", "without" or "mutant".
+// "before", or of a step of the setup, "setup-01", of the others "gate", "original", "without" or "mutant".
 func GateOutput(dir string, round int, which string) (io.ReadCloser, error) {
 	file := gateName(round, which)
 	switch {
+	case round == 0 && setupOutput(dir, which):
+		file = which
 	case round == 0 && which == "before":
 		file = "before"
 	case round < 1 || round > api.MaxRounds+1 || !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateMutant, api.GateWithout}, which):
-		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before, other rounds have gate, original, without and mutant", which, round)
+		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q of round %d: round 0 has before and the steps of the setup, such as setup-01, other rounds have gate, original, without and mutant", which, round)
 	}
 	f, err := os.Open(filepath.Join(dir, file+".out"))
 	if errors.Is(err, os.ErrNotExist) {

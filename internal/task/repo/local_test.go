@@ -88,7 +88,8 @@ func (l *local) Over(_ context.Context, base repo.Layer, changes []cache.Change)
 }
 
 // Workspace implements repo.Computers.
-func (l *local) Workspace(_ context.Context, _ api.TaskID, base repo.Layer) (api.WorkspaceID, error) {
+func (l *local) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
+	base := layers[len(layers)-1]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := api.NewWorkspaceID()

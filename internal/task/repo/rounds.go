@@ -83,11 +83,14 @@ func (w *work) round(ctx context.Context, n int, message string) (loop.Report, e
 		if err != nil {
 			return "", err
 		}
-		box, err := w.cfg.Computers.Open(ctx, w.sandbox(), w.res.Workspace, access)
+		box, err := w.cfg.Computers.Open(ctx, w.prepared.into(w.sandbox()), w.res.Workspace, access)
 		if err != nil {
 			return "", err
 		}
 		w.box.sit(box)
+		if err := Serve(ctx, box, w.prepared.Services); err != nil {
+			return "", err
+		}
 		info := box.Info()
 		return fmt.Sprintf("%s, isolation %s: %s", info.ID, info.Isolation, info.IsolationWhy), nil
 	})

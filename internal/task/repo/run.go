@@ -38,6 +38,9 @@ func (w *work) run(ctx context.Context) (end End) {
 	if err := w.prepare(ctx); err != nil {
 		return w.broken(ctx, err)
 	}
+	if w.req.PrepareOnly {
+		return End{Outcome: api.OutcomeVerified}
+	}
 	return w.rounds(ctx)
 }
 
@@ -144,9 +147,22 @@ func (w *work) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.judge().findGate(ctx); err != nil {
+	if !w.req.PrepareOnly {
+		if err := w.judge().findGate(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.checkout(ctx); err != nil {
 		return err
 	}
+	if err := w.setup(ctx); err != nil || w.req.PrepareOnly {
+		return err
+	}
+	return w.workspace(ctx)
+}
+
+// checkout makes a layer of the commit.
+func (w *work) checkout(ctx context.Context) error {
 	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
 		var detail string
 		key := "checkout 1 " + w.base.Hash + " " + checkoutBranch(w.base) + w.leftOut()
@@ -166,15 +182,20 @@ func (w *work) prepare(ctx context.Context) error {
 			detail = strings.TrimPrefix(fmt.Sprintf("%s, %d off limits", detail, n), ", ")
 		}
 		w.layer, w.release = layer, append(w.release, release)
-		if before := w.last(); before != nil {
-			w.res.Workspace = before.Workspace
-			return detail, w.save(ctx)
-		}
-		if w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, layer); err != nil {
-			return "", err
-		}
 		return detail, w.save(ctx)
 	})
+}
+
+// workspace makes the durable files of the agent, or takes those of the task that is continued.
+func (w *work) workspace(ctx context.Context) (err error) {
+	if before := w.last(); before != nil {
+		w.res.Workspace = before.Workspace
+		return w.save(ctx)
+	}
+	if w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.layer)...); err != nil {
+		return err
+	}
+	return w.save(ctx)
 }
 
 // checkoutBranch is the branch that the agent finds itself on.

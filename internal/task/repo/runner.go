@@ -29,8 +29,8 @@ type Computers interface {
 	// Over makes a layer of changes above base, which stays until release is called.
 	// It is used with base below it.
 	Over(ctx context.Context, base Layer, changes []cache.Change) (l Layer, release func(), err error)
-	// Workspace makes durable files above a layer.
-	Workspace(ctx context.Context, task api.TaskID, base Layer) (api.WorkspaceID, error)
+	// Workspace makes durable files above layers, the lowest first.
+	Workspace(ctx context.Context, task api.TaskID, layers ...Layer) (api.WorkspaceID, error)
 	// Adopt makes a task the owner of a workspace of another one, whose it must be;
 	// KindNotFound if it was removed, KindConflict if it has another owner.
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
@@ -90,13 +90,15 @@ type Emitter interface {
 	Emit(ctx context.Context, t api.EventType, data any)
 }
 
-// Config is what a Runner is made of. All fields but Logger and Now must be set.
+// Config is what a Runner is made of. All fields but Setup, Logger and Now must be set.
 type Config struct {
 	Git       *cache.Cache
 	Computers Computers
 	Deliverer Deliverer
-	Now       func() time.Time
-	Logger    *slog.Logger
+	// Setup prepares repositories; nil for none.
+	Setup  Setup
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Runner runs tasks on repositories. It may be used from several goroutines.
@@ -155,6 +157,8 @@ type work struct {
 	files *filerule.Policy
 	// layer is the checkout of base, without what is off limits.
 	layer Layer
+	// prepared is the result of the setup.
+	prepared Prepared
 	// plan is how the gate's command reports its tests, and tests what it reported
 	// before the work.
 	plan  report.Plan

@@ -24,7 +24,12 @@ func MapMount(dir string, userns int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	err = unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+	return Map(m, dir, userns)
+}
+
+// Map is MapMount for a detached mount of dir, which it closes if it fails.
+func Map(m int, dir string, userns int) (int, error) {
+	err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
 		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOSUID,
 		Userns_fd: uint64(userns),
 	})
@@ -35,11 +40,17 @@ func MapMount(dir string, userns int) (int, error) {
 	return m, nil
 }
 
-// TryMapMount is MapMount, or CloneMount if the file system cannot map ids: the owner is
-// then shown as nobody, and files of the directory itself cannot be changed inside.
+// Unmappable reports whether an error of MapMount or Map says that the file system cannot map
+// ids. A mount without: the owner is shown as nobody, and files of the directory itself cannot
+// be changed inside.
+func Unmappable(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)
+}
+
+// TryMapMount is MapMount, or CloneMount if the file system cannot map ids.
 func TryMapMount(dir string, userns int) (int, error) {
 	m, err := MapMount(dir, userns)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+	if Unmappable(err) {
 		return CloneMount(dir)
 	}
 	return m, err

@@ -66,7 +66,9 @@ func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 		}
 	}
 	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
-		{"source", "hortus"}, {"lowerdir", strings.Join(paths, ":")},
+		// Where a layer is on another file system, as an image is, files still have the
+		// device of the overlay, by which the host finds those without a name.
+		{"source", "hortus"}, {"xino", "on"}, {"lowerdir", strings.Join(paths, ":")},
 		{"upperdir", disk + "/" + w.Upper}, {"workdir", disk + "/" + w.Work}, {"userxattr", ""},
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 // Request describes a sandbox to start.
@@ -130,13 +131,9 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 // describeTrees adds the layers of the root and the read-only mounts in it.
 func (l *Launcher) describeTrees(is *initns.Spec, trees []*Tree, userns int, add func(int) int) error {
 	for i := len(trees) - 1; i >= 0; i-- { // the top one first
-		root := initns.Lower{FD: -1, Path: trees[i].tree.Root}
-		if userns >= 0 {
-			fd, err := ids.TryMapMount(root.Path, userns)
-			if err != nil {
-				return err
-			}
-			root = initns.Lower{FD: add(fd)}
+		root, err := root(trees[i].tree, userns, add)
+		if err != nil {
+			return err
 		}
 		is.Roots = append(is.Roots, root)
 	}
@@ -150,6 +147,28 @@ func (l *Launcher) describeTrees(is *initns.Spec, trees []*Tree, userns int, add
 		}
 	}
 	return nil
+}
+
+// root describes the directory of a layer. A packed one is always a mount: its path is of this
+// process alone.
+func root(t layer.Tree, userns int, add func(int) int) (initns.Lower, error) {
+	if userns < 0 && !t.Packed() {
+		return initns.Lower{FD: -1, Path: t.Root}, nil
+	}
+	fd, err := t.CloneMount()
+	if err != nil {
+		return initns.Lower{}, err
+	}
+	if userns < 0 {
+		return initns.Lower{FD: add(fd)}, nil
+	}
+	if fd, err = ids.Map(fd, t.Root, userns); ids.Unmappable(err) {
+		fd, err = t.CloneMount()
+	}
+	if err != nil {
+		return initns.Lower{}, err
+	}
+	return initns.Lower{FD: add(fd)}, nil
 }
 
 // Base describes what is the same for all sandboxes.

@@ -33,6 +33,8 @@ func (u Unlinked) bytes(most int64) (bytes int64) {
 	if !ok {
 		return 0
 	}
+	major, minor := unix.Major(dev), unix.Minor(dev)
+	mounts := fmt.Sprintf("%d:%d", major, minor)
 	seen := map[uint64]bool{}
 	read := 0
 	for _, pid := range proc.Tree(u.PID) {
@@ -41,14 +43,21 @@ func (u Unlinked) bytes(most int64) (bytes int64) {
 		if err != nil {
 			continue
 		}
+		ids := mountIDs(pid, mounts)
 		for read < maxOpen && bytes <= most {
 			names, err := d.Readdirnames(256)
 			for _, n := range names {
 				read++
-				var st unix.Stat_t
-				if unix.Stat(dir+"/"+n, &st) == nil && st.Nlink == 0 && uint64(st.Dev) == dev && !seen[st.Ino] {
+				// Where layers are on another file system than the upper layer, the device
+				// of a file is not that of the overlay, but its mount is one of it.
+				var st unix.Statx_t
+				if unix.Statx(unix.AT_FDCWD, dir+"/"+n, 0, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st) != nil || st.Nlink != 0 {
+					continue
+				}
+				in := st.Dev_major == major && st.Dev_minor == minor || st.Mask&unix.STATX_MNT_ID != 0 && ids[st.Mnt_id]
+				if in && !seen[st.Ino] {
 					seen[st.Ino] = true
-					bytes += st.Blocks * 512
+					bytes += int64(st.Blocks) * 512
 				}
 			}
 			if err != nil || len(names) == 0 {
@@ -77,4 +86,23 @@ func mountDevice(pid int, target string) (uint64, bool) {
 		return unix.Mkdev(uint32(a), uint32(i)), err1 == nil && err2 == nil
 	}
 	return 0, false
+}
+
+// mountIDs returns the numbers of all mounts of a file system that a process sees.
+func mountIDs(pid int, device string) map[uint64]bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return nil
+	}
+	ids := map[uint64]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 5 || f[2] != device {
+			continue
+		}
+		if id, err := strconv.ParseUint(f[0], 10, 64); err == nil {
+			ids[id] = true
+		}
+	}
+	return ids
 }

@@ -39,7 +39,7 @@ func (l Leases) Release() {
 
 // Dir is the workspace of a machine.
 type Dir struct {
-	lowers []string // directories, the top one first
+	lowers []layer.Tree // the top one first
 	leases Leases
 	upper  *workspace.Lease // nil if it is on the sandbox's own disk
 	access []sandbox.PathAccess
@@ -82,11 +82,11 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 			return nil, err
 		}
 		d.leases = append(d.leases, le)
-		dir, err := workspace.Lower(m.Layers, digest)
+		tree, err := workspace.Lower(m.Layers, digest)
 		if err != nil {
 			return nil, err
 		}
-		d.lowers = append(d.lowers, dir)
+		d.lowers = append(d.lowers, tree)
 	}
 	if w.Upper == "" {
 		return d, nil
@@ -148,8 +148,8 @@ func (d *Dir) Stage(pid, userns int, add func(int) int) (*initns.Workspace, erro
 		return nil, nil
 	}
 	is := &initns.Workspace{Target: target, Upper: workspace.Upper, Work: workspace.Work, UID: ids.UserUID, GID: ids.UserUID}
-	for _, dir := range d.lowers {
-		l, err := lower(dir, userns, add)
+	for _, tree := range d.lowers {
+		l, err := below(tree, userns, add)
 		if err != nil {
 			return nil, err
 		}
@@ -178,6 +178,21 @@ func lower(dir string, userns int, add func(int) int) (initns.Lower, error) {
 		return initns.Lower{FD: -1, Path: dir}, nil
 	}
 	fd, err := ids.MapMount(dir, userns)
+	if err != nil {
+		return initns.Lower{}, err
+	}
+	return initns.Lower{FD: add(fd)}, nil
+}
+
+// below is lower for a layer. A packed one is always a mount: its path is of this process alone.
+func below(t layer.Tree, userns int, add func(int) int) (initns.Lower, error) {
+	if userns < 0 && !t.Packed() {
+		return initns.Lower{FD: -1, Path: t.Root}, nil
+	}
+	fd, err := t.CloneMount()
+	if err == nil && userns >= 0 {
+		fd, err = ids.Map(fd, t.Root, userns)
+	}
 	if err != nil {
 		return initns.Lower{}, err
 	}

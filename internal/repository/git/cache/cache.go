@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/flight"
 	"hortus.dev/internal/repository/git"
 )
 
@@ -36,13 +37,25 @@ type Config struct {
 	MaxBytes int64
 	// MaxRefs is the maximum number of branches and tags of a remote (default 100,000).
 	MaxRefs int
+
+	// At, if not nil, is called at each named point of a fetch. Tests end the process there:
+	// "locked", "listed", "initialized", "fetched", "head set", "renamed".
+	At func(point string)
 }
 
 // Cache is a directory of bare repositories, one for each remote. Its methods may be
 // called concurrently, also by several processes.
 type Cache struct {
-	cfg Config
-	git *git.Program
+	cfg     Config
+	git     *git.Program
+	flights flight.Group[arrival]
+}
+
+// at passes a named point of a fetch.
+func (c *Cache) at(point string) {
+	if c.cfg.At != nil {
+		c.cfg.At(point)
+	}
 }
 
 // Open finds git and creates the directory. KindUnavailable if git is missing or too old.

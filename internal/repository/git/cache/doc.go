@@ -10,6 +10,9 @@
 // checked by git's fsck before they get a name. A file that an agent changed is refused,
 // ignored or committed, and [CommitResult] lists which. All sizes are bounded.
 //
+// Several fetches of one repository at the same time are one: see [Cache.Update]. A fetch
+// lists the refs first and asks for objects only if one has changed.
+//
 // A repository is written only under its lock. The git processes of the writer hold the
 // lock too, so that it is not free while the git of a dead daemon still runs. A first
 // fetch is written to a temporary directory and renamed. The next writer removes what a

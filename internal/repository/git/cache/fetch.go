@@ -55,25 +55,17 @@ func (c *Cache) withAccess(a access, k git.Call) git.Call {
 	return k
 }
 
-// Fetch creates or updates the cached copy of a remote. Branches and tags that the remote
-// has removed are removed; their commits stay readable by hash. progress, if not nil, is
-// called by one goroutine with each sanitized line of git's progress until Fetch returns.
-//
-// Objects are checked by git's fsck before they get a name: KindDenied. Other kinds:
-// KindInvalid and KindNotFound for the address, KindUnauthenticated, KindDenied,
-// KindExhausted for a limit of Config, KindUnavailable.
-func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line string)) (_ *Repo, err error) {
-	a, err := c.access(s)
-	if err != nil {
-		return nil, err
-	}
+// fetchOnce creates or updates the cached copy of a remote. depart is called before its
+// refs are listed: what is pushed later may be missing.
+func (c *Cache) fetchOnce(ctx context.Context, a access, s git.Source, depart func(), progress func(line string)) (_ *Repo, did Fetched, err error) {
 	r := c.repo(a.Remote)
 	lock, err := r.lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, did, err
 	}
 	defer lock.Close()
 	defer os.RemoveAll(r.workDir())
+	c.at("locked")
 
 	if a.Scheme == "file" {
 		// Read the repository at a path through a shadow.
@@ -82,47 +74,63 @@ func (c *Cache) Fetch(ctx context.Context, s git.Source, progress func(line stri
 			e = found.CheckComplete()
 		}
 		if e != nil {
-			return nil, e
+			return nil, did, e
 		}
+		depart() // the shadow has copies of the refs
 		shadow := filepath.Join(r.workDir(), "source")
 		if err := found.Shadow(ctx, shadow, true); err != nil {
-			return nil, err
+			return nil, did, err
 		}
 		a.URL = shadow
 		defer func() { err = found.Explain(err, shadow) }()
 	}
+	depart()
 	ad, err := c.advertised(ctx, a, lock)
 	if err != nil {
-		return nil, err
+		return nil, did, err
 	}
+	c.at("listed")
 	if _, err := os.Stat(r.dir); err == nil {
-		if err := r.update(ctx, r.dir, a, ad, lock, progress); err != nil {
-			return nil, err
+		have, err := r.current(ctx)
+		if err == nil && have.equal(ad) {
+			did.Unchanged = true
+			return r, did, nil
 		}
-		return r, nil
+		if err == nil {
+			did, err = r.update(ctx, r.dir, a, ad, lock, progress)
+		}
+		if err != nil {
+			return nil, did, err
+		}
+		return r, did, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+		return nil, did, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
 	aside := r.base + ".new"
 	defer os.RemoveAll(aside)
 	if err := git.InitBare(ctx, c.git, aside, ad.format()); err != nil {
-		return nil, err
+		return nil, did, err
 	}
-	if err := r.update(ctx, aside, a, ad, lock, progress); err != nil {
-		return nil, err
+	c.at("initialized")
+	did, err = r.update(ctx, aside, a, ad, lock, progress)
+	did.Cold = true
+	if err != nil {
+		return nil, did, err
 	}
 	if err := os.Rename(aside, r.dir); err != nil {
-		return nil, api.Errorf(api.KindInternal, "repository cache: %w", err)
+		return nil, did, api.Errorf(api.KindInternal, "repository cache: %w", err)
 	}
-	return r, nil
+	c.at("renamed")
+	return r, did, nil
 }
 
 // update fetches into dir, the repository or its first, temporary directory.
-func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisement, lock *os.File, progress func(string)) error {
+func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisement, lock *os.File, progress func(string)) (did Fetched, err error) {
 	c := r.cache
 	if len(ad.refs) == 0 && ad.head == "" {
-		return r.forget(ctx, dir)
+		return did, r.forget(ctx, dir)
 	}
+	before := sizeOf(dir)
 	refspecs := []string{"+refs/heads/*:" + remoteHeads + "*", "+refs/tags/*:" + remoteTags + "*"}
 	if ad.head != "" {
 		refspecs = append(refspecs, "+HEAD:refs/hortus/detached")
@@ -149,7 +157,15 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 			}
 		}
 	})
-	_, err := c.git.Run(ctx, c.withAccess(a, git.Call{GitDir: dir, Args: args, Lines: progress, Lock: lock}))
+	lines := func(line string) {
+		if n, ok := received(line); ok {
+			did.Objects = n
+		}
+		if progress != nil {
+			progress(line)
+		}
+	}
+	_, err = c.git.Run(ctx, c.withAccess(a, git.Call{GitDir: dir, Args: args, Lines: lines, Lock: lock}))
 	close(done)
 	watch.Wait()
 	if err == nil {
@@ -157,8 +173,10 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 	}
 	if err != nil {
 		r.removeLeftovers()
-		return err
+		return did, err
 	}
+	c.at("fetched")
+	did.Bytes = max(sizeOf(dir)-before, 0)
 	head := []string{"symbolic-ref", remoteHead, remoteHeads + strings.TrimPrefix(ad.branch, "refs/heads/")}
 	switch {
 	case ad.head == "":
@@ -166,10 +184,9 @@ func (r *Repo) update(ctx context.Context, dir string, a access, ad advertisemen
 	case ad.branch == "":
 		head = []string{"update-ref", "--no-deref", remoteHead, ad.head}
 	}
-	if _, err := c.git.Run(ctx, git.Call{GitDir: dir, Args: head, Lock: lock}); err != nil {
-		return err
-	}
-	return nil
+	_, err = c.git.Run(ctx, git.Call{GitDir: dir, Args: head, Lock: lock})
+	c.at("head set")
+	return did, err
 }
 
 // forget removes all refs of a remote that has become empty.
@@ -185,16 +202,7 @@ func (r *Repo) forget(ctx context.Context, dir string) error {
 
 // tooLarge returns KindExhausted if a repository exceeds Config.MaxBytes.
 func (c *Cache) tooLarge(dir string) error {
-	var sum int64
-	filepath.WalkDir(filepath.Join(dir, "objects"), func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			if info, err := d.Info(); err == nil {
-				sum += info.Size()
-			}
-		}
-		return nil
-	})
-	if sum > c.cfg.MaxBytes {
+	if sizeOf(dir) > c.cfg.MaxBytes {
 		return api.Errorf(api.KindExhausted, "the repository exceeds the cache's limit of %d bytes", c.cfg.MaxBytes)
 	}
 	return nil

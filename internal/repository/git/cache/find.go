@@ -25,3 +25,17 @@ func (c *Cache) Find(address string) (*Repo, error) {
 	}
 	return r, nil
 }
+
+// Remote parses an address by the rules of the cache.
+func (c *Cache) Remote(address string) (git.Remote, error) {
+	return git.ParseRemote(address, c.cfg.Insecure)
+}
+
+// NameOf returns the name that [Cache.List] has for the copy of a remote, if there is one.
+func (c *Cache) NameOf(address string) (string, error) {
+	m, err := c.Remote(address)
+	if err != nil {
+		return "", err
+	}
+	return c.repo(m).Name(), nil
+}

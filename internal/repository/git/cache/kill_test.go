@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +21,12 @@ import (
 // The test binary is also the process that is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("HORTUS_GIT_KILL_DIR"); dir != "" {
-		c, err := Open(Config{Dir: dir})
+		c, err := Open(Config{Dir: dir, At: func(point string) {
+			if point == os.Getenv("HORTUS_GIT_KILL_AT") {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		}})
 		if err == nil {
 			_, err = c.Fetch(context.Background(), git.Source{URL: os.Getenv("HORTUS_GIT_KILL_URL")}, nil)
 		}

@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/sandbox/template"
+	"hortus.dev/internal/storage/image"
+)
+
+// installers are programs of setups that the list of a template's tools does not have.
+const installers = "pnpm yarn uv poetry bundle mvn"
+
+// toolchain names the programs of a request's sandbox by their files: a program that is replaced has another name here.
+// The fingerprint of the host template would change with every other file of this machine too. A saved sandbox has the
+// programs of the host template, and its name is part of the result.
+func (s *System) toolchain(ctx context.Context, req api.CreateSandbox) (string, error) {
+	all, err := template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}.Of(ctx, req)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "template %q\n", cmp.Or(req.Template, image.HostName))
+	for _, t := range all {
+		if t.Present {
+			program(&b, t.Path)
+		}
+	}
+	for _, name := range strings.Fields(installers) {
+		for _, dir := range []string{"/usr/local/bin", "/usr/bin"} {
+			program(&b, filepath.Join(dir, name))
+		}
+	}
+	return b.String(), nil
+}
+
+// program writes what identifies a program. One that is not at this path on the host has its path only.
+func program(b *strings.Builder, path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		fmt.Fprintf(b, "%q\n", path)
+		return
+	}
+	if fi, err := os.Stat(real); err == nil {
+		fmt.Fprintf(b, "%q %q %d %d\n", path, real, fi.Size(), fi.ModTime().UnixNano())
+	}
+}

@@ -1,0 +1,307 @@
+package connected
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"path"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
+)
+
+// Rows keeps the rows. An account "" is the operator's in NamedRepository, and everybody's in
+// the others.
+type Rows interface {
+	InsertRepository(ctx context.Context, r api.Repository) error
+	UpdateRepository(ctx context.Context, r api.Repository) error
+	Repository(ctx context.Context, id api.RepositoryID) (api.Repository, error)
+	// ListRepositories lists those that are not removed.
+	ListRepositories(ctx context.Context) ([]api.Repository, error)
+	RepositoryPage(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error)
+	FindRepositoryOf(ctx context.Context, account, prefix string) (api.RepositoryID, error)
+	NamedRepository(ctx context.Context, account, name string) (api.Repository, error)
+}
+
+// Config is what repositories are kept with. Cache is nil on a machine without git: then
+// nothing can be added or fetched. Now and Logger may be nil.
+type Config struct {
+	Cache *cache.Cache
+	// Source adds the credentials for an address.
+	Source func(url string) (git.Source, error)
+	Rows   Rows
+	Owner  api.OwnerID
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// maxConnected is the maximum number of connected repositories of a daemon.
+const maxConnected = 1000
+
+// Repositories are the connected repositories of a daemon. Its methods may be called from
+// several goroutines.
+type Repositories struct{ cfg Config }
+
+// New keeps repositories.
+func New(cfg Config) *Repositories {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Repositories{cfg}
+}
+
+// Add connects a repository and fetches it. progress, if not nil, receives the lines of git's
+// progress. If the first fetch fails, nothing is connected. KindExists if the account has
+// the name, or the same address and branch; KindInvalid for what is malformed; otherwise the
+// kinds of [cache.Cache.Update].
+func (s *Repositories) Add(ctx context.Context, req api.AddRepository, progress func(string)) (api.Repository, error) {
+	if err := s.usable(); err != nil {
+		return api.Repository{}, err
+	}
+	row, err := s.newRow(req)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	all, err := s.cfg.Rows.ListRepositories(ctx)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	if len(all) >= maxConnected {
+		return api.Repository{}, api.Errorf(api.KindExhausted, "%d repositories are connected, which is the maximum", len(all)).
+			WithHint("disconnect one: hortus repo rm NAME")
+	}
+	for _, r := range all {
+		if r.Account == row.Account && (r.Name == row.Name || r.Key == row.Key) {
+			return api.Repository{}, exists(r, row)
+		}
+	}
+	// A caller that disappears must not leave it in doubt whether the row exists.
+	if err := s.cfg.Rows.InsertRepository(context.WithoutCancel(ctx), row); err != nil {
+		if api.KindOf(err) == api.KindExists {
+			err = exists(row, row)
+		}
+		return api.Repository{}, err
+	}
+	row, err = s.fetch(ctx, row, progress)
+	if err != nil {
+		if _, e := s.Remove(context.WithoutCancel(ctx), row.ID); e != nil {
+			s.cfg.Logger.Error("cannot remove the row of a repository that was not added", "repository", row.ID, "error", e)
+		}
+		return api.Repository{}, err
+	}
+	return row, nil
+}
+
+func exists(have, want api.Repository) error {
+	if have.Name == want.Name {
+		return api.Errorf(api.KindExists, "a repository named %s is connected already", want.Name).
+			WithHint("fetch it (hortus repo sync %s), or use another name (--name)", want.Name)
+	}
+	return api.Errorf(api.KindExists, "%s is connected already as %s", want.URL, have.Name).
+		WithHint("fetch it: hortus repo sync %s", have.Name)
+}
+
+func (s *Repositories) usable() error {
+	if s.cfg.Cache == nil {
+		return api.Errorf(api.KindUnsupported, "git is not installed, and repositories need it").
+			WithHint("Install git and restart the daemon: hortus daemon stop.")
+	}
+	return nil
+}
+
+// newRow validates a request.
+func (s *Repositories) newRow(req api.AddRepository) (api.Repository, error) {
+	remote, err := s.cfg.Cache.Remote(req.URL)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	if req.Branch != "" {
+		if err := git.CheckRevision(req.Branch); err != nil {
+			return api.Repository{}, err
+		}
+	}
+	name := cmp.Or(req.Name, nameOf(remote.URL))
+	if !ValidName(name) {
+		if req.Name == "" {
+			return api.Repository{}, api.Errorf(api.KindInvalid, "no name follows from the address %q", git.DisplayAddress(req.URL)).WithHint("set one with --name")
+		}
+		return api.Repository{}, api.Errorf(api.KindInvalid, "%.80q is not a valid name for a repository", req.Name).
+			WithHint(`use 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit`)
+	}
+	return api.Repository{
+		ID: api.NewRepositoryID(), State: api.RepositoryFetching, Name: name, URL: remote.URL, Branch: req.Branch, Key: Key(remote, req.Branch),
+		Account: req.Account, Owner: s.cfg.Owner, CreatedAt: s.now(),
+	}, nil
+}
+
+func (s *Repositories) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// Key is the key of a remote and a branch, equal for all spellings of the address.
+func Key(r git.Remote, branch string) string {
+	sum := sha256.Sum256([]byte(r.Key + "\x00" + branch))
+	return hex.EncodeToString(sum[:])
+}
+
+// ValidName reports whether s can be the name of a repository.
+func ValidName(s string) bool {
+	const first = "abcdefghijklmnopqrstuvwxyz0123456789"
+	return s != "" && len(s) <= 63 && strings.ContainsRune(first, rune(s[0])) && strings.Trim(s, first+"._-") == ""
+}
+
+// nameOf derives a name from an address: its last part, in lower case. Other characters
+// become "-".
+func nameOf(url string) string {
+	if i := strings.LastIndexByte(url, ':'); i >= 0 && !strings.Contains(url, "://") && !strings.Contains(url[i:], "/") {
+		url = url[i+1:] // host:repository
+	}
+	name := strings.TrimSuffix(path.Base(strings.TrimRight(url, "/")), ".git")
+	name = strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		if ValidName("a" + string(r)) {
+			return r
+		}
+		return '-'
+	}, name)
+	name = strings.TrimLeft(name, "._-")
+	return name[:min(len(name), 63)]
+}
+
+// Sync fetches a repository. A failure is recorded in its row, and returned.
+func (s *Repositories) Sync(ctx context.Context, id api.RepositoryID, progress func(string)) (api.Repository, error) {
+	if err := s.usable(); err != nil {
+		return api.Repository{}, err
+	}
+	row, err := s.cfg.Rows.Repository(ctx, id)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	next, ok := api.NextRepositoryState(row.State, api.RepositorySync)
+	if !ok {
+		return api.Repository{}, gone(row)
+	}
+	row.State, row.Owner = next, s.cfg.Owner
+	if err := s.cfg.Rows.UpdateRepository(ctx, row); err != nil {
+		return api.Repository{}, err
+	}
+	return s.fetch(ctx, row, progress)
+}
+
+func gone(row api.Repository) error {
+	return api.Errorf(api.KindConflict, "repository %s is not connected any more", row.Name).WithHint("connect it again: hortus repo add %s", row.URL)
+}
+
+// fetch updates the copy of a repository whose row says that it is fetching, and the row.
+func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress func(string)) (api.Repository, error) {
+	began := s.cfg.Now()
+	err := func() error {
+		src, err := s.cfg.Source(row.URL)
+		if err != nil {
+			return err
+		}
+		repo, did, err := s.cfg.Cache.Update(ctx, src, progress)
+		if err != nil {
+			return err
+		}
+		ref := row.Branch
+		if ref != "" {
+			ref = "refs/heads/" + ref
+		}
+		at, err := repo.Resolve(ctx, ref)
+		if err != nil {
+			return err
+		}
+		row.Commit, row.Subject, row.Bytes, row.Objects = at.Hash, at.Subject, repo.Size(), did.Objects
+		row.FetchedAt, row.FetchMS = s.now(), s.cfg.Now().Sub(began).Milliseconds()
+		return nil
+	}()
+	event := api.RepositoryDone
+	row.Error = nil
+	if err != nil {
+		event = api.RepositoryBroken
+		e := api.AsError(err)
+		row.Error = &api.Error{Kind: e.Kind, Message: e.Error(), Hint: e.Hint}
+	}
+	row.State, _ = api.NextRepositoryState(api.RepositoryFetching, event)
+	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
+		if api.KindOf(e) == api.KindConflict {
+			e = gone(row)
+		}
+		return row, e
+	}
+	return row, err
+}
+
+// Remove disconnects a repository; it is idempotent. Its copy stays in the cache, for the
+// results of tasks, until it is collected.
+func (s *Repositories) Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	row, err := s.cfg.Rows.Repository(ctx, id)
+	if err != nil || row.State.Final() {
+		return row, err
+	}
+	row.State, _ = api.NextRepositoryState(row.State, api.RepositoryRemove)
+	row.EndedAt = s.now()
+	return row, s.cfg.Rows.UpdateRepository(ctx, row)
+}
+
+// Get returns a repository.
+func (s *Repositories) Get(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	return s.cfg.Rows.Repository(ctx, id)
+}
+
+// Page returns one page of the connected repositories of an account, the newest first;
+// account "" means everybody's.
+func (s *Repositories) Page(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error) {
+	return s.cfg.Rows.RepositoryPage(ctx, account, p)
+}
+
+// Find returns the repository that a unique beginning of an id stands for.
+func (s *Repositories) Find(ctx context.Context, account, prefix string) (api.RepositoryID, error) {
+	return s.cfg.Rows.FindRepositoryOf(ctx, account, prefix)
+}
+
+// Named returns the connected repository of an account with a name; account "" is the
+// operator's own. KindNotFound if there is none.
+func (s *Repositories) Named(ctx context.Context, account, name string) (api.Repository, error) {
+	return s.cfg.Rows.NamedRepository(ctx, account, name)
+}
+
+// Recover marks the repositories as failed whose fetch was running in a daemon that has
+// ended. It returns how many.
+func (s *Repositories) Recover(ctx context.Context, ended func(api.OwnerID) bool) (n int, err error) {
+	all, err := s.cfg.Rows.ListRepositories(ctx)
+	for _, r := range all {
+		if r.State != api.RepositoryFetching || r.Owner == s.cfg.Owner || !ended(r.Owner) {
+			continue
+		}
+		r.State, _ = api.NextRepositoryState(r.State, api.RepositoryBroken)
+		r.Error = &api.Error{Kind: api.KindUnavailable, Message: "the daemon ended during the fetch", Hint: "hortus repo sync " + r.Name}
+		if err := s.cfg.Rows.UpdateRepository(ctx, r); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, err
+}
+
+// Kept returns the names of the copies in the cache that a repository is connected to.
+func (s *Repositories) Kept(ctx context.Context) (map[string]bool, error) {
+	all, err := s.cfg.Rows.ListRepositories(ctx)
+	if err != nil || s.cfg.Cache == nil {
+		return nil, err
+	}
+	kept := map[string]bool{}
+	for _, r := range all {
+		if name, err := s.cfg.Cache.NameOf(r.URL); err == nil {
+			kept[name] = true
+		}
+	}
+	return kept, nil
+}

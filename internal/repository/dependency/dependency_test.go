@@ -1,0 +1,239 @@
+package dependency
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+func tree(files map[string]string) Tree {
+	return Tree{Paths: slices.Sorted(maps.Keys(files)), Read: func(p string) []byte { return []byte(files[p]) }}
+}
+
+func names(p Plan) string {
+	var out []string
+	for _, s := range p.Steps {
+		out = append(out, s.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestDetect(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		files   map[string]string
+		steps   string
+		presets string
+		note    string
+	}{
+		{name: "nothing", files: map[string]string{"README.md": "x"}},
+		{name: "npm", files: map[string]string{"package.json": "{}", "package-lock.json": "{}"}, steps: "npm ci", presets: "npm"},
+		{name: "npm without a lock file", files: map[string]string{"package.json": `{"dependencies":{"a":"1"}}`}, note: "package.json has dependencies and no lock file"},
+		{name: "pnpm before npm", files: map[string]string{"package.json": "{}", "package-lock.json": "{}", "pnpm-lock.yaml": ""}, steps: "pnpm install", presets: "npm"},
+		{name: "yarn", files: map[string]string{"yarn.lock": "# yarn lockfile v1\n"}, steps: "yarn install", presets: "npm"},
+		{name: "pip", files: map[string]string{"requirements.txt": "a==1 # comment\n-r more.txt\n", "more.txt": "b==2 \\\n  --hash=sha256:00\n"}, steps: "pip install", presets: "pip"},
+		{name: "pip without pins", files: map[string]string{"requirements.txt": "a>=1\n"}, note: "not every version is pinned"},
+		{name: "pip outside", files: map[string]string{"requirements.txt": "-r ../../etc/passwd\n"}, note: "includes a file that is not in the repository"},
+		{name: "pip of a host", files: map[string]string{"requirements.txt": "-r https://a.example.org/x\n"}, note: "includes a file that is not in the repository"},
+		{name: "uv before requirements", files: map[string]string{"uv.lock": "", "requirements.txt": "a==1"}, steps: "uv sync", presets: "pip"},
+		{name: "poetry", files: map[string]string{"poetry.lock": ""}, steps: "poetry install", presets: "pip"},
+		{name: "go", files: map[string]string{"go.mod": "module a\nrequire b v1.0.0\n", "go.sum": ""}, steps: "go mod download, go test -run ^$ ./...", presets: "go"},
+		{name: "go without modules", files: map[string]string{"go.mod": "module a\n"}, steps: "go test -run ^$ ./..."},
+		{name: "go with a vendor directory", files: map[string]string{"go.mod": "module a\nrequire b v1\n", "vendor/modules.txt": ""}, steps: "go test -run ^$ ./..."},
+		{name: "cargo", files: map[string]string{"Cargo.lock": ""}, steps: "cargo fetch --locked"},
+		{name: "bundler", files: map[string]string{"Gemfile.lock": ""}, steps: "bundle install"},
+		{name: "maven, once for all modules", files: map[string]string{"pom.xml": "", "core/pom.xml": ""}, steps: "mvn dependency:go-offline"},
+		{name: "several", files: map[string]string{"web/package-lock.json": "{}", "api/go.mod": "module a\nrequire (\n", "api/go.sum": "", "requirements.txt": "a==1"},
+			steps: "pip install, go mod download in api, go test -run ^$ ./... in api, npm ci in web", presets: "go npm pip"},
+		{name: "workspaces", files: map[string]string{"package.json": `{"workspaces":["a"]}`, "package-lock.json": "{}", "a/package.json": `{"dependencies":{"x":"1"}}`}, steps: "npm ci", presets: "npm"},
+		{name: "not of the project", files: map[string]string{"node_modules/a/package-lock.json": "{}", "testdata/go.mod": "module a", ".cache/Cargo.lock": "", "a/b/c/d/e/f/g/Cargo.lock": "", "x\ny/Cargo.lock": ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := Of(tree(c.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names(p); got != c.steps {
+				t.Errorf("steps %q, want %q", got, c.steps)
+			}
+			if got := strings.Join(p.Presets, " "); got != c.presets {
+				t.Errorf("presets %q, want %q", got, c.presets)
+			}
+			if got := strings.Join(p.Notes, "; "); !strings.Contains(got, c.note) || c.note == "" && got != "" {
+				t.Errorf("notes %q, want %q", got, c.note)
+			}
+		})
+	}
+}
+
+// TestKey: only what decides what is installed is in the key, and the account and the toolchain.
+func TestKey(t *testing.T) {
+	base := map[string]string{
+		"package.json": `{"dependencies":{"a":"1"},"scripts":{"test":"x"},"version":"1"}`, "package-lock.json": "{}",
+		"go.mod": "module a\nrequire b v1\n", "go.sum": "b", "main.go": "package main", "README.md": "x",
+	}
+	key := func(change map[string]string) string {
+		files := maps.Clone(base)
+		maps.Copy(files, change)
+		p, err := Of(tree(files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Key("ada", "https://git.example.org/a", "host-1")
+	}
+	was := key(nil)
+	for name, c := range map[string]struct {
+		change map[string]string
+		same   bool
+	}{
+		"source":                {map[string]string{"main.go": "package other", "new.go": "x"}, true},
+		"a test script":         {map[string]string{"package.json": `{"scripts":{"test":"y"},"dependencies":{"a":"1"},"version":"2"}`}, true},
+		"a dependency":          {map[string]string{"package.json": `{"scripts":{"test":"x"},"dependencies":{"a":"2"}}`}, false},
+		"a script of npm's own": {map[string]string{"package.json": `{"scripts":{"test":"x","postinstall":"y"},"dependencies":{"a":"1"}}`}, false},
+		"a lock file":           {map[string]string{"package-lock.json": "{ }"}, false},
+		"go.sum":                {map[string]string{"go.sum": "c"}, false},
+		"a new project":         {map[string]string{"web/package-lock.json": "{}"}, false},
+	} {
+		if got := key(c.change) == was; got != c.same {
+			t.Errorf("%s: the same key: %t, want %t", name, got, c.same)
+		}
+	}
+	p := Detect(tree(base))
+	for name, other := range map[string]string{
+		"account":    p.Key("bob", "https://git.example.org/a", "host-1"),
+		"repository": p.Key("ada", "https://git.example.org/b", "host-1"),
+		"toolchain":  p.Key("ada", "https://git.example.org/a", "host-2"),
+	} {
+		if other == was {
+			t.Errorf("another %s has the same key", name)
+		}
+	}
+}
+
+const recipe = `# comment
+steps:
+  - name: install
+    run: npm ci
+    dir: web
+    timeout: 10m
+    retries: 2
+  - run: |
+      make deps
+      make more
+    optional: true
+services:
+  - name: redis
+    run: redis-server --port 6379
+    ready: redis-cli ping
+verify: npm test -- --version
+warm-up: npm run build
+egress: [pip, npm, npm]
+`
+
+func TestRecipe(t *testing.T) {
+	p, err := Of(tree(map[string]string{RecipePath: recipe, "go.mod": "module a"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(p); !p.Recipe || got != "install, make deps..., warm-up, verify" {
+		t.Errorf("steps %q", got)
+	}
+	if s := p.Steps[0]; s.Dir != "web" || s.Timeout.Minutes() != 10 || s.Retries != 2 || s.Optional || !p.Steps[1].Optional || !p.Steps[2].Optional || p.Steps[3].Optional {
+		t.Errorf("%+v", p.Steps)
+	}
+	if got := strings.Join(p.Presets, " "); got != "npm pip" {
+		t.Errorf("presets %q", got)
+	}
+	if len(p.Services) != 1 || p.Services[0].Ready != "redis-cli ping" || p.Env["GOCACHE"] == "" {
+		t.Errorf("%+v %v", p.Services, p.Env)
+	}
+}
+
+func TestRecipeRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "it is empty",
+		"steps: []\n":                           "it has no steps",
+		"- a\n":                                 "line 1: expected names with values",
+		"steps:\n  - run: a\nx:":                `line 3: unknown field "x"`,
+		"steps:\n  - run: a\n    timeout: 5\n":  "line 3: timeout must be a duration",
+		"steps:\n  - run: a\n    timeout: 9h\n": "line 3: timeout must be above 0",
+		"steps:\n  - run: a\n    retries: 99\n": "line 3: retries must be a number",
+		"steps:\n  - run: a\n    optional: maybe\n":    "line 3: optional must be",
+		"steps:\n  - name: a\n":                        "line 2: the step has no run",
+		"steps:\n  - run: [a]\n":                       "line 2: run must be text",
+		"steps:\n  - run: a\n    dir: ../x\n":          "line 3: dir must be",
+		"steps:\n  - run: a\n    dir: /etc\n":          "line 3: dir must be",
+		"steps:\n  - run: a\n    dir: .git/hooks\n":    "line 3: dir must be",
+		"steps:\n  - run: a\n    run: b\n":             `line 3: field "run" appears twice`,
+		"steps:\n  - &x {run: a}\n  - *x\n":            "anchors and aliases are not allowed",
+		"steps: [{run: a}]\negress: [a.example.org]\n": "line 2: \"a.example.org\" is not the name of a preset",
+		"steps: [{run: a}]\negress: ['*']\n":           "line 2: \"*\" is not the name of a preset",
+		"steps: [{run: a}]\ninputs: [../x]\n":          "line 2: an input must be",
+		"steps: [{run: a}]\ninputs: [none]\n":          "line 2: the repository has no file",
+		"steps: [{run: a}]\n---\nsteps: []\n":          "it must have one document",
+		"steps: {\n":                                   "line ",
+		strings.Repeat("#", maxRecipe+1):               "more than 65536 bytes",
+	} {
+		_, err := Of(tree(map[string]string{RecipePath: text}))
+		if err == nil || api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzRecipe(f *testing.F) {
+	f.Add(recipe)
+	f.Add("steps: [{run: a, dir: ..}]")
+	f.Add("a: &a [*a]")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Of(tree(map[string]string{RecipePath: text}))
+		if err != nil {
+			return
+		}
+		if p.Empty() || len(p.Steps) > maxSteps+2 || len(p.Services) > maxServices {
+			t.Errorf("%+v", p)
+		}
+		for _, s := range p.Steps {
+			if s.Run == "" || s.Name == "" || !local(s.Dir) || s.Timeout <= 0 || s.Timeout > maxTimeout || s.Retries > maxRetries || strings.ContainsAny(s.Name, "\n\x1b") {
+				t.Errorf("%+v", s)
+			}
+		}
+		for _, name := range p.Presets {
+			if strings.ContainsAny(name, ".*/:") {
+				t.Errorf("preset %q", name)
+			}
+		}
+	})
+}
+
+// FuzzDetect gives every tool hostile files in a hostile directory.
+func FuzzDetect(f *testing.F) {
+	f.Add("web", `{"workspaces":["a"],"scripts":{"install":1}}`)
+	f.Add("..", "-r ../x\n-r requirements.txt\n")
+	f.Add("a\x00b", "require (\n")
+	f.Fuzz(func(t *testing.T, dir, text string) {
+		files := map[string]string{}
+		for _, tool := range tools() {
+			files[dir+"/"+tool.lock] = text
+			files[tool.lock] = text
+		}
+		p := Detect(tree(files))
+		if len(p.Steps) > 2*maxProjects*6 || len(p.Notes) > maxNotes {
+			t.Errorf("%d steps, %d notes", len(p.Steps), len(p.Notes))
+		}
+		for _, s := range p.Steps {
+			if dir != "." && dir != "" && strings.Contains(s.Run, dir) && len(dir) > 20 {
+				t.Errorf("the command has the repository's text: %q", s.Run)
+			}
+			if !searched(s.Dir) {
+				t.Errorf("dir %q", s.Dir)
+			}
+		}
+		if p.Key("a", "b", "c") != Detect(tree(files)).Key("a", "b", "c") {
+			t.Error("two keys")
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package dependency
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of Detect.
+const (
+	maxProjects = 24 // directories with lock files
+	maxDepth    = 6  // names in the path of such a directory
+	maxNotes    = 8
+	maxMembers  = 200 // projects in a directory with workspaces or modules
+)
+
+// tool is a package manager: what its lock file is, and what installs it.
+type tool struct {
+	// lock is the name of the file that begins it.
+	lock string
+	// detect adds the project in a directory.
+	detect func(*detector, string)
+	// family is one manager for each directory: the first that is there installs.
+	family string
+}
+
+func tools() []tool {
+	return []tool{
+		{"pnpm-lock.yaml", (*detector).pnpm, "node"},
+		{"yarn.lock", (*detector).yarn, "node"},
+		{"package-lock.json", (*detector).npm, "node"},
+		{"npm-shrinkwrap.json", (*detector).npm, "node"},
+		{"package.json", (*detector).unlockedNode, "node"},
+		{"uv.lock", (*detector).uv, "python"},
+		{"poetry.lock", (*detector).poetry, "python"},
+		{"requirements.txt", (*detector).pip, "python"},
+		{"go.mod", (*detector).golang, "go"},
+		{"Cargo.lock", (*detector).cargo, "cargo"},
+		{"Gemfile.lock", (*detector).bundler, "ruby"},
+		{"pom.xml", (*detector).maven, "java"},
+	}
+}
+
+// Timeouts of steps.
+const (
+	installTimeout = 15 * time.Minute
+	buildTimeout   = 10 * time.Minute
+)
+
+type detector struct {
+	Tree
+	plan    Plan
+	presets map[string]bool
+	// below are directories whose project includes what lies below them.
+	below map[string][]string
+}
+
+// Detect returns what the lock files of a commit say. A manifest without a lock file is left out, with a note: what
+// it gives today is not what it gives tomorrow.
+func Detect(t Tree) Plan {
+	d := &detector{Tree: t, presets: map[string]bool{}, below: map[string][]string{}}
+	d.plan.Env, d.plan.inputs = map[string]string{}, map[string][sha256.Size]byte{}
+	byName := map[string]int{}
+	all := tools()
+	for i, tool := range all {
+		byName[tool.lock] = i
+	}
+	dirs := map[string][]int{}
+	for _, p := range t.Paths {
+		if i, ok := byName[path.Base(p)]; ok && searched(path.Dir(p)) {
+			dirs[path.Dir(p)] = append(dirs[path.Dir(p)], i)
+		}
+	}
+	order := make([]string, 0, len(dirs))
+	for dir := range dirs {
+		order = append(order, dir)
+	}
+	// The top first, then by name.
+	slices.SortFunc(order, func(a, b string) int {
+		return cmp.Or(cmp.Compare(depth(a), depth(b)), strings.Compare(a, b))
+	})
+	if len(order) > maxProjects {
+		d.note("%d directories have lock files or manifests; only the first %d are prepared", len(order), maxProjects)
+		order = order[:maxProjects]
+	}
+	for _, dir := range order {
+		slices.Sort(dirs[dir])
+		done := map[string]bool{}
+		for _, i := range dirs[dir] {
+			if f := all[i].family; !done[f] && !d.covered(f, dir) {
+				done[f] = true
+				all[i].detect(d, dir)
+			}
+		}
+	}
+	for name := range d.presets {
+		d.plan.Presets = append(d.plan.Presets, name)
+	}
+	slices.Sort(d.plan.Presets)
+	return d.plan
+}
+
+func depth(dir string) int {
+	if dir == "." {
+		return 0
+	}
+	return strings.Count(dir, "/") + 1
+}
+
+// searched reports whether a directory may be a project: what other tools made, and the data of tests, is not.
+func searched(dir string) bool {
+	if dir == "." {
+		return true
+	}
+	if depth(dir) > maxDepth || len(dir) > 512 || !utf8.ValidString(dir) || strings.ContainsFunc(dir, unicode.IsControl) {
+		return false
+	}
+	for name := range strings.SplitSeq(dir, "/") {
+		switch name {
+		case "node_modules", "vendor", "testdata", "third_party", "fixtures", "__fixtures__", "target", "dist":
+			return false
+		}
+		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+			return false
+		}
+	}
+	return true
+}
+
+// covered reports whether a project above a directory installs it too.
+func (d *detector) covered(family, dir string) bool {
+	return slices.ContainsFunc(d.below[family], func(top string) bool {
+		return dir != top && (top == "." || strings.HasPrefix(dir, top+"/"))
+	})
+}
+
+func (d *detector) note(format string, args ...any) {
+	if len(d.plan.Notes) < maxNotes {
+		d.plan.Notes = append(d.plan.Notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// input makes a file part of the key, if it is there.
+func (d *detector) input(dir string, names ...string) {
+	for _, name := range names {
+		if p := path.Join(dir, name); d.has(p) {
+			d.plan.inputs[p] = sha256.Sum256(d.Read(p))
+		}
+	}
+}
+
+// add adds the steps of the project whose lock file is p.
+func (d *detector) add(p, preset string, steps ...Step) {
+	dir := path.Dir(p)
+	d.input(dir, path.Base(p))
+	d.plan.From = append(d.plan.From, p)
+	if preset != "" {
+		d.presets[preset] = true
+	}
+	for _, s := range steps {
+		s.Dir = dir
+		if dir != "." {
+			s.Name += " in " + dir
+		}
+		d.plan.Steps = append(d.plan.Steps, s)
+	}
+}
+
+// install is a step that downloads, with one retry.
+func install(run string, results []string, needs ...string) Step {
+	return Step{Name: run, Run: run, Timeout: installTimeout, Retries: 1, Results: results, Needs: needs}
+}
+
+// manifest makes the part of a package.json that decides what is installed part of the key.
+func (d *detector) manifest(dir string) {
+	p := path.Join(dir, "package.json")
+	if !d.has(p) {
+		return
+	}
+	all, keep := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if json.Unmarshal(d.Read(p), &all) != nil {
+		d.input(dir, "package.json")
+		return
+	}
+	for _, name := range []string{"dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "bundleDependencies", "overrides", "resolutions", "workspaces", "packageManager", "pnpm", "engines"} {
+		if v, ok := all[name]; ok {
+			keep[name] = v
+		}
+	}
+	scripts := map[string]json.RawMessage{}
+	if json.Unmarshal(all["scripts"], &scripts) == nil {
+		for _, name := range []string{"preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare"} {
+			if v, ok := scripts[name]; ok {
+				keep["scripts."+name] = v
+			}
+		}
+	}
+	text, err := json.Marshal(keep)
+	if err != nil {
+		d.input(dir, "package.json")
+		return
+	}
+	d.plan.inputs[p] = sha256.Sum256(text)
+}

@@ -1,0 +1,115 @@
+package dependency
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Workspace is where a sandbox has the repository, and Cache the directory in it for what lies outside of the
+// tree, such as the module cache of Go. Git ignores it, and so does what reads a workspace.
+const (
+	Workspace = "/workspace"
+	Cache     = Workspace + "/.git/hortus"
+)
+
+// MaxFile is the most that Read gives of one file, in bytes. A lock file of a large project has some megabytes.
+const MaxFile = 32 << 20
+
+// Tree is a commit.
+type Tree struct {
+	// Paths are its regular files, sorted. Links are not among them.
+	Paths []string
+	// Read returns at most [MaxFile] bytes of one; nil if it cannot be read.
+	Read func(path string) []byte
+}
+
+func (t Tree) has(p string) bool {
+	_, ok := slices.BinarySearch(t.Paths, p)
+	return ok
+}
+
+// Step is one command of a setup.
+type Step struct {
+	// Name is for people, such as "npm ci in web".
+	Name string
+	// Run is a command for sh -c, in Dir, which is relative to the repository, "." for its top.
+	Run, Dir string
+	Timeout  time.Duration
+	// Retries is how often a failed command runs again.
+	Retries int
+	// Needs are programs that the sandbox must have. A step without them is left out.
+	Needs []string
+	// Optional is true if the result is of use although the step failed.
+	Optional bool
+	// Offline is true if the step needs no connection.
+	Offline bool
+	// Results are directories that have the result: relative to the repository, or below [Cache].
+	Results []string
+}
+
+// Service is a program that runs beside the steps, the agent and the gate.
+type Service struct {
+	Name, Run, Dir string
+	// Ready is a command that succeeds when the service can be used; empty if there is nothing to wait for.
+	Ready   string
+	Timeout time.Duration // of Ready
+}
+
+// Plan is the setup of a commit.
+type Plan struct {
+	// From names the files that the plan is made of, for people.
+	From []string
+	// Recipe is true if the repository describes its setup itself.
+	Recipe   bool
+	Steps    []Step
+	Services []Service
+	// Presets are the egress presets that the steps ask for, sorted. What they get is not decided here.
+	Presets []string
+	// Env are variables of the steps, the agent and the gate, with which tools find the result.
+	Env map[string]string
+	// Notes say what was left out, in sentences.
+	Notes []string
+
+	// inputs are the contents that decide what is installed, by path.
+	inputs map[string][sha256.Size]byte
+}
+
+// Empty reports whether there is nothing to do.
+func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Services) == 0 }
+
+// keyVersion changes when the same plan would give another result.
+const keyVersion = "setup 1"
+
+// Key names the result of the steps: 64 hexadecimal digits. zone is the account whose result it is: no other has
+// the same key. toolchain names the programs of the sandbox with their versions.
+func (p Plan) Key(zone, repository, toolchain string) string {
+	sum := sha256.New()
+	repo := sha256.Sum256([]byte(repository))
+	fmt.Fprintf(sum, "%s\n%q\n%x\n%q\n", keyVersion, zone, repo, toolchain)
+	for _, path := range slices.Sorted(maps.Keys(p.inputs)) {
+		fmt.Fprintf(sum, "file %q %x\n", path, p.inputs[path])
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(sum, "step %q %q %q %t\n", s.Name, s.Run, s.Dir, s.Optional)
+	}
+	for _, s := range p.Services {
+		fmt.Fprintf(sum, "service %q %q %q\n", s.Run, s.Dir, s.Ready)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		fmt.Fprintf(sum, "env %q %q\n", name, p.Env[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Of returns the setup of a commit: that of its recipe, or what its lock files say. The error is KindInvalid for
+// a recipe that cannot be read.
+func Of(t Tree) (Plan, error) {
+	if t.has(RecipePath) {
+		return ParseRecipe(t)
+	}
+	return Detect(t), nil
+}

@@ -1,0 +1,175 @@
+package dependency
+
+import (
+	"bytes"
+	"encoding/json"
+	"path"
+	"strings"
+)
+
+func (d *detector) npm(dir string) {
+	lock := "npm-shrinkwrap.json"
+	if d.has(path.Join(dir, "package-lock.json")) {
+		lock = "package-lock.json"
+	}
+	d.node(dir, ".npmrc")
+	d.plan.Env["npm_config_cache"] = Cache + "/npm"
+	d.add(path.Join(dir, lock), "npm", install("npm ci", []string{path.Join(dir, "node_modules"), Cache + "/npm"}, "npm"))
+}
+
+func (d *detector) pnpm(dir string) {
+	d.node(dir, ".npmrc", "pnpm-workspace.yaml", ".pnpmfile.cjs")
+	s := install("pnpm install --frozen-lockfile --store-dir /tmp/pnpm --package-import-method copy", []string{path.Join(dir, "node_modules")}, "pnpm")
+	s.Name = "pnpm install"
+	d.add(path.Join(dir, "pnpm-lock.yaml"), "npm", s)
+}
+
+func (d *detector) yarn(dir string) {
+	p := path.Join(dir, "yarn.lock")
+	d.node(dir, ".npmrc", ".yarnrc", ".yarnrc.yml")
+	s := install("yarn install --frozen-lockfile --non-interactive --cache-folder /tmp/yarn", []string{path.Join(dir, "node_modules")}, "yarn")
+	if bytes.Contains(d.Read(p), []byte("\n__metadata:")) { // yarn 2 and later
+		s.Run = "YARN_ENABLE_GLOBAL_CACHE=false yarn install --immutable"
+		s.Results = append(s.Results, path.Join(dir, ".yarn"), path.Join(dir, ".pnp.cjs"))
+	}
+	s.Name = "yarn install"
+	d.add(p, "npm", s)
+}
+
+// node adds what the package managers of Node have in common. Their workspaces are projects below.
+func (d *detector) node(dir string, files ...string) {
+	d.manifest(dir)
+	d.input(dir, files...)
+	d.input(dir, ".node-version", ".nvmrc")
+	d.below["node"] = append(d.below["node"], d.members(dir)...)
+}
+
+// members returns the directory itself if its package.json has workspaces: they are installed with it.
+func (d *detector) members(dir string) []string {
+	var pkg struct {
+		Workspaces json.RawMessage `json:"workspaces"`
+	}
+	if json.Unmarshal(d.Read(path.Join(dir, "package.json")), &pkg) == nil && len(pkg.Workspaces) > 0 || d.has(path.Join(dir, "pnpm-workspace.yaml")) {
+		// The manifests of its members decide too.
+		n := 0
+		for _, p := range d.Paths {
+			if path.Base(p) == "package.json" && searched(path.Dir(p)) && (dir == "." || strings.HasPrefix(p, dir+"/")) {
+				d.manifest(path.Dir(p))
+				if n++; n == maxMembers {
+					break
+				}
+			}
+		}
+		return []string{dir}
+	}
+	return nil
+}
+
+func (d *detector) unlockedNode(dir string) {
+	var pkg struct {
+		Dependencies    map[string]json.RawMessage `json:"dependencies"`
+		DevDependencies map[string]json.RawMessage `json:"devDependencies"`
+	}
+	p := path.Join(dir, "package.json")
+	if json.Unmarshal(d.Read(p), &pkg) == nil && len(pkg.Dependencies)+len(pkg.DevDependencies) > 0 {
+		d.note("%s has dependencies and no lock file, so they are not installed: commit a package-lock.json, or write %s", p, RecipePath)
+	}
+}
+
+// pip installs next to the repository: the sandbox's own Python may be read-only.
+func (d *detector) pip(dir string) {
+	p := path.Join(dir, "requirements.txt")
+	files, why := d.pinned(p)
+	switch {
+	case why == empty:
+		return
+	case why != "":
+		d.note("%s is not installed, because %s: pin every version with ==, or write %s", p, why, RecipePath)
+		return
+	}
+	for _, f := range files {
+		d.input(".", f)
+	}
+	const target = Cache + "/python"
+	d.plan.Env["PYTHONPATH"] = target
+	d.plan.Env["PIP_CACHE_DIR"] = Cache + "/pip"
+	s := install("python3 -m pip install --target "+target+" --upgrade -r requirements.txt", []string{target, Cache + "/pip"}, "python3")
+	s.Name = "pip install"
+	d.add(p, "pip", s)
+}
+
+func (d *detector) uv(dir string) {
+	s := install("uv sync --frozen --no-install-project", []string{path.Join(dir, ".venv")}, "uv")
+	s.Name = "uv sync"
+	d.input(dir, ".python-version")
+	d.add(path.Join(dir, "uv.lock"), "pip", s)
+}
+
+func (d *detector) poetry(dir string) {
+	s := install("POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-root --no-interaction", []string{path.Join(dir, ".venv")}, "poetry")
+	s.Name = "poetry install"
+	d.input(dir, "poetry.toml")
+	d.add(path.Join(dir, "poetry.lock"), "pip", s)
+}
+
+// golang downloads the modules and compiles everything, tests too, so that a gate compiles what changed. The code
+// may well not compile: that is what a task repairs.
+func (d *detector) golang(dir string) {
+	p := path.Join(dir, "go.mod")
+	d.input(dir, "go.sum", "go.work", "go.work.sum")
+	d.plan.Env["GOMODCACHE"] = Cache + "/go/mod"
+	d.plan.Env["GOCACHE"] = Cache + "/go/build"
+	build := Step{
+		Name: "go test -run ^$ ./...", Run: "go test -run '^$' ./...", Timeout: buildTimeout, Needs: []string{"go"}, Optional: true, Offline: true,
+		Results: []string{Cache + "/go/build"},
+	}
+	if !requires(d.Read(p)) || d.has(path.Join(dir, "vendor/modules.txt")) {
+		d.add(p, "", build)
+		return
+	}
+	d.add(p, "go", install("go mod download", []string{Cache + "/go/mod"}, "go"), build)
+}
+
+// requires reports whether a go.mod has a require directive.
+func requires(mod []byte) bool {
+	for line := range bytes.Lines(mod) {
+		if word, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" ")); string(word) == "require" || string(word) == "require(" {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *detector) cargo(dir string) {
+	d.input(dir, "rust-toolchain", "rust-toolchain.toml")
+	d.plan.Env["CARGO_HOME"] = Cache + "/cargo"
+	s := install("cargo fetch --locked", []string{Cache + "/cargo"}, "cargo")
+	d.add(path.Join(dir, "Cargo.lock"), "", s)
+}
+
+func (d *detector) bundler(dir string) {
+	d.input(dir, "Gemfile", ".ruby-version")
+	d.plan.Env["BUNDLE_PATH"] = Cache + "/bundle"
+	s := install("BUNDLE_FROZEN=true bundle install", []string{Cache + "/bundle"}, "bundle")
+	s.Name = "bundle install"
+	d.add(path.Join(dir, "Gemfile.lock"), "", s)
+}
+
+// maven resolves a project with its modules.
+func (d *detector) maven(dir string) {
+	d.below["java"] = append(d.below["java"], dir)
+	n := 0
+	for _, p := range d.Paths {
+		if path.Base(p) == "pom.xml" && searched(path.Dir(p)) && (dir == "." || strings.HasPrefix(p, dir+"/")) {
+			d.input(path.Dir(p), "pom.xml")
+			if n++; n == maxMembers {
+				break
+			}
+		}
+	}
+	const repository = "-Dmaven.repo.local=" + Cache + "/maven"
+	d.plan.Env["MAVEN_OPTS"] = repository
+	s := install("mvn -B -q dependency:go-offline", []string{Cache + "/maven"}, "mvn")
+	s.Name = "mvn dependency:go-offline"
+	d.add(path.Join(dir, "pom.xml"), "", s)
+}

@@ -1,0 +1,141 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/storedir"
+)
+
+// New describes a workspace that is to be made.
+type New struct {
+	// Layers are what it lies on, the lowest first: 1 to MaxLayers.
+	Layers []layer.Digest
+	// The other fields are as in api.Workspace.
+	Task    api.TaskID
+	Name    string
+	Account string
+	Quota   int64
+	Keep    bool
+}
+
+// record is that of a new workspace, without its layers.
+func (s *Store) record(n New) api.Workspace {
+	return api.Workspace{
+		ID: api.NewWorkspaceID(), State: api.WorkspaceIdle, Task: n.Task, Name: n.Name, Account: n.Account,
+		QuotaBytes: n.Quota, Keep: n.Keep, Owner: s.cfg.Owner, CreatedAt: s.cfg.Now().UTC(),
+	}
+}
+
+// Create is Make for the workspace of a task, which may be empty.
+func (s *Store) Create(ctx context.Context, task api.TaskID, layers []layer.Digest) (api.WorkspaceID, error) {
+	w, err := s.Make(ctx, New{Task: task, Layers: layers})
+	return w.ID, err
+}
+
+// Make makes an empty workspace. Its layers have to be in the layer store, and stay there
+// while the workspace does.
+//
+// Errors: KindInvalid for layers that cannot be stacked, KindNotFound for one that
+// is not there, KindExhausted if the disk is full.
+func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
+	if c := len(n.Layers); c == 0 || c > MaxLayers {
+		return api.Workspace{}, api.Errorf(api.KindInvalid, "a workspace over %d layers: use 1 to %d", c, MaxLayers)
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	w := s.record(n)
+	for _, d := range n.Layers {
+		if _, err := Lower(s.cfg.Layers, d); err != nil {
+			return api.Workspace{}, err
+		}
+		w.Layers = append(w.Layers, string(d))
+	}
+	return s.insert(ctx, w, nil)
+}
+
+// insert stores the row of a new workspace and makes its directory; fill, unless it is nil,
+// fills its upper layer.
+func (s *Store) insert(ctx context.Context, w api.Workspace, fill func(upper *os.File) error) (api.Workspace, error) {
+	// The row comes first: whatever a crash leaves behind has a row that leads to it.
+	if s.cfg.Rows != nil {
+		if err := s.cfg.Rows.InsertWorkspace(ctx, w); err != nil {
+			return api.Workspace{}, err
+		}
+	}
+	err := s.make(w, fill, func(tmp string) error {
+		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
+	})
+	if err != nil {
+		s.row(w, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, "it could not be created" })
+		return api.Workspace{}, s.diskError(err, "create workspace "+string(w.ID))
+	}
+	return w, nil
+}
+
+// diskError says which disk is full, if that is the reason of an error.
+func (s *Store) diskError(err error, doing string) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s: %w", doing, s.dir, err).
+			WithHint("free disk space: hortus gc, or remove workspaces: hortus workspace rm")
+	}
+	return api.Errorf(api.KindOf(err), "%s: %w", doing, err)
+}
+
+// make writes a workspace's directory aside; place renames it into place. The directory is
+// locked until then.
+func (s *Store) make(w api.Workspace, fill func(upper *os.File) error, place func(tmp string) error) error {
+	held, err := storedir.MakeLocked(s.dir, aside)
+	if err != nil {
+		return err
+	}
+	defer unlock(held)
+	tmp := held.Name()
+	err = func() error {
+		for name, mode := range map[string]os.FileMode{Upper: 0o755, Work: 0o700} {
+			p := filepath.Join(tmp, name)
+			if err := os.Mkdir(p, mode); err != nil {
+				return err
+			}
+			if err := os.Chmod(p, mode); err != nil {
+				return err
+			}
+		}
+		// The directory itself is what /workspace shows.
+		if err := Own(filepath.Join(tmp, Upper)); err != nil {
+			return err
+		}
+		if fill != nil {
+			upper, err := os.Open(filepath.Join(tmp, Upper))
+			if err != nil {
+				return err
+			}
+			defer upper.Close()
+			if err := fill(upper); err != nil {
+				return err
+			}
+		}
+		b, err := json.MarshalIndent(w, "", "\t")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(tmp, recordName), b, 0o600); err != nil {
+			return err
+		}
+		if err := unix.Syncfs(int(held.Fd())); err != nil {
+			return err
+		}
+		return place(tmp)
+	}()
+	if err != nil {
+		return errors.Join(err, RemoveAll(context.Background(), tmp))
+	}
+	return storedir.Sync(s.dir)
+}

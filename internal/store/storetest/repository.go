@@ -1,0 +1,109 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+func newRepository(t *testing.T, s store.Store, change func(*api.Repository)) api.Repository {
+	t.Helper()
+	r := api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady, URL: "https://example.org/o/r", Key: "k", CreatedAt: began}
+	r.Name = "n" + string(r.ID)
+	if change != nil {
+		change(&r)
+	}
+	must(t, s.InsertRepository(t.Context(), r))
+	return r
+}
+
+func testRepositories(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	owner := newOwner(t, s)
+	var r api.Repository
+	fill(&r)
+	r.State, r.Owner = api.RepositoryFailed, owner
+	must(t, s.InsertRepository(ctx, r))
+	got, err := s.Repository(ctx, r.ID)
+	must(t, err)
+	if diff := cmp.Diff(r, got); diff != "" {
+		t.Error("insert:", diff)
+	}
+	plain := newRepository(t, s, func(p *api.Repository) { p.CreatedAt = began.Add(time.Hour) })
+	all, err := s.Repositories(ctx, store.RepositoryFilter{})
+	must(t, err)
+	if diff := cmp.Diff([]api.Repository{plain, r}, all); diff != "" {
+		t.Error("list:", diff)
+	}
+	for name, f := range map[string]store.RepositoryFilter{
+		"state": {States: []api.RepositoryState{api.RepositoryFailed}}, "name": {Name: r.Name},
+	} {
+		some, err := s.Repositories(ctx, f)
+		must(t, err)
+		if diff := cmp.Diff([]api.Repository{r}, some); diff != "" {
+			t.Errorf("filter by %s: %s", name, diff)
+		}
+	}
+	own, err := s.Repositories(ctx, store.RepositoryFilter{Operators: true})
+	must(t, err)
+	if diff := cmp.Diff([]api.Repository{plain}, own); diff != "" {
+		t.Error("the operator's:", diff)
+	}
+	// The same again through an update.
+	again := r
+	again.ID, again.Name = plain.ID, plain.Name
+	must(t, s.UpdateRepository(ctx, again))
+	got, err = s.Repository(ctx, again.ID)
+	must(t, err)
+	if diff := cmp.Diff(again, got); diff != "" {
+		t.Error("update:", diff)
+	}
+	wantKind(t, s.InsertRepository(ctx, r), api.KindExists)
+	wantKind(t, s.InsertRepository(ctx, api.Repository{ID: api.NewRepositoryID(), State: "odd", CreatedAt: began}), api.KindInvalid)
+	wantKind(t, s.InsertRepository(ctx, api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady}), api.KindInvalid)
+	_, err = s.Repository(ctx, api.NewRepositoryID())
+	wantKind(t, err, api.KindNotFound)
+	wantKind(t, s.UpdateRepository(ctx, api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady, CreatedAt: began}), api.KindNotFound)
+	_, err = s.Repositories(ctx, store.RepositoryFilter{Limit: -1})
+	wantKind(t, err, api.KindInvalid)
+	one, next, err := s.RepositoryPage(ctx, store.RepositoryFilter{Limit: 1})
+	must(t, err)
+	two, end, err := s.RepositoryPage(ctx, store.RepositoryFilter{Limit: 1, After: next})
+	must(t, err)
+	if len(one) != 1 || len(two) != 1 || one[0].ID == two[0].ID || !end.IsZero() {
+		t.Errorf("pages: %v, %v, %v", one, two, end)
+	}
+	found := newRepository(t, s, func(p *api.Repository) { p.ID, p.Account = "r7777777777777777777", "acme" })
+	some, err := s.Repositories(ctx, store.RepositoryFilter{Account: "acme"})
+	must(t, err)
+	if diff := cmp.Diff([]api.Repository{found}, some); diff != "" {
+		t.Error("filter by account:", diff)
+	}
+	for _, prefix := range []string{"r7777777", "777777", string(found.ID)} {
+		if id, err := s.FindRepositoryOf(ctx, "acme", prefix); id != found.ID || err != nil {
+			t.Errorf("%q: got %q, %v", prefix, id, err)
+		}
+	}
+	_, err = s.FindRepositoryOf(ctx, "other", "r7777777")
+	wantKind(t, err, api.KindNotFound)
+}
+
+// testRepositoryNames gives a name twice: to two accounts, and again after a removal.
+func testRepositoryNames(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	named := func(account string) api.Repository {
+		return api.Repository{ID: api.NewRepositoryID(), State: api.RepositoryReady, Name: "web", Key: "k", Account: account, CreatedAt: began}
+	}
+	for _, account := range []string{"", "alice", "bob"} {
+		first := named(account)
+		must(t, s.InsertRepository(ctx, first))
+		wantKind(t, s.InsertRepository(ctx, named(account)), api.KindExists)
+		first.State, first.EndedAt = api.RepositoryRemoved, began
+		must(t, s.UpdateRepository(ctx, first))
+		must(t, s.InsertRepository(ctx, named(account)))
+	}
+}

@@ -1,0 +1,193 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/dependency"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/repo"
+)
+
+// step is the name of the events.
+const step = "setup"
+
+// File is a file that the steps wrote.
+type File struct {
+	Path string // relative to the workspace
+	// Delete is true if a file of the checkout is gone.
+	Delete, Link, Executable bool
+	Size                     int64
+	ModTime                  time.Time
+	// Open gives the content, of a link its target.
+	Open func() (io.ReadCloser, error)
+}
+
+// Written is what a setup left in its workspace.
+type Written struct {
+	Files []File // sorted by path
+	// Refused are entries that are no files, or out of bounds.
+	Refused []api.RefusedChange
+	// Close releases the workspace. Contents cannot be read after it.
+	Close func()
+}
+
+// Computers makes the sandboxes of setups, and keeps their files.
+type Computers interface {
+	// Layer returns the tree of that key, which build writes below dir if it is not there.
+	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (repo.Layer, func(), error)
+	// Workspace makes durable files above layers, the lowest first.
+	Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error)
+	// Open starts a sandbox over a workspace.
+	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (repo.Computer, error)
+	// Written reads what was written in a workspace, while no sandbox has it. KindExhausted if it is too much.
+	Written(ctx context.Context, id api.WorkspaceID) (Written, error)
+	// Discard removes a workspace.
+	Discard(ctx context.Context, id api.WorkspaceID) error
+}
+
+// Config is what a Preparer is made of. All fields but Logger must be set.
+type Config struct {
+	Computers Computers
+	// Toolchain names the programs of a request's sandbox with their versions.
+	Toolchain func(ctx context.Context, req api.CreateSandbox) (string, error)
+	Logger    *slog.Logger
+}
+
+// Preparer prepares repositories. It may be used from several goroutines.
+type Preparer struct {
+	cfg Config
+
+	mu      sync.Mutex
+	flights map[string]*flight
+}
+
+var _ repo.Setup = (*Preparer)(nil)
+
+// New makes a Preparer.
+func New(cfg Config) *Preparer {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Preparer{cfg: cfg, flights: map[string]*flight{}}
+}
+
+// failure is a step that failed.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was
+// detected, the task continues without its result.
+func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
+	none := repo.Prepared{Release: func() {}}
+	plan, err := dependency.Of(tree(q))
+	if err != nil {
+		note(ctx, q, "", err)
+		return none, err
+	}
+	for _, text := range plan.Notes {
+		note(ctx, q, text, nil)
+	}
+	if plan.Empty() {
+		return none, nil
+	}
+	out := repo.Prepared{Env: env(plan, q), Services: services(plan), Release: none.Release}
+	if len(plan.Steps) == 0 {
+		return out, nil
+	}
+	toolchain, err := p.cfg.Toolchain(ctx, q.Sandbox)
+	if err != nil {
+		return none, err
+	}
+	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: plan.Key(q.Sandbox.Account, q.Repository, toolchain)}
+	l, release, err := p.once(ctx, j)
+	var failed *failure
+	switch {
+	case errors.As(err, &failed) && !plan.Recipe && ctx.Err() == nil:
+		note(ctx, q, "the task continues without installed dependencies", nil)
+		return none, nil
+	case errors.As(err, &failed):
+		return none, api.Errorf(api.KindOf(failed.err), "the setup of %s failed: %w", dependency.RecipePath, failed.err).
+			WithHint("Repair the setup, or leave it out with --no-setup.")
+	case err != nil:
+		return none, err
+	case l == "":
+		return repo.Prepared{Services: out.Services, Release: none.Release}, nil
+	}
+	out.Layers, out.Release = []repo.Layer{l}, release
+	return out, nil
+}
+
+// note is an event that something was found or decided.
+func note(ctx context.Context, q repo.SetupRequest, text string, err error) {
+	e := api.RepoStepEvent{Step: step, Detail: text, Done: true}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	q.Emit(ctx, e)
+}
+
+// tree is a commit for package dependency. Links are no files of it.
+func tree(q repo.SetupRequest) dependency.Tree {
+	t := dependency.Tree{Read: func(p string) []byte { return q.Read(p, dependency.MaxFile) }}
+	for _, f := range q.Files {
+		if f.Mode == cache.Regular || f.Mode == cache.Executable {
+			t.Paths = append(t.Paths, f.Path)
+		}
+	}
+	slices.Sort(t.Paths)
+	return t
+}
+
+// env returns the variables of a plan, but those that the task has.
+func env(plan dependency.Plan, q repo.SetupRequest) map[string]string {
+	out := maps.Clone(plan.Env)
+	for name := range q.Sandbox.Env {
+		delete(out, name)
+	}
+	return out
+}
+
+// services are those of a plan as commands.
+func services(plan dependency.Plan) (out []repo.Service) {
+	for _, s := range plan.Services {
+		one := repo.Service{Name: s.Name, Exec: api.ExecRequest{Args: []string{"sh", "-c", s.Run}, Dir: within(s.Dir)}}
+		if s.Ready != "" {
+			one.Ready = api.ExecRequest{Args: []string{"sh", "-c", s.Ready}, Dir: within(s.Dir), TimeoutMS: s.Timeout.Milliseconds()}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// within is a directory of the repository in a sandbox.
+func within(dir string) string {
+	if dir == "." || dir == "" {
+		return dependency.Workspace
+	}
+	return dependency.Workspace + "/" + dir
+}
+
+// titles names the steps of a plan for people.
+func titles(plan dependency.Plan) string {
+	var out []string
+	for _, s := range plan.Steps {
+		out = append(out, s.Name)
+	}
+	const most = 4
+	if len(out) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(out[:most], ", "), len(out)-most)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,232 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/dependency"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/repo"
+)
+
+func file(p, text string) File {
+	return File{Path: p, Size: int64(len(text)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+}
+
+func link(p, target string) File {
+	f := file(p, target)
+	f.Link = true
+	return f
+}
+
+// TestPolicy: a repository gets at most what the task allows.
+func TestPolicy(t *testing.T) {
+	hosts := &api.EgressPolicy{Presets: []string{"npm"}, Rules: []api.EgressRule{{}}}
+	for _, c := range []struct {
+		name        string
+		asked       []string
+		allowed     *api.EgressPolicy
+		got, denied string
+	}{
+		{"registries by default", []string{"go", "npm"}, nil, "go npm", ""},
+		{"forges are not registries", []string{"git", "models", "npm"}, nil, "npm", "git models"},
+		{"the control: the task allows it", []string{"git"}, &api.EgressPolicy{Presets: []string{"git"}}, "git", ""},
+		{"none", []string{"npm"}, &api.EgressPolicy{}, "", "npm"},
+		{"one of two", []string{"npm", "pip"}, hosts, "npm", "pip"},
+		{"all registries", []string{"apt", "git", "pip"}, &api.EgressPolicy{Presets: []string{"registries"}}, "apt pip", "git"},
+		{"nothing is asked for", nil, &api.EgressPolicy{Presets: []string{"npm"}}, "", ""},
+	} {
+		p, denied := policy(c.asked, c.allowed)
+		if got := strings.Join(p.Presets, " "); got != c.got || strings.Join(denied, " ") != c.denied {
+			t.Errorf("%s: %q, denied %q", c.name, got, denied)
+		}
+	}
+}
+
+// TestPick: what is of the repository is not sealed, and what lies outside has its place.
+func TestPick(t *testing.T) {
+	q := repo.SetupRequest{Files: []cache.Entry{{Path: "main.go"}, {Path: "web/package.json"}, {Path: "tool"}}}
+	c := pick([]File{
+		file("main.go", "changed"), {Path: "web/package.json", Delete: true}, file("tool/inside", "x"),
+		file("web/node_modules/a/index.js", "1"), file(outside+"/go/build/00/x-d", "22"), link("node_modules", "web/node_modules"),
+	}, q)
+	var paths []string
+	for _, f := range c.files {
+		paths = append(paths, f.Path)
+	}
+	if got := strings.Join(paths, " "); got != "web/node_modules/a/index.js .git/hortus/go/build/00/x-d node_modules" || c.changed != 3 {
+		t.Errorf("%q, %d changed", got, c.changed)
+	}
+	if c.files[1].ModTime.Year() != 2100 {
+		t.Errorf("the time of an entry of Go's cache is %s", c.files[1].ModTime)
+	}
+}
+
+// TestWriteStaysInside: no link that the steps left leads the host out of the layer.
+func TestWriteStaysInside(t *testing.T) {
+	victim := t.TempDir()
+	for name, files := range map[string][]File{
+		"a link in the way": {link("a", victim), file("a/hit", "x")},
+		"a relative link":   {link("a", "../"+filepath.Base(victim)), file("a/hit", "x")},
+		"dots":              {file("../hit", "x")},
+		"a longer file":     {{Path: "f", Size: 1, Open: file("", "xx").Open}},
+		"a shorter file":    {{Path: "f", Size: 3, Open: file("", "xx").Open}},
+	} {
+		dir := filepath.Join(filepath.Dir(victim), "layer "+name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(t.Context(), dir, files); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if left, _ := os.ReadDir(victim); len(left) > 0 {
+		t.Errorf("written outside: %v", left)
+	}
+	// The control: without the guard the first one is written outside.
+	dir := t.TempDir()
+	if err := os.Symlink(victim, filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a/hit"), nil, 0o600); err != nil {
+		t.Error("the control failed:", err)
+	}
+	// A link out of the layer is kept as a link: only a sandbox follows it.
+	dir = t.TempDir()
+	if err := write(t.Context(), dir, []File{link("out", "/etc/passwd"), file("d/f", "x")}); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "out")); err != nil || to != "/etc/passwd" {
+		t.Errorf("%q %v", to, err)
+	}
+}
+
+// store has layers by their keys, and no sandboxes.
+type store struct {
+	Computers
+	mu     sync.Mutex
+	layers map[string]bool
+	opened atomic.Int64
+	open   func(context.Context) error
+}
+
+func (s *store) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.layers[key] {
+		return "", nil, build(ctx, "")
+	}
+	return repo.Layer(key), func() {}, nil
+}
+
+func (s *store) Workspace(context.Context, api.TaskID, ...repo.Layer) (api.WorkspaceID, error) {
+	return api.NewWorkspaceID(), nil
+}
+func (s *store) Discard(context.Context, api.WorkspaceID) error { return nil }
+func (s *store) Open(ctx context.Context, _ api.CreateSandbox, _ api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+	s.opened.Add(1)
+	return nil, s.open(ctx)
+}
+
+func request(t *testing.T, account string, files map[string]string) (repo.SetupRequest, func() string) {
+	var mu sync.Mutex
+	var said []string
+	q := repo.SetupRequest{
+		Sandbox: api.CreateSandbox{Account: account}, Repository: "r", Layer: "checkout", Dir: t.TempDir(),
+		Read: func(p string, _ int64) []byte { return []byte(files[p]) },
+		Emit: func(_ context.Context, e api.RepoStepEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, e.Detail+e.Error)
+		},
+		Step: func(_ context.Context, _ api.RepoStepEvent, do func() (string, error)) error {
+			_, err := do()
+			return err
+		},
+	}
+	for p := range files {
+		q.Files = append(q.Files, cache.Entry{Path: p, Mode: cache.Regular})
+	}
+	return q, func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(said, "\n") }
+}
+
+func toolchain(context.Context, api.CreateSandbox) (string, error) { return "tools", nil }
+
+var locked = map[string]string{"package-lock.json": "{}"}
+
+// TestZones: the layer of one account is not found for another.
+func TestZones(t *testing.T) {
+	refused := errors.New("a sandbox was asked for")
+	s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
+	p := New(Config{Computers: s, Toolchain: toolchain})
+	q, _ := request(t, "ada", locked)
+	s.layers[layerKey(dependency.Detect(tree(q)).Key("ada", "r", "tools"))] = true
+	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 {
+		t.Errorf("the control: ada's own layer: %+v %v", got, err)
+	}
+	q.Sandbox.Account = "eve"
+	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
+		t.Errorf("eve got %+v, %v", got, err)
+	}
+}
+
+// TestOnce: of several tasks with one key, one installs.
+func TestOnce(t *testing.T) {
+	s := &store{layers: map[string]bool{}}
+	p := New(Config{Computers: s, Toolchain: toolchain})
+	const tasks = 4
+	waiting := make(chan struct{}, tasks)
+	s.open = func(ctx context.Context) error {
+		for range tasks - 1 {
+			<-waiting
+		}
+		return api.Errorf(api.KindExhausted, "no capacity")
+	}
+	var wg sync.WaitGroup
+	var failed atomic.Int64
+	for range tasks {
+		q, _ := request(t, "ada", locked)
+		emit := q.Emit
+		q.Emit = func(ctx context.Context, e api.RepoStepEvent) {
+			emit(ctx, e)
+			if strings.HasPrefix(e.Detail, "waits for another task") {
+				waiting <- struct{}{}
+			}
+		}
+		wg.Go(func() {
+			if _, err := p.Prepare(t.Context(), q); api.KindOf(err) == api.KindExhausted {
+				failed.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if s.opened.Load() != 1 || failed.Load() != tasks || len(p.flights) != 0 {
+		t.Errorf("%d sandboxes, %d failures, %d flights left", s.opened.Load(), failed.Load(), len(p.flights))
+	}
+}
+
+// TestBadRecipe: a task does not begin with a recipe that cannot be read. A link in its place is no recipe.
+func TestBadRecipe(t *testing.T) {
+	p := New(Config{Computers: &store{}, Toolchain: toolchain})
+	q, said := request(t, "ada", map[string]string{dependency.RecipePath: "steps: [{}]"})
+	if _, err := p.Prepare(t.Context(), q); api.KindOf(err) != api.KindInvalid || !strings.Contains(said(), "line 1") {
+		t.Errorf("%v; %s", err, said())
+	}
+	q.Files[0].Mode = cache.Symlink
+	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 0 {
+		t.Errorf("a link: %+v %v", got, err)
+	}
+	if got := tree(q); slices.Contains(got.Paths, dependency.RecipePath) {
+		t.Error("a link is read as a file")
+	}
+}

@@ -1,0 +1,129 @@
+package story
+
+import (
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+	"hortus.dev/test/tier"
+)
+
+// TestSetup prepares a repository with npm and pip: the first time its packages are installed, then they are there
+// until a lock file changes, also in the gate, which connects to nothing.
+func TestSetup(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	r := newRegistries(t)
+	g := newGarden(t)
+	r.configure(g)
+	g.light()
+	g.opens("container", "npm")
+	g.opens("container", "pip3")
+	tarball := npmTarball(t)
+	// The registry serves one archive; each call makes another one.
+	r.npm(t, tarball)
+	sum := sha512.Sum512(tarball)
+	lock := fmt.Sprintf(`{"name":"app","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"app","version":"1.0.0","dependencies":{"hortus-pad":"1.0.0"}},`+
+		`"node_modules/hortus-pad":{"version":"1.0.0","resolved":"%s/npm/lock/hortus-pad-1.0.0.tgz","integrity":"sha512-%s","hasInstallScript":true}}}`, r.url, base64.StdEncoding.EncodeToString(sum[:]))
+	dir := makeRepo(t, g, map[string]string{
+		"package.json": `{"name":"app","version":"1.0.0","dependencies":{"hortus-pad":"1.0.0"}}`, "package-lock.json": lock,
+		"requirements.txt": "hortus-pad==1.0\n", ".gitignore": "node_modules\n",
+		"check.sh": "node -e 'console.log(require(\"hortus-pad\").pad(7, 3))' && python3 -c 'import hortus_pad; print(hortus_pad.pad(7, 3))' && ! curl -s -m 5 " + r.url + "/simple/ >/dev/null\n",
+	})
+	commit := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		gitIn(t, dir, "add", "-A")
+		gitIn(t, dir, "commit", "-q", "-m", "more")
+	}
+	prepare := func(want ...string) {
+		t.Helper()
+		run := g.patient("repo", "prepare", dir)
+		for _, w := range want {
+			if run.code != 0 || !strings.Contains(run.stderr, w) {
+				t.Fatalf("%q is missing: %s", w, run)
+			}
+		}
+	}
+	prepare("[setup] npm ci", "[setup] pip install", "[setup] sealed")
+	prepare("[setup] reused: npm ci, pip install")
+	commit("other.js", "1\n")
+	prepare("[setup] reused: npm ci, pip install")
+
+	run := g.patient("task", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--verify", "sh check.sh", "Fix the failing test")
+	if !strings.Contains(run.stderr, "[setup] reused") || !strings.Contains(run.stderr, "[gate] before any change: passed") {
+		t.Errorf("the gate does not have the packages: %s", run)
+	}
+	// The control: without the setup it fails.
+	run = g.patient("task", "--no-setup", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--steps", "1", "--verify", "sh check.sh", "Fix the failing test")
+	if strings.Contains(run.stderr, "[setup]") || !strings.Contains(run.stderr, "[gate] before any change: failed") {
+		t.Errorf("the gate has the packages without a setup: %s", run)
+	}
+
+	commit("requirements.txt", "hortus-pad==1.0 # newer\n")
+	prepare("[setup] npm ci", "[setup] sealed")
+
+	// A recipe cannot open more than the task: the registries of npm and pip are in the first control.
+	commit(".hortus/setup.yaml", "egress: [git, models]\nsteps:\n  - name: leak\n    run: \"! curl -s -m 5 "+r.url+"/simple/hortus-pad/\"\n")
+	prepare("may not connect to git", "may not connect to models", "[setup] leak")
+	commit(".hortus/setup.yaml", "egress: [pip]\nsteps:\n  - name: control\n    run: curl -sf -m 20 "+r.url+"/simple/hortus-pad/\n")
+	prepare("[setup] control")
+	commit(".hortus/setup.yaml", "egress: [pip]\nsteps:\n  - name: broken\n    run: echo nothing works; exit 3\n")
+	if run := g.patient("repo", "prepare", dir); run.code == 0 || !strings.Contains(run.stderr, "nothing works") {
+		t.Errorf("a broken recipe: %s", run)
+	}
+}
+
+// TestSetupOfGo measures the gate of the Go example with and without what a setup compiled, after a change of source.
+func TestSetupOfGo(t *testing.T) {
+	tier.AnyUser(t)
+	tier.Soak(t) // a compiler without a cache takes a minute
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_ISOLATION=container", "HORTUS_POOL=0")
+	g.opens("container", "go")
+	files := map[string]string{}
+	top := filepath.Join("..", "..", "examples", "tasks", "go")
+	for _, pattern := range []string{"*", "*/*"} {
+		paths, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			if b, err := os.ReadFile(p); err == nil { // not a directory
+				files[strings.TrimPrefix(p, top+"/")] = string(b)
+			}
+		}
+	}
+	dir := makeRepo(t, g, files)
+	if run := g.patient("repo", "prepare", dir); run.code != 0 || !strings.Contains(run.stderr, "[setup] sealed") {
+		t.Fatal(run)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lru", "more.go"), []byte("package lru\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, dir, "add", "-A")
+	gitIn(t, dir, "commit", "-q", "-m", "more")
+	gate := func(flags ...string) int64 {
+		run := g.patient(append([]string{"task", "--json", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--steps", "1", "--verify", "go test ./...", "Fix the failing test"}, flags...)...)
+		task := decode[api.Task](t, run.stdout)
+		if task.Repo == nil || task.Repo.Before == nil || task.Repo.Before.Tests == nil {
+			t.Fatalf("no gate: %s", run)
+		}
+		return task.Repo.Before.MS
+	}
+	cold, warm := gate("--no-setup"), gate()
+	t.Logf("gate without a setup %d ms, with one %d ms: ratio %.3f, at most 0.333", cold, warm, float64(warm)/float64(cold))
+	if 3*warm > cold {
+		t.Error("the second gate takes more than a third of the first")
+	}
+}
