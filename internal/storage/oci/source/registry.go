@@ -1,10 +1,12 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -50,9 +52,16 @@ func openRegistry(ctx context.Context, reference string, cfg Config) (*Image, er
 	if platform.Architecture == "arm64" {
 		platform.Variant = "v8"
 	}
+	cfg.Transport = &guarded{cfg.Transport, cfg.Stall}
 	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(cfg.Keychain), remote.WithTransport(cfg.Transport), remote.WithPlatform(platform))
 	if err != nil {
 		return nil, registryError(ctx, full, err)
+	}
+	if !desc.MediaType.IsImage() && !desc.MediaType.IsIndex() {
+		return nil, api.Errorf(api.KindUnsupported, "image %s has the media type %.100q, which is neither an image nor an index of images", full, desc.MediaType)
+	}
+	if err := hasPlatform(desc, full, platform); err != nil {
+		return nil, err
 	}
 	img, err := desc.Image()
 	if err != nil {
@@ -96,10 +105,35 @@ func openRegistry(ctx context.Context, reference string, cfg Config) (*Image, er
 	return out, nil
 }
 
+// hasPlatform refuses an index that has no image for a platform.
+func hasPlatform(desc *remote.Descriptor, full string, platform v1.Platform) error {
+	if !desc.MediaType.IsIndex() {
+		return nil
+	}
+	index, err := v1.ParseIndexManifest(bytes.NewReader(desc.Manifest))
+	if err != nil {
+		return api.Errorf(api.KindInvalid, "image %s: its index is malformed: %w", full, err)
+	}
+	var have []string
+	for _, m := range index.Manifests {
+		if m.Platform == nil || m.Platform.OS == platform.OS && m.Platform.Architecture == platform.Architecture {
+			return nil
+		}
+		if len(have) < 20 && m.Platform.OS != "unknown" { // attestations are of no platform
+			have = append(have, m.Platform.OS+"/"+m.Platform.Architecture)
+		}
+	}
+	return api.Errorf(api.KindUnsupported, "image %s is not for %s/%s; it is for %.500s", full, platform.OS, platform.Architecture, strings.Join(have, ", "))
+}
+
 // registryError classifies what a registry's client reports.
 func registryError(ctx context.Context, reference string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	var known *api.Error
+	if errors.As(err, &known) {
+		return api.Errorf(known.Kind, "image %s: %w", reference, err)
 	}
 	var t *transport.Error
 	if errors.As(err, &t) {

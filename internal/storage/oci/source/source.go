@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -30,6 +32,8 @@ type Config struct {
 	Transport http.RoundTripper
 	// Architecture is the platform's (default this machine's).
 	Architecture string
+	// Stall is the maximum time in which a registry sends nothing (default one minute).
+	Stall time.Duration
 }
 
 // Image is an image to read. Close it after use.
@@ -92,6 +96,7 @@ func Open(ctx context.Context, reference string, cfg Config) (*Image, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = http.DefaultTransport
 	}
+	cfg.Stall = cmp.Or(cfg.Stall, time.Minute)
 	var img *Image
 	var err error
 	if IsPath(reference) {
