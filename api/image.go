@@ -1,0 +1,48 @@
+package api
+
+import "time"
+
+// Image is a container image that sandboxes can start from.
+type Image struct {
+	// ID is the name of the template, or else 12 hex digits derived from the reference.
+	ID string `json:"id"`
+	// Reference is the complete reference, with registry and tag, or the path of the file or
+	// directory that it was read from.
+	Reference string `json:"reference"`
+	// Name is the template's; empty for an image that was only used by its reference.
+	Name string `json:"name,omitempty"`
+	// Digest is that of the manifest for this platform, or of the configuration if the
+	// source had no manifest. It does not change until the image is pulled again.
+	Digest   string `json:"digest"`
+	Platform string `json:"platform"`
+	// Layers are the layers of its sandboxes, the lowest first.
+	Layers []string `json:"layers"`
+	// Bytes is the size of its files. Layers that several images share count in each.
+	Bytes int64 `json:"bytes"`
+	// Skipped counts devices and pipes that were not unpacked, Dropped setuid bits and
+	// extended attributes that were not kept.
+	Skipped int `json:"skipped,omitempty"`
+	Dropped int `json:"dropped,omitempty"`
+	// Command is the entrypoint and its arguments, which run if no command is given. User
+	// and WorkingDir are the defaults of commands, Env the names of the environment
+	// variables that the image sets.
+	Command    []string  `json:"command,omitempty"`
+	User       string    `json:"user"`
+	WorkingDir string    `json:"workingDir,omitempty"`
+	Env        []string  `json:"env,omitempty"`
+	CreatedAt  time.Time `json:"createdAt"`
+	UsedAt     time.Time `json:"usedAt"`
+}
+
+// PullImage is a request to make an image available.
+type PullImage struct {
+	// Reference names an image of a registry, such as python:3.12, or is the absolute path,
+	// on the daemon's machine, of a docker save archive or an OCI layout.
+	Reference string `json:"reference"`
+	// Name makes it a template. An existing template of the name is replaced if it is an
+	// image's.
+	Name string `json:"name,omitempty"`
+	// Refresh resolves the tag again if the image is there. Paths and new templates are
+	// always read again.
+	Refresh bool `json:"refresh,omitempty"`
+}
