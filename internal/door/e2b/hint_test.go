@@ -19,6 +19,7 @@ func TestHints(t *testing.T) {
 		"make room: hortus gc":                             "make room: the operator of this server can run hortus gc",
 		"For trusted code: --isolation process":            "For trusted code: another isolation, set by the operator of this server",
 		"take a snapshot of it: hortus sandbox snapshot i": "take a snapshot of it: createSnapshot()",
+		"end it: hortus sandbox kill i4f2a":                "end it: Sandbox.kill()",
 		"send the key in X-API-KEY":                        "send the key in X-API-KEY",
 	} {
 		if got := translateHint(hint); got != want {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/flight"
 	"hortus.dev/internal/repository/git/cache"
 )
 
@@ -20,12 +21,25 @@ func (w *work) checkout(ctx context.Context) error {
 		// The address is in the key: what one repository has under the name of a commit is
 		// never the layer of another one.
 		key := remote.BranchKey(w.base.Branch)
+		name := "checkout 2 " + key + " " + w.base.Hash + " " + checkoutBranch(w.base) + w.leftOut()
 		built, began := false, w.cfg.Now()
-		layer, release, err := w.cfg.Computers.Layer(ctx, "checkout 2 "+key+" "+w.base.Hash+" "+checkoutBranch(w.base)+w.leftOut(), func(ctx context.Context, dir string) error {
+		write := func(ctx context.Context, dir string) error {
 			built = true
 			_, err := w.repo.Checkout(ctx, w.base.Hash, dir, cache.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth, Files: w.files})
 			return err
+		}
+		// Of the tasks that need it at the same time, one writes it.
+		_, _, err = w.checkouts.Do(ctx, name, nil, func(ctx context.Context, _ *flight.Flight) (struct{}, error) {
+			_, release, err := w.cfg.Computers.Layer(ctx, name, write)
+			if err == nil {
+				release()
+			}
+			return struct{}{}, err
 		})
+		if err != nil {
+			return "", err
+		}
+		layer, release, err := w.cfg.Computers.Layer(ctx, name, write)
 		if err != nil {
 			return "", err
 		}

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/agent/loop"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/tool"
+	"hortus.dev/internal/platform/flight"
 	"hortus.dev/internal/repository/filerule"
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
@@ -106,7 +107,11 @@ type Config struct {
 }
 
 // Runner runs tasks on repositories. It may be used from several goroutines.
-type Runner struct{ cfg Config }
+type Runner struct {
+	cfg Config
+	// checkouts are the layers of commits that are being written, by their keys.
+	checkouts flight.Group[struct{}]
+}
 
 // New makes a Runner.
 func New(cfg Config) *Runner {
