@@ -13,9 +13,10 @@ const (
 	// maxKillPasses is the maximum number of walks over the process table for descendants
 	// that were forked during the last walk.
 	maxKillPasses = 8
-	// killTimeout is how long Kill waits for killed processes; killInterval is the first
-	// pause between two checks.
-	killTimeout  = 2 * time.Second
+	// killTimeout is how long Kill waits for killed processes, on a busy machine too: what a
+	// fork bomb forks meanwhile would survive. killInterval is the first pause between two
+	// checks.
+	killTimeout  = 15 * time.Second
 	killInterval = time.Millisecond
 )
 
@@ -55,6 +56,7 @@ func killLateForks(family map[int]bool, head int) {
 	pause := killInterval
 	for until := time.Now().Add(killTimeout); time.Now().Before(until); time.Sleep(pause) {
 		var live []int
+		forked := false
 		procfs.Each(func(pid int, st procfs.Stat) {
 			own := st.Session == head || st.Group == head || st.Parent != os.Getpid() && family[st.Parent]
 			if own && pid != head && pid != os.Getpid() && st.State != 'Z' && st.State != 'X' {
@@ -65,10 +67,13 @@ func killLateForks(family map[int]bool, head int) {
 			return
 		}
 		for _, pid := range live {
+			forked = forked || !family[pid]
 			family[pid] = true
 			unix.Kill(pid, unix.SIGKILL)
 		}
-		pause = min(2*pause, 50*killInterval)
+		if pause = min(2*pause, 50*killInterval); forked {
+			pause = killInterval
+		}
 	}
 }
 
