@@ -67,8 +67,9 @@ func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 	}
 	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
 		// Where a layer is on another file system, as an image is, files still have the
-		// device of the overlay, by which the host finds those without a name.
-		{"source", "hortus"}, {"xino", "on"}, {"lowerdir", strings.Join(paths, ":")},
+		// device of the overlay, by which the host finds those without a name. With "on" the
+		// kernel would mark new directories as opaque.
+		{"source", "hortus"}, {"xino", "auto"}, {"lowerdir", strings.Join(paths, ":")},
 		{"upperdir", disk + "/" + w.Upper}, {"workdir", disk + "/" + w.Work}, {"userxattr", ""},
 	})
 	if err != nil {
