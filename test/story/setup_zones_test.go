@@ -167,7 +167,7 @@ func TestSetupAccounts(t *testing.T) {
 	if got := said("ada"); !strings.Contains(got, "sealed 1 files") {
 		t.Errorf("ada: %s", got)
 	}
-	if got := said("eve"); strings.Contains(got, "reused") || !strings.Contains(got, "sealed 1 files") {
+	if got := said("eve"); strings.Contains(got, "reused: make") || !strings.Contains(got, "sealed 1 files") {
 		t.Errorf("eve has what ada installed: %s", got)
 	}
 	// The control: the same account has it.
