@@ -35,15 +35,21 @@ func (u Unlinked) bytes(most int64) (bytes int64) {
 	}
 	major, minor := unix.Major(dev), unix.Minor(dev)
 	mounts := fmt.Sprintf("%d:%d", major, minor)
+	// The process that has a file open need not see its mount: gVisor's gofer opens files for
+	// the sandbox's own kernel.
+	tree := proc.Tree(u.PID)
+	ids := map[uint64]bool{}
+	for _, pid := range tree {
+		mountIDs(ids, pid, mounts)
+	}
 	seen := map[uint64]bool{}
 	read := 0
-	for _, pid := range proc.Tree(u.PID) {
+	for _, pid := range tree {
 		dir := fmt.Sprintf("/proc/%d/fd", pid)
 		d, err := os.Open(dir)
 		if err != nil {
 			continue
 		}
-		ids := mountIDs(pid, mounts)
 		for read < maxOpen && bytes <= most {
 			names, err := d.Readdirnames(256)
 			for _, n := range names {
@@ -88,13 +94,13 @@ func mountDevice(pid int, target string) (uint64, bool) {
 	return 0, false
 }
 
-// mountIDs returns the numbers of all mounts of a file system that a process sees.
-func mountIDs(pid int, device string) map[uint64]bool {
+// mountIDs adds the numbers of all mounts of a file system that a process sees. A number is of
+// one mount of the whole machine.
+func mountIDs(ids map[uint64]bool, pid int, device string) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
-		return nil
+		return
 	}
-	ids := map[uint64]bool{}
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
 		if len(f) < 5 || f[2] != device {
@@ -104,5 +110,4 @@ func mountIDs(pid int, device string) map[uint64]bool {
 			ids[id] = true
 		}
 	}
-	return ids
 }
