@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"hortus.dev/api"
-	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 )
 
@@ -68,16 +65,7 @@ func (k *keeper) start(t *testing.T) app.Connect {
 		k.tasks = append(k.tasks, req)
 		reply(w, api.Task{ID: "t4f2a000000000000000", Create: req})
 	})
-	path := filepath.Join(t.TempDir(), "s")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: mux}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = srv.Serve(ln) }()
-	t.Cleanup(func() { srv.Close(); <-done })
-	return func(context.Context, app.ConnectOptions) (*client.Client, error) { return client.Unix(path), nil }
+	return serving(t, mux)
 }
 
 func newKeeper() *keeper {

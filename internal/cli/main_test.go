@@ -86,16 +86,7 @@ func (d *daemon) start(t *testing.T) app.Connect {
 		w.WriteHeader(http.StatusNotFound)
 		reply(w, api.Error{Kind: api.KindNotFound, Message: "nothing \x1b[31mhere", Hint: "look elsewhere"})
 	})
-	path := filepath.Join(t.TempDir(), "s")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: mux}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = srv.Serve(ln) }()
-	t.Cleanup(func() { srv.Close(); <-done })
-	return func(context.Context, app.ConnectOptions) (*client.Client, error) { return client.Unix(path), nil }
+	return serving(t, mux)
 }
 
 // run runs a command line.
@@ -278,4 +269,19 @@ func TestUsage(t *testing.T) {
 	if code, stdout, _ := run(t, connect, "", nil, "--help"); code != 0 || !strings.Contains(stdout, "sandbox run") {
 		t.Errorf("help: %d, %q", code, stdout)
 	}
+}
+
+// serving plays a daemon that answers with h until the test ends.
+func serving(t *testing.T, h http.Handler) app.Connect {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(ln) }()
+	t.Cleanup(func() { srv.Close(); <-done })
+	return func(context.Context, app.ConnectOptions) (*client.Client, error) { return client.Unix(path), nil }
 }

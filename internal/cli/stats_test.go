@@ -1,40 +1,27 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 )
 
 // counting plays a daemon that was requested its statistics.
 func counting(t *testing.T, s api.TaskStats, since *string) app.Connect {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "s")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/stats" {
 			http.NotFound(w, r)
 			return
 		}
 		*since = r.URL.Query().Get("since")
 		_ = json.NewEncoder(w).Encode(s)
-	})}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = srv.Serve(ln) }()
-	t.Cleanup(func() { srv.Close(); <-done })
-	return func(context.Context, app.ConnectOptions) (*client.Client, error) { return client.Unix(path), nil }
+	}))
 }
 
 func TestStats(t *testing.T) {

@@ -57,3 +57,18 @@ func ShowList[T any](a *App, list []T, header string, row func(T) []string) erro
 	}
 	return w.Flush()
 }
+
+// ShowOne prints one thing: with --json as a document, else as the rows that rows gives, each a
+// name and a value. A row without a value is left out.
+func ShowOne(a *App, v any, rows func(row func(name, value string))) error {
+	if a.Flags.JSON {
+		return a.JSON(v)
+	}
+	w := a.Table()
+	rows(func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, human.Sanitize(value))
+		}
+	})
+	return w.Flush()
+}

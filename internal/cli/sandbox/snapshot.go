@@ -91,41 +91,33 @@ func missing(err error, list string) error {
 }
 
 func showSnapshot(a *app.App, s api.Snapshot) error {
-	if a.Flags.JSON {
-		return a.JSON(s)
-	}
-	w := a.Table()
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, human.Sanitize(value))
+	return app.ShowOne(a, s, func(row func(name, value string)) {
+		row("snapshot", string(s.ID))
+		row("state", string(s.State))
+		row("reason", s.Reason)
+		row("template", s.Name)
+		row("content", KindText(s.Kind))
+		row("files only", s.Why)
+		row("sandbox", string(s.Sandbox))
+		if s.Paused {
+			row("paused", "the sandbox resumes from it: hortus sandbox resume "+string(s.Sandbox))
 		}
-	}
-	row("snapshot", string(s.ID))
-	row("state", string(s.State))
-	row("reason", s.Reason)
-	row("template", s.Name)
-	row("content", KindText(s.Kind))
-	row("files only", s.Why)
-	row("sandbox", string(s.Sandbox))
-	if s.Paused {
-		row("paused", "the sandbox resumes from it: hortus sandbox resume "+string(s.Sandbox))
-	}
-	row("parent", string(s.Parent))
-	row("based on", s.Template)
-	row("isolation", s.Image.Backend)
-	row("kernel", s.Image.Kernel)
-	row("processor", s.Image.CPU)
-	row("guest", s.Image.Guest)
-	l := s.Limits
-	fmt.Fprintf(w, "limits\t%g processors, %s memory, %d processes, %s disk\n", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes))
-	row("identities", strings.Join(s.Identities, ", "))
-	row("size", human.Size(s.Bytes))
-	row("paused for", human.Milliseconds(s.PausedMS))
-	row("created", s.CreatedAt.Format(time.RFC3339))
-	if !s.EndedAt.IsZero() {
-		row("ended", s.EndedAt.Format(time.RFC3339))
-	}
-	return w.Flush()
+		row("parent", string(s.Parent))
+		row("based on", s.Template)
+		row("isolation", s.Image.Backend)
+		row("kernel", s.Image.Kernel)
+		row("processor", s.Image.CPU)
+		row("guest", s.Image.Guest)
+		l := s.Limits
+		row("limits", fmt.Sprintf("%g processors, %s memory, %d processes, %s disk", l.CPUs, human.Size(l.MemoryBytes), l.Processes, human.Size(l.DiskBytes)))
+		row("identities", strings.Join(s.Identities, ", "))
+		row("size", human.Size(s.Bytes))
+		row("paused for", human.Milliseconds(s.PausedMS))
+		row("created", s.CreatedAt.Format(time.RFC3339))
+		if !s.EndedAt.IsZero() {
+			row("ended", s.EndedAt.Format(time.RFC3339))
+		}
+	})
 }
 
 type snapshotRmCmd struct {

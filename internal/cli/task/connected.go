@@ -189,42 +189,34 @@ func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 	if err != nil {
 		return unconnected(err)
 	}
-	if a.Flags.JSON {
-		return a.JSON(r)
-	}
-	w := a.Table()
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, human.Sanitize(value))
+	return app.ShowOne(a, r, func(row func(name, value string)) {
+		row("repository", string(r.ID))
+		row("name", r.Name)
+		row("state", string(r.State))
+		row("url", git.DisplayAddress(r.URL))
+		row("branch", cmp.Or(r.Branch, "the default branch of the repository"))
+		row("commit", r.Commit)
+		row("subject", r.Subject)
+		for _, line := range outside(r) {
+			row("outside", line)
 		}
-	}
-	row("repository", string(r.ID))
-	row("name", r.Name)
-	row("state", string(r.State))
-	row("url", git.DisplayAddress(r.URL))
-	row("branch", cmp.Or(r.Branch, "the default branch of the repository"))
-	row("commit", r.Commit)
-	row("subject", r.Subject)
-	for _, line := range outside(r) {
-		row("outside", line)
-	}
-	if r.Bytes > 0 {
-		row("copy", human.Size(r.Bytes))
-	}
-	if !r.FetchedAt.IsZero() {
-		row("fetched", fmt.Sprintf("%s, %s in %s", r.FetchedAt.Format(time.RFC3339), objects(r.Objects), human.Milliseconds(r.FetchMS)))
-	}
-	row("account", r.Account)
-	row("key", r.Key)
-	row("created", r.CreatedAt.Format(time.RFC3339))
-	if !r.EndedAt.IsZero() {
-		row("ended", r.EndedAt.Format(time.RFC3339))
-	}
-	if r.Error != nil {
-		row("error", r.Error.Message)
-		row("next", r.Error.Hint)
-	}
-	return w.Flush()
+		if r.Bytes > 0 {
+			row("copy", human.Size(r.Bytes))
+		}
+		if !r.FetchedAt.IsZero() {
+			row("fetched", fmt.Sprintf("%s, %s in %s", r.FetchedAt.Format(time.RFC3339), objects(r.Objects), human.Milliseconds(r.FetchMS)))
+		}
+		row("account", r.Account)
+		row("key", r.Key)
+		row("created", r.CreatedAt.Format(time.RFC3339))
+		if !r.EndedAt.IsZero() {
+			row("ended", r.EndedAt.Format(time.RFC3339))
+		}
+		if r.Error != nil {
+			row("error", r.Error.Message)
+			row("next", r.Error.Hint)
+		}
+	})
 }
 
 // unconnected says of a repository that is not connected which are.

@@ -111,47 +111,39 @@ func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 }
 
 func show(a *app.App, w api.Workspace) error {
-	if a.Flags.JSON {
-		return a.JSON(w)
-	}
-	t := a.Table()
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, human.Sanitize(value))
+	return app.ShowOne(a, w, func(row func(name, value string)) {
+		row("workspace", string(w.ID))
+		row("name", w.Name)
+		row("state", string(w.State))
+		row("reason", w.Reason)
+		row("sandbox", string(w.Sandbox))
+		row("task", string(w.Task))
+		row("account", w.Account)
+		row("copy of", string(w.Parent))
+		if u := w.Usage; u != nil {
+			row("disk usage", fmt.Sprintf("%s in %s", human.Size(u.Bytes), plural(u.Files, "file and directory", "files and directories")))
+			row("incomplete", u.Incomplete)
 		}
-	}
-	row("workspace", string(w.ID))
-	row("name", w.Name)
-	row("state", string(w.State))
-	row("reason", w.Reason)
-	row("sandbox", string(w.Sandbox))
-	row("task", string(w.Task))
-	row("account", w.Account)
-	row("copy of", string(w.Parent))
-	if u := w.Usage; u != nil {
-		row("disk usage", fmt.Sprintf("%s in %s", human.Size(u.Bytes), plural(u.Files, "file and directory", "files and directories")))
-		row("incomplete", u.Incomplete)
-	}
-	if w.QuotaBytes > 0 {
-		row("quota", human.Size(w.QuotaBytes))
-	} else if w.State != api.WorkspaceRemoved {
-		row("quota", "none; the disk limit of each sandbox applies")
-	}
-	for _, d := range w.Layers {
-		row("layer", d)
-	}
-	keep := "until it is removed"
-	if !w.Keep {
-		keep = "until hortus gc removes it, a week after its task has ended"
-	}
-	if w.State != api.WorkspaceRemoved {
-		row("kept", keep)
-	}
-	row("created", w.CreatedAt.Format(time.RFC3339))
-	if !w.EndedAt.IsZero() {
-		row("removed", w.EndedAt.Format(time.RFC3339))
-	}
-	return t.Flush()
+		if w.QuotaBytes > 0 {
+			row("quota", human.Size(w.QuotaBytes))
+		} else if w.State != api.WorkspaceRemoved {
+			row("quota", "none; the disk limit of each sandbox applies")
+		}
+		for _, d := range w.Layers {
+			row("layer", d)
+		}
+		keep := "until it is removed"
+		if !w.Keep {
+			keep = "until hortus gc removes it, a week after its task has ended"
+		}
+		if w.State != api.WorkspaceRemoved {
+			row("kept", keep)
+		}
+		row("created", w.CreatedAt.Format(time.RFC3339))
+		if !w.EndedAt.IsZero() {
+			row("removed", w.EndedAt.Format(time.RFC3339))
+		}
+	})
 }
 
 func plural(n int64, one, many string) string {
