@@ -76,6 +76,10 @@ func (c saves) resumeFromDisk(ctx context.Context, row api.Sandbox, ttl time.Dur
 		if nerr != nil || !now.State.Final() {
 			return row, err
 		}
+		// A kill removes the snapshot too, after it ended the sandbox.
+		if kept, kerr := c.cfg.Rows.Sandbox(context.WithoutCancel(ctx), row.ID); kerr != nil || kept.State.Final() {
+			return row, err
+		}
 		s = now
 	} else {
 		c.untake(l)
