@@ -28,6 +28,7 @@ import (
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
@@ -142,7 +143,10 @@ func (s *System) openSandboxes(context.Context) error {
 	}
 	s.onClose(func(context.Context) error { return guest.Close() })
 	s.host = image.NewHost(image.Config{Store: s.layers, Home: s.cfg.Home, Path: s.cfg.Path, Logger: s.log, Sudo: guest, SudoKey: build()})
-	s.templates = template.New(s.host)
+	if s.images, err = oci.Open(oci.Config{Dir: s.dir.Path("images"), Layers: s.layers, Sudo: guest, SudoKey: build(), Logger: s.log}); err != nil {
+		return err
+	}
+	s.templates = template.New(s.host, s.images)
 	backends, err := s.backends(guest)
 	if err != nil {
 		return err
@@ -152,7 +156,7 @@ func (s *System) openSandboxes(context.Context) error {
 	}
 	s.sandboxes = manager.New(manager.Config{
 		Egress: s.outgoing,
-		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates,
+		Owner:  s.owner.Owner.ID, Backends: backends, Templates: s.templates, ImageUser: s.templates.ImageUser,
 		Rows: s.rows, Log: facts{s.events, s.telemetry}, Snapshots: s.snapshots, Logger: s.log, Pool: max(s.cfg.Pool, 0),
 		Uptime: machine.Uptime(), Build: build(), Admission: func(string) sandbox.Admission { return gate }, Watcher: s.telemetry,
 	})

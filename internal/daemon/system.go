@@ -28,6 +28,7 @@ import (
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/upkeep"
 	"hortus.dev/internal/storage/workspace"
@@ -63,6 +64,7 @@ type System struct {
 	connected *connected.Repositories
 
 	host      *image.Host
+	images    *oci.Images
 	templates *template.Templates
 	inventory *template.Inventory
 	gate      *admission.Gate

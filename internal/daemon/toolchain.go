@@ -25,7 +25,12 @@ func (s *System) toolchain(ctx context.Context, req api.CreateSandbox) (string, 
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "template %q\n", cmp.Or(req.Template, image.HostName))
+	name := cmp.Or(req.Template, image.HostName)
+	fmt.Fprintf(&b, "template %q\n", name)
+	if s.templates.ImageUser(name) != "" { // its programs are its own
+		layers, err := s.templates.Layers(ctx, name)
+		return fmt.Sprintf("image %q\n", layers), err
+	}
 	for _, t := range all {
 		if t.Present {
 			program(&b, t.Path)

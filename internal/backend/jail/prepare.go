@@ -91,13 +91,13 @@ func (w *waiting) lastPacket(env map[string]string) (packet []byte, nonce string
 		if len(env) == 0 {
 			return []byte(birth.GoPacket), "", nil
 		}
-		packet, err = (birth.Claim{Env: env}).Packet()
+		packet, err = (birth.Claim{Env: launch.Environment(w.request.Trees, env)}).Packet()
 		return packet, "", err
 	}
 	if env == nil {
 		env = spec.Env
 	}
-	self := birth.Self{Sandbox: string(w.id), Hostname: spec.Hostname, Template: launch.TemplateID(spec), Env: env, Seed: make([]byte, 32), Nonce: rand.Text()}
+	self := birth.Self{Sandbox: string(w.id), Hostname: spec.Hostname, Template: launch.TemplateID(spec), Env: launch.Environment(w.request.Trees, env), Seed: make([]byte, 32), Nonce: rand.Text()}
 	rand.Read(self.Seed)
 	data, err := json.Marshal(self)
 	if err != nil {

@@ -63,8 +63,10 @@ type Config struct {
 	// Switch is true if the guest may change ids. If false, every identity must have the
 	// guest's ids.
 	Switch bool `json:"switch"`
-	// Workspace is the directory, which must exist, of commands and relative paths.
+	// Workspace is the directory, which must exist, of commands and relative paths, unless Dir
+	// is set.
 	Workspace string            `json:"workspace"`
+	Dir       string            `json:"dir,omitempty"`
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
 	// Waits is true if the guest is started ahead: until "go" it answers warm-up requests,

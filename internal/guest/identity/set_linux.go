@@ -30,7 +30,7 @@ func NewSet(cfg *birth.Config) (*Set, error) {
 		if s.Get(bi.Name) != nil {
 			return nil, api.Errorf(api.KindInvalid, "the configuration names the identity %q twice", bi.Name)
 		}
-		id := &Identity{Identity: bi, Base: cfg.Workspace, plain: &Identity{Identity: bi, Base: bi.Home}}
+		id := &Identity{Identity: bi, Base: cmp.Or(cfg.Dir, cfg.Workspace), plain: &Identity{Identity: bi, Base: bi.Home}}
 		id.Base = cmp.Or(id.Base, bi.Home)
 		if id.path = cfg.Path; bi.UID == 0 {
 			id.path = rootPath(cfg)

@@ -3,13 +3,13 @@ package choice
 import (
 	"context"
 	"fmt"
-	"hortus.dev/internal/sandbox"
-
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
 )
 
 // Auto is the isolation that leaves the choice to Hortus.
@@ -216,16 +216,21 @@ func Limits(want, defaults api.Limits, report api.BackendReport) (api.Limits, sa
 	return want, asked, missing, nil
 }
 
-// Identities lists the users that commands may run as.
-func Identities(report api.BackendReport) []string {
+// Identities lists the users that commands may run as, the default first. image is the user of
+// a container image; empty for none.
+func Identities(report api.BackendReport, image string) []string {
 	var out []string
 	if _, ok := report.Has(api.CapUserIdentity); ok {
 		out = append(out, "user")
 	}
-	if _, ok := report.Has(api.CapRootIdentity); ok {
-		out = append(out, "root")
+	if _, ok := report.Has(api.CapRootIdentity); !ok {
+		return out // one user, whatever the image says
 	}
-	return out
+	out = append(out, "root")
+	if image == "" {
+		return out
+	}
+	return append([]string{image}, slices.DeleteFunc(out, func(u string) bool { return u == image })...)
 }
 
 // TTL checks a time to live in milliseconds; 0 gives the default.

@@ -22,6 +22,9 @@ type Config struct {
 	// on this host.
 	Backends  []sandbox.Backend
 	Templates sandbox.Templates
+	// ImageUser returns the default user of a template that is a container image, and "" for
+	// other templates. Without it no template is an image.
+	ImageUser func(template string) string
 	Rows      sandbox.Rows
 	Log       sandbox.Log
 	// Snapshots may be nil: nothing can be saved then.

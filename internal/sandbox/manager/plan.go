@@ -30,6 +30,8 @@ type plan struct {
 	missing []api.Unenforced
 	// spec is what to start, without identifier and environment.
 	spec sandbox.Spec
+	// users are those that commands may run as.
+	users []string
 	// snapshot is what the sandbox starts from; nil for layers alone.
 	snapshot *api.Snapshot
 	egress   outgoing.Resolved
@@ -103,8 +105,19 @@ func (c *planner) plan(ctx context.Context, req *api.CreateSandbox, needs ...api
 		return p, err
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
-	p.spec.Layers, err = c.cfg.Templates.Layers(ctx, req.Template)
-	return p, err
+	if p.spec.Layers, err = c.cfg.Templates.Layers(ctx, req.Template); err != nil {
+		return p, err
+	}
+	image := ""
+	if c.cfg.ImageUser != nil && req.Template != hostTemplate {
+		image = c.cfg.ImageUser(req.Template)
+	}
+	if _, ok := p.report.Has(api.CapPrivateFiles); !ok && image != "" {
+		return p, api.Errorf(api.KindUnsupported, "template %s is a container image, and sandboxes of the %s backend have the files of this machine", req.Template, p.backend.Name()).
+			WithHint("leave the isolation to Hortus, or choose container or gvisor")
+	}
+	p.users = choice.Identities(p.report, image)
+	return p, nil
 }
 
 // planFrom resolves a request for a sandbox from a snapshot.
@@ -137,6 +150,9 @@ func (c *planner) planFrom(ctx context.Context, req *api.CreateSandbox, p *plan)
 	}
 	p.spec.Egress = sandbox.EgressOf(p.report)
 	p.spec.Layers = layersOf(*s)
+	if p.users = s.Identities; len(p.users) == 0 { // an older record
+		p.users = choice.Identities(p.report, "")
+	}
 	return nil
 }
 
@@ -166,6 +182,7 @@ func (c *planner) planIn(ctx context.Context, req *api.CreateSandbox, ws sandbox
 		p.missing = append(p.missing, api.Unenforced{Limit: "disk", Reason: "best effort for /workspace: " + sandbox.UpperLimit})
 	}
 	p.spec.Workspace = &ws
+	p.users = choice.Identities(p.report, "") // commands run as the owner of its files
 	return p, nil
 }
 
@@ -200,7 +217,7 @@ func (c *planner) row(id api.SandboxID, req api.CreateSandbox, p *plan) api.Sand
 	row := api.Sandbox{
 		ID: id, State: api.SandboxStarting,
 		Isolation: p.backend.Name(), IsolationWhy: p.why, Template: req.Template,
-		Limits: p.spec.Limits, Unenforced: p.missing, Identities: choice.Identities(p.report),
+		Limits: p.spec.Limits, Unenforced: p.missing, Identities: p.users,
 		Egress: p.spec.Egress.String(), Env: req.Env, EnvNames: envNames(req.Env), Labels: req.Labels, Task: req.Task, Workspace: api.WorkspaceID(req.Workspace),
 		Owner: c.cfg.Owner, Build: c.cfg.Build, CreatedAt: now, ExpiresAt: now.Add(p.ttl),
 		OnExpiry: req.OnExpiry, AutoResume: req.AutoResume, PrivateTraffic: req.PrivateTraffic, Account: req.Account, Key: req.Key,

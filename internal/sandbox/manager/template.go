@@ -73,6 +73,9 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if _, err := m.snapshots(); err != nil {
 		return api.Snapshot{}, err
 	}
+	if m.cfg.ImageUser != nil && m.cfg.ImageUser(req.Name) != "" {
+		return api.Snapshot{}, api.Errorf(api.KindExists, "template %s is a container image", req.Name).WithHint("choose another name, or remove it first: hortus template rm %s", req.Name)
+	}
 	// Time for the commands, and for the save after them.
 	ttl := min(each*time.Duration(len(req.Run))+restoreTimeout, api.MaxTTL)
 	progress("create a sandbox from " + orHost(req.From))

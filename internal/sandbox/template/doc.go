@@ -1,8 +1,8 @@
 // Package template resolves what sandboxes start from: the names of templates to layers,
 // and the programs and libraries that a sandbox then has.
 //
-//	templates := template.New(host)
-//	layers, err := templates.Layers(ctx, "host")
+//	templates := template.New(host, images)
+//	layers, err := templates.Layers(ctx, "host") // or the name of a container image
 //	tools, err := template.Tools{Templates: templates, Backends: manager}.Of(ctx, req)
 //
 // [Inventory] reads the versions of the host template's programs, in a sandbox for that purpose

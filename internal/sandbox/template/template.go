@@ -11,6 +11,7 @@ import (
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/oci"
 )
 
 // Chooser chooses the backend of a sandbox.
@@ -23,7 +24,8 @@ type Chooser interface {
 // Templates resolves the names of templates to layers. Its methods may be called from
 // several goroutines.
 type Templates struct {
-	host *image.Host
+	host   *image.Host
+	images *oci.Images // nil where there are none
 
 	mu    sync.Mutex
 	tree  layer.Tree
@@ -33,8 +35,10 @@ type Templates struct {
 	resolved map[layer.Digest]time.Time
 }
 
-// New creates Templates over the host template.
-func New(host *image.Host) *Templates { return &Templates{host: host} }
+// New creates Templates of the host template and of container images, which may be nil.
+func New(host *image.Host, images *oci.Images) *Templates {
+	return &Templates{host: host, images: images, resolved: map[layer.Digest]time.Time{}}
+}
 
 // maxAge is how long the host template is used before this machine's toolchains are read
 // again. Reading takes milliseconds, which creating a sandbox should not.
@@ -43,7 +47,7 @@ const maxAge = time.Minute
 // Layers implements sandbox.Templates.
 func (t *Templates) Layers(ctx context.Context, name string) ([]layer.Digest, error) {
 	if name != image.HostName {
-		return nil, api.Errorf(api.KindNotFound, "template %q not found", name).WithHint("list templates with hortus template ls, snapshots with hortus snapshot ls")
+		return t.imageLayers(name)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,11 +61,46 @@ func (t *Templates) Layers(ctx context.Context, name string) ([]layer.Digest, er
 		}
 		t.tree, t.at = tree, time.Now()
 	}
-	if t.resolved == nil {
-		t.resolved = map[layer.Digest]time.Time{}
-	}
 	t.resolved[t.tree.Digest] = time.Now()
 	return []layer.Digest{t.tree.Digest}, nil
+}
+
+// imageLayers returns the layers of a container image.
+func (t *Templates) imageLayers(name string) ([]layer.Digest, error) {
+	if !t.isImage(name) {
+		return nil, api.Errorf(api.KindNotFound, "template %q not found", name).WithHint("list templates with hortus template ls, snapshots with hortus snapshot ls")
+	}
+	t.mu.Lock() // Named waits until resolved has them
+	defer t.mu.Unlock()
+	layers, err := t.images.Layers(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range layers {
+		t.resolved[d] = time.Now()
+	}
+	return layers, nil
+}
+
+// isImage reports whether a name is a container image's.
+func (t *Templates) isImage(name string) bool {
+	if t.images == nil {
+		return false
+	}
+	_, err := t.images.Find(name)
+	return err == nil
+}
+
+// ImageUser returns the user of a container image; empty for any other template.
+func (t *Templates) ImageUser(name string) string {
+	if t.images == nil {
+		return ""
+	}
+	img, err := t.images.Find(name)
+	if err != nil {
+		return ""
+	}
+	return img.User
 }
 
 // leaseWithin is the maximum time between Layers and the lease of the sandbox that the
@@ -78,6 +117,9 @@ func (t *Templates) Named(_ context.Context, f func([]layer.Digest) error) error
 		return err
 	}
 	named := []layer.Digest{now}
+	if t.images != nil {
+		named = append(named, t.images.Named()...)
+	}
 	if t.tree.Digest != "" && time.Since(t.at) <= maxAge {
 		named = append(named, t.tree.Digest)
 	}
@@ -93,6 +135,13 @@ func (t *Templates) Named(_ context.Context, f func([]layer.Digest) error) error
 
 // Tools lists the programs of a template.
 func (t *Templates) Tools(ctx context.Context, name string) ([]api.Tool, error) {
+	if t.isImage(name) {
+		listed, err := t.Tools(ctx, image.HostName)
+		if err != nil {
+			return nil, err
+		}
+		return t.images.Programs(name, listed)
+	}
 	if _, err := t.Layers(ctx, name); err != nil {
 		return nil, err
 	}
@@ -123,8 +172,11 @@ func (l Tools) Of(ctx context.Context, req api.CreateSandbox) ([]api.Tool, error
 	if err != nil {
 		return nil, err
 	}
-	// Other templates are saved sandboxes of the host template.
-	listed, err := l.Templates.Tools(ctx, image.HostName)
+	name := image.HostName
+	if l.Templates.isImage(req.Template) {
+		name = req.Template
+	} // other templates are saved sandboxes, most of them of the host template
+	listed, err := l.Templates.Tools(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,8 @@
 // mounts, and the sandbox's sudo. The top has the image's users completed by those of Hortus, its
 // working directory if it is missing, and its settings (package settings).
 //
-// Records are files of Dir, one for each image, written and renamed. An image that has no name is
-// removed by [Images.Collect] when it was not used for long; a template stays until
-// [Images.Remove]. Layers are removed by the garbage collector of the layer store, which asks
+// Records are files of Dir, one for each image, written and renamed. An image stays until
+// [Images.Remove]; [Images.Unused] lists those without a name that were not used for long. Layers are removed by the garbage collector of the layer store, which asks
 // [Images.Named]; a pull holds leases on its layers until the record is stored.
 //
 // The package must not know sandboxes or backends, and mounts nothing. It holds no goroutine

@@ -10,11 +10,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
@@ -230,6 +233,40 @@ func (s *Images) Named() []layer.Digest {
 		out = append(out, digests(img)...)
 	}
 	return out
+}
+
+// Programs looks for programs in an image: at each place of its PATH, as its commands would find
+// them. It returns one entry for each that is given, whose path is that in the image.
+func (s *Images) Programs(name string, wanted []api.Tool) ([]api.Tool, error) {
+	layers, err := s.Layers(name)
+	if err != nil {
+		return nil, err
+	}
+	top, err := s.cfg.Layers.Resolve(layers[len(layers)-1])
+	if err != nil {
+		return nil, err
+	}
+	view, _, err := openStack(s.cfg.Layers, layers)
+	if err != nil {
+		return nil, err
+	}
+	defer view.close()
+	out := make([]api.Tool, len(wanted))
+	for i, w := range wanted {
+		out[i] = api.Tool{Name: w.Name}
+		for _, dir := range filepath.SplitList(top.Path) {
+			p := path.Join("/", dir, w.Name)
+			mode, f, err := view.lookup(p)
+			if f != nil {
+				f.Close()
+			}
+			if err == nil && mode&unix.S_IFMT == unix.S_IFREG && mode&0o111 != 0 {
+				out[i] = api.Tool{Name: w.Name, Path: p, Present: true}
+				break
+			}
+		}
+	}
+	return out, nil
 }
 
 // Remove removes the record of an image. Sandboxes that started from it continue; its layers are

@@ -35,7 +35,7 @@ func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Colle
 	defer k.mu.Unlock()
 	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age)}
 	c.out = api.Collected{DryRun: req.DryRun, Items: []api.CollectedItem{}}
-	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.snapshots, c.repositories, c.packages, c.layers, c.files} {
+	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.snapshots, c.repositories, c.packages, c.images, c.layers, c.files} {
 		if err := part(ctx); err != nil {
 			return c.out, err
 		}

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
 )
@@ -29,11 +30,11 @@ type Orphan struct {
 	Path    string // its directory; it need not be there
 }
 
-// Config is what a keeper needs. All fields but Workspaces, Snapshots, Packages, Repositories, Now and Logger must be
+// Config is what a keeper needs. All fields but Workspaces, Snapshots, Images, Packages, Repositories, Now and Logger must be
 // set.
 type Config struct {
 	// Dir is the data directory, which the caller owns. Its layout is
-	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, packages/,
+	// hortus.db*, daemon.log*, inventory.json, tokens.key, layers/, tasks/ID/, workspaces/ID/, snapshots/ID/, packages/, images/,
 	// run/BACKEND/ID/.
 	Dir    string
 	Layers *layer.Store
@@ -44,6 +45,8 @@ type Config struct {
 	Workspaces *workspace.Store
 	// Snapshots are saved states of sandboxes; nil where there are none.
 	Snapshots *snapshot.Store
+	// Images are the container images; nil where there are none.
+	Images *oci.Images
 	// Packages is the package cache; nil where there is none.
 	Packages *registrycache.Cache
 	// Repositories are the copies of repositories; nil where there are none. Busy
@@ -128,7 +131,7 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 // partOf returns what an entry of the data directory belongs to.
 func partOf(name string) string {
 	switch {
-	case name == "layers", name == "inventory.json": // of the templates
+	case name == "layers", name == "images", name == "inventory.json": // of the templates
 		return api.PartLayers
 	case name == "tasks":
 		return api.PartTasks

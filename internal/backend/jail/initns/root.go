@@ -3,7 +3,6 @@ package initns
 import (
 	"path"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -47,19 +46,7 @@ func buildRoot(s *Spec, fd func(int) int) (int, error) {
 		return -1, err
 	}
 	const root = stage + "/root"
-	m, err := fsMount("overlay", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, []param{
-		{"source", "hortus"}, {"lowerdir", strings.Join(roots, ":")}, {"upperdir", stage + "/upper"}, {"workdir", stage + "/work"}, {"userxattr", ""},
-	})
-	if err != nil {
-		return -1, at("mount the root overlay", err)
-	}
-	if s.Keeper != nil {
-		// The sandbox's own kernel keeps what is written to it.
-		if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
-			return -1, at("mount the root overlay", err)
-		}
-	}
-	if err := attach(m, root); err != nil {
+	if err := mountRoot(roots, root, s.Keeper != nil); err != nil {
 		return -1, at("mount the root overlay", err)
 	}
 	for _, t := range s.Mounts {

@@ -16,7 +16,7 @@ const Argv0 = "hortus-init"
 // descriptors.
 const (
 	MaxSpec = 128 << 10
-	MaxFDs  = 128
+	MaxFDs  = 240 // the kernel passes 253 at most
 )
 
 // Built is the packet that the stage sends when everything is mounted, with a descriptor of the

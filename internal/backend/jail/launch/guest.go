@@ -3,12 +3,14 @@ package launch
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/guest/birth"
 	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/oci/settings"
 )
 
 // outputBuffer is the maximum that a guest keeps of one command's output, in bytes.
@@ -17,17 +19,46 @@ const outputBuffer = 1 << 20
 // NoRoot is why a sandbox without a range of ids has no root.
 const NoRoot = "an ordinary user's daemon can map a single id into a sandbox, so the only identity is user"
 
+// The users of every sandbox.
+var (
+	user = birth.Identity{Name: "user", UID: ids.UserUID, GID: ids.UserUID, Home: "/home/user"}
+	root = birth.Identity{Name: "root", UID: ids.RootUID, GID: ids.RootUID, Home: "/root", Caps: rootCaps}
+)
+
+// identities are the users of a sandbox with several ids: that of its image, which may be nil,
+// then those of every sandbox.
+func identities(image *settings.Settings) []birth.Identity {
+	all := []birth.Identity{user, root}
+	if image == nil {
+		return all
+	}
+	u := image.User
+	first := birth.Identity{Name: u.Name, UID: u.UID, GID: u.GID, Groups: u.Groups, Home: u.Home}
+	if u.UID == ids.RootUID {
+		first.Caps = rootCaps
+	}
+	all = slices.DeleteFunc(all, func(i birth.Identity) bool { return i.Name == first.Name })
+	return append([]birth.Identity{first}, all...)
+}
+
 // GuestConfig is the configuration of a guest.
 func (l *Launcher) GuestConfig(spec sandbox.Spec, trees []*Tree) *birth.Config {
-	user := birth.Identity{Name: "user", UID: ids.UserUID, GID: ids.UserUID, Home: "/home/user"}
 	cfg := &birth.Config{
-		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: spec.Env,
-		Identities: []birth.Identity{user}, OutputBuffer: outputBuffer, PID1: true, Capture: true,
+		Sandbox: string(spec.ID), Hostname: spec.Hostname, Workspace: "/workspace", Path: searchPath(trees), Env: Environment(trees, spec.Env),
+		OutputBuffer: outputBuffer, PID1: true, Capture: true,
+	}
+	image := imageOf(trees)
+	if spec.Workspace != nil {
+		image = nil // commands run as the owner of its files, and in it
+	}
+	if image != nil {
+		cfg.Dir = image.Dir
 	}
 	if l.cfg.Ranges || l.cfg.Kernel != nil {
 		cfg.Switch = true
-		cfg.Identities = append(cfg.Identities, birth.Identity{Name: "root", UID: ids.RootUID, GID: ids.RootUID, Home: "/root", Caps: rootCaps})
+		cfg.Identities = identities(image)
 	} else {
+		cfg.Identities = []birth.Identity{user}
 		cfg.WhyNot = map[string]string{"root": NoRoot}
 	}
 	// Below the limit of the control group, which counts the guest too.

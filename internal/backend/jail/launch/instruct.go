@@ -122,7 +122,7 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 		is.Keeper.Held = r.Held
 	}
 	if len(fds)+1 > initns.MaxFDs {
-		return nil, fds, fmt.Errorf("the sandbox needs %d layers and mounts, the maximum is %d", len(fds), initns.MaxFDs-1)
+		return nil, fds, api.Errorf(api.KindUnsupported, "the sandbox needs %d layers and mounts, the maximum is %d", len(fds), initns.MaxFDs-1)
 	}
 	is.Guest = len(fds)
 	return is, fds, nil
@@ -131,11 +131,11 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 // describeTrees adds the layers of the root and the read-only mounts in it.
 func (l *Launcher) describeTrees(is *initns.Spec, trees []*Tree, userns int, add func(int) int) error {
 	for i := len(trees) - 1; i >= 0; i-- { // the top one first
-		root, err := root(trees[i].tree, userns, add)
+		lower, err := lowerOf(trees[i].tree, userns, add)
 		if err != nil {
 			return err
 		}
-		is.Roots = append(is.Roots, root)
+		is.Roots = append(is.Roots, lower)
 	}
 	for _, t := range trees {
 		for _, m := range t.tree.Mounts {
@@ -149,9 +149,9 @@ func (l *Launcher) describeTrees(is *initns.Spec, trees []*Tree, userns int, add
 	return nil
 }
 
-// root describes the directory of a layer. A packed one is always a mount: its path is of this
+// lowerOf describes the directory of a layer. A packed one is always a mount: its path is of this
 // process alone.
-func root(t layer.Tree, userns int, add func(int) int) (initns.Lower, error) {
+func lowerOf(t layer.Tree, userns int, add func(int) int) (initns.Lower, error) {
 	if userns < 0 && !t.Packed() {
 		return initns.Lower{FD: -1, Path: t.Root}, nil
 	}

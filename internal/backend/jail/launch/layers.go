@@ -2,17 +2,20 @@ package launch
 
 import (
 	"cmp"
+	"maps"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/initns"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/oci/settings"
 )
 
 // Tree is a layer that is leased until the launcher is closed.
 type Tree struct {
 	tree  layer.Tree
 	lease *layer.Lease
+	image *settings.Settings // of the top layer of a container image, else nil
 }
 
 // Resolve finds the layers of a Spec.
@@ -30,7 +33,12 @@ func (l *Launcher) Resolve(digests []layer.Digest) ([]*Tree, error) {
 			if err != nil {
 				return nil, err
 			}
-			t = &Tree{tree: tree, lease: lease}
+			image, err := settings.Read(l.cfg.Layers, d)
+			if err != nil {
+				lease.Release()
+				return nil, err
+			}
+			t = &Tree{tree: tree, lease: lease, image: image}
 			l.trees[d] = t
 		}
 		out[i] = t
@@ -64,4 +72,24 @@ func searchPath(trees []*Tree) (path string) {
 		path = cmp.Or(t.tree.Path, path)
 	}
 	return path
+}
+
+// imageOf returns the settings of the container image that trees are; nil for none.
+func imageOf(trees []*Tree) *settings.Settings {
+	if len(trees) == 0 {
+		return nil
+	}
+	return trees[len(trees)-1].image
+}
+
+// Environment returns the environment of commands: the image's variables and, above them, those
+// of the sandbox.
+func Environment(trees []*Tree, env map[string]string) map[string]string {
+	image := imageOf(trees)
+	if image == nil || len(image.Env) == 0 {
+		return env
+	}
+	all := maps.Clone(image.Env)
+	maps.Copy(all, env)
+	return all
 }
