@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
@@ -34,6 +36,15 @@ const progressEvery = time.Second
 // or whose content has another digest than the image says; KindExhausted if the disk is full.
 // After an error no record is changed and no incomplete layer is left.
 func (s *Images) Pull(ctx context.Context, req api.PullImage, progress func(step string)) (api.Image, error) {
+	img, err := s.pull(ctx, req, progress)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = api.Errorf(api.KindExhausted, "no space left on the disk of %s: %w", filepath.Dir(s.cfg.Layers.Dir()), err).
+			WithHint("free space there, for example with hortus gc")
+	}
+	return img, err
+}
+
+func (s *Images) pull(ctx context.Context, req api.PullImage, progress func(step string)) (api.Image, error) {
 	full, err := source.Canonical(req.Reference)
 	if err != nil {
 		return api.Image{}, err
