@@ -1,6 +1,11 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Image is a container image that sandboxes can start from.
 type Image struct {
@@ -45,4 +50,24 @@ type PullImage struct {
 	// Refresh resolves the tag again if the image is there. Paths and new templates are
 	// always read again.
 	Refresh bool `json:"refresh,omitempty"`
+}
+
+// FromFile reports whether the reference is a path on the daemon's machine.
+func (r PullImage) FromFile() bool { return strings.HasPrefix(r.Reference, "/") }
+
+// ImageLine is one line of the answer to a pull. Exactly one field is set.
+type ImageLine struct {
+	Step  string `json:"step,omitempty"`
+	Image *Image `json:"image,omitempty"`
+	Error *Error `json:"error,omitempty"`
+}
+
+// maxImageName is the maximum length of what names an image, in bytes.
+const maxImageName = 512
+
+// ValidImageName reports whether s can name an image: by its template, its ID or its
+// reference. It does not parse references.
+func ValidImageName(s string) bool {
+	return s != "" && len(s) <= maxImageName && s != "." && s != ".." && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

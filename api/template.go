@@ -12,8 +12,9 @@ const HostTemplate = "host"
 // Template is something that sandboxes start from by its name.
 type Template struct {
 	Name string `json:"name"`
-	// Snapshot is what sandboxes of it start from; HostTemplate has none.
+	// Snapshot or Image is what sandboxes of it start from; HostTemplate has neither.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	Image    *Image    `json:"image,omitempty"`
 }
 
 // TemplateReport is what the host template holds.

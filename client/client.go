@@ -29,6 +29,7 @@ type Client struct {
 	Egress       *EgressService
 	Repositories *RepositoryService
 	Workspaces   *WorkspaceService
+	Images       *ImageService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -71,6 +72,7 @@ func New(cfg Config) *Client {
 	c.Keys, c.Provisions, c.Egress = &KeyService{s}, &ProvisionService{s}, &EgressService{s}
 	c.Repositories = &RepositoryService{s}
 	c.Workspaces = &WorkspaceService{s}
+	c.Images = &ImageService{s}
 	return c
 }
 
@@ -109,9 +111,15 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return c.send(ctx, method, path, query, bytes.NewReader(b), "application/json")
 }
 
-// send is request with a body of any type.
+// send is request with a body of any type. A segment of path that can hold anything must be
+// escaped.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body io.Reader, kind string) (*http.Response, error) {
-	u := url.URL{Scheme: "http", Host: c.host, Path: c.prefix + path, RawQuery: query.Encode()}
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)
+	}
+	prefix := url.URL{Path: c.prefix}
+	u := url.URL{Scheme: "http", Host: c.host, Path: c.prefix + plain, RawPath: prefix.EscapedPath() + path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return nil, api.Errorf(api.KindInvalid, "request to %s: %w", path, err)

@@ -38,6 +38,8 @@ type guards struct {
 	keyAdmin   *access.KeyAdmin
 	egress     *access.Egress
 	workspaces *access.Workspaces
+	// images is nil in a daemon without a store of images.
+	images *access.Images
 
 	durable    *durable.Service
 	once       *once.Keeper
@@ -83,12 +85,16 @@ func (s *System) openDoors(context.Context) error {
 // principal of a request is in its context.
 func (s *System) httpDoor() *doorhttp.Door {
 	g := s.guards
-	return doorhttp.New(doorhttp.Config{
+	cfg := doorhttp.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
 		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces,
-	})
+	}
+	if g.images != nil {
+		cfg.Images = g.images
+	}
+	return doorhttp.New(cfg)
 }
 
 // doors lists the doors of the TCP listener in their order.

@@ -169,6 +169,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = strings.Repeat("0", 16)
 		case name == "port":
 			parts[i] = "8080"
+		case name == "name": // of an image, which belongs to no account
+			parts[i] = "docker.io%2Flibrary%2Fpython:3.12"
 		default:
 			w.t.Fatalf("this test does not know what %s of %s is", p, pattern)
 		}

@@ -53,9 +53,9 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 	if name == contexts.Local {
 		return contexts.Daemon{}, false, nil
 	}
-	if dir := a.given("data-dir"); dir {
+	if dir := a.Given("data-dir"); dir {
 		// Anyone who names a directory means the daemon of that directory.
-		if named && a.given("host") {
+		if named && a.Given("host") {
 			return contexts.Daemon{}, false, &Failure{2, api.Errorf(api.KindInvalid, "--data-dir and --host exclude each other").WithHint("give one of them")}
 		}
 		return contexts.Daemon{}, false, nil
@@ -92,8 +92,8 @@ func (a *App) Remote() (contexts.Daemon, bool, error) {
 	return r, true, nil
 }
 
-// given reports whether a flag stands on the command line itself.
-func (a *App) given(flag string) bool {
+// Given reports whether a flag stands on the command line itself.
+func (a *App) Given(flag string) bool {
 	if a.Parsed == nil {
 		return false
 	}

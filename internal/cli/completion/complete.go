@@ -208,6 +208,10 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = append(out, ":files")
 	case "dirs":
 		out = append(out, ":dirs")
+	case "users":
+		for _, name := range []string{"user", "root"} {
+			out = add(out, prefix+name, "", prefix+cur)
+		}
 	case "sandboxes":
 		out = c.sandboxes(ctx, out, cur, "")
 	case "tasks":
@@ -222,6 +226,8 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = c.workspaces(ctx, out, cur, prefix)
 	case "templates":
 		out = c.templates(ctx, out, cur, prefix)
+	case "images":
+		out = append(c.images(ctx, out, cur, prefix), ":files")
 	case "warm":
 		out = c.warm(ctx, out, cur, prefix)
 	case "places":

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/sandbox"
 	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/platform/config"
@@ -125,15 +126,53 @@ func (c *completer) templates(ctx context.Context, out []string, cur, prefix str
 	out = c.warm(ctx, out, cur, prefix)
 	if cur != "" {
 		out = c.snapshots(ctx, out, cur, prefix)
+		out = c.unnamed(ctx, out, cur, prefix)
 	}
 	return out
 }
 
-// warm completes the names of warm templates.
+// images completes the references of images that the daemon has.
+func (c *completer) images(ctx context.Context, out []string, cur, prefix string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Images.List(ctx)
+		seen := map[string]bool{}
+		for _, img := range list {
+			if ref := image.Short(img.Reference); !seen[ref] {
+				seen[ref] = true
+				out = add(out, prefix+ref, describe(img), prefix+cur)
+			}
+		}
+		return err
+	})
+	return out
+}
+
+// unnamed completes the IDs of images that have no name.
+func (c *completer) unnamed(ctx context.Context, out []string, cur, prefix string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Images.List(ctx)
+		for _, img := range list {
+			if img.Name == "" {
+				out = add(out, prefix+img.ID, describe(img), prefix+cur)
+			}
+		}
+		return err
+	})
+	return out
+}
+
+func describe(img api.Image) string {
+	return fmt.Sprintf("image %s, %s", human.Truncate(image.Short(img.Reference), 60), human.Size(img.Bytes))
+}
+
+// warm completes the names of templates, but for the host's.
 func (c *completer) warm(ctx context.Context, out []string, cur, prefix string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
 		list, err := conn.Templates.List(ctx)
 		for _, t := range list {
+			if img := t.Image; img != nil {
+				out = add(out, prefix+t.Name, describe(*img), prefix+cur)
+			}
 			if s := t.Snapshot; s != nil {
 				out = add(out, prefix+t.Name, fmt.Sprintf("%s, %s, %s", sandbox.KindText(s.Kind), s.Image.Backend, human.Size(s.Bytes)), prefix+cur)
 			}

@@ -9,7 +9,9 @@ import (
 // Sandbox say what a sandbox is to be.
 type Sandbox struct {
 	Backend
-	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"Template: host (this machine's own tools), the name of a template, or the ID of a snapshot."`
+	Template string   `env:"HORTUS_TEMPLATE" complete:"templates" placeholder:"NAME" help:"Template: host (this machine's own tools), the name of a template, or the ID of a snapshot or an image."`
+	Image    string   `env:"HORTUS_IMAGE" complete:"images" placeholder:"REF" help:"Container image to start from instead of a template: a reference such as python:3.12, or the path of a docker save archive or an OCI layout; docs/images.md."`
+	Pull     bool     `help:"Read the image of --image again, even if the daemon has it."`
 	TTL      Duration `name:"ttl" env:"HORTUS_TTL" placeholder:"DURATION" help:"Time to live of the sandbox (default 5m)."`
 	Bounds
 	Egress []string `sep:"none" env:"HORTUS_EGRESS" placeholder:"VALUE" help:"What the sandbox may connect to: none (default), a preset (npm, pip, go, apt, registries, git, models), a host such as example.org or *.example.org:8080, or ask. Repeatable; docs/egress.md."`
@@ -57,7 +59,7 @@ func (f *Bounds) Limits() (api.Limits, error) {
 	return out, nil
 }
 
-// CreateRequest turns the flags into the api's words.
+// CreateRequest turns the flags into the api's words. Image and Pull are for package image.
 func (f *Sandbox) CreateRequest() (api.CreateSandbox, error) {
 	out := api.CreateSandbox{Isolation: f.Isolation, Template: f.Template, TTLMS: f.TTL.Milliseconds()}
 	var err error

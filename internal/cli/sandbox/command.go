@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -30,11 +32,20 @@ type command struct {
 // readCommand reads a command's arguments and flags. A fresh sandbox's command
 // behaves as if it ran here: it gets stdin and a terminal where there are any.
 func readCommand(a *app.App, args []string, f *commandFlags, fresh bool) (*command, error) {
+	c, err := readOptional(a, args, f, fresh)
+	if err == nil && len(c.args) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "no command was given").WithHint("write it after --, for example: -- python3 -c 'print(1)'")
+	}
+	return c, err
+}
+
+// readOptional is readCommand for a command that may be left out.
+func readOptional(a *app.App, args []string, f *commandFlags, fresh bool) (*command, error) {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	if len(args) == 0 {
-		return nil, api.Errorf(api.KindInvalid, "no command was given").WithHint("write it after --, for example: -- python3 -c 'print(1)'")
+	if err := checkUser(f.User); err != nil {
+		return nil, err
 	}
 	term := terminal.Of(a)
 	c := &command{args: args, user: f.User, dir: f.Workdir, timeout: time.Duration(f.Timeout), tty: f.TTY, fresh: fresh}
@@ -98,7 +109,7 @@ func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *
 		cmd.PTY = &size
 	}
 	if err := cmd.Start(); err != nil {
-		return startFailure(ctx, s, err)
+		return startFailure(ctx, s, userFailure(s.ID(), c.user, err))
 	}
 	restore := func() {}
 	if t != nil {
@@ -186,6 +197,23 @@ func resumable(ctx context.Context, s *client.Sandbox, err error) error {
 		return err
 	}
 	return api.Errorf(kind, "%w", err).WithHint("hortus sandbox resume %s", s.ID())
+}
+
+// checkUser refuses what is no name of a user.
+func checkUser(name string) error {
+	if strings.ContainsFunc(name, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return api.Errorf(api.KindInvalid, "--user: %.40q is not the name of a user", name).WithHint("give a name of the sandbox's /etc/passwd, for example --user root")
+	}
+	return nil
+}
+
+// userFailure says of a user that the sandbox does not have how to list those that it has.
+func userFailure(id api.SandboxID, user string, err error) error {
+	if user == "" || api.KindOf(err) != api.KindUnauthenticated || api.HintOf(err) != "" {
+		return err
+	}
+	return api.Errorf(api.KindInvalid, "sandbox %s has no user %q for commands", id, user).
+		WithHint("every sandbox has user, and root unless its isolation has none; an image may have others: hortus sandbox exec %s -- cat /etc/passwd", id)
 }
 
 // startFailure returns the code of a command that never ran, as a shell would.

@@ -22,7 +22,7 @@ import (
 type sandboxCpCmd struct {
 	From string     `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdin."`
 	To   string     `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdout."`
-	User string     `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"User inside the sandbox: user or root."`
+	User string     `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or another one of its image (default: user, or that of the image)."`
 	Max  flags.Size `name:"max-size" default:"16GiB" placeholder:"SIZE" help:"Maximum size of all files copied out of a sandbox, holes included (default 16GiB)."`
 }
 
@@ -111,6 +111,9 @@ func (c *sandboxCpCmd) Run(ctx app.Context, a *app.App) error {
 	if to.path == "-" && to.id == "" && a.Flags.JSON {
 		return api.Errorf(api.KindInvalid, "--json and a copy to stdout exclude each other")
 	}
+	if err := checkUser(c.User); err != nil {
+		return err
+	}
 	s, err := find(ctx, a, from.id+to.id)
 	if err != nil {
 		return err
@@ -125,7 +128,7 @@ func (c *sandboxCpCmd) Run(ctx app.Context, a *app.App) error {
 	cp.skipped.show(a, "skipped")
 	cp.failed.show(a, "not copied")
 	if err != nil {
-		return resumable(ctx, s, err)
+		return resumable(ctx, s, userFailure(s.ID(), c.User, err))
 	}
 	if a.Flags.JSON {
 		err = a.JSON(map[string]int64{"files": int64(cp.entries), "bytes": cp.bytes, "skipped": int64(cp.skipped.n), "failed": int64(cp.failed.n)})

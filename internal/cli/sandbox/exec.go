@@ -9,13 +9,14 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/refused"
 	"hortus.dev/internal/cli/terminal"
 )
 
 type sandboxRunCmd struct {
 	Keep    bool     `help:"Keep the sandbox until its time to live ends."`
-	Command []string `arg:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after --."`
+	Command []string `arg:"" optional:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after -- (default: the command of the image of --image)."`
 	commandFlags
 	flags.Workspace
 	flags.Sandbox
@@ -29,7 +30,8 @@ func (sandboxRunCmd) Help() string {
     hortus sandbox run --memory 2G --timeout 10m -- make test
     echo hello | hortus sandbox run -- wc -c
     hortus sandbox run -t -- bash
-    hortus sandbox run --workspace shop -- npm test`
+    hortus sandbox run --workspace shop -- npm test
+    hortus sandbox run --image python:3.12 -- python3 --version`
 }
 
 // untilHeld is how long a sandbox lives that nobody took hold of.
@@ -43,13 +45,21 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	req.Workspace = c.Workspace.Name
+	pull, err := image.Wanted(a, &c.Sandbox, &req)
+	if err != nil {
+		return err
+	}
 	// The command's own life is the bound, as if it ran here; but until this
 	// process holds the sandbox, a short one is, should it be killed.
 	bounded := c.Keep || req.TTLMS != 0
 	if !bounded {
 		req.TTLMS = untilHeld.Milliseconds()
 	}
-	spec, err := readCommand(a, c.Command, &c.commandFlags, true)
+	read := readCommand
+	if pull != nil {
+		read = readOptional
+	}
+	spec, err := read(a, c.Command, &c.commandFlags, true)
 	if err != nil {
 		return err
 	}
@@ -60,6 +70,16 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 	cl, err := a.Client(before)
 	if err != nil {
 		return setupFailure(err)
+	}
+	img, err := image.Use(before, a, cl, pull, &req)
+	if err != nil {
+		return setupFailure(err)
+	}
+	if len(spec.args) == 0 {
+		if spec.args = img.Command; len(spec.args) == 0 {
+			return api.Errorf(api.KindInvalid, "image %.200s has no command, and none was given", c.Image).
+				WithHint("write it after --, for example: hortus sandbox run --image %.200s -- sh", c.Image)
+		}
 	}
 	s, err := cl.Sandboxes.Create(before, req)
 	if err != nil {
@@ -168,7 +188,7 @@ func execIn(ctx context.Context, a *app.App, id string, spec *command) error {
 
 type sandboxShellCmd struct {
 	oneSandbox
-	User    string `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"User inside the sandbox: user or root."`
+	User    string `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or another one of its image (default: user, or that of the image)."`
 	Workdir string `short:"w" placeholder:"DIR" help:"Working directory inside the sandbox."`
 	Shell   string `placeholder:"PATH" help:"Shell to start (default: bash if the sandbox has it, otherwise sh)."`
 }
@@ -192,7 +212,7 @@ func (c *sandboxShellCmd) Run(ctx app.Context, a *app.App) error {
 
 // commandFlags say how a command runs.
 type commandFlags struct {
-	User        string         `short:"u" enum:"user,root," default:"" placeholder:"NAME" help:"User inside the sandbox: user or root."`
+	User        string         `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or another one of its image (default: user, or that of the image)."`
 	Workdir     string         `short:"w" placeholder:"DIR" help:"Working directory inside the sandbox."`
 	Timeout     flags.Duration `placeholder:"DURATION" help:"Timeout after which the command is killed, for example 30s (default: none)."`
 	Interactive bool           `short:"i" help:"Connect stdin to the command."`

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/image"
 )
 
 // findIn finds the sandbox of an argument.
@@ -68,8 +69,15 @@ func (c *sandboxCreateCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	req.Workspace = c.Workspace.Name
+	pull, err := image.Wanted(a, &c.Sandbox, &req)
+	if err != nil {
+		return err
+	}
 	cl, err := a.Client(ctx)
 	if err != nil {
+		return err
+	}
+	if _, err := image.Use(ctx, a, cl, pull, &req); err != nil {
 		return err
 	}
 	s, err := cl.Sandboxes.Create(ctx, req)

@@ -11,21 +11,23 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/progress"
 	"hortus.dev/internal/cli/terminal"
 )
 
 // TemplateCommand is "hortus template".
 type TemplateCommand struct {
-	Create templateCreateCmd `cmd:"" help:"Create a warm template: boot a sandbox, run commands, save it with its running processes."`
+	Create templateCreateCmd `cmd:"" help:"Create a template: from a container image, or a warm one: boot a sandbox, run commands, save it with its running processes."`
 	Ls     templateLsCmd     `cmd:"" help:"List templates."`
 	Show   templateShowCmd   `cmd:"" help:"Show a template."`
 	Rm     templateRmCmd     `cmd:"" help:"Remove templates."`
 }
 
 type templateCreateCmd struct {
-	Name string `arg:"" help:"Name of the template: lower-case letters, digits and -. An existing template with this name is replaced; running sandboxes keep the old one."`
-	From string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
+	Name      string `arg:"" help:"Name of the template: lower-case letters, digits and -. An existing template with this name is replaced; running sandboxes keep the old one."`
+	From      string `complete:"templates" placeholder:"NAME" help:"Template or snapshot to start from (default host)."`
+	FromImage string `name:"from-image" complete:"images" placeholder:"REF" help:"Container image to make the template of: a reference such as python:3.12, or the path of a docker save archive or an OCI layout; docs/images.md."`
 	flags.Backend
 	flags.Bounds
 	Env      []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for the commands and the processes that they leave running. Repeatable."`
@@ -33,8 +35,20 @@ type templateCreateCmd struct {
 	Timeout  flags.Duration `placeholder:"10m" help:"Timeout of each command."`
 }
 
+// Help returns what the first line of help does not.
+func (templateCreateCmd) Help() string {
+	return `Examples:
+
+    hortus template create py --from-image python:3.12
+    hortus template create tools --from-image ./tools.tar
+    hortus template create numbers --from py --run 'python3 -m compileall -q /usr/local/lib'`
+}
+
 // Run makes a template and prints the id of its snapshot. Ctrl-C ends the making.
 func (c *templateCreateCmd) Run(ctx app.Context, a *app.App) error {
+	if c.FromImage != "" || a.Given("from-image") {
+		return c.fromImage(ctx, a)
+	}
 	req := api.CreateTemplate{Name: c.Name, From: c.From, Isolation: c.Isolation, Run: c.Commands, TimeoutMS: c.Timeout.Milliseconds()}
 	var err error
 	if req.Limits, err = c.Limits(); err != nil {
@@ -80,6 +94,46 @@ func makeTemplate(ctx context.Context, a *app.App, cl *client.Client, req api.Cr
 	return s, err
 }
 
+// fromImage makes a template of an image and prints its ID.
+func (c *templateCreateCmd) fromImage(ctx context.Context, a *app.App) error {
+	if a.Given("from") {
+		return api.Errorf(api.KindInvalid, "--from and --from-image exclude each other").WithHint("give one of them")
+	}
+	// What the environment says of isolation and limits is for sandboxes.
+	for _, flag := range []string{"run", "env", "timeout", "isolation", "memory", "cpus", "cpu-time", "pids", "disk", "output-limit"} {
+		if a.Given(flag) {
+			return api.Errorf(api.KindInvalid, "--%s and --from-image exclude each other: a template of an image is its files alone", flag).
+				WithHint("create it first, then another one from it: hortus template create %s --from-image %.200s, then: hortus template create %s-2 --from %s --run CMD", c.Name, c.FromImage, c.Name, c.Name)
+		}
+	}
+	reference, err := image.Locate(a, "--from-image", c.FromImage)
+	if err != nil {
+		return err
+	}
+	stop := terminal.CatchInterrupts(a)
+	defer stop.Close()
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, done := stop.Cancel(ctx, nil)
+	defer done()
+	began := time.Now()
+	img, err := image.Pull(ctx, a, cl, "template "+c.Name, api.PullImage{Reference: reference, Name: c.Name})
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(img)
+	}
+	a.Note("template %s is ready after %s: image %s", img.Name, human.Duration(time.Since(began)), image.Short(img.Reference))
+	for _, line := range image.Notes(img) {
+		a.Note("%s", line)
+	}
+	_, err = fmt.Fprintln(a.Env.Stdout, human.Sanitize(img.ID))
+	return err
+}
+
 type templateLsCmd struct{}
 
 // Run lists templates.
@@ -88,7 +142,17 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if err != nil {
 		return err
 	}
+	if list, err = withUnnamed(ctx, cl, list); err != nil {
+		return err
+	}
 	return app.ShowList(a, list, "NAME CONTENT ISOLATION SIZE AGE SNAPSHOT", func(t api.Template) []string {
+		if img := t.Image; img != nil {
+			content := "image " + human.Truncate(image.Short(img.Reference), 60)
+			if img.Name == "" {
+				content += " (no name)"
+			}
+			return []string{human.Sanitize(t.Name), content, "any", human.Size(img.Bytes), human.Duration(time.Since(img.CreatedAt)), "-"}
+		}
 		s := t.Snapshot
 		if s == nil {
 			return []string{human.Sanitize(t.Name), "this machine's tools", "any", "-", "-", "-"}
@@ -98,8 +162,23 @@ func (templateLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	})
 }
 
+// withUnnamed adds the images that have no name: sandboxes can start from their IDs.
+func withUnnamed(ctx context.Context, cl *client.Client, list []api.Template) ([]api.Template, error) {
+	images, err := cl.Images.List(ctx)
+	switch api.KindOf(err) {
+	case api.KindUnsupported, api.KindNotFound: // a daemon without images
+		return list, nil
+	}
+	for _, img := range images {
+		if img.Name == "" {
+			list = append(list, api.Template{Name: img.ID, Image: &img})
+		}
+	}
+	return list, err
+}
+
 type templateShowCmd struct {
-	Name string `arg:"" complete:"templates" help:"Template name, or the ID of its snapshot."`
+	Name string `arg:"" complete:"templates" help:"Template name, the ID of its snapshot, or the ID or reference of an image."`
 }
 
 // Run shows a template.
@@ -107,9 +186,12 @@ func (c *templateShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) er
 	if c.Name == api.HostTemplate {
 		return showHost(ctx, a, cl)
 	}
-	s, err := namedSnapshot(ctx, cl, c.Name)
-	if err != nil {
+	s, img, err := findTemplate(ctx, cl, c.Name)
+	switch {
+	case err != nil:
 		return err
+	case img != nil:
+		return image.Show(a, *img)
 	}
 	return showSnapshot(a, s)
 }
@@ -149,18 +231,45 @@ func namedSnapshot(ctx context.Context, cl *client.Client, name string) (api.Sna
 	return s, missing(err, "hortus template ls")
 }
 
+// findTemplate finds a template's snapshot, or the image of a name if no snapshot has it.
+func findTemplate(ctx context.Context, cl *client.Client, name string) (api.Snapshot, *api.Image, error) {
+	s, err := namedSnapshot(ctx, cl, name)
+	kind := api.KindOf(err)
+	if kind != api.KindNotFound && kind != api.KindInvalid {
+		return s, nil, err
+	}
+	img, ierr := cl.Images.Get(ctx, name)
+	switch ikind := api.KindOf(ierr); {
+	case ierr == nil:
+		return s, &img, nil
+	case ikind == api.KindNotFound && kind == api.KindInvalid: // a reference
+		return s, nil, ierr
+	case ikind == api.KindNotFound, ikind == api.KindUnsupported, ikind == api.KindInvalid:
+		return s, nil, err
+	default:
+		return s, nil, ierr
+	}
+}
+
 type templateRmCmd struct {
-	Names []string `arg:"" name:"name" complete:"warm" help:"Template names, or the IDs of their snapshots."`
+	Names []string `arg:"" name:"name" complete:"warm" help:"Template names, the IDs of their snapshots, or the IDs or references of images."`
 }
 
 // Run removes templates.
 func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Snapshot{}
+	gone := []any{} // snapshots and images
 	for _, name := range c.Names {
 		if name == api.HostTemplate {
 			return api.Errorf(api.KindInvalid, "template %s is built in and cannot be removed", name)
 		}
-		s, err := namedSnapshot(ctx, cl, name)
+		s, img, err := findTemplate(ctx, cl, name)
+		if err == nil && img != nil {
+			if err := removeImage(ctx, a, cl, img.ID); err != nil {
+				return err
+			}
+			gone = append(gone, img)
+			continue
+		}
 		if err == nil {
 			s, err = cl.Snapshots.Remove(ctx, string(s.ID))
 		}
@@ -176,4 +285,12 @@ func (c *templateRmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) erro
 		return a.JSON(gone)
 	}
 	return nil
+}
+
+func removeImage(ctx context.Context, a *app.App, cl *client.Client, id string) error {
+	img, err := cl.Images.Remove(ctx, id)
+	if err == nil && !a.Flags.JSON {
+		a.Note("image %s is removed; hortus gc frees the layers that nothing else uses", image.Short(img.Reference))
+	}
+	return err
 }

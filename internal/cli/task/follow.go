@@ -12,6 +12,7 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/cli/terminal"
 )
@@ -27,6 +28,13 @@ func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, b
 	if req.SetupEgress, err = flags.Policy("--setup-egress", f.SetupEgress); err != nil {
 		return err
 	}
+	pull, err := image.Wanted(a, box, &req.Sandbox)
+	if err != nil {
+		return err
+	}
+	if pull != nil && req.Replay != nil {
+		return api.Errorf(api.KindInvalid, "--image: a replay uses the recorded template; it cannot be set").WithHint("omit --image, and the variable HORTUS_IMAGE")
+	}
 	out, err := openOut(f.Out)
 	if err != nil {
 		return err
@@ -36,18 +44,24 @@ func perform(ctx context.Context, a *app.App, req api.CreateTask, f taskFlags, b
 		return api.Errorf(api.KindInvalid, "--detach and --out exclude each other: the files do not exist yet").
 			WithHint("when it is done: hortus task code last --out %s", f.Out)
 	}
-	return start(ctx, a, req, out, f.Detach)
+	return start(ctx, a, req, pull, out, f.Detach)
 }
 
-// start is task with a request that is complete; detach starts it and no more.
-func start(ctx context.Context, a *app.App, req api.CreateTask, out *outDir, detach bool) error {
+// start is task with a request that is complete but for the image of its sandboxes, which is
+// pulled first unless pull is nil; detach starts it and no more.
+func start(ctx context.Context, a *app.App, req api.CreateTask, pull *api.PullImage, out *outDir, detach bool) error {
 	m := req.Models
 	return startWith(ctx, a, []string{req.Model, m.Planner, m.Coder, m.Debugger, m.Large}, out, detach,
-		func(ctx context.Context, c *client.Client) (api.Task, error) { return c.Tasks.Create(ctx, req) })
+		func(ctx context.Context, c *client.Client, stop *terminal.Interrupts) (api.Task, error) {
+			if err := useImage(ctx, a, c, pull, &req.Sandbox, stop); err != nil {
+				return api.Task{}, err
+			}
+			return c.Tasks.Create(ctx, req)
+		})
 }
 
 // startWith is perform for a task that create creates, with models of those names.
-func startWith(ctx context.Context, a *app.App, models []string, out *outDir, detach bool, create func(context.Context, *client.Client) (api.Task, error)) error {
+func startWith(ctx context.Context, a *app.App, models []string, out *outDir, detach bool, create func(context.Context, *client.Client, *terminal.Interrupts) (api.Task, error)) error {
 	// From here on Ctrl-C cancels the task instead of ending this process.
 	stop := terminal.CatchInterrupts(a)
 	defer stop.Close()
@@ -57,7 +71,7 @@ func startWith(ctx context.Context, a *app.App, models []string, out *outDir, de
 		return err
 	}
 	began := time.Now()
-	t, err := create(ctx, c)
+	t, err := create(ctx, c, stop)
 	if err != nil {
 		return err
 	}
@@ -72,6 +86,17 @@ func startWith(ctx context.Context, a *app.App, models []string, out *outDir, de
 	}
 	p.Close()
 	return finish(ctx, a, c, t, p, out, time.Since(began))
+}
+
+// useImage pulls the image of a request's sandboxes, until the first interrupt.
+func useImage(ctx context.Context, a *app.App, c *client.Client, pull *api.PullImage, req *api.CreateSandbox, stop *terminal.Interrupts) error {
+	if pull == nil {
+		return nil
+	}
+	ctx, done := stop.Cancel(ctx, nil)
+	defer done()
+	_, err := image.Use(ctx, a, c, pull, req)
+	return err
 }
 
 // follow shows a task's events until it is done. The first interrupt cancels the

@@ -10,6 +10,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/image"
 	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/cli/terminal"
 )
@@ -38,16 +39,20 @@ func (c *PrepareCommand) Run(ctx app.Context, a *app.App) error {
 		return api.Errorf(api.KindInvalid, "%d repositories; the maximum is %d", len(c.Repos), maxRepos)
 	}
 	reqs := make([]api.CreateTask, len(c.Repos))
+	var pull *api.PullImage // the same for all
 	for i, repo := range c.Repos {
 		var err error
 		if reqs[i], err = c.request(ctx, a, repo); err != nil {
 			return err
 		}
+		if pull, err = image.Wanted(a, &c.Sandbox, &reqs[i].Sandbox); err != nil {
+			return err
+		}
 	}
 	if len(reqs) > 1 {
-		return prepareAll(ctx, a, names(c.Repos), reqs)
+		return prepareAll(ctx, a, names(c.Repos), reqs, pull)
 	}
-	return prepare(ctx, a, reqs[0])
+	return prepare(ctx, a, reqs[0], pull)
 }
 
 // request asks for the preparation of one repository.
@@ -64,11 +69,14 @@ func (c *PrepareCommand) request(ctx context.Context, a *app.App, repo string) (
 }
 
 // prepare follows a task that prepares, and says what it came to.
-func prepare(ctx context.Context, a *app.App, req api.CreateTask) error {
+func prepare(ctx context.Context, a *app.App, req api.CreateTask, pull *api.PullImage) error {
 	stop := terminal.CatchInterrupts(a)
 	defer stop.Close()
 	c, err := a.Client(ctx)
 	if err != nil {
+		return err
+	}
+	if err := useImage(ctx, a, c, pull, &req.Sandbox, stop); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -61,12 +61,18 @@ type one struct {
 }
 
 // prepareAll prepares several repositories. One that fails does not stop the others.
-func prepareAll(ctx context.Context, a *app.App, names []string, reqs []api.CreateTask) error {
+func prepareAll(ctx context.Context, a *app.App, names []string, reqs []api.CreateTask, pull *api.PullImage) error {
 	stop := terminal.CatchInterrupts(a)
 	defer stop.Close()
 	c, err := a.Client(ctx)
 	if err != nil {
 		return err
+	}
+	if err := useImage(ctx, a, c, pull, &reqs[0].Sandbox, stop); err != nil {
+		return err
+	}
+	for i := range reqs {
+		reqs[i].Sandbox.Template = reqs[0].Sandbox.Template
 	}
 	began := time.Now()
 	env := a.Env

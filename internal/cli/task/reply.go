@@ -9,6 +9,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/terminal"
 )
 
 type taskReplyCmd struct {
@@ -60,7 +61,7 @@ func (c *taskReplyCmd) Run(ctx app.Context, a *app.App) error {
 	a.NeedForges = old.Create.Repo != nil && (old.Create.Repo.Push || !filepath.IsAbs(old.Create.Repo.URL))
 	m := old.Create.Models
 	return startWith(ctx, a, []string{old.Create.Model, m.Planner, m.Coder, m.Debugger, m.Large}, &outDir{}, false,
-		func(ctx context.Context, cl *client.Client) (api.Task, error) {
+		func(ctx context.Context, cl *client.Client, _ *terminal.Interrupts) (api.Task, error) {
 			return cl.Tasks.Reply(ctx, old.ID, req)
 		})
 }

@@ -12,6 +12,7 @@ import (
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
+	"hortus.dev/internal/cli/image"
 )
 
 type taskStartCmd struct {
@@ -73,7 +74,11 @@ func (c *taskStartCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	// What is of this machine alone is pushed nowhere and fetched from nowhere.
 	a.NeedForges = req.Repo.Push || !filepath.IsAbs(req.Repo.URL)
-	return start(ctx, a, req, &outDir{}, c.Detach)
+	pull, err := image.Wanted(a, &c.Sandbox, &req.Sandbox)
+	if err != nil {
+		return err
+	}
+	return start(ctx, a, req, pull, &outDir{}, c.Detach)
 }
 
 // request turns the command line into the api's words.

@@ -40,6 +40,7 @@ type fakes struct {
 	remotes *remotes // plays connected repositories
 	saves   *saves   // plays snapshots
 	egress  *outside // plays policies
+	images  doorhttp.Images
 	once    *once.Keeper
 	// fresh has each sandbox get an id of its own; creates counts the calls.
 	fresh   bool
@@ -267,6 +268,9 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 	}
 	if f.once != nil {
 		cfg.Once = f.once
+	}
+	if f.images != nil {
+		cfg.Images = f.images
 	}
 	if f.remotes != nil {
 		cfg.Repositories = f.remotes

@@ -110,10 +110,16 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// templates lists the templates: the host template, which always exists, and the newest
-// snapshot of each name.
+// templates lists the templates: the host template, which always exists, the images that have
+// a name, and the newest snapshot of each name. Sandboxes start from the snapshot if both have
+// the same name.
 func (d snapshots) templates(w http.ResponseWriter, r *http.Request) error {
 	out := []api.Template{{Name: api.HostTemplate}}
+	named, err := images{d.Door}.named(r.Context())
+	if err != nil {
+		return err
+	}
+	out = append(out, named...)
 	seen := map[string]bool{}
 	page := func(ctx context.Context, p api.PageRequest) ([]api.Snapshot, string, error) {
 		return d.Snapshots.SnapshotPage(ctx, false, p)
