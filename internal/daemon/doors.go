@@ -38,8 +38,7 @@ type guards struct {
 	keyAdmin   *access.KeyAdmin
 	egress     *access.Egress
 	workspaces *access.Workspaces
-	// images is nil in a daemon without a store of images.
-	images *access.Images
+	images     *access.Images
 
 	durable    *durable.Service
 	once       *once.Keeper
@@ -75,6 +74,7 @@ func (s *System) openDoors(context.Context) error {
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
 	g.connected = access.NewRepositories(s.connected)
+	g.images = access.NewImages(s.images, g.sandboxes)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
@@ -85,16 +85,12 @@ func (s *System) openDoors(context.Context) error {
 // principal of a request is in its context.
 func (s *System) httpDoor() *doorhttp.Door {
 	g := s.guards
-	cfg := doorhttp.Config{
+	return doorhttp.New(doorhttp.Config{
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces,
-	}
-	if g.images != nil {
-		cfg.Images = g.images
-	}
-	return doorhttp.New(cfg)
+		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces, Images: g.images,
+	})
 }
 
 // doors lists the doors of the TCP listener in their order.
