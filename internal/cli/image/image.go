@@ -91,8 +91,13 @@ func Use(ctx context.Context, a *app.App, cl *client.Client, pull *api.PullImage
 	img, err := Pull(ctx, a, cl, "image "+Short(pull.Reference), *pull)
 	if api.KindOf(err) == api.KindDenied && !pull.Refresh {
 		// A user's key cannot pull, and can use what the operator pulled.
-		if have, gerr := cl.Images.Get(ctx, tagged(pull.Reference)); gerr == nil {
+		have, gerr := cl.Images.Get(ctx, tagged(pull.Reference))
+		switch {
+		case gerr == nil:
 			img, err = have, nil
+		case api.KindOf(gerr) == api.KindNotFound:
+			err = api.Errorf(api.KindDenied, "%w, and image %.200s is not there", err, pull.Reference).
+				WithHint("ask the operator of the daemon to pull it: hortus template create NAME --from-image %.200s", pull.Reference)
 		}
 	}
 	if err == nil {
