@@ -88,7 +88,7 @@ func Use(ctx context.Context, a *app.App, cl *client.Client, pull *api.PullImage
 	if pull == nil {
 		return api.Image{}, nil
 	}
-	img, err := Pull(ctx, a, cl, "image "+Short(pull.Reference), *pull)
+	img, err := Pull(ctx, a, cl, "image "+head(*pull), *pull)
 	if api.KindOf(err) == api.KindDenied && !pull.Refresh {
 		// A user's key cannot pull, and can use what the operator pulled.
 		have, gerr := cl.Images.Get(ctx, tagged(pull.Reference))
@@ -104,6 +104,14 @@ func Use(ctx context.Context, a *app.App, cl *client.Client, pull *api.PullImage
 		req.Template = img.ID
 	}
 	return img, err
+}
+
+// head names an image in the lines of its progress.
+func head(pull api.PullImage) string {
+	if pull.FromFile() {
+		return filepath.Base(pull.Reference)
+	}
+	return Short(pull.Reference)
 }
 
 // tagged returns a reference with a tag or a digest, so that it is not taken for a template.
