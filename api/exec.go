@@ -20,7 +20,8 @@ type ExecRequest struct {
 	// Dir is where it runs; empty means the sandbox's workspace.
 	Dir string            `json:"dir,omitempty"`
 	Env map[string]string `json:"env,omitempty"`
-	// User is "user" (the default) or "root" inside the sandbox.
+	// User is "user", "root", or the user of the sandbox's image. The default is that of the
+	// image, otherwise "user".
 	User string `json:"user,omitempty"`
 	// TimeoutMS kills the command after that long; 0 means the sandbox's life.
 	TimeoutMS int64 `json:"timeoutMs,omitempty"`

@@ -22,7 +22,8 @@ type Cmd struct {
 	// Env is added to the sandbox's environment. Nothing of this process's own
 	// environment is.
 	Env map[string]string
-	// User is "user" (the default) or "root", both of the sandbox.
+	// User is "user", "root", or the user of the sandbox's image. The default is that of the
+	// image, otherwise "user".
 	User string
 	// Stdin is read to its end and given to the command; nil means no input.
 	Stdin io.Reader

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
+	"hortus.dev/internal/door/access"
 )
 
 const (
@@ -31,8 +32,11 @@ const (
 // garden plays a daemon with sandboxes and snapshots, and keeps what it was asked.
 type garden struct {
 	fork  api.ForkResult
-	lines string        // what the making of a template answers with
-	hang  chan struct{} // non-nil: closed when the making began, which then continues until the client leaves
+	lines string // what the making of a template answers with
+	// images serves what the daemon has of images; nil for a daemon without a store of them.
+	images *access.Images
+	user   bool          // the caller is a user, not the operator
+	hang   chan struct{} // non-nil: closed when the making began, which then continues until the client leaves
 
 	mu    sync.Mutex
 	asked map[string]json.RawMessage
@@ -111,8 +115,25 @@ func (g *garden) start(t *testing.T) app.Connect {
 	})
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, r *http.Request) {
 		py := saved()[0]
-		reply(w, []api.Template{{Name: "host"}, {Name: "py", Snapshot: &py}})
+		list := []api.Template{{Name: "host"}}
+		if g.images != nil {
+			images, err := g.images.List(api.WithPrincipal(r.Context(), api.Operator()))
+			if err != nil {
+				t.Error(err)
+			}
+			for _, img := range images {
+				if img.Name != "" {
+					list = append(list, api.Template{Name: img.Name, Image: &img})
+				}
+			}
+		}
+		reply(w, append(list, api.Template{Name: "py", Snapshot: &py}))
 	})
+	mux.HandleFunc("POST /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, boxes[0]) })
+	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, api.Task{ID: "t4f2a000000000000000"}) })
+	images := g.imageDoor()
+	mux.Handle("/v1/images", images)
+	mux.Handle("/v1/images/", images)
 	mux.HandleFunc("POST /v1/templates", func(w http.ResponseWriter, r *http.Request) {
 		ask(r)
 		_, _ = w.Write([]byte(g.lines))

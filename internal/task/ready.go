@@ -30,10 +30,14 @@ func (e *Engine) ready(ctx context.Context, box api.CreateSandbox, name api.Lang
 			others = append(others, other.Title)
 		}
 	}
+	where := "is not installed on this machine, which the sandbox shows"
 	hint := "Install it on this machine (on Debian: apt install " + l.Package + ") and run the command again."
+	if t := box.Template; t != "" && t != api.HostTemplate {
+		where = "is not in the template " + t
+		hint = "Use a template or an image that has it."
+	}
 	if len(others) > 0 {
 		hint += " Available languages: " + strings.Join(others, ", ") + "."
 	}
-	return api.Errorf(api.KindUnsupported, "the program would be %s, but %s is not installed on this machine, which the sandbox shows",
-		l.Title, lacks).WithHint("%s", hint)
+	return api.Errorf(api.KindUnsupported, "the program would be %s, but %s %s", l.Title, lacks, where).WithHint("%s", hint)
 }

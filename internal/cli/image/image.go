@@ -88,17 +88,30 @@ func Use(ctx context.Context, a *app.App, cl *client.Client, pull *api.PullImage
 	if pull == nil {
 		return api.Image{}, nil
 	}
-	img, err := Pull(ctx, a, cl, "image "+Short(pull.Reference), *pull)
+	img, err := Pull(ctx, a, cl, "image "+head(*pull), *pull)
 	if api.KindOf(err) == api.KindDenied && !pull.Refresh {
 		// A user's key cannot pull, and can use what the operator pulled.
-		if have, gerr := cl.Images.Get(ctx, tagged(pull.Reference)); gerr == nil {
+		have, gerr := cl.Images.Get(ctx, tagged(pull.Reference))
+		switch {
+		case gerr == nil:
 			img, err = have, nil
+		case api.KindOf(gerr) == api.KindNotFound:
+			err = api.Errorf(api.KindDenied, "%w, and image %.200s is not there", err, pull.Reference).
+				WithHint("ask the operator of the daemon to pull it: hortus template create NAME --from-image %.200s", pull.Reference)
 		}
 	}
 	if err == nil {
 		req.Template = img.ID
 	}
 	return img, err
+}
+
+// head names an image in the lines of its progress.
+func head(pull api.PullImage) string {
+	if pull.FromFile() {
+		return filepath.Base(pull.Reference)
+	}
+	return Short(pull.Reference)
 }
 
 // tagged returns a reference with a tag or a digest, so that it is not taken for a template.

@@ -109,7 +109,7 @@ func exec(ctx context.Context, a *app.App, s *client.Sandbox, c *command, stop *
 		cmd.PTY = &size
 	}
 	if err := cmd.Start(); err != nil {
-		return startFailure(ctx, s, userFailure(s.ID(), c.user, err))
+		return startFailure(ctx, s, userFailure(ctx, s, c.user, err))
 	}
 	restore := func() {}
 	if t != nil {
@@ -202,18 +202,22 @@ func resumable(ctx context.Context, s *client.Sandbox, err error) error {
 // checkUser refuses what is no name of a user.
 func checkUser(name string) error {
 	if strings.ContainsFunc(name, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		return api.Errorf(api.KindInvalid, "--user: %.40q is not the name of a user", name).WithHint("give a name of the sandbox's /etc/passwd, for example --user root")
+		return api.Errorf(api.KindInvalid, "--user: %.40q is not the name of a user", name).WithHint("give a name, for example --user root")
 	}
 	return nil
 }
 
-// userFailure says of a user that the sandbox does not have how to list those that it has.
-func userFailure(id api.SandboxID, user string, err error) error {
+// userFailure says of a user that commands cannot have which users they can have.
+func userFailure(ctx context.Context, s *client.Sandbox, user string, err error) error {
 	if user == "" || api.KindOf(err) != api.KindUnauthenticated || api.HintOf(err) != "" {
 		return err
 	}
-	return api.Errorf(api.KindInvalid, "sandbox %s has no user %q for commands", id, user).
-		WithHint("every sandbox has user, and root unless its isolation has none; an image may have others: hortus sandbox exec %s -- cat /etc/passwd", id)
+	why := api.Errorf(api.KindInvalid, "commands of sandbox %s cannot run as user %q", s.ID(), user)
+	info, ierr := s.Info(ctx)
+	if ierr != nil || len(info.Identities) == 0 {
+		return why
+	}
+	return why.WithHint("users of this sandbox: %s", strings.Join(info.Identities, ", "))
 }
 
 // startFailure returns the code of a command that never ran, as a shell would.

@@ -22,7 +22,7 @@ import (
 type sandboxCpCmd struct {
 	From string     `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdin."`
 	To   string     `arg:"" complete:"places" help:"ID:PATH, a local path, or - for stdout."`
-	User string     `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or another one of its image (default: user, or that of the image)."`
+	User string     `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or the user of its image (default: user, or that of the image)."`
 	Max  flags.Size `name:"max-size" default:"16GiB" placeholder:"SIZE" help:"Maximum size of all files copied out of a sandbox, holes included (default 16GiB)."`
 }
 
@@ -128,7 +128,7 @@ func (c *sandboxCpCmd) Run(ctx app.Context, a *app.App) error {
 	cp.skipped.show(a, "skipped")
 	cp.failed.show(a, "not copied")
 	if err != nil {
-		return resumable(ctx, s, userFailure(s.ID(), c.User, err))
+		return resumable(ctx, s, userFailure(ctx, s, c.User, err))
 	}
 	if a.Flags.JSON {
 		err = a.JSON(map[string]int64{"files": int64(cp.entries), "bytes": cp.bytes, "skipped": int64(cp.skipped.n), "failed": int64(cp.failed.n)})

@@ -188,7 +188,7 @@ func execIn(ctx context.Context, a *app.App, id string, spec *command) error {
 
 type sandboxShellCmd struct {
 	oneSandbox
-	User    string `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or another one of its image (default: user, or that of the image)."`
+	User    string `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or the user of its image (default: user, or that of the image)."`
 	Workdir string `short:"w" placeholder:"DIR" help:"Working directory inside the sandbox."`
 	Shell   string `placeholder:"PATH" help:"Shell to start (default: bash if the sandbox has it, otherwise sh)."`
 }
@@ -212,7 +212,7 @@ func (c *sandboxShellCmd) Run(ctx app.Context, a *app.App) error {
 
 // commandFlags say how a command runs.
 type commandFlags struct {
-	User        string         `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or another one of its image (default: user, or that of the image)."`
+	User        string         `short:"u" complete:"users" placeholder:"NAME" help:"User inside the sandbox: user, root, or the user of its image (default: user, or that of the image)."`
 	Workdir     string         `short:"w" placeholder:"DIR" help:"Working directory inside the sandbox."`
 	Timeout     flags.Duration `placeholder:"DURATION" help:"Timeout after which the command is killed, for example 30s (default: none)."`
 	Interactive bool           `short:"i" help:"Connect stdin to the command."`

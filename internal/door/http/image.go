@@ -60,12 +60,34 @@ func (d images) pull(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := d.free(r.Context(), in.Name); err != nil {
+		return err
+	}
 	out := lines{w: w}
 	v, err := s.Pull(r.Context(), in, func(step string) { out.write(api.ImageLine{Step: step}) })
 	if err == nil {
 		out.write(api.ImageLine{Image: &v})
 	}
 	return out.end(err)
+}
+
+// free refuses the name of a template that is a snapshot: sandboxes would start from that.
+func (d images) free(ctx context.Context, name string) error {
+	if !validName(name) { // none, or one that the store refuses
+		return nil
+	}
+	id, err := d.Snapshots.FindSnapshot(ctx, name)
+	if err != nil {
+		if api.KindOf(err) == api.KindNotFound {
+			return nil
+		}
+		return err
+	}
+	have, err := d.Snapshots.GetSnapshot(ctx, id)
+	if err != nil || have.Name != name {
+		return err
+	}
+	return api.Errorf(api.KindExists, "template %s is a snapshot of a sandbox", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)
 }
 
 func (d images) list(w http.ResponseWriter, r *http.Request) error {

@@ -98,7 +98,7 @@ func TestImageCalls(t *testing.T) {
 func TestImagePullFails(t *testing.T) {
 	registry := ocitest.NewRegistry(t)
 	reference := registry.Push(t, "library/shell:1", shell(t))
-	c, path := serve(t, &fakes{images: openImages(t)})
+	c, path := serve(t, &fakes{images: openImages(t), saves: newSaves()})
 	for _, tt := range []struct {
 		req   api.PullImage
 		kind  api.Kind
@@ -107,6 +107,7 @@ func TestImagePullFails(t *testing.T) {
 		{api.PullImage{}, api.KindInvalid, false},
 		{api.PullImage{Reference: "UPPER CASE"}, api.KindInvalid, false},
 		{api.PullImage{Reference: reference, Name: "No/Name"}, api.KindInvalid, false},
+		{api.PullImage{Reference: reference, Name: "py"}, api.KindExists, false}, // a snapshot's
 		{api.PullImage{Reference: registry.Host + "/library/nosuch:1"}, api.KindNotFound, true},
 		{api.PullImage{Reference: filepath.Join(t.TempDir(), "nosuch.tar")}, api.KindNotFound, true},
 	} {
