@@ -34,9 +34,13 @@ type command struct {
 func readCommand(a *app.App, args []string, f *commandFlags, fresh bool) (*command, error) {
 	c, err := readOptional(a, args, f, fresh)
 	if err == nil && len(c.args) == 0 {
-		return nil, api.Errorf(api.KindInvalid, "no command was given").WithHint("write it after --, for example: -- python3 -c 'print(1)'")
+		return nil, noCommand()
 	}
 	return c, err
+}
+
+func noCommand() error {
+	return api.Errorf(api.KindInvalid, "no command was given").WithHint("write it after --, for example: -- python3 -c 'print(1)'")
 }
 
 // readOptional is readCommand for a command that may be left out.

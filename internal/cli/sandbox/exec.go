@@ -16,7 +16,7 @@ import (
 
 type sandboxRunCmd struct {
 	Keep    bool     `help:"Keep the sandbox until its time to live ends."`
-	Command []string `arg:"" optional:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after -- (default: the command of the image of --image)."`
+	Command []string `arg:"" optional:"" passthrough:"partial" complete:"files" help:"Command and its arguments, after -- (default: the command of the image)."`
 	commandFlags
 	flags.Workspace
 	flags.Sandbox
@@ -56,7 +56,7 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 		req.TTLMS = untilHeld.Milliseconds()
 	}
 	read := readCommand
-	if pull != nil {
+	if pull != nil || req.Template != "" {
 		read = readOptional
 	}
 	spec, err := read(a, c.Command, &c.commandFlags, true)
@@ -76,9 +76,8 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 		return setupFailure(err)
 	}
 	if len(spec.args) == 0 {
-		if spec.args = img.Command; len(spec.args) == 0 {
-			return api.Errorf(api.KindInvalid, "image %.200s has no command, and none was given", c.Image).
-				WithHint("write it after --, for example: hortus sandbox run --image %.200s -- sh", c.Image)
+		if spec.args, err = imageCommand(before, cl, img, req.Template); err != nil {
+			return err
 		}
 	}
 	s, err := cl.Sandboxes.Create(before, req)
@@ -119,6 +118,24 @@ func (c *sandboxRunCmd) Run(ctx app.Context, a *app.App) error {
 		return &app.Failure{Code: codeHortus, Err: kerr}
 	}
 	return err
+}
+
+// imageCommand returns the command of an image, which a template may be.
+func imageCommand(ctx context.Context, cl *client.Client, img api.Image, template string) ([]string, error) {
+	if img.ID == "" {
+		var err error
+		switch img, err = cl.Images.Get(ctx, template); api.KindOf(err) {
+		case "":
+		case api.KindNotFound, api.KindUnsupported, api.KindInvalid:
+			return nil, noCommand()
+		default:
+			return nil, setupFailure(err)
+		}
+	}
+	if len(img.Command) == 0 {
+		return nil, api.Errorf(api.KindInvalid, "image %.200s has no command, and none was given", image.Short(img.Reference)).WithHint("write it after --, for example: -- sh")
+	}
+	return img.Command, nil
 }
 
 // setupFailure returns the code of what failed before there was a command to run.
