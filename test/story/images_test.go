@@ -1,0 +1,162 @@
+package story
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dockerfile makes layers with what a layer can have: whiteouts, a directory that is replaced, hard
+// links, a setuid file, long names, and another owner.
+const dockerfile = `FROM debian:root
+RUN useradd -m -u 1500 app && mkdir -p /srv/app/old && echo old >/srv/app/old/file && echo gone >/srv/gone
+RUN rm -rf /srv/gone /srv/app/old && mkdir /srv/app/old && echo new >/srv/app/old/new && \
+    echo one >/srv/app/one && ln /srv/app/one /srv/app/two && cp /bin/true /srv/app/setuid && chmod 4755 /srv/app/setuid && \
+    echo long >/srv/app/$(printf 'n%.0s' $(seq 255)) && chown -R app /srv/app
+ENV COLOR=blue PATH=/srv/app:/usr/local/bin:/usr/bin:/bin
+WORKDIR /srv/app
+USER app
+ENTRYPOINT ["cat"]
+CMD ["one"]
+`
+
+// TestDockersOwnTools: a Debian that is bootstrapped here, built and saved by Docker, runs as it
+// does in Docker, and installs a package of Debian.
+func TestDockersOwnTools(t *testing.T) {
+	t.Parallel()
+	archive := filepath.Join(t.TempDir(), "app.tar")
+	docker := startDocker(t)
+	root := bootstrapDebian(t)
+	t.Logf("docker import: %s", docker("sh", "-c", `tar -C "$1" -c . | "$DOCKER" import - debian:root`, "sh", root))
+	context := t.TempDir()
+	if err := os.WriteFile(filepath.Join(context, "Dockerfile"), []byte(dockerfile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	docker("docker", "build", "--network=none", "-t", "app:1", context)
+	docker("docker", "save", "-o", archive, "app:1")
+
+	g := newGarden(t)
+	g.env = append(g.env, "HORTUS_POOL=0")
+	g.must("template", "create", "app", "--from-image", archive)
+	look := "id; pwd; echo $COLOR $HOME $PATH; ls -R .; ls /srv; cat one two old/new; stat -c '%U %G %h' one; cat /etc/debian_version"
+	want := docker("docker", "run", "--rm", "--network=none", "--entrypoint", "sh", "app:1", "-c", look)
+	for _, isolation := range g.isolations(t) {
+		if got := g.must("sandbox", "run", "--isolation", isolation, "--template", "app"); got != "one\n" {
+			t.Errorf("%s: its command prints %q", isolation, got)
+		}
+		// Sandboxes have their own programs in front.
+		got := strings.ReplaceAll(g.must("sandbox", "run", "--isolation", isolation, "--template", "app", "--", "sh", "-c", look), "/opt/hortus/bin:", "")
+		if got != want {
+			t.Errorf("%s shows\n%s\nDocker shows\n%s", isolation, got, want)
+		}
+		// A setuid file of the image has no effect.
+		if got := g.must("sandbox", "run", "--isolation", isolation, "--template", "app", "--", "stat", "-c", "%a", "setuid"); got != "755\n" {
+			t.Errorf("%s: the setuid file has mode %s", isolation, got)
+		}
+		out := g.must("sandbox", "run", "--isolation", isolation, "--template", "app", "--user", "root", "--egress", "apt", "--disk", "1G", "--", "sh", "-c",
+			"apt-get update -q 2>&1 && apt-get install -q -y --no-install-recommends hello 2>&1 && hello")
+		if !strings.HasSuffix(out, "Hello, world!\n") {
+			t.Errorf("%s: %s", isolation, out)
+		}
+	}
+}
+
+// startDocker starts a Docker daemon of its own and returns what runs a command with its client.
+func startDocker(t *testing.T) func(args ...string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a Docker daemon")
+	}
+	client := ""
+	for _, p := range []string{"/usr/bin/docker", "docker"} {
+		if found, err := exec.LookPath(p); err == nil {
+			client = found
+			break
+		}
+	}
+	daemon, err := exec.LookPath("dockerd")
+	if err != nil || client == "" {
+		t.Skip("Docker's own tools are not installed: docker, dockerd")
+	}
+	dir, err := os.MkdirTemp("", "hortus-docker") // a socket's name is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := "unix://" + dir + "/s"
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon, "--host", socket, "--data-root", dir+"/data", "--exec-root", dir+"/run", "--pidfile", dir+"/pid",
+		"--bridge=none", "--iptables=false", "--storage-driver=vfs")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		log.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("log of dockerd:\n%s", text)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	run := func(args ...string) (string, error) {
+		if args[0] == "docker" {
+			args[0] = client
+		}
+		c := exec.CommandContext(t.Context(), args[0], args[1:]...)
+		c.Env = append(os.Environ(), "DOCKER_HOST="+socket, "DOCKER="+client, "DOCKER_BUILDKIT=0")
+		var stderr strings.Builder
+		c.Stderr = &stderr
+		out, err := c.Output()
+		if err != nil {
+			return stderr.String(), err
+		}
+		return string(out), nil
+	}
+	until(t, "Docker's daemon answers", func() string {
+		if out, err := run("docker", "info"); err != nil {
+			return out
+		}
+		return ""
+	})
+	return func(args ...string) string {
+		t.Helper()
+		out, err := run(args...)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return out
+	}
+}
+
+// bootstrapDebian makes the root of a small Debian, from the mirror of this machine.
+func bootstrapDebian(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("debootstrap")
+	if err != nil {
+		t.Skip("debootstrap is not installed")
+	}
+	policy, err := exec.Command("apt-cache", "policy", "base-files").Output()
+	mirror := regexp.MustCompile(`https?://\S+`).FindString(string(policy))
+	if err != nil || mirror == "" {
+		t.Skipf("this machine has no mirror of Debian: %v", err)
+	}
+	root := filepath.Join(t.TempDir(), "root")
+	began := time.Now()
+	cmd := exec.CommandContext(t.Context(), program, "--variant=minbase", "stable", root, mirror)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("debootstrap: %v\n%s", err, out)
+	}
+	t.Logf("a Debian was bootstrapped in %s", time.Since(began).Round(time.Second))
+	return root
+}
