@@ -213,3 +213,28 @@ func TestImageOfAnotherMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptedPull: Ctrl-C ends a pull, and there is no image.
+func TestInterruptedPull(t *testing.T) {
+	for _, args := range [][]string{{"template", "create", "web", "--from-image"}, {"sandbox", "run", "--image"}, {"run", "print 1", "--image"}, {"repo", "prepare", newPerson(t).root, "--image"}} {
+		registry := ocitest.NewRegistry(t)
+		reference := registry.Push(t, "library/shell:1", shellImage(t, "/bin/sh"))
+		signals := make(chan os.Signal, 1)
+		registry.Hook = func(_ http.ResponseWriter, r *http.Request) bool {
+			select {
+			case signals <- os.Interrupt:
+			default:
+			}
+			<-r.Context().Done()
+			return true
+		}
+		g := &garden{images: openImages(t)}
+		code, stdout, stderr := run(t, g.start(t), "", signals, append(args, reference)...)
+		if code != 130 || stdout != "" {
+			t.Errorf("%q: code %d, %q, %s", args, code, stdout, stderr)
+		}
+		if list, err := g.images.List(api.WithPrincipal(t.Context(), api.Operator())); err != nil || len(list) != 0 {
+			t.Errorf("%q: %+v, %v", args, list, err)
+		}
+	}
+}
