@@ -54,7 +54,7 @@ func openImages(t *testing.T) *access.Images {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access.NewImages(s, nil)
+	return access.NewImages(s)
 }
 
 // shellImage is an image with a command, or without one.

@@ -74,7 +74,7 @@ func (s *System) openDoors(context.Context) error {
 	s.keeper = s.newKeeper()
 	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
 	g.connected = access.NewRepositories(s.connected)
-	g.images = access.NewImages(s.images, g.sandboxes)
+	g.images = access.NewImages(s.images)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)

@@ -18,20 +18,10 @@ type ImageStore interface {
 // Images guards the container images. A pull uses the operator's registry credentials, can read
 // files of the daemon's machine and fills the disk that all accounts share, so only an admin
 // pulls and removes. Images belong to no account: every caller can list and use them.
-type Images struct {
-	s     ImageStore
-	saved SavedTemplates
-}
+type Images struct{ s ImageStore }
 
-// SavedTemplates finds the templates that were saved from sandboxes, which have names of the same
-// kind. Sandboxes implements it.
-type SavedTemplates interface {
-	FindSnapshot(ctx context.Context, nameOrPrefix string) (api.SnapshotID, error)
-	GetSnapshot(ctx context.Context, id api.SnapshotID) (api.Snapshot, error)
-}
-
-// NewImages guards them. Without saved no template was saved.
-func NewImages(s ImageStore, saved SavedTemplates) *Images { return &Images{s, saved} }
+// NewImages guards them.
+func NewImages(s ImageStore) *Images { return &Images{s} }
 
 // Pull makes an image available. The caller must be an admin, and one without an API key if the
 // reference is a path.
@@ -47,30 +37,7 @@ func (i *Images) Pull(ctx context.Context, req api.PullImage, progress func(step
 		return api.Image{}, api.Errorf(api.KindDenied, "the image %.100q is a file on the daemon's machine, which an API key cannot use", req.Reference).
 			WithHint("use an image of a registry, or the daemon's own socket on its machine")
 	}
-	if err := i.checkName(ctx, req.Name); err != nil {
-		return api.Image{}, err
-	}
 	return i.s.Pull(ctx, req, progress)
-}
-
-// checkName refuses the name of a saved template, which would hide the image.
-func (i *Images) checkName(ctx context.Context, name string) error {
-	if name == "" || i.saved == nil {
-		return nil
-	}
-	id, err := i.saved.FindSnapshot(ctx, name)
-	switch api.KindOf(err) {
-	case "":
-	case api.KindNotFound, api.KindInvalid, api.KindConflict: // no template's, at most a prefix of IDs
-		return nil
-	default:
-		return err
-	}
-	row, err := i.saved.GetSnapshot(ctx, id)
-	if err == nil && row.Name == name {
-		return api.Errorf(api.KindExists, "template %s was saved from a sandbox", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)
-	}
-	return nil
 }
 
 // List returns the images.

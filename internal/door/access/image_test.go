@@ -74,7 +74,7 @@ func TestImagesAreTheOperators(t *testing.T) {
 		{"nobody lists", api.Principal{}, "", list, api.KindUnauthenticated, ""},
 	} {
 		s := &imageShelf{img: api.Image{ID: "0123456789ab", Reference: file}}
-		img, err := c.do(access.NewImages(s, nil), api.WithPrincipal(t.Context(), c.who), c.name)
+		img, err := c.do(access.NewImages(s), api.WithPrincipal(t.Context(), c.who), c.name)
 		if calls := map[bool]int{true: 1}[c.kind == ""]; err != nil && api.KindOf(err) != c.kind || (err == nil) != (c.kind == "") || s.n != calls || img.Reference != c.sees {
 			t.Errorf("%s: %+v, %v, %d calls", c.what, img, err, s.n)
 		}

@@ -30,7 +30,7 @@ func openImages(t *testing.T) *access.Images {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access.NewImages(s, nil)
+	return access.NewImages(s)
 }
 
 func shell(t *testing.T) v1.Image {

@@ -32,7 +32,7 @@ func (c *planner) snapshots() (sandbox.Snapshots, error) {
 // disk has no space, those of a sandbox that does not run.
 func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSnapshot) (api.Snapshot, error) {
 	if req.Name != "" {
-		if err := checkTemplateName(req.Name); err != nil {
+		if err := m.cfg.checkName(req.Name); err != nil {
 			return api.Snapshot{}, err
 		}
 	}

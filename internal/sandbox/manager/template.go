@@ -40,6 +40,17 @@ func checkTemplateName(name string) error {
 	return nil
 }
 
+// checkName refuses what is no name of a template, and the name of a container image.
+func (c Config) checkName(name string) error {
+	if err := checkTemplateName(name); err != nil {
+		return err
+	}
+	if c.ImageUser != nil && c.ImageUser(name) != "" {
+		return api.Errorf(api.KindExists, "template %s is a container image", name).WithHint("choose another name, or remove it first: hortus template rm %s", name)
+	}
+	return nil
+}
+
 // CreateTemplate creates a sandbox, runs commands in it, and saves it under a name, with the
 // processes that they left running. An existing template of that name is replaced for later
 // sandboxes. progress, which may be nil, is called before each step. Nothing is left after an
@@ -51,7 +62,7 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if err := checkTemplateName(req.Name); err != nil {
+	if err := m.cfg.checkName(req.Name); err != nil {
 		return api.Snapshot{}, err
 	}
 	if len(req.Run) > maxTemplateRuns {
@@ -72,9 +83,6 @@ func (m *Manager) CreateTemplate(ctx context.Context, req api.CreateTemplate, pr
 	}
 	if _, err := m.snapshots(); err != nil {
 		return api.Snapshot{}, err
-	}
-	if m.cfg.ImageUser != nil && m.cfg.ImageUser(req.Name) != "" {
-		return api.Snapshot{}, api.Errorf(api.KindExists, "template %s is a container image", req.Name).WithHint("choose another name, or remove it first: hortus template rm %s", req.Name)
 	}
 	// Time for the commands, and for the save after them.
 	ttl := min(each*time.Duration(len(req.Run))+restoreTimeout, api.MaxTTL)

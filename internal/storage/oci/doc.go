@@ -14,8 +14,9 @@
 // working directory if it is missing, and its settings (package settings).
 //
 // Records are files of Dir, one for each image, written and renamed. An image stays until
-// [Images.Remove]; [Images.Unused] lists those without a name that were not used for long. Layers are removed by the garbage collector of the layer store, which asks
-// [Images.Named]; a pull holds leases on its layers until the record is stored.
+// [Images.Remove]; [Images.Unused] lists those without a name that were not used for long. Layers
+// are removed by the garbage collector of the layer store, which asks [Images.Named]; a pull holds
+// leases on its layers until the record is stored.
 //
 // The package must not know sandboxes or backends, and mounts nothing. It holds no goroutine
 // beyond a call, and nothing to close.
