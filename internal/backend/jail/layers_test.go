@@ -2,9 +2,13 @@ package jail_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/sandbox"
+	"hortus.dev/internal/storage/layer"
 )
 
 // What is removed of a layer stays removed, also when something of the same name
@@ -24,5 +28,58 @@ func TestChangesOfLayers(t *testing.T) {
 rm -r tree && ! [ -e tree ] && mkdir tree && ls -A tree && echo again >tree/file && mv tree moved && ! [ -e tree ] && cat moved/file`)
 	if got != "again" {
 		t.Errorf("said %q", got)
+	}
+}
+
+// TestLayersAreReleased: a layer is held while sandboxes use it, and can be removed after the last
+// one. One of this machine's own programs is held until the backend is closed.
+func TestLayersAreReleased(t *testing.T) {
+	e := newEnv(t)
+	ctx := context.Background()
+	const above = layer.Digest("sha256-0000000000000000000000000000000000000000000000000000000000000001")
+	_, err := e.layers.Put(ctx, above, func(_ context.Context, dir string) (layer.Tree, error) {
+		root := filepath.Join(dir, "root")
+		return layer.Tree{Root: root}, os.MkdirAll(filepath.Join(root, "above"), 0o755)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leased := func(d layer.Digest) bool {
+		t.Helper()
+		held, err := e.layers.Leased(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	var machines []sandbox.Machine
+	for range 2 {
+		m, err := e.Start(ctx, sandbox.Spec{ID: api.NewSandboxID(), Layers: []layer.Digest{testDigest, above}, Limits: limits(), Hostname: "h"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		machines = append(machines, m)
+	}
+	for _, m := range machines {
+		if !leased(above) {
+			t.Error("a layer in use is not held")
+		}
+		if _, err := m.Kill(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if leased(above) {
+		t.Error("a layer is held after its last sandbox")
+	}
+	if !leased(testDigest) {
+		t.Error("the layer of this machine's programs is not held")
+	}
+	// A start that fails holds nothing either.
+	const missing = layer.Digest("sha256-0000000000000000000000000000000000000000000000000000000000000002")
+	if _, err := e.Start(ctx, sandbox.Spec{ID: api.NewSandboxID(), Layers: []layer.Digest{above, missing}, Limits: limits(), Hostname: "h"}); api.KindOf(err) != api.KindNotFound {
+		t.Errorf("a missing layer: %v", err)
+	}
+	if leased(above) {
+		t.Error("a layer is held after a start that failed")
 	}
 }

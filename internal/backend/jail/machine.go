@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/ids"
 	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/jail/workdir"
 	"hortus.dev/internal/backend/link"
 	"hortus.dev/internal/platform/proc"
@@ -35,7 +36,8 @@ type machine struct {
 	watch   *proc.Watch
 	disk    disk
 	link    *link.Link
-	layers  workdir.Leases // of the root, if another process mounted it
+	trees   []*launch.Tree // of the root, if this process mounted it
+	layers  workdir.Leases // of the root, if another process did
 	image   api.ImageMark  // of its memory images, with a kernel of its own
 	adopted bool           // another process started it
 
@@ -154,6 +156,7 @@ func (m *machine) free() error {
 		m.b.ids.Put(m.ids)
 	}
 	m.layers.Release()
+	m.b.launcher.Release(m.trees)
 	m.workdir.Release()
 	if err != nil {
 		m.b.log.Error("sandbox not released completely", "sandbox", m.id, "err", err)
@@ -168,6 +171,7 @@ func (m *machine) detach() {
 		m.b.ids.Leave(m.ids)
 	}
 	m.layers.Release()
+	m.b.launcher.Release(m.trees)
 	m.workdir.Leave()
 	if m.born != nil {
 		m.born.Close()

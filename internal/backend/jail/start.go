@@ -69,12 +69,14 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	m := newMachine(b, id, r.Spec.Limits)
+	m.trees = r.Trees
 	s := &starting{m: m}
 	defer func() {
 		if err != nil {
 			s.undo.run()
 		}
 	}()
+	s.undo.add(func() { b.launcher.Release(m.trees) })
 	if m.workdir, err = b.mounter.Attach(ctx, r.Spec.Workspace); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"maps"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/ids"
@@ -11,39 +12,71 @@ import (
 	"hortus.dev/internal/storage/oci/settings"
 )
 
-// Tree is a layer that is leased until the launcher is closed.
+// Tree is a layer that is leased: one of this machine's own programs until the launcher is closed,
+// any other until nothing uses it.
 type Tree struct {
+	users int // under the launcher's lock
 	tree  layer.Tree
 	lease *layer.Lease
 	image *settings.Settings // of the top layer of a container image, else nil
 }
 
-// Resolve finds the layers of a Spec.
+// Resolve finds the layers of a Spec. The caller calls Release when their sandbox has ended.
 func (l *Launcher) Resolve(digests []layer.Digest) ([]*Tree, error) {
 	if len(digests) == 0 {
 		return nil, api.Errorf(api.KindInvalid, "a sandbox needs at least one layer")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]*Tree, len(digests))
-	for i, d := range digests {
-		t := l.trees[d]
-		if t == nil {
-			tree, lease, err := l.cfg.Layers.Lease(d)
-			if err != nil {
-				return nil, err
-			}
-			image, err := settings.Read(l.cfg.Layers, d)
-			if err != nil {
-				lease.Release()
-				return nil, err
-			}
-			t = &Tree{tree: tree, lease: lease, image: image}
-			l.trees[d] = t
+	out := make([]*Tree, 0, len(digests))
+	for _, d := range digests {
+		t, err := l.treeOf(d)
+		if err != nil {
+			l.drop(out)
+			return nil, err
 		}
-		out[i] = t
+		t.users++
+		out = append(out, t)
 	}
 	return out, nil
+}
+
+// treeOf leases a layer, unless it is leased. The caller holds the lock.
+func (l *Launcher) treeOf(d layer.Digest) (*Tree, error) {
+	if t := l.trees[d]; t != nil {
+		return t, nil
+	}
+	tree, lease, err := l.cfg.Layers.Lease(d)
+	if err != nil {
+		return nil, err
+	}
+	image, err := settings.Read(l.cfg.Layers, d)
+	if err != nil {
+		lease.Release()
+		return nil, err
+	}
+	t := &Tree{tree: tree, lease: lease, image: image}
+	l.trees[d] = t
+	return t, nil
+}
+
+// Release says that a sandbox of trees has ended.
+func (l *Launcher) Release(trees []*Tree) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(trees)
+}
+
+// drop is Release with the lock held.
+func (l *Launcher) drop(trees []*Tree) {
+	for _, t := range trees {
+		d := t.tree.Digest
+		if t.users--; t.users > 0 || strings.HasPrefix(string(d), "host-") || l.trees[d] != t {
+			continue
+		}
+		t.lease.Release()
+		delete(l.trees, d)
+	}
 }
 
 // lowers describes the layers of a read-only tree to the stage, which mounts an overlay of
