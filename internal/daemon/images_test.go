@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"archive/tar"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,13 +21,7 @@ import (
 // parameter of a mount holds, and looks at what its settings become.
 func TestImages(t *testing.T) {
 	t.Parallel()
-	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Runsc: filepath.Join(testtools.Dir(t), testtools.Runsc)})
-	c, err := client.Remote(w.url, w.operator.Secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	isolated(t, c)
+	w, c := imageDaemon(t)
 	base := ocitest.Programs(t, "cat", "ls", "id", "touch", "stat", "chown")
 	base = append(base, ocitest.Dir("etc"), ocitest.File("etc/passwd", "root:x:0:0::/root:/bin/sh\nnode:x:1234:1235::/srv/node:/bin/sh\n"),
 		ocitest.File("etc/group", "root:x:0:\nnode:x:1235:\nvideo:x:44:node\n"),
@@ -52,14 +47,7 @@ func TestImages(t *testing.T) {
 	}
 	for _, isolation := range []string{"container", "gvisor"} {
 		t.Run(isolation, func(t *testing.T) {
-			s, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation, Template: pulled.ID, Env: map[string]string{"OWN": "yes"}})
-			if api.KindOf(err) == api.KindUnisolated {
-				t.Skipf("this host cannot run %s: %v", isolation, err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Kill(t.Context())
+			s := imageBox(t, c, isolation, pulled.ID)
 			for script, want := range map[string]string{
 				"id":                                "uid=1234(node) gid=1235(node) groups=1235(node),44(video)\n",
 				"pwd":                               "/srv/node/work\n",
@@ -72,6 +60,75 @@ func TestImages(t *testing.T) {
 				"touch /srv/node/x && stat -c %U /srv/node/x":    "node\n",
 				"touch /data/x 2>/dev/null || echo no":           "no\n",
 				"test -e /usr/bin/python3 || echo its own files": "its own files\n",
+			} {
+				if out, err := sh(t, s, script); err != nil || out != want {
+					t.Errorf("%s: %q, %v; want %q", script, out, err, want)
+				}
+			}
+		})
+	}
+}
+
+// imageDaemon opens a daemon with every backend, and a client of it.
+func imageDaemon(t *testing.T) (*town, *client.Client) {
+	t.Helper()
+	w := newTownOf(t, Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Runsc: filepath.Join(testtools.Dir(t), testtools.Runsc)})
+	c, err := client.Remote(w.url, w.operator.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	isolated(t, c)
+	return w, c
+}
+
+// imageBox creates a sandbox from an image.
+func imageBox(t *testing.T, c *client.Client, isolation, template string) *client.Sandbox {
+	t.Helper()
+	s, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Isolation: isolation, Template: template, Env: map[string]string{"OWN": "yes"}})
+	if api.KindOf(err) == api.KindUnisolated {
+		t.Skipf("this host cannot run %s: %v", isolation, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := s.Kill(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	return s
+}
+
+// TestImageOfLinks: where a sandbox needs directories, the image has links and files. Mounts and
+// the sandbox's own files do not follow them.
+func TestImageOfLinks(t *testing.T) {
+	t.Parallel()
+	w, c := imageDaemon(t)
+	layers := []v1.Layer{ocitest.Layer(t, ocitest.Programs(t, "cat", "ls", "stat")...)}
+	var links []ocitest.Entry
+	for _, name := range []string{"proc", "dev", "sys", "run", "tmp", "workspace", "home", "root", "opt", "srv"} {
+		links = append(links, ocitest.Link(name, "/target"))
+	}
+	links = append(links, ocitest.File("var", "a file"), ocitest.Dir("target"), ocitest.File("target/own", "own\n"),
+		ocitest.Dir("etc"), ocitest.Link("etc/hosts", "/target/own"), ocitest.Link("etc/resolv.conf", "../../../../../../target/own"), ocitest.Link("etc/hostname", "/target"))
+	layers = append(layers, ocitest.Layer(t, links...))
+	archive := filepath.Join(t.TempDir(), "links.tar")
+	ocitest.Save(t, archive, ocitest.Image(t, v1.Config{}, layers...))
+	if _, err := w.s.images.Pull(t.Context(), api.PullImage{Reference: archive, Name: "links"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, isolation := range []string{"container", "gvisor"} {
+		t.Run(isolation, func(t *testing.T) {
+			s := imageBox(t, c, isolation, "links")
+			for script, want := range map[string]string{
+				"ls /target; cat /target/own": "own\nown\n",
+				"cat /srv/own":                "own\n", // an ordinary link stays one
+				"stat -c %F /proc /dev /sys /run /tmp /workspace /home /root /var": strings.Repeat("directory\n", 9),
+				"cat /proc/self/comm":                   "cat\n",
+				"ls -d /dev/null /proc/self /home/user": "/dev/null\n/home/user\n/proc/self\n",
+				"for f in hosts resolv.conf hostname; do test -h /etc/$f && echo $f is a link; done; cat /etc/hostname /target/own": "sandbox\nown\n",
 			} {
 				if out, err := sh(t, s, script); err != nil || out != want {
 					t.Errorf("%s: %q, %v; want %q", script, out, err, want)
