@@ -107,9 +107,13 @@ func newKilling(t *testing.T, g *garden) *killing {
 		{"clone", []way{{"add", k.add}, {"sync", k.sync}}},
 		{"install", []way{{"steps", k.install}}},
 		{"pack", []way{{"layer", k.pack}}},
-		{"attach", []way{{"sandbox", k.attach}, {"task", k.attachTask}}},
+		{"attach", []way{{"task", k.attachTask}}},
 		{"write", []way{{"daemon", func() act { return k.write(false) }}, {"every process", func() act { return k.write(true) }}}},
 		{"seal", []way{{"seal", func() act { return k.seal("seal") }}, {"fork", func() act { return k.seal("fork") }}}},
+	}
+	attach := &k.phases[3]
+	for _, isolation := range g.isolations(t) {
+		attach.ways = append(attach.ways, way{isolation, func() act { return k.attach(isolation) }})
 	}
 	k.create()
 	return k

@@ -116,9 +116,9 @@ func (k *killing) prepared() {
 }
 
 // attach starts a sandbox with the workspace.
-func (k *killing) attach() act {
+func (k *killing) attach(isolation string) act {
 	label := fmt.Sprintf("n=%d", k.next())
-	run := k.g.start("sandbox", "create", "--ttl", "10m", "--label", label, "--workspace", "shop")
+	run := k.g.start("sandbox", "create", "--ttl", "10m", "--label", label, "--isolation", isolation, "--workspace", "shop")
 	c, value := k.client(), strings.TrimPrefix(label, "n=")
 	begun := func() bool {
 		all, err := c.Sandboxes.List(context.Background(), true)
