@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"path"
 	"strings"
@@ -38,7 +39,7 @@ func Tar(ctx context.Context, w io.Writer, saved io.Reader, o TarOptions) error 
 	if err != nil {
 		return err
 	}
-	t := &archiver{Reader: u, ctx: ctx, w: tar.NewWriter(w), o: o, skipped: map[string]bool{}}
+	t := &archiver{Reader: u, ctx: ctx, w: tar.NewWriter(w), o: o, seed: maphash.MakeSeed(), files: map[uint64]file{}}
 	if err := t.root(); err != nil {
 		return err
 	}
@@ -48,11 +49,23 @@ func Tar(ctx context.Context, w io.Writer, saved io.Reader, o TarOptions) error 
 // archiver writes one archive. It opens nothing: what it reads was written by a guest.
 type archiver struct {
 	*Reader
-	ctx     context.Context
-	w       *tar.Writer
-	o       TarOptions
-	skipped map[string]bool // the paths of entries that are left out
+	ctx context.Context
+	w   *tar.Writer
+	o   TarOptions
+	// files are the entries that hard links can lead to, by the hash of their path: a guest
+	// chooses paths, so they are not kept in memory. An archive has the owner and mode of a
+	// file at each of its names.
+	seed  maphash.Seed
+	files map[uint64]file
 }
+
+// file is what a hard link needs to know of a file.
+type file struct {
+	meta
+	left bool // it is left out of the archive
+}
+
+func (t *archiver) remember(full string, f file) { t.files[maphash.String(t.seed, full)] = f }
 
 func (t *archiver) root() error {
 	rec, err := t.byte()
@@ -137,12 +150,14 @@ func (t *archiver) entry(rec byte, full, name string, depth int) error {
 		if err != nil {
 			return err
 		}
+		m.mode = 0o777 // a link has no other
+		t.remember(full, file{meta: m})
 		return t.header(tar.TypeSymlink, full, m, func(h *tar.Header) { h.Linkname = target })
 	case recFifo, recSocket:
 		if err := t.count(); err != nil {
 			return err
 		}
-		t.skipped[full] = true
+		t.remember(full, file{left: true})
 		return nil
 	}
 	return errBad("unknown record %q", rec)
@@ -159,10 +174,14 @@ func (t *archiver) hardLink(full string) error {
 			return errBad("invalid link to %.80q", target)
 		}
 	}
-	if t.skipped[target] {
+	f, ok := t.files[maphash.String(t.seed, target)]
+	switch {
+	case !ok:
+		return errBad("invalid link to %.80q", target)
+	case f.left:
 		return t.count()
 	}
-	return t.header(tar.TypeLink, full, meta{}, func(h *tar.Header) { h.Linkname = target })
+	return t.header(tar.TypeLink, full, f.meta, func(h *tar.Header) { h.Linkname = target })
 }
 
 // count counts an entry.
@@ -203,6 +222,7 @@ func (t *archiver) content(full string, m meta) error {
 	if err := t.header(tar.TypeReg, full, m, func(h *tar.Header) { h.Size = size }); err != nil {
 		return err
 	}
+	t.remember(full, file{meta: m})
 	at := int64(0)
 	for {
 		off, err := t.number()
