@@ -9,14 +9,27 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"hortus.dev/api"
 )
 
 // exports plays the templates of a daemon: the name says what becomes of an export.
-type exports struct{}
+type exports struct{ signals chan os.Signal }
 
-func (exports) Export(_ context.Context, name string, w io.Writer) error {
+func (e exports) Export(ctx context.Context, name string, w io.Writer) error {
 	switch name {
+	case "interrupted":
+		_, err := w.Write(bytes.Repeat([]byte("x"), 1<<20))
+		e.signals <- os.Interrupt
+		<-ctx.Done()
+		return errors.Join(err, ctx.Err())
+	case "large":
+		for range 64 {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return err
+			}
+		}
 	case "none":
 		return api.Errorf(api.KindNotFound, "template none not found")
 	case "cut":
@@ -79,5 +92,43 @@ func TestTemplateExport(t *testing.T) {
 		if b, err := os.ReadFile(name); string(b) != "archive of py" || err != nil {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
+	}
+}
+
+// TestInterruptedExport: Ctrl-C ends an export, and there is no file.
+func TestInterruptedExport(t *testing.T) {
+	t.Chdir(t.TempDir())
+	signals := make(chan os.Signal, 1)
+	g := &garden{images: openImages(t), templates: exports{signals}}
+	code, stdout, stderr := run(t, g.start(t), "", signals, "template", "export", "interrupted", "x.tar")
+	if code != 130 || stdout != "" || !strings.Contains(stderr, "was not exported: cancelled") {
+		t.Errorf("code %d, %q, %s", code, stdout, stderr)
+	}
+	if entries, err := os.ReadDir("."); len(entries) > 0 || err != nil {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// TestExportDiskFull: the error names the disk, and nothing is left on it.
+func TestExportDiskFull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a small disk")
+	}
+	disk := t.TempDir()
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("this process cannot mount a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	g := &garden{images: openImages(t)}
+	code, _, stderr := run(t, g.start(t), "", nil, "template", "export", "large", disk+"/x.tar")
+	if code == 0 || !strings.Contains(stderr, "no space left on the disk of "+disk) {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if entries, err := os.ReadDir(disk); len(entries) > 0 || err != nil {
+		t.Errorf("left: %v, %v", entries, err)
 	}
 }
