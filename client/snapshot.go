@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"hortus.dev/api"
@@ -116,4 +117,29 @@ func nameSegment(id string) (string, error) {
 		return "", api.Errorf(api.KindInvalid, "%.40q is neither a template nor a snapshot ID", id)
 	}
 	return id, nil
+}
+
+// Export writes a template as a container image: a tar archive that is an OCI layout and what
+// docker save writes. The name is that of a template, or the ID of a snapshot or an image. After
+// an error the archive is incomplete.
+func (s *TemplateService) Export(ctx context.Context, name string, to io.Writer) error {
+	if !api.ValidImageName(name) {
+		return api.Errorf(api.KindInvalid, "%.80q is not the name of a template, or the ID of a snapshot or an image", name)
+	}
+	resp, err := s.client.request(ctx, http.MethodGet, "/v1/templates/"+url.PathEscape(name)+"/export", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	dest := &written{w: to}
+	_, err = io.Copy(dest, resp.Body)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case dest.err != nil:
+		return dest.err
+	}
+	return api.Errorf(api.KindUnavailable, "the export of template %.200s was interrupted: %w", name, err)
 }

@@ -29,7 +29,7 @@ func (noSnapshots) FindSnapshot(_ context.Context, name string) (api.SnapshotID,
 
 // imageDoor serves images on behalf of the operator, or of the user that a variable names.
 func (g *garden) imageDoor() http.Handler {
-	cfg := doorhttp.Config{Snapshots: noSnapshots{}}
+	cfg := doorhttp.Config{Snapshots: noSnapshots{}, Templates: g.templates}
 	if g.images != nil {
 		cfg.Images = g.images
 	}

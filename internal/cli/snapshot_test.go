@@ -35,8 +35,10 @@ type garden struct {
 	lines string // what the making of a template answers with
 	// images serves what the daemon has of images; nil for a daemon without a store of them.
 	images *access.Images
-	user   bool          // the caller is a user, not the operator
-	hang   chan struct{} // non-nil: closed when the making began, which then continues until the client leaves
+	// templates exports.
+	templates exports
+	user      bool          // the caller is a user, not the operator
+	hang      chan struct{} // non-nil: closed when the making began, which then continues until the client leaves
 
 	mu    sync.Mutex
 	asked map[string]json.RawMessage
@@ -132,6 +134,7 @@ func (g *garden) start(t *testing.T) app.Connect {
 	mux.HandleFunc("POST /v1/sandboxes", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, boxes[0]) })
 	mux.HandleFunc("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) { ask(r); reply(w, api.Task{ID: "t4f2a000000000000000"}) })
 	images := g.imageDoor()
+	mux.Handle("GET /v1/templates/{name}/export", images)
 	mux.Handle("/v1/images", images)
 	mux.Handle("/v1/images/", images)
 	mux.HandleFunc("POST /v1/templates", func(w http.ResponseWriter, r *http.Request) {

@@ -39,6 +39,7 @@ type guards struct {
 	egress     *access.Egress
 	workspaces *access.Workspaces
 	images     *access.Images
+	templates  *access.Templates
 
 	durable    *durable.Service
 	once       *once.Keeper
@@ -75,6 +76,7 @@ func (s *System) openDoors(context.Context) error {
 	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
+	g.templates = access.NewTemplates(exporter{s.images, s.snapshots}, g.sandboxes)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)
@@ -89,7 +91,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces, Images: g.images,
+		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces, Images: g.images, Templates: g.templates,
 	})
 }
 

@@ -21,6 +21,7 @@ type TemplateCommand struct {
 	Create templateCreateCmd `cmd:"" help:"Create a template: from a container image, or a warm one: boot a sandbox, run commands, save it with its running processes."`
 	Ls     templateLsCmd     `cmd:"" help:"List templates."`
 	Show   templateShowCmd   `cmd:"" help:"Show a template."`
+	Export templateExportCmd `cmd:"" help:"Export a template as a container image, for docker load, podman load, skopeo and template create --from-image."`
 	Rm     templateRmCmd     `cmd:"" help:"Remove templates."`
 }
 

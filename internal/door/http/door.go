@@ -87,7 +87,7 @@ type System interface {
 	StopKeeping(ctx context.Context, force bool) error
 }
 
-// Config is what a door leads to. Once, Provisions, Code, Images and Tokens may be nil: what
+// Config is what a door leads to. Once, Provisions, Code, Images, Templates and Tokens may be nil: what
 // needs them is refused then, and URLs hold no tokens.
 type Config struct {
 	Sandboxes Sandboxes
@@ -102,6 +102,7 @@ type Config struct {
 	// Repositories are the connected ones.
 	Repositories Repositories
 	Images       Images
+	Templates    Templates
 	Once         Once
 	Provisions   Provisions
 	Code         Code

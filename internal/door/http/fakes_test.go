@@ -41,6 +41,7 @@ type fakes struct {
 	saves   *saves   // plays snapshots
 	egress  *outside // plays policies
 	images  doorhttp.Images
+	exports doorhttp.Templates
 	once    *once.Keeper
 	// fresh has each sandbox get an id of its own; creates counts the calls.
 	fresh   bool
@@ -271,6 +272,9 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 	}
 	if f.images != nil {
 		cfg.Images = f.images
+	}
+	if f.exports != nil {
+		cfg.Templates = f.exports
 	}
 	if f.remotes != nil {
 		cfg.Repositories = f.remotes

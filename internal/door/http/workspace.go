@@ -118,7 +118,7 @@ func (d workspaces) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := &archive{w: w}
+	out := &archive{w: w, trailer: trailerExport}
 	done, err := d.Workspaces.Export(r.Context(), id, git, out)
 	if err != nil && !out.begun {
 		return err
@@ -137,8 +137,9 @@ func (d workspaces) export(w http.ResponseWriter, r *http.Request) error {
 
 // archive begins an answer with the first byte that is written.
 type archive struct {
-	w     http.ResponseWriter
-	begun bool
+	w       http.ResponseWriter
+	trailer string // the header after the content; empty for none
+	begun   bool
 }
 
 func (a *archive) begin() {
@@ -148,7 +149,9 @@ func (a *archive) begin() {
 	a.begun = true
 	a.w.Header().Set("Content-Type", typeTar)
 	a.w.Header().Set("X-Content-Type-Options", "nosniff")
-	a.w.Header().Set("Trailer", trailerExport)
+	if a.trailer != "" {
+		a.w.Header().Set("Trailer", a.trailer)
+	}
 	a.w.WriteHeader(http.StatusOK)
 }
 

@@ -23,6 +23,8 @@
 // creates every entry itself and refuses one that exists, so that it writes nothing outside the
 // directory, whatever the file contains. It trusts no length in it.
 //
+// [Tar] converts a saved file into the archive of an image's layer, without creating a file.
+//
 // The package must not know sandboxes or mounts. A Reader lives for one file; nothing else
 // outlives a call.
 //

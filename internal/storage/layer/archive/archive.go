@@ -39,9 +39,7 @@ type record struct {
 	// Bytes is the size of the archive, SHA256 its hash.
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Files is the size of the files in it, Entries are all that it has.
-	Files   int64 `json:"files"`
-	Entries int   `json:"entries"`
+	Content
 	// Owners says that it has the owners of root's files.
 	Owners bool `json:"owners"`
 }
@@ -80,7 +78,8 @@ func (d Dir) Save(ctx context.Context, name, root string) error {
 	counted := &counter{w: io.MultiWriter(f, sum)}
 	z, err := zstd.NewWriter(counted)
 	if err == nil {
-		err = errors.Join(r.pack(ctx, z, root), z.Close())
+		r.Content, err = Pack(ctx, z, root, r.Owners)
+		err = errors.Join(err, z.Close())
 	}
 	if err == nil {
 		err = f.Sync()

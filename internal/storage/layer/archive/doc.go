@@ -11,6 +11,8 @@
 // that an archive cannot hold as it is: one with devices, pipes, sockets, setuid files, or extended attributes
 // that are not of users.
 //
+// [Pack] writes such an archive alone, as a layer of an image that is exported.
+//
 // The package must not know the store of layers. It holds no state and no goroutine.
 //
 //	d := archive.Dir{Path: "/mnt/layers"}

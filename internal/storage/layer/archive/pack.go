@@ -25,22 +25,32 @@ const (
 	overlayMarks = "user.overlay."
 	userMarks    = "user."
 	paxAttribute = "SCHILY.xattr."
+	hostLabel    = "security.selinux" // of this machine's policy
 )
 
 type inode struct{ dev, ino uint64 }
 
-// packer writes a tree.
-type packer struct {
-	ctx   context.Context
-	w     *tar.Writer
-	root  string
-	names map[inode]string // of files with several names
-	r     *record
+// Content is what an archive has: the size of its files, in bytes, and all its entries.
+type Content struct {
+	Files   int64 `json:"files"`
+	Entries int   `json:"entries"`
 }
 
-// pack writes a tree as a tar archive, and counts.
-func (r *record) pack(ctx context.Context, w io.Writer, root string) error {
-	p := &packer{ctx: ctx, w: tar.NewWriter(w), root: root, names: map[inode]string{}, r: r}
+// packer writes a tree.
+type packer struct {
+	w      *tar.Writer
+	names  map[inode]string // of files with several names
+	owners bool
+	n      Content
+}
+
+// Pack writes a tree, which nobody changes, as an uncompressed tar archive of an OCI image's
+// layer. The same tree always makes the same archive. Without owners, everything in it belongs
+// to root.
+//
+// Errors: KindUnsupported for a tree that an archive cannot hold, and those of w and ctx.
+func Pack(ctx context.Context, w io.Writer, root string, owners bool) (Content, error) {
+	p := &packer{w: tar.NewWriter(w), names: map[inode]string{}, owners: owners}
 	err := filepath.WalkDir(root, func(at string, _ fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
@@ -55,9 +65,9 @@ func (r *record) pack(ctx context.Context, w io.Writer, root string) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return p.n, err
 	}
-	return p.w.Close()
+	return p.n, p.w.Close()
 }
 
 func unsupported(rel, why string) error {
@@ -73,6 +83,9 @@ func (p *packer) entry(at, rel string) error {
 	h := &tar.Header{
 		Name: rel, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
 		ModTime: time.Unix(st.Mtim.Sec, st.Mtim.Nsec), Format: tar.FormatPAX, PAXRecords: map[string]string{},
+	}
+	if !p.owners {
+		h.Uid, h.Gid = 0, 0
 	}
 	kind := st.Mode & unix.S_IFMT
 	switch {
@@ -117,7 +130,7 @@ func (p *packer) entry(at, rel string) error {
 }
 
 func (p *packer) header(h *tar.Header) error {
-	p.r.Entries++
+	p.n.Entries++
 	if err := p.w.WriteHeader(h); err != nil {
 		return fmt.Errorf("%.200q: %w", h.Name, err)
 	}
@@ -134,7 +147,7 @@ func (p *packer) file(at string, h *tar.Header) error {
 	if err := p.header(h); err != nil {
 		return err
 	}
-	p.r.Files += h.Size
+	p.n.Files += h.Size
 	n, err := io.Copy(p.w, io.LimitReader(f, h.Size))
 	if err == nil && n != h.Size {
 		err = io.ErrUnexpectedEOF
@@ -154,7 +167,7 @@ func attributes(at, rel string, records map[string]string) (isOpaque bool, err e
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(list[:n]), "\x00"), "\x00") {
 		switch {
-		case name == "" || name == overlayMarks+"origin" || name == overlayMarks+"impure":
+		case name == "" || name == overlayMarks+"origin" || name == overlayMarks+"impure" || name == hostLabel:
 			continue // of no meaning in a lower layer
 		case !strings.HasPrefix(name, userMarks), strings.HasPrefix(name, overlayMarks) && name != opaque:
 			return false, unsupported(rel, fmt.Sprintf("has the attribute %.100q", name))
