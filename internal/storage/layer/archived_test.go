@@ -23,7 +23,8 @@ func bare(text string) func(context.Context, string) (Tree, error) {
 // it; a damaged archive is not used.
 func TestArchived(t *testing.T) {
 	d := archive.Dir{Path: t.TempDir()}
-	s := packing(t, Config{Archive: d})
+	a := archive.Archive{Blobs: d}
+	s := packing(t, Config{Archive: a})
 	if _, err := s.Put(t.Context(), digestA, bare("one")); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestArchived(t *testing.T) {
 		t.Errorf("it is held: %v", err)
 	}
 	none := func(context.Context, string) (Tree, error) { return Tree{}, errors.New("it was built") }
-	other := packing(t, Config{Archive: d})
+	other := packing(t, Config{Archive: a})
 	tree, err := other.Put(t.Context(), digestA, none)
 	if err != nil || read(t, tree) != "one" || !tree.Packed() {
 		t.Fatalf("%+v, %v", tree, err)
@@ -53,7 +54,7 @@ func TestArchived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	third := packing(t, Config{Archive: d})
+	third := packing(t, Config{Archive: a})
 	tree, err = third.Put(t.Context(), digestA, bare("again"))
 	if err != nil || read(t, tree) != "again" {
 		t.Fatalf("beside a damaged archive: %+v, %v", tree, err)
