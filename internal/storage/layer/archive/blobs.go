@@ -11,7 +11,7 @@ import (
 // Blobs stores bytes under names: [Dir] in a directory, package s3 in an object store. Its
 // methods may be called from several goroutines and processes. What it returns is untrusted.
 type Blobs interface {
-	// Put stores what r has under a name. Nobody sees a part of it: after an error the name
+	// Put stores what r has, at least one byte, under a name. Nobody sees a part of it: after an error the name
 	// has what it had before. It replaces a blob.
 	Put(ctx context.Context, name string, r io.Reader) error
 	// Get opens a blob and returns its size: KindNotFound if there is none. The context ends

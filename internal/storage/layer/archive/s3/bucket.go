@@ -113,10 +113,12 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, int64, er
 	if err != nil {
 		return nil, 0, err
 	}
-	r, info, _, err := b.client.GetObject(ctx, b.cfg.Location.Bucket, object, minio.GetObjectOptions{})
+	last := new(body)
+	r, info, _, err := b.client.GetObject(context.WithValue(ctx, lastBody{}, last), b.cfg.Location.Bucket, object, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, 0, b.failed(ctx, name, err)
 	}
+	last.limit = -1 // the caller has one
 	return &reader{r, b, ctx, name}, info.Size, nil
 }
 

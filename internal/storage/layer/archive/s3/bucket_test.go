@@ -88,7 +88,7 @@ func TestErrors(t *testing.T) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/xml")
 				w.WriteHeader(status)
-				io.WriteString(w, "<Error><Code>"+code+"</Code><Message>\x1b[31m"+strings.Repeat("long", 1000)+"</Message></Error>")
+				io.WriteString(w, "<Error><Code>"+code+"</Code><Message>\u009b31m"+strings.Repeat("long", 1000)+"</Message></Error>")
 			})
 		}
 	}
@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 		if api.KindOf(err) != c.kind || !strings.Contains(api.HintOf(err), c.hint) {
 			t.Errorf("%s: %v (%s), %q", c.name, err, api.KindOf(err), api.HintOf(err))
 		}
-		if text := err.Error(); strings.Contains(text, "secret-of") || len(text) > 1000 || strings.Contains(text, "\x1b") {
+		if text := err.Error(); strings.Contains(text, "secret-of") || len(text) > 1000 || strings.Contains(text, "\u009b") {
 			t.Errorf("%s: %q", c.name, text)
 		}
 	}
@@ -138,7 +138,7 @@ func TestUploadMemory(t *testing.T) {
 			case r.Method == http.MethodPut:
 				w.Header().Set("ETag", `"e"`)
 			default:
-				io.WriteString(w, "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
+				io.WriteString(w, "<CompleteMultipartUploadResult><Bucket>layers</Bucket><ETag>e</ETag></CompleteMultipartUploadResult>")
 			}
 		})
 	})

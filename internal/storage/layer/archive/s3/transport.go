@@ -51,14 +51,19 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	b := &body{from: resp.Body, t: t, ctx: ctx, cancel: cancel, limit: maxAnswer}
-	if req.Method == http.MethodGet && req.URL.RawQuery == "" && resp.StatusCode == http.StatusOK {
-		b.limit = -1 // an object; its reader has a limit
+	if last, ok := req.Context().Value(lastBody{}).(*body); ok {
+		*last = *b
+		b = last
 	}
 	resp.Body = b
 	return resp, nil
 }
 
-// body is an answer.
+// lastBody is the key of a context's *body that becomes the body of the last answer.
+type lastBody struct{}
+
+// body is an answer. The library reads what it does not need to its end, so each has a limit at
+// first.
 type body struct {
 	from   io.ReadCloser
 	t      *transport

@@ -34,7 +34,15 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) error {
 		return b.putParts(ctx, name, object, part, r)
 	}
 	_, err = b.client.PutObject(ctx, b.cfg.Location.Bucket, object, bytes.NewReader(part[:n]), int64(n), "", sum(part[:n]), minio.PutObjectOptions{})
-	return b.failed(ctx, name, err)
+	return b.notStored(ctx, name, err)
+}
+
+// notStored is failed for what stores: nothing is missing but the bucket.
+func (b *Bucket) notStored(ctx context.Context, name string, err error) error {
+	if err = b.failed(ctx, name, err); api.KindOf(err) == api.KindNotFound {
+		return api.Errorf(api.KindUnavailable, "object store %s: there is no such bucket", b).WithHint("create the bucket, or change the setting daemon.layer-archive")
+	}
+	return err
 }
 
 // fill reads until p is full or r ends. Unlike io.ReadFull it tells the end of a reader from
@@ -63,7 +71,7 @@ func (b *Bucket) putParts(ctx context.Context, name, object string, part []byte,
 	bucket := b.cfg.Location.Bucket
 	id, err := b.client.NewMultipartUpload(ctx, bucket, object, minio.PutObjectOptions{})
 	if err != nil {
-		return b.failed(ctx, name, err)
+		return b.notStored(ctx, name, err)
 	}
 	defer func() {
 		if err != nil {
@@ -79,7 +87,7 @@ func (b *Bucket) putParts(ctx context.Context, name, object string, part []byte,
 				return api.Errorf(api.KindUnsupported, "the archive is larger than %d bytes", int64(maxParts)*int64(len(part)))
 			}
 			p, err := b.client.PutObjectPart(ctx, bucket, object, id, len(parts)+1, bytes.NewReader(part[:n]), int64(n),
-				minio.PutObjectPartOptions{Sha256Hex: sum(part[:n])})
+				minio.PutObjectPartOptions{Sha256Hex: sum(part[:n]), DisableContentSha256: true}) // one hash of the part, not one of each piece
 			if err != nil {
 				return b.failed(ctx, name, err)
 			}
@@ -93,5 +101,5 @@ func (b *Bucket) putParts(ctx context.Context, name, object string, part []byte,
 		}
 	}
 	_, err = b.client.CompleteMultipartUpload(ctx, bucket, object, id, parts, minio.PutObjectOptions{})
-	return b.failed(ctx, name, err)
+	return b.notStored(ctx, name, err)
 }
