@@ -163,11 +163,11 @@ const probe = "hortus-check"
 func (a Archive) Check(ctx context.Context) error {
 	text := []byte("hortus can write here\n")
 	if err := a.Blobs.Put(ctx, probe, bytes.NewReader(text)); err != nil {
-		return checked(a, "written", err)
+		return checked("written", err)
 	}
 	f, _, err := a.Blobs.Get(ctx, probe)
 	if err != nil {
-		return checked(a, "read", err)
+		return checked("read", err)
 	}
 	defer f.Close()
 	got, err := io.ReadAll(io.LimitReader(f, maxRecord))
@@ -178,14 +178,14 @@ func (a Archive) Check(ctx context.Context) error {
 		// A store that does not say what is missing would fail each restore.
 		_, err = a.Blobs.Has(ctx, probe+"-absent")
 	}
-	return checked(a, "read", err)
+	return checked("read", err)
 }
 
-func checked(a Archive, what string, err error) error {
+func checked(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return api.Errorf(api.KindOf(err), "the archive of layers at %s cannot be %s: %w", a.Blobs, what, err).WithHint("%s", api.HintOf(err))
+	return api.Errorf(api.KindOf(err), "the archive of layers cannot be %s: %w", what, err).WithHint("%s", api.HintOf(err))
 }
 
 // about says which archive an error is about.
