@@ -59,6 +59,18 @@ type Doctor struct {
 	Backends []BackendReport `json:"backends"`
 	Template TemplateReport  `json:"template"`
 	Models   []ModelReport   `json:"models"`
+	// LayerArchive is set if the daemon has an archive of layers.
+	LayerArchive *ArchiveReport `json:"layerArchive,omitempty"`
+}
+
+// ArchiveReport says whether the archive of layers can be read and written.
+type ArchiveReport struct {
+	// Location is a directory, or the address of an object store.
+	Location string `json:"location"`
+	OK       bool   `json:"ok"`
+	// Reason and Fix are set when OK is false.
+	Reason string `json:"reason,omitempty"`
+	Fix    string `json:"fix,omitempty"`
 }
 
 // ModelReport says of a model whether it can be asked.

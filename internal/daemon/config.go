@@ -47,7 +47,8 @@ type Config struct {
 	Keep retention.Bounds
 	// LayerBytes is the maximum size of all layers together; 0 is no limit.
 	LayerBytes int64
-	// LayerArchive is a directory for portable copies of layers; empty means none.
+	// LayerArchive is a directory, or the address of an object store, for portable copies of
+	// layers; empty means none.
 	LayerArchive string
 	// Rates has the limits of requests of each user's key; zero fields take the defaults.
 	Rates access.RatesConfig

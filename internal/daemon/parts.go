@@ -28,7 +28,6 @@ import (
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
-	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
@@ -105,8 +104,12 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 		}
 	}
 	cfg := layer.Config{Dir: s.dir.Layers(), Added: added, Logger: s.log}
-	if dir := s.cfg.LayerArchive; dir != "" {
-		cfg.Archive = archive.Dir{Path: dir}
+	if s.cfg.LayerArchive != "" {
+		if s.archive, err = openArchive(s.cfg.LayerArchive); err != nil {
+			return err
+		}
+		cfg.Archive = s.archive
+		s.watchArchive(ctx)
 	}
 	if s.layers, err = layer.New(cfg); err != nil {
 		return err

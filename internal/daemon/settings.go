@@ -65,6 +65,11 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 	if err := (api.FilePolicy{OffLimits: out.Policy.OffLimits}).Check(); err != nil {
 		return out, api.Errorf(api.KindInvalid, "policy.off-limits: %w", err).WithHint("%s", api.HintOf(err))
 	}
+	if out.LayerArchive != "" {
+		if _, err := openArchive(out.LayerArchive); err != nil {
+			return out, api.Errorf(api.KindInvalid, "daemon.layer-archive: %w", err).WithHint("%s", api.HintOf(err))
+		}
+	}
 	// In these fields 0 stands for the default.
 	if out.Idle == 0 {
 		out.Idle = 1

@@ -28,6 +28,7 @@ import (
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/upkeep"
@@ -55,7 +56,8 @@ type System struct {
 	telemetry *telemetry.Telemetry
 
 	layers     *layer.Store
-	layerAdded chan struct{} // has something when a layer was added
+	archive    *archive.Archive // of layers; nil if there is none
+	layerAdded chan struct{}    // has something when a layer was added
 	workspaces *workspace.Store
 	snapshots  *snapshot.Store
 	// repositories is nil on a machine without git.

@@ -228,7 +228,22 @@ func showDoctor(a *app.App, d api.Doctor) error {
 		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
 	}
 	showModels(w, d.Models)
+	showArchive(w, d.LayerArchive)
 	return w.Flush()
+}
+
+func showArchive(w io.Writer, r *api.ArchiveReport) {
+	if r == nil {
+		return
+	}
+	mark, what := "yes", "can be read and written"
+	if !r.OK {
+		mark, what = "no", r.Reason+"; layers are built instead"
+	}
+	fmt.Fprintf(w, "\nlayer archive\n  %s\t%s\t%s\n", mark, human.Sanitize(r.Location), human.Sanitize(what))
+	if r.Fix != "" {
+		fmt.Fprintf(w, "  \t\tfix: %s\n", human.Sanitize(r.Fix))
+	}
 }
 
 func fix(install string) string {

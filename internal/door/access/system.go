@@ -57,7 +57,7 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 	}
 	d, err := s.d.Doctor(ctx)
 	if p.Role != api.RoleAdmin {
-		d.DataDir, d.User = "", ""
+		d.DataDir, d.User, d.LayerArchive = "", "", nil
 	}
 	return d, err
 }

@@ -136,7 +136,7 @@ func (f *file) keyValue(table []string, node *unstable.Node, doc map[string]any)
 	if e != nil {
 		return api.Errorf(api.KindInvalid, "%s: %s: %s", place(f.path, line), name, e.Message).WithHint("%s", e.Hint)
 	}
-	if s.Kind == Path {
+	if s.Kind == Path || s.Kind == Place && !strings.Contains(text, "://") {
 		if rest, ok := strings.CutPrefix(text, "~/"); ok || text == "~" {
 			return api.Errorf(api.KindInvalid, "%s: %s: ~ is not expanded here", place(f.path, line), name).WithHint("use an absolute path to %s", rest)
 		}
@@ -194,7 +194,7 @@ func inTable(key string) string {
 // error.
 func (s Setting) fromTOML(v any) (string, *api.Error) {
 	want := map[Kind]string{
-		Text: `a string: "..."`, Path: `a string: "..."`, Choice: `a string: "..."`, Switch: "a boolean", Size: `a size: "512M", or a number of bytes`, Room: `a size: "5GiB", or a number of bytes`,
+		Text: `a string: "..."`, Path: `a string: "..."`, Place: `a string: "..."`, Choice: `a string: "..."`, Switch: "a boolean", Size: `a size: "512M", or a number of bytes`, Room: `a size: "5GiB", or a number of bytes`,
 		List: `a list: ["...", "..."]`, Duration: `a duration: "30s"`, Stay: `a duration: "30s", 0 or "never"`, Count: "a whole number", Number: "a number",
 	}[s.Kind]
 	switch v := v.(type) {

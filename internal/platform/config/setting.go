@@ -15,6 +15,7 @@ type Kind string
 const (
 	Text     Kind = "text"     // anything that is not empty
 	Path     Kind = "path"     // an absolute path
+	Place    Kind = "place"    // an absolute path, or an address with ://
 	Choice   Kind = "choice"   // one of Setting.Allowed
 	Switch   Kind = "switch"   // true or false
 	Size     Kind = "size"     // see ParseSize
@@ -60,7 +61,7 @@ func Settings() []Setting {
 		{Key: "daemon.keep-rows", Env: "HORTUS_KEEP_ROWS", Default: "10000", Kind: Count, Min: 1, Max: 1 << 30, Help: "maximum number of ended sandboxes, and of finished tasks, whose records are kept for each account; ten times as many commands"},
 		{Key: "daemon.keep-ended", Env: "HORTUS_KEEP_ENDED", Default: "30d", Kind: Stay, Help: "retention of records of ended sandboxes, tasks and commands; never limits them by number only"},
 		{Key: "daemon.layer-size", Env: "HORTUS_LAYER_SIZE", Default: "20GiB", Kind: Room, Help: "maximum size of all layers; those not used for the longest time are removed, but never one in use; 0 for no limit"},
-		{Key: "daemon.layer-archive", Env: "HORTUS_LAYER_ARCHIVE", Kind: Path, Help: "directory for portable copies of layers, which hosts that trust each other may share; default: none"},
+		{Key: "daemon.layer-archive", Env: "HORTUS_LAYER_ARCHIVE", Kind: Place, Help: "directory, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION, for portable copies of layers, which hosts that trust each other may share; default: none"},
 		{Key: "daemon.request-rate", Env: "HORTUS_REQUEST_RATE", Default: "1000", Kind: Number, Max: 1e9, Help: "maximum number of requests per second with one user's API key"},
 		{Key: "daemon.create-rate", Env: "HORTUS_CREATE_RATE", Default: "200", Kind: Number, Max: 1e9, Help: "maximum number of sandboxes, snapshots, templates and tasks that one user's API key can create per second"},
 		{Key: "daemon.runsc", Env: "HORTUS_RUNSC", Kind: Path, Help: "gVisor executable to use instead of the embedded one"},
@@ -121,7 +122,7 @@ func (s Setting) Check(text string) *api.Error {
 		if text == "" || strings.ContainsFunc(text, unprintable) {
 			return bad("a name")
 		}
-	case Path:
+	case Path, Place:
 		if text == "" || strings.ContainsRune(text, 0) {
 			return bad("a path")
 		}

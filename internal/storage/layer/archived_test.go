@@ -1,13 +1,16 @@
 package layer
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"hortus.dev/internal/storage/layer/archive"
+	"hortus.dev/internal/storage/layer/archive/archivetest"
+	"hortus.dev/internal/storage/layer/archive/s3"
 )
 
 // bare is plain without a PATH, which an archive does not have.
@@ -22,8 +25,36 @@ func bare(text string) func(context.Context, string) (Tree, error) {
 // TestArchived: a tree that one store built is restored in another one, which does not build
 // it; a damaged archive is not used.
 func TestArchived(t *testing.T) {
-	d := archive.Dir{Path: t.TempDir()}
-	s := packing(t, Config{Archive: d})
+	for name, open := range map[string]func(*testing.T) archive.Blobs{
+		"directory": func(t *testing.T) archive.Blobs { return archive.Dir{Path: t.TempDir()} },
+		"S3": func(t *testing.T) archive.Blobs {
+			l, err := s3.Parse("s3://" + archivetest.Bucket + "/x?endpoint=" + archivetest.Server(t, nil).URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := s3.Open(s3.Config{Location: l})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testArchived(t, open(t)) })
+	}
+}
+
+func testArchived(t *testing.T, blobs archive.Blobs) {
+	a := archive.Archive{Blobs: blobs}
+	var log bytes.Buffer
+	cfg := Config{Archive: a, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	has := func(d Digest) bool {
+		has, err := a.Has(t.Context(), string(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return has
+	}
+	s := packing(t, cfg)
 	if _, err := s.Put(t.Context(), digestA, bare("one")); err != nil {
 		t.Fatal(err)
 	}
@@ -32,31 +63,54 @@ func TestArchived(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.work.Wait()
-	if !d.Has(string(digestA)) || d.Has(string(digestB)) {
-		t.Fatal("it is not in the archive, or what is not portable is")
+	if !has(digestA) {
+		t.Fatal("it is not in the archive")
+	}
+	if err := blobs.Put(t.Context(), "other", strings.NewReader("other")); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := blobs.List(t.Context(), 10); err != nil || len(names) != 3 {
+		t.Errorf("what is not portable is in the archive: %q, %v", names, err)
 	}
 	if held, err := s.Leased(digestA); err != nil || held {
 		t.Errorf("it is held: %v", err)
 	}
 	none := func(context.Context, string) (Tree, error) { return Tree{}, errors.New("it was built") }
-	other := packing(t, Config{Archive: d})
-	tree, err := other.Put(t.Context(), digestA, none)
+	// The layer is evicted, and needed again.
+	if err := s.Remove(digestA); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := s.Put(t.Context(), digestA, none)
 	if err != nil || read(t, tree) != "one" || !tree.Packed() {
 		t.Fatalf("%+v, %v", tree, err)
 	}
-	path := filepath.Join(d.Path, string(digestA)+".tar.zst")
-	b, err := os.ReadFile(path)
-	if err == nil {
-		b[len(b)/2] ^= 1
-		err = os.WriteFile(path, b, 0o600)
+	if !strings.Contains(log.String(), "restored a layer from its archive") {
+		t.Errorf("the log: %s", log.String())
 	}
+	other := packing(t, cfg)
+	tree, err = other.Put(t.Context(), digestA, none)
+	if err != nil || read(t, tree) != "one" || !tree.Packed() {
+		t.Fatalf("%+v, %v", tree, err)
+	}
+	names, err := blobs.List(t.Context(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	third := packing(t, Config{Archive: d})
+	for _, name := range names {
+		if strings.HasSuffix(name, ".tar.zst") {
+			if err := blobs.Put(t.Context(), name, strings.NewReader("damaged")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	third := packing(t, cfg)
 	tree, err = third.Put(t.Context(), digestA, bare("again"))
 	if err != nil || read(t, tree) != "again" {
 		t.Fatalf("beside a damaged archive: %+v, %v", tree, err)
+	}
+	third.work.Wait()
+	if !strings.Contains(log.String(), "cannot restore a layer from its archive; it is built") {
+		t.Errorf("the log: %s", log.String())
 	}
 	if _, err := packing(t, Config{}).Put(t.Context(), digestA, none); err == nil {
 		t.Error("without an archive it was not built")

@@ -1,50 +1,29 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/oci/unpack"
-	"hortus.dev/internal/storage/storedir"
 )
-
-// maxRecord bounds a record while it is read, in bytes.
-const maxRecord = 4 << 10
 
 // overhead is what an archive may have beyond the bytes of its files, for each entry.
 const overhead = 16 << 10
 
-// Dir is a directory of archives. Its methods may be called from several goroutines and
+// Archive keeps trees in blobs. Its methods may be called from several goroutines and
 // processes.
-type Dir struct {
-	// Path is an absolute path of a directory that exists.
-	Path string
+type Archive struct {
+	Blobs Blobs
 }
-
-// record describes an archive.
-type record struct {
-	// Bytes is the size of the archive, SHA256 its hash.
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
-	Content
-	// Owners says that it has the owners of root's files.
-	Owners bool `json:"owners"`
-}
-
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
 
 func checkName(name string) error {
 	if !nameForm.MatchString(name) {
@@ -54,110 +33,100 @@ func checkName(name string) error {
 }
 
 // Has reports whether there is an archive of that name.
-func (d Dir) Has(name string) bool {
-	_, err := os.Stat(filepath.Join(d.Path, name+".json"))
-	return err == nil && checkName(name) == nil
+func (a Archive) Has(ctx context.Context, name string) (bool, error) {
+	if err := checkName(name); err != nil {
+		return false, err
+	}
+	return a.Blobs.Has(ctx, recordOf(name))
 }
 
-// Save writes the archive of a tree, unless it is there.
+// Save stores the archive of a tree, unless it is there.
 //
-// Errors: KindUnsupported for a tree that an archive cannot hold, KindExhausted if the disk is
-// full.
-func (d Dir) Save(ctx context.Context, name, root string) error {
-	if err := checkName(name); err != nil || d.Has(name) {
+// Errors: KindUnsupported for a tree that an archive cannot hold, and those of the blobs.
+func (a Archive) Save(ctx context.Context, name, root string) error {
+	if has, err := a.Has(ctx, name); err != nil || has {
 		return err
 	}
-	f, err := os.CreateTemp(d.Path, ".new-*")
+	r, err := a.stream(ctx, newBlob(name), root)
 	if err != nil {
-		return d.failed(name, err)
+		return about(name, err)
 	}
-	defer os.Remove(f.Name()) // a no-op once renamed
-	defer f.Close()
-	sum := sha256.New()
-	r := record{Owners: os.Geteuid() == 0}
-	counted := &counter{w: io.MultiWriter(f, sum)}
-	z, err := zstd.NewWriter(counted)
-	if err == nil {
-		r.Content, err = Pack(ctx, z, root, r.Owners)
-		err = errors.Join(err, z.Close())
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), d.file(name))
-	}
-	if err != nil {
-		return d.failed(name, err)
-	}
-	r.Bytes, r.SHA256 = counted.n, hex.EncodeToString(sum.Sum(nil))
-	return d.failed(name, d.describe(name, r))
-}
-
-// describe writes the record of an archive that is in place.
-func (d Dir) describe(name string, r record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return about(name, err)
 	}
-	f, err := os.CreateTemp(d.Path, ".new-*")
-	if err != nil {
-		return err
+	return about(name, a.Blobs.Put(ctx, recordOf(name), bytes.NewReader(append(b, '\n'))))
+}
+
+// stream packs a tree while it is stored.
+func (a Archive) stream(ctx context.Context, blob, root string) (record, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, to := io.Pipe()
+	sum := sha256.New()
+	counted := &counter{w: io.MultiWriter(to, sum)}
+	r := record{Blob: blob, Owners: os.Geteuid() == 0}
+	packed := make(chan error, 1)
+	go func() {
+		z, err := zstd.NewWriter(counted)
+		if err == nil {
+			r.Content, err = Pack(ctx, z, root, r.Owners)
+			err = errors.Join(err, z.Close())
+		}
+		to.CloseWithError(err) // Put fails with it
+		packed <- err
+	}()
+	stored := a.Blobs.Put(ctx, blob, from)
+	from.CloseWithError(io.ErrClosedPipe) // ends a pack that nobody reads
+	if err := <-packed; err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		return r, err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(append(b, '\n')); err != nil {
-		return err
-	}
-	if err := errors.Join(f.Sync(), storedir.Sync(d.Path)); err != nil { // the archive's name before the record's
-		return err
-	}
-	if err := os.Rename(f.Name(), filepath.Join(d.Path, name+".json")); err != nil {
-		return err
-	}
-	return storedir.Sync(d.Path)
+	r.Bytes, r.SHA256 = counted.n, hex.EncodeToString(sum.Sum(nil))
+	return r, stored
 }
 
 // Restore writes the tree of an archive into an empty directory. After an error the directory
 // has an unspecified part of it.
 //
 // Errors: KindNotFound if there is no archive, KindInvalid for one that is not what was saved or
-// is hostile, KindExhausted if the disk is full.
-func (d Dir) Restore(ctx context.Context, name, to string) error {
+// is hostile, KindExhausted if the disk is full, and those of the blobs.
+func (a Archive) Restore(ctx context.Context, name, to string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	r, err := d.read(name)
+	r, err := a.read(ctx, name)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(d.file(name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return notFound(name)
-	}
+	f, size, err := a.Blobs.Get(ctx, r.Blob)
 	if err != nil {
-		return d.failed(name, err)
+		return about(name, err)
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() != r.Bytes {
+	if size != r.Bytes {
 		return api.Errorf(api.KindInvalid, "the archive of %s does not have the recorded size", name)
 	}
 	sum := sha256.New()
-	raw := io.TeeReader(io.LimitReader(f, r.Bytes), sum)
+	// One byte more than recorded would change the hash.
+	source := &errorReader{r: io.LimitReader(f, r.Bytes+1)}
+	raw := io.TeeReader(source, sum)
 	tar, err := unpack.Decompress(raw)
 	if err != nil {
-		return api.Errorf(api.KindInvalid, "the archive of %s: %w", name, err)
+		return cause(name, api.Errorf(api.KindInvalid, "the archive of %s: %w", name, err), source.err)
 	}
 	defer tar.Close()
-	got, err := unpack.Apply(ctx, tar, to, unpack.Options{
+	entries := &errorReader{r: tar}
+	got, err := unpack.Apply(ctx, entries, to, unpack.Options{
 		Owners: r.Owners && os.Geteuid() == 0, MaxBytes: r.Files + int64(r.Entries+1)*overhead, MaxEntries: r.Entries,
 	})
 	if err == nil {
 		_, err = io.Copy(io.Discard, raw)
 	}
 	switch {
+	case err != nil && entries.err != nil:
+		return cause(name, api.Errorf(api.KindInvalid, "the archive of %s: %w", name, err), source.err)
 	case err != nil:
-		return err
+		return cause(name, err, source.err)
 	case hex.EncodeToString(sum.Sum(nil)) != r.SHA256:
 		return api.Errorf(api.KindInvalid, "the archive of %s is corrupt: its hash is not the recorded one", name)
 	case got.Bytes != r.Files || got.Skipped+got.Dropped > 0:
@@ -166,61 +135,80 @@ func (d Dir) Restore(ctx context.Context, name, to string) error {
 	return nil
 }
 
-// read reads the record of an archive.
-func (d Dir) read(name string) (r record, err error) {
-	f, err := os.OpenFile(filepath.Join(d.Path, name+".json"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, notFound(name)
+// cause is an error of unpacking, or of the blobs if reading them failed.
+func cause(name string, err, reading error) error {
+	if reading != nil {
+		return about(name, reading)
 	}
+	return err
+}
+
+// read reads the record of an archive.
+func (a Archive) read(ctx context.Context, name string) (r record, err error) {
+	f, _, err := a.Blobs.Get(ctx, recordOf(name))
 	if err != nil {
-		return r, d.failed(name, err)
+		return r, about(name, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	source := &errorReader{r: f}
+	if r, err = parse(name, source); err != nil {
+		return r, cause(name, api.Errorf(api.KindInvalid, "the record of the archive of %s: %w", name, err), source.err)
+	}
+	return r, nil
+}
+
+// probe is the blob that Check writes.
+const probe = "hortus-check"
+
+// Check stores a small blob and reads it, and returns what failed.
+func (a Archive) Check(ctx context.Context) error {
+	text := []byte("hortus can write here\n")
+	if err := a.Blobs.Put(ctx, probe, bytes.NewReader(text)); err != nil {
+		return checked("written", err)
+	}
+	f, _, err := a.Blobs.Get(ctx, probe)
 	if err != nil {
-		return r, d.failed(name, err)
+		return checked("read", err)
 	}
-	if r, err = parse(b); err != nil {
-		return r, api.Errorf(api.KindInvalid, "the record of the archive of %s: %w", name, err)
+	defer f.Close()
+	got, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	if err == nil && !bytes.Equal(got, text) {
+		err = api.Errorf(api.KindInvalid, "it returns %d other bytes than were stored", len(got))
 	}
-	return r, nil
+	if err == nil {
+		// A store that does not say what is missing would fail each restore.
+		_, err = a.Blobs.Has(ctx, probe+"-absent")
+	}
+	return checked("read", err)
 }
 
-// The limits of what an archive may claim: the size of a tree in bytes, and its entries.
-const (
-	maxFiles   = 1 << 40
-	maxEntries = 10_000_000
-)
-
-func parse(b []byte) (r record, err error) {
-	if len(b) > maxRecord {
-		return r, fmt.Errorf("longer than %d bytes", maxRecord)
+func checked(what string, err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, err
-	}
-	if r.Bytes <= 0 || r.Files < 0 || r.Files > maxFiles || r.Entries < 0 || r.Entries > maxEntries {
-		return r, errors.New("its numbers do not make sense")
-	}
-	return r, nil
+	return api.Errorf(api.KindOf(err), "the archive of layers cannot be %s: %w", what, err).WithHint("%s", api.HintOf(err))
 }
 
-func (d Dir) file(name string) string { return filepath.Join(d.Path, name+".tar.zst") }
-
-func notFound(name string) error {
-	return api.Errorf(api.KindNotFound, "there is no archive of %s", name)
-}
-
-// failed says what an error of the directory's disk is about.
-func (d Dir) failed(name string, err error) error {
-	switch {
-	case err == nil || errors.Is(err, context.Canceled) || api.KindOf(err) == api.KindUnsupported:
+// about says which archive an error is about.
+func about(name string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
 		return err
-	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
-		return api.Errorf(api.KindExhausted, "archive of %s: no space left on the disk of %s: %w", name, d.Path, err).
-			WithHint("remove archives that are not needed from that directory")
 	}
-	return api.Errorf(api.KindInternal, "archive of %s: %w", name, err)
+	return api.Errorf(api.KindOf(err), "archive of %s: %w", name, err).WithHint("%s", api.HintOf(err))
+}
+
+// errorReader keeps the error of a reader, which what is above may hide.
+type errorReader struct {
+	r   io.Reader
+	err error
+}
+
+func (e *errorReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if err != nil && err != io.EOF {
+		e.err = err
+	}
+	return n, err
 }
 
 // counter counts what is written.

@@ -85,14 +85,11 @@ func tree(t *testing.T) string {
 // TestRound: what is restored is what was saved.
 func TestRound(t *testing.T) {
 	d, root := Dir{t.TempDir()}, tree(t)
-	if err := d.Restore(t.Context(), name, t.TempDir()); api.KindOf(err) != api.KindNotFound || d.Has(name) {
-		t.Fatal(err)
-	}
-	must(t, d.Save(t.Context(), name, root))
-	must(t, d.Save(t.Context(), name, "/nonexistent")) // it is there
+	a := Archive{d}
+	must(t, a.Save(t.Context(), name, root))
 	to := filepath.Join(t.TempDir(), "to")
 	must(t, os.Mkdir(to, 0o755))
-	must(t, d.Restore(t.Context(), name, to))
+	must(t, a.Restore(t.Context(), name, to))
 	want, got := describe(t, root), describe(t, to)
 	for p, text := range want {
 		if p != "." && got[p] != text {
@@ -107,46 +104,6 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// TestDamaged: an archive that is not what was saved is refused, wherever it was changed.
-func TestDamaged(t *testing.T) {
-	d, root := Dir{t.TempDir()}, tree(t)
-	must(t, d.Save(t.Context(), name, root))
-	whole, err := os.ReadFile(d.file(name))
-	must(t, err)
-	rec, err := os.ReadFile(filepath.Join(d.Path, name+".json"))
-	must(t, err)
-	for what, change := range map[string]func() (archive, record []byte){
-		"a bit": func() ([]byte, []byte) {
-			b := bytes.Clone(whole)
-			b[len(b)/2] ^= 1
-			return b, rec
-		},
-		"shorter": func() ([]byte, []byte) { return whole[:len(whole)-1], rec },
-		"longer":  func() ([]byte, []byte) { return append(bytes.Clone(whole), 0), rec },
-		"another hash": func() ([]byte, []byte) {
-			return whole, bytes.Replace(rec, []byte(`"sha256":"`), []byte(`"sha256":"0`), 1)
-		},
-		"fewer entries": func() ([]byte, []byte) {
-			return whole, bytes.Replace(rec, []byte(`"entries":`), []byte(`"entries":1,"e":`), 1)
-		},
-		"fewer bytes": func() ([]byte, []byte) {
-			return whole, bytes.Replace(rec, []byte(`"files":`), []byte(`"files":1,"f":`), 1)
-		},
-		"no record": func() ([]byte, []byte) { return whole, []byte("{}") },
-	} {
-		a, r := change()
-		must(t, os.WriteFile(d.file(name), a, 0o600))
-		must(t, os.WriteFile(filepath.Join(d.Path, name+".json"), r, 0o600))
-		if err := d.Restore(t.Context(), name, t.TempDir()); api.KindOf(err) != api.KindInvalid {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	// The control: nothing else refuses it.
-	must(t, os.WriteFile(d.file(name), whole, 0o600))
-	must(t, os.WriteFile(filepath.Join(d.Path, name+".json"), rec, 0o600))
-	must(t, d.Restore(t.Context(), name, t.TempDir()))
-}
-
 // TestRefused: what an archive cannot hold is not saved, and leaves nothing.
 func TestRefused(t *testing.T) {
 	for what, make := range map[string]func(root string) error{
@@ -157,14 +114,14 @@ func TestRefused(t *testing.T) {
 	} {
 		d, root := Dir{t.TempDir()}, tree(t)
 		must(t, make(root))
-		if err := d.Save(t.Context(), name, root); api.KindOf(err) != api.KindUnsupported {
+		if err := (Archive{d}).Save(t.Context(), name, root); api.KindOf(err) != api.KindUnsupported {
 			t.Errorf("%s: %v", what, err)
 		}
-		if files, err := os.ReadDir(d.Path); err != nil || len(files) > 0 || d.Has(name) {
+		if files, err := os.ReadDir(d.Path); err != nil || len(files) > 0 {
 			t.Errorf("%s: left %v, %v", what, files, err)
 		}
 	}
-	d := Dir{t.TempDir()}
+	d := Archive{Dir{t.TempDir()}}
 	for _, bad := range []string{"", "../x", "a/b", ".new-x", "A", strings.Repeat("a", 200)} {
 		if err := d.Save(t.Context(), bad, t.TempDir()); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("saved as %q: %v", bad, err)
@@ -175,15 +132,39 @@ func TestRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Save(ctx, name, tree(t)); err == nil || d.Has(name) {
+	if err := d.Save(ctx, name, tree(t)); err == nil {
 		t.Errorf("a save that nobody waits for: %v", err)
 	}
 }
 
+// TestTwoSaves: hosts that save one tree at the same time leave an archive that can be restored.
+func TestTwoSaves(t *testing.T) {
+	a := Archive{Dir{t.TempDir()}}
+	errs := make(chan error)
+	for range 4 {
+		root := tree(t)
+		must(t, os.Chtimes(filepath.Join(root, "d", "first"), time.Now(), time.Now())) // other bytes for each
+		go func() { errs <- a.Save(t.Context(), name, root) }()
+	}
+	for range 4 {
+		must(t, <-errs)
+	}
+	must(t, a.Restore(t.Context(), name, t.TempDir()))
+}
+
+// TestCheck: a directory that cannot be used is found, with what to do.
+func TestCheck(t *testing.T) {
+	must(t, Archive{Dir{t.TempDir()}}.Check(t.Context()))
+	err := Archive{Dir{filepath.Join(t.TempDir(), "gone")}}.Check(t.Context())
+	if api.KindOf(err) != api.KindUnavailable || !strings.Contains(api.HintOf(err), "daemon.layer-archive") {
+		t.Errorf("%v, %q", err, api.HintOf(err))
+	}
+}
+
 func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"bytes":1,"sha256":"0","files":1,"entries":1}`))
+	f.Add([]byte(`{"blob":"sha256-0123-0123456789abcdef.tar.zst","bytes":1,"sha256":"0","files":1,"entries":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := parse(b); err == nil && (r.Bytes <= 0 || r.Entries < 0 || r.Files < 0) {
+		if r, err := parse(name, bytes.NewReader(b)); err == nil && (r.Bytes <= 0 || r.Entries < 0 || r.Files < 0 || CheckBlob(r.Blob) != nil) {
 			t.Errorf("%+v", r)
 		}
 	})
