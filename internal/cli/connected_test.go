@@ -181,8 +181,9 @@ func TestPreparedAhead(t *testing.T) {
 		ms   int64
 		says string
 	}{
-		{[]string{"set", "web", "--prepare-every", "6h"}, 6 * 3600_000, "web is prepared every 6h"},
-		{[]string{"set", "web", "--prepare-every", "2d"}, 48 * 3600_000, "web is prepared every"},
+		{[]string{"set", "web", "--prepare-every", "6h"}, 6 * 3600_000, "web is prepared every 6h, while"},
+		{[]string{"set", "web", "--prepare-every", "2d"}, 48 * 3600_000, "web is prepared every 48h, while"},
+		{[]string{"set", "web", "--prepare-every", "90m"}, 90 * 60_000, "web is prepared every 1h30m, while"},
 		{[]string{"set", "web", "--prepare-every", "never"}, 0, "not prepared by itself"},
 	} {
 		if code, _, stderr := repo(c.args...); code != 0 || k.rows[0].PrepareEveryMS != c.ms || !strings.Contains(stderr, c.says) {

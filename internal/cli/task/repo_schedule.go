@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -57,9 +58,20 @@ func (c *repoSetCmd) Run(ctx app.Context, a *app.App) error {
 	if r.PrepareEveryMS == 0 {
 		a.Note("%s is not prepared by itself any more", r.Name)
 	} else {
-		a.Note("%s is prepared every %s, while the daemon runs; to see the result: hortus repo show %s", r.Name, human.Milliseconds(r.PrepareEveryMS), r.Name)
+		a.Note("%s is prepared every %s, while the daemon runs; to see the result: hortus repo show %s", r.Name, interval(r.PrepareEveryMS), r.Name)
 	}
 	return nil
+}
+
+// interval is a duration without its zero minutes and seconds: "6h".
+func interval(ms int64) string {
+	text := (time.Duration(ms) * time.Millisecond).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-len(zero)+1]
+		}
+	}
+	return text
 }
 
 // preparation says how the automatic preparation of a repository stands; "" if there is none. An
@@ -95,7 +107,7 @@ func showPreparation(r api.Repository, row func(name, value string)) {
 		return
 	}
 	if r.PrepareEveryMS > 0 {
-		row("prepare every", human.Milliseconds(r.PrepareEveryMS))
+		row("prepare every", interval(r.PrepareEveryMS))
 	}
 	row("preparation", preparation(r, time.Now(), 300))
 	if p.Error != nil {
