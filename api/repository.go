@@ -83,6 +83,10 @@ type Repository struct {
 	FetchMS   int64     `json:"fetchMs,omitempty"`
 	// Error is why the last fetch failed; nil if it succeeded.
 	Error *Error `json:"error,omitempty"`
+	// PrepareEveryMS is the interval of the schedule of preparations, in milliseconds; 0 if
+	// there is no schedule. Preparation is nil if neither it nor a request ever was.
+	PrepareEveryMS int64        `json:"prepareEveryMs,omitempty"`
+	Preparation    *Preparation `json:"preparation,omitempty"`
 	// Account owns it; empty is the operator's own.
 	Account   string    `json:"account,omitempty"`
 	Owner     OwnerID   `json:"owner,omitempty"`
@@ -106,6 +110,8 @@ type AddRepository struct {
 	// Name is 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter
 	// or digit; empty for the last part of the URL.
 	Name string `json:"name,omitempty"`
+	// PrepareEveryMS is as in RepositorySchedule.
+	PrepareEveryMS int64 `json:"prepareEveryMs,omitempty"`
 	// Account owns it. It is taken from the caller's key only.
 	Account string `json:"-"`
 }

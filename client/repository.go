@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -29,6 +30,27 @@ func (s *RepositoryService) Sync(ctx context.Context, id string, progress func(l
 		return api.Repository{}, err
 	}
 	return s.fetch(ctx, "/v1/repositories/"+seg+"/sync", nil, progress)
+}
+
+// SyncAndPrepare is Sync, after which the daemon prepares the repository in the background:
+// Preparation in the answer of Get says how that stands.
+func (s *RepositoryService) SyncAndPrepare(ctx context.Context, id string, progress func(line string)) (api.Repository, error) {
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return api.Repository{}, err
+	}
+	return s.fetch(ctx, "/v1/repositories/"+seg+"/sync", api.SyncRepository{Prepare: true}, progress)
+}
+
+// Schedule sets how often the daemon prepares a repository by itself, at least a minute; 0
+// ends that.
+func (s *RepositoryService) Schedule(ctx context.Context, id string, every time.Duration) (api.Repository, error) {
+	var out api.Repository
+	seg, err := repositorySegment(id)
+	if err != nil {
+		return out, err
+	}
+	return out, s.client.call(ctx, http.MethodPut, "/v1/repositories/"+seg+"/schedule", api.RepositorySchedule{PrepareEveryMS: every.Milliseconds()}, &out)
 }
 
 // fetch reads the lines about a fetch until its result.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/app"
@@ -15,8 +16,10 @@ import (
 type keeper struct {
 	rows  []api.Repository
 	added api.AddRepository
-	tasks []api.CreateTask
-	fail  *api.Error // of a fetch
+	// synced is the body of the last fetch.
+	synced api.SyncRepository
+	tasks  []api.CreateTask
+	fail   *api.Error // of a fetch
 }
 
 func (k *keeper) start(t *testing.T) app.Connect {
@@ -52,7 +55,14 @@ func (k *keeper) start(t *testing.T) app.Connect {
 	mux.HandleFunc("DELETE /v1/repositories/{id}", func(w http.ResponseWriter, r *http.Request) {
 		one(w, r, func(row *api.Repository) { reply(w, row) })
 	})
+	mux.HandleFunc("PUT /v1/repositories/{id}/schedule", func(w http.ResponseWriter, r *http.Request) {
+		var in api.RepositorySchedule
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		one(w, r, func(row *api.Repository) { row.PrepareEveryMS = in.PrepareEveryMS; reply(w, row) })
+	})
 	mux.HandleFunc("POST /v1/repositories/{id}/sync", func(w http.ResponseWriter, r *http.Request) {
+		k.synced = api.SyncRepository{}
+		_ = json.NewDecoder(r.Body).Decode(&k.synced) // may be empty
 		one(w, r, func(row *api.Repository) {
 			next := *row
 			next.Commit, next.Objects = strings.Repeat("2", 40), 3
@@ -152,6 +162,74 @@ func TestTaskOnANamedRepository(t *testing.T) {
 			t.Errorf("%s: %+v, %s", c.repo, k.tasks, stderr)
 		case c.url != "" && (len(k.tasks) != 1 || k.tasks[0].Repo.URL != c.url || k.tasks[0].Repo.Ref != c.ref):
 			t.Errorf("%s: %+v, %s", c.repo, k.tasks, stderr)
+		}
+	}
+}
+
+// TestPreparedAhead: the commands that set a schedule or request a preparation, and what ls and show
+// say of each state.
+func TestPreparedAhead(t *testing.T) {
+	p := newPerson(t)
+	k := newKeeper()
+	connect := k.start(t)
+	repo := func(args ...string) (int, string, string) {
+		t.Helper()
+		return runIn(t, p.vars, connect, "", nil, append([]string{"repo"}, args...)...)
+	}
+	for _, c := range []struct {
+		args []string
+		ms   int64
+		says string
+	}{
+		{[]string{"set", "web", "--prepare-every", "6h"}, 6 * 3600_000, "web is prepared every 6h, while"},
+		{[]string{"set", "web", "--prepare-every", "2d"}, 48 * 3600_000, "web is prepared every 48h, while"},
+		{[]string{"set", "web", "--prepare-every", "90m"}, 90 * 60_000, "web is prepared every 1h30m, while"},
+		{[]string{"set", "web", "--prepare-every", "never"}, 0, "not prepared by itself"},
+	} {
+		if code, _, stderr := repo(c.args...); code != 0 || k.rows[0].PrepareEveryMS != c.ms || !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: %d, %d ms, %s", c.args, code, k.rows[0].PrepareEveryMS, stderr)
+		}
+	}
+	for _, args := range [][]string{
+		{"set", "web", "--prepare-every", "59s"}, {"set", "web", "--prepare-every", "1ns"}, {"set", "web", "--prepare-every", "-1h"}, {"set", "web", "--prepare-every", "often"},
+		{"set", "web", "--prepare-every", "400d"}, {"set", "web"}, {"add", "https://host/o/web", "--prepare-every", "0s"},
+	} {
+		if code, _, stderr := repo(args...); code != 2 {
+			t.Errorf("%v: %d, %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := repo("add", "https://host/o/web", "--prepare-every", "90m"); code != 0 || k.added.PrepareEveryMS != 90*60_000 {
+		t.Errorf("%d, %+v, %s", code, k.added, stderr)
+	}
+	if code, _, stderr := repo("sync", "web", "--prepare"); code != 0 || !k.synced.Prepare || !strings.Contains(stderr, "web is prepared in the background") {
+		t.Errorf("%d, %+v, %s", code, k.synced, stderr)
+	}
+	if code, _, stderr := repo("sync", "web"); code != 0 || k.synced.Prepare || strings.Contains(stderr, "background") {
+		t.Errorf("%d, %+v, %s", code, k.synced, stderr)
+	}
+	ago := time.Now().Add(-2*time.Hour - time.Second)
+	next := time.Now().Add(time.Hour)
+	for name, c := range map[string]struct {
+		p    api.Preparation
+		want []string
+	}{
+		"done":      {api.Preparation{Commit: strings.Repeat("a", 40), PreparedAt: ago, EndedAt: ago, NextAt: next, Task: "t1"}, []string{"prepared 2h", "ago at aaaaaaa"}},
+		"failed":    {api.Preparation{EndedAt: ago, Failures: 1, NextAt: next, Error: &api.Error{Message: "step install: exit 1" + evil}}, []string{"failed 2h", "step install: exit 1", "; next at " + next.Format("2006")}},
+		"no next":   {api.Preparation{EndedAt: ago, Failures: 1, Error: &api.Error{Message: "exit 1"}}, []string{"failed 2h"}},
+		"running":   {api.Preparation{Running: true, StartedAt: ago}, []string{"running, started 2h"}},
+		"requested": {api.Preparation{Requested: true, PreparedAt: ago}, []string{"requested"}},
+		"waiting":   {api.Preparation{NextAt: next}, []string{"waiting"}},
+	} {
+		k.rows[0].Preparation, k.rows[0].PrepareEveryMS = &c.p, 3600_000
+		_, list, _ := repo("ls")
+		_, show, _ := repo("show", "web")
+		for _, want := range c.want {
+			if !strings.Contains(list, want) || !strings.Contains(show, want) || strings.Contains(list+show, "\x1b]") {
+				t.Errorf("%s: no %q in\n%s\n%s", name, want, list, show)
+			}
+		}
+		if !strings.Contains(show, "prepare every") {
+			t.Errorf("%s: %s", name, show)
 		}
 	}
 }

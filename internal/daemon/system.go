@@ -182,6 +182,7 @@ func (s *System) openService(context.Context) error {
 		Level: s.cfg.Level, Getenv: s.cfg.Getenv, Logger: s.log, Dir: string(s.dir),
 	})
 	s.onClose(s.service.Close)
+	s.onClose(s.newSchedule().Close)
 	s.owner.Keep(s.log, func(err error) {
 		s.log.Error("this daemon no longer owns its data directory; stopping and handing its sandboxes over to the next daemon", "error", err)
 		_ = s.service.StopKeeping(context.Background(), true) // with force it cannot fail

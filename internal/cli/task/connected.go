@@ -56,6 +56,7 @@ type repoAddCmd struct {
 	Repo   string `arg:"" complete:"dirs" placeholder:"PATH|URL[@BRANCH]" help:"Repository: a directory or a URL, optionally with @BRANCH."`
 	Name   string `placeholder:"NAME" help:"Name: lower-case letters, digits, \".\", \"_\" and \"-\" (default: the last part of the path or URL)."`
 	Branch string `placeholder:"BRANCH" help:"Branch that tasks start from (default: the repository's own default branch)."`
+	Every  *every `name:"prepare-every" placeholder:"6h" help:"Interval at which the daemon fetches the repository and prepares what is new (minimum 1m), or never (default)."`
 }
 
 // Run connects a repository and prints its name.
@@ -67,7 +68,7 @@ func (c *repoAddCmd) Run(ctx app.Context, a *app.App) error {
 	if branch != "" && c.Branch != "" && branch != c.Branch {
 		return api.Errorf(api.KindInvalid, "--branch: %.80q and @%.80s are two branches", c.Branch, branch).WithHint("give one of them")
 	}
-	req := api.AddRepository{URL: address, Branch: cmp.Or(branch, c.Branch), Name: c.Name}
+	req := api.AddRepository{URL: address, Branch: cmp.Or(branch, c.Branch), Name: c.Name, PrepareEveryMS: c.Every.milliseconds()}
 	if filepath.IsAbs(address) {
 		tree, err := person(a).Toplevel(ctx, address)
 		switch {
@@ -169,13 +170,13 @@ func (repoLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		a.Note("no repository is connected; connect one: hortus repo add PATH|URL")
 		return nil
 	}
-	return app.ShowList(a, list, "NAME STATE BRANCH COMMIT SIZE FETCHED URL", func(r api.Repository) []string {
+	return app.ShowList(a, list, "NAME STATE BRANCH COMMIT SIZE FETCHED PREPARED URL", func(r api.Repository) []string {
 		at := "never"
 		if !r.FetchedAt.IsZero() {
 			at = human.Duration(time.Since(r.FetchedAt).Truncate(time.Second)) + " ago"
 		}
 		return []string{human.Sanitize(r.Name), human.Sanitize(string(r.State)), human.Sanitize(cmp.Or(r.Branch, "-")), cmp.Or(fmt.Sprintf("%.12s", human.Sanitize(r.Commit)), "-"),
-			human.Size(r.Bytes), at, human.Truncate(git.DisplayAddress(r.URL), 80)}
+			human.Size(r.Bytes), at, human.Sanitize(cmp.Or(preparation(r, time.Now(), 60), "-")), human.Truncate(git.DisplayAddress(r.URL), 80)}
 	})
 }
 
@@ -206,6 +207,7 @@ func (c *repoShowCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error 
 		if !r.FetchedAt.IsZero() {
 			row("fetched", fmt.Sprintf("%s, %s in %s", r.FetchedAt.Format(time.RFC3339), objects(r.Objects), human.Milliseconds(r.FetchMS)))
 		}
+		showPreparation(r, row)
 		row("account", r.Account)
 		row("key", r.Key)
 		row("created", r.CreatedAt.Format(time.RFC3339))
@@ -225,70 +227,6 @@ func unconnected(err error) error {
 		return err
 	}
 	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: hortus repo ls")
-}
-
-type repoSyncCmd struct {
-	Names []string `arg:"" optional:"" name:"name" complete:"connected" help:"Repositories to fetch (default: all)."`
-}
-
-// Run fetches repositories, one after the other. One that fails does not stop the others.
-func (c *repoSyncCmd) Run(ctx app.Context, a *app.App) error {
-	a.NeedForges = true
-	cl, err := a.Client(ctx)
-	if err != nil {
-		return err
-	}
-	var list []api.Repository
-	if len(c.Names) == 0 {
-		if list, err = cl.Repositories.List(ctx); err != nil {
-			return err
-		}
-	}
-	for _, name := range c.Names {
-		r, err := cl.Repositories.Get(ctx, name)
-		if err != nil {
-			return unconnected(err)
-		}
-		list = append(list, r)
-	}
-	out, failed := []api.Repository{}, error(nil)
-	for _, old := range list {
-		r, err := fetched(ctx, a, old.Name, func(ctx context.Context, cl *client.Client, line func(string)) (api.Repository, error) {
-			return cl.Repositories.Sync(ctx, string(old.ID), line)
-		})
-		if api.KindOf(err) == api.KindCanceled {
-			return err
-		}
-		if err != nil {
-			if len(list) == 1 {
-				return err
-			}
-			failed = err
-			a.Note("%s: failed: %s", old.Name, err)
-			continue
-		}
-		out = append(out, r)
-		if a.Flags.JSON {
-			continue
-		}
-		switch {
-		case r.Objects == 0 && r.Commit == old.Commit:
-			a.Note("%s: nothing new, %s", r.Name, tip(r))
-		case r.Commit == old.Commit || old.Commit == "":
-			a.Note("%s: %s in %s, %s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r))
-		default:
-			a.Note("%s: %s in %s, %s; it was at %.12s", r.Name, objects(r.Objects), human.Milliseconds(r.FetchMS), tip(r), old.Commit)
-		}
-	}
-	if a.Flags.JSON {
-		if err := a.JSON(out); err != nil {
-			return err
-		}
-	}
-	if failed != nil {
-		return api.Errorf(api.KindOf(failed), "%d of %d repositories could not be fetched", len(list)-len(out), len(list)).WithHint("hortus repo show NAME says why")
-	}
-	return nil
 }
 
 type repoRmCmd struct {

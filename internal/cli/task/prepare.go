@@ -20,6 +20,7 @@ type RepoCommand struct {
 	Add     repoAddCmd     `cmd:"" help:"Connect a repository under a name, and fetch it."`
 	Ls      repoLsCmd      `cmd:"" help:"List connected repositories."`
 	Show    repoShowCmd    `cmd:"" help:"Show a connected repository."`
+	Set     repoSetCmd     `cmd:"" help:"Set how often the daemon prepares a connected repository."`
 	Sync    repoSyncCmd    `cmd:"" help:"Fetch what is new in connected repositories."`
 	Rm      repoRmCmd      `cmd:"" help:"Disconnect repositories. Their cached copies stay until hortus gc removes them."`
 	Prepare PrepareCommand `cmd:"" help:"Install what repositories need, so that their tasks start with it."`

@@ -11,6 +11,8 @@ import (
 type Connected interface {
 	Add(ctx context.Context, req api.AddRepository, progress func(string)) (api.Repository, error)
 	Sync(ctx context.Context, id api.RepositoryID, progress func(string)) (api.Repository, error)
+	Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error)
+	Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Get(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Page(ctx context.Context, account string, p api.PageRequest) ([]api.Repository, string, error)
@@ -53,17 +55,41 @@ func checkRemote(p api.Principal, url string) error {
 
 // Sync fetches a repository. The caller must be an admin.
 func (r *Repositories) Sync(ctx context.Context, id api.RepositoryID, progress func(string)) (api.Repository, error) {
-	p, row, err := r.get(ctx, id)
-	if err != nil {
-		return api.Repository{}, err
-	}
-	if p.Role != api.RoleAdmin {
-		return api.Repository{}, denied("fetching a repository")
-	}
-	if err := checkRemote(p, row.URL); err != nil {
+	if err := r.mayFetch(ctx, id, "fetching a repository"); err != nil {
 		return api.Repository{}, err
 	}
 	return r.c.Sync(ctx, id, progress)
+}
+
+// Schedule sets when a repository is prepared. The caller must be an admin: the preparation
+// fetches it.
+func (r *Repositories) Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error) {
+	if err := r.mayFetch(ctx, id, "the schedule of a repository"); err != nil {
+		return api.Repository{}, err
+	}
+	return r.c.Schedule(ctx, id, req)
+}
+
+// Prepare requests the preparation of a repository in the background. The caller must be an
+// admin.
+func (r *Repositories) Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	if err := r.mayFetch(ctx, id, "preparing a repository"); err != nil {
+		return api.Repository{}, err
+	}
+	return r.c.Prepare(ctx, id)
+}
+
+// mayFetch refuses everyone but an admin, and a directory of the daemon's machine to an API
+// key.
+func (r *Repositories) mayFetch(ctx context.Context, id api.RepositoryID, what string) error {
+	p, row, err := r.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if p.Role != api.RoleAdmin {
+		return denied(what)
+	}
+	return checkRemote(p, row.URL)
 }
 
 func (r *Repositories) get(ctx context.Context, id api.RepositoryID) (api.Principal, api.Repository, error) {

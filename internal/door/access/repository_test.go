@@ -27,6 +27,14 @@ func (c *connections) Sync(context.Context, api.RepositoryID, func(string)) (api
 	c.n++
 	return c.row, nil
 }
+func (c *connections) Schedule(context.Context, api.RepositoryID, api.RepositorySchedule) (api.Repository, error) {
+	c.n++
+	return c.row, nil
+}
+func (c *connections) Prepare(context.Context, api.RepositoryID) (api.Repository, error) {
+	c.n++
+	return c.row, nil
+}
 func (c *connections) Remove(context.Context, api.RepositoryID) (api.Repository, error) {
 	c.n++
 	return c.row, nil
@@ -74,6 +82,16 @@ func TestRepositoriesAreOnesOwn(t *testing.T) {
 		{"an admin's key fetches a path", admin, path, fetch, api.KindDenied},
 		{"its user fetches", user("a"), url, fetch, api.KindDenied},
 		{"another user fetches", user("b"), url, fetch, api.KindNotFound},
+		{"the operator schedules", api.Operator(), path, plan, ""},
+		{"an admin schedules", admin, url, plan, ""},
+		{"an admin's key schedules a path", admin, path, plan, api.KindDenied},
+		{"its user schedules", user("a"), url, plan, api.KindDenied},
+		{"another user schedules", user("b"), url, plan, api.KindNotFound},
+		{"an admin prepares", admin, url, prepare, ""},
+		{"an admin's key prepares a path", admin, path, prepare, api.KindDenied},
+		{"its user prepares", user("a"), url, prepare, api.KindDenied},
+		{"another user prepares", user("b"), url, prepare, api.KindNotFound},
+		{"nobody prepares", api.Principal{}, url, prepare, api.KindUnauthenticated},
 		{"its user removes", user("a"), url, remove, ""},
 		{"an admin removes", admin, url, remove, ""},
 		{"another user removes", user("b"), url, remove, api.KindNotFound},
@@ -124,5 +142,15 @@ func fetch(r *access.Repositories, ctx context.Context, _ string) error {
 
 func remove(r *access.Repositories, ctx context.Context, _ string) error {
 	_, err := r.Remove(ctx, "r1")
+	return err
+}
+
+func plan(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.Schedule(ctx, "r1", api.RepositorySchedule{PrepareEveryMS: 60_000})
+	return err
+}
+
+func prepare(r *access.Repositories, ctx context.Context, _ string) error {
+	_, err := r.Prepare(ctx, "r1")
 	return err
 }

@@ -12,6 +12,9 @@ import (
 type Repositories interface {
 	Add(ctx context.Context, req api.AddRepository, progress func(line string)) (api.Repository, error)
 	Sync(ctx context.Context, id api.RepositoryID, progress func(line string)) (api.Repository, error)
+	Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error)
+	// Prepare requests a preparation, which runs in the background.
+	Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Get(ctx context.Context, id api.RepositoryID) (api.Repository, error)
 	Page(ctx context.Context, p api.PageRequest) (rows []api.Repository, next string, err error)
@@ -39,9 +42,14 @@ func (d repositories) repositoryRoutes() []Route {
 		Handler: on(d.Repositories, d.repositoryID, Repositories.Get),
 	}, {
 		Method: "POST", Pattern: "/v1/repositories/{id}/sync", Name: "syncRepository", Role: api.RoleAdmin,
-		Doc:     `Fetch what is new in a repository. The answer has one JSON value per line: {"progress": ...} while git works, then {"repository": ...}.`,
-		OutType: typeLines, Out: api.RepositoryLine{},
+		Doc: `Fetch what is new in a repository. With "prepare", it is then prepared in the background. The answer has one JSON value per line: {"progress": ...} while git works, then {"repository": ...}.`,
+		In:  api.SyncRepository{}, Optional: true, OutType: typeLines, Out: api.RepositoryLine{},
 		Handler: d.sync,
+	}, {
+		Method: "PUT", Pattern: "/v1/repositories/{id}/schedule", Name: "scheduleRepository", Role: api.RoleAdmin,
+		Doc: "Set how often a repository is prepared. The interval begins at the end of a preparation; the first one begins at once. 0 ends the schedule.",
+		In:  api.RepositorySchedule{}, Out: api.Repository{},
+		Handler: d.schedule,
 	}, {
 		Method: "DELETE", Pattern: "/v1/repositories/{id}", Name: "removeRepository", Role: api.RoleUser,
 		Doc:     "Disconnect a repository. Its copy stays in the cache until it is collected.",
@@ -78,9 +86,35 @@ func (d repositories) sync(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	var in api.SyncRepository
+	if err := decodeAny(w, r, &in); err != nil {
+		return err
+	}
 	return fetching(w, func(progress func(string)) (api.Repository, error) {
-		return d.Repositories.Sync(r.Context(), id, progress)
+		row, err := d.Repositories.Sync(r.Context(), id, progress)
+		if err != nil || !in.Prepare {
+			return row, err
+		}
+		return d.Repositories.Prepare(r.Context(), id)
 	})
+}
+
+// schedule sets how often a repository is prepared.
+func (d repositories) schedule(w http.ResponseWriter, r *http.Request) error {
+	id, err := d.repositoryID(r)
+	if err != nil {
+		return err
+	}
+	var in api.RepositorySchedule
+	if err := decode(w, r, &in); err != nil {
+		return err
+	}
+	row, err := d.Repositories.Schedule(r.Context(), id, in)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, row)
+	return nil
 }
 
 // fetching streams the progress of a fetch and its result.

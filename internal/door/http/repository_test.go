@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -29,6 +30,21 @@ func (r *remotes) Sync(ctx context.Context, id api.RepositoryID, progress func(s
 		return row, err
 	}
 	return r.fetch(row, progress)
+}
+
+func (r *remotes) Schedule(ctx context.Context, id api.RepositoryID, req api.RepositorySchedule) (api.Repository, error) {
+	if err := req.Check(); err != nil {
+		return api.Repository{}, err
+	}
+	row, err := r.Get(ctx, id)
+	row.PrepareEveryMS = req.PrepareEveryMS
+	return row, err
+}
+
+func (r *remotes) Prepare(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	row, err := r.Get(ctx, id)
+	row.Preparation = &api.Preparation{Requested: true}
+	return row, err
 }
 
 func (r *remotes) fetch(row api.Repository, progress func(string)) (api.Repository, error) {
@@ -82,6 +98,17 @@ func TestRepositoryCalls(t *testing.T) {
 		}
 		if got, err := c.Repositories.Sync(ctx, name, nil); err != nil || got != row {
 			t.Errorf("sync %s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := c.Repositories.SyncAndPrepare(ctx, "web.app", nil); err != nil || got.Preparation == nil || !got.Preparation.Requested {
+		t.Errorf("sync and prepare: %+v, %v", got, err)
+	}
+	if got, err := c.Repositories.Schedule(ctx, "web.app", 6*time.Hour); err != nil || got.PrepareEveryMS != 6*3600_000 {
+		t.Errorf("schedule: %+v, %v", got, err)
+	}
+	for _, every := range []time.Duration{-time.Hour, time.Second, 366 * 24 * time.Hour} {
+		if _, err := c.Repositories.Schedule(ctx, "web.app", every); api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), "between a minute and a year") {
+			t.Errorf("every %s: %v", every, err)
 		}
 	}
 	if list, err := c.Repositories.List(ctx); err != nil || len(list) != 1 || list[0] != row {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"hortus.dev/api"
@@ -43,7 +44,14 @@ const maxConnected = 1000
 
 // Repositories are the connected repositories of a daemon. Its methods may be called from
 // several goroutines.
-type Repositories struct{ cfg Config }
+type Repositories struct {
+	cfg Config
+	// mu is held from the read of a row to its update: fetches and preparations change the
+	// same rows.
+	mu sync.Mutex
+	// changed has something when there may be something new to prepare.
+	changed chan struct{}
+}
 
 // New keeps repositories.
 func New(cfg Config) *Repositories {
@@ -51,7 +59,7 @@ func New(cfg Config) *Repositories {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Repositories{cfg}
+	return &Repositories{cfg: cfg, changed: make(chan struct{}, 1)}
 }
 
 // Add connects a repository and fetches it. progress, if not nil, receives the lines of git's
@@ -93,6 +101,9 @@ func (s *Repositories) Add(ctx context.Context, req api.AddRepository, progress 
 		}
 		return api.Repository{}, err
 	}
+	if row.PrepareEveryMS > 0 {
+		s.wake()
+	}
 	return row, nil
 }
 
@@ -132,10 +143,15 @@ func (s *Repositories) newRow(req api.AddRepository) (api.Repository, error) {
 		return api.Repository{}, api.Errorf(api.KindInvalid, "%.80q is not a valid name for a repository", req.Name).
 			WithHint(`use 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit`)
 	}
-	return api.Repository{
+	if err := (api.RepositorySchedule{PrepareEveryMS: req.PrepareEveryMS}).Check(); err != nil {
+		return api.Repository{}, err
+	}
+	row := api.Repository{
 		ID: api.NewRepositoryID(), State: api.RepositoryFetching, Name: name, URL: remote.URL, Branch: req.Branch, Key: remote.BranchKey(req.Branch),
 		Account: req.Account, Owner: s.cfg.Owner, CreatedAt: s.now(),
-	}, nil
+	}
+	schedule(&row, req.PrepareEveryMS, row.CreatedAt)
+	return row, nil
 }
 
 func (s *Repositories) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
@@ -165,16 +181,11 @@ func (s *Repositories) Sync(ctx context.Context, id api.RepositoryID, progress f
 	if err := s.usable(); err != nil {
 		return api.Repository{}, err
 	}
-	row, err := s.cfg.Rows.Repository(ctx, id)
+	row, err := s.Change(ctx, id, func(row *api.Repository) {
+		row.State, _ = api.NextRepositoryState(row.State, api.RepositorySync)
+		row.Owner = s.cfg.Owner
+	})
 	if err != nil {
-		return api.Repository{}, err
-	}
-	next, ok := api.NextRepositoryState(row.State, api.RepositorySync)
-	if !ok {
-		return api.Repository{}, gone(row)
-	}
-	row.State, row.Owner = next, s.cfg.Owner
-	if err := s.cfg.Rows.UpdateRepository(ctx, row); err != nil {
 		return api.Repository{}, err
 	}
 	return s.fetch(ctx, row, progress)
@@ -232,6 +243,11 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 		}
 	}
 	row.State, _ = api.NextRepositoryState(api.RepositoryFetching, event)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
+		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
+	}
 	if e := s.cfg.Rows.UpdateRepository(context.WithoutCancel(ctx), row); e != nil && err == nil {
 		if api.KindOf(e) == api.KindConflict {
 			e = gone(row)
@@ -244,6 +260,8 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 // Remove disconnects a repository; it is idempotent. Its copy stays in the cache, for the
 // results of tasks, until it is collected.
 func (s *Repositories) Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	row, err := s.cfg.Rows.Repository(ctx, id)
 	if err != nil || row.State.Final() {
 		return row, err
@@ -273,24 +291,6 @@ func (s *Repositories) Find(ctx context.Context, account, prefix string) (api.Re
 // operator's own. KindNotFound if there is none.
 func (s *Repositories) Named(ctx context.Context, account, name string) (api.Repository, error) {
 	return s.cfg.Rows.NamedRepository(ctx, account, name)
-}
-
-// Recover marks the repositories as failed whose fetch was running in a daemon that has
-// ended. It returns how many.
-func (s *Repositories) Recover(ctx context.Context, ended func(api.OwnerID) bool) (n int, err error) {
-	all, err := s.cfg.Rows.ListRepositories(ctx)
-	for _, r := range all {
-		if r.State != api.RepositoryFetching || r.Owner == s.cfg.Owner || !ended(r.Owner) {
-			continue
-		}
-		r.State, _ = api.NextRepositoryState(r.State, api.RepositoryBroken)
-		r.Error = &api.Error{Kind: api.KindUnavailable, Message: "the daemon ended during the fetch", Hint: "hortus repo sync " + r.Name}
-		if err := s.cfg.Rows.UpdateRepository(ctx, r); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, err
 }
 
 // Kept returns the names of the copies in the cache that a repository is connected to.

@@ -155,6 +155,54 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// TestPreparationOutlivesAFetch: a request and a schedule that come while a fetch runs are in the
+// row afterwards.
+func TestPreparationOutlivesAFetch(t *testing.T) {
+	ctx := gittest.Context(t)
+	w := open(t, api.NewOwnerID())
+	src := gittest.NewCheckout(t, map[string]string{"a": "1"})
+	r, err := w.Add(ctx, api.AddRepository{URL: src, Name: "x"}, nil)
+	if err != nil || r.Preparation != nil {
+		t.Fatal(r.Preparation, err)
+	}
+	gittest.WriteFiles(t, src, map[string]string{"a": "2"})
+	gittest.Git(t, src, "commit", "-qam", "second")
+	lines := 0
+	r, err = w.Sync(ctx, r.ID, func(string) {
+		if lines++; lines > 1 {
+			return
+		}
+		if _, err := w.Prepare(ctx, r.ID); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.Schedule(ctx, r.ID, api.RepositorySchedule{PrepareEveryMS: 60_000}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || lines == 0 {
+		t.Fatalf("%d lines, %v", lines, err)
+	}
+	if r, err = w.Get(ctx, r.ID); err != nil || r.State != api.RepositoryReady || r.Preparation == nil || !r.Preparation.Requested || r.Preparation.NextAt.IsZero() || r.PrepareEveryMS != 60_000 {
+		t.Errorf("%+v, %+v, %v", r, r.Preparation, err)
+	}
+	select {
+	case <-w.Changed():
+	default:
+		t.Error("nobody is told")
+	}
+	for _, ms := range []int64{-1, 59_999, api.MaxPrepareEvery.Milliseconds() + 1} {
+		_, err := w.Schedule(ctx, r.ID, api.RepositorySchedule{PrepareEveryMS: ms})
+		gittest.WantKind(t, err, api.KindInvalid, "between a minute and a year")
+		_, err = w.Add(ctx, api.AddRepository{URL: src, Name: "y", Branch: "main", PrepareEveryMS: ms}, nil)
+		gittest.WantKind(t, err, api.KindInvalid, "between a minute and a year")
+	}
+	if _, err := w.Remove(ctx, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Prepare(ctx, r.ID)
+	gittest.WantKind(t, err, api.KindConflict, "not connected any more")
+}
+
 func TestNames(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://example.org/o/Web.App.git": "web.app", "git@example.org:o/r": "r", "git@example.org:r.git": "r", "/home/x/My Repo/": "my-repo",
