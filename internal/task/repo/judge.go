@@ -154,22 +154,26 @@ func (w judge) passed(r *api.Round) bool {
 
 // over runs the gate on the base with some changes.
 func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
-	layers := []Layer{w.layer}
-	if len(changes) > 0 {
-		top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
-		if err != nil {
-			return api.Gate{}, err
-		}
-		defer release()
-		layers = append(layers, top)
+	if len(changes) == 0 {
+		return w.gate(ctx, e, file, on, w.prepared, w.layer)
 	}
-	return w.gate(ctx, e, file, on, layers...)
+	top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
+	if err != nil {
+		return api.Gate{}, err
+	}
+	defer release()
+	installed, err := w.dependencies(ctx, changes, top)
+	if err != nil {
+		return api.Gate{}, err
+	}
+	defer installed.Release()
+	return w.gate(ctx, e, file, on, installed, w.layer, top)
 }
 
-// gate runs the command that decides in a clean sandbox over layers.
-func (w judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, layers ...Layer) (api.Gate, error) {
+// gate runs the command that decides in a clean sandbox over layers, with what is installed below them.
+func (w judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on terms, installed Prepared, layers ...Layer) (api.Gate, error) {
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
-	g, err := w.decide(ctx, file, on, layers, func(line string) {
+	g, err := w.decide(ctx, file, on, installed, layers, func(line string) {
 		at := e
 		at.Line = line
 		w.job.Emit.Emit(ctx, api.EventRepoStep, at)
@@ -186,9 +190,9 @@ func (w judge) gate(ctx context.Context, e api.RepoStepEvent, file string, on te
 	return g, err
 }
 
-func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer, say func(line string)) (g api.Gate, err error) {
+func (w judge) decide(ctx context.Context, file string, on terms, installed Prepared, layers []Layer, say func(line string)) (g api.Gate, err error) {
 	g = api.Gate{Command: w.res.Verify, Exit: api.Exit{Code: -1}}
-	box, err := w.cfg.Computers.Clean(ctx, w.prepared.into(w.sandbox()), w.prepared.below(layers...)...)
+	box, err := w.cfg.Computers.Clean(ctx, installed.into(w.sandbox()), installed.below(layers...)...)
 	if err != nil {
 		return g, err
 	}
@@ -213,7 +217,7 @@ func (w judge) decide(ctx context.Context, file string, on terms, layers []Layer
 	if err != nil {
 		return g, err
 	}
-	if err := Serve(ctx, box, w.prepared.Services); err != nil {
+	if err := Serve(ctx, box, installed.Services); err != nil {
 		return g, err
 	}
 	start := w.cfg.Now()

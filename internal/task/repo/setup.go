@@ -17,7 +17,8 @@ import (
 
 // Setup installs what a commit needs, before anyone works on it.
 type Setup interface {
-	// Prepare returns the result of the setup of a commit, from an earlier task or made now. Its steps are events.
+	// Prepare returns the result of the setup of a commit, from an earlier task or made now. Its steps are events. For
+	// the key that is known it returns the key alone.
 	// An error says that the task cannot continue; a failure that it can continue with is an event.
 	Prepare(ctx context.Context, q SetupRequest) (Prepared, error)
 }
@@ -36,8 +37,14 @@ type SetupRequest struct {
 	Files []cache.Entry
 	// Read returns at most max bytes of one; nil if it cannot be read.
 	Read func(path string, max int64) []byte
-	// Layer is the checkout.
+	// Layer is the checkout, and Work what was changed in it, if that is set up: Files and Read are then of both. Its
+	// result is found by this task alone, because installing runs code that nobody has reviewed.
 	Layer Layer
+	Work  Layer
+	// Known is the key of a result that the caller has.
+	Known string
+	// Logs is how many steps of the task have an output in Dir.
+	Logs int
 	// Dir takes the output of each step, in files that SetupLog names.
 	Dir string
 	// Step runs one step, whose begin and end are events.
@@ -57,6 +64,11 @@ type Service struct {
 
 // Prepared is the result of a setup.
 type Prepared struct {
+	// Key names what decides about the result: the same files of a commit give the same key. It is empty if there
+	// is nothing to install.
+	Key string
+	// Logs is how many steps of the task have an output now.
+	Logs int
 	// Layers lie below the checkout, the lowest first.
 	Layers []Layer
 	// Env are variables of the agent and the gates.
@@ -81,7 +93,17 @@ func (w *work) setup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.prepared, err = w.cfg.Setup.Prepare(ctx, SetupRequest{
+	w.prepared, err = w.cfg.Setup.Prepare(ctx, setupRequest(ctx, w, files))
+	if err != nil {
+		return err
+	}
+	w.release = append(w.release, w.prepared.Release)
+	return nil
+}
+
+// setupRequest asks for the setup of the base.
+func setupRequest(ctx context.Context, w *work, files []cache.Entry) SetupRequest {
+	return SetupRequest{
 		Task: w.job.Task.ID, Sandbox: w.sandbox(), Egress: w.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(w.req.URL), Branch: cmp.Or(w.base.Branch, w.base.Hash),
 		Files: files, Layer: w.layer, Dir: w.job.Dir,
 		Read: func(path string, max int64) []byte {
@@ -93,12 +115,7 @@ func (w *work) setup(ctx context.Context) error {
 		},
 		Step: w.step,
 		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.job.Emit.Emit(ctx, api.EventRepoStep, e) },
-	})
-	if err != nil {
-		return err
 	}
-	w.release = append(w.release, w.prepared.Release)
-	return nil
 }
 
 // into adds the variables of the setup to those of a sandbox, which come first.

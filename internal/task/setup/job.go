@@ -50,7 +50,11 @@ type job struct {
 
 // install runs the steps and seals their result. The layer is "" if no step could run.
 func (j *job) install(ctx context.Context) (_ repo.Layer, _ func(), err error) {
-	ws, err := j.cfg.Computers.Workspace(ctx, j.q.Task, j.q.Layer)
+	layers := []repo.Layer{j.q.Layer}
+	if j.q.Work != "" {
+		layers = append(layers, j.q.Work)
+	}
+	ws, err := j.cfg.Computers.Workspace(ctx, j.q.Task, layers...)
 	if err != nil {
 		return "", nil, err
 	}

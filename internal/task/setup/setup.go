@@ -124,11 +124,26 @@ func (f *failure) Unwrap() error { return f.err }
 // Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was
 // detected, the task continues without its result.
 func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
-	none := repo.Prepared{Release: func() {}}
+	none := repo.Prepared{Release: func() {}, Logs: q.Logs}
 	plan, err := dependency.Of(tree(q))
 	if err != nil {
 		note(ctx, q, "", err)
 		return none, err
+	}
+	toolchain := ""
+	if len(plan.Steps) > 0 {
+		if toolchain, err = p.cfg.Toolchain(ctx, q.Sandbox); err != nil {
+			return none, err
+		}
+	}
+	if !plan.Empty() {
+		none.Key = plan.Key(q.Sandbox.Account, q.Repository, q.Branch, toolchain)
+	}
+	if q.Work != "" {
+		if none.Key == q.Known {
+			return none, nil
+		}
+		note(ctx, q, "the work changed what is installed", nil)
 	}
 	for _, text := range plan.Notes {
 		note(ctx, q, text, nil)
@@ -136,16 +151,17 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepa
 	if plan.Empty() {
 		return none, nil
 	}
-	out := repo.Prepared{Env: env(plan, q), Services: services(plan), Release: none.Release}
+	out := none
+	out.Env, out.Services = env(plan, q), services(plan)
 	if len(plan.Steps) == 0 {
 		return out, nil
 	}
-	toolchain, err := p.cfg.Toolchain(ctx, q.Sandbox)
-	if err != nil {
-		return none, err
+	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: none.Key, logs: q.Logs}
+	if q.Work != "" {
+		j.key += " of " + string(q.Task)
 	}
-	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: plan.Key(q.Sandbox.Account, q.Repository, q.Branch, toolchain)}
 	l, release, err := p.once(ctx, j)
+	none.Logs, out.Logs = j.logs, j.logs
 	var failed *failure
 	switch {
 	case errors.As(err, &failed) && !plan.Recipe && ctx.Err() == nil:
@@ -157,7 +173,8 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepa
 	case err != nil:
 		return none, err
 	case l == "":
-		return repo.Prepared{Services: out.Services, Release: none.Release}, nil
+		none.Services = out.Services
+		return none, nil
 	}
 	out.Layers, out.Release = []repo.Layer{l}, release
 	return out, nil

@@ -1,0 +1,78 @@
+package repo
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"hortus.dev/internal/repository/git/cache"
+)
+
+// dependencies returns what a gate has below a tree of changes: the result of the setup of the base, or one of the
+// changed tree if the changes decide what is installed. The caller releases it.
+func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
+	same := w.prepared
+	same.Release = func() {}
+	if w.cfg.Setup == nil || w.req.NoSetup {
+		return same, nil
+	}
+	files, _, err := w.visible(ctx)
+	if err != nil {
+		return same, err
+	}
+	q := setupRequest(ctx, w.work, changedFiles(files, changes))
+	q.Work, q.Known, q.Logs = top, w.prepared.Key, w.prepared.Logs
+	base := q.Read
+	q.Read = func(path string, max int64) []byte {
+		for _, c := range changes {
+			if c.Path == path {
+				return content(c, max)
+			}
+		}
+		return base(path, max)
+	}
+	p, err := w.cfg.Setup.Prepare(ctx, q)
+	if err != nil {
+		return same, err
+	}
+	if p.Key == same.Key {
+		p.Release()
+		return same, nil
+	}
+	w.prepared.Logs = p.Logs
+	return p, nil
+}
+
+// changedFiles returns the files of a commit after changes, sorted by path.
+func changedFiles(files []cache.Entry, changes []cache.Change) []cache.Entry {
+	changed := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		changed[c.Path] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(files), func(f cache.Entry) bool { return changed[f.Path] })
+	for _, c := range changes {
+		if !c.Delete {
+			out = append(out, cache.Entry{Path: c.Path, Mode: c.Mode, Size: c.Size})
+		}
+	}
+	slices.SortFunc(out, func(a, b cache.Entry) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// content returns at most max bytes of a changed file; nil if it cannot be read.
+func content(c cache.Change, max int64) []byte {
+	if c.Delete || c.Open == nil {
+		return nil
+	}
+	r, err := c.Open()
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, max))
+	if err != nil {
+		return nil
+	}
+	return b
+}
