@@ -151,7 +151,7 @@ func (s status) Doctor(ctx context.Context) (api.Doctor, error) {
 	d := api.Doctor{
 		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
 		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(),
-		LayerArchive: s.archiveReport(ctx),
+		LayerArchive: s.archive.Report(ctx),
 	}
 	s.inventory.Fill(ctx, &d.Template)
 	b, _, why, err := s.sandboxes.Choose(ctx, "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"hortus.dev/internal/backend/jail/export"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/e2b"
 	"hortus.dev/internal/door/envd"
@@ -76,7 +77,7 @@ func (s *System) openDoors(context.Context) error {
 	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
-	g.templates = access.NewTemplates(exporter{s.images, s.snapshots}, g.sandboxes)
+	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
 	g.system = access.NewSystem(status{s}, g.sandboxes)

@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/client"
+	"hortus.dev/internal/backend/jail/export"
 	"hortus.dev/internal/storage/oci/ocitest"
 )
 
@@ -134,7 +135,7 @@ func TestExportHost(t *testing.T) {
 	if err := c.Templates.Export(t.Context(), "mine", &out); api.KindOf(err) != api.KindUnsupported || out.Len() > 0 {
 		t.Errorf("%v, %d bytes", err, out.Len())
 	}
-	err = exporter{w.s.images, w.s.snapshots}.ExportSnapshot(t.Context(), api.Snapshot{Kind: api.SnapshotMemory, Name: "warm"}, &out)
+	err = export.Templates{Images: w.s.images, Snapshots: w.s.snapshots}.ExportSnapshot(t.Context(), api.Snapshot{Kind: api.SnapshotMemory, Name: "warm"}, &out)
 	if api.KindOf(err) != api.KindUnsupported || !strings.Contains(api.HintOf(err), "--isolation container") || out.Len() > 0 {
 		t.Errorf("memory: %v", err)
 	}

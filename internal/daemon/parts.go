@@ -28,6 +28,7 @@ import (
 	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
+	"hortus.dev/internal/storage/layer/archive/place"
 	"hortus.dev/internal/storage/oci"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/workspace"
@@ -105,7 +106,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	}
 	cfg := layer.Config{Dir: s.dir.Layers(), Added: added, Logger: s.log}
 	if s.cfg.LayerArchive != "" {
-		if s.archive, err = openArchive(s.cfg.LayerArchive); err != nil {
+		if s.archive, err = place.Open(s.cfg.LayerArchive); err != nil {
 			return err
 		}
 		cfg.Archive = s.archive
@@ -258,7 +259,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
-	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.toolchain, Logger: s.log})
+	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}.Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Logger: s.log}), nil
 }

@@ -9,6 +9,7 @@ import (
 	"hortus.dev/internal/door/front"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/sandbox/admission"
+	"hortus.dev/internal/storage/layer/archive/place"
 	"hortus.dev/internal/store/retention"
 )
 
@@ -66,7 +67,7 @@ func loadSettings(file string, flags map[string]*string) (out settings, err erro
 		return out, api.Errorf(api.KindInvalid, "policy.off-limits: %w", err).WithHint("%s", api.HintOf(err))
 	}
 	if out.LayerArchive != "" {
-		if _, err := openArchive(out.LayerArchive); err != nil {
+		if _, err := place.Open(out.LayerArchive); err != nil {
 			return out, api.Errorf(api.KindInvalid, "daemon.layer-archive: %w", err).WithHint("%s", api.HintOf(err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -160,8 +161,25 @@ func (a Archive) read(ctx context.Context, name string) (r record, err error) {
 // probe is the blob that Check writes.
 const probe = "hortus-check"
 
+// checkWithin is the maximum time of a check.
+const checkWithin = 20 * time.Second
+
+// Report says whether the archive can be used; nil if there is none.
+func (a *Archive) Report(ctx context.Context) *api.ArchiveReport {
+	if a == nil {
+		return nil
+	}
+	r := &api.ArchiveReport{Location: a.Blobs.String(), OK: true}
+	if err := a.Check(ctx); err != nil {
+		r.OK, r.Reason, r.Fix = false, err.Error(), api.HintOf(err)
+	}
+	return r
+}
+
 // Check stores a small blob and reads it, and returns what failed.
 func (a Archive) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
 	text := []byte("hortus can write here\n")
 	if err := a.Blobs.Put(ctx, probe, bytes.NewReader(text)); err != nil {
 		return checked("written", err)

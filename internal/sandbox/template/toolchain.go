@@ -1,4 +1,4 @@
-package daemon
+package template
 
 import (
 	"cmp"
@@ -9,26 +9,25 @@ import (
 	"strings"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/sandbox/template"
 	"hortus.dev/internal/storage/image"
 )
 
 // installers are programs of setups that the list of a template's tools does not have.
 const installers = "pnpm yarn uv poetry bundle mvn"
 
-// toolchain names the programs of a request's sandbox by their files: a program that is replaced has another name here.
+// Toolchain names the programs of a request's sandbox by their files: a program that is replaced has another name here.
 // The fingerprint of the host template would change with every other file of this machine too. A saved sandbox has the
 // programs of the host template, and its name is part of the result.
-func (s *System) toolchain(ctx context.Context, req api.CreateSandbox) (string, error) {
-	all, err := template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}.Of(ctx, req)
+func (l Tools) Toolchain(ctx context.Context, req api.CreateSandbox) (string, error) {
+	all, err := l.Of(ctx, req)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	name := cmp.Or(req.Template, image.HostName)
 	fmt.Fprintf(&b, "template %q\n", name)
-	if s.templates.ImageUser(name) != "" { // its programs are its own
-		layers, err := s.templates.Layers(ctx, name)
+	if l.Templates.ImageUser(name) != "" { // its programs are its own
+		layers, err := l.Templates.Layers(ctx, name)
 		return fmt.Sprintf("image %q\n", layers), err
 	}
 	for _, t := range all {

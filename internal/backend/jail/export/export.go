@@ -1,4 +1,4 @@
-package daemon
+package export
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
-	jailimage "hortus.dev/internal/backend/jail/image"
+	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/upper"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/oci"
@@ -20,29 +20,30 @@ import (
 
 // The limits of what a sandbox wrote, in an exported image: those of a layer that is pulled.
 const (
-	exportEntries = 2_000_000
-	exportBytes   = 64 << 30
+	maxEntries = 2_000_000
+	maxBytes   = 64 << 30
 )
 
-// exporter implements access.TemplateStore.
-type exporter struct {
+// Templates are the templates of a daemon. Images that were pulled are exported by oci.Images.
+type Templates struct {
 	*oci.Images
-	snapshots *snapshot.Store
+	Snapshots *snapshot.Store
 }
 
-// ExportSnapshot implements access.TemplateStore. A saved sandbox becomes its layers and one with
+// ExportSnapshot writes a saved sandbox as an image. It fails with KindUnsupported for one with
+// memory, and for one over this machine's own programs. A saved sandbox becomes its layers and one with
 // what it wrote, which is converted while it is written: no copy of it is stored.
-func (e exporter) ExportSnapshot(ctx context.Context, s api.Snapshot, w io.Writer) error {
+func (e Templates) ExportSnapshot(ctx context.Context, s api.Snapshot, w io.Writer) error {
 	if s.Kind != api.SnapshotFiles {
 		return api.Errorf(api.KindUnsupported, "template %s holds the memory of a sandbox, which an image cannot have", nameOf(s)).
 			WithHint("create it with --isolation container, which saves files")
 	}
-	s, dir, done, err := e.snapshots.Use(ctx, s.ID)
+	s, dir, done, err := e.Snapshots.Use(ctx, s.ID)
 	if err != nil {
 		return err
 	}
 	defer done()
-	f, err := os.OpenFile(filepath.Join(dir, jailimage.FilesName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(filepath.Join(dir, image.FilesName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return api.Errorf(api.KindUnsupported, "template %s was saved by the backend %s, whose files cannot be exported", nameOf(s), s.Image.Backend).
 			WithHint("create it with --isolation container, which saves files")
@@ -59,7 +60,7 @@ func (e exporter) ExportSnapshot(ctx context.Context, s api.Snapshot, w io.Write
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return upper.Tar(ctx, w, f, upper.TarOptions{Entries: exportEntries, Bytes: exportBytes})
+		return upper.Tar(ctx, w, f, upper.TarOptions{Entries: maxEntries, Bytes: maxBytes})
 	}}, w)
 	var refused *upper.RefusedError
 	if errors.As(err, &refused) {
