@@ -183,8 +183,10 @@ func (l *local) Open(_ context.Context, _ api.CreateSandbox, id api.WorkspaceID,
 func (l *local) Clean(_ context.Context, _ api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
 	d := l.dir()
 	top := l.layers[layers[len(layers)-1]]
-	if err := copyTree(top.dir, d); err != nil {
-		return nil, err
+	for _, name := range layers {
+		if err := copyTree(l.layers[name].dir, d); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range top.changes {
 		p := filepath.Join(d, c.Path)

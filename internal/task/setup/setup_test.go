@@ -243,3 +243,35 @@ func TestBadRecipe(t *testing.T) {
 		t.Error("a link is read as a file")
 	}
 }
+
+// TestWork: what a task installs for its changes is found by that task alone, and what others
+// installed is not used for it: installing runs code that nobody has reviewed.
+func TestWork(t *testing.T) {
+	refused := errors.New("a sandbox was asked for")
+	s := &store{layers: map[string]bool{}, open: func(context.Context) error { return refused }}
+	p := New(Config{Computers: s, Toolchain: toolchain})
+	q, said := request(t, "ada", locked)
+	key := dependency.Detect(tree(q)).Key("ada", "r", "main", "tools")
+	s.layers[layerKey(key)] = true
+	q.Task, q.Work = "t1", "changes"
+	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
+		t.Errorf("the layer of the branch: %+v %v", got, err)
+	}
+	s.layers[layerKey(key+" of t1")] = true
+	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 1 || got.Key != key || !strings.Contains(said(), "the work changed what is installed") {
+		t.Errorf("the control: its own layer: %+v %v; %s", got, err, said())
+	}
+	q.Task = "t2"
+	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
+		t.Errorf("the layer of another task: %+v %v", got, err)
+	}
+	q.Known = key
+	if got, err := p.Prepare(t.Context(), q); err != nil || len(got.Layers) != 0 || got.Key != key {
+		t.Errorf("a key that is known: %+v %v", got, err)
+	}
+	q.Work, q.Known = "", ""
+	s.layers = map[string]bool{layerKey(key + " of t2"): true}
+	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
+		t.Errorf("the layer of a work for the branch: %+v %v", got, err)
+	}
+}
