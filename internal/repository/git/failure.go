@@ -2,7 +2,9 @@ package git
 
 import (
 	"cmp"
+	"errors"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -82,6 +84,9 @@ func Sanitize(s string, max int) string {
 	return s
 }
 
+// noSpace is what git says of a full disk. Its error is syscall.ENOSPC.
+const noSpace = "No space left on device"
+
 // kinds maps git's messages, in English by LC_ALL=C, to kinds. The first match counts. An
 // unknown message is KindInternal.
 var kinds = []struct {
@@ -89,6 +94,7 @@ var kinds = []struct {
 	kind api.Kind
 	hint string
 }{
+	{noSpace, api.KindExhausted, "free space on the disk of the data directory, for example with hortus gc"}, // before what follows from it
 	{"fsck error", api.KindDenied, "the repository holds objects that git itself calls dangerous or broken; see them with git fsck"},
 	{"fetch-pack: invalid index-pack output", api.KindDenied, "the server sent objects that are broken or dangerous"},
 	{"unable to update url base from redirection", api.KindInvalid, "the server redirects elsewhere; give the address that it redirects to"},
@@ -112,7 +118,6 @@ var kinds = []struct {
 	{"Operation too slow", api.KindTimeout, "the server sends nothing; try again later"},
 	{"certificate verification failed", api.KindDenied, "the server's certificate is not trusted here"},
 	{"SSL certificate problem", api.KindDenied, "the server's certificate is not trusted here"},
-	{"No space left on device", api.KindExhausted, "free disk space"},
 	{"unable to access", api.KindUnavailable, "check the address and the network"},
 }
 
@@ -121,6 +126,9 @@ var kinds = []struct {
 func callError(c Call, err error, text string) error {
 	shown := summary(text)
 	shown = cmp.Or(shown, "no reason given")
+	if strings.Contains(text, noSpace) {
+		err = errors.Join(err, syscall.ENOSPC)
+	}
 	e := api.Errorf(api.KindInternal, "git %s: %s%w", c.Args[0], shown, hiddenCause{err})
 	for _, k := range kinds {
 		if strings.Contains(text, k.text) {

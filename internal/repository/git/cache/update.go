@@ -2,11 +2,13 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/flight"
@@ -71,10 +73,18 @@ func (c *Cache) Update(ctx context.Context, s git.Source, progress func(line str
 		if ctx.Err() != nil && api.KindOf(err) != api.KindOf(context.Cause(ctx)) {
 			err = context.Cause(ctx)
 		}
-		return nil, Fetched{}, api.AsError(err)
+		return nil, Fetched{}, api.AsError(c.full(err))
 	}
 	got.did.Shared = shared
 	return got.repo, got.did, nil
+}
+
+// full names the disk in the error of one that is full.
+func (c *Cache) full(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return api.Errorf(api.KindExhausted, "no space left on the disk of %s: %w", c.cfg.Dir, err).WithHint("free space there, for example with hortus gc")
 }
 
 // current returns the refs of the remote as the cache has them.
