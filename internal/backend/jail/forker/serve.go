@@ -212,8 +212,10 @@ func (f *forking) fork(o *Order, fds []int, pidfd *int) (pid int, err error) {
 		return as(o.Owner, func() (err error) {
 			pid, err = syscall.ForkExec("/proc/self/exe", o.Args, &syscall.ProcAttr{
 				Dir: "/", Env: o.Env, Sys: attr,
-				// The standard three, then the control socket.
-				Files: []uintptr{null, null, null, uintptr(fds[fdControl])},
+				// The standard three, then the control socket, then the number that it gets as the
+				// guest's: a package may start the runtime's poller while it is initialised, whose
+				// descriptor must not be there.
+				Files: []uintptr{null, null, null, uintptr(fds[fdControl]), null},
 			})
 			return os.NewSyscallError("fork", err)
 		})
