@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,6 +134,60 @@ func TestImageOfLinks(t *testing.T) {
 				if out, err := sh(t, s, script); err != nil || out != want {
 					t.Errorf("%s: %q, %v; want %q", script, out, err, want)
 				}
+			}
+		})
+	}
+}
+
+// TestSavedImage saves a sandbox of an image as a template: its sandboxes have the image's user,
+// environment and directory, and what was written. Its programs are not taken for this machine's.
+func TestSavedImage(t *testing.T) {
+	t.Parallel()
+	w, c := imageDaemon(t)
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	layer := ocitest.Layer(t, append(ocitest.Programs(t, "cat", "id"), ocitest.Dir("etc"), ocitest.File("etc/passwd", "root:x:0:0::/root:/bin/sh\nnode:x:1234:1235::/srv:/bin/sh\n"),
+		ocitest.File("etc/group", "root:x:0:\nnode:x:1235:\n"))...)
+	ocitest.Save(t, archive, ocitest.Image(t, v1.Config{User: "node", WorkingDir: "/tmp", Env: []string{"PATH=/bin:/usr/bin", "GREETING=hello"}}, layer))
+	if _, err := w.s.images.Pull(t.Context(), api.PullImage{Reference: archive, Name: "node"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, isolation := range []string{"container", "gvisor"} {
+		t.Run(isolation, func(t *testing.T) {
+			name := "saved-" + isolation
+			_, err := c.Templates.Create(t.Context(), api.CreateTemplate{Name: name, From: "node", Isolation: isolation, Run: []string{"echo $GREETING >made"}}, nil)
+			if k := api.KindOf(err); k == api.KindUnisolated || k == api.KindUnsupported {
+				t.Skipf("this host cannot save with %s: %v", isolation, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := imageBox(t, c, isolation, name)
+			if out, err := sh(t, s, "id -un; pwd; cat made; echo $GREETING $OWN"); err != nil || out != "node\n/tmp\nhello\nhello yes\n" {
+				t.Errorf("%q, %v", out, err)
+			}
+			toolchains := map[string]bool{}
+			for template, want := range map[string]api.Tool{
+				"host": {Name: "git", Path: "/usr/bin/git", Present: true},
+				"node": {Name: "git"},
+				name:   {Name: "git", Present: true}, // perhaps: it may have been installed before the save
+			} {
+				req := api.CreateSandbox{Isolation: isolation, Template: template, Account: "default"}
+				list, err := w.s.tools().Of(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				i := slices.IndexFunc(list, func(l api.Tool) bool { return l.Name == "git" })
+				if i < 0 || list[i].Present != want.Present || (list[i].Path == "") != (want.Path == "") {
+					t.Errorf("%s: %+v, want %+v", template, list, want)
+				}
+				text, err := w.s.tools().Toolchain(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				toolchains[text] = true
+			}
+			if len(toolchains) != 3 {
+				t.Errorf("three templates have %d toolchains: %v", len(toolchains), toolchains)
 			}
 		})
 	}

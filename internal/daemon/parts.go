@@ -181,6 +181,11 @@ func (s *System) openSandboxes(context.Context) error {
 	return nil
 }
 
+// tools lists the programs of sandboxes.
+func (s *System) tools() template.Tools {
+	return template.Tools{Templates: s.templates, Backends: s.sandboxes, Saved: s.snapshots.LayersOf, Path: s.cfg.Path}
+}
+
 // backends lists the backends that are compiled in, the strongest first.
 func (s *System) backends(guest *os.File) ([]sandbox.Backend, error) {
 	c, err := container.New(container.Config{Dir: s.dir.Path("run/container"), Layers: s.layers, Workspaces: s.workspaces, Guest: guest.Name(), Logger: s.log})
@@ -237,7 +242,7 @@ func (s *System) openTasks(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	tools := template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}
+	tools := s.tools()
 	s.tasks = task.New(task.Config{
 		Store: s.rows, Log: facts{s.events, s.telemetry}, Model: s.models.Open, Record: record, Sandboxes: s.computers, Check: s.sandboxes.Check,
 		Tools: tools.Of, Advise: advice.Adviser{Tools: tools.Of, Debian: machine.IsDebian("/")}.Advise, Repositories: repositories, OffLimits: s.cfg.Policy.OffLimits,
@@ -259,7 +264,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 		s.log.Info("tasks on repositories are disabled", "reason", err)
 		return nil, nil
 	}
-	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: template.Tools{Templates: s.templates, Backends: s.sandboxes, Path: s.cfg.Path}.Toolchain, Logger: s.log})
+	prepare := setup.New(setup.Config{Computers: s.computers, Toolchain: s.tools().Toolchain, Logger: s.log})
 	s.onClose(func(context.Context) error { prepare.Close(); return nil })
 	return repo.New(repo.Config{Git: s.repositories, Computers: s.computers, Deliverer: d, Setup: prepare, Logger: s.log}), nil
 }

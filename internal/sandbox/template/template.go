@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type Templates struct {
 	mu    sync.Mutex
 	tree  layer.Tree
 	at    time.Time
-	tools []api.Tool // of tree; nil until requested
+	found []api.Tool // the programs of tree; nil until requested
 	// resolved is when each layer was last returned by Layers.
 	resolved map[layer.Digest]time.Time
 }
@@ -57,7 +58,7 @@ func (t *Templates) Layers(ctx context.Context, name string) ([]layer.Digest, er
 			return nil, err
 		}
 		if tree.Digest != t.tree.Digest {
-			t.tools = nil
+			t.found = nil
 		}
 		t.tree, t.at = tree, time.Now()
 	}
@@ -133,34 +134,42 @@ func (t *Templates) Named(_ context.Context, f func([]layer.Digest) error) error
 	return f(named)
 }
 
-// Tools lists the programs of a template.
-func (t *Templates) Tools(ctx context.Context, name string) ([]api.Tool, error) {
-	if t.isImage(name) {
-		listed, err := t.Tools(ctx, image.HostName)
+// tools lists the programs of layers, which may be an image's.
+func (t *Templates) tools(ctx context.Context, layers []layer.Digest) ([]api.Tool, error) {
+	if len(layers) > 0 && t.images != nil && !strings.HasPrefix(string(layers[0]), "host-") {
+		listed, err := t.hostTools(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return t.images.Programs(name, listed)
+		return t.images.Programs(layers, listed)
 	}
-	if _, err := t.Layers(ctx, name); err != nil {
+	return t.hostTools(ctx)
+}
+
+// hostTools lists the programs of the host template.
+func (t *Templates) hostTools(ctx context.Context) ([]api.Tool, error) {
+	if _, err := t.Layers(ctx, image.HostName); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tools == nil {
+	if t.found == nil {
 		r := t.host.Report(ctx)
 		if r.Error != "" {
-			return nil, api.Errorf(api.KindInternal, "read the programs of template %s: %s", name, r.Error)
+			return nil, api.Errorf(api.KindInternal, "read the programs of template %s: %s", image.HostName, r.Error)
 		}
-		t.tools = r.Tools
+		t.found = r.Tools
 	}
-	return t.tools, nil
+	return t.found, nil
 }
 
 // Tools lists the programs that sandboxes have.
 type Tools struct {
 	Templates *Templates
 	Backends  Chooser
+	// Saved returns the layers of a template that was saved from a sandbox, or of a snapshot,
+	// and its ID; KindNotFound if there is none. Without it there are none.
+	Saved func(ctx context.Context, account, name string) ([]layer.Digest, api.SnapshotID, error)
 	// Path is the search path of sandboxes that have the files of this machine.
 	Path string
 }
@@ -172,13 +181,19 @@ func (l Tools) Of(ctx context.Context, req api.CreateSandbox) ([]api.Tool, error
 	if err != nil {
 		return nil, err
 	}
-	name := image.HostName
-	if l.Templates.isImage(req.Template) {
-		name = req.Template
-	} // other templates are saved sandboxes, most of them of the host template
-	listed, err := l.Templates.Tools(ctx, name)
+	layers, saved, err := l.layers(ctx, req)
 	if err != nil {
 		return nil, err
+	}
+	listed, err := l.Templates.tools(ctx, layers)
+	if err != nil {
+		return nil, err
+	}
+	if saved != "" && len(layers) > 0 && !strings.HasPrefix(string(layers[0]), "host-") {
+		// What the image lacks may have been installed before the sandbox was saved.
+		for i := range listed {
+			listed[i].Present = true
+		}
 	}
 	if _, isolated := report.Has(api.CapPrivateFiles); isolated {
 		return listed, nil
@@ -188,6 +203,25 @@ func (l Tools) Of(ctx context.Context, req api.CreateSandbox) ([]api.Tool, error
 		out = append(out, onPath(t.Name, l.Path))
 	}
 	return out, nil
+}
+
+// layers returns the layers of a request's template, and the ID of a saved one. It returns none
+// for a name that it does not know.
+func (l Tools) layers(ctx context.Context, req api.CreateSandbox) ([]layer.Digest, api.SnapshotID, error) {
+	if req.Template == "" || req.Template == image.HostName {
+		return nil, "", nil
+	}
+	if l.Saved != nil {
+		layers, id, err := l.Saved(ctx, req.Account, req.Template)
+		if api.KindOf(err) != api.KindNotFound {
+			return layers, id, err
+		}
+	}
+	if l.Templates.isImage(req.Template) {
+		layers, err := l.Templates.Layers(ctx, req.Template)
+		return layers, "", err
+	}
+	return nil, "", nil
 }
 
 // onPath finds a program on a search path.

@@ -16,19 +16,18 @@ import (
 const installers = "pnpm yarn uv poetry bundle mvn"
 
 // Toolchain names the programs of a request's sandbox by their files: a program that is replaced has another name here.
-// The fingerprint of the host template would change with every other file of this machine too. A saved sandbox has the
-// programs of the host template, and its name is part of the result.
+// The fingerprint of the host template would change with every other file of this machine too. Of a container image and
+// of a saved sandbox the layers and the ID are the name.
 func (l Tools) Toolchain(ctx context.Context, req api.CreateSandbox) (string, error) {
 	all, err := l.Of(ctx, req)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	name := cmp.Or(req.Template, image.HostName)
-	fmt.Fprintf(&b, "template %q\n", name)
-	if l.Templates.ImageUser(name) != "" { // its programs are its own
-		layers, err := l.Templates.Layers(ctx, name)
-		return fmt.Sprintf("image %q\n", layers), err
+	fmt.Fprintf(&b, "template %q\n", cmp.Or(req.Template, image.HostName))
+	layers, saved, err := l.layers(ctx, req)
+	if err != nil || len(layers) > 0 {
+		return fmt.Sprintf("image %q %s\n", layers, saved), err
 	}
 	for _, t := range all {
 		if t.Present {

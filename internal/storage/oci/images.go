@@ -235,13 +235,9 @@ func (s *Images) Named() []layer.Digest {
 	return out
 }
 
-// Programs looks for programs in an image: at each place of its PATH, as its commands would find
-// them. It returns one entry for each that is given, whose path is that in the image.
-func (s *Images) Programs(name string, wanted []api.Tool) ([]api.Tool, error) {
-	layers, err := s.Layers(name)
-	if err != nil {
-		return nil, err
-	}
+// Programs looks for programs in the layers of an image: at each place of its PATH, as its commands
+// would find them. It returns one entry for each that is given, whose path is that in the image.
+func (s *Images) Programs(layers []layer.Digest, wanted []api.Tool) ([]api.Tool, error) {
 	top, err := s.cfg.Layers.Resolve(layers[len(layers)-1])
 	if err != nil {
 		return nil, err

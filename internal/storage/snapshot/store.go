@@ -153,6 +153,29 @@ func (s *Store) Template(ctx context.Context, account, name string) (api.Snapsho
 	return s.named(ctx, name, func(owner string) bool { return owner == account }, func(owner string) bool { return owner == "" })
 }
 
+// LayersOf returns the layers of the snapshot that an account means by the name of a template or by
+// an ID, and its ID. It fails with KindNotFound if there is none that the account may start from.
+func (s *Store) LayersOf(ctx context.Context, account, name string) ([]layer.Digest, api.SnapshotID, error) {
+	var row api.Snapshot
+	var err error
+	if id := api.SnapshotID(name); id.Valid() {
+		row, err = s.Snapshot(ctx, id)
+	} else {
+		row, err = s.Template(ctx, account, name)
+	}
+	if err == nil && !row.StartsFor(account) {
+		err = api.Errorf(api.KindNotFound, "template %.64q not found", name)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	out := make([]layer.Digest, len(row.Layers))
+	for i, d := range row.Layers {
+		out[i] = layer.Digest(d)
+	}
+	return out, row.ID, nil
+}
+
 // named finds the newest template of a name, of the first owners that have one.
 func (s *Store) named(ctx context.Context, name string, owners ...func(account string) bool) (api.Snapshot, error) {
 	rows, err := s.cfg.Rows.ListSnapshots(ctx, false)
