@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 )
@@ -20,20 +21,41 @@ type Archive interface {
 	Restore(ctx context.Context, name, to string) error
 }
 
+// archivePause is how long an archive that could not be reached is not asked: each layer would
+// wait for it.
+const archivePause = time.Minute
+
+// archive returns the archive; nil if there is none, or if it could not be reached a moment ago.
+func (s *Store) archive() Archive {
+	if s.cfg.Archive == nil || time.Now().UnixNano() < s.archiveDown.Load() {
+		return nil
+	}
+	return s.cfg.Archive
+}
+
+// unreached notes that the archive could not be reached, if that is what an error says.
+func (s *Store) unreached(err error) {
+	switch api.KindOf(err) {
+	case api.KindUnavailable, api.KindTimeout, api.KindUnauthenticated, api.KindDenied:
+		s.archiveDown.Store(time.Now().Add(archivePause).UnixNano())
+	}
+}
+
 // portable reports whether a tree with that digest is the same on every host.
 func portable(d Digest) bool { return strings.HasPrefix(string(d), "sha256-") }
 
 // restore gets a tree from the archive, if there is one. An archive that fails does not keep
 // the tree from being built; tmp is empty then.
 func (s *Store) restore(ctx context.Context, d Digest, tmp string) (_ Tree, restored bool, err error) {
-	if s.cfg.Archive == nil || !portable(d) {
+	a := s.archive()
+	if a == nil || !portable(d) {
 		return Tree{}, false, nil
 	}
 	root := filepath.Join(tmp, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return Tree{}, false, api.Errorf(api.KindInternal, "layer %s: %w", d, err)
 	}
-	err = s.cfg.Archive.Restore(ctx, string(d), root)
+	err = a.Restore(ctx, string(d), root)
 	if err == nil {
 		s.cfg.Logger.Info("restored a layer from its archive", "layer", d)
 		return Tree{Root: root}, true, nil
@@ -42,6 +64,7 @@ func (s *Store) restore(ctx context.Context, d Digest, tmp string) (_ Tree, rest
 		return Tree{}, false, api.Errorf(api.KindInternal, "layer %s: %w", d, rerr)
 	}
 	if api.KindOf(err) != api.KindNotFound && ctx.Err() == nil {
+		s.unreached(err)
 		s.cfg.Logger.Warn("cannot restore a layer from its archive; it is built", "layer", d, "error", err)
 	}
 	return Tree{}, false, ctx.Err()
@@ -49,7 +72,8 @@ func (s *Store) restore(ctx context.Context, d Digest, tmp string) (_ Tree, rest
 
 // save saves a tree that was built, in the background. A lease holds it meanwhile.
 func (s *Store) save(t Tree) {
-	if s.cfg.Archive == nil || !portable(t.Digest) || !t.Packed() || t.Path != "" {
+	a := s.archive()
+	if a == nil || !portable(t.Digest) || !t.Packed() || t.Path != "" {
 		return
 	}
 	s.work.Go(func() {
@@ -59,12 +83,13 @@ func (s *Store) save(t Tree) {
 			return // it was removed
 		}
 		defer lease.Release()
-		err = s.cfg.Archive.Save(s.ctx, string(t.Digest), t.Root)
+		err = a.Save(s.ctx, string(t.Digest), t.Root)
 		switch {
 		case err == nil || s.ctx.Err() != nil:
 		case api.KindOf(err) == api.KindUnsupported:
 			s.cfg.Logger.Debug("a layer stays without an archive", "layer", t.Digest, "reason", err)
 		default:
+			s.unreached(err)
 			s.cfg.Logger.Warn("cannot save the archive of a layer", "layer", t.Digest, "error", err)
 		}
 	})

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer/archive"
 	"hortus.dev/internal/storage/layer/archive/archivetest"
 	"hortus.dev/internal/storage/layer/archive/s3"
@@ -114,5 +117,41 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	}
 	if _, err := packing(t, Config{}).Put(t.Context(), digestA, none); err == nil {
 		t.Error("without an archive it was not built")
+	}
+}
+
+// away is an archive that cannot be reached.
+type away struct{ asked atomic.Int64 }
+
+func (a *away) Save(context.Context, string, string) error {
+	a.asked.Add(1)
+	return api.Errorf(api.KindUnavailable, "nobody answers")
+}
+func (a *away) Restore(context.Context, string, string) error {
+	a.asked.Add(1)
+	return api.Errorf(api.KindUnavailable, "nobody answers")
+}
+
+// TestArchiveAway: layers are built without an archive that cannot be reached, and only the first
+// one waits for it.
+func TestArchiveAway(t *testing.T) {
+	a := &away{}
+	s := packing(t, Config{Archive: a})
+	for _, d := range []Digest{digestA, "sha256-" + Digest(strings.Repeat("c", 64)), "sha256-" + Digest(strings.Repeat("d", 64))} {
+		if _, err := s.Put(t.Context(), d, bare("one")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.work.Wait()
+	if n := a.asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+	s.archiveDown.Store(time.Now().Add(-time.Second).UnixNano()) // the pause is over
+	if _, err := s.Put(t.Context(), "sha256-"+Digest(strings.Repeat("e", 64)), bare("one")); err != nil {
+		t.Fatal(err)
+	}
+	s.work.Wait()
+	if n := a.asked.Load(); n != 2 {
+		t.Errorf("after the pause it was asked %d times", n)
 	}
 }

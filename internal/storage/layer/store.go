@@ -66,6 +66,8 @@ type Store struct {
 	work    sync.WaitGroup
 	count   atomic.Int64
 	corrupt atomic.Int64
+	// archiveDown is until when the archive is not asked, in nanoseconds since 1970.
+	archiveDown atomic.Int64
 
 	mu      sync.Mutex
 	mounts  map[Digest]*mounted
