@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -119,6 +120,7 @@ func startDocker(t *testing.T) func(args ...string) string {
 	cmd := exec.Command(daemon, "--host", socket, "--data-root", dir+"/data", "--exec-root", dir+"/run", "--pidfile", dir+"/pid",
 		"--bridge=none", "--iptables=false", "--storage-driver=vfs")
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = ownMounts()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +166,12 @@ func startDocker(t *testing.T) func(args ...string) string {
 	}
 }
 
+// ownMounts gives a program a mount namespace: debootstrap mounts a second /proc, with which other
+// tests could mount what a masked /proc keeps from them.
+func ownMounts() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+}
+
 // bootstrapDebian makes the root of a small Debian, from the mirror of this machine.
 func bootstrapDebian(t *testing.T) string {
 	t.Helper()
@@ -179,6 +187,7 @@ func bootstrapDebian(t *testing.T) string {
 	root := filepath.Join(t.TempDir(), "root")
 	began := time.Now()
 	cmd := exec.CommandContext(t.Context(), program, "--variant=minbase", "stable", root, mirror)
+	cmd.SysProcAttr = ownMounts()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("debootstrap: %v\n%s", err, out)
 	}
