@@ -1,0 +1,338 @@
+package api
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// SecretSource is where the value of a secret is from.
+type SecretSource string
+
+const (
+	// SecretStored is a value that the daemon keeps, encrypted.
+	SecretStored SecretSource = "value"
+	// SecretVariable is an environment variable of the daemon, read at each use.
+	SecretVariable SecretSource = "env"
+	// SecretFile is a file of the daemon's machine, read at each use.
+	SecretFile SecretSource = "file"
+	// SecretCommand is the output of a command that the daemon runs. It is kept in memory
+	// for the secret's lifetime.
+	SecretCommand SecretSource = "command"
+)
+
+// SecretPlaceKind is a part of an HTTP request.
+type SecretPlaceKind string
+
+const (
+	SecretInHeader SecretPlaceKind = "header" // anywhere in the value of a header
+	SecretInQuery  SecretPlaceKind = "query"  // the whole value of a parameter
+	SecretInBasic  SecretPlaceKind = "basic"  // the user or the password of basic authentication
+)
+
+// SecretPlace is where in a request a placeholder is replaced.
+type SecretPlace struct {
+	Kind SecretPlaceKind `json:"kind"`
+	// Name is that of the header or the parameter; empty for basic authentication.
+	Name string `json:"name,omitempty"`
+}
+
+// SecretSigner is what is sent in place of a placeholder.
+type SecretSigner string
+
+const (
+	// SecretPlain sends the value.
+	SecretPlain SecretSigner = ""
+	// SecretSigV4 signs the request anew with AWS Signature Version 4. The value is a JSON
+	// object with accessKeyId, secretAccessKey and, if there is one, sessionToken. A program
+	// in the sandbox signs with the placeholder as its access key ID.
+	SecretSigV4 SecretSigner = "aws-sigv4"
+	// SecretOAuth sends an access token, which the daemon fetches with a refresh token. The
+	// value is a JSON object with tokenUrl, refreshToken, clientId and, if there is one,
+	// clientSecret and scope.
+	SecretOAuth SecretSigner = "oauth"
+)
+
+// SecretGit restricts a binding to the smart HTTP protocol of git. What it does not state is
+// refused.
+type SecretGit struct {
+	// Repository is the path of the repository, such as "/o/r"; a suffix ".git" is ignored.
+	Repository string `json:"repository"`
+	// Fetch allows clone and fetch.
+	Fetch bool `json:"fetch,omitempty"`
+	// Push are the refs that may be created and updated, such as "refs/heads/hortus/*". In a
+	// pattern "*" is any text without "/", "**" any text.
+	Push []string `json:"push,omitempty"`
+	// Force allows updates that are not fast-forward, Delete the deletion of refs of Push.
+	Force  bool `json:"force,omitempty"`
+	Delete bool `json:"delete,omitempty"`
+}
+
+// SecretBinding is a kind of request in which a secret may be used. A request must match exactly
+// one binding of the secrets that a sandbox was granted.
+type SecretBinding struct {
+	// Scheme is "https" (the default) or "http".
+	Scheme string `json:"scheme,omitempty"`
+	// Host is a name. Addresses and wildcards are not possible.
+	Host string `json:"host"`
+	// Port is 443 by default, or 80 for http.
+	Port int `json:"port,omitempty"`
+	// Methods and Paths restrict the binding, as in EgressRule; empty is any.
+	Methods []string    `json:"methods,omitempty"`
+	Paths   []string    `json:"paths,omitempty"`
+	In      SecretPlace `json:"in"`
+	Git     *SecretGit  `json:"git,omitempty"`
+}
+
+// Secret describes a secret. No answer ever has its value.
+type Secret struct {
+	// Name is unique among the account's secrets.
+	Name    string       `json:"name"`
+	Account string       `json:"account,omitempty"`
+	Source  SecretSource `json:"source"`
+	// From is the variable or the path; empty for a stored value. Command are the arguments
+	// of the command.
+	From     string          `json:"from,omitempty"`
+	Command  []string        `json:"command,omitempty"`
+	Signer   SecretSigner    `json:"signer,omitempty"`
+	Bindings []SecretBinding `json:"bindings"`
+	// LifetimeMS is how long the output of a command is used, in milliseconds.
+	LifetimeMS int64     `json:"lifetimeMs,omitempty"`
+	CreatedAt  time.Time `json:"createdAt"`
+	UpdatedAt  time.Time `json:"updatedAt"`
+	// UsedAt is the time of the last use, Uses the number of requests that it was used in.
+	UsedAt *time.Time `json:"usedAt,omitempty"`
+	Uses   int64      `json:"uses,omitempty"`
+}
+
+// SetSecret creates or replaces a secret. Its name is in the path of the request.
+type SetSecret struct {
+	Source SecretSource `json:"source,omitempty"` // SecretStored by default
+	// Value is the value of a stored secret.
+	Value      string          `json:"value,omitempty"`
+	From       string          `json:"from,omitempty"`
+	Command    []string        `json:"command,omitempty"`
+	Signer     SecretSigner    `json:"signer,omitempty"`
+	Bindings   []SecretBinding `json:"bindings"`
+	LifetimeMS int64           `json:"lifetimeMs,omitempty"`
+}
+
+// SecretGrant lets a sandbox use a secret. The sandbox gets a placeholder in an environment
+// variable, never the value.
+type SecretGrant struct {
+	Name string `json:"name"` // of the secret
+	// Env is the variable; empty for the name in upper case, with "_" for "-" and ".".
+	Env string `json:"env,omitempty"`
+}
+
+// SecretUse is the record of one request that a secret was used in, or of a placeholder where it
+// may not be.
+type SecretUse struct {
+	Seq     int64     `json:"seq,omitempty"`
+	At      time.Time `json:"at"`
+	Secret  string    `json:"secret"`
+	Account string    `json:"account,omitempty"`
+	Sandbox SandboxID `json:"sandbox"`
+	Task    TaskID    `json:"task,omitempty"`
+	// Refused is the reason if the request was refused; that is an alarm.
+	Refused string `json:"refused,omitempty"`
+	Scheme  string `json:"scheme"`
+	Host    string `json:"host"`
+	Port    int    `json:"port"`
+	Method  string `json:"method"`
+	Path    string `json:"path"`
+	Status  int    `json:"status,omitempty"`
+	// Binding is the number of the binding, from 1; 0 if there is none.
+	Binding int `json:"binding,omitempty"`
+	// Sent and Received are bytes of the bodies.
+	Sent     int64 `json:"sent,omitempty"`
+	Received int64 `json:"received,omitempty"`
+	// Commands are the commands that were running in the sandbox.
+	Commands []string `json:"commands,omitempty"`
+}
+
+// Bounds on secrets. Sizes are in bytes.
+const (
+	MaxSecrets        = 1000 // of an account
+	MaxSecretName     = 63
+	MaxSecretValue    = 64 << 10
+	MaxSecretBindings = 32
+	MaxSecretGrants   = 64
+	// MaxSecretLifetime is the maximum of LifetimeMS, DefaultSecretLifetime its default.
+	MaxSecretLifetime     = 24 * time.Hour
+	DefaultSecretLifetime = 5 * time.Minute
+	// MinSecretValue is the shortest value: a shorter one could not be told from other text
+	// in an answer.
+	MinSecretValue = 8
+)
+
+var secretName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// ValidSecretName reports whether a name can be that of a secret: 1 to MaxSecretName lower-case
+// letters, digits, ".", "_" and "-", beginning with a letter or a digit.
+func ValidSecretName(name string) bool { return secretName.MatchString(name) }
+
+// Variable returns the environment variable that a grant sets.
+func (g SecretGrant) Variable() string {
+	if g.Env != "" {
+		return g.Env
+	}
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(g.Name))
+}
+
+// CheckSecretGrants refuses grants that are malformed, too many, or that set a variable twice:
+// KindInvalid.
+func CheckSecretGrants(grants []SecretGrant) error {
+	if len(grants) > MaxSecretGrants {
+		return Errorf(KindInvalid, "%d secrets; the maximum for a sandbox is %d", len(grants), MaxSecretGrants)
+	}
+	seen := map[string]bool{}
+	for _, g := range grants {
+		name := g.Variable()
+		switch {
+		case !ValidSecretName(g.Name):
+			return Errorf(KindInvalid, "%.80q is not the name of a secret", g.Name)
+		case name == "" || len(name) > MaxLabelName || strings.ContainsAny(name, "=\x00") || !utf8.ValidString(name):
+			return Errorf(KindInvalid, "%.80q is not the name of an environment variable", name)
+		case seen[name]:
+			return Errorf(KindInvalid, "two secrets set the environment variable %.80q", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// Check refuses a request that is malformed or out of bounds: KindInvalid.
+func (s SetSecret) Check() error {
+	invalid := func(format string, args ...any) error { return Errorf(KindInvalid, "secret: "+format, args...) }
+	args := 0
+	for _, a := range s.Command {
+		args += len(a) + 1
+		if strings.ContainsRune(a, 0) || !utf8.ValidString(a) {
+			return invalid("an argument of the command is not text")
+		}
+	}
+	switch {
+	case len(s.Value) > MaxSecretValue:
+		return invalid("the value has %d bytes; the maximum is %d", len(s.Value), MaxSecretValue)
+	case len(s.From) > MaxPath || strings.ContainsRune(s.From, 0) || args > MaxRecordedArgs:
+		return invalid("the variable, path or command is too long or contains a NUL byte")
+	case s.LifetimeMS < 0 || s.LifetimeMS > MaxSecretLifetime.Milliseconds():
+		return invalid("a lifetime of %d ms is not between 0 and %d", s.LifetimeMS, MaxSecretLifetime.Milliseconds())
+	case s.LifetimeMS != 0 && s.Source != SecretCommand:
+		return invalid("only a secret from a command has a lifetime")
+	case !slices.Contains([]SecretSigner{SecretPlain, SecretSigV4, SecretOAuth}, s.Signer):
+		return invalid("signer %.40q is neither empty, %q nor %q", string(s.Signer), SecretSigV4, SecretOAuth)
+	}
+	stored := s.Source == "" || s.Source == SecretStored
+	switch {
+	case stored && (s.From != "" || len(s.Command) > 0):
+		return invalid("a stored value has neither a variable, a path nor a command")
+	case stored && len(s.Value) < MinSecretValue:
+		return invalid("the value has %d bytes; the minimum is %d", len(s.Value), MinSecretValue)
+	case stored && strings.ContainsAny(s.Value, "\r\n\x00"):
+		return invalid("the value contains a line break or a NUL byte")
+	case stored:
+	case s.Value != "":
+		return invalid("a value cannot be given with source %q", s.Source)
+	case s.Source == SecretVariable || s.Source == SecretFile:
+		if s.From == "" || len(s.Command) > 0 {
+			return invalid("source %q needs its variable or path in from, and no command", s.Source)
+		}
+	case s.Source == SecretCommand:
+		if len(s.Command) == 0 || s.Command[0] == "" || s.From != "" {
+			return invalid("source %q needs a command, and nothing in from", s.Source)
+		}
+	default:
+		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), SecretStored, SecretVariable, SecretFile, SecretCommand)
+	}
+	if len(s.Bindings) == 0 || len(s.Bindings) > MaxSecretBindings {
+		return Errorf(KindInvalid, "secret: %d bindings; it needs 1 to %d", len(s.Bindings), MaxSecretBindings).
+			WithHint("a binding says in which requests the secret may be used, such as https://api.example.org/v1/** with the header Authorization")
+	}
+	for i, b := range s.Bindings {
+		if err := b.check(); err != nil {
+			return Errorf(KindInvalid, "secret: binding %d: %w", i+1, err)
+		}
+		if s.Signer == SecretSigV4 && (b.In.Kind != SecretInHeader || !strings.EqualFold(b.In.Name, "Authorization")) {
+			return Errorf(KindInvalid, "secret: binding %d: a request is signed in the header Authorization", i+1)
+		}
+	}
+	return nil
+}
+
+// WithDefaults returns the binding with its scheme, port and header names as they are compared.
+func (b SecretBinding) WithDefaults() SecretBinding {
+	if b.Scheme == "" {
+		b.Scheme = "https"
+	}
+	if b.Port == 0 {
+		b.Port = 443
+		if b.Scheme == "http" {
+			b.Port = 80
+		}
+	}
+	b.Host = strings.ToLower(b.Host)
+	return b
+}
+
+func (b SecretBinding) check() error {
+	b = b.WithDefaults()
+	_, err := netip.ParseAddr(b.Host)
+	switch {
+	case b.Scheme != "https" && b.Scheme != "http":
+		return Errorf(KindInvalid, "scheme %.40q is neither https nor http", b.Scheme)
+	case b.Host == "" || len(b.Host) > MaxEgressHost || strings.ContainsAny(b.Host, "*/:@ \x00") || !utf8.ValidString(b.Host):
+		return Errorf(KindInvalid, "host %.80q is not a name", b.Host)
+	case err == nil:
+		return Errorf(KindInvalid, "host %.80q is an address; a name is needed, because a certificate is checked for it", b.Host)
+	case b.Port < 1 || b.Port > 65535:
+		return Errorf(KindInvalid, "port %d is out of range", b.Port)
+	}
+	if err := checkEgressRules([]EgressRule{{Action: EgressAllow, Host: b.Host, Methods: b.Methods, Paths: b.Paths}}, 0); err != nil {
+		return err
+	}
+	switch b.In.Kind {
+	case SecretInHeader, SecretInQuery:
+		if b.In.Name == "" || len(b.In.Name) > MaxLabelName || !utf8.ValidString(b.In.Name) || strings.ContainsAny(b.In.Name, " \t\r\n:\x00") {
+			return Errorf(KindInvalid, "%.80q is not the name of a %s", b.In.Name, b.In.Kind)
+		}
+		switch strings.ToLower(b.In.Name) {
+		case "host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer":
+			if b.In.Kind == SecretInHeader {
+				return Errorf(KindInvalid, "the header %s cannot have a secret", b.In.Name)
+			}
+		}
+	case SecretInBasic:
+		if b.In.Name != "" {
+			return Errorf(KindInvalid, "basic authentication has no name")
+		}
+	default:
+		return Errorf(KindInvalid, "place %.40q is none of header, query and basic", string(b.In.Kind))
+	}
+	if b.Git != nil {
+		return b.Git.check()
+	}
+	return nil
+}
+
+func (g SecretGit) check() error {
+	switch {
+	case !strings.HasPrefix(g.Repository, "/") || len(g.Repository) > MaxEgressPath || strings.Contains(g.Repository, "//") ||
+		strings.Contains(g.Repository+"/", "/../") || strings.Contains(g.Repository+"/", "/./") || strings.ContainsAny(g.Repository, "*?#\x00"):
+		return Errorf(KindInvalid, "%.80q is not the path of a repository", g.Repository)
+	case !g.Fetch && len(g.Push) == 0:
+		return Errorf(KindInvalid, "git: neither fetch nor push is allowed")
+	case len(g.Push) > MaxEgressPaths:
+		return Errorf(KindInvalid, "git: %d patterns of refs; the maximum is %d", len(g.Push), MaxEgressPaths)
+	}
+	for _, p := range g.Push {
+		if !strings.HasPrefix(p, "refs/") || len(p) > MaxEgressPath || strings.ContainsAny(p, " ~^:?[\\\x00") {
+			return Errorf(KindInvalid, "git: %.80q is not a pattern of refs; it begins with refs/", p)
+		}
+	}
+	return nil
+}
