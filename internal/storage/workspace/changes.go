@@ -51,6 +51,9 @@ type Limits struct {
 	Depth     int           // names in a path; 64, at most 512
 	Refused   int           // refusals that are listed one by one; 1,000
 	Time      time.Duration // 2 minutes
+	// Repositories are the directories that have a repository each, clean and relative. The
+	// top is always one. What is in their .git is left out.
+	Repositories []string
 }
 
 // maxEntries bounds the entries of one directory.
@@ -78,7 +81,7 @@ type Changes struct {
 	// List is sorted by path.
 	List []Change
 	// Refused are the entries that were not taken, each with the reason: nothing is
-	// left out in silence but .git at the top.
+	// left out in silence but the .git of repositories.
 	Refused []api.RefusedChange
 	// Complete is true if everything was looked at. Where it is false the last of
 	// Refused says which bound was met.
@@ -105,9 +108,9 @@ func (c *Changes) Close() {
 // with KindConflict while a sandbox has it.
 //
 // A file is in the list when its content, its executable bit or its kind differs
-// from the layers'; directories are there only through their files. .git at the top
-// is left out: the host has the repository, and what a guest made of its copy is
-// never read.
+// from the layers'; directories are there only through their files. The .git of a
+// repository is left out, and .git at the top always: the host has the repository, and
+// what a guest made of its copy is never read.
 func (s *Store) Changes(ctx context.Context, id api.WorkspaceID, limits Limits) (*Changes, error) {
 	limits.fill()
 	l, err := s.Lease(ctx, id)

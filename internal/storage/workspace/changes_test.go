@@ -166,6 +166,40 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// The .git of each repository of a workspace is left out, whatever was done to it.
+func TestChangesOfSeveralRepositories(t *testing.T) {
+	layers := func(root string) {
+		put(t, root, map[string]string{"lib/x": "x\n", "lib/.git/config": "[core]\n", "web.git/y": "y\n", "web.git/.git/config": "[core]\n"})
+	}
+	for name, test := range map[string]struct {
+		change        func(u string)
+		want, refused string
+	}{
+		"written": {func(u string) {
+			put(t, u, map[string]string{"lib/.git/index": "i", "web.git/.git/hooks/x": "x", "lib/x": "new"})
+		}, "lib/x regular \"new\"\n", ""},
+		"deleted":           {func(u string) { whiteoutAt(t, u+"/lib/.git"); whiteoutAt(t, u+"/web.git") }, "-web.git/y\n", ""},
+		"replaced":          {func(u string) { put(t, u, map[string]string{"lib/x": "x\n"}); opaque(t, u+"/lib") }, "", ""},
+		"a link":            {func(u string) { put(t, u, map[string]string{"lib/.git": "->/etc"}) }, "", ""},
+		"at the top":        {func(u string) { put(t, u, map[string]string{".git/config": "x"}) }, "", ""},
+		"somewhere else":    {func(u string) { put(t, u, map[string]string{"lib/sub/.git/config": "x"}) }, "", "lib/sub/.git: the name is reserved"},
+		"another directory": {func(u string) { put(t, u, map[string]string{"other/.git/config": "x"}) }, "", "other/.git: the name is reserved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, layers)
+			id, upper := f.create(t)
+			test.change(upper)
+			c, err := f.Changes(t.Context(), id, Limits{Repositories: []string{"lib", "web.git"}})
+			must(t, err)
+			defer c.Close()
+			got, refused := told(t, c)
+			if got != test.want || (refused == "") != (test.refused == "") || !strings.Contains(refused, test.refused) {
+				t.Errorf("changes:\n%srefused: %s", got, refused)
+			}
+		})
+	}
+}
+
 // odd makes an entry with an attribute.
 func odd(t *testing.T, upper, name, mark, value string) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -96,7 +97,7 @@ func (r *reader) dir(upper int, lower []int, rel string, hidden bool) error {
 		return err
 	}
 	return each(lower, maxEntries, func(name string) error {
-		if have[name] || rel == "" && name == ".git" {
+		if have[name] || r.ofGit(path.Join(rel, name)) {
 			return nil
 		}
 		f, err := look(lower, name)
@@ -108,9 +109,21 @@ func (r *reader) dir(upper int, lower []int, rel string, hidden bool) error {
 	})
 }
 
+// ofGit reports whether a path is the .git of a repository, or in it.
+func (r *reader) ofGit(p string) bool {
+	in := func(dir string) bool {
+		dot := path.Join(dir, ".git")
+		return p == dot || strings.HasPrefix(p, dot+"/")
+	}
+	return in(".") || slices.ContainsFunc(r.lim.Repositories, in)
+}
+
 // vanished lists the files of the layers that are no longer there.
 func (r *reader) vanished(f found, rel, name string) error {
 	gone := func(p, name string, f found) error {
+		if r.ofGit(p) {
+			return nil
+		}
 		if why := badPath(p, r.lim.Depth); why != "" {
 			return r.refuse(p, "it was deleted, but %s", why)
 		}
@@ -127,7 +140,7 @@ func (r *reader) entry(upper int, lower []int, rel, name string) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
-	if rel == "" && name == ".git" {
+	if r.ofGit(path.Join(rel, name)) {
 		return nil
 	}
 	p := rel + "/" + name

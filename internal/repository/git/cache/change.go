@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -42,6 +43,19 @@ type CommitRequest struct {
 	Trailers  []string // "Key: value", appended as the last paragraph
 	When      time.Time
 	Limits    Limits
+	// Dirs, of a commit of a combined repository, are the directories of its members. A
+	// change elsewhere is refused, and so is a link that leaves its directory.
+	Dirs []string
+}
+
+// member returns the directory of a member that a path is in, with a slash, and what follows
+// it. Without Dirs every path is in "".
+func (q *CommitRequest) member(p string) (dir, rest string, ok bool) {
+	if len(q.Dirs) == 0 {
+		return "", p, true
+	}
+	dir, rest, ok = strings.Cut(p, "/")
+	return dir + "/", rest, ok && slices.Contains(q.Dirs, dir)
 }
 
 // Skipped is a path that is not in the commit, and why.

@@ -20,6 +20,7 @@ import (
 type draft struct {
 	*Repo
 	dir     string   // the quarantine
+	also    *Repo    // where objects of the commit are too; nil for none
 	held    *os.File // the lock of the repository
 	parent  map[string]Entry
 	final   map[string]Entry // the new tree; new files have no hash until hash runs
@@ -81,8 +82,12 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 // runInWork runs git in the repository; new objects go to the quarantine.
 func (d *draft) runInWork(ctx context.Context, c git.Call) (string, error) {
 	c.GitDir, c.Lock = d.Repo.dir, d.held
+	alternates := filepath.Join(d.Repo.dir, "objects")
+	if d.also != nil {
+		alternates += ":" + filepath.Join(d.also.dir, "objects")
+	}
 	c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(d.dir, "objects"),
-		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(d.Repo.dir, "objects"),
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+alternates,
 		"GIT_INDEX_FILE="+filepath.Join(d.dir, "index"))
 	c.Dir = cmp.Or(c.Dir, d.dir)
 	out, err := d.git.Run(ctx, c)

@@ -24,7 +24,7 @@ const maxChanges = 500_000
 // sort divides the changes into refused, ignored and committed ones, and spools the
 // contents of the last.
 func (d *draft) sort(ctx context.Context, q CommitRequest) error {
-	kept := d.possible(q.Changes)
+	kept := d.possible(q)
 	for i, c := range kept {
 		// These decide which other files are ignored.
 		if path.Base(c.Path) != ".gitignore" || c.Mode == Symlink || c.Size > maxIgnoreBytes {
@@ -57,20 +57,23 @@ func (d *draft) sort(ctx context.Context, q CommitRequest) error {
 	if err := d.take(ctx, kept, q.Limits); err != nil {
 		return err
 	}
-	return d.links(ctx)
+	return d.links(ctx, q)
 }
 
 // possible refuses changes whose path or mode may not be committed.
-func (d *draft) possible(changes []Change) (kept []Change) {
+func (d *draft) possible(q CommitRequest) (kept []Change) {
 	named := map[string]bool{}
-	for _, c := range changes {
+	for _, c := range q.Changes {
 		why := badPath(c.Path)
+		_, _, within := q.member(c.Path)
 		old, was := d.parent[c.Path]
 		base := strings.ToLower(path.Base(c.Path))
 		switch {
 		case why != "":
 		case named[c.Path]:
 			why = "the path was named before"
+		case !within:
+			why = "it is in none of the repositories"
 		case old.Mode == Submodule:
 			why = "it is a submodule"
 		case c.Delete && !was:
@@ -187,7 +190,7 @@ func (r readOnly) Read(b []byte) (int, error) {
 }
 
 // links refuses symbolic links that lead out of the tree.
-func (d *draft) links(ctx context.Context) error {
+func (d *draft) links(ctx context.Context, q CommitRequest) error {
 	var broken error
 	target := func(p string) (string, bool) {
 		e, ok := d.final[p]
@@ -206,7 +209,8 @@ func (d *draft) links(ctx context.Context) error {
 			continue
 		}
 		to, _ := target(p)
-		why := badTarget(p, to, target)
+		dir, rest, _ := q.member(p)
+		why := badTarget(rest, to, func(at string) (string, bool) { return target(dir + at) })
 		if broken != nil {
 			return broken
 		}
