@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RepoTask requests work on a repository instead of a program of its own.
 type RepoTask struct {
@@ -10,8 +13,14 @@ type RepoTask struct {
 	// Ref is a branch, a tag or a commit; empty for what the repository's HEAD
 	// names.
 	Ref string `json:"ref,omitempty"`
+	// Name is the directory of the workspace that has the repository, if Also has others.
+	Name string `json:"name,omitempty"`
+	// Also are further repositories that the task works on. Then each repository, this one too,
+	// has a directory of the workspace, and its result is a branch and a merge request of its
+	// own.
+	Also []TaskRepository `json:"also,omitempty"`
 	// Verify is the shell command whose exit code decides; empty to find the
-	// repository's own test command.
+	// repository's own test command, or those of all repositories.
 	Verify string `json:"verify,omitempty"`
 	// Context are documents that belong to the request. They are untrusted.
 	Context []Document `json:"context,omitempty"`
@@ -50,6 +59,24 @@ type RepoTask struct {
 	// agent may not change. A stored task has the globs of the daemon in it, and a reply
 	// keeps them.
 	FilePolicy FilePolicy `json:"filePolicy,omitzero"`
+}
+
+// TaskRepository is one of several repositories of a task.
+type TaskRepository struct {
+	// Name is its directory in the workspace, see ValidRepositoryName.
+	Name string `json:"name"`
+	// URL, Ref and Remote are as in RepoTask.
+	URL    string `json:"url"`
+	Ref    string `json:"ref,omitempty"`
+	Remote string `json:"remote,omitempty"`
+}
+
+// MaxTaskRepositories is the number of repositories of a task.
+const MaxTaskRepositories = 20
+
+// All returns the repositories of the task, the first one first.
+func (r RepoTask) All() []TaskRepository {
+	return append([]TaskRepository{{Name: r.Name, URL: r.URL, Ref: r.Ref, Remote: r.Remote}}, r.Also...)
 }
 
 // Document is a text with a name.
@@ -152,6 +179,62 @@ type RepoResult struct {
 	Delivery *Delivery `json:"delivery,omitempty"`
 	// Partial is true if the work was cut short; what there was is kept.
 	Partial bool `json:"partial,omitempty"`
+	// Repositories are the results of a task on several repositories, one for each. Then
+	// Commit and Head have all of them, each in its directory, and exist in the daemon only;
+	// Base and Delivery are empty.
+	Repositories []RepositoryResult `json:"repositories,omitempty"`
+}
+
+// RepositoryResult is what a task came to in one of its repositories. Its branch is that of the
+// task.
+type RepositoryResult struct {
+	Name string `json:"name"`
+	// Commit is what the work started from, Base the branch that it was found by.
+	Commit string `json:"commit,omitempty"`
+	Base   string `json:"base,omitempty"`
+	// Head is the commit that was made; empty if nothing was changed here.
+	Head string `json:"head,omitempty"`
+	// Verify is its own test command; empty if it has none.
+	Verify   string    `json:"verify,omitempty"`
+	Delivery *Delivery `json:"delivery,omitempty"`
+}
+
+// Of returns the part of a result that is of one of several repositories, with paths relative to
+// it. ok is false for an unknown name.
+func (r RepoResult) Of(name string) (part RepoResult, ok bool) {
+	for _, m := range r.Repositories {
+		if m.Name != name {
+			continue
+		}
+		part = r
+		part.Repositories = nil
+		part.Commit, part.Base, part.Head, part.Delivery = m.Commit, m.Base, m.Head, m.Delivery
+		if m.Verify != "" {
+			part.Verify = m.Verify
+		}
+		part.Files, part.Cautions, part.Refused = nil, nil, nil
+		in := name + "/"
+		for _, f := range r.Files {
+			if path, mine := strings.CutPrefix(f.Path, in); mine {
+				f.Path, f.OldPath = path, strings.TrimPrefix(f.OldPath, in)
+				part.Files = append(part.Files, f)
+			}
+		}
+		for _, c := range r.Cautions {
+			if path, mine := strings.CutPrefix(c.Path, in); mine {
+				c.Path = path
+				part.Cautions = append(part.Cautions, c)
+			}
+		}
+		for _, c := range r.Refused {
+			if path, mine := strings.CutPrefix(c.Path, in); mine {
+				c.Path = path
+				part.Refused = append(part.Refused, c)
+			}
+		}
+		return part, true
+	}
+	return part, false
 }
 
 // Round is one pass of the agent, and the gates on what it left.
@@ -277,8 +360,10 @@ type DeliverTask struct {
 	Push         bool   `json:"push,omitempty"`
 	MergeRequest bool   `json:"mergeRequest,omitempty"` // pushes too
 	Remote       string `json:"remote,omitempty"`
-	Target       string `json:"target,omitempty"`
-	Draft        bool   `json:"draft,omitempty"`
+	// Remotes are the remotes of several repositories, by their names.
+	Remotes map[string]string `json:"remotes,omitempty"`
+	Target  string            `json:"target,omitempty"`
+	Draft   bool              `json:"draft,omitempty"`
 }
 
 // PolicyRefusal is one rule of the branch policy that a delivery breaks.
@@ -293,13 +378,15 @@ type PolicyRefusal struct {
 // "tests alone", "mutant",
 // "policy", "push", "merge request". MS is set at its end.
 type RepoStepEvent struct {
-	Step   string `json:"step"`
-	Round  int    `json:"round,omitempty"`
-	Detail string `json:"detail,omitempty"`
-	Done   bool   `json:"done,omitempty"`
-	MS     int64  `json:"ms,omitempty"`
-	Error  string `json:"error,omitempty"`
-	Gate   *Gate  `json:"gate,omitempty"`
+	Step string `json:"step"`
+	// Repository is the name of one of several repositories.
+	Repository string `json:"repository,omitempty"`
+	Round      int    `json:"round,omitempty"`
+	Detail     string `json:"detail,omitempty"`
+	Done       bool   `json:"done,omitempty"`
+	MS         int64  `json:"ms,omitempty"`
+	Error      string `json:"error,omitempty"`
+	Gate       *Gate  `json:"gate,omitempty"`
 	// Line is the last line that a gate has printed so far, now and then while it runs.
 	Line string `json:"line,omitempty"`
 }

@@ -22,6 +22,11 @@ func (s *TaskService) Diff(ctx context.Context, id api.TaskID, round int) (io.Re
 	return s.stored(ctx, id, "diff", q)
 }
 
+// DiffOf opens the patch of one of several repositories of a task, with paths relative to it.
+func (s *TaskService) DiffOf(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error) {
+	return s.stored(ctx, id, "diff", url.Values{"repository": {repository}})
+}
+
 // Deliver delivers the verified result of a task on a repository, again or for
 // the first time, and returns the task when that ended: Repo.Delivery says what came
 // of it, and Delivery.Error what kept it from happening. An error of KindConflict says
@@ -38,6 +43,11 @@ func (s *TaskService) Deliver(ctx context.Context, id api.TaskID, req api.Delive
 // Bundle opens the commits of a task's result as a git bundle.
 func (s *TaskService) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return s.stored(ctx, id, "bundle", nil)
+}
+
+// BundleOf opens the commits of one of several repositories of a task as a git bundle.
+func (s *TaskService) BundleOf(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error) {
+	return s.stored(ctx, id, "bundle", url.Values{"repository": {repository}})
 }
 
 // Transcript opens what the agent of a task on a repository and its model said

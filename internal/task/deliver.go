@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/task/repo"
@@ -71,6 +72,12 @@ func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
 			how.Target, how.Draft = "", false
 		}
 	}
+	if req.Remote != "" && len(how.Also) > 0 {
+		return how, api.Errorf(api.KindInvalid, "task %s has several repositories, each of which is delivered to its own remote", t.ID)
+	}
+	if err := setRemotes(&how, req.Remotes); err != nil {
+		return how, err
+	}
 	if req.Remote != "" {
 		how.Remote = req.Remote
 	}
@@ -86,6 +93,25 @@ func delivery(t api.Task, req api.DeliverTask) (api.RepoTask, error) {
 			WithHint("Use --push for the branch, or --mr for a merge request too.")
 	}
 	return how, nil
+}
+
+// setRemotes sets the remotes of several repositories.
+func setRemotes(how *api.RepoTask, remotes map[string]string) error {
+	how.Also = slices.Clone(how.Also)
+	for name, remote := range remotes {
+		i := slices.IndexFunc(how.Also, func(r api.TaskRepository) bool { return r.Name == name })
+		switch {
+		case len(remote) > maxURL:
+			return api.Errorf(api.KindInvalid, "the remote of %.80q is too long", name)
+		case len(how.Also) > 0 && name == how.Name:
+			how.Remote = remote
+		case i >= 0:
+			how.Also[i].Remote = remote
+		default:
+			return api.Errorf(api.KindInvalid, "the task has no repository %.80q to set a remote of", name)
+		}
+	}
+	return nil
 }
 
 // delivering makes a delivery the only one of its task, ended and waited for by

@@ -32,10 +32,10 @@ func (postman) Salvage(_ context.Context, t api.Task) api.RepoResult { return *t
 func (postman) Adopt(context.Context, api.WorkspaceID, api.TaskID, api.TaskID) error {
 	panic("nothing is to be adopted")
 }
-func (postman) Diff(context.Context, api.Task, int) (io.ReadCloser, error) {
+func (postman) Diff(context.Context, api.Task, int, string) (io.ReadCloser, error) {
 	return nil, api.Errorf(api.KindNotFound, "no diff")
 }
-func (postman) Bundle(context.Context, api.Task) (io.ReadCloser, error) {
+func (postman) Bundle(context.Context, api.Task, string) (io.ReadCloser, error) {
 	return nil, api.Errorf(api.KindNotFound, "no bundle")
 }
 

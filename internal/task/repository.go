@@ -32,10 +32,11 @@ type Repositories interface {
 	Deliver(ctx context.Context, job repo.Job) (api.RepoResult, error)
 	// Adopt makes a task the owner of the workspace of another one, whose it must be.
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
-	// Diff returns the patch of a task's result, of one round or of the last (0).
-	Diff(ctx context.Context, t api.Task, round int) (io.ReadCloser, error)
-	// Bundle returns the task's branch as a git bundle.
-	Bundle(ctx context.Context, t api.Task) (io.ReadCloser, error)
+	// Diff returns the patch of a task's result, of one round or of the last (0), and of one
+	// of several repositories or of all ("").
+	Diff(ctx context.Context, t api.Task, round int, repository string) (io.ReadCloser, error)
+	// Bundle returns the task's branch as a git bundle, of one of several repositories.
+	Bundle(ctx context.Context, t api.Task, repository string) (io.ReadCloser, error)
 }
 
 // checkRepo refuses what makes no sense and fills in the defaults.
@@ -82,6 +83,9 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 		return req, api.Errorf(api.KindInvalid, "a task on a repository needs an author with a name and an e-mail address").
 			WithHint("Set --author 'Name <email>', or configure git: git config --global user.name ...")
 	}
+	if err := checkRepositories(r); err != nil {
+		return req, err
+	}
 	if err := checkDelivery(r); err != nil {
 		return req, err
 	}
@@ -103,6 +107,39 @@ func (e *Engine) checkRepo(req api.CreateTask) (api.CreateTask, error) {
 	b.OutputBytes = cmp.Or(b.OutputBytes, api.DefaultOutput)
 	req.Model = cmp.Or(req.Model, DefaultModel)
 	return req, nil
+}
+
+// checkRepositories refuses a list of repositories that makes no sense.
+func checkRepositories(r api.RepoTask) error {
+	if len(r.Also) == 0 {
+		if r.Name != "" {
+			return api.Errorf(api.KindInvalid, "repo.name is the directory of one of several repositories; also has no others")
+		}
+		return nil
+	}
+	all := r.All()
+	if len(all) > api.MaxTaskRepositories {
+		return api.Errorf(api.KindInvalid, "%d repositories; the maximum for a task is %d", len(all), api.MaxTaskRepositories)
+	}
+	seen := map[string]bool{}
+	for _, m := range all {
+		switch {
+		case !api.ValidRepositoryName(m.Name):
+			return api.Errorf(api.KindInvalid, "%.80q is not a valid name for the directory of a repository", m.Name).
+				WithHint(`use 1 to 63 lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit`)
+		case seen[m.Name]:
+			return api.Errorf(api.KindInvalid, "two repositories have the directory %s", m.Name).WithHint("set another name: NAME=%s", m.URL)
+		case m.URL == "" || len(m.URL) > maxURL || len(m.Ref) > 1<<10 || len(m.Remote) > maxURL:
+			return api.Errorf(api.KindInvalid, "the url, ref or remote of the repository %s is empty or too long", m.Name)
+		case m.Remote != "" && !r.Push && !r.MergeRequest:
+			return api.Errorf(api.KindInvalid, "the repository %s has a remote without a push", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	if r.PrepareOnly {
+		return api.Errorf(api.KindInvalid, "prepareOnly is for one repository; also has others")
+	}
+	return nil
 }
 
 // setFilePolicy checks what a request says of files, and puts the globs of the daemon before it.
@@ -158,22 +195,22 @@ func (e *Engine) onRepository(ctx context.Context, id api.TaskID) (api.Task, err
 	return t, err
 }
 
-// Diff returns the patch of a task's result, or of one of its rounds.
-func (e *Engine) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
+// Diff returns the patch of a task's result, or of one of its rounds, in all repositories or in one.
+func (e *Engine) Diff(ctx context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error) {
 	t, err := e.onRepository(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return e.cfg.Repositories.Diff(ctx, t, round)
+	return e.cfg.Repositories.Diff(ctx, t, round, repository)
 }
 
-// Bundle returns a task's branch as a git bundle.
-func (e *Engine) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
+// Bundle returns a task's branch as a git bundle, of the one repository that is named if there are several.
+func (e *Engine) Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error) {
 	t, err := e.onRepository(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return e.cfg.Repositories.Bundle(ctx, t)
+	return e.cfg.Repositories.Bundle(ctx, t, repository)
 }
 
 // Transcript opens what an agent and its tools said, as JSON lines.

@@ -92,6 +92,12 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 		}
 		return api.AsError(err).WithHint("%s", hint)
 	}
+	member := ""
+	if len(t.Repo.Repositories) > 0 {
+		if member, t, err = ofCheckout(ctx, g, tree, t); err != nil {
+			return err
+		}
+	}
 	if _, err := g.Commit(ctx, tree.Root, t.Repo.Commit); err != nil {
 		return api.Errorf(api.KindConflict, "%s lacks the base commit of the work, %.12s", tree.Root, t.Repo.Commit).
 			WithHint("run git fetch, or set the right checkout: --repo PATH")
@@ -105,9 +111,9 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 	done := applied{Task: t.ID, Repo: tree.Root, Commit: t.Repo.Head, Files: t.Repo.Files, Checked: c.Check}
 	if c.Branch.given {
 		done.Branch = cmp.Or(c.Branch.name, t.Repo.Branch, "hortus/"+t.ID.Short())
-		err = importBranch(ctx, a, cl, g, t, tree, done.Branch)
+		err = importBranch(ctx, a, cl, g, t, member, tree, done.Branch)
 	} else {
-		err = c.patch(ctx, a, cl, g, t, tree)
+		err = c.patch(ctx, a, cl, g, t, member, tree)
 	}
 	if err != nil {
 		return err
@@ -115,9 +121,35 @@ func (c *taskApplyCmd) Run(ctx app.Context, a *app.App) error {
 	return showApplied(a, done)
 }
 
+// ofCheckout finds the repository of a task on several that a checkout is of: the one whose commit it has. It returns the
+// task with the result of that one.
+func ofCheckout(ctx context.Context, g checkout.User, tree checkout.Info, t api.Task) (name string, part api.Task, err error) {
+	var found, all []string
+	for _, m := range t.Repo.Repositories {
+		all = append(all, m.Name)
+		if _, err := g.Commit(ctx, tree.Root, m.Commit); err == nil {
+			found = append(found, m.Name)
+		}
+	}
+	if len(found) != 1 {
+		return "", t, api.Errorf(api.KindConflict, "%s has the base commit of %d of the %d repositories of the task (%s); it needs to have exactly one", tree.Root, len(found), len(all), human.List(all)).
+			WithHint("run git fetch, or set the right checkout: --repo PATH")
+	}
+	res, _ := t.Repo.Of(found[0])
+	if res.Head == "" {
+		return "", t, api.Errorf(api.KindInvalid, "the task changed nothing in %s", found[0])
+	}
+	t.Repo = &res
+	return found[0], t, nil
+}
+
 // patch applies the patch to the working tree.
-func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, tree checkout.Info) error {
-	r, err := cl.Tasks.Diff(ctx, t.ID, 0)
+func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, member string, tree checkout.Info) error {
+	open := func() (io.ReadCloser, error) { return cl.Tasks.Diff(ctx, t.ID, 0) }
+	if member != "" {
+		open = func() (io.ReadCloser, error) { return cl.Tasks.DiffOf(ctx, t.ID, member) }
+	}
+	r, err := open()
 	if err != nil {
 		return err
 	}
@@ -153,8 +185,12 @@ func (c *taskApplyCmd) patch(ctx context.Context, a *app.App, cl *client.Client,
 const maxBundle = 1 << 30
 
 // importBranch makes a branch of the result's commits.
-func importBranch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, tree checkout.Info, branch string) error {
-	r, err := cl.Tasks.Bundle(ctx, t.ID)
+func importBranch(ctx context.Context, a *app.App, cl *client.Client, g checkout.User, t api.Task, member string, tree checkout.Info, branch string) error {
+	open := func() (io.ReadCloser, error) { return cl.Tasks.Bundle(ctx, t.ID) }
+	if member != "" {
+		open = func() (io.ReadCloser, error) { return cl.Tasks.BundleOf(ctx, t.ID, member) }
+	}
+	r, err := open()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"path/filepath"
 
 	"hortus.dev/api"
@@ -38,7 +39,11 @@ func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	req := api.DeliverTask{Push: push, MergeRequest: request, Draft: c.Draft || request && asked.Draft, Target: c.Target}
-	if push && (c.Remote != "" || asked.Remote == "") {
+	if push && len(asked.Also) > 0 {
+		if req.Remotes, err = c.remotes(ctx, a, asked); err != nil {
+			return err
+		}
+	} else if push && (c.Remote != "" || asked.Remote == "") {
 		var tree checkout.Info
 		g := person(a)
 		if filepath.IsAbs(asked.URL) {
@@ -71,4 +76,26 @@ func (c *taskDeliverCmd) Run(ctx app.Context, a *app.App) error {
 		return app.ExitCode(1)
 	}
 	return nil
+}
+
+// remotes are where several repositories are pushed to that have no remote yet.
+func (c *taskDeliverCmd) remotes(ctx context.Context, a *app.App, asked api.RepoTask) (map[string]string, error) {
+	if c.Remote != "" {
+		return nil, api.Errorf(api.KindInvalid, "--remote cannot be used with several repositories").WithHint("each is pushed to the origin of its checkout, or to its URL")
+	}
+	out := map[string]string{}
+	g := person(a)
+	for _, r := range asked.All() {
+		if r.Remote != "" || !filepath.IsAbs(r.URL) {
+			continue
+		}
+		tree, err := g.Toplevel(ctx, r.URL)
+		if err != nil {
+			return nil, err
+		}
+		if out[r.Name], err = (&deliveryFlags{}).remote(ctx, a, g, tree); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

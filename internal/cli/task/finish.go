@@ -43,7 +43,8 @@ func finish(ctx context.Context, a *app.App, c *client.Client, t api.Task, p *vi
 }
 
 // finishRepo prints what a task on a repository came to: on stdout the branch, the
-// commit and, if there is one, the merge request's address.
+// commit and, if there is one, the merge request's address; for each of several
+// repositories a line that begins with its name.
 func finishRepo(ctx context.Context, a *app.App, c *client.Client, t api.Task, p *view.Progress, took time.Duration) error {
 	switch r := t.Repo; {
 	case a.Flags.JSON:
@@ -71,12 +72,24 @@ func finishRepo(ctx context.Context, a *app.App, c *client.Client, t api.Task, p
 
 // showResult prints the line that programs read.
 func showResult(a *app.App, r api.RepoResult) error {
-	line := human.Sanitize(r.Branch) + " " + human.Sanitize(r.Head)
-	if r.Delivery != nil && r.Delivery.URL != "" {
-		line += " " + human.Sanitize(r.Delivery.URL)
+	all := []api.RepositoryResult{{Head: r.Head, Delivery: r.Delivery}}
+	if len(r.Repositories) > 0 {
+		all = r.Repositories
 	}
-	if _, err := fmt.Fprintln(a.Env.Stdout, line); err != nil {
-		return api.Errorf(api.KindInternal, "write the answer: %w", err)
+	for _, m := range all {
+		if m.Head == "" {
+			continue
+		}
+		line := human.Sanitize(r.Branch) + " " + human.Sanitize(m.Head)
+		if m.Delivery != nil && m.Delivery.URL != "" {
+			line += " " + human.Sanitize(m.Delivery.URL)
+		}
+		if m.Name != "" {
+			line = human.Sanitize(m.Name) + " " + line
+		}
+		if _, err := fmt.Fprintln(a.Env.Stdout, line); err != nil {
+			return api.Errorf(api.KindInternal, "write the answer: %w", err)
+		}
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (c *PrepareCommand) Run(ctx app.Context, a *app.App) error {
 // request asks for the preparation of one repository.
 func (c *PrepareCommand) request(ctx context.Context, a *app.App, repo string) (api.CreateTask, error) {
 	// The author is of no commit.
-	s := taskStartCmd{Request: "Prepare the repository", Repo: repo, Author: "Hortus <hortus@hortus.dev>", fileFlags: c.fileFlags, Sandbox: c.Sandbox}
+	s := taskStartCmd{Request: "Prepare the repository", Repo: []string{repo}, Author: "Hortus <hortus@hortus.dev>", fileFlags: c.fileFlags, Sandbox: c.Sandbox}
 	s.SetupEgress = c.SetupEgress
 	req, err := s.request(ctx, a)
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,7 +18,7 @@ import (
 
 type taskStartCmd struct {
 	Request string   `arg:"" help:"Request in plain language; - reads stdin."`
-	Repo    string   `complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory)."`
+	Repo    []string `sep:"none" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repository: the name of a connected one (hortus repo ls), a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT (default: the checkout of the working directory). Repeatable up to 20 times: each repository then has a directory of the workspace with its name, or with DIR of DIR=PATH."`
 	Verify  string   `placeholder:"CMD" help:"Shell command that verifies the work (default: the repository's own test command)."`
 	Context []string `sep:"none" complete:"files" placeholder:"FILE" help:"File with context for the request (maximum 64 KiB). Repeatable up to 8 times."`
 	Mutant  string   `complete:"files" placeholder:"PATCH" help:"Patch that breaks the repository. The gate must fail with it, which proves that new tests detect the defect."`
@@ -73,7 +74,7 @@ func (c *taskStartCmd) Run(ctx app.Context, a *app.App) error {
 		return err
 	}
 	// What is of this machine alone is pushed nowhere and fetched from nowhere.
-	a.NeedForges = req.Repo.Push || !filepath.IsAbs(req.Repo.URL)
+	a.NeedForges = req.Repo.Push || slices.ContainsFunc(req.Repo.All(), func(r api.TaskRepository) bool { return !filepath.IsAbs(r.URL) })
 	pull, err := image.Wanted(a, &c.Sandbox, &req.Sandbox)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (c *taskStartCmd) sentence(a *app.App) (string, error) {
 		return "", api.Errorf(api.KindInvalid, "the request is empty").WithHint(`hortus task --repo . "Fix the failing test"`)
 	}
 	// A command that was mistyped must not set an agent to work.
-	if c.Repo == "" && !strings.ContainsAny(text, " \n\t") {
+	if len(c.Repo) == 0 && !strings.ContainsAny(text, " \n\t") {
 		for _, name := range []string{"start", "list", "ls", "watch", "show", "diff", "apply", "deliver", "reply", "replay", "cancel", "logs"} {
 			if near(text, name) {
 				return "", api.Errorf(api.KindInvalid, "unknown command hortus task %.40q", text).

@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/task/view"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/checkout"
 )
@@ -18,47 +19,120 @@ import (
 // person is who runs this command, as their git knows them.
 func person(a *app.App) checkout.User { return checkout.User{Environ: a.Env.Environ} }
 
-// source finds the repository, who the person is, and where a delivery goes.
+// source finds the repositories, who the person is, and where a delivery goes.
 func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTask) error {
+	texts := c.Repo
+	if len(texts) == 0 {
+		texts = []string{""}
+	}
+	if len(texts) > api.MaxTaskRepositories {
+		return api.Errorf(api.KindInvalid, "--repo: %d repositories; the maximum is %d", len(texts), api.MaxTaskRepositories)
+	}
+	several := len(texts) > 1
+	if several && c.Remote != "" {
+		return api.Errorf(api.KindInvalid, "--remote cannot be used with several repositories").WithHint("each is pushed to the origin of its checkout, or to its URL")
+	}
 	g := person(a)
-	address, ref, named, err := connected(ctx, a, c.Repo)
+	where := "" // whose git settings count
+	var all []api.TaskRepository
+	for _, text := range texts {
+		dir := ""
+		if several {
+			dir, text = inDirectory(text)
+		}
+		r, tree, err := c.repository(ctx, a, g, text)
+		if err != nil {
+			return err
+		}
+		if where == "" {
+			where = tree.Root
+		}
+		if r.Name = cmp.Or(dir, directory(r.URL)); several {
+			if err := distinct(all, r); err != nil {
+				return err
+			}
+		} else {
+			r.Name = ""
+		}
+		if into.Push {
+			if r.Remote, err = c.remote(ctx, a, g, tree); err != nil {
+				return err
+			}
+		}
+		all = append(all, r)
+	}
+	into.Name, into.URL, into.Ref, into.Remote, into.Also = all[0].Name, all[0].URL, all[0].Ref, all[0].Remote, all[1:]
+	var err error
+	into.Author, err = c.author(ctx, a, g, where)
+	return err
+}
+
+// inDirectory splits DIR=REPOSITORY. A path with an equals sign is one.
+func inDirectory(text string) (dir, rest string) {
+	dir, rest, ok := strings.Cut(text, "=")
+	if !ok || !api.ValidRepositoryName(dir) || rest == "" || exists(text) {
+		return "", text
+	}
+	return dir, rest
+}
+
+// directory is the name of a repository's directory as it follows from its address.
+func directory(address string) string {
+	name := strings.Map(func(r rune) rune {
+		if api.ValidRepositoryName("a" + string(r)) {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(view.RepoName(address)))
+	name = strings.TrimLeft(name, "._-")
+	return name[:min(len(name), 63)]
+}
+
+// distinct refuses a repository whose directory another one has.
+func distinct(all []api.TaskRepository, r api.TaskRepository) error {
+	if !api.ValidRepositoryName(r.Name) {
+		return api.Errorf(api.KindInvalid, "--repo: no directory follows from %s", git.DisplayAddress(r.URL)).WithHint("set one: --repo DIR=%s", git.DisplayAddress(r.URL))
+	}
+	for _, o := range all {
+		if o.Name == r.Name {
+			return api.Errorf(api.KindInvalid, "--repo: %s and %s would have the same directory %s", git.DisplayAddress(o.URL), git.DisplayAddress(r.URL), r.Name).
+				WithHint("set another one: --repo DIR=%s", git.DisplayAddress(r.URL))
+		}
+	}
+	return nil
+}
+
+// repository finds one repository, and its checkout if it is one of this machine.
+func (c *taskStartCmd) repository(ctx context.Context, a *app.App, g checkout.User, text string) (r api.TaskRepository, tree checkout.Info, err error) {
+	address, ref, named, err := connected(ctx, a, text)
 	if err != nil {
-		return err
+		return r, tree, err
 	}
 	if !named {
-		if address, ref, err = git.ParseSource(cmp.Or(c.Repo, ".")); err != nil {
-			return err
+		if address, ref, err = git.ParseSource(cmp.Or(text, ".")); err != nil {
+			return r, tree, err
 		}
 	}
-	var tree checkout.Info
-	if into.URL, into.Ref = address, ref; filepath.IsAbs(address) {
-		if tree, err = g.Toplevel(ctx, address); err != nil {
-			if c.Repo == "" && api.KindOf(err) == api.KindNotFound {
-				return api.Errorf(api.KindInvalid, "this directory is not in a git checkout").
-					WithHint(`set the repository: hortus task --repo PATH|URL "..."; for a program without a repository: hortus run "..."`)
-			}
-			if api.KindOf(err) == api.KindNotFound {
-				return api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("run git init, or use another directory or a URL")
-			}
-			return err
+	r.URL, r.Ref = address, ref
+	if !filepath.IsAbs(address) {
+		return r, tree, nil
+	}
+	if tree, err = g.Toplevel(ctx, address); err != nil {
+		if text == "" && api.KindOf(err) == api.KindNotFound {
+			return r, tree, api.Errorf(api.KindInvalid, "this directory is not in a git checkout").
+				WithHint(`set the repository: hortus task --repo PATH|URL "..."; for a program without a repository: hortus run "..."`)
 		}
-		if err := c.local(ctx, a, g, tree, into); err != nil {
-			return err
+		if api.KindOf(err) == api.KindNotFound {
+			return r, tree, api.Errorf(api.KindInvalid, "--repo: %s", err).WithHint("run git init, or use another directory or a URL")
 		}
+		return r, tree, err
 	}
-	if into.Author, err = c.author(ctx, a, g, tree.Root); err != nil {
-		return err
-	}
-	if !into.Push {
-		return nil
-	}
-	into.Remote, err = c.remote(ctx, a, g, tree)
-	return err
+	return r, tree, c.local(ctx, a, g, tree, &r)
 }
 
 // local takes a checkout of this machine: what is committed in it, and nothing
 // else.
-func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, tree checkout.Info, into *api.RepoTask) error {
+func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, tree checkout.Info, into *api.TaskRepository) error {
 	if tree.Borrows != nil {
 		return tree.Borrows
 	}
@@ -82,7 +156,7 @@ func (c *taskStartCmd) local(ctx context.Context, a *app.App, g checkout.User, t
 		from = into.Ref + " at " + from
 	}
 	implied := ""
-	if c.Repo == "" {
+	if len(c.Repo) == 0 {
 		implied = " (--repo . is implied)"
 	}
 	a.Note("hortus: repository %s%s, from %s", tree.Root, implied, from)

@@ -53,7 +53,11 @@ func (c *taskLsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	return app.ShowList(a, list, "ID STATE TRIES AGE REQUEST", func(t api.Task) []string {
 		tries, on := len(t.Attempts), ""
 		if t.Create.Repo != nil {
-			on = view.RepoName(t.Create.Repo.URL) + ": "
+			on = view.RepoName(t.Create.Repo.URL)
+			if n := len(t.Create.Repo.Also); n > 0 {
+				on += fmt.Sprintf(" and %d more", n)
+			}
+			on += ": "
 			if t.Repo != nil {
 				tries = len(t.Repo.Rounds)
 			}

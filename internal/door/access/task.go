@@ -20,10 +20,10 @@ type Engine interface {
 	Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error)
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
-	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
+	Diff(ctx context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error)
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
 	Reply(ctx context.Context, id api.TaskID, key api.KeyID, req api.ReplyTask) (api.Task, error)
-	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error)
 	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
 	GateOutput(ctx context.Context, id api.TaskID, round int, which string) (io.ReadCloser, error)
 }
@@ -78,9 +78,13 @@ func (t *Tasks) check(ctx context.Context, p api.Principal, req api.CreateTask) 
 		// It is fetched and its result is pushed with the operator's credentials.
 		return denied("a task on a repository")
 	}
-	if req.Repo != nil && p.Key != "" && !(isRemote(req.Repo.URL) && (req.Repo.Remote == "" || isRemote(req.Repo.Remote))) {
-		return api.Errorf(api.KindDenied, "the repository %.100q may be a directory on the daemon's machine, which an API key cannot use", req.Repo.URL).
-			WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
+	if req.Repo != nil && p.Key != "" {
+		for _, r := range req.Repo.All() {
+			if !isRemote(r.URL) || r.Remote != "" && !isRemote(r.Remote) {
+				return api.Errorf(api.KindDenied, "the repository %.100q may be a directory on the daemon's machine, which an API key cannot use", r.URL).
+					WithHint("write it as https://HOST/PATH or ssh://HOST/PATH, or use the daemon's own socket on its machine")
+			}
+		}
 	}
 	if req.Replay != nil {
 		if _, err := t.get(ctx, p, req.Replay.Task); err != nil {
@@ -178,8 +182,8 @@ func (t *Tasks) Output(ctx context.Context, id api.TaskID, attempt int, stream s
 }
 
 // Diff returns a patch.
-func (t *Tasks) Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
-	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Diff(ctx, id, round) })
+func (t *Tasks) Diff(ctx context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error) {
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Diff(ctx, id, round, repository) })
 }
 
 // Deliver pushes a result, with the operator's access to its forge.
@@ -226,8 +230,8 @@ func (t *Tasks) Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (ap
 }
 
 // Bundle returns the commits.
-func (t *Tasks) Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error) {
-	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Bundle(ctx, id) })
+func (t *Tasks) Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error) {
+	return ifAllowed(t.allowed(ctx, id), func() (io.ReadCloser, error) { return t.e.Bundle(ctx, id, repository) })
 }
 
 // Transcript returns what agent and model said.

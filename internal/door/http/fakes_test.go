@@ -223,8 +223,8 @@ func (t tasks) repo(what string, args ...any) (io.ReadCloser, error) {
 	}
 	return nil, api.Errorf(t.none, "no %s yet", what).WithHint("wait")
 }
-func (t tasks) Diff(_ context.Context, id api.TaskID, round int) (io.ReadCloser, error) {
-	return t.repo("diff", id, round)
+func (t tasks) Diff(_ context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error) {
+	return t.repo("diff", id, round, repository)
 }
 func (t tasks) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error) {
 	if t.none != "" {
@@ -233,8 +233,8 @@ func (t tasks) Deliver(_ context.Context, id api.TaskID, req api.DeliverTask) (a
 	}
 	return api.Task{ID: id, Repo: &api.RepoResult{Delivery: &api.Delivery{Pushed: req.Remote, Target: req.Target, Created: req.MergeRequest}}}, nil
 }
-func (t tasks) Bundle(_ context.Context, id api.TaskID) (io.ReadCloser, error) {
-	return t.repo("bundle", id)
+func (t tasks) Bundle(_ context.Context, id api.TaskID, repository string) (io.ReadCloser, error) {
+	return t.repo("bundle", id, repository)
 }
 func (t tasks) Transcript(_ context.Context, id api.TaskID) (io.ReadCloser, error) {
 	return t.repo("transcript", id)

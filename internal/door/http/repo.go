@@ -15,13 +15,14 @@ import (
 // its end or closed early.
 type RepoTasks interface {
 	// Diff returns the patch from the commit that the work started from to the
-	// result of a round; round 0 means the task's result.
-	Diff(ctx context.Context, id api.TaskID, round int) (io.ReadCloser, error)
+	// result of a round; round 0 means the task's result. repository names one of several
+	// repositories; empty for all.
+	Diff(ctx context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error)
 	// Deliver delivers the task's verified result and gives the task when that
 	// ended; what kept the delivery from happening is in it.
 	Deliver(ctx context.Context, id api.TaskID, req api.DeliverTask) (api.Task, error)
-	// Bundle returns the result's commits as a git bundle.
-	Bundle(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
+	// Bundle returns the result's commits as a git bundle, of one of several repositories.
+	Bundle(ctx context.Context, id api.TaskID, repository string) (io.ReadCloser, error)
 	// Transcript returns what the agent and its model said to each other, as JSON
 	// lines.
 	Transcript(ctx context.Context, id api.TaskID) (io.ReadCloser, error)
@@ -37,10 +38,11 @@ const maxStored = 1 << 30
 
 func (d tasks) repoRoutes() []Route {
 	const one = "/v1/tasks/{id}"
+	oneRepository := Param{Name: "repository", Doc: "Name of one of several repositories of the task.", Type: ""}
 	return []Route{{
 		Method: "GET", Pattern: one + "/diff", Name: "taskDiff", Role: api.RoleUser,
 		Doc:     "Get the patch from the base commit to the result of the task.",
-		OutType: "text/x-diff", Params: []Param{{Name: "round", Doc: "Number of the round whose result to compare (default: the result of the task).", Type: 0}},
+		OutType: "text/x-diff", Params: []Param{{Name: "round", Doc: "Number of the round whose result to compare (default: the result of the task).", Type: 0}, oneRepository},
 		Handler: d.stored("text/x-diff", func(r *http.Request, id api.TaskID) (_ io.ReadCloser, err error) {
 			n := 0
 			if s := r.URL.Query().Get("round"); s != "" {
@@ -48,7 +50,7 @@ func (d tasks) repoRoutes() []Route {
 					return nil, err
 				}
 			}
-			return d.Tasks.Diff(r.Context(), id, n)
+			return d.Tasks.Diff(r.Context(), id, n, r.URL.Query().Get("repository"))
 		}),
 	}, {
 		Method: "POST", Pattern: one + "/deliver", Name: "deliverTask", Role: api.RoleAdmin,
@@ -58,8 +60,10 @@ func (d tasks) repoRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: one + "/bundle", Name: "taskBundle", Role: api.RoleUser,
 		Doc:     "Get the commits of the result as a git bundle.",
-		OutType: "application/x-git-bundle",
-		Handler: d.stored("application/x-git-bundle", func(r *http.Request, id api.TaskID) (io.ReadCloser, error) { return d.Tasks.Bundle(r.Context(), id) }),
+		OutType: "application/x-git-bundle", Params: []Param{oneRepository},
+		Handler: d.stored("application/x-git-bundle", func(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
+			return d.Tasks.Bundle(r.Context(), id, r.URL.Query().Get("repository"))
+		}),
 	}, {
 		Method: "GET", Pattern: one + "/transcript", Name: "taskTranscript", Role: api.RoleUser,
 		Doc:     "Get the messages between the agent and its model, as JSON lines.",

@@ -17,9 +17,11 @@ func TestRepoResults(t *testing.T) {
 	ctx := t.Context()
 	type opened func() (io.ReadCloser, error)
 	for want, open := range map[string]opened{
-		fmt.Sprintln("diff", f.task, 0):                  func() (io.ReadCloser, error) { return c.Tasks.Diff(ctx, f.task, 0) },
-		fmt.Sprintln("diff", f.task, 3):                  func() (io.ReadCloser, error) { return c.Tasks.Diff(ctx, f.task, 3) },
-		fmt.Sprintln("bundle", f.task):                   func() (io.ReadCloser, error) { return c.Tasks.Bundle(ctx, f.task) },
+		fmt.Sprintln("diff", f.task, 0, ""):              func() (io.ReadCloser, error) { return c.Tasks.Diff(ctx, f.task, 0) },
+		fmt.Sprintln("diff", f.task, 3, ""):              func() (io.ReadCloser, error) { return c.Tasks.Diff(ctx, f.task, 3) },
+		fmt.Sprintln("diff", f.task, 0, "lib"):           func() (io.ReadCloser, error) { return c.Tasks.DiffOf(ctx, f.task, "lib") },
+		fmt.Sprintln("bundle", f.task, ""):               func() (io.ReadCloser, error) { return c.Tasks.Bundle(ctx, f.task) },
+		fmt.Sprintln("bundle", f.task, "lib"):            func() (io.ReadCloser, error) { return c.Tasks.BundleOf(ctx, f.task, "lib") },
 		fmt.Sprintln("transcript", f.task):               func() (io.ReadCloser, error) { return c.Tasks.Transcript(ctx, f.task) },
 		fmt.Sprintln("gate", f.task, 0, api.GateBefore):  func() (io.ReadCloser, error) { return c.Tasks.GateOutput(ctx, f.task, 0, api.GateBefore) },
 		fmt.Sprintln("gate", f.task, 11, api.GateMutant): func() (io.ReadCloser, error) { return c.Tasks.GateOutput(ctx, f.task, 11, api.GateMutant) },

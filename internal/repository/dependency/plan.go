@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -81,6 +83,52 @@ type Plan struct {
 // Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Services) == 0 }
 
+// python is where pip installs.
+const python = Cache + "/python"
+
+// In returns the plan of a repository that is in a directory of the workspace, one of several. dir is one name.
+func (p Plan) In(dir string) Plan {
+	at := func(p string) string {
+		if strings.HasPrefix(p, "/") {
+			return p
+		}
+		return path.Join(dir, p)
+	}
+	// Two repositories may need different versions of a package.
+	own := strings.NewReplacer(python, python+"/"+dir)
+	out := p
+	out.From, out.Steps, out.Services, out.Notes = nil, nil, nil, nil
+	out.Env, out.inputs = map[string]string{}, map[string][sha256.Size]byte{}
+	for _, f := range p.From {
+		out.From = append(out.From, at(f))
+	}
+	for _, s := range p.Steps {
+		s.Name = strings.TrimSuffix(s.Name, " in "+s.Dir)
+		s.Dir = at(s.Dir)
+		s.Name += " in " + s.Dir
+		s.Run = own.Replace(s.Run)
+		s.Results = slices.Clone(s.Results)
+		for i, r := range s.Results {
+			s.Results[i] = own.Replace(at(r))
+		}
+		out.Steps = append(out.Steps, s)
+	}
+	for _, s := range p.Services {
+		s.Name, s.Dir = s.Name+" of "+dir, at(s.Dir)
+		out.Services = append(out.Services, s)
+	}
+	for _, n := range p.Notes {
+		out.Notes = append(out.Notes, dir+": "+n)
+	}
+	for name, value := range p.Env {
+		out.Env[name] = own.Replace(value)
+	}
+	for name, sum := range p.inputs {
+		out.inputs[at(name)] = sum
+	}
+	return out
+}
+
 // keyVersion changes when the same plan would give another result.
 const keyVersion = "setup 1"
 
@@ -91,8 +139,8 @@ func (p Plan) Key(zone, repository, branch, toolchain string) string {
 	sum := sha256.New()
 	repo := sha256.Sum256([]byte(repository + " " + branch))
 	fmt.Fprintf(sum, "%s\n%q\n%x\n%q\n", keyVersion, zone, repo, toolchain)
-	for _, path := range slices.Sorted(maps.Keys(p.inputs)) {
-		fmt.Fprintf(sum, "file %q %x\n", path, p.inputs[path])
+	for _, name := range slices.Sorted(maps.Keys(p.inputs)) {
+		fmt.Fprintf(sum, "file %q %x\n", name, p.inputs[name])
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(sum, "step %q %q %q %t\n", s.Name, s.Run, s.Dir, s.Optional)

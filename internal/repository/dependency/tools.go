@@ -90,10 +90,9 @@ func (d *detector) pip(dir string) {
 	for _, f := range files {
 		d.input(".", f)
 	}
-	const target = Cache + "/python"
-	d.plan.Env["PYTHONPATH"] = target
+	d.plan.Env["PYTHONPATH"] = python
 	d.plan.Env["PIP_CACHE_DIR"] = Cache + "/pip"
-	s := install("python3 -m pip install --target "+target+" --upgrade -r requirements.txt", []string{target, Cache + "/pip"}, "python3")
+	s := install("python3 -m pip install --target "+python+" --upgrade -r requirements.txt", []string{python, Cache + "/pip"}, "python3")
 	s.Name = "pip install"
 	d.add(p, "pip", s)
 }

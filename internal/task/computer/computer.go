@@ -151,8 +151,17 @@ func (p *Computers) lease(digest layer.Digest, err error) (repo.Layer, func(), e
 	return repo.Layer(digest), lease.Release, nil
 }
 
+// digests are layers as the store names them.
+func digests(layers []repo.Layer) []layer.Digest {
+	out := make([]layer.Digest, len(layers))
+	for i, l := range layers {
+		out[i] = layer.Digest(l)
+	}
+	return out
+}
+
 // Over implements repo.Computers.
-func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
+func (p *Computers) Over(ctx context.Context, base []repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
 	list := make([]workspace.Change, len(changes))
 	for i, c := range changes {
 		list[i] = workspace.Change{Path: c.Path, Delete: c.Delete, Size: c.Size, Open: c.Open}
@@ -160,7 +169,7 @@ func (p *Computers) Over(ctx context.Context, base repo.Layer, changes []cache.C
 			list[i].Mode = toWorkspace[c.Mode]
 		}
 	}
-	digest, err := workspace.Delta(ctx, p.cfg.Layers, []layer.Digest{layer.Digest(base)}, list)
+	digest, err := workspace.Delta(ctx, p.cfg.Layers, digests(base), list)
 	return p.lease(digest, full(p.cfg.Layers.Dir(), err))
 }
 
@@ -173,11 +182,7 @@ var (
 // Workspace implements repo.Computers. The workspace belongs to the account of the context's
 // principal, like the sandboxes that use it.
 func (p *Computers) Workspace(ctx context.Context, task api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
-	digests := make([]layer.Digest, len(layers))
-	for i, l := range layers {
-		digests[i] = layer.Digest(l)
-	}
-	w, err := p.cfg.Workspaces.Make(ctx, workspace.New{Task: task, Account: api.PrincipalOf(ctx).Account, Layers: digests})
+	w, err := p.cfg.Workspaces.Make(ctx, workspace.New{Task: task, Account: api.PrincipalOf(ctx).Account, Layers: digests(layers)})
 	return w.ID, err
 }
 
@@ -187,8 +192,8 @@ func (p *Computers) Adopt(ctx context.Context, id api.WorkspaceID, from, to api.
 }
 
 // Changes implements repo.Computers.
-func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Change, []api.RefusedChange, func(), error) {
-	c, err := p.cfg.Workspaces.Changes(ctx, id, workspace.Limits{})
+func (p *Computers) Changes(ctx context.Context, id api.WorkspaceID, dirs ...string) ([]cache.Change, []api.RefusedChange, func(), error) {
+	c, err := p.cfg.Workspaces.Changes(ctx, id, workspace.Limits{Repositories: dirs})
 	if err != nil {
 		return nil, nil, nil, err
 	}

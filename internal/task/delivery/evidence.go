@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -15,6 +16,13 @@ func evidence(p repo.Proposal) forge.Evidence {
 	e := forge.Evidence{
 		Task: string(t.ID), Model: t.Model, Summary: r.Summary, Usage: t.Usage, Base: r.Commit, Commit: r.Head,
 		Reproduce: []string{"git fetch origin " + p.Branch, "git checkout " + p.Branch, r.Verify},
+	}
+	if c := t.Create.Repo; c != nil && len(c.Also) > 0 {
+		var names []string
+		for _, m := range c.All() {
+			names = append(names, m.Name)
+		}
+		e.Look = append(e.Look, "This change belongs to a task on several repositories ("+strings.Join(names, ", ")+"). The gate ran over the results of all of them together.")
 	}
 	for _, f := range p.Files {
 		e.Files = append(e.Files, forge.Change{Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Deleted: f.Deleted})

@@ -67,18 +67,20 @@ func (w *work) brief(ctx context.Context) (string, error) {
 	for _, f := range files {
 		have[f.Path] = true
 	}
-	for _, name := range guidance {
-		if !have[name] {
-			continue
+	for _, m := range w.members {
+		for _, name := range guidance {
+			if name = m.at(name); !have[name] {
+				continue
+			}
+			text, err := w.repo.ReadFile(ctx, w.base.Hash, name, maxGuidance)
+			if api.KindOf(err) == api.KindExhausted {
+				continue // a manual of that length is for the agent to look into
+			}
+			if err != nil {
+				return "", err
+			}
+			b.Guidance = append(b.Guidance, api.Document{Name: name, Text: string(text)})
 		}
-		text, err := w.repo.ReadFile(ctx, w.base.Hash, name, maxGuidance)
-		if api.KindOf(err) == api.KindExhausted {
-			continue // a manual of that length is for the agent to look into
-		}
-		if err != nil {
-			return "", err
-		}
-		b.Guidance = append(b.Guidance, api.Document{Name: name, Text: string(text)})
 	}
 	var lines []string
 	seen := map[string]bool{}

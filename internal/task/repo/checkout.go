@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,25 +13,28 @@ import (
 )
 
 // checkout makes a layer of the commit, unless there is one.
-func (w *work) checkout(ctx context.Context) error {
-	return w.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
-		remote, err := w.cfg.Git.Remote(w.req.URL)
+func (m *member) checkout(ctx context.Context) error {
+	return m.step(ctx, api.RepoStepEvent{Step: "checkout"}, func() (string, error) {
+		remote, err := m.cfg.Git.Remote(m.URL)
 		if err != nil {
 			return "", err
 		}
 		// The address is in the key: what one repository has under the name of a commit is
 		// never the layer of another one.
-		key := remote.BranchKey(w.base.Branch)
-		name := "checkout 2 " + key + " " + w.base.Hash + " " + checkoutBranch(w.base) + w.leftOut()
-		built, began := false, w.cfg.Now()
+		key := remote.BranchKey(m.base.Branch)
+		name := "checkout 2 " + key + " " + m.base.Hash + " " + checkoutBranch(m.base) + m.leftOut()
+		if m.Name != "" {
+			name += " in " + m.Name
+		}
+		built, began := false, m.cfg.Now()
 		write := func(ctx context.Context, dir string) error {
 			built = true
-			_, err := w.repo.Checkout(ctx, w.base.Hash, dir, cache.CheckoutOptions{Branch: checkoutBranch(w.base), Depth: historyDepth, Files: w.files})
+			_, err := m.repo.Checkout(ctx, m.base.Hash, filepath.Join(dir, m.Name), cache.CheckoutOptions{Branch: checkoutBranch(m.base), Depth: historyDepth, Files: m.files})
 			return err
 		}
 		// Of the tasks that need it at the same time, one writes it.
-		_, _, err = w.checkouts.Do(ctx, name, nil, func(ctx context.Context, _ *flight.Flight) (struct{}, error) {
-			_, release, err := w.cfg.Computers.Layer(ctx, name, write)
+		_, _, err = m.checkouts.Do(ctx, name, nil, func(ctx context.Context, _ *flight.Flight) (struct{}, error) {
+			_, release, err := m.cfg.Computers.Layer(ctx, name, write)
 			if err == nil {
 				release()
 			}
@@ -39,21 +43,21 @@ func (w *work) checkout(ctx context.Context) error {
 		if err != nil {
 			return "", err
 		}
-		layer, release, err := w.cfg.Computers.Layer(ctx, name, write)
+		layer, release, err := m.cfg.Computers.Layer(ctx, name, write)
 		if err != nil {
 			return "", err
 		}
-		w.layer, w.release = layer, append(w.release, release)
-		w.tiers(ctx, key, built, w.cfg.Now().Sub(began))
-		files, offLimits, err := w.visible(ctx)
+		m.layer, m.release = layer, append(m.release, release)
+		m.tiers(ctx, key, built, m.cfg.Now().Sub(began))
+		files, offLimits, err := m.visible(ctx)
 		if err != nil {
 			return "", err
 		}
-		w.res.OffLimits = offLimits
-		if w.outside, err = w.repo.Outside(ctx, files); err != nil {
+		m.offLimits = offLimits
+		if m.outside, err = m.repo.Outside(ctx, files); err != nil {
 			return "", err
 		}
-		return contents(len(files), offLimits, w.outside, built), w.save(ctx)
+		return contents(len(files), offLimits, m.outside, built), nil
 	})
 }
 
@@ -83,21 +87,21 @@ func contents(files, offLimits int, outside cache.Outside, built bool) string {
 
 // tiers reports where the checkout came from: its layer, the copy of the repository, or the
 // remote.
-func (w *work) tiers(ctx context.Context, key string, built bool, took time.Duration) {
+func (m *member) tiers(ctx context.Context, key string, built bool, took time.Duration) {
 	tier := func(name string, hit bool, took time.Duration) {
-		w.job.Emit.Emit(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: w.base.Hash, MS: took.Milliseconds()})
+		m.job.Emit.Emit(ctx, api.EventTier, api.TierEvent{Part: "repository", Tier: name, Hit: hit, Key: key, Commit: m.base.Hash, MS: took.Milliseconds()})
 	}
 	if !built {
 		tier(api.TierPacked, true, took)
 		return
 	}
 	tier(api.TierPacked, false, 0)
-	if !w.cloned {
+	if !m.cloned {
 		tier(api.TierRaw, true, took)
 		return
 	}
 	tier(api.TierRaw, false, 0)
-	tier(api.TierCold, true, w.fetchTook+took)
+	tier(api.TierCold, true, m.fetchTook+took)
 }
 
 // checkoutBranch is the branch that the agent finds itself on.

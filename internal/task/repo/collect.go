@@ -10,7 +10,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/gate"
 )
 
 // Bounds of what one task may change.
@@ -25,19 +24,20 @@ const (
 // collect makes a commit of what is in the workspace and points the task's branch
 // to it.
 func (w *work) collect(ctx context.Context, n int, partial bool) (string, error) {
-	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace)
+	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace, w.dirs()...)
 	if err != nil {
 		return "", err
 	}
 	defer release()
 	changes, denied := w.taken(changes)
 	refused = append(denied, refused...)
-	res, err := w.repo.Commit(ctx, cache.CommitRequest{
-		Parent: w.base.Hash, Changes: changes,
+	q := cache.CommitRequest{
+		Parent: w.base.Hash, Changes: changes, Dirs: w.dirs(),
 		Author: w.identity(), Committer: w.identity(),
 		Message: w.message(partial), Trailers: trailers(w.job.Task.ID), When: w.cfg.Now(),
 		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
-	})
+	}
+	res, err := w.repo.Commit(ctx, q)
 	if err != nil {
 		return "", err
 	}
@@ -47,10 +47,16 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	w.collected = n
 	w.res.Refused, w.res.Ignored = refused[:min(len(refused), maxListed)], len(res.Ignored)
 	w.res.Files, w.res.Head, w.res.Cautions = nil, "", nil
+	for i := range w.res.Repositories {
+		w.res.Repositories[i].Head = ""
+	}
 	if res.Empty {
 		return "no changes", w.save(ctx)
 	}
 	if err := w.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
+		return "", err
+	}
+	if err := w.divide(ctx, res.Hash, q); err != nil {
 		return "", err
 	}
 	stats, err := w.repo.Stat(ctx, w.base.Hash, res.Hash)
@@ -63,7 +69,7 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 		if len(w.res.Files) < maxListed {
 			w.res.Files = append(w.res.Files, api.FileChange{
 				Path: s.Path, OldPath: s.OldPath, Status: statusWord(s.Status), Added: s.Added, Deleted: s.Deleted, Binary: s.Binary,
-				Test: gate.Watched(w.res.Verify, s.Path) || s.OldPath != "" && gate.Watched(w.res.Verify, s.OldPath),
+				Test: w.judge().watched(s.Path) || s.OldPath != "" && w.judge().watched(s.OldPath),
 			})
 		}
 	}

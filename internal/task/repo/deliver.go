@@ -17,38 +17,60 @@ import (
 // Task, Emit and Save of the job are used. It may be called again after any failure.
 // What kept the delivery from happening is in the result.
 func (r *Runner) Deliver(ctx context.Context, job Job) (api.RepoResult, error) {
-	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, res: *job.Task.Repo, usage: job.Task.Usage}
-	var err error
-	if w.repo, err = r.cfg.Git.Find(w.req.URL); err != nil {
+	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, res: *job.Task.Repo, usage: job.Task.Usage, box: &seat{}}
+	err := w.recall(ctx)
+	if err != nil {
 		return w.res, err
 	}
-	w.base = cache.Commit{Hash: w.res.Commit, Branch: w.res.Base}
-	err = w.delivery().deliver(ctx)
+	err = w.deliver(ctx)
 	return w.res, err
 }
 
-// delivery brings a task's result to a remote repository and its forge.
-type delivery struct{ *work }
-
-func (w *work) delivery() delivery { return delivery{w} }
-
-// deliver pushes the branch and opens the merge request, if that was requested.
-// What keeps a delivery from happening is in the result and undoes nothing: the
-// work is verified all the same. An error means that the task was cut short.
-func (w delivery) deliver(ctx context.Context) error {
+// deliver brings the result of each repository to its reviewers, if that was requested. What keeps a delivery from
+// happening is in the result and undoes nothing: the work is verified all the same. An error means that the task was cut
+// short.
+func (w *work) deliver(ctx context.Context) error {
 	if !w.req.Push && !w.req.MergeRequest {
 		return nil
 	}
-	remote := w.req.Remote
-	remote = cmp.Or(remote, w.req.URL)
-	d := &api.Delivery{Branch: w.res.Branch}
-	if was := w.res.Delivery; was != nil && was.Pushed == git.DisplayAddress(remote) {
-		// What an earlier delivery brought there is there, whatever comes of this one.
-		d.Pushed, d.Target, d.Forge, d.URL, d.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
+	if !w.several() {
+		d := w.members[0].delivery(w.res, w.usage, w.res.Delivery)
+		w.res.Delivery = d.out
+		return w.delivered(ctx, []*delivery{d})
 	}
-	w.res.Delivery = d
-	if err := w.offer(ctx, d, remote); err != nil {
-		d.Error = api.AsError(err)
+	var all []*delivery
+	for i, m := range w.members {
+		r := &w.res.Repositories[i]
+		if r.Head == "" {
+			continue
+		}
+		part, _ := w.res.Of(m.Name)
+		d := m.delivery(part, w.usage, r.Delivery)
+		r.Delivery = d.out
+		all = append(all, d)
+	}
+	return w.delivered(ctx, all)
+}
+
+// delivered makes deliveries. Nothing is pushed anywhere before all are allowed.
+func (w *work) delivered(ctx context.Context, all []*delivery) error {
+	var refused *delivery
+	for _, d := range all {
+		if err := d.propose(ctx); err != nil {
+			d.out.Error = api.AsError(err)
+			refused = d
+		}
+	}
+	for _, d := range all {
+		switch {
+		case refused == nil:
+			if err := d.bring(ctx); err != nil {
+				d.out.Error = api.AsError(err)
+			}
+		case d.out.Error == nil:
+			d.out.Error = api.AsError(api.Errorf(api.KindConflict, "nothing was pushed, because the delivery to %s is not possible", refused.Name).
+				WithHint("See its error: hortus task show %s.", w.job.Task.ID))
+		}
 	}
 	if err := w.save(ctx); err != nil {
 		return err
@@ -56,8 +78,33 @@ func (w delivery) deliver(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// delivery brings the result of a repository to a remote repository and its forge.
+type delivery struct {
+	*member
+	remote string
+	// part is the result of the repository, and out what becomes of its delivery.
+	part api.RepoResult
+	out  *api.Delivery
+	p    Proposal
+}
+
+// delivery begins one. was is an earlier one; nil if there is none.
+func (m *member) delivery(part api.RepoResult, usage api.Usage, was *api.Delivery) *delivery {
+	d := &delivery{member: m, remote: cmp.Or(m.Remote, m.URL), part: part, out: &api.Delivery{Branch: part.Branch}}
+	if was != nil && was.Pushed == git.DisplayAddress(d.remote) {
+		// What an earlier delivery brought there is there, whatever comes of this one.
+		o := d.out
+		o.Pushed, o.Target, o.Forge, o.URL, o.Number = was.Pushed, was.Target, was.Forge, was.URL, was.Number
+	}
+	t := m.job.Task
+	d.part.Delivery = d.out
+	t.Repo, t.Usage = &d.part, usage
+	d.p = Proposal{Task: t, Remote: d.remote, Branch: d.out.Branch, Target: d.target(), MergeRequest: m.req.MergeRequest, Draft: m.req.Draft}
+	return d
+}
+
 // target is what a merge request aims at as far as is known here.
-func (w delivery) target() string {
+func (w *delivery) target() string {
 	switch {
 	case !w.req.MergeRequest:
 		return ""
@@ -67,41 +114,37 @@ func (w delivery) target() string {
 	return w.base.Branch
 }
 
-// offer asks the policy, pushes, and opens the merge request.
-func (w delivery) offer(ctx context.Context, d *api.Delivery, remote string) error {
-	files, err := w.touched(ctx)
-	if err != nil {
+// propose asks the policy.
+func (w *delivery) propose(ctx context.Context) (err error) {
+	if w.p.Files, err = w.touched(ctx); err != nil {
 		return err
 	}
-	t := w.job.Task
-	t.Repo, t.Usage = &w.res, w.usage
-	p := Proposal{
-		Task: t, Remote: remote, Branch: d.Branch, Target: w.target(), Files: files,
-		MergeRequest: w.req.MergeRequest, Draft: w.req.Draft,
-	}
-	if err := w.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx, d, &p) }); err != nil {
-		return err
-	}
-	err = w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
-		src, err := w.cfg.Deliverer.Source(remote)
+	return w.step(ctx, api.RepoStepEvent{Step: "policy"}, func() (string, error) { return w.allowed(ctx) })
+}
+
+// bring pushes, and opens the merge request.
+func (w *delivery) bring(ctx context.Context) error {
+	d := w.out
+	err := w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
+		src, err := w.cfg.Deliverer.Source(w.remote)
 		if err != nil {
 			return "", err
 		}
-		res, err := w.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.res.Head, Branch: d.Branch})
+		res, err := w.repo.Push(ctx, cache.PushRequest{Source: src, Commit: w.part.Head, Branch: d.Branch})
 		if err != nil {
 			return "", err
 		}
-		d.Pushed = git.DisplayAddress(remote)
+		d.Pushed = git.DisplayAddress(w.remote)
 		if res.UpToDate {
 			return d.Branch + " already exists", nil
 		}
-		return fmt.Sprintf("%s at %.10s", d.Branch, w.res.Head), nil
+		return fmt.Sprintf("%s at %.10s", d.Branch, w.part.Head), nil
 	})
 	if err != nil || !w.req.MergeRequest {
 		return err
 	}
 	return w.step(ctx, api.RepoStepEvent{Step: "merge request"}, func() (string, error) {
-		opened, err := w.cfg.Deliverer.Open(ctx, p)
+		opened, err := w.cfg.Deliverer.Open(ctx, w.p)
 		if opened.URL != "" {
 			d.Forge, d.URL, d.Number, d.Created = opened.Forge, opened.URL, opened.Number, opened.Created
 		}
@@ -110,10 +153,11 @@ func (w delivery) offer(ctx context.Context, d *api.Delivery, remote string) err
 }
 
 // allowed asks the policy, and completes the proposal with what the forge says.
-func (w delivery) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (string, error) {
-	v, err := w.cfg.Deliverer.Check(ctx, *p)
+func (w *delivery) allowed(ctx context.Context) (string, error) {
+	d := w.out
+	v, err := w.cfg.Deliverer.Check(ctx, w.p)
 	d.Target = v.Target
-	p.Target = v.Target
+	w.p.Target = v.Target
 	if d.Refused = v.Refused; err != nil || len(v.Refused) == 0 {
 		return "allowed", err
 	}
@@ -127,12 +171,12 @@ func (w delivery) allowed(ctx context.Context, d *api.Delivery, p *Proposal) (st
 
 // touched are the changed files as the policy looks at them: with their modes and
 // sizes, from the commit itself.
-func (w delivery) touched(ctx context.Context) ([]policy.File, error) {
-	stats, err := w.repo.Stat(ctx, w.base.Hash, w.res.Head)
+func (w *delivery) touched(ctx context.Context) ([]policy.File, error) {
+	stats, err := w.repo.Stat(ctx, w.base.Hash, w.part.Head)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := w.repo.Files(ctx, w.res.Head)
+	entries, err := w.repo.Files(ctx, w.part.Head)
 	if err != nil {
 		return nil, err
 	}

@@ -9,20 +9,37 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 )
 
-// dependencies returns what a gate has below a tree of changes: the result of the setup of the base, or one of the
-// changed tree if the changes decide what is installed. The caller releases it.
+// dependencies returns what a gate has below a tree of changes: the setups of the bases, or that of the changed tree of a
+// repository whose changes decide what is installed. The caller releases it.
 func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
-	same := w.prepared
+	others := map[*member]Prepared{}
+	for _, m := range w.members {
+		part := m.part(changes)
+		if len(part) == 0 {
+			continue
+		}
+		p, err := m.dependencies(ctx, part, top)
+		if err != nil {
+			w.together(others).Release()
+			return w.together(nil), err
+		}
+		others[m] = p
+	}
+	return w.together(others), nil
+}
+
+func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {
+	same := m.prepared
 	same.Release = func() {}
-	if w.cfg.Setup == nil || w.req.NoSetup {
+	if m.cfg.Setup == nil || m.req.NoSetup {
 		return same, nil
 	}
-	files, _, err := w.visible(ctx)
+	files, _, err := m.visible(ctx)
 	if err != nil {
 		return same, err
 	}
-	q := setupRequest(ctx, w.work, changedFiles(files, changes))
-	q.Work, q.Known, q.Logs = top, w.prepared.Key, w.prepared.Logs
+	q := m.setupRequest(ctx, changedFiles(files, changes))
+	q.Work, q.Known = top, m.prepared.Key
 	base := q.Read
 	q.Read = func(path string, max int64) []byte {
 		for _, c := range changes {
@@ -32,7 +49,7 @@ func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Lay
 		}
 		return base(path, max)
 	}
-	p, err := w.cfg.Setup.Prepare(ctx, q)
+	p, err := m.cfg.Setup.Prepare(ctx, q)
 	if err != nil {
 		return same, err
 	}
@@ -40,7 +57,6 @@ func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Lay
 		p.Release()
 		return same, nil
 	}
-	w.prepared.Logs = p.Logs
 	return p, nil
 }
 

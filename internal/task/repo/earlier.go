@@ -6,7 +6,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/repository/git/cache"
 )
 
 // Earlier is a task that ended with a question and is continued.
@@ -27,18 +26,6 @@ func (w *work) last() *api.RepoResult {
 		return w.job.Earlier[n-1].Task.Repo
 	}
 	return nil
-}
-
-// start finds the commit that the work starts from. A task that continues another one
-// keeps its commit, also if the branch has moved: its workspace lies on that one.
-func (w *work) start(ctx context.Context) (cache.Commit, error) {
-	before := w.last()
-	if before == nil {
-		return w.repo.Resolve(ctx, w.req.Ref)
-	}
-	c, err := w.repo.Resolve(ctx, before.Commit)
-	c.Branch = before.Base
-	return c, err
 }
 
 // replies are the questions with their answers, and what was done before each.

@@ -13,7 +13,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/gate"
 	"hortus.dev/internal/task/gate/report"
 	"hortus.dev/internal/task/gate/sign"
 )
@@ -130,7 +129,7 @@ func (w judge) cautions(ctx context.Context, head string) ([]api.Caution, error)
 		return nil, err
 	}
 	var out []api.Caution
-	for _, s := range sign.InPatch(patch, func(p string) bool { return gate.Watched(w.res.Verify, p) }) {
+	for _, s := range sign.InPatch(patch, w.watched) {
 		out = append(out, api.Caution{Path: s.Path, Line: s.Line, Uses: s.Uses})
 	}
 	return out, nil

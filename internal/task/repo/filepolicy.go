@@ -13,12 +13,55 @@ import (
 	"hortus.dev/internal/repository/git/cache"
 )
 
+// policyIn returns a file policy for a workspace with several repositories: a glob that names a path from the root of
+// the repository counts for each, and from the root of the workspace too.
+func policyIn(p api.FilePolicy, dirs []string) api.FilePolicy {
+	return eachGlob(p, func(except, glob string) []string {
+		out := []string{except + glob}
+		if rooted(glob) {
+			for _, dir := range dirs {
+				out = append(out, except+dir+"/"+strings.TrimPrefix(glob, "/"))
+			}
+		}
+		return out
+	})
+}
+
+// policyOf returns a file policy for one of several repositories, with globs relative to it.
+func policyOf(p api.FilePolicy, dir string) api.FilePolicy {
+	return eachGlob(p, func(except, glob string) []string {
+		out := []string{except + glob}
+		if rest, mine := strings.CutPrefix(strings.TrimPrefix(glob, "/"), dir+"/"); mine && rest != "" {
+			out = append(out, except+"/"+rest)
+		}
+		return out
+	})
+}
+
+// rooted reports whether a glob is a path from the root.
+func rooted(glob string) bool { return strings.Contains(strings.TrimSuffix(glob, "/"), "/") }
+
+// eachGlob replaces each glob of a policy in its place.
+func eachGlob(p api.FilePolicy, f func(except, glob string) []string) api.FilePolicy {
+	replace := func(globs []string) (out []string) {
+		for _, g := range globs {
+			except := ""
+			if rest, ok := strings.CutPrefix(g, "!"); ok {
+				except, g = "!", rest
+			}
+			out = append(out, f(except, g)...)
+		}
+		return out
+	}
+	return api.FilePolicy{OffLimits: replace(p.OffLimits), ReadOnly: replace(p.ReadOnly), Writable: replace(p.Writable)}
+}
+
 // leftOut is what tells checkouts of a commit apart that leave out other files.
-func (w *work) leftOut() string {
-	if !w.files.Hides() {
+func (m *member) leftOut() string {
+	if !m.files.Hides() {
 		return ""
 	}
-	globs, err := json.Marshal(w.req.FilePolicy.OffLimits)
+	globs, err := json.Marshal(m.policy.OffLimits)
 	if err != nil {
 		panic(err) // it is a list of strings
 	}
@@ -26,13 +69,17 @@ func (w *work) leftOut() string {
 }
 
 // visible lists the files of the base that are not off limits, and counts those that are.
-func (w *work) visible(ctx context.Context) (files []cache.Entry, offLimits int, err error) {
-	all, err := w.repo.Files(ctx, w.base.Hash)
+func (w *work) visible(ctx context.Context) ([]cache.Entry, int, error) {
+	return visible(ctx, w.repo, w.base, w.files)
+}
+
+func visible(ctx context.Context, r *cache.Repo, base cache.Commit, policy *filerule.Policy) (files []cache.Entry, offLimits int, err error) {
+	all, err := r.Files(ctx, base.Hash)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, f := range all {
-		if w.files.OffLimits(f.Path) == "" {
+		if policy.OffLimits(f.Path) == "" {
 			files = append(files, f)
 		}
 	}
@@ -79,6 +126,9 @@ const maxRules = 4 << 10
 func (w *work) rules() string {
 	p := w.req.FilePolicy
 	var lines []string
+	if w.several() {
+		lines = append(lines, "The workspace has several repositories, each in its directory: "+strings.Join(w.dirs(), ", ")+". Change files only in these directories. The gate command runs in /workspace.")
+	}
 	say := func(what string, globs []string) {
 		lines = append(lines, what+": "+git.Sanitize(strings.Join(globs, " "), maxRules))
 	}
@@ -91,15 +141,19 @@ func (w *work) rules() string {
 	if len(p.Writable) > 0 {
 		say("The only files that you can change", p.Writable)
 	}
-	if subs := w.outside.Submodules; len(subs) > 0 {
-		var paths []string
-		for _, s := range subs[:min(len(subs), 20)] {
-			paths = append(paths, s.Path)
+	var subs []string
+	pointers := 0
+	for _, m := range w.members {
+		for _, sub := range m.outside.Submodules {
+			subs = append(subs, m.at(sub.Path))
 		}
-		say("Submodules, whose directories are empty here, and stay as they are", paths)
+		pointers += m.outside.Pointers
 	}
-	if n := w.outside.Pointers; n > 0 {
-		lines = append(lines, fmt.Sprintf("%d files are Git LFS pointers: their contents are not here, and git lfs cannot fetch them", n))
+	if len(subs) > 0 {
+		say("Submodules, whose directories are empty here, and stay as they are", subs[:min(len(subs), 20)])
+	}
+	if pointers > 0 {
+		lines = append(lines, fmt.Sprintf("%d files are Git LFS pointers: their contents are not here, and git lfs cannot fetch them", pointers))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -15,7 +15,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/gate"
 )
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
@@ -28,41 +27,6 @@ type judge struct{ *work }
 
 func (w *work) judge() judge { return judge{w} }
 
-// findGate decides which command decides, before anybody works.
-func (w judge) findGate(ctx context.Context) error {
-	if w.req.Verify != "" {
-		w.res.Verify, w.res.VerifyFrom = w.req.Verify, "asked"
-		return w.save(ctx)
-	}
-	// What is off limits is not in the gate's sandbox either.
-	files, _, err := w.visible(ctx)
-	if err != nil {
-		return err
-	}
-	t := gate.Tree{Read: func(p string) []byte {
-		if w.files.OffLimits(p) != "" {
-			return nil
-		}
-		b, err := w.repo.ReadFile(ctx, w.base.Hash, p, gate.MaxFile)
-		if err != nil {
-			return nil
-		}
-		return b
-	}}
-	for _, f := range files {
-		if f.Mode == cache.Regular || f.Mode == cache.Executable {
-			t.Paths = append(t.Paths, f.Path)
-		}
-	}
-	slices.Sort(t.Paths)
-	c, err := gate.Detect(t)
-	if err != nil {
-		return err
-	}
-	w.res.Verify, w.res.VerifyFrom = c.Text, c.From
-	return w.save(ctx)
-}
-
 // gates runs the gates on a round's commit. An error means that no gate could be
 // run, not that one failed.
 func (w judge) gates(ctx context.Context, n int) error {
@@ -74,7 +38,7 @@ func (w judge) gates(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return gate.Watched(w.res.Verify, c.Path) })
+	rest := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return w.watched(c.Path) })
 	touched := len(rest) < len(changes)
 	need := allTests
 	if touched {
@@ -122,7 +86,7 @@ func (w judge) gates(ctx context.Context, n int) error {
 // without runs the gate with the changed tests alone, where only that can tell whether
 // any test touches the change.
 func (w judge) without(ctx context.Context, n int, changes, rest []cache.Change) error {
-	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !gate.Watched(w.res.Verify, c.Path) })
+	tests := slices.DeleteFunc(slices.Clone(changes), func(c cache.Change) bool { return !w.watched(c.Path) })
 	code := slices.ContainsFunc(rest, func(c cache.Change) bool { return !api.IsDocument(c.Path) })
 	if len(tests) == 0 || !code || w.res.Before == nil || !w.res.Before.Passed {
 		return nil
@@ -155,9 +119,9 @@ func (w judge) passed(r *api.Round) bool {
 // over runs the gate on the base with some changes.
 func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	if len(changes) == 0 {
-		return w.gate(ctx, e, file, on, w.prepared, w.layer)
+		return w.gate(ctx, e, file, on, w.prepared, w.layers()...)
 	}
-	top, release, err := w.cfg.Computers.Over(ctx, w.layer, changes)
+	top, release, err := w.cfg.Computers.Over(ctx, w.layers(), changes)
 	if err != nil {
 		return api.Gate{}, err
 	}
@@ -167,7 +131,7 @@ func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, chang
 		return api.Gate{}, err
 	}
 	defer installed.Release()
-	return w.gate(ctx, e, file, on, installed, w.layer, top)
+	return w.gate(ctx, e, file, on, installed, append(w.layers(), top)...)
 }
 
 // gate runs the command that decides in a clean sandbox over layers, with what is installed below them.

@@ -79,28 +79,44 @@ func (l *local) Layer(ctx context.Context, key string, build func(context.Contex
 }
 
 // Over implements repo.Computers.
-func (l *local) Over(_ context.Context, base repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
+func (l *local) Over(_ context.Context, base []repo.Layer, changes []cache.Change) (repo.Layer, func(), error) {
+	dir, err := l.union(base)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gates++
-	name := repo.Layer(string(base) + " over " + string(api.NewWorkspaceID()))
-	l.layers[name] = stack{dir: l.layers[base].dir, changes: changes}
-	return name, func() {}, nil
+	name := repo.Layer(string(base[0]) + " over " + string(api.NewWorkspaceID()))
+	l.layers[name] = stack{dir: dir, changes: changes}
+	return name, func() {}, err
+}
+
+// union is a folder with the files of layers.
+func (l *local) union(layers []repo.Layer) (string, error) {
+	d := l.dir()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range layers {
+		if from, ok := l.layers[name]; ok {
+			if err := copyTree(from.dir, d); err != nil {
+				return "", err
+			}
+		}
+	}
+	return d, nil
 }
 
 // Workspace implements repo.Computers.
 func (l *local) Workspace(_ context.Context, _ api.TaskID, layers ...repo.Layer) (api.WorkspaceID, error) {
-	base := layers[len(layers)-1]
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	id := api.NewWorkspaceID()
-	d := l.dir()
-	if err := copyTree(l.layers[base].dir, d); err != nil {
+	base, err := l.union(layers)
+	if err != nil {
 		return "", err
 	}
+	d, err := l.union(layers)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.spaces[id] = stack{dir: d}
-	l.layers[repo.Layer(id)] = l.layers[base]
-	return id, nil
+	l.layers[repo.Layer(id)] = stack{dir: base}
+	return id, err
 }
 
 // Attach implements repo.Computers: a workspace is found by its name, also over other layers.
@@ -129,7 +145,7 @@ func copyTree(from, to string) error {
 }
 
 // Changes implements repo.Computers.
-func (l *local) Changes(_ context.Context, id api.WorkspaceID) (out []cache.Change, _ []api.RefusedChange, _ func(), err error) {
+func (l *local) Changes(_ context.Context, id api.WorkspaceID, _ ...string) (out []cache.Change, _ []api.RefusedChange, _ func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, was := files(l.spaces[id].dir), files(l.layers[repo.Layer(id)].dir)
@@ -161,7 +177,7 @@ func files(dir string) map[string]content {
 	out := map[string]content{}
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, p)
-		if err != nil || rel == ".git" {
+		if err != nil || d.Name() == ".git" {
 			return fs.SkipDir
 		}
 		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
@@ -174,13 +190,13 @@ func files(dir string) map[string]content {
 }
 
 // Open implements repo.Computers.
-func (l *local) Open(_ context.Context, _ api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
+func (l *local) Open(_ context.Context, req api.CreateSandbox, id api.WorkspaceID, _ []filerule.Access) (repo.Computer, error) {
 	l.open.Add(1)
-	return &box{l: l, dir: l.spaces[id].dir}, nil
+	return &box{l: l, dir: l.spaces[id].dir, env: req.Env}, nil
 }
 
 // Clean implements repo.Computers.
-func (l *local) Clean(_ context.Context, _ api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
+func (l *local) Clean(_ context.Context, req api.CreateSandbox, layers ...repo.Layer) (repo.Computer, error) {
 	d := l.dir()
 	top := l.layers[layers[len(layers)-1]]
 	for _, name := range layers {
@@ -213,13 +229,14 @@ func (l *local) Clean(_ context.Context, _ api.CreateSandbox, layers ...repo.Lay
 		}
 	}
 	l.open.Add(1)
-	return &box{l: l, dir: d}, nil
+	return &box{l: l, dir: d, env: req.Env}, nil
 }
 
 // box runs commands in a folder that stands for the workspace.
 type box struct {
 	l      *local
 	dir    string
+	env    map[string]string
 	closed sync.Once
 }
 
@@ -252,6 +269,9 @@ func (b *box) Run(ctx context.Context, req api.ExecRequest, output func(string, 
 	cmd.Env = append(os.Environ(), "HOME="+b.l.root)
 	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
 		cmd.Env = append(cmd.Env, "GOCACHE="+filepath.Join(cache, "go-build")) // or package testing is compiled each time
+	}
+	for k, v := range b.env {
+		cmd.Env = append(cmd.Env, k+"="+v)
 	}
 	for k, v := range req.Env {
 		cmd.Env = append(cmd.Env, k+"="+v)

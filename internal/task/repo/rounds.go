@@ -159,7 +159,7 @@ func (w *work) verdict(ctx context.Context, r *api.Round, rep loop.Report) (End,
 	case rep.Finish != nil && rep.Finish.Blocked != "" && !mended:
 		return End{}, false
 	}
-	if err := w.delivery().deliver(ctx); err != nil {
+	if err := w.deliver(ctx); err != nil {
 		return w.broken(ctx, err), true
 	}
 	return End{Outcome: api.OutcomeVerified}, true
@@ -220,12 +220,12 @@ func (w *work) again(r *api.Round, n, most int) string {
 func (w *work) before(ctx context.Context) error {
 	w.plan = report.For(w.res.Verify)
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
-	g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.layer)
+	g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.layers()...)
 	if err == nil && w.plan.Runner != "" && !w.tests.Began && g.Exit.Cause == "" {
 		// The command is not what it looks like, or its runner is too old: it is run as
 		// it stands, and its exit code alone decides.
 		w.plan = report.Plain(w.res.Verify)
-		g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.layer)
+		g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.layers()...)
 	}
 	if err != nil {
 		return err

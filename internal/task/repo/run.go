@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/git"
-	"hortus.dev/internal/repository/git/cache"
 )
 
 const (
@@ -98,7 +96,7 @@ func failed(err error) End { return End{Outcome: api.OutcomeFailed, Error: api.A
 func (w *work) step(ctx context.Context, e api.RepoStepEvent, do func() (detail string, err error)) error {
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
 	if err := ctx.Err(); err != nil {
-		w.skipped = append(w.skipped, e.Step)
+		w.note(&w.skipped, name(e))
 		return err
 	}
 	start := w.cfg.Now()
@@ -109,9 +107,9 @@ func (w *work) step(ctx context.Context, e api.RepoStepEvent, do func() (detail 
 	}
 	if err != nil {
 		e.Error = err.Error()
-		w.skipped = append(w.skipped, name(e))
+		w.note(&w.skipped, name(e))
 	} else {
-		w.done = append(w.done, name(e))
+		w.note(&w.done, name(e))
 	}
 	w.job.Emit.Emit(ctx, api.EventRepoStep, e)
 	return err
@@ -119,34 +117,33 @@ func (w *work) step(ctx context.Context, e api.RepoStepEvent, do func() (detail 
 
 // name is a step as the receipt has it.
 func name(e api.RepoStepEvent) string {
-	if e.Round > 0 {
-		return fmt.Sprintf("%s, round %d", e.Step, e.Round)
+	s := e.Step
+	if e.Repository != "" {
+		s += " of " + e.Repository
 	}
-	return e.Step
+	if e.Round > 0 {
+		s += fmt.Sprintf(", round %d", e.Round)
+	}
+	return s
+}
+
+// note adds the name of a step to a list of the receipt. Steps of several repositories end side by side.
+func (w *work) note(list *[]string, name string) {
+	w.steps.Lock()
+	defer w.steps.Unlock()
+	*list = append(*list, name)
 }
 
 // prepare brings everything to where the agent can begin.
 func (w *work) prepare(ctx context.Context) error {
-	err := w.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(w.req.URL)}, func() (string, error) {
-		src, err := w.cfg.Deliverer.Source(w.req.URL)
-		if err != nil {
-			return "", err
-		}
-		began := w.cfg.Now()
-		var did cache.Fetched
-		if w.repo, did, err = w.cfg.Git.Update(ctx, src, func(line string) {
-			w.job.Emit.Emit(ctx, api.EventRepoStep, api.RepoStepEvent{Step: "fetch", Detail: line})
-		}); err != nil {
-			return "", err
-		}
-		w.cloned, w.fetchTook = did.Cold, w.cfg.Now().Sub(began)
-		if w.base, err = w.start(ctx); err != nil {
-			return "", err
-		}
-		w.res.Commit, w.res.Base = w.base.Hash, w.base.Branch
-		return fmt.Sprintf("%.10s %s", w.base.Hash, w.base.Subject), w.save(ctx)
-	})
-	if err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.fetch(ctx) }); err != nil {
+		return err
+	}
+	if err := w.meet(ctx); err != nil {
+		return err
+	}
+	w.res.Commit, w.res.Base = w.base.Hash, w.base.Branch
+	if err := w.save(ctx); err != nil {
 		return err
 	}
 	if !w.req.PrepareOnly {
@@ -154,11 +151,21 @@ func (w *work) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.checkout(ctx); err != nil {
+	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.checkout(ctx) }); err != nil {
 		return err
 	}
-	if err := w.setup(ctx); err != nil || w.req.PrepareOnly {
+	for _, m := range w.members {
+		w.res.OffLimits += m.offLimits
+	}
+	if err := w.save(ctx); err != nil {
 		return err
+	}
+	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.setup(ctx) }); err != nil {
+		return err
+	}
+	w.prepared = w.together(nil)
+	if w.req.PrepareOnly {
+		return nil
 	}
 	return w.workspace(ctx)
 }
@@ -171,11 +178,11 @@ func (w *work) workspace(ctx context.Context) (err error) {
 	}
 	if name := w.req.Workspace; name != "" {
 		err = w.step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
-			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, w.prepared.below(w.layer)...)
+			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, w.prepared.below(w.layers()...)...)
 			return name, err
 		})
 	} else {
-		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.layer)...)
+		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.layers()...)...)
 	}
 	if err != nil {
 		return err

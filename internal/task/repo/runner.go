@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -29,7 +31,7 @@ type Computers interface {
 	Layer(ctx context.Context, key string, build func(ctx context.Context, dir string) error) (l Layer, release func(), err error)
 	// Over makes a layer of changes above base, which stays until release is called.
 	// It is used with base below it.
-	Over(ctx context.Context, base Layer, changes []cache.Change) (l Layer, release func(), err error)
+	Over(ctx context.Context, base []Layer, changes []cache.Change) (l Layer, release func(), err error)
 	// Workspace makes durable files above layers, the lowest first.
 	Workspace(ctx context.Context, task api.TaskID, layers ...Layer) (api.WorkspaceID, error)
 	// Attach makes a task the owner of a workspace that a person named, which lies on
@@ -39,9 +41,10 @@ type Computers interface {
 	// Adopt makes a task the owner of a workspace of another one, whose it must be;
 	// KindNotFound if it was removed, KindConflict if it has another owner.
 	Adopt(ctx context.Context, id api.WorkspaceID, from, to api.TaskID) error
-	// Changes reads what was written in a workspace, while nobody has it. The
-	// second result is what cannot be taken, with the reasons.
-	Changes(ctx context.Context, id api.WorkspaceID) ([]cache.Change, []api.RefusedChange, func(), error)
+	// Changes reads what was written in a workspace, while nobody has it. dirs have the
+	// repositories, if there are several. The second result is what cannot be taken, with
+	// the reasons.
+	Changes(ctx context.Context, id api.WorkspaceID, dirs ...string) ([]cache.Change, []api.RefusedChange, func(), error)
 	// Open starts a sandbox over a workspace, in which not everything can be changed.
 	Open(ctx context.Context, req api.CreateSandbox, id api.WorkspaceID, access []filerule.Access) (Computer, error)
 	// Clean starts a sandbox over layers, the lowest first, whose changes are lost
@@ -157,22 +160,20 @@ func TranscriptPath(dir string) string { return filepath.Join(dir, transcriptFil
 // work is one Run.
 type work struct {
 	*Runner
-	job  Job
-	req  api.RepoTask
-	res  api.RepoResult
-	repo *cache.Repo
-	base cache.Commit
+	job Job
+	req api.RepoTask
+	res api.RepoResult
+	// members are the repositories. repo and base are the only one and its commit, or all of
+	// them combined.
+	members []*member
+	repo    *cache.Repo
+	base    cache.Commit
 	// files says which files are off limits and which the agent may not change.
 	files *filerule.Policy
-	// cloned is true if the repository was not in the cache. fetchTook is how long its fetch took.
-	cloned    bool
-	fetchTook time.Duration
-	// outside is what base refers to and the checkout does not have.
-	outside cache.Outside
-	// layer is the checkout of base, without what is off limits.
-	layer Layer
-	// prepared is the result of the setup.
+	// prepared is the result of the setups.
 	prepared Prepared
+	// logs counts the outputs of setups.
+	logs atomic.Int64
 	// plan is how the gate's command reports its tests, and tests what it reported
 	// before the work.
 	plan  report.Plan
@@ -183,6 +184,7 @@ type work struct {
 	tools   *tool.Set
 	box     *seat
 	// done and skipped are for the receipt.
+	steps         sync.Mutex
 	done, skipped []string
 	left          int
 	// collected is the newest round whose changes are committed.
@@ -194,13 +196,11 @@ type work struct {
 func (r *Runner) Run(ctx context.Context, job Job) End {
 	w := &work{Runner: r, job: job, req: *job.Task.Create.Repo, box: &seat{}}
 	w.res.Branch = Branch(job.Task.ID)
-	var err error
-	if w.files, err = filerule.Compile(w.req.FilePolicy); err != nil {
+	if err := w.enlist(); err != nil {
 		end := failed(err)
 		end.Result = w.res
 		return end
 	}
-	w.box.files = w.files
 	if ms := w.req.Budget.WallMS; ms > 0 {
 		// The loop names the end of its own time; this is the backstop behind it,
 		// for fetches and gates.

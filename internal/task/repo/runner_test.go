@@ -279,7 +279,7 @@ func TestResult(t *testing.T) {
 			t.Errorf("the commit misses %q:\n%s", want, log)
 		}
 	}
-	patch, err := b.run.Diff(t.Context(), task, 0)
+	patch, err := b.run.Diff(t.Context(), task, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestResult(t *testing.T) {
 	if !strings.Contains(string(text), "+echo $(($1 + $2))") {
 		t.Errorf("the patch: %s", text)
 	}
-	bundle, err := b.run.Bundle(t.Context(), task)
+	bundle, err := b.run.Bundle(t.Context(), task, "")
 	if err != nil {
 		t.Fatal(err)
 	}

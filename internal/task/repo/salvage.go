@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"hortus.dev/api"
-	"hortus.dev/internal/repository/filerule"
-	"hortus.dev/internal/repository/git/cache"
 )
 
 // Salvage commits what a task had written whose daemon died in the middle. Its
@@ -15,12 +13,9 @@ func (r *Runner) Salvage(ctx context.Context, t api.Task) api.RepoResult {
 	if res.Workspace == "" || res.Commit == "" {
 		return res
 	}
-	w := &work{Runner: r, req: *t.Create.Repo, res: res, base: cache.Commit{Hash: res.Commit}, box: &seat{}}
+	w := &work{Runner: r, req: *t.Create.Repo, res: res, box: &seat{}}
 	w.job = Job{Task: t, Save: func(context.Context, api.RepoResult) error { return nil }}
-	var err error
-	if w.files, err = filerule.Compile(w.req.FilePolicy); err == nil {
-		w.repo, err = r.cfg.Git.Find(w.req.URL)
-	}
+	err := w.recall(ctx)
 	if err == nil {
 		_, err = w.collect(ctx, len(res.Rounds), true)
 	}

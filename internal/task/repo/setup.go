@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -33,7 +32,9 @@ type SetupRequest struct {
 	// Repository is its address, without credentials, and Branch the branch of the commit, or the commit if nobody
 	// named one. Installing runs code of the repository, so what one branch installed is not used by another.
 	Repository, Branch string
-	// Files are those of the commit that are not off limits.
+	// Dir is the directory of the workspace that has the repository, one of several; empty if it is the workspace.
+	Dir string
+	// Files are those of the commit that are not off limits. Their paths, and those of Read, are relative to the repository.
 	Files []cache.Entry
 	// Read returns at most max bytes of one; nil if it cannot be read.
 	Read func(path string, max int64) []byte
@@ -43,10 +44,8 @@ type SetupRequest struct {
 	Work  Layer
 	// Known is the key of a result that the caller has.
 	Known string
-	// Logs is how many steps of the task have an output in Dir.
-	Logs int
-	// Dir takes the output of each step, in files that SetupLog names.
-	Dir string
+	// NextLog returns the file for the output of the next step; empty if no more outputs are kept.
+	NextLog func() string
 	// Step runs one step, whose begin and end are events.
 	Step func(ctx context.Context, e api.RepoStepEvent, do func() (detail string, err error)) error
 	// Emit emits an event of a step that runs.
@@ -67,8 +66,6 @@ type Prepared struct {
 	// Key names what decides about the result: the same files of a commit give the same key. It is empty if there
 	// is nothing to install.
 	Key string
-	// Logs is how many steps of the task have an output now.
-	Logs int
 	// Layers lie below the checkout, the lowest first.
 	Layers []Layer
 	// Env are variables of the agent and the gates.
@@ -84,38 +81,76 @@ func SetupLog(n int) string {
 }
 
 // setup prepares what the commit needs.
-func (w *work) setup(ctx context.Context) error {
-	w.prepared.Release = func() {}
-	if w.cfg.Setup == nil || w.req.NoSetup {
+func (m *member) setup(ctx context.Context) error {
+	m.prepared.Release = func() {}
+	if m.cfg.Setup == nil || m.req.NoSetup {
 		return nil
 	}
-	files, _, err := w.visible(ctx)
+	files, _, err := m.visible(ctx)
 	if err != nil {
 		return err
 	}
-	w.prepared, err = w.cfg.Setup.Prepare(ctx, setupRequest(ctx, w, files))
+	m.prepared, err = m.cfg.Setup.Prepare(ctx, m.setupRequest(ctx, files))
 	if err != nil {
 		return err
 	}
-	w.release = append(w.release, w.prepared.Release)
+	m.release = append(m.release, m.prepared.Release)
 	return nil
 }
 
 // setupRequest asks for the setup of the base.
-func setupRequest(ctx context.Context, w *work, files []cache.Entry) SetupRequest {
+func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupRequest {
 	return SetupRequest{
-		Task: w.job.Task.ID, Sandbox: w.sandbox(), Egress: w.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(w.req.URL), Branch: cmp.Or(w.base.Branch, w.base.Hash),
-		Files: files, Layer: w.layer, Dir: w.job.Dir,
+		Task: m.job.Task.ID, Sandbox: m.sandbox(), Egress: m.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
+		Files: files, Layer: m.layer, NextLog: m.nextLog,
 		Read: func(path string, max int64) []byte {
-			b, err := w.repo.ReadFile(ctx, w.base.Hash, path, max)
+			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {
 				return nil
 			}
 			return b
 		},
-		Step: w.step,
-		Emit: func(ctx context.Context, e api.RepoStepEvent) { w.job.Emit.Emit(ctx, api.EventRepoStep, e) },
+		Step: m.step, Emit: m.emit,
 	}
+}
+
+// maxLogs is how many steps of setups have a file with their output.
+const maxLogs = 99
+
+// nextLog names the file for the output of the next step of a setup.
+func (w *work) nextLog() string {
+	n := w.logs.Add(1)
+	if n > maxLogs {
+		return ""
+	}
+	return filepath.Join(w.job.Dir, SetupLog(int(n))+".out")
+}
+
+// together returns the setups of all members, but those of another kind that others has.
+func (w *work) together(others map[*member]Prepared) Prepared {
+	var all Prepared
+	all.Env = map[string]string{}
+	for _, m := range w.members {
+		p, other := others[m]
+		if !other {
+			p = m.prepared
+		}
+		all.Layers = append(all.Layers, p.Layers...)
+		all.Services = append(all.Services, p.Services...)
+		for name, value := range p.Env {
+			// The only variable that is a list: where the packages of each are.
+			if have := all.Env[name]; name == "PYTHONPATH" && have != "" && have != value {
+				value = have + ":" + value
+			}
+			all.Env[name] = value
+		}
+	}
+	all.Release = func() {
+		for _, p := range others {
+			p.Release()
+		}
+	}
+	return all
 }
 
 // into adds the variables of the setup to those of a sandbox, which come first.

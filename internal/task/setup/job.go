@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +27,6 @@ const (
 	lineEvery = 2 * time.Second
 	// maxLines bounds those events of one step.
 	maxLines = 100
-	// maxLogs is how many steps have a file with their output.
-	maxLogs = 99
 )
 
 // outside is where the steps have [dependency.Cache] while they run, relative to the workspace: what is in .git is not
@@ -45,7 +42,6 @@ type job struct {
 	key  string
 
 	policy api.EgressPolicy
-	logs   int
 }
 
 // install runs the steps and seals their result. The layer is "" if no step could run.
@@ -204,9 +200,8 @@ func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) er
 // command runs a step once. why says how it failed.
 func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step, e api.RepoStepEvent) (why, err error) {
 	out := &observe.Capture{}
-	if j.logs < maxLogs {
-		j.logs++
-		f, err := os.OpenFile(filepath.Join(j.q.Dir, repo.SetupLog(j.logs)+".out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if name := j.q.NextLog(); name != "" {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, api.Errorf(api.KindInternal, "save the output of the setup: %w", err)
 		}

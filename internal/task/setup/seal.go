@@ -42,6 +42,8 @@ type picked struct {
 	bytes int64
 	// changed counts files of the repository that the steps changed or removed.
 	changed int
+	// elsewhere counts files outside of the directory of the repository.
+	elsewhere int
 }
 
 // text says what it is, with what was refused.
@@ -49,6 +51,9 @@ func (c picked) text(refused []api.RefusedChange) string {
 	s := fmt.Sprintf("sealed %d files, %.1f MB", len(c.files), float64(c.bytes)/1e6)
 	if c.changed > 0 {
 		s += fmt.Sprintf("; %d changed files of the repository are left out", c.changed)
+	}
+	if c.elsewhere > 0 {
+		s += fmt.Sprintf("; %d files outside of the repository are left out", c.elsewhere)
 	}
 	if n := len(refused); n > 0 {
 		s += fmt.Sprintf("; %d entries are left out, such as %s (%s)", n, refused[0].Path, refused[0].Why)
@@ -61,7 +66,7 @@ func pick(all []File, q repo.SetupRequest) (out picked) {
 	// Directories of the repository may have new files, its files may not become directories.
 	tracked := make(map[string]bool, len(q.Files))
 	for _, f := range q.Files {
-		tracked[f.Path] = true
+		tracked[path.Join(q.Dir, f.Path)] = true
 	}
 	cache := strings.TrimPrefix(dependency.Cache, dependency.Workspace+"/")
 	for _, f := range all {
@@ -77,6 +82,10 @@ func pick(all []File, q repo.SetupRequest) (out picked) {
 			}
 		case f.Delete || underTracked(tracked, name):
 			out.changed++
+			continue
+		case q.Dir != "" && !strings.HasPrefix(name, q.Dir+"/"):
+			// It would be in another repository, which this one must not set up.
+			out.elsewhere++
 			continue
 		}
 		if f.Delete {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -124,11 +125,14 @@ func (f *failure) Unwrap() error { return f.err }
 // Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was
 // detected, the task continues without its result.
 func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
-	none := repo.Prepared{Release: func() {}, Logs: q.Logs}
+	none := repo.Prepared{Release: func() {}}
 	plan, err := dependency.Of(tree(q))
 	if err != nil {
-		note(ctx, q, "", err)
+		note(ctx, q, q.Dir, err)
 		return none, err
+	}
+	if q.Dir != "" {
+		plan = plan.In(q.Dir)
 	}
 	toolchain := ""
 	if len(plan.Steps) > 0 {
@@ -156,19 +160,18 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepa
 	if len(plan.Steps) == 0 {
 		return out, nil
 	}
-	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: none.Key, logs: q.Logs}
+	j := &job{Preparer: p, q: q, plan: plan, env: out.Env, key: none.Key}
 	if q.Work != "" {
 		j.key += " of " + string(q.Task)
 	}
 	l, release, err := p.once(ctx, j)
-	none.Logs, out.Logs = j.logs, j.logs
 	var failed *failure
 	switch {
 	case errors.As(err, &failed) && !plan.Recipe && ctx.Err() == nil:
 		note(ctx, q, "the task continues without installed dependencies", nil)
 		return none, nil
 	case errors.As(err, &failed):
-		return none, api.Errorf(api.KindOf(failed.err), "the setup of %s failed: %w", dependency.RecipePath, failed.err).
+		return none, api.Errorf(api.KindOf(failed.err), "the setup of %s failed: %w", path.Join(q.Dir, dependency.RecipePath), failed.err).
 			WithHint("Repair the setup, or leave it out with --no-setup.")
 	case err != nil:
 		return none, err

@@ -89,6 +89,13 @@ func toolLine(t api.ToolEvent) string {
 // repoStep shows that a step began or ended. What began is for the status line,
 // but the agent's rounds, which are long.
 func (p *Progress) repoStep(s api.RepoStepEvent) {
+	if s.Repository != "" {
+		if s.Detail == "" && s.Done {
+			s.Detail = "done"
+		}
+		s.Detail = strings.TrimSuffix(s.Repository+": "+s.Detail, ": ")
+		s.Error = human.Prefixed(s.Repository+": ", s.Error)
+	}
 	if s.Line != "" {
 		p.running(s)
 		return

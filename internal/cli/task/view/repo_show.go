@@ -17,13 +17,22 @@ func ShowRepo(w io.Writer, t api.Task) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(w, "repository\t%s%s\n", human.Sanitize(c.URL), human.Sanitize(human.Prefixed(" @ ", c.Ref)))
+	for _, r := range c.All() {
+		fmt.Fprintf(w, "repository\t%s%s%s\n", human.Sanitize(label(r.Name)), human.Sanitize(r.URL), human.Sanitize(human.Prefixed(" @ ", r.Ref)))
+	}
 	fmt.Fprintf(w, "author\t%s <%s>\n", human.Sanitize(c.Author.Name), human.Sanitize(c.Author.Email))
 	r := t.Repo
 	if r == nil {
 		return
 	}
-	for _, f := range [][2]string{{"from", r.Commit}, {"branch", r.Branch}, {"commit", r.Head}, {"gate", r.Verify + human.Prefixed(" (", closeParen(r.VerifyFrom))}, {"workspace", string(r.Workspace)}} {
+	from, commit := r.Commit, r.Head
+	if len(r.Repositories) > 0 {
+		from, commit = "", "" // these are of the daemon only
+	}
+	for _, m := range r.Repositories {
+		fmt.Fprintf(w, "%s\t%s, from %s\n", human.Sanitize(m.Name), human.Sanitize(cmp.Or(human.Prefixed("commit ", m.Head), "no change")), human.Sanitize(m.Commit))
+	}
+	for _, f := range [][2]string{{"from", from}, {"branch", r.Branch}, {"commit", commit}, {"gate", r.Verify + human.Prefixed(" (", closeParen(r.VerifyFrom))}, {"workspace", string(r.Workspace)}} {
 		if f[1] != "" {
 			fmt.Fprintf(w, "%s\t%s\n", f[0], human.Sanitize(f[1]))
 		}
@@ -61,15 +70,16 @@ func ShowRepo(w io.Writer, t api.Task) {
 			fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "agent says"}[i == 0], l)
 		}
 	}
-	if d := r.Delivery; d != nil {
-		for _, l := range deliveryLines(*d) {
-			fmt.Fprintf(w, "delivery\t%s\n", human.Sanitize(l))
+	for _, d := range deliveries(t) {
+		of := label(d.name)
+		for _, l := range deliveryLines(*d.Delivery) {
+			fmt.Fprintf(w, "delivery\t%s\n", human.Sanitize(of+l))
 		}
 		for _, f := range d.Refused {
-			fmt.Fprintf(w, "delivery\t%s\n", human.Sanitize(refusalLine(f)))
+			fmt.Fprintf(w, "delivery\t%s\n", human.Sanitize(of+refusalLine(f)))
 		}
 		if d.Error != nil {
-			fmt.Fprintf(w, "delivery\tfailed: %s\n", human.Sanitize(d.Error.Message))
+			fmt.Fprintf(w, "delivery\t%sfailed: %s\n", human.Sanitize(of), human.Sanitize(d.Error.Message))
 		}
 	}
 	if t.Usage.InputTokens+t.Usage.OutputTokens > 0 {

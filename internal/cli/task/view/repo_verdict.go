@@ -63,7 +63,11 @@ func (p *Progress) RepoVerdict(t api.Task, took time.Duration) {
 	p.usage(t)
 	p.errorHint(t)
 	if r.Head != "" && !p.Quiet {
-		p.Hint("next", "hortus task diff "+string(t.ID), "hortus task apply "+string(t.ID))
+		where := ""
+		if len(r.Repositories) > 0 {
+			where = " --repo PATH" // of one of them
+		}
+		p.Hint("next", "hortus task diff "+string(t.ID), "hortus task apply "+string(t.ID)+where)
 	}
 }
 
@@ -200,28 +204,55 @@ func RepoWarnings(r api.RepoResult) (out []string) {
 
 // Delivery shows what was done with the result.
 func (p *Progress) Delivery(t api.Task) {
-	if t.Repo == nil || t.Repo.Delivery == nil {
+	all := deliveries(t)
+	if len(all) == 0 {
 		if t.Create.Repo.Push && !Delivered(t, t.Create.Repo.MergeRequest) {
 			p.Line("delivery", progress.Yellow, "nothing was pushed")
 		}
 		return
 	}
-	d := t.Repo.Delivery
-	for _, line := range deliveryLines(*d) {
-		p.Line("delivery", "", line)
-	}
-	for _, f := range d.Refused {
-		p.Line("delivery", progress.Red, refusalLine(f))
-	}
-	if d.Error != nil {
-		p.Line("delivery", progress.Red, "failed: "+d.Error.Message)
-		if d.Error.Hint != "" && !p.Quiet {
-			p.Hint("next", d.Error.Hint)
+	failed := false
+	for _, n := range all {
+		d, of := n.Delivery, label(n.name)
+		for _, line := range deliveryLines(*d) {
+			p.Line("delivery", "", of+line)
 		}
-		if t.Outcome == api.OutcomeVerified && !p.Quiet {
-			p.Hint("again", "hortus task deliver "+string(t.ID))
+		for _, f := range d.Refused {
+			p.Line("delivery", progress.Red, of+refusalLine(f))
+		}
+		if d.Error != nil {
+			failed = true
+			p.Line("delivery", progress.Red, of+"failed: "+d.Error.Message)
+			if d.Error.Hint != "" && !p.Quiet {
+				p.Hint("next", d.Error.Hint)
+			}
 		}
 	}
+	if failed && t.Outcome == api.OutcomeVerified && !p.Quiet {
+		p.Hint("again", "hortus task deliver "+string(t.ID))
+	}
+}
+
+// named is a delivery with the repository that it is of; the name is empty for the only one.
+type named struct {
+	name string
+	*api.Delivery
+}
+
+// deliveries are what was done with the result, for each repository.
+func deliveries(t api.Task) (out []named) {
+	if t.Repo == nil {
+		return nil
+	}
+	if t.Repo.Delivery != nil {
+		out = append(out, named{"", t.Repo.Delivery})
+	}
+	for _, r := range t.Repo.Repositories {
+		if r.Delivery != nil {
+			out = append(out, named{r.Name, r.Delivery})
+		}
+	}
+	return out
 }
 
 func deliveryLines(d api.Delivery) (out []string) {
@@ -240,4 +271,12 @@ func deliveryLines(d api.Delivery) (out []string) {
 
 func refusalLine(f api.PolicyRefusal) string {
 	return "refused by policy " + f.Rule + human.Prefixed(", ", f.Path) + ": " + f.Why
+}
+
+// label begins a line about one of several repositories; it is empty for the only one.
+func label(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name + ": "
 }

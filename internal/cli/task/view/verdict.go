@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	"hortus.dev/api"
@@ -44,6 +45,11 @@ func Delivered(t api.Task, request bool) bool {
 	if t.Repo == nil || t.Repo.Head == "" {
 		return true
 	}
-	d := t.Repo.Delivery
-	return d != nil && d.Error == nil && len(d.Refused) == 0 && (d.URL != "" || !request)
+	done := func(d *api.Delivery) bool {
+		return d != nil && d.Error == nil && len(d.Refused) == 0 && (d.URL != "" || !request)
+	}
+	if len(t.Repo.Repositories) == 0 {
+		return done(t.Repo.Delivery)
+	}
+	return !slices.ContainsFunc(t.Repo.Repositories, func(r api.RepositoryResult) bool { return r.Head != "" && !done(r.Delivery) })
 }

@@ -1,0 +1,269 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/repository/filerule"
+	"hortus.dev/internal/repository/git"
+	"hortus.dev/internal/repository/git/cache"
+)
+
+// member is one of the repositories of a task.
+type member struct {
+	*work
+	api.TaskRepository
+	// policy is the file policy for paths relative to the repository, files the same compiled.
+	policy api.FilePolicy
+	files  *filerule.Policy
+
+	repo *cache.Repo
+	base cache.Commit
+	// cloned is true if the repository was not in the cache. fetchTook is how long its fetch took.
+	cloned    bool
+	fetchTook time.Duration
+	// outside is what base refers to and the checkout does not have.
+	outside   cache.Outside
+	offLimits int
+	// layer is the checkout of base, without what is off limits.
+	layer    Layer
+	prepared Prepared
+	release  []func()
+}
+
+// several reports whether the task has more than one repository.
+func (w *work) several() bool { return len(w.members) > 1 }
+
+// dirs are the directories of several repositories; nil for one.
+func (w *work) dirs() (out []string) {
+	if !w.several() {
+		return nil
+	}
+	for _, m := range w.members {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+// enlist makes the members, and compiles the file policy of the workspace and of each.
+func (w *work) enlist() (err error) {
+	for _, r := range w.req.All() {
+		m := &member{work: w, TaskRepository: r, policy: w.req.FilePolicy}
+		if len(w.req.Also) > 0 {
+			m.policy = policyOf(w.req.FilePolicy, m.Name)
+		}
+		if m.files, err = filerule.Compile(m.policy); err != nil {
+			return err
+		}
+		w.members = append(w.members, m)
+	}
+	if w.files = w.members[0].files; w.several() {
+		w.files, err = filerule.Compile(policyIn(w.req.FilePolicy, w.dirs()))
+	}
+	w.box.files = w.files
+	return err
+}
+
+// each calls f for all members side by side and waits. The first error ends the others.
+func (w *work) each(ctx context.Context, f func(context.Context, *member) error) error {
+	if !w.several() {
+		m := w.members[0]
+		err := f(ctx, m)
+		w.release, m.release = append(w.release, m.release...), nil
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, m := range w.members {
+		wg.Go(func() {
+			if err := f(ctx, m); err != nil {
+				if ctx.Err() == nil {
+					err = api.Errorf(api.KindOf(err), "%s: %w", m.Name, err).WithHint("%s", api.HintOf(err))
+				}
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, m := range w.members {
+		w.release, m.release = append(w.release, m.release...), nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// step is a step of the task for this repository.
+func (m *member) step(ctx context.Context, e api.RepoStepEvent, do func() (string, error)) error {
+	e.Repository = m.Name
+	return m.work.step(ctx, e, do)
+}
+
+// emit emits an event of a step that runs.
+func (m *member) emit(ctx context.Context, e api.RepoStepEvent) {
+	e.Repository = m.Name
+	m.job.Emit.Emit(ctx, api.EventRepoStep, e)
+}
+
+// fetch brings the repository into the cache and finds the commit that the work starts from.
+func (m *member) fetch(ctx context.Context) error {
+	return m.step(ctx, api.RepoStepEvent{Step: "fetch", Detail: git.DisplayAddress(m.URL)}, func() (string, error) {
+		src, err := m.cfg.Deliverer.Source(m.URL)
+		if err != nil {
+			return "", err
+		}
+		began := m.cfg.Now()
+		var did cache.Fetched
+		if m.repo, did, err = m.cfg.Git.Update(ctx, src, func(line string) {
+			m.emit(ctx, api.RepoStepEvent{Step: "fetch", Detail: line})
+		}); err != nil {
+			return "", err
+		}
+		m.cloned, m.fetchTook = did.Cold, m.cfg.Now().Sub(began)
+		if m.base, err = m.start(ctx); err != nil {
+			return "", err
+		}
+		return shortHash(m.base.Hash) + " " + m.base.Subject, nil
+	})
+}
+
+func shortHash(hash string) string { return hash[:min(len(hash), 10)] }
+
+// start finds the commit that the work starts from. A task that continues another one
+// keeps its commit, also if the branch has moved: its workspace lies on that one.
+func (m *member) start(ctx context.Context) (cache.Commit, error) {
+	before := m.last()
+	if before == nil {
+		return m.repo.Resolve(ctx, m.Ref)
+	}
+	was, err := m.recorded(*before)
+	if err != nil {
+		return cache.Commit{}, err
+	}
+	c, err := m.repo.Resolve(ctx, was.Commit)
+	c.Branch = was.Base
+	return c, err
+}
+
+// recorded returns the part of a task's result that is of this repository.
+func (m *member) recorded(res api.RepoResult) (api.RepoResult, error) {
+	if !m.several() {
+		return res, nil
+	}
+	part, ok := res.Of(m.Name)
+	if !ok {
+		return part, api.Errorf(api.KindConflict, "the task has no result of the repository %s", m.Name)
+	}
+	return part, nil
+}
+
+// meet makes one repository of the members, which have their commits.
+func (w *work) meet(ctx context.Context) (err error) {
+	if !w.several() {
+		w.repo, w.base = w.members[0].repo, w.members[0].base
+		return nil
+	}
+	if w.repo, w.base, err = w.cfg.Git.Combine(ctx, w.combination()); err != nil {
+		return err
+	}
+	for _, m := range w.members {
+		if i := slices.IndexFunc(w.res.Repositories, func(r api.RepositoryResult) bool { return r.Name == m.Name }); i < 0 {
+			w.res.Repositories = append(w.res.Repositories, api.RepositoryResult{Name: m.Name, Commit: m.base.Hash, Base: m.base.Branch})
+		}
+	}
+	return nil
+}
+
+func (w *work) combination() (out []cache.Member) {
+	for _, m := range w.members {
+		out = append(out, cache.Member{Dir: m.Name, Repo: m.repo, Commit: m.base.Hash})
+	}
+	return out
+}
+
+// recall finds what a task worked on that is not running: its repositories and the commits that it started from.
+func (w *work) recall(ctx context.Context) error {
+	if err := w.enlist(); err != nil {
+		return err
+	}
+	for _, m := range w.members {
+		was, err := m.recorded(w.res)
+		if err != nil {
+			return err
+		}
+		if m.repo, err = w.cfg.Git.Find(m.URL); err != nil {
+			return err
+		}
+		m.base = cache.Commit{Hash: was.Commit, Branch: was.Base}
+	}
+	if !w.several() {
+		w.repo, w.base = w.members[0].repo, w.members[0].base
+		return nil
+	}
+	var err error
+	w.repo, w.base, err = w.cfg.Git.Combine(ctx, w.combination())
+	if err == nil && w.base.Hash != w.res.Commit {
+		err = api.Errorf(api.KindInternal, "the commits of the task's repositories give %s instead of %s", w.base.Hash, w.res.Commit)
+	}
+	return err
+}
+
+// divide makes the commits of the members from that of all.
+func (w *work) divide(ctx context.Context, head string, q cache.CommitRequest) error {
+	if !w.several() {
+		return nil
+	}
+	for i, m := range w.members {
+		q.Parent, q.Dirs = m.base.Hash, nil
+		part, err := m.repo.CommitTree(ctx, w.repo, head, m.Name, q)
+		if err == nil && !part.Empty {
+			err = m.repo.SetBranch(ctx, w.res.Branch, part.Hash)
+		}
+		if err != nil {
+			return api.Errorf(api.KindOf(err), "%s: %w", m.Name, err)
+		}
+		w.res.Repositories[i].Head = part.Hash
+	}
+	return nil
+}
+
+// part returns the changes of a member, with paths relative to it.
+func (m *member) part(changes []cache.Change) (out []cache.Change) {
+	if !m.several() {
+		return changes
+	}
+	for _, c := range changes {
+		if p, mine := strings.CutPrefix(c.Path, m.Name+"/"); mine {
+			c.Path = p
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// visible lists the files of the base that are not off limits, and counts those that are.
+func (m *member) visible(ctx context.Context) ([]cache.Entry, int, error) {
+	return visible(ctx, m.repo, m.base, m.files)
+}
+
+// at is a path of the repository in the workspace.
+func (m *member) at(p string) string { return path.Join(m.Name, p) }
+
+// layers are the checkouts of the members.
+func (w *work) layers() (out []Layer) {
+	for _, m := range w.members {
+		out = append(out, m.layer)
+	}
+	return out
+}
+
+// branch is the branch of the base for people and keys, or its commit.
+func (m *member) branch() string { return cmp.Or(m.base.Branch, m.base.Hash) }
