@@ -24,7 +24,7 @@ const (
 // collect makes a commit of what is in the workspace and points the task's branch
 // to it.
 func (w *work) collect(ctx context.Context, n int, partial bool) (string, error) {
-	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace, w.dirs()...)
+	changes, refused, release, err := w.cfg.Computers.Changes(ctx, w.res.Workspace, w.members.dirs()...)
 	if err != nil {
 		return "", err
 	}
@@ -32,7 +32,7 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	changes, denied := w.taken(changes)
 	refused = append(denied, refused...)
 	q := cache.CommitRequest{
-		Parent: w.base.Hash, Changes: changes, Dirs: w.dirs(),
+		Parent: w.base.Hash, Changes: changes, Dirs: w.members.dirs(),
 		Author: w.identity(), Committer: w.identity(),
 		Message: w.message(partial), Trailers: trailers(w.job.Task.ID), When: w.cfg.Now(),
 		Limits: cache.Limits{Files: maxChangedFiles, Bytes: maxChangedBytes, FileBytes: maxChangedFile},
@@ -56,8 +56,14 @@ func (w *work) collect(ctx context.Context, n int, partial bool) (string, error)
 	if err := w.repo.SetBranch(ctx, w.res.Branch, res.Hash); err != nil {
 		return "", err
 	}
-	if err := w.divide(ctx, res.Hash, q); err != nil {
-		return "", err
+	if w.members.several() {
+		heads, err := w.members.divide(ctx, w.repo, res.Hash, w.res.Branch, q)
+		if err != nil {
+			return "", err
+		}
+		for i, head := range heads {
+			w.res.Repositories[i].Head = head
+		}
 	}
 	stats, err := w.repo.Stat(ctx, w.base.Hash, res.Hash)
 	if err != nil {

@@ -33,12 +33,12 @@ func (w *work) deliver(ctx context.Context) error {
 	if !w.req.Push && !w.req.MergeRequest {
 		return nil
 	}
-	if !w.several() {
+	if !w.members.several() {
 		d := w.members[0].delivery(w.res, w.usage, w.res.Delivery)
 		w.res.Delivery = d.out
-		return w.delivered(ctx, []*delivery{d})
+		return deliveries{d}.bring(ctx, w)
 	}
-	var all []*delivery
+	var all deliveries
 	for i, m := range w.members {
 		r := &w.res.Repositories[i]
 		if r.Head == "" {
@@ -49,11 +49,14 @@ func (w *work) deliver(ctx context.Context) error {
 		r.Delivery = d.out
 		all = append(all, d)
 	}
-	return w.delivered(ctx, all)
+	return all.bring(ctx, w)
 }
 
-// delivered makes deliveries. Nothing is pushed anywhere before all are allowed.
-func (w *work) delivered(ctx context.Context, all []*delivery) error {
+// deliveries are those of the repositories that were changed.
+type deliveries []*delivery
+
+// bring makes the deliveries. Nothing is pushed anywhere before all are allowed.
+func (all deliveries) bring(ctx context.Context, w *work) error {
 	var refused *delivery
 	for _, d := range all {
 		if err := d.propose(ctx); err != nil {

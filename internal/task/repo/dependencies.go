@@ -20,12 +20,12 @@ func (w judge) dependencies(ctx context.Context, changes []cache.Change, top Lay
 		}
 		p, err := m.dependencies(ctx, part, top)
 		if err != nil {
-			w.together(others).Release()
-			return w.together(nil), err
+			w.members.together(others).Release()
+			return w.members.together(nil), err
 		}
 		others[m] = p
 	}
-	return w.together(others), nil
+	return w.members.together(others), nil
 }
 
 func (m *member) dependencies(ctx context.Context, changes []cache.Change, top Layer) (Prepared, error) {

@@ -36,13 +36,50 @@ type terms struct {
 	within time.Duration
 }
 
-// arm puts what reports the tests into a gate's sandbox.
-func (w judge) arm(ctx context.Context, box Computer) (*report.Run, error) {
+// command is a command of a gate: the only one, or that of one of several repositories.
+type command struct {
+	dir  string // relative to the workspace
+	text string
+	// plan is how it reports its tests, and tests what it reported before the work.
+	plan  report.Plan
+	tests report.Report
+}
+
+// gateCommands are those of the gate that was found.
+func (w judge) gateCommands() (out []*command) {
+	if w.req.Verify == "" && w.members.several() {
+		for _, r := range w.res.Repositories {
+			if r.Verify != "" {
+				out = append(out, &command{dir: r.Name, text: r.Verify, plan: report.For(r.Verify)})
+			}
+		}
+		return out
+	}
+	return []*command{{text: w.res.Verify, plan: report.For(w.res.Verify)}}
+}
+
+// plain makes commands plain that reported nothing before the work: they are not what they look like, or their runner
+// is too old. They are run as they stand, and their exit code alone decides. It reports whether there was one.
+func (w judge) plain() (changed bool) {
+	for _, c := range w.commands {
+		if c.plan.Runner != "" && !c.tests.Began {
+			c.plan, changed = report.Plain(c.text), true
+		}
+	}
+	return changed
+}
+
+// arm puts what reports the tests of a command into a gate's sandbox.
+func (w judge) arm(ctx context.Context, box Computer, c *command, n int) (*report.Run, error) {
 	key := make([]byte, 16)
 	if _, err := rand.Read(key); err != nil {
 		return nil, api.Errorf(api.KindInternal, "create a key for the test report: %w", err)
 	}
-	run := w.plan.Arm(key, gateDir)
+	dir := gateDir
+	if n > 0 {
+		dir = fmt.Sprintf("%s-%d", gateDir, n)
+	}
+	run := c.plan.Arm(key, dir)
 	for _, f := range run.Files {
 		if err := box.WriteFile(ctx, f.Path, f.Content, false); err != nil {
 			return nil, err
@@ -51,62 +88,120 @@ func (w judge) arm(ctx context.Context, box Computer) (*report.Run, error) {
 	return run, nil
 }
 
-// weigh reads the report of a gate that ended, keeps it in the task's folder, and says
-// in g what it comes to.
-func (w judge) weigh(ctx context.Context, g *api.Gate, box Computer, run *report.Run, file string, need need) error {
-	var content []byte
-	if run.Path != "" {
-		var err error
-		content, err = box.ReadFile(ctx, run.Path, report.MaxBytes)
-		// What the code under test did to it shows as a report that is not there. A gate
-		// that failed may have taken its sandbox with it.
-		theirs := slices.Contains([]api.Kind{api.KindNotFound, api.KindInvalid, api.KindExhausted}, api.KindOf(err))
-		if err != nil && !theirs && g.Passed {
+// weigh reads the reports of a gate that ended, keeps them in the task's folder, and says
+// in g what they come to.
+func (w judge) weigh(ctx context.Context, g *api.Gate, box Computer, runs []*report.Run, file string, need need) error {
+	sum := &api.TestReport{}
+	var kept []named
+	for i, run := range runs {
+		c := w.commands[i]
+		r, err := w.read(ctx, box, run, g.Passed)
+		if err != nil {
 			return err
 		}
-	}
-	r := run.Report(content)
-	if file == "before" {
-		w.tests = r
-		if w.plan.Runner == "" && !r.Ended {
-			w.tests = report.Report{} // lines that only look like a report
+		if file == "before" {
+			c.tests = r
+			if c.plan.Runner == "" && !r.Ended {
+				c.tests = report.Report{} // lines that only look like a report
+			}
+		}
+		if c.plan.Runner == "" && !c.tests.Began {
+			continue // its exit code alone
+		}
+		kept = append(kept, named{c.dir, r})
+		f := report.Finding{}
+		if file != "before" {
+			f = r.Against(c.tests)
+		}
+		add(sum, c, r, f)
+		if why := f.Why; g.Passed && need != noTests && sum.Why == "" {
+			if why == "" && need == allTests && len(f.Missing) > 0 {
+				why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), c.tests.Count(report.Passed, report.Failed), strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
+			}
+			if sum.Why = why; why != "" && c.dir != "" {
+				sum.Why = c.dir + ": " + why
+			}
 		}
 	}
-	if w.plan.Runner == "" && !w.tests.Began {
-		return nil // its exit code alone
-	}
-	if err := keepTests(filepath.Join(w.job.Dir, file+".tests"), r); err != nil {
-		return err
-	}
-	f := report.Finding{}
-	if file != "before" {
-		f = r.Against(w.tests)
-	}
-	t := &api.TestReport{
-		Runner: r.Runner, Passed: r.Count(report.Passed), Failed: r.Count(report.Failed, report.Broken), Skipped: r.Count(report.Skipped, report.Expected),
-		Before: w.tests.Count(report.Passed, report.Failed), MissingCount: len(f.Missing), Missing: f.Missing[:min(len(f.Missing), api.MaxNamedTests)],
-	}
-	failed := r.Names(report.Failed, report.Broken)
-	t.FailedTests = failed[:min(len(failed), api.MaxNamedTests)]
-	g.Tests = t
-	if !g.Passed || need == noTests {
+	if len(kept) == 0 {
 		return nil
 	}
-	t.Why = f.Why
-	if t.Why == "" && need == allTests && len(f.Missing) > 0 {
-		t.Why = fmt.Sprintf("%d of the %d tests that ran before the change did not pass: %s", len(f.Missing), t.Before, strings.Join(f.Missing[:min(len(f.Missing), 3)], ", "))
+	if g.Tests = sum; sum.Why != "" {
+		g.Passed = false
 	}
-	g.Passed = t.Why == ""
-	return nil
+	return keepTests(filepath.Join(w.job.Dir, file+".tests"), kept)
+}
+
+// read returns the report of a run.
+func (w judge) read(ctx context.Context, box Computer, run *report.Run, passed bool) (report.Report, error) {
+	if run.Path == "" {
+		return run.Report(nil), nil
+	}
+	content, err := box.ReadFile(ctx, run.Path, report.MaxBytes)
+	// What the code under test did to it shows as a report that is not there. A gate
+	// that failed may have taken its sandbox with it.
+	theirs := slices.Contains([]api.Kind{api.KindNotFound, api.KindInvalid, api.KindExhausted}, api.KindOf(err))
+	if err != nil && !theirs && passed {
+		return report.Report{}, err
+	}
+	return run.Report(content), nil
+}
+
+// add adds the report of one command to that of the gate.
+func add(sum *api.TestReport, c *command, r report.Report, f report.Finding) {
+	if runner := r.Runner; !slices.Contains(strings.Split(sum.Runner, ", "), runner) {
+		if sum.Runner != "" {
+			runner = sum.Runner + ", " + runner
+		}
+		sum.Runner = runner
+	}
+	sum.Passed += r.Count(report.Passed)
+	sum.Failed += r.Count(report.Failed, report.Broken)
+	sum.Skipped += r.Count(report.Skipped, report.Expected)
+	sum.Before += c.tests.Count(report.Passed, report.Failed)
+	sum.MissingCount += len(f.Missing)
+	names := func(list, more []string) []string {
+		for _, name := range more[:min(len(more), api.MaxNamedTests-len(list))] {
+			if c.dir != "" {
+				name = c.dir + ": " + name
+			}
+			list = append(list, name)
+		}
+		return list
+	}
+	sum.Missing = names(sum.Missing, f.Missing)
+	sum.FailedTests = names(sum.FailedTests, r.Names(report.Failed, report.Broken))
+}
+
+// named is the report of one of several repositories; the name is empty for the only one.
+type named struct {
+	name string
+	report.Report
 }
 
 // keepTests writes the outcome of each test by its name.
-func keepTests(name string, r report.Report) error {
-	b, err := json.Marshal(struct {
+func keepTests(name string, all []named) error {
+	kept := struct {
 		Runner string                    `json:"runner"`
 		Ended  bool                      `json:"ended"`
 		Tests  map[string]report.Outcome `json:"tests"`
-	}{r.Runner, r.Ended, r.Tests})
+	}{all[0].Runner, true, all[0].Tests}
+	if len(all) > 1 {
+		kept.Tests = map[string]report.Outcome{}
+	}
+	for i, n := range all {
+		kept.Ended = kept.Ended && n.Ended
+		if len(all) == 1 {
+			break
+		}
+		if i > 0 {
+			kept.Runner += ", " + n.Runner
+		}
+		for test, o := range n.Tests {
+			kept.Tests[n.name+": "+test] = o
+		}
+	}
+	b, err := json.Marshal(kept)
 	if err == nil {
 		err = os.WriteFile(name, b, 0o600)
 	}

@@ -126,8 +126,8 @@ const maxRules = 4 << 10
 func (w *work) rules() string {
 	p := w.req.FilePolicy
 	var lines []string
-	if w.several() {
-		lines = append(lines, "The workspace has several repositories, each in its directory: "+strings.Join(w.dirs(), ", ")+". Change files only in these directories. The gate command runs in /workspace.")
+	if w.members.several() {
+		lines = append(lines, "The workspace has several repositories, each in its directory: "+strings.Join(w.members.dirs(), ", ")+". Change files only in these directories. The gate command runs in /workspace.")
 	}
 	say := func(what string, globs []string) {
 		lines = append(lines, what+": "+git.Sanitize(strings.Join(globs, " "), maxRules))

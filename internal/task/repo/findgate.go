@@ -16,7 +16,7 @@ func (w judge) findGate(ctx context.Context) error {
 		w.res.Verify, w.res.VerifyFrom = w.req.Verify, "asked"
 		return w.save(ctx)
 	}
-	if !w.several() {
+	if !w.members.several() {
 		c, err := w.members[0].ownGate(ctx)
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (m *member) ownGate(ctx context.Context) (gate.Command, error) {
 
 // watched reports whether a change of a file of the workspace puts the word of the gate in doubt.
 func (w judge) watched(p string) bool {
-	if !w.several() {
+	if !w.members.several() {
 		return gate.Watched(w.res.Verify, p)
 	}
 	if w.req.Verify != "" && gate.Watched(w.req.Verify, p) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/observe"
 	"hortus.dev/internal/repository/git/cache"
+	"hortus.dev/internal/task/gate/report"
 )
 
 // gateEnv quiets programs that would wait for a person or leave files behind.
@@ -119,9 +121,9 @@ func (w judge) passed(r *api.Round) bool {
 // over runs the gate on the base with some changes.
 func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, changes []cache.Change, on terms) (api.Gate, error) {
 	if len(changes) == 0 {
-		return w.gate(ctx, e, file, on, w.prepared, w.layers()...)
+		return w.gate(ctx, e, file, on, w.prepared, w.members.layers()...)
 	}
-	top, release, err := w.cfg.Computers.Over(ctx, w.layers(), changes)
+	top, release, err := w.cfg.Computers.Over(ctx, w.members.layers(), changes)
 	if err != nil {
 		return api.Gate{}, err
 	}
@@ -131,7 +133,7 @@ func (w judge) over(ctx context.Context, e api.RepoStepEvent, file string, chang
 		return api.Gate{}, err
 	}
 	defer installed.Release()
-	return w.gate(ctx, e, file, on, installed, append(w.layers(), top)...)
+	return w.gate(ctx, e, file, on, installed, append(w.members.layers(), top)...)
 }
 
 // gate runs the command that decides in a clean sandbox over layers, with what is installed below them.
@@ -177,41 +179,68 @@ func (w judge) decide(ctx context.Context, file string, on terms, installed Prep
 	}
 	defer whole.Close()
 	out := &observe.Capture{Whole: whole}
-	run, err := w.arm(ctx, box)
-	if err != nil {
-		return g, err
-	}
 	if err := Serve(ctx, box, installed.Services); err != nil {
 		return g, err
 	}
 	start := w.cfg.Now()
+	ends := w.cfg.Now().Add(cmp.Or(on.within, w.gateTimeout()))
 	seen := newRunning(w.cfg.Now, say)
+	var runs []*report.Run
+	for i, c := range w.commands {
+		run, err := w.arm(ctx, box, c, i)
+		if err != nil {
+			return g, err
+		}
+		runs = append(runs, run)
+		if c.dir != "" {
+			fmt.Fprintf(out, "[%s] %s\n", c.dir, c.text)
+		}
+		ex, err := w.execute(ctx, box, c, run, ends, func(p []byte) error {
+			seen.write(p)
+			_, err := out.Write(p)
+			return err
+		})
+		if g.MS = w.cfg.Now().Sub(start).Milliseconds(); err != nil {
+			g.Output, g.OutputBytes = out.Text(), out.Total()
+			return g, err
+		}
+		// The first that failed is how the gate ended; the others show what else is wrong.
+		if ok := ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""; i == 0 || g.Passed {
+			g.Exit, g.Passed = ex.Exit, ok
+		}
+		if ex.Exit.Cause != "" || ex.State != api.ExecExited {
+			break
+		}
+	}
+	g.Output, g.OutputBytes = out.Text(), out.Total()
+	return g, w.weigh(ctx, &g, box, runs, file, on.need)
+}
+
+// execute runs one command of a gate to its end, or until the time of the gate is over.
+func (w judge) execute(ctx context.Context, box Computer, c *command, run *report.Run, ends time.Time, write func(p []byte) error) (api.Exec, error) {
 	ex, err := box.Run(ctx, api.ExecRequest{
-		Args: []string{"sh", "-c", run.Command}, Dir: Workspace, Env: gateEnv,
-		TimeoutMS: cmp.Or(on.within, w.gateTimeout()).Milliseconds(), Tag: "gate",
+		Args: []string{"sh", "-c", run.Command}, Dir: path.Join(Workspace, c.dir), Env: gateEnv,
+		TimeoutMS: max(1, ends.Sub(w.cfg.Now()).Milliseconds()), Tag: "gate",
 	}, func(stream string, p []byte) error {
 		if stream == "stdout" {
 			p = run.Stdout(p)
 		}
-		seen.write(p)
-		_, err := out.Write(p)
-		return err
+		return write(p)
 	})
-	if _, werr := out.Write(run.End()); err == nil {
-		err = werr
+	if rest := run.End(); len(rest) > 0 {
+		if werr := write(rest); err == nil {
+			err = werr
+		}
 	}
-	g.MS = w.cfg.Now().Sub(start).Milliseconds()
-	g.Exit, g.Output, g.OutputBytes = ex.Exit, out.Text(), out.Total()
 	switch {
 	case ctx.Err() != nil:
-		return g, ctx.Err()
+		return ex, ctx.Err()
 	case err != nil:
-		return g, err
+		return ex, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":
-		return g, api.Errorf(api.KindUnavailable, "the exit status of the gate in sandbox %s is unknown", ex.Sandbox)
+		return ex, api.Errorf(api.KindUnavailable, "the exit status of the gate in sandbox %s is unknown", ex.Sandbox)
 	}
-	g.Passed = ex.State == api.ExecExited && ex.Exit.Code == 0 && ex.Exit.Cause == ""
-	return g, w.weigh(ctx, &g, box, run, file, on.need)
+	return ex, nil
 }
 
 func (w judge) gateTimeout() time.Duration {

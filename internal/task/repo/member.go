@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,18 +36,58 @@ type member struct {
 	release  []func()
 }
 
-// several reports whether the task has more than one repository.
-func (w *work) several() bool { return len(w.members) > 1 }
+// roster are the repositories of a task.
+type roster []*member
+
+// several reports whether there is more than one.
+func (r roster) several() bool { return len(r) > 1 }
 
 // dirs are the directories of several repositories; nil for one.
-func (w *work) dirs() (out []string) {
-	if !w.several() {
+func (r roster) dirs() (out []string) {
+	if !r.several() {
 		return nil
 	}
-	for _, m := range w.members {
+	for _, m := range r {
 		out = append(out, m.Name)
 	}
 	return out
+}
+
+// layers are the checkouts.
+func (r roster) layers() (out []Layer) {
+	for _, m := range r {
+		out = append(out, m.layer)
+	}
+	return out
+}
+
+// combine makes one repository of those that have their commits; it is the only one if there are not several.
+func (r roster) combine(ctx context.Context, c *cache.Cache) (*cache.Repo, cache.Commit, error) {
+	if !r.several() {
+		return r[0].repo, r[0].base, nil
+	}
+	var all []cache.Member
+	for _, m := range r {
+		all = append(all, cache.Member{Dir: m.Name, Repo: m.repo, Commit: m.base.Hash})
+	}
+	return c.Combine(ctx, all)
+}
+
+// divide makes the commits of several repositories from that of all, sets their branches, and returns the commits; one is
+// empty where nothing was changed.
+func (r roster) divide(ctx context.Context, from *cache.Repo, head, branch string, q cache.CommitRequest) (heads []string, err error) {
+	for _, m := range r {
+		q.Parent, q.Dirs = m.base.Hash, nil
+		part, err := m.repo.CommitTree(ctx, from, head, m.Name, q)
+		if err == nil && !part.Empty {
+			err = m.repo.SetBranch(ctx, branch, part.Hash)
+		}
+		if err != nil {
+			return nil, api.Errorf(api.KindOf(err), "%s: %w", m.Name, err)
+		}
+		heads = append(heads, part.Hash)
+	}
+	return heads, nil
 }
 
 // enlist makes the members, and compiles the file policy of the workspace and of each.
@@ -63,8 +102,8 @@ func (w *work) enlist() (err error) {
 		}
 		w.members = append(w.members, m)
 	}
-	if w.files = w.members[0].files; w.several() {
-		w.files, err = filerule.Compile(policyIn(w.req.FilePolicy, w.dirs()))
+	if w.files = w.members[0].files; w.members.several() {
+		w.files, err = filerule.Compile(policyIn(w.req.FilePolicy, w.members.dirs()))
 	}
 	w.box.files = w.files
 	return err
@@ -72,7 +111,7 @@ func (w *work) enlist() (err error) {
 
 // each calls f for all members side by side and waits. The first error ends the others.
 func (w *work) each(ctx context.Context, f func(context.Context, *member) error) error {
-	if !w.several() {
+	if !w.members.several() {
 		m := w.members[0]
 		err := f(ctx, m)
 		w.release, m.release = append(w.release, m.release...), nil
@@ -155,7 +194,7 @@ func (m *member) start(ctx context.Context) (cache.Commit, error) {
 
 // recorded returns the part of a task's result that is of this repository.
 func (m *member) recorded(res api.RepoResult) (api.RepoResult, error) {
-	if !m.several() {
+	if !m.members.several() {
 		return res, nil
 	}
 	part, ok := res.Of(m.Name)
@@ -167,26 +206,14 @@ func (m *member) recorded(res api.RepoResult) (api.RepoResult, error) {
 
 // meet makes one repository of the members, which have their commits.
 func (w *work) meet(ctx context.Context) (err error) {
-	if !w.several() {
-		w.repo, w.base = w.members[0].repo, w.members[0].base
-		return nil
-	}
-	if w.repo, w.base, err = w.cfg.Git.Combine(ctx, w.combination()); err != nil {
+	if w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git); err != nil || !w.members.several() {
 		return err
 	}
+	w.res.Repositories = nil
 	for _, m := range w.members {
-		if i := slices.IndexFunc(w.res.Repositories, func(r api.RepositoryResult) bool { return r.Name == m.Name }); i < 0 {
-			w.res.Repositories = append(w.res.Repositories, api.RepositoryResult{Name: m.Name, Commit: m.base.Hash, Base: m.base.Branch})
-		}
+		w.res.Repositories = append(w.res.Repositories, api.RepositoryResult{Name: m.Name, Commit: m.base.Hash, Base: m.base.Branch})
 	}
 	return nil
-}
-
-func (w *work) combination() (out []cache.Member) {
-	for _, m := range w.members {
-		out = append(out, cache.Member{Dir: m.Name, Repo: m.repo, Commit: m.base.Hash})
-	}
-	return out
 }
 
 // recall finds what a task worked on that is not running: its repositories and the commits that it started from.
@@ -204,40 +231,16 @@ func (w *work) recall(ctx context.Context) error {
 		}
 		m.base = cache.Commit{Hash: was.Commit, Branch: was.Base}
 	}
-	if !w.several() {
-		w.repo, w.base = w.members[0].repo, w.members[0].base
-		return nil
-	}
 	var err error
-	w.repo, w.base, err = w.cfg.Git.Combine(ctx, w.combination())
-	if err == nil && w.base.Hash != w.res.Commit {
+	if w.repo, w.base, err = w.members.combine(ctx, w.cfg.Git); err == nil && w.base.Hash != w.res.Commit {
 		err = api.Errorf(api.KindInternal, "the commits of the task's repositories give %s instead of %s", w.base.Hash, w.res.Commit)
 	}
 	return err
 }
 
-// divide makes the commits of the members from that of all.
-func (w *work) divide(ctx context.Context, head string, q cache.CommitRequest) error {
-	if !w.several() {
-		return nil
-	}
-	for i, m := range w.members {
-		q.Parent, q.Dirs = m.base.Hash, nil
-		part, err := m.repo.CommitTree(ctx, w.repo, head, m.Name, q)
-		if err == nil && !part.Empty {
-			err = m.repo.SetBranch(ctx, w.res.Branch, part.Hash)
-		}
-		if err != nil {
-			return api.Errorf(api.KindOf(err), "%s: %w", m.Name, err)
-		}
-		w.res.Repositories[i].Head = part.Hash
-	}
-	return nil
-}
-
 // part returns the changes of a member, with paths relative to it.
 func (m *member) part(changes []cache.Change) (out []cache.Change) {
-	if !m.several() {
+	if !m.members.several() {
 		return changes
 	}
 	for _, c := range changes {
@@ -256,14 +259,6 @@ func (m *member) visible(ctx context.Context) ([]cache.Entry, int, error) {
 
 // at is a path of the repository in the workspace.
 func (m *member) at(p string) string { return path.Join(m.Name, p) }
-
-// layers are the checkouts of the members.
-func (w *work) layers() (out []Layer) {
-	for _, m := range w.members {
-		out = append(out, m.layer)
-	}
-	return out
-}
 
 // branch is the branch of the base for people and keys, or its commit.
 func (m *member) branch() string { return cmp.Or(m.base.Branch, m.base.Hash) }

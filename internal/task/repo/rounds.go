@@ -9,7 +9,6 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/loop"
-	"hortus.dev/internal/task/gate/report"
 )
 
 // rounds lets the agent work, judges what it left, and sends it back with what
@@ -218,14 +217,11 @@ func (w *work) again(r *api.Round, n, most int) string {
 
 // before runs the gate on what there was.
 func (w *work) before(ctx context.Context) error {
-	w.plan = report.For(w.res.Verify)
+	w.commands = w.judge().gateCommands()
 	e := api.RepoStepEvent{Step: "gate", Detail: "before any change: " + w.res.Verify}
-	g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.layers()...)
-	if err == nil && w.plan.Runner != "" && !w.tests.Began && g.Exit.Cause == "" {
-		// The command is not what it looks like, or its runner is too old: it is run as
-		// it stands, and its exit code alone decides.
-		w.plan = report.Plain(w.res.Verify)
-		g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.layers()...)
+	g, err := w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
+	if err == nil && g.Exit.Cause == "" && w.judge().plain() {
+		g, err = w.judge().gate(ctx, e, "before", terms{}, w.prepared, w.members.layers()...)
 	}
 	if err != nil {
 		return err

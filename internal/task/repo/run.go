@@ -163,7 +163,7 @@ func (w *work) prepare(ctx context.Context) error {
 	if err := w.each(ctx, func(ctx context.Context, m *member) error { return m.setup(ctx) }); err != nil {
 		return err
 	}
-	w.prepared = w.together(nil)
+	w.prepared = w.members.together(nil)
 	if w.req.PrepareOnly {
 		return nil
 	}
@@ -178,11 +178,11 @@ func (w *work) workspace(ctx context.Context) (err error) {
 	}
 	if name := w.req.Workspace; name != "" {
 		err = w.step(ctx, api.RepoStepEvent{Step: "workspace", Detail: name}, func() (string, error) {
-			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, w.prepared.below(w.layers()...)...)
+			w.res.Workspace, err = w.cfg.Computers.Attach(ctx, w.job.Task.ID, name, w.prepared.below(w.members.layers()...)...)
 			return name, err
 		})
 	} else {
-		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.layers()...)...)
+		w.res.Workspace, err = w.cfg.Computers.Workspace(ctx, w.job.Task.ID, w.prepared.below(w.members.layers()...)...)
 	}
 	if err != nil {
 		return err

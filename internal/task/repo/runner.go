@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -18,7 +17,6 @@ import (
 	"hortus.dev/internal/repository/forge/policy"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
-	"hortus.dev/internal/task/gate/report"
 )
 
 // Layer names an immutable file tree.
@@ -165,19 +163,17 @@ type work struct {
 	res api.RepoResult
 	// members are the repositories. repo and base are the only one and its commit, or all of
 	// them combined.
-	members []*member
+	members roster
 	repo    *cache.Repo
 	base    cache.Commit
 	// files says which files are off limits and which the agent may not change.
 	files *filerule.Policy
 	// prepared is the result of the setups.
 	prepared Prepared
-	// logs counts the outputs of setups.
-	logs atomic.Int64
-	// plan is how the gate's command reports its tests, and tests what it reported
-	// before the work.
-	plan  report.Plan
-	tests report.Report
+	// logs names the outputs of setups.
+	logs logs
+	// commands are those of the gate.
+	commands []*command
 	// release releases the layers.
 	release []func()
 	loop    *loop.Loop

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hortus.dev/api"
@@ -102,7 +103,7 @@ func (m *member) setup(ctx context.Context) error {
 func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupRequest {
 	return SetupRequest{
 		Task: m.job.Task.ID, Sandbox: m.sandbox(), Egress: m.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
-		Files: files, Layer: m.layer, NextLog: m.nextLog,
+		Files: files, Layer: m.layer, NextLog: func() string { return m.logs.next(m.job.Dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {
@@ -117,20 +118,23 @@ func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupReq
 // maxLogs is how many steps of setups have a file with their output.
 const maxLogs = 99
 
-// nextLog names the file for the output of the next step of a setup.
-func (w *work) nextLog() string {
-	n := w.logs.Add(1)
+// logs counts the outputs of the steps of setups.
+type logs struct{ n atomic.Int64 }
+
+// next names the file for the output of the next step, below a task's folder.
+func (l *logs) next(dir string) string {
+	n := l.n.Add(1)
 	if n > maxLogs {
 		return ""
 	}
-	return filepath.Join(w.job.Dir, SetupLog(int(n))+".out")
+	return filepath.Join(dir, SetupLog(int(n))+".out")
 }
 
 // together returns the setups of all members, but those of another kind that others has.
-func (w *work) together(others map[*member]Prepared) Prepared {
+func (r roster) together(others map[*member]Prepared) Prepared {
 	var all Prepared
 	all.Env = map[string]string{}
-	for _, m := range w.members {
+	for _, m := range r {
 		p, other := others[m]
 		if !other {
 			p = m.prepared

@@ -297,10 +297,21 @@ func TestSeveralFindTheirGates(t *testing.T) {
 	if end.Outcome != api.OutcomeVerified || end.Result.Verify != "(cd one && python3 -m unittest discover) && (cd two && python3 -m unittest discover)" {
 		t.Fatalf("%s %v %s: %s", end.Outcome, end.Error, end.Diagnosis, end.Result.Verify)
 	}
+	if g := end.Result.Rounds[0].Gate; g.Tests == nil || g.Tests.Runner != "unittest" || g.Tests.Passed != 2 || g.Tests.Before != 2 {
+		t.Errorf("the tests of both: %+v", g.Tests)
+	}
+	if f := end.Result.Before.Tests.FailedTests; len(f) != 1 || !strings.HasPrefix(f[0], "one: ") {
+		t.Errorf("failed before: %v", f)
+	}
 	// The control: a defect in the second fails the gate; a test that is changed is noticed.
 	end = detect(mend, sh("sed -i 's/2 . a/3 * a/' two/calc.py"), finish())
-	if end.Outcome != api.OutcomeNeedsHuman {
-		t.Errorf("with a defect: %s", end.Outcome)
+	if f := end.Result.Rounds[0].Gate.Tests.FailedTests; end.Outcome != api.OutcomeNeedsHuman || len(f) != 1 || !strings.HasPrefix(f[0], "two: ") {
+		t.Errorf("with a defect: %s %v", end.Outcome, f)
+	}
+	// Tests that no longer run are missed, in the second too.
+	end = detect(mend, sh("echo 'import os' > two/calc.py; echo 'os._exit(0)' >> two/calc.py"), finish())
+	if end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, "two: ") {
+		t.Errorf("with an early exit: %s %s", end.Outcome, end.Diagnosis)
 	}
 	end = detect(sh("sed -i 's/, 5)/, -1)/' one/test_calc.py"), finish())
 	if end.Outcome != api.OutcomeNeedsHuman || !strings.Contains(end.Diagnosis, "one/test_calc.py") {

@@ -72,6 +72,22 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestPickOfOneOfSeveral: what a repository wrote outside of its directory is not sealed, but what has a place of its own.
+func TestPickOfOneOfSeveral(t *testing.T) {
+	q := repo.SetupRequest{Dir: "lib", Files: []cache.Entry{{Path: "main.go"}}}
+	c := pick([]File{
+		file("lib/main.go", "changed"), file("lib/node_modules/a.js", "1"), file("app/node_modules/a.js", "1"), file("main.go", "1"), file("lib", "a file"), file("library/x", "1"),
+		file(outside+"/npm/x", "22"),
+	}, q)
+	var paths []string
+	for _, f := range c.files {
+		paths = append(paths, f.Path)
+	}
+	if got := strings.Join(paths, " "); got != "lib/node_modules/a.js .git/hortus/npm/x" || c.changed != 1 || c.elsewhere != 4 {
+		t.Errorf("%q, %d changed, %d elsewhere", got, c.changed, c.elsewhere)
+	}
+}
+
 // TestWriteStaysInside: no link that the steps left leads the host out of the layer.
 func TestWriteStaysInside(t *testing.T) {
 	victim := t.TempDir()
@@ -150,7 +166,7 @@ func request(t *testing.T, account string, files map[string]string) (repo.SetupR
 	var mu sync.Mutex
 	var said []string
 	q := repo.SetupRequest{
-		Sandbox: api.CreateSandbox{Account: account}, Repository: "r", Branch: "main", Layer: "checkout", Dir: t.TempDir(),
+		Sandbox: api.CreateSandbox{Account: account}, Repository: "r", Branch: "main", Layer: "checkout", NextLog: func() string { return "" },
 		Read: func(p string, _ int64) []byte { return []byte(files[p]) },
 		Emit: func(_ context.Context, e api.RepoStepEvent) {
 			mu.Lock()

@@ -1,0 +1,63 @@
+package dependency
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestIn moves the plan of a repository to a directory of the workspace.
+func TestIn(t *testing.T) {
+	tree := Tree{
+		Paths: []string{"package-lock.json", "requirements.txt", "web/package-lock.json"},
+		Read: func(p string) []byte {
+			return []byte(map[string]string{"package-lock.json": "{}", "web/package-lock.json": "{}", "requirements.txt": "six==1.0\n"}[p])
+		},
+	}
+	plan := Detect(tree)
+	moved := plan.In("lib")
+	var got []string
+	for _, s := range moved.Steps {
+		got = append(got, s.Name+" at "+s.Dir+": "+strings.Join(s.Results, " "))
+	}
+	want := []string{
+		"npm ci in lib at lib: lib/node_modules /workspace/.git/hortus/npm",
+		"pip install in lib at lib: /workspace/.git/hortus/python/lib /workspace/.git/hortus/pip",
+		"npm ci in lib/web at lib/web: lib/web/node_modules /workspace/.git/hortus/npm",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("steps:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got := moved.Env["PYTHONPATH"]; got != "/workspace/.git/hortus/python/lib" {
+		t.Errorf("PYTHONPATH is %s", got)
+	}
+	if !strings.Contains(moved.Steps[1].Run, "--target /workspace/.git/hortus/python/lib ") {
+		t.Errorf("pip runs %s", moved.Steps[1].Run)
+	}
+	if got := strings.Join(moved.From, " "); got != "lib/package-lock.json lib/requirements.txt lib/web/package-lock.json" {
+		t.Errorf("from %s", got)
+	}
+	keys := map[string]bool{}
+	for _, p := range []Plan{plan, moved, plan.In("app"), plan.In("lib")} {
+		keys[p.Key("zone", "r", "main", "tools")] = true
+	}
+	if len(keys) != 3 {
+		t.Errorf("%d keys for three places", len(keys))
+	}
+	if plan.Env["PYTHONPATH"] != "/workspace/.git/hortus/python" || plan.Steps[0].Name != "npm ci" || plan.Steps[0].Results[0] != "node_modules" {
+		t.Errorf("the plan itself was changed: %+v", plan)
+	}
+	recipe, err := ParseRecipe(Tree{Paths: []string{RecipePath}, Read: func(string) []byte {
+		return []byte("steps:\n  - run: make\n    dir: sub\nservices:\n  - name: db\n    run: db\n")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe = recipe.In("lib")
+	if s := recipe.Steps[0]; s.Name != "make in lib/sub" || s.Dir != "lib/sub" {
+		t.Errorf("a step of a recipe: %+v", s)
+	}
+	if s := recipe.Services[0]; s.Name != "db of lib" || s.Dir != "lib" {
+		t.Errorf("a service: %+v", s)
+	}
+}
