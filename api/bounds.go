@@ -96,6 +96,15 @@ func (r CreateSandbox) CheckBounds() error {
 			return err
 		}
 	}
+	if err := CheckSecretGrants(r.Secrets); err != nil {
+		return err
+	}
+	for _, g := range r.Secrets {
+		if _, ok := r.Env[g.Variable()]; ok {
+			return Errorf(KindInvalid, "the environment variable %.80q is set, and is the one of secret %s", g.Variable(), g.Name).
+				WithHint("give the secret another variable: VARIABLE=%s", g.Name)
+		}
+	}
 	return CheckEnv(r.Env)
 }
 
@@ -107,6 +116,9 @@ func (r CreateTask) CheckBounds() error {
 		}
 	}
 	if err := CheckName("recording", r.Record); err != nil {
+		return err
+	}
+	if err := CheckSecretGrants(r.SetupSecrets); err != nil {
 		return err
 	}
 	if r.SetupEgress != nil {

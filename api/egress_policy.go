@@ -26,7 +26,7 @@ const (
 	MaxEgressPaths   = 100
 	MaxEgressPath    = 2 << 10
 	// MaxEgressSource bounds the source of a rule and the name of a preset.
-	MaxEgressSource = 64
+	MaxEgressSource = 80
 	// MaxEgressConnections is the maximum of EgressPolicy.MaxConnections.
 	MaxEgressConnections = 4096
 )

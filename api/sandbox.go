@@ -104,6 +104,10 @@ type CreateSandbox struct {
 	// Egress is what the sandbox may connect to; nil is the policy of the template, which
 	// denies everything unless it was created with another.
 	Egress *EgressPolicy `json:"egress,omitempty"`
+	// Secrets are the secrets of the account that the sandbox may use. Each is a placeholder in
+	// an environment variable, which the daemon replaces in the requests that a binding of the
+	// secret allows. The hosts of the bindings are allowed after the rules of Egress.
+	Secrets []SecretGrant `json:"secrets,omitempty"`
 	// MaxEgress is the ceiling of the caller's key; nil for none.
 	MaxEgress *EgressPolicy `json:"-"`
 	// Account owns the sandbox, and Key's ceilings count it; MaxTTLMS is Key's ceiling of
@@ -161,6 +165,8 @@ type Sandbox struct {
 	// allows.
 	EgressPolicy *EgressPolicy `json:"egressPolicy,omitempty"`
 	MaxEgress    *EgressPolicy `json:"maxEgress,omitempty"`
+	// Secrets are the secrets that it may use.
+	Secrets []SecretGrant `json:"secrets,omitempty"`
 	// Lineage is shared by everything that was forked or restored from one sandbox: the
 	// ID of the first.
 	// Rows of older builds have none; see LineageID.

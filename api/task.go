@@ -65,6 +65,9 @@ type CreateTask struct {
 	// runs. Nil is the package registry of the program's language, if the backend can open
 	// it; the zero policy is nothing. A task on a repository has no such phase.
 	SetupEgress *EgressPolicy `json:"setupEgress,omitempty"`
+	// SetupSecrets are the secrets that the setup of a repository may use; those of Sandbox
+	// are for the agent and the gate.
+	SetupSecrets []SecretGrant `json:"setupSecrets,omitempty"`
 	// Keep leaves the last attempt's sandbox alive until its TTL.
 	Keep bool `json:"keep,omitempty"`
 	// Repo makes Request a request about a repository.

@@ -39,8 +39,15 @@ type EgressServer interface {
 	// Errors: KindInvalid for an invalid rule or an unknown preset.
 	Resolve(ctx context.Context, p api.EgressPolicy) (_ api.EgressPolicy, env map[string]string, err error)
 
+	// Secrets returns what a sandbox needs to use secrets of an account: rules that allow the
+	// hosts of their bindings, and variables that have a fresh placeholder for each secret.
+	//
+	// Errors: KindNotFound for an unknown secret.
+	Secrets(ctx context.Context, account string, grants []api.SecretGrant) (rules []api.EgressRule, env map[string]string, err error)
+
 	// Serve begins to serve the connections of a sandbox by the policy and the ceiling in its
-	// row, until the session is closed. It returns at once, without I/O. commands returns
+	// row, until the session is closed, and lets it use the secrets in its row, whose
+	// placeholders are in its environment. It returns at once, without I/O. commands returns
 	// the commands that are running in the sandbox.
 	Serve(s api.Sandbox, link tether.Link, commands func() []string) EgressSession
 }

@@ -70,6 +70,9 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 	if req.Repo != nil {
 		return e.checkRepo(req)
 	}
+	if len(req.SetupSecrets) > 0 {
+		return invalid("only the setup of a repository has secrets of its own; the install command of a program uses those of the sandbox")
+	}
 	if req.Sandbox.Workspace != "" {
 		return invalid("only a task on a repository can have a workspace")
 	}
@@ -98,11 +101,11 @@ func (e *Engine) check(ctx context.Context, req api.CreateTask) (api.CreateTask,
 
 // checkSandbox refuses what the sandboxes of a request would refuse, in any of its phases.
 func checkSandbox(ctx context.Context, check func(context.Context, api.CreateSandbox) error, req api.CreateTask) error {
-	if err := check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil {
+	if err := check(ctx, req.Sandbox); err != nil || req.SetupEgress == nil && len(req.SetupSecrets) == 0 {
 		return err
 	}
 	setup := req.Sandbox
-	setup.Egress = req.SetupEgress
+	setup.Egress, setup.Secrets = req.SetupEgress, req.SetupSecrets
 	if err := check(ctx, setup); err != nil {
 		return api.Errorf(api.KindOf(err), "the install phase: %w", err).WithHint("%s", api.HintOf(err))
 	}
@@ -116,7 +119,7 @@ func (e *Engine) checkReplay(ctx context.Context, req api.CreateTask) (api.Creat
 	if !r.Task.Valid() || r.Attempt < 1 {
 		return req, api.Errorf(api.KindInvalid, "replay of task %q attempt %d: invalid task or attempt", clip(string(r.Task)), r.Attempt)
 	}
-	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.SetupEgress != nil || req.Files != nil {
+	if req.InstallTimeoutMS != 0 || req.RunTimeoutMS != 0 || req.Attempts > 1 || req.Sandbox.Limits != (api.Limits{}) || req.Sandbox.Env != nil || req.Sandbox.Egress != nil || req.Sandbox.Secrets != nil || req.SetupEgress != nil || req.Files != nil {
 		return req, api.Errorf(api.KindInvalid, "a replay uses the recorded files, timeouts, limits, environment and egress policy; they cannot be set")
 	}
 	old, err := e.cfg.Store.Task(ctx, r.Task)

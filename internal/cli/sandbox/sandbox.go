@@ -172,6 +172,9 @@ func (c *sandboxShowCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	fmt.Fprintf(w, "isolation\t%s (%s)\ntemplate\t%s\negress\t%s\n", human.Sanitize(info.Isolation), human.Sanitize(info.IsolationWhy),
 		human.Sanitize(info.Template), human.Sanitize(info.Egress))
+	for _, g := range info.Secrets {
+		fmt.Fprintf(w, "secret\t%s in %s\n", human.Sanitize(g.Name), human.Sanitize(g.Variable()))
+	}
 	if info.Workspace != "" {
 		fmt.Fprintf(w, "workspace\t%s\n", human.Sanitize(string(info.Workspace)))
 	}

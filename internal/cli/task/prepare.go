@@ -29,6 +29,7 @@ type RepoCommand struct {
 // PrepareCommand is "hortus repo prepare".
 type PrepareCommand struct {
 	Repos       []string `arg:"" name:"repo" complete:"repositories" placeholder:"NAME|PATH|URL[@REF]" help:"Repositories, each the name of a connected one, a directory or a URL, optionally with @BRANCH, @TAG or @COMMIT. Several are prepared side by side."`
+	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"NAME|VAR=NAME" help:"Secret that the setup may use. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup may connect to: the package registries of the lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
 	fileFlags
 	flags.Sandbox
@@ -60,7 +61,7 @@ func (c *PrepareCommand) Run(ctx app.Context, a *app.App) error {
 func (c *PrepareCommand) request(ctx context.Context, a *app.App, repo string) (api.CreateTask, error) {
 	// The author is of no commit.
 	s := taskStartCmd{Request: "Prepare the repository", Repo: []string{repo}, Author: "Hortus <hortus@hortus.dev>", fileFlags: c.fileFlags, Sandbox: c.Sandbox}
-	s.SetupEgress = c.SetupEgress
+	s.SetupEgress, s.SetupSecret = c.SetupEgress, c.SetupSecret
 	req, err := s.request(ctx, a)
 	if err == nil {
 		req.Repo.PrepareOnly = true

@@ -42,6 +42,7 @@ type workspaceFlag struct {
 // setupFlags say how the repository is prepared.
 type setupFlags struct {
 	NoSetup     bool     `name:"no-setup" help:"Do not install what the repository needs; docs/dependencies.md."`
+	SetupSecret []string `name:"setup-secret" sep:"none" complete:"secrets" placeholder:"NAME|VAR=NAME" help:"Secret that the setup of the repository may use. Those of --secret are for the agent and the gate. Repeatable; docs/secrets.md."`
 	SetupEgress []string `name:"setup-egress" sep:"none" env:"HORTUS_SETUP_EGRESS" placeholder:"VALUE" help:"What the setup of the repository may connect to: the package registries of its lock files (default), none, or values of --egress. Repeatable; docs/egress.md."`
 }
 
@@ -112,6 +113,9 @@ func (c *taskStartCmd) request(ctx context.Context, a *app.App) (api.CreateTask,
 	}
 	req.Repo.NoSetup, req.Repo.Workspace = c.NoSetup, c.Workspace
 	if req.SetupEgress, err = flags.Policy("--setup-egress", c.SetupEgress); err != nil {
+		return req, err
+	}
+	if req.SetupSecrets, err = flags.Secrets("--setup-secret", c.SetupSecret); err != nil {
 		return req, err
 	}
 	if c.Record != "" {

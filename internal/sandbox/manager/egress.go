@@ -17,7 +17,7 @@ const (
 
 // planEgress resolves the policy of a request, and adds the environment of its presets.
 func (c *planner) planEgress(ctx context.Context, req *api.CreateSandbox, p *plan) (err error) {
-	want := outgoing.Request{Policy: req.Egress}
+	want := outgoing.Request{Policy: req.Egress, Secrets: req.Secrets, Account: req.Account}
 	if want.Ceiling, err = c.egress.Ceiling(ctx, req.MaxEgress); err != nil {
 		return err
 	}
@@ -42,10 +42,14 @@ func (m saves) forkEgress(ctx context.Context, l *live, req api.ForkSandbox) (ou
 			return outgoing.Resolved{}, err
 		}
 	}
-	if req.Egress == nil {
-		return outgoing.Inherited(parent, ceiling), nil
+	secrets, err := outgoing.Inherit(parent, req.Secrets)
+	if err != nil {
+		return outgoing.Resolved{}, err
 	}
-	out, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.Egress, Ceiling: ceiling})
+	if req.Egress == nil {
+		return outgoing.Inherited(parent, secrets, ceiling), nil
+	}
+	out, err := m.egress.Resolve(ctx, outgoing.Request{Policy: req.Egress, Ceiling: ceiling, Secrets: secrets, Had: parent.EgressPolicy})
 	if err == nil {
 		err = out.Check(m.Report(ctx, l.backend))
 	}
@@ -192,7 +196,7 @@ func (m policies) resolveChange(ctx context.Context, row api.Sandbox, edit func(
 		old = *row.EgressPolicy
 	}
 	next := edit(old)
-	resolved, err := m.egress.Resolve(ctx, outgoing.Request{Policy: &next, Ceiling: row.MaxEgress})
+	resolved, err := m.egress.Resolve(ctx, outgoing.Request{Policy: &next, Ceiling: row.MaxEgress, Secrets: row.Secrets, Had: &old})
 	if err != nil {
 		return resolved, err
 	}

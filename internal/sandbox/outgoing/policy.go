@@ -20,6 +20,11 @@ type Request struct {
 	Policy, Default *api.EgressPolicy
 	// Ceiling is what [Policies.Ceiling] returned for the sandbox; nil for none.
 	Ceiling *api.EgressPolicy
+	// Secrets are secrets of Account that the sandbox may use.
+	Secrets []api.SecretGrant
+	Account string
+	// Had is the policy that the sandbox had, or that of its parent, if the secrets are not new: their rules are kept.
+	Had *api.EgressPolicy
 }
 
 // Resolved is the policy of a sandbox. The zero value denies everything.
@@ -31,6 +36,8 @@ type Resolved struct {
 	Env map[string]string
 	// Requested is true if the policy is not a default.
 	Requested bool
+	// Secrets are what the sandbox may use.
+	Secrets []api.SecretGrant
 }
 
 // Resolve validates a policy, and appends the rules of its presets.
@@ -38,9 +45,12 @@ type Resolved struct {
 // Errors: KindInvalid for an invalid policy; KindUnsupported, naming the capability, for one that
 // opens anything without a Server; KindExhausted for a maximum above that of the ceiling.
 func (p Policies) Resolve(ctx context.Context, req Request) (Resolved, error) {
-	out := Resolved{Policy: req.Policy, Ceiling: req.Ceiling, Requested: req.Policy != nil}
-	if !out.Requested {
+	out := Resolved{Policy: req.Policy, Ceiling: req.Ceiling, Requested: req.Policy != nil || len(req.Secrets) > 0, Secrets: req.Secrets}
+	if req.Policy == nil {
 		out.Policy = req.Default
+	}
+	if out.Policy == nil && len(req.Secrets) > 0 {
+		out.Policy = &api.EgressPolicy{}
 	}
 	if out.Policy == nil {
 		return out, nil
@@ -57,12 +67,16 @@ func (p Policies) Resolve(ctx context.Context, req Request) (Resolved, error) {
 			return out, err
 		}
 	}
+	secrets, err := p.secrets(ctx, &policy, req)
+	if err != nil {
+		return out, err
+	}
 	if p.Server != nil {
-		var err error
 		if policy, out.Env, err = p.Server.Resolve(ctx, policy); err != nil {
 			return out, err
 		}
 	}
+	out.Env = merged(out.Env, secrets)
 	policy = Limited(policy, out.Ceiling)
 	out.Policy = &policy
 	return out, nil
@@ -151,7 +165,7 @@ func hostNetwork(backend string) error {
 
 // Set writes the policy into a row, unless the sandbox has its host's network.
 func (r Resolved) Set(row *api.Sandbox) {
-	row.MaxEgress = r.Ceiling
+	row.MaxEgress, row.Secrets = r.Ceiling, r.Secrets
 	if row.Egress == api.EgressHost {
 		return
 	}
@@ -175,11 +189,12 @@ func (r Resolved) Environment(env map[string]string) map[string]string {
 }
 
 // Inherited is the policy of a sandbox that starts with the state of another, in a row that is
-// copied from the other's, with the ceiling of the caller's key.
-func Inherited(row api.Sandbox, ceiling *api.EgressPolicy) Resolved {
-	out := Resolved{Ceiling: ceiling}
+// copied from the other's, with the ceiling of the caller's key. It may use some of the secrets.
+func Inherited(row api.Sandbox, secrets []api.SecretGrant, ceiling *api.EgressPolicy) Resolved {
+	out := Resolved{Ceiling: ceiling, Secrets: secrets}
 	if row.EgressPolicy != nil {
 		p := Limited(*row.EgressPolicy, ceiling)
+		p.Rules = withoutSecrets(p.Rules, secrets)
 		out.Policy = &p
 	}
 	return out

@@ -35,6 +35,8 @@ type SetupRequest struct {
 	Repository, Branch string
 	// Dir is the directory of the workspace that has the repository, one of several; empty if it is the workspace.
 	Dir string
+	// Secrets are what the steps may use, instead of those of Sandbox.
+	Secrets []api.SecretGrant
 	// Files are those of the commit that are not off limits. Their paths, and those of Read, are relative to the repository.
 	Files []cache.Entry
 	// Read returns at most max bytes of one; nil if it cannot be read.
@@ -102,7 +104,7 @@ func (m *member) setup(ctx context.Context) error {
 // setupRequest asks for the setup of the base.
 func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupRequest {
 	return SetupRequest{
-		Task: m.job.Task.ID, Sandbox: m.sandbox(), Egress: m.job.Task.Create.SetupEgress, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
+		Task: m.job.Task.ID, Sandbox: m.sandbox(), Egress: m.job.Task.Create.SetupEgress, Secrets: m.job.Task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
 		Files: files, Layer: m.layer, NextLog: func() string { return m.logs.next(m.job.Dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)

@@ -1,0 +1,84 @@
+package outgoing
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// secretSource begins the source of a rule that is there for a secret; the name of the secret follows.
+const secretSource = "secret "
+
+// secrets appends to a policy the rules that its secrets need. New secrets have variables with their placeholders.
+func (p Policies) secrets(ctx context.Context, policy *api.EgressPolicy, req Request) (env map[string]string, err error) {
+	policy.Rules = withoutSecrets(policy.Rules, nil)
+	if len(req.Secrets) == 0 {
+		return nil, nil
+	}
+	if req.Had != nil {
+		for _, r := range req.Had.Rules {
+			if name, ok := strings.CutPrefix(r.Source, secretSource); ok && granted(req.Secrets, name) {
+				policy.Rules = append(policy.Rules, r)
+			}
+		}
+		return nil, nil
+	}
+	if err := api.CheckSecretGrants(req.Secrets); err != nil {
+		return nil, err
+	}
+	if p.Server == nil {
+		return nil, api.Errorf(api.KindUnsupported, "this daemon does not serve outgoing connections of sandboxes, so they cannot use secrets (capability %s)", api.CapEgress)
+	}
+	rules, env, err := p.Server.Secrets(ctx, req.Account, req.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		r.Source = secretSource + r.Source
+		policy.Rules = append(policy.Rules, r)
+	}
+	return env, nil
+}
+
+// granted reports whether a secret is among grants.
+func granted(grants []api.SecretGrant, name string) bool {
+	return slices.ContainsFunc(grants, func(g api.SecretGrant) bool { return g.Name == name })
+}
+
+// withoutSecrets returns rules without those that are there for a secret, but for the secrets of kept.
+func withoutSecrets(rules []api.EgressRule, kept []api.SecretGrant) []api.EgressRule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r api.EgressRule) bool {
+		name, ok := strings.CutPrefix(r.Source, secretSource)
+		return ok && !granted(kept, name)
+	})
+}
+
+// Inherit returns the secrets of a parent that its children may use: those that are named. KindInvalid for one that the
+// parent may not use.
+func Inherit(parent api.Sandbox, names []string) (out []api.SecretGrant, err error) {
+	for _, name := range names {
+		i := slices.IndexFunc(parent.Secrets, func(g api.SecretGrant) bool { return g.Name == name })
+		if i < 0 {
+			return nil, api.Errorf(api.KindInvalid, "sandbox %s may not use the secret %.80q, so its children cannot", parent.ID, name).
+				WithHint("create the sandbox with it: --secret %s", name)
+		}
+		if !slices.Contains(out, parent.Secrets[i]) {
+			out = append(out, parent.Secrets[i])
+		}
+	}
+	return out, nil
+}
+
+// merged returns variables, and others in the place of those with the same name.
+func merged(env, others map[string]string) map[string]string {
+	if len(others) == 0 {
+		return env
+	}
+	out := map[string]string{}
+	maps.Copy(out, env)
+	maps.Copy(out, others)
+	return out
+}
