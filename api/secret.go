@@ -306,6 +306,9 @@ func (s SetSecret) Check() error {
 		if len(s.Command) == 0 || s.Command[0] == "" || s.From != "" {
 			return invalid("source %q needs a command, and nothing in from", s.Source)
 		}
+		if strings.Contains(s.Command[0], "/") && !path.IsAbs(s.Command[0]) {
+			return invalid("%.80q is neither a name nor an absolute path of a program", s.Command[0])
+		}
 	default:
 		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), SecretStored, SecretVariable, SecretFile, SecretCommand)
 	}

@@ -42,6 +42,8 @@ func TestSetSecretCheck(t *testing.T) {
 		"a command, a day":         {all(command("x"), func(s *api.SetSecret) { s.LifetimeMS = api.MaxSecretLifetime.Milliseconds() }), ""},
 		"a command, longer":        {all(command("x"), func(s *api.SetSecret) { s.LifetimeMS = api.MaxSecretLifetime.Milliseconds() + 1 }), "lifetime"},
 		"a command, no time":       {all(command("x"), func(s *api.SetSecret) { s.LifetimeMS = -1 }), "lifetime"},
+		"a command by path":        {command("/usr/bin/printenv"), ""},
+		"a relative path":          {command("bin/printenv"), "absolute path"},
 		"no command":               {command(), "needs a command"},
 		"an empty command":         {command("", "x"), "needs a command"},
 		"a command with a NUL":     {command("x", "\x00"), "not text"},
