@@ -26,8 +26,8 @@ type Rows interface {
 // Config is what secrets are kept with. Only Rows is required.
 type Config struct {
 	Rows Rows
-	// Lookup returns a variable of the daemon's environment; nil means os.LookupEnv.
-	Lookup func(name string) (string, bool)
+	// Getenv returns a variable of the daemon's environment; nil means os.Getenv.
+	Getenv func(name string) string
 	// Environ is the environment of commands; nil means that of the daemon.
 	Environ []string
 	// Count is called with each use, recorded or not; it must not block. nil counts nothing.
@@ -51,8 +51,8 @@ type Secrets struct {
 
 // New opens the secrets of a daemon.
 func New(cfg Config) *Secrets {
-	if cfg.Lookup == nil {
-		cfg.Lookup = os.LookupEnv
+	if cfg.Getenv == nil {
+		cfg.Getenv = os.Getenv
 	}
 	if cfg.Environ == nil {
 		cfg.Environ = os.Environ()

@@ -64,7 +64,7 @@ func newFixture(t *testing.T, change func(*secret.Config)) *fixture {
 	f := &fixture{clock: &clock{}, log: &buffer{}, vars: map[string]string{}, rows: lists.Lists{Store: db}}
 	cfg := secret.Config{
 		Rows: f.rows, Now: f.clock.Now, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
-		Lookup: func(name string) (string, bool) { v, ok := f.vars[name]; return v, ok },
+		Getenv: func(name string) string { return f.vars[name] },
 	}
 	if change != nil {
 		change(&cfg)

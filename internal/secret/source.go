@@ -17,8 +17,8 @@ import (
 func (s *Secrets) read(row api.Secret) (string, error) {
 	switch row.Source {
 	case api.SecretVariable:
-		value, ok := s.cfg.Lookup(row.From)
-		if !ok {
+		value := s.cfg.Getenv(row.From)
+		if value == "" {
 			return "", api.Errorf(api.KindUnavailable, "secret %s: the daemon has no environment variable %s", row.Name, row.From).
 				WithHint("set it in the environment of the daemon and restart the daemon, or store the value: hortus secret set %s", row.Name)
 		}
