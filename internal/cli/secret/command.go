@@ -42,7 +42,7 @@ func (lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		return err
 	}
 	if len(list) == 0 && !a.Flags.JSON {
-		a.Note("there is no secret; to set one: hortus secret set NAME --to https://api.example.org/**")
+		a.Note("there is no secret; to set one: hortus secret set NAME --to 'https://api.example.org/**'")
 		return nil
 	}
 	return app.ShowList(a, list, "NAME SOURCE USED-IN USES LAST-USE SET", func(s api.Secret) []string {

@@ -41,11 +41,11 @@ func (setCmd) Help() string {
 	return `Without a source, the value is read from standard input; a terminal does not show it.
 A value has at least 8 bytes and no line break; one at its end is cut. Examples:
 
-    hortus secret set crm --to https://api.example.org/v1/**
+    hortus secret set crm --to 'https://api.example.org/v1/**'
     hortus secret set crm --to 'GET https://api.example.org/**' --header X-API-Key < key.txt
     hortus secret set crm --from-env CRM_TOKEN --to https://api.example.org
     hortus secret set forge --git https://git.example.org/o/r --fetch --push 'refs/heads/hortus/*'
-    hortus secret set aws --sign aws-sigv4 --to https://s3.example.org --from-command -- aws-login --json`
+    hortus secret set aws --lifetime 30m --sign aws-sigv4 --to https://s3.example.org --from-command -- aws-login --json`
 }
 
 // Run sets a secret.
