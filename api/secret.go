@@ -188,7 +188,7 @@ const (
 	// MaxSecretLifetime is the maximum of LifetimeMS, DefaultSecretLifetime its default.
 	MaxSecretLifetime     = 24 * time.Hour
 	DefaultSecretLifetime = 5 * time.Minute
-	// MinSecretValue is the shortest value: a shorter one could not be told from other text
+	// MinSecretValue is the shortest value: a shorter one cannot be distinguished from other text
 	// in an answer.
 	MinSecretValue = 8
 )
