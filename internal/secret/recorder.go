@@ -44,6 +44,8 @@ const (
 	// one.
 	retryEvery   = time.Second
 	writeTimeout = 10 * time.Second
+	// flushWait is the maximum time that a list waits for records that are not stored yet.
+	flushWait = 5 * time.Second
 	// maxPeers is the maximum number of sandboxes and secrets that missed uses are counted for.
 	maxPeers = 4096
 )
@@ -285,12 +287,17 @@ func (r *recorder) lose(all []api.SecretUse) {
 	}
 }
 
-// flush returns when what was recorded before is stored, or with the error of ctx.
+// flush returns when what was recorded before is stored, or with the error of ctx. If the store
+// fails, it returns after flushWait: a list of secrets does not wait for the records.
 func (r *recorder) flush(ctx context.Context) error {
 	flushed := make(chan struct{})
+	late := time.NewTimer(flushWait)
+	defer late.Stop()
 	select {
 	case r.flushes <- flushed:
 	case <-r.done:
+		return nil
+	case <-late.C:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -298,6 +305,7 @@ func (r *recorder) flush(ctx context.Context) error {
 	select {
 	case <-flushed:
 	case <-r.done:
+	case <-late.C:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -188,6 +188,9 @@ func (c *setCmd) bindings() (all []api.SecretBinding, err error) {
 	return all, nil
 }
 
+// maxTyped is the maximum size of a line of a terminal, which drops the rest.
+const maxTyped = 4095
+
 // readValue reads a value from standard input. One line break at the end is cut; the JSON of a
 // signer may have several lines.
 func readValue(a *app.App, name string, signer api.SecretSigner) (string, error) {
@@ -195,6 +198,10 @@ func readValue(a *app.App, name string, signer api.SecretSigner) (string, error)
 	var err error
 	if t := terminal.Of(a); t != nil {
 		b, err = t.ReadHidden(a, "value of "+name+" (it is not shown): ")
+		if err == nil && len(b) >= maxTyped {
+			return "", api.Errorf(api.KindInvalid, "the value has %d bytes or more, which a terminal may have truncated", maxTyped).
+				WithHint("pipe it: hortus secret set %s ... < FILE", name)
+		}
 	} else {
 		b, err = io.ReadAll(io.LimitReader(a.Env.Stdin, api.MaxSecretValue+3))
 	}
