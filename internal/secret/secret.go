@@ -165,6 +165,12 @@ func (s *Secrets) Get(ctx context.Context, account, name string) (api.Secret, er
 	return s.cfg.Rows.Secret(ctx, account, name)
 }
 
+// Lookup returns a secret of an account for a request: its bindings are current, and its uses may be
+// behind.
+func (s *Secrets) Lookup(ctx context.Context, account, name string) (api.Secret, error) {
+	return s.cfg.Rows.Secret(ctx, account, name)
+}
+
 // Page returns one page of the secrets of an account, the newest first.
 func (s *Secrets) Page(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error) {
 	if err := s.uses.flush(ctx); err != nil {

@@ -134,7 +134,12 @@ func TestStored(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	f.want(t, "token", canary)
-	_, err := f.Value(t.Context(), "b", "token")
+	if got, err := f.Lookup(t.Context(), "a", "token"); err != nil || !got.UpdatedAt.Equal(row.UpdatedAt) || got.Bindings[0].Host != "api.example.org" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err := f.Lookup(t.Context(), "b", "token")
+	fails(t, "another account", err, api.KindNotFound, "unknown secret")
+	_, err = f.Value(t.Context(), "b", "token")
 	fails(t, "another account", err, api.KindNotFound, "unknown secret")
 	_, err = f.Value(t.Context(), "", "token")
 	fails(t, "the operator", err, api.KindNotFound, "unknown secret")
