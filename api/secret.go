@@ -1,7 +1,12 @@
 package api
 
 import (
+	"cmp"
+	"encoding/json"
+	"log/slog"
+	"maps"
 	"net/netip"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -120,6 +125,14 @@ type SetSecret struct {
 	LifetimeMS int64           `json:"lifetimeMs,omitempty"`
 }
 
+// String returns the source without the value, so that a request can be logged.
+func (s SetSecret) String() string {
+	return "secret from " + string(cmp.Or(s.Source, SecretStored))
+}
+
+// LogValue implements slog.LogValuer: it has no value.
+func (s SetSecret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
 // SecretGrant lets a sandbox use a secret. The sandbox gets a placeholder in an environment
 // variable, never the value.
 type SecretGrant struct {
@@ -152,6 +165,17 @@ type SecretUse struct {
 	Received int64 `json:"received,omitempty"`
 	// Commands are the commands that were running in the sandbox.
 	Commands []string `json:"commands,omitempty"`
+	// Missed is set in a row that stands for uses that were not recorded: their number.
+	Missed int `json:"missed,omitempty"`
+}
+
+// SecretUseFilter selects uses of secrets. A zero field does not filter.
+type SecretUseFilter struct {
+	Secret string
+	// Refused selects alarms only.
+	Refused bool
+	// Since excludes uses before it.
+	Since time.Time
 }
 
 // Bounds on secrets. Sizes are in bytes.
@@ -164,7 +188,7 @@ const (
 	// MaxSecretLifetime is the maximum of LifetimeMS, DefaultSecretLifetime its default.
 	MaxSecretLifetime     = 24 * time.Hour
 	DefaultSecretLifetime = 5 * time.Minute
-	// MinSecretValue is the shortest value: a shorter one could not be told from other text
+	// MinSecretValue is the shortest value: a shorter one cannot be distinguished from other text
 	// in an answer.
 	MinSecretValue = 8
 )
@@ -172,8 +196,9 @@ const (
 var secretName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // ValidSecretName reports whether a name can be that of a secret: 1 to MaxSecretName lower-case
-// letters, digits, ".", "_" and "-", beginning with a letter or a digit.
-func ValidSecretName(name string) bool { return secretName.MatchString(name) }
+// letters, digits, ".", "_" and "-", beginning with a letter or a digit; "uses" is reserved,
+// because of the path /v1/secrets/uses.
+func ValidSecretName(name string) bool { return secretName.MatchString(name) && name != "uses" }
 
 // Variable returns the environment variable that a grant sets.
 func (g SecretGrant) Variable() string {
@@ -205,6 +230,38 @@ func CheckSecretGrants(grants []SecretGrant) error {
 	return nil
 }
 
+// CheckSecretValue refuses a value that cannot be used, whatever its source: KindInvalid. Its
+// error does not contain the value.
+func CheckSecretValue(signer SecretSigner, value string) error {
+	switch {
+	case len(value) < MinSecretValue:
+		return Errorf(KindInvalid, "the value has %d bytes; the minimum is %d", len(value), MinSecretValue)
+	case len(value) > MaxSecretValue:
+		return Errorf(KindInvalid, "the value has more than %d bytes", MaxSecretValue)
+	case strings.ContainsAny(value, "\r\n\x00"):
+		return Errorf(KindInvalid, "the value contains a line break or a NUL byte")
+	case signer == SecretPlain:
+		return nil
+	}
+	var fields map[string]any
+	if json.Unmarshal([]byte(value), &fields) != nil {
+		return Errorf(KindInvalid, "the value is not a JSON object, which signer %q needs", signer)
+	}
+	need := []string{"accessKeyId", "secretAccessKey"}
+	if signer == SecretOAuth {
+		need = []string{"tokenUrl", "refreshToken", "clientId"}
+	}
+	for _, name := range need {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(have string) bool {
+			text, ok := fields[have].(string)
+			return ok && text != "" && strings.EqualFold(have, name)
+		}) {
+			return Errorf(KindInvalid, "the value has no text %q, which signer %q needs", name, signer)
+		}
+	}
+	return nil
+}
+
 // Check refuses a request that is malformed or out of bounds: KindInvalid.
 func (s SetSecret) Check() error {
 	invalid := func(format string, args ...any) error { return Errorf(KindInvalid, "secret: "+format, args...) }
@@ -216,10 +273,8 @@ func (s SetSecret) Check() error {
 		}
 	}
 	switch {
-	case len(s.Value) > MaxSecretValue:
-		return invalid("the value has %d bytes; the maximum is %d", len(s.Value), MaxSecretValue)
-	case len(s.From) > MaxPath || strings.ContainsRune(s.From, 0) || args > MaxRecordedArgs:
-		return invalid("the variable, path or command is too long or contains a NUL byte")
+	case len(s.From) > MaxPath || strings.ContainsRune(s.From, 0) || !utf8.ValidString(s.From) || args > MaxRecordedArgs:
+		return invalid("the variable, path or command is too long or not text")
 	case s.LifetimeMS < 0 || s.LifetimeMS > MaxSecretLifetime.Milliseconds():
 		return invalid("a lifetime of %d ms is not between 0 and %d", s.LifetimeMS, MaxSecretLifetime.Milliseconds())
 	case s.LifetimeMS != 0 && s.Source != SecretCommand:
@@ -231,20 +286,28 @@ func (s SetSecret) Check() error {
 	switch {
 	case stored && (s.From != "" || len(s.Command) > 0):
 		return invalid("a stored value has neither a variable, a path nor a command")
-	case stored && len(s.Value) < MinSecretValue:
-		return invalid("the value has %d bytes; the minimum is %d", len(s.Value), MinSecretValue)
-	case stored && strings.ContainsAny(s.Value, "\r\n\x00"):
-		return invalid("the value contains a line break or a NUL byte")
 	case stored:
+		if err := CheckSecretValue(s.Signer, s.Value); err != nil {
+			return invalid("%w", err)
+		}
 	case s.Value != "":
 		return invalid("a value cannot be given with source %q", s.Source)
 	case s.Source == SecretVariable || s.Source == SecretFile:
 		if s.From == "" || len(s.Command) > 0 {
 			return invalid("source %q needs its variable or path in from, and no command", s.Source)
 		}
+		if s.Source == SecretFile && !path.IsAbs(s.From) {
+			return invalid("%.80q is not an absolute path", s.From)
+		}
+		if s.Source == SecretVariable && (len(s.From) > MaxLabelName || strings.Contains(s.From, "=")) {
+			return invalid("%.80q is not the name of an environment variable", s.From)
+		}
 	case s.Source == SecretCommand:
 		if len(s.Command) == 0 || s.Command[0] == "" || s.From != "" {
 			return invalid("source %q needs a command, and nothing in from", s.Source)
+		}
+		if strings.Contains(s.Command[0], "/") && !path.IsAbs(s.Command[0]) {
+			return invalid("%.80q is neither a name nor an absolute path of a program", s.Command[0])
 		}
 	default:
 		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), SecretStored, SecretVariable, SecretFile, SecretCommand)

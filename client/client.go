@@ -30,6 +30,7 @@ type Client struct {
 	Repositories *RepositoryService
 	Workspaces   *WorkspaceService
 	Images       *ImageService
+	Secrets      *SecretService
 
 	dial func(ctx context.Context) (net.Conn, error)
 	http *http.Client
@@ -73,6 +74,7 @@ func New(cfg Config) *Client {
 	c.Repositories = &RepositoryService{s}
 	c.Workspaces = &WorkspaceService{s}
 	c.Images = &ImageService{s}
+	c.Secrets = &SecretService{s}
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 	"hortus.dev/internal/cli/completion"
 	"hortus.dev/internal/cli/egress"
 	"hortus.dev/internal/cli/sandbox"
+	"hortus.dev/internal/cli/secret"
 	"hortus.dev/internal/cli/task"
 	"hortus.dev/internal/cli/workspace"
 )
@@ -32,6 +33,7 @@ type grammar struct {
 	Debug      task.DebugCommand       `cmd:"" help:"Run the Debugger only: failed attempt in, diagnosis out."`
 	Sandbox    sandbox.Command         `cmd:"" help:"Create and use sandboxes."`
 	Egress     egress.Command          `cmd:"" help:"Show and change what sandboxes may connect to."`
+	Secret     secret.Command          `cmd:"" help:"Set and list secrets, which requests of sandboxes are sent with."`
 	Snapshot   sandbox.SnapshotCommand `cmd:"" help:"List, show and remove snapshots."`
 	Template   sandbox.TemplateCommand `cmd:"" help:"Create, list, show and remove templates."`
 	Workspace  workspace.Command       `cmd:"" help:"Create and use workspaces: files that outlive sandboxes."`

@@ -40,6 +40,7 @@ type guards struct {
 	egress     *access.Egress
 	workspaces *access.Workspaces
 	images     *access.Images
+	secrets    *access.Secrets
 	templates  *access.Templates
 
 	durable    *durable.Service
@@ -77,6 +78,7 @@ func (s *System) openDoors(context.Context) error {
 	g.tasks = access.NewTasks(engine{s.tasks, s.rows}, s.sandboxes, g.rates)
 	g.connected = access.NewRepositories(s.connected)
 	g.images = access.NewImages(s.images)
+	g.secrets = access.NewSecrets(s.secrets)
 	g.templates = access.NewTemplates(export.Templates{Images: s.images, Snapshots: s.snapshots}, g.sandboxes)
 	g.roles = access.NewRoles(roles{s.models})
 	g.events = access.NewEvents(s.events, g.sandboxes, g.tasks)
@@ -92,7 +94,7 @@ func (s *System) httpDoor() *doorhttp.Door {
 		Sandboxes: g.sandboxes, Snapshots: g.sandboxes, Tasks: g.tasks, Roles: g.roles, Events: g.events,
 		System: g.system, Upkeep: g.system, Keys: g.keyAdmin, Logger: s.log,
 		Once: g.once, Provisions: g.provisions, Code: g.code, Tokens: g.tokens,
-		Egress: g.egress, Repositories: g.connected, Workspaces: g.workspaces, Images: g.images, Templates: g.templates,
+		Egress: g.egress, Secrets: g.secrets, Repositories: g.connected, Workspaces: g.workspaces, Images: g.images, Templates: g.templates,
 	})
 }
 

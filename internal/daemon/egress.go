@@ -20,6 +20,7 @@ import (
 	"hortus.dev/internal/platform/secretfile"
 	"hortus.dev/internal/platform/telemetry"
 	"hortus.dev/internal/repository/forge"
+	"hortus.dev/internal/secret"
 	"hortus.dev/internal/store/lists"
 )
 
@@ -40,11 +41,11 @@ type EgressConfig struct {
 
 // openEgress opens what serves the outgoing connections of sandboxes.
 func (s *System) openEgress() (*server.Server, error) {
-	secret, err := secretfile.Open(s.dir.Path("egress.key"))
+	key, err := secretfile.Open(s.dir.Path("egress.key"))
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "data directory: %w", err)
 	}
-	authorities, err := authority.New(secret)
+	authorities, err := authority.New(key)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +63,8 @@ func (s *System) openEgress() (*server.Server, error) {
 	}
 	s.recorder = audit.NewRecorder(audit.Config{Store: s.db, Events: s.events, Count: s.telemetry.Egress, Logger: s.log})
 	s.onClose(s.recorder.Close)
+	s.secrets = secret.New(secret.Config{Rows: s.rows, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log})
+	s.onClose(s.secrets.Close)
 	s.asks = audit.NewAsks(audit.AsksConfig{Record: s.recorder.Record, Remember: func(ctx context.Context, id api.SandboxID, rule api.EgressRule) error {
 		_, err := s.sandboxes.AddEgressRules(ctx, id, []api.EgressRule{rule})
 		return err

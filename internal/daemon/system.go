@@ -26,6 +26,7 @@ import (
 	"hortus.dev/internal/sandbox/admission"
 	"hortus.dev/internal/sandbox/manager"
 	"hortus.dev/internal/sandbox/template"
+	"hortus.dev/internal/secret"
 	"hortus.dev/internal/storage/image"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/layer/archive"
@@ -73,6 +74,7 @@ type System struct {
 	sandboxes *manager.Manager
 	outgoing  *server.Server
 	recorder  *audit.Recorder
+	secrets   *secret.Secrets
 	// packages is the package cache; nil if it is switched off.
 	packages *registrycache.Cache
 	asks     *audit.Asks

@@ -82,6 +82,7 @@ func (w *town) things(account, begins string) things {
 		w.s.db.InsertTask(ctx, api.Task{ID: own.task, State: api.TaskDone, Account: account, CreatedAt: now, EndedAt: now, Create: api.CreateTask{Request: "of " + account}}),
 		w.s.db.InsertSnapshot(ctx, api.Snapshot{ID: own.snap, State: api.SnapshotBroken, Kind: api.SnapshotFiles, Account: account, Sandbox: own.box, CreatedAt: now, EndedAt: now}),
 		w.s.db.InsertRepository(ctx, api.Repository{ID: own.repo, State: api.RepositoryReady, Name: "web", URL: "https://example.org/" + account, Key: account, Account: account, CreatedAt: now}),
+		w.secret(account, "of-"+account), w.secret(account, "token"),
 		w.s.db.InsertWorkspace(ctx, api.Workspace{ID: own.work, State: api.WorkspaceIdle, Account: account, Name: "of-" + account, CreatedAt: now, Layers: []string{"sha256-" + strings.Repeat("a", 64)}}),
 	} {
 		if err != nil {
@@ -169,6 +170,8 @@ func (w *town) pathOf(pattern, id string) (path, body string) {
 			parts[i] = strings.Repeat("0", 16)
 		case name == "port":
 			parts[i] = "8080"
+		case name == "name" && parts[2] == "secrets":
+			parts[i] = id
 		case name == "name": // of an image, which belongs to no account
 			parts[i] = "docker.io%2Flibrary%2Fpython:3.12"
 		default:

@@ -28,6 +28,9 @@
 // store does not look into, found by it again, and unique by it. A key that was
 // revoked stays so, from the first time on.
 //
+// A secret is no part of a run either. Its value is stored encrypted for its account and name, and
+// returned by one method only; records of its uses outlive it.
+//
 // Strings keep every byte, valid UTF-8 or not (package rowjson). Instants are
 // kept in microseconds and come back in UTC; the zero time stays zero. The cause
 // inside an api.Error is not kept, only its kind, message and hint.

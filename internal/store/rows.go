@@ -125,3 +125,20 @@ type EgressFilter struct {
 	// After is where the page begins; only pages use it.
 	After Cursor
 }
+
+// SecretFilter selects the secrets of an account.
+type SecretFilter struct {
+	Account string // "" is the operator's own
+	Limit   int    // maximum number of rows
+	// After is where the page begins.
+	After Cursor
+}
+
+// SecretUseFilter selects the uses of an account's secrets.
+type SecretUseFilter struct {
+	Account string // "" is the operator's own
+	api.SecretUseFilter
+	Limit int // maximum number of rows
+	// After is where the page begins.
+	After Cursor
+}

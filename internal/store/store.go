@@ -29,6 +29,7 @@ type Store interface {
 	Requests
 	Events
 	Egress
+	Secrets
 	Retainer
 
 	// Close waits for running calls and releases the store. Later calls fail with
@@ -185,11 +186,35 @@ type Egress interface {
 	WalkEgress(ctx context.Context, f EgressFilter, use func(api.EgressDecision) error) error
 }
 
+// Secrets are the rows of secrets, and the records of their uses. Account "" is the operator's
+// own everywhere; a name is unique within its account. Rows of uses do not refer to a secret:
+// they are kept when it is removed.
+type Secrets interface {
+	// PutSecret stores a secret, or replaces the one of its name, which keeps its number, the
+	// time it was created, and its uses. value is kept encrypted; it is required for a stored
+	// secret and refused for others (KindInvalid). KindExhausted if the account has most
+	// others already. It returns the row.
+	PutSecret(ctx context.Context, s api.Secret, value string, most int) (api.Secret, error)
+	Secret(ctx context.Context, account, name string) (api.Secret, error)
+	// SecretValue returns the value of a stored secret. KindConflict if the key of the store
+	// does not fit, or if the secret has no stored value.
+	SecretValue(ctx context.Context, account, name string) (string, error)
+	// RemoveSecret removes a secret with its value, and returns what it was.
+	RemoveSecret(ctx context.Context, account, name string) (api.Secret, error)
+	SecretPage(ctx context.Context, f SecretFilter) ([]api.Secret, Cursor, error)
+	// InsertSecretUses stores uses in one transaction and sets the Seq of each, as InsertEgress
+	// does. Those that were not refused are added to Uses and UsedAt of their secret. A secret,
+	// a sandbox and a time are required.
+	InsertSecretUses(ctx context.Context, all []api.SecretUse) error
+	// SecretUsePage lists uses by Seq, the largest first.
+	SecretUsePage(ctx context.Context, f SecretUseFilter) ([]api.SecretUse, Cursor, error)
+}
+
 // Retainer removes what has ended and exceeds a [Retention]. It works in short
 // transactions; an error does not restore what was removed before it.
 type Retainer interface {
-	// Prune removes sandboxes with their commands and events, commands, snapshots, and
-	// decisions about outgoing connections.
+	// Prune removes sandboxes with their commands and events, commands, snapshots,
+	// decisions about outgoing connections, and uses of secrets.
 	Prune(ctx context.Context, keep Retention) (Pruned, error)
 	// PruneTasks removes tasks that are done, with their attempts and events. In the
 	// same transaction, fold adds each of them to the sums of its account and day, which

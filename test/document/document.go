@@ -23,7 +23,7 @@ type Command struct {
 
 // programs lists the first words of commands without a prompt.
 var programs = []string{
-	"bash", "bin/hortus", "curl", "docker", "dpkg", "export", "git", "go", "hortus", "install", "make", "mkdir",
+	"bash", "bin/hortus", "curl", "docker", "dpkg", "echo", "export", "git", "go", "hortus", "install", "make", "mkdir",
 	"sh", "ssh", "sudo", "systemctl", "systemd-run", "tar",
 }
 

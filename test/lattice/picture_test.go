@@ -27,7 +27,7 @@ var districts = []district{
 	{"doors", "decode, authorize, call, encode: HTTP API, E2B's wire, data plane", "which store or backend there is, what a task does", []string{"door"}},
 	{"work", "tasks and their gate; pipeline, agent loop, models", "doors, backends, the sandbox manager (declares interfaces)", []string{"task", "agent"}},
 	{"sandboxes", "the contract of isolation, its manager, backends, the guest", "what a sandbox is used for", []string{"sandbox", "backend", "guest"}},
-	{"egress", "what leaves a sandbox: policy, names, connections, TLS", "backends, the manager, stores, doors", []string{"egress"}},
+	{"egress", "what leaves a sandbox: policy, names, connections, TLS, secrets", "backends, the manager, stores, doors", []string{"egress", "secret"}},
 	{"files", "repositories and forges; layers, workspaces, snapshots", "sandboxes, tasks, doors", []string{"repository", "storage"}},
 	{"state", "rows and the append-only event log", "everything but api", []string{"store"}},
 	{"platform", "configuration, tools of the host, metrics, benchmarks", "tasks, doors", []string{"platform"}},

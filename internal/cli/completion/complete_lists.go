@@ -102,6 +102,18 @@ func (c *completer) snapshots(ctx context.Context, out []string, cur, prefix str
 	return out
 }
 
+// secrets completes the names of secrets.
+func (c *completer) secrets(ctx context.Context, out []string, cur string) []string {
+	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {
+		list, err := conn.Secrets.List(ctx)
+		for _, s := range list {
+			out = add(out, s.Name, fmt.Sprintf("%s, set %s ago", s.Source, human.Duration(time.Since(s.UpdatedAt))), cur)
+		}
+		return err
+	})
+	return out
+}
+
 // workspaces completes names, and IDs of those without one.
 func (c *completer) workspaces(ctx context.Context, out []string, cur, prefix string) []string {
 	c.ask(ctx, func(ctx context.Context, conn *client.Client) error {

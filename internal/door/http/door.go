@@ -98,6 +98,7 @@ type Config struct {
 	Upkeep    Upkeep
 	Snapshots Snapshots
 	Egress    Egress
+	Secrets   Secrets
 	Keys      Keys
 	// Repositories are the connected ones.
 	Repositories Repositories

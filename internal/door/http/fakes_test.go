@@ -41,6 +41,7 @@ type fakes struct {
 	saves   *saves   // plays snapshots
 	egress  *outside // plays policies
 	images  doorhttp.Images
+	secrets doorhttp.Secrets
 	exports doorhttp.Templates
 	once    *once.Keeper
 	// fresh has each sandbox get an id of its own; creates counts the calls.
@@ -272,6 +273,9 @@ func serve(t *testing.T, f *fakes) (*client.Client, string) {
 	}
 	if f.images != nil {
 		cfg.Images = f.images
+	}
+	if f.secrets != nil {
+		cfg.Secrets = f.secrets
 	}
 	if f.exports != nil {
 		cfg.Templates = f.exports

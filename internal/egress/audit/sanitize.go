@@ -19,23 +19,23 @@ const (
 // sanitize returns a decision whose text can be stored and shown on a terminal. The query of a
 // path is removed: it often has credentials.
 func sanitize(d api.EgressDecision) api.EgressDecision {
-	d.Op = text(d.Op, maxWord)
-	d.Class = api.EgressClass(text(string(d.Class), maxWord))
-	d.Method = text(d.Method, maxWord)
-	d.Ask = text(d.Ask, maxWord)
-	d.Host = text(strings.ToLower(d.Host), maxText)
-	d.Address = text(d.Address, maxText)
+	d.Op = Text(d.Op, maxWord)
+	d.Class = api.EgressClass(Text(string(d.Class), maxWord))
+	d.Method = Text(d.Method, maxWord)
+	d.Ask = Text(d.Ask, maxWord)
+	d.Host = Text(strings.ToLower(d.Host), maxText)
+	d.Address = Text(d.Address, maxText)
 	if i := strings.IndexAny(d.Path, "?#"); i >= 0 {
 		d.Path = d.Path[:i]
 	}
-	d.Path = text(d.Path, maxText)
-	d.Rule = text(d.Rule, maxText)
-	d.Reason = text(d.Reason, maxText)
-	d.Hint = text(d.Hint, maxText)
+	d.Path = Text(d.Path, maxText)
+	d.Rule = Text(d.Rule, maxText)
+	d.Reason = Text(d.Reason, maxText)
+	d.Hint = Text(d.Hint, maxText)
 	if d.Commands != nil {
 		commands := make([]string, min(len(d.Commands), maxCommands))
 		for i := range commands {
-			commands[i] = text(d.Commands[i], maxCommand)
+			commands[i] = Text(d.Commands[i], maxCommand)
 		}
 		d.Commands = commands
 	}
@@ -44,9 +44,9 @@ func sanitize(d api.EgressDecision) api.EgressDecision {
 
 const ellipsis = "…"
 
-// text returns s with each character that is invalid or that a terminal would not print replaced
+// Text returns s with each character that is invalid or that a terminal would not print replaced
 // by U+FFFD, truncated to a number of bytes. It is idempotent.
-func text(s string, most int) string {
+func Text(s string, most int) string {
 	if len(s) <= most && plain(s) {
 		return s
 	}

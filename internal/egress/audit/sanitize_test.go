@@ -19,7 +19,7 @@ func TestText(t *testing.T) {
 		"01234567890123456789":   "01234567890123456789",
 		"0123456789012345ü89ab":  "0123456789012345…",
 	} {
-		if got := text(in, 20); got != want {
+		if got := Text(in, 20); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
@@ -32,8 +32,8 @@ func FuzzText(f *testing.F) {
 		if most < 3 || most > 1<<12 {
 			return
 		}
-		got := text(in, most)
-		if len(got) > most || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || text(got, most) != got {
+		got := Text(in, most)
+		if len(got) > most || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || Text(got, most) != got {
 			t.Errorf("%q within %d is %q", in, most, got)
 		}
 	})

@@ -22,6 +22,7 @@ type meters struct {
 	tiers         *prometheus.CounterVec
 	egress        *prometheus.CounterVec
 	egressBytes   *prometheus.CounterVec
+	secrets       *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	reqSeconds    *prometheus.HistogramVec
 }
@@ -56,6 +57,7 @@ func newMeters(r *prometheus.Registry) meters {
 		tiers:         counter("hortus_tier_lookups_total", "Lookups of what tasks start from, by part, tier (packed, raw, cold) and result: hit or miss.", "part", "tier", "result"),
 		egress:        counter("hortus_egress_decisions_total", "Decisions about outgoing connections and requests of sandboxes: allowed, denied, failed, waiting; dropped counts those of them that were not recorded.", "result"),
 		egressBytes:   counter("hortus_egress_bytes_total", "Bytes of outgoing connections that have ended, by direction: sent or received by the sandbox.", "direction"),
+		secrets:       counter("hortus_secret_uses_total", "Uses of secrets in outgoing requests, by result: sent, or refused because a placeholder was where it may not be.", "result"),
 		requests:      counter("hortus_http_requests_total", "Requests that ended.", "door", "method", "route", "code"),
 		reqSeconds:    histogram("hortus_http_request_seconds", "Time of a request, streams included.", long, "door"),
 	}
@@ -92,6 +94,15 @@ func (t *Telemetry) Egress(d api.EgressDecision) {
 	t.egress.WithLabelValues(word).Add(float64(max(d.Count, 1)))
 	t.egressBytes.WithLabelValues("sent").Add(float64(max(d.Sent, 0)))
 	t.egressBytes.WithLabelValues("received").Add(float64(max(d.Received, 0)))
+}
+
+// Secret counts a use of a secret; it fits secret.Config.
+func (t *Telemetry) Secret(u api.SecretUse) {
+	word := "sent"
+	if u.Refused != "" {
+		word = "refused"
+	}
+	t.secrets.WithLabelValues(word).Inc()
 }
 
 // result is the word for how something ended.

@@ -206,6 +206,9 @@ func TestMetrics(t *testing.T) {
 	tel.Egress(api.EgressDecision{Result: api.EgressAllowed, Host: secret, Sent: 7, Received: 9})
 	tel.Egress(api.EgressDecision{Result: api.EgressDenied, Count: 12, Sent: -1})
 	tel.Egress(api.EgressDecision{Result: secret})
+	tel.Secret(api.SecretUse{Secret: secret})
+	tel.Secret(api.SecretUse{Secret: secret, Refused: secret})
+	tel.Secret(api.SecretUse{Refused: secret})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /a/{id}", func(w http.ResponseWriter, r *http.Request) {
 		// Everything that doors do with a writer still works.
@@ -233,6 +236,7 @@ func TestMetrics(t *testing.T) {
 		`hortus_egress_decisions_total{result="allowed"} 1`,
 		`hortus_egress_decisions_total{result="denied"} 12`,
 		`hortus_egress_decisions_total{result="other"} 1`,
+		`hortus_secret_uses_total{result="sent"} 1`, `hortus_secret_uses_total{result="refused"} 2`,
 		`hortus_egress_bytes_total{direction="sent"} 7`, `hortus_egress_bytes_total{direction="received"} 9`,
 		`hortus_package_cache_requests_total{result="hit"} 6`, `hortus_package_cache_requests_total{result="miss"} 7`,
 		`hortus_package_cache_served_bytes_total 80`, `hortus_package_cache_bytes 90`,

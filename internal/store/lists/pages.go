@@ -102,3 +102,17 @@ func (r Lists) TaskPage(ctx context.Context, account string, programs bool, p ap
 		return r.Store.TaskPage(ctx, store.TaskFilter{Account: account, Programs: programs, Limit: limit, After: after, WithAttempts: true})
 	})
 }
+
+// SecretPage implements secret.Rows. Account "" is the operator's own.
+func (r Lists) SecretPage(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.Secret, store.Cursor, error) {
+		return r.Store.SecretPage(ctx, store.SecretFilter{Account: account, Limit: limit, After: after})
+	})
+}
+
+// SecretUsePage implements secret.Rows. Account "" is the operator's own.
+func (r Lists) SecretUsePage(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]api.SecretUse, store.Cursor, error) {
+		return r.Store.SecretUsePage(ctx, store.SecretUseFilter{Account: account, SecretUseFilter: f, Limit: limit, After: after})
+	})
+}

@@ -13,7 +13,7 @@ import (
 // Bounds limit the ended rows of each account. Zero fields mean the defaults.
 type Bounds struct {
 	// Rows is the maximum number of sandboxes, and of snapshots, Execs that of commands,
-	// Decisions that of decisions about outgoing connections.
+	// Decisions that of decisions about outgoing connections, and of uses of secrets.
 	Rows, Execs, Decisions int
 	// Bytes is the maximum stored size of the rows of each kind.
 	Bytes int64
@@ -93,7 +93,7 @@ func (k *Keeper) run(ctx context.Context) {
 			k.cfg.Logger.Error("cannot remove old rows", "error", err)
 		}
 		if !done.Zero() {
-			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "repositories", done.Repositories, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions)
+			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "repositories", done.Repositories, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions, "uses", done.Uses)
 		}
 		next.Reset(k.cfg.Every)
 	}

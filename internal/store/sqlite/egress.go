@@ -3,10 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"math"
-	"strconv"
 	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/store"
@@ -81,42 +80,13 @@ func egressArgs(d api.EgressDecision) ([]any, error) {
 
 // EgressPage implements store.Store.
 func (db egressTable) EgressPage(ctx context.Context, f store.EgressFilter) ([]api.EgressDecision, store.Cursor, error) {
-	if f.Limit < 1 {
-		return nil, store.Cursor{}, api.Errorf(api.KindInvalid, "list decisions: the limit %d is not positive", f.Limit)
-	}
-	before := int64(math.MaxInt64)
-	if !f.After.IsZero() {
-		var err error
-		if before, err = strconv.ParseInt(f.After.ID, 10, 64); err != nil {
-			return nil, store.Cursor{}, api.Errorf(api.KindInvalid, "the cursor is not one of a list of decisions").
-				WithHint("omit it to start at the beginning of the list")
-		}
-	}
-	return db.egressBefore(ctx, f, before, f.Limit)
+	return db.egressPage(ctx, f, f.Limit, f.After)
 }
 
-// egressBefore reads a page of the decisions with a smaller seq. It ends at its limit, or with
-// the row that exceeds store.MaxPageBytes.
-func (db egressTable) egressBefore(ctx context.Context, f store.EgressFilter, before int64, limit int) (rows []api.EgressDecision, next store.Cursor, err error) {
-	w := egressWhere(f)
-	w.conds = append(w.conds, "seq < ?")
-	w.args = append(w.args, before)
-	q, args := w.selectSQL(egressColumns, "egress", "seq DESC", limit+1)
-	size := 0
-	err = each(ctx, db.read, "decisions", q, args, func(s scanner) (bool, error) {
-		if len(rows) == limit || size >= store.MaxPageBytes {
-			last := rows[len(rows)-1]
-			next = store.Cursor{At: last.At, ID: fmt.Sprintf("%0*d", api.IDLen, last.Seq)}
-			return false, nil
-		}
-		d, err := scanEgress(sizeCounter{s, &size})
-		rows = append(rows, d)
-		return true, err
-	})
-	if err != nil {
-		return nil, store.Cursor{}, err
-	}
-	return rows, next, nil
+// egressPage reads a page of decisions.
+func (db egressTable) egressPage(ctx context.Context, f store.EgressFilter, limit int, after store.Cursor) ([]api.EgressDecision, store.Cursor, error) {
+	return numbered(ctx, db.database, "decisions", "egress", egressColumns, egressWhere(f), limit, after, scanEgress,
+		func(d api.EgressDecision) (time.Time, int64) { return d.At, d.Seq })
 }
 
 // WalkEgress implements store.Store.
@@ -128,8 +98,8 @@ func (db egressTable) WalkEgress(ctx context.Context, f store.EgressFilter, use 
 	if left == 0 {
 		left = math.MaxInt
 	}
-	for before := int64(math.MaxInt64); left > 0; {
-		page, next, err := db.egressBefore(ctx, f, before, min(left, egressWalkPage))
+	for after := (store.Cursor{}); left > 0; {
+		page, next, err := db.egressPage(ctx, f, min(left, egressWalkPage), after)
 		if err != nil {
 			return err
 		}
@@ -137,11 +107,11 @@ func (db egressTable) WalkEgress(ctx context.Context, f store.EgressFilter, use 
 			if err := use(d); err != nil {
 				return err
 			}
-			before = d.Seq
 		}
 		if next.IsZero() {
 			return nil
 		}
+		after = next
 		left -= len(page)
 	}
 	return nil

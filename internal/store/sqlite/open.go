@@ -46,6 +46,7 @@ type DB struct {
 	onceTable
 	eventTable
 	egressTable
+	secretTable
 	pruner
 }
 
@@ -57,6 +58,7 @@ type (
 	onceTable   struct{ *database }
 	eventTable  struct{ *database }
 	egressTable struct{ *database }
+	secretTable struct{ *database }
 	pruner      struct{ *database }
 )
 
@@ -155,7 +157,7 @@ func open(ctx context.Context, cfg Config, migrations fs.FS) (_ *DB, err error) 
 		return nil, err
 	}
 	return &DB{db, ownerTable{db}, boxes, execs, newTaskTable(db), newWorkspaceTable(db),
-		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, pruner{db}}, nil
+		newSnapshotTable(db), newRepositoryTable(db), newKeyTable(db), onceTable{db}, eventTable{db}, egressTable{db}, secretTable{db}, pruner{db}}, nil
 }
 
 // Close waits for the calls that are running and closes the file. Later calls

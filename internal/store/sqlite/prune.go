@@ -69,7 +69,10 @@ func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pr
 			}
 		}
 	}
-	return done, db.pruneEgress(ctx, keep, &done.Decisions)
+	if err := db.pruneJournal(ctx, journalOf("egress", "decisions"), keep, &done.Decisions); err != nil {
+		return done, err
+	}
+	return done, db.pruneJournal(ctx, journalOf("secret_use", "uses of secrets"), keep, &done.Uses)
 }
 
 // removal is a statement that removes the rows of an id, and their counter.

@@ -27,7 +27,7 @@ func openSealer(path string) (*sealer, error) {
 	file := path + keySuffix
 	key, err := secretfile.Open(file)
 	if errors.Is(err, secretfile.ErrUnusable) {
-		err = fmt.Errorf("%w; restore it, or remove it: environment values of sandboxes and tasks are then lost", err)
+		err = fmt.Errorf("%w; restore it, or remove it: environment values of sandboxes and tasks and stored secrets are then lost", err)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.KindInternal, "the key of the database's sealed values, %s: %w", file, err)

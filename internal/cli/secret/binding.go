@@ -1,0 +1,142 @@
+package secret
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+)
+
+// ParseBinding reads a binding:
+//
+//	[METHODS] [SCHEME://]HOST[:PORT][PATHS] [PLACE]
+//	git [SCHEME://]HOST[:PORT]/REPOSITORY [fetch] [push=REFS]... [force] [delete]
+//
+// Methods are in upper case, separated by commas. The scheme is https (the default) or http. Paths
+// begin with "/" and are separated by "|"; "*" is any text without "/", "**" any text. No path is
+// every path. The place is header=NAME, query=NAME or basic; the one that is given here is used
+// if there is none. For git it is always basic.
+func ParseBinding(text string, usual api.SecretPlace) (api.SecretBinding, error) {
+	words := strings.Fields(text)
+	b := api.SecretBinding{In: usual}
+	isGit := len(words) > 0 && words[0] == "git"
+	switch {
+	case isGit:
+		b.Git, b.In = &api.SecretGit{}, api.SecretPlace{Kind: api.SecretInBasic}
+		words = words[1:]
+	case len(words) > 0 && areMethods(words[0]):
+		b.Methods = strings.Split(words[0], ",")
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return b, api.Errorf(api.KindInvalid, "the binding %.80q has no address", text).
+			WithHint("write for example https://api.example.org/v1/** or GET,POST https://api.example.org/v1/**")
+	}
+	if err := parseAddress(words[0], &b); err != nil {
+		return b, err
+	}
+	for _, word := range words[1:] {
+		name, value, has := strings.Cut(word, "=")
+		switch {
+		case isGit && word == "fetch":
+			b.Git.Fetch = true
+		case isGit && name == "push" && value != "":
+			b.Git.Push = append(b.Git.Push, value)
+		case isGit && word == "force":
+			b.Git.Force = true
+		case isGit && word == "delete":
+			b.Git.Delete = true
+		case !isGit && has && value != "" && (name == string(api.SecretInHeader) || name == string(api.SecretInQuery)):
+			b.In = api.SecretPlace{Kind: api.SecretPlaceKind(name), Name: value}
+		case !isGit && word == string(api.SecretInBasic):
+			b.In = api.SecretPlace{Kind: api.SecretInBasic}
+		case isGit:
+			return b, api.Errorf(api.KindInvalid, "%.80q in the binding %.80q is not fetch, push=REFS, force or delete", word, text)
+		default:
+			return b, api.Errorf(api.KindInvalid, "%.80q in the binding %.80q is not header=NAME, query=NAME or basic", word, text).
+				WithHint("methods are in upper case and come before the address; a space in a path is %%20")
+		}
+	}
+	return b, nil
+}
+
+// areMethods reports whether a word is methods and not an address.
+func areMethods(word string) bool {
+	return strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ,") == ""
+}
+
+// parseAddress reads the scheme, the host, the port and the paths of a binding.
+func parseAddress(text string, b *api.SecretBinding) error {
+	rest := text
+	if scheme, after, ok := strings.Cut(text, "://"); ok {
+		if scheme = strings.ToLower(scheme); scheme != "https" && scheme != "http" {
+			return api.Errorf(api.KindInvalid, "the address %.80q begins with neither https:// nor http://", text)
+		}
+		b.Scheme, rest = scheme, after
+	}
+	host, path := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		host, path = rest[:i], rest[i:]
+	}
+	if strings.ContainsAny(path, "?#") || strings.Contains(host, "@") {
+		// Either may be a credential: it is not repeated.
+		return api.Errorf(api.KindInvalid, "an address of a binding has a user, a query or a fragment").
+			WithHint("write the host and the path only; a value goes to standard input")
+	}
+	if strings.Contains(host, ":") {
+		name, port, err := net.SplitHostPort(host)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if err != nil || perr != nil || n == 0 {
+			return api.Errorf(api.KindInvalid, "the address %.80q has no valid port", text)
+		}
+		host, b.Port = name, int(n)
+	}
+	b.Host = host
+	switch {
+	case b.Git != nil:
+		if b.Git.Repository = strings.TrimSuffix(strings.TrimRight(path, "/"), ".git"); b.Git.Repository == "" {
+			return api.Errorf(api.KindInvalid, "the address %.80q has no path of a repository", text)
+		}
+	case path == "/":
+		return api.Errorf(api.KindInvalid, "the path of %.80q matches the path / alone", text).
+			WithHint("leave the / out for every path, or write for example %s**", text)
+	case path != "":
+		b.Paths = strings.Split(path, "|")
+	}
+	return nil
+}
+
+// FormatBinding writes a binding in the form that ParseBinding reads.
+func FormatBinding(b api.SecretBinding) string {
+	b = b.WithDefaults()
+	var words []string
+	if len(b.Methods) > 0 {
+		words = append(words, strings.Join(b.Methods, ","))
+	}
+	address := b.Scheme + "://" + b.Host
+	if b.Scheme == "https" && b.Port != 443 || b.Scheme == "http" && b.Port != 80 {
+		address += ":" + strconv.Itoa(b.Port)
+	}
+	if g := b.Git; g != nil {
+		words = append([]string{"git"}, address+g.Repository)
+		if g.Fetch {
+			words = append(words, "fetch")
+		}
+		for _, refs := range g.Push {
+			words = append(words, "push="+refs)
+		}
+		if g.Force {
+			words = append(words, "force")
+		}
+		if g.Delete {
+			words = append(words, "delete")
+		}
+		return strings.Join(words, " ")
+	}
+	words = append(words, address+strings.Join(b.Paths, "|"))
+	if b.In.Kind == api.SecretInBasic {
+		return strings.Join(append(words, "basic"), " ")
+	}
+	return strings.Join(append(words, string(b.In.Kind)+"="+b.In.Name), " ")
+}

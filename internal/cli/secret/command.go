@@ -1,0 +1,137 @@
+package secret
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/human"
+)
+
+// Command is "hortus secret".
+type Command struct {
+	Set  setCmd  `cmd:"" help:"Create or replace a secret. Its value is read from standard input, or from a source."`
+	Ls   lsCmd   `cmd:"" help:"List secrets. Their values are never shown."`
+	Show showCmd `cmd:"" help:"Show a secret, where it may be used and when it was; not its value."`
+	Rm   rmCmd   `cmd:"" help:"Remove secrets."`
+	Uses usesCmd `cmd:"" help:"List the requests that secrets were used in, and refused ones, the newest first."`
+}
+
+type one struct {
+	Name string `arg:"" name:"name" complete:"secrets" help:"Name of the secret."`
+}
+
+// missing says of what does not exist which command lists what does.
+func missing(err error) error {
+	if api.KindOf(err) != api.KindNotFound || api.HintOf(err) != "" {
+		return err
+	}
+	return api.Errorf(api.KindNotFound, "%w", err).WithHint("to list them: hortus secret ls")
+}
+
+type lsCmd struct{}
+
+// Run lists secrets.
+func (lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	list, err := cl.Secrets.List(ctx)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 && !a.Flags.JSON {
+		a.Note("there is no secret; to set one: hortus secret set NAME --to 'https://api.example.org/**'")
+		return nil
+	}
+	return app.ShowList(a, list, "NAME SOURCE USED-IN USES LAST-USE SET", func(s api.Secret) []string {
+		last := "never"
+		if s.UsedAt != nil {
+			last = human.Duration(time.Since(*s.UsedAt)) + " ago"
+		}
+		return []string{human.Sanitize(s.Name), human.Truncate(source(s), 40), human.Truncate(usedIn(s), 70),
+			fmt.Sprint(s.Uses), last, human.Duration(time.Since(s.UpdatedAt)) + " ago"}
+	})
+}
+
+// source shows where the value of a secret is from.
+func source(s api.Secret) string {
+	switch s.Source {
+	case api.SecretStored:
+		return "stored"
+	case api.SecretVariable:
+		return "variable " + s.From
+	case api.SecretFile:
+		return "file " + s.From
+	case api.SecretCommand:
+		return "command " + strings.Join(s.Command, " ")
+	}
+	return string(s.Source)
+}
+
+// usedIn shows the first binding of a secret.
+func usedIn(s api.Secret) string {
+	switch len(s.Bindings) {
+	case 0:
+		return "-"
+	case 1:
+		return FormatBinding(s.Bindings[0])
+	}
+	return fmt.Sprintf("%s (and %d more)", human.Truncate(FormatBinding(s.Bindings[0]), 55), len(s.Bindings)-1)
+}
+
+type showCmd struct{ one }
+
+// Run shows a secret.
+func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	s, err := cl.Secrets.Get(ctx, c.Name)
+	if err != nil {
+		return missing(err)
+	}
+	return show(a, s)
+}
+
+func show(a *app.App, s api.Secret) error {
+	return app.ShowOne(a, s, func(row func(name, value string)) {
+		row("secret", s.Name)
+		row("account", s.Account)
+		row("source", source(s))
+		row("sent as", string(s.Signer))
+		if s.LifetimeMS > 0 {
+			row("kept for", human.Duration(time.Duration(s.LifetimeMS)*time.Millisecond))
+		}
+		for _, b := range s.Bindings {
+			row("used in", FormatBinding(b))
+		}
+		row("created", s.CreatedAt.Format(time.RFC3339))
+		row("set", s.UpdatedAt.Format(time.RFC3339))
+		row("uses", fmt.Sprint(s.Uses))
+		if s.UsedAt != nil {
+			row("last use", s.UsedAt.Format(time.RFC3339))
+		}
+	})
+}
+
+type rmCmd struct {
+	Names []string `arg:"" name:"name" complete:"secrets" help:"Names of secrets."`
+}
+
+// Run removes secrets.
+func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	gone := []api.Secret{}
+	for _, name := range c.Names {
+		s, err := cl.Secrets.Remove(ctx, name)
+		if err != nil {
+			return missing(err)
+		}
+		gone = append(gone, s)
+		if !a.Flags.JSON {
+			a.Note("%s is removed; no request is sent with it any more", cmp.Or(s.Name, name))
+		}
+	}
+	if a.Flags.JSON {
+		return a.JSON(gone)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package secret
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/terminal"
+)
+
+type setCmd struct {
+	Name string   `arg:"" name:"name" complete:"secrets" help:"Name: lower-case letters, digits, and . _ -. An existing secret of this name is replaced."`
+	Args []string `arg:"" optional:"" name:"command" passthrough:"partial" complete:"files" help:"Command of --from-command and its arguments, after --."`
+
+	To     []string `sep:"none" placeholder:"BINDING" help:"Requests that the secret may be used in, such as https://api.example.org/v1/** or 'GET,POST https://api.example.org'. Can be repeated."`
+	Header string   `placeholder:"NAME" xor:"place" help:"Header of these requests that has the secret (default Authorization)."`
+	Query  string   `placeholder:"NAME" xor:"place" help:"Parameter in the address of these requests that has the secret."`
+	Basic  bool     `xor:"place" help:"The secret is the user or the password of basic authentication."`
+
+	Git    []string `sep:"none" placeholder:"URL" help:"Git repository, over HTTPS, that the secret may be used for, as the password. Needs --fetch, --push or both. Can be repeated."`
+	Fetch  bool     `help:"Allow clone and fetch of the repositories of --git."`
+	Push   []string `sep:"none" placeholder:"REFS" help:"Refs that may be pushed to the repositories of --git, such as refs/heads/hortus/*. Can be repeated."`
+	Force  bool     `help:"Allow pushes that are not fast-forward."`
+	Delete bool     `help:"Allow the deletion of the refs of --push."`
+
+	FromEnv     string         `name:"from-env" placeholder:"VAR" xor:"source" help:"Read the value from an environment variable of the daemon at each use."`
+	FromFile    string         `name:"from-file" placeholder:"FILE" xor:"source" complete:"files" help:"Read the value from a file of the daemon's machine at each use."`
+	FromCommand bool           `name:"from-command" xor:"source" help:"The value is the output of a command, which the daemon runs without a shell. Give the command after --."`
+	Lifetime    flags.Duration `placeholder:"DURATION" help:"How long the output of the command is used (default 5m, maximum 24h)."`
+	Sign        string         `enum:"aws-sigv4,oauth," default:"" placeholder:"METHOD" help:"Do not send the value: sign requests with it (aws-sigv4), or send an access token that is fetched with it (oauth). The value is a JSON object; docs/secrets.md."`
+}
+
+// Help returns what the first line of help does not.
+func (setCmd) Help() string {
+	return `Without a source, the value is read from standard input; a terminal does not show it.
+A value has at least 8 bytes and no line break; one at its end is cut. Examples:
+
+    hortus secret set crm --to 'https://api.example.org/v1/**'
+    hortus secret set crm --to 'GET https://api.example.org/**' --header X-API-Key < key.txt
+    hortus secret set crm --from-env CRM_TOKEN --to https://api.example.org
+    hortus secret set forge --git https://git.example.org/o/r --fetch --push 'refs/heads/hortus/*'
+    hortus secret set aws --lifetime 30m --sign aws-sigv4 --to https://s3.example.org --from-command -- aws-login --json`
+}
+
+// Run sets a secret.
+func (c *setCmd) Run(ctx app.Context, a *app.App) error {
+	if !api.ValidSecretName(c.Name) {
+		return api.Errorf(api.KindInvalid, "%.80q is not a valid name for a secret", c.Name).
+			WithHint(`use 1 to %d lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit; "uses" is reserved`, api.MaxSecretName)
+	}
+	req, err := c.request(a)
+	if err != nil {
+		return err
+	}
+	if req.Source == api.SecretStored {
+		// What else is wrong is said before a value is asked for.
+		probe := req
+		probe.Value, probe.Signer = strings.Repeat("x", api.MinSecretValue), api.SecretPlain
+		if err := probe.Check(); err != nil {
+			return err
+		}
+		if req.Value, err = readValue(a, c.Name, req.Signer); err != nil {
+			return err
+		}
+	}
+	if err := req.Check(); err != nil {
+		return err
+	}
+	cl, err := a.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return set(ctx, a, cl, c.Name, req)
+}
+
+func set(ctx app.Context, a *app.App, cl *client.Client, name string, req api.SetSecret) error {
+	s, err := cl.Secrets.Set(ctx, name, req)
+	if err != nil {
+		return err
+	}
+	if a.Flags.JSON {
+		return a.JSON(s)
+	}
+	verb := "set"
+	if !s.UpdatedAt.Equal(s.CreatedAt) {
+		verb = "replaced"
+	}
+	a.Note("%s is %s; it may be used in", s.Name, verb)
+	for _, b := range s.Bindings {
+		a.Note("  %s", FormatBinding(b))
+	}
+	return nil
+}
+
+// request makes a request of the flags, without a value.
+func (c *setCmd) request(a *app.App) (req api.SetSecret, err error) {
+	args := c.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	req = api.SetSecret{Source: api.SecretStored, Signer: api.SecretSigner(c.Sign), LifetimeMS: c.Lifetime.Milliseconds()}
+	switch {
+	case c.FromCommand && len(args) == 0:
+		return req, api.Errorf(api.KindInvalid, "--from-command without a command").WithHint("give it after --: hortus secret set %s ... --from-command -- CMD ARGS", c.Name)
+	case c.FromCommand:
+		req.Source, req.Command = api.SecretCommand, args
+	case len(args) > 0:
+		// It may be a value: it is not repeated.
+		return req, api.Errorf(api.KindInvalid, "secret set has an argument after the name: a value is never an argument, which other users and the shell's history would see").
+			WithHint("leave it out and enter it, or pipe it to standard input; a command needs --from-command")
+	case c.FromEnv != "":
+		req.Source, req.From = api.SecretVariable, c.FromEnv
+	case c.FromFile != "":
+		if req.Source, req.From, err = api.SecretFile, c.FromFile, c.here(a); err != nil {
+			return req, err
+		}
+		if !filepath.IsAbs(req.From) {
+			req.From, err = filepath.Abs(req.From)
+		}
+	}
+	if err != nil {
+		return req, api.Errorf(api.KindInvalid, "--from-file: %w", err)
+	}
+	req.Bindings, err = c.bindings()
+	return req, err
+}
+
+// here refuses a relative path for a daemon on another machine.
+func (c *setCmd) here(a *app.App) error {
+	_, remote, err := a.Remote()
+	if err == nil && remote && !filepath.IsAbs(c.FromFile) {
+		err = api.Errorf(api.KindInvalid, "--from-file %s: the path must be absolute, because it is on the daemon's machine", c.FromFile).
+			WithHint("to store the content of a local file: hortus secret set %s ... < FILE", c.Name)
+	}
+	return err
+}
+
+// bindings reads the flags about requests.
+func (c *setCmd) bindings() (all []api.SecretBinding, err error) {
+	usual := api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}
+	placed := true
+	switch {
+	case c.Header != "":
+		usual.Name = c.Header
+	case c.Query != "":
+		usual = api.SecretPlace{Kind: api.SecretInQuery, Name: c.Query}
+	case c.Basic:
+		usual = api.SecretPlace{Kind: api.SecretInBasic}
+	default:
+		placed = false
+	}
+	rights := c.Fetch || len(c.Push) > 0 || c.Force || c.Delete
+	switch {
+	case len(c.To)+len(c.Git) == 0:
+		return nil, api.Errorf(api.KindInvalid, "--to is missing: a secret is only used in requests that it is bound to").
+			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch")
+	case placed && len(c.To) == 0:
+		return nil, api.Errorf(api.KindInvalid, "--header, --query and --basic are about --to, which is missing; git uses basic authentication")
+	case rights && len(c.Git) == 0:
+		return nil, api.Errorf(api.KindInvalid, "--fetch, --push, --force and --delete are about --git, which is missing")
+	case len(c.Git) > 0 && !c.Fetch && len(c.Push) == 0:
+		return nil, api.Errorf(api.KindInvalid, "--git allows nothing by itself").
+			WithHint("add --fetch, --push 'refs/heads/hortus/*', or both")
+	case (c.Force || c.Delete) && len(c.Push) == 0:
+		return nil, api.Errorf(api.KindInvalid, "--force and --delete are about --push, which is missing")
+	}
+	for _, text := range c.To {
+		b, err := ParseBinding(text, usual)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	for _, text := range c.Git {
+		b, err := ParseBinding("git "+text, usual)
+		if err != nil {
+			return nil, err
+		}
+		b.Git.Fetch, b.Git.Push, b.Git.Force, b.Git.Delete = c.Fetch || b.Git.Fetch, append(b.Git.Push, c.Push...), c.Force || b.Git.Force, c.Delete || b.Git.Delete
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// maxTyped is the maximum size of a line of a terminal, which drops the rest.
+const maxTyped = 4095
+
+// readValue reads a value from standard input. One line break at the end is cut; the JSON of a
+// signer may have several lines.
+func readValue(a *app.App, name string, signer api.SecretSigner) (string, error) {
+	var b []byte
+	var err error
+	if t := terminal.Of(a); t != nil {
+		b, err = t.ReadHidden(a, "value of "+name+" (it is not shown): ")
+		if err == nil && len(b) >= maxTyped {
+			return "", api.Errorf(api.KindInvalid, "the value has %d bytes or more, which a terminal may have truncated", maxTyped).
+				WithHint("pipe it: hortus secret set %s ... < FILE", name)
+		}
+	} else {
+		b, err = io.ReadAll(io.LimitReader(a.Env.Stdin, api.MaxSecretValue+3))
+	}
+	if err != nil {
+		return "", api.Errorf(api.KindInvalid, "read the value: %w", err)
+	}
+	value, cut := strings.CutSuffix(string(b), "\n")
+	if cut {
+		value = strings.TrimSuffix(value, "\r")
+	}
+	if signer != api.SecretPlain {
+		var compact bytes.Buffer
+		if json.Compact(&compact, []byte(value)) == nil {
+			value = compact.String()
+		}
+	}
+	if value == "" {
+		return "", api.Errorf(api.KindInvalid, "standard input has no value").
+			WithHint("enter it on a terminal, or pipe it: hortus secret set %s ... < FILE", name)
+	}
+	return value, nil
+}

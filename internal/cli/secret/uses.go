@@ -1,0 +1,130 @@
+package secret
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/client"
+	"hortus.dev/internal/cli/app"
+	"hortus.dev/internal/cli/flags"
+	"hortus.dev/internal/cli/human"
+)
+
+type usesCmd struct {
+	Name    string     `arg:"" optional:"" name:"name" complete:"secrets" help:"Name of the secret (default: all secrets)."`
+	Since   flags.Span `placeholder:"DURATION" help:"Maximum age of the uses, for example 1h or 7d."`
+	Refused bool       `help:"List only requests that were refused because a placeholder was where it may not be."`
+	Limit   int        `default:"100" placeholder:"N" help:"Maximum number of uses (default 100); 0 is no limit."`
+}
+
+// Help returns what the first line of help does not.
+func (usesCmd) Help() string {
+	return `With --json each use is one line. Examples:
+
+    hortus secret uses --refused --since 7d
+    hortus secret uses crm --json --limit 0 > uses.jsonl`
+}
+
+// Run lists uses.
+func (c *usesCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
+	if c.Limit < 0 {
+		return api.Errorf(api.KindInvalid, "--limit: %d is negative", c.Limit)
+	}
+	f := api.SecretUseFilter{Secret: c.Name, Refused: c.Refused}
+	if c.Since > 0 {
+		f.Since = time.Now().Add(-time.Duration(c.Since))
+	}
+	lines := json.NewEncoder(a.Env.Stdout)
+	lines.SetEscapeHTML(false)
+	w := a.Table()
+	n := 0
+	for u, err := range cl.Secrets.Uses(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if n++; c.Limit > 0 && n > c.Limit {
+			break
+		}
+		if a.Flags.JSON {
+			if err := lines.Encode(u); err != nil {
+				return api.Errorf(api.KindInternal, "write the answer: %w", err)
+			}
+			continue
+		}
+		if n == 1 {
+			fmt.Fprintln(w, "TIME\tSECRET\tSANDBOX\tRESULT\tREQUEST\tDETAIL\tCOMMAND")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.At.Local().Format(time.DateTime), human.Sanitize(u.Secret), human.Truncate(string(u.Sandbox), 12),
+			result(u), human.Truncate(request(u), 60), human.Truncate(detail(u), 80), human.Truncate(commands(u), 40))
+	}
+	if n == 0 && !a.Flags.JSON {
+		return c.none(ctx, a, cl)
+	}
+	return w.Flush()
+}
+
+// none says that there are no uses, unless there is no such secret either.
+func (c *usesCmd) none(ctx app.Context, a *app.App, cl *client.Client) error {
+	what := "no use of a secret is recorded"
+	if c.Name != "" {
+		if _, err := cl.Secrets.Get(ctx, c.Name); err != nil {
+			return missing(err)
+		}
+		what = "no use of " + c.Name + " is recorded"
+	}
+	if c.Refused || c.Since > 0 {
+		what += " for these flags"
+	}
+	a.Note("%s", what)
+	return nil
+}
+
+func result(u api.SecretUse) string {
+	switch {
+	case u.Missed > 0:
+		return "missing"
+	case u.Refused != "":
+		return "refused"
+	}
+	return "sent"
+}
+
+// request shows the request of a use.
+func request(u api.SecretUse) string {
+	if u.Host == "" {
+		return "-"
+	}
+	port := ""
+	if !(u.Scheme == "https" && u.Port == 443 || u.Scheme == "http" && u.Port == 80 || u.Port == 0) {
+		port = fmt.Sprint(":", u.Port)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s://%s%s%s", u.Method, u.Scheme, u.Host, port, u.Path))
+}
+
+// detail shows why a use was refused, or what became of it.
+func detail(u api.SecretUse) string {
+	if u.Refused != "" {
+		return u.Refused
+	}
+	out := []string{fmt.Sprintf("binding %d", u.Binding)}
+	if u.Status != 0 {
+		out = append(out, fmt.Sprintf("status %d", u.Status))
+	}
+	if u.Sent+u.Received > 0 {
+		out = append(out, human.Size(u.Sent)+" sent", human.Size(u.Received)+" received")
+	}
+	return strings.Join(out, ", ")
+}
+
+func commands(u api.SecretUse) string {
+	switch len(u.Commands) {
+	case 0:
+		return "-"
+	case 1:
+		return u.Commands[0]
+	}
+	return fmt.Sprintf("%s (or %d others)", human.Truncate(u.Commands[0], 25), len(u.Commands)-1)
+}

@@ -1,0 +1,72 @@
+package access
+
+import (
+	"context"
+
+	"hortus.dev/api"
+)
+
+// SecretService keeps the secrets of accounts; "" is the operator's own. It has no method that
+// returns a value.
+type SecretService interface {
+	Set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error)
+	Remove(ctx context.Context, account, name string) (api.Secret, error)
+	Get(ctx context.Context, account, name string) (api.Secret, error)
+	Page(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error)
+	Uses(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error)
+}
+
+// Secrets guards secrets. Everybody, an admin too, has those of the own account only. A source other
+// than a stored value is of the daemon's machine, so only an admin sets it.
+type Secrets struct{ s SecretService }
+
+// NewSecrets guards secrets.
+func NewSecrets(s SecretService) *Secrets { return &Secrets{s} }
+
+// Set creates or replaces a secret of the caller's.
+func (s *Secrets) Set(ctx context.Context, name string, req api.SetSecret) (api.Secret, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Secret{}, err
+	}
+	if p.Role != api.RoleAdmin && req.Source != "" && req.Source != api.SecretStored {
+		return api.Secret{}, denied("a secret from a variable, a file or a command of the daemon's machine")
+	}
+	return s.s.Set(ctx, p.Account, name, req)
+}
+
+// Remove removes a secret of the caller's.
+func (s *Secrets) Remove(ctx context.Context, name string) (api.Secret, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Secret{}, err
+	}
+	return s.s.Remove(ctx, p.Account, name)
+}
+
+// Get returns a secret of the caller's.
+func (s *Secrets) Get(ctx context.Context, name string) (api.Secret, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return api.Secret{}, err
+	}
+	return s.s.Get(ctx, p.Account, name)
+}
+
+// Page returns one page of the caller's secrets, the newest first.
+func (s *Secrets) Page(ctx context.Context, page api.PageRequest) ([]api.Secret, string, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.s.Page(ctx, p.Account, page)
+}
+
+// Uses returns one page of the uses of the caller's secrets, the newest first.
+func (s *Secrets) Uses(ctx context.Context, f api.SecretUseFilter, page api.PageRequest) ([]api.SecretUse, string, error) {
+	p, err := caller(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.s.Uses(ctx, p.Account, f, page)
+}

@@ -1,0 +1,209 @@
+package secret
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/egress/policy"
+)
+
+// Rows keeps the rows. Account "" is the operator's own everywhere. store.Secrets has the contract
+// of the methods that it has too.
+type Rows interface {
+	PutSecret(ctx context.Context, s api.Secret, value string, most int) (api.Secret, error)
+	Secret(ctx context.Context, account, name string) (api.Secret, error)
+	SecretValue(ctx context.Context, account, name string) (string, error)
+	RemoveSecret(ctx context.Context, account, name string) (api.Secret, error)
+	SecretPage(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error)
+	InsertSecretUses(ctx context.Context, all []api.SecretUse) error
+	SecretUsePage(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error)
+}
+
+// Config is what secrets are kept with. Only Rows is required.
+type Config struct {
+	Rows Rows
+	// Getenv returns a variable of the daemon's environment; nil means os.Getenv.
+	Getenv func(name string) string
+	// Environ is the environment of commands; nil means that of the daemon.
+	Environ []string
+	// Count is called with each use, recorded or not; it must not block. nil counts nothing.
+	Count func(api.SecretUse)
+	// Timeout is the maximum time of a command (default 30 s).
+	Timeout time.Duration
+	// Queue is the maximum number of uses that wait to be stored (default 4096).
+	Queue  int
+	Limits Limits
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Secrets are the secrets of a daemon. Make them with New, and close them. The methods may be called
+// from several goroutines.
+type Secrets struct {
+	cfg      Config
+	commands *commands
+	uses     *recorder
+}
+
+// New opens the secrets of a daemon.
+func New(cfg Config) *Secrets {
+	if cfg.Getenv == nil {
+		cfg.Getenv = os.Getenv
+	}
+	if cfg.Environ == nil {
+		cfg.Environ = os.Environ()
+	}
+	if cfg.Count == nil {
+		cfg.Count = func(api.SecretUse) {}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
+	cfg.Queue = cmp.Or(cfg.Queue, 4096)
+	cfg.Limits = cfg.Limits.orDefaults()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Secrets{cfg: cfg, commands: newCommands(cfg), uses: newRecorder(cfg)}
+}
+
+// Close records the uses that are queued, for as long as ctx allows. The error says how many were
+// lost.
+func (s *Secrets) Close(ctx context.Context) error { return s.uses.close(ctx) }
+
+func (s *Secrets) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// Set creates or replaces a secret of an account. A value that is not stored is read once, so that
+// a source that does not work is refused here and not at the first use. KindInvalid for what is
+// malformed and for a value that cannot be used; otherwise the kinds of Value.
+func (s *Secrets) Set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error) {
+	if !api.ValidSecretName(name) {
+		return api.Secret{}, invalidName(name)
+	}
+	if err := req.Check(); err != nil {
+		return api.Secret{}, err
+	}
+	now := s.now()
+	row := api.Secret{
+		Name: name, Account: account, Source: cmp.Or(req.Source, api.SecretStored), From: req.From, Command: req.Command,
+		Signer: req.Signer, LifetimeMS: req.LifetimeMS, CreatedAt: now, UpdatedAt: now,
+	}
+	for i, b := range req.Bindings {
+		b, err := normalBinding(b)
+		if err != nil {
+			return api.Secret{}, api.Errorf(api.KindInvalid, "secret: binding %d: %w", i+1, err).WithHint("%s", api.HintOf(err))
+		}
+		row.Bindings = append(row.Bindings, b)
+	}
+	if row.Source == api.SecretCommand && row.LifetimeMS == 0 {
+		row.LifetimeMS = api.DefaultSecretLifetime.Milliseconds()
+	}
+	// A caller that disappears must not leave it in doubt whether the row exists.
+	store := context.WithoutCancel(ctx)
+	switch row.Source {
+	case api.SecretStored:
+		return s.cfg.Rows.PutSecret(store, row, req.Value, api.MaxSecrets)
+	case api.SecretCommand:
+		err := s.commands.with(ctx, account, name, func(e *entry) error {
+			value, err := s.commands.run(ctx, row)
+			if err != nil {
+				return err
+			}
+			if row, err = s.cfg.Rows.PutSecret(store, row, "", api.MaxSecrets); err == nil {
+				e.keep(row, value, s.cfg.Now())
+			}
+			return err
+		})
+		if err != nil {
+			return api.Secret{}, err
+		}
+		return row, nil
+	}
+	if _, err := s.read(row); err != nil {
+		return api.Secret{}, err
+	}
+	return s.cfg.Rows.PutSecret(store, row, "", api.MaxSecrets)
+}
+
+func invalidName(name string) error {
+	return api.Errorf(api.KindInvalid, "%.80q is not a valid name for a secret", name).
+		WithHint(`use 1 to %d lower-case letters, digits, ".", "_" and "-", beginning with a letter or a digit; "uses" is reserved`, api.MaxSecretName)
+}
+
+// normalBinding returns a binding with its defaults, and its host in the form in which hosts are
+// compared. It refuses methods and paths that a rule of an egress policy could not have: they are
+// matched in the same way.
+func normalBinding(b api.SecretBinding) (api.SecretBinding, error) {
+	b = b.WithDefaults()
+	host, err := policy.Normalize(b.Host)
+	if err != nil {
+		return b, err
+	}
+	b.Host = host
+	rule := api.EgressRule{Action: api.EgressAllow, Host: b.Host, Methods: b.Methods, Paths: b.Paths}
+	_, err = policy.Compile(api.EgressPolicy{Rules: []api.EgressRule{rule}}, nil)
+	return b, err
+}
+
+// Remove removes a secret with its value, and returns what it was. The records of its uses stay.
+func (s *Secrets) Remove(ctx context.Context, account, name string) (api.Secret, error) {
+	row, err := s.cfg.Rows.RemoveSecret(context.WithoutCancel(ctx), account, name)
+	if err == nil {
+		s.commands.forget(account, name)
+	}
+	return row, err
+}
+
+// Get returns a secret of an account, with the uses that were recorded so far.
+func (s *Secrets) Get(ctx context.Context, account, name string) (api.Secret, error) {
+	if err := s.uses.flush(ctx); err != nil {
+		return api.Secret{}, err
+	}
+	return s.cfg.Rows.Secret(ctx, account, name)
+}
+
+// Lookup returns a secret of an account for a request: its bindings are current, and its uses may be
+// behind.
+func (s *Secrets) Lookup(ctx context.Context, account, name string) (api.Secret, error) {
+	return s.cfg.Rows.Secret(ctx, account, name)
+}
+
+// Page returns one page of the secrets of an account, the newest first.
+func (s *Secrets) Page(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error) {
+	if err := s.uses.flush(ctx); err != nil {
+		return nil, "", err
+	}
+	return s.cfg.Rows.SecretPage(ctx, account, p)
+}
+
+// Uses returns one page of the uses of an account's secrets, the newest first.
+func (s *Secrets) Uses(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error) {
+	if err := s.uses.flush(ctx); err != nil {
+		return nil, "", err
+	}
+	return s.cfg.Rows.SecretUsePage(ctx, account, f, p)
+}
+
+// Value returns the value of a secret of an account. It is for the egress proxy: no door may call
+// it. KindNotFound if there is no such secret, KindConflict if a stored value cannot be decrypted,
+// KindUnavailable if the source cannot be read, KindInvalid for a value that cannot be used.
+func (s *Secrets) Value(ctx context.Context, account, name string) (string, error) {
+	row, err := s.cfg.Rows.Secret(ctx, account, name)
+	if err != nil {
+		return "", err
+	}
+	switch row.Source {
+	case api.SecretStored:
+		value, err := s.cfg.Rows.SecretValue(ctx, account, name)
+		if err != nil {
+			return "", err
+		}
+		return usable(row, value)
+	case api.SecretCommand:
+		return s.commands.value(ctx, row)
+	}
+	return s.read(row)
+}

@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+	"hortus.dev/internal/store/rowjson"
+)
+
+const secretColumns = `doc, seq, account, name, created_at, updated_at, used_at, uses`
+
+// secretRow is a secret with its number, which is where a page begins.
+type secretRow struct {
+	api.Secret
+	seq int64
+}
+
+func scanSecret(r scanner) (row secretRow, err error) {
+	s := &row.Secret
+	var used time.Time
+	err = scanRow(r, "secret", s, &row.seq, &s.Account, &s.Name, instant{&s.CreatedAt}, instant{&s.UpdatedAt}, instant{&used}, &s.Uses)
+	if s.UsedAt = nil; !used.IsZero() {
+		s.UsedAt = &used
+	}
+	return row, err
+}
+
+// PutSecret implements store.Store.
+func (db secretTable) PutSecret(ctx context.Context, s api.Secret, value string, most int) (api.Secret, error) {
+	switch {
+	case s.Name == "":
+		return s, api.Errorf(api.KindInvalid, "row of a secret: the name is missing")
+	case s.CreatedAt.IsZero() || s.UpdatedAt.IsZero():
+		return s, api.Errorf(api.KindInvalid, "row of secret %s: a time is missing", s.Name)
+	case s.Source == "" || (s.Source == api.SecretStored) != (value != ""):
+		return s, api.Errorf(api.KindInvalid, "row of secret %s: the source %.40q does not match its value", s.Name, s.Source)
+	}
+	var sealed []byte
+	if value != "" {
+		sealed = db.sealer.secret(s.Account, s.Name, value)
+	}
+	doc := s
+	doc.Account, doc.UsedAt, doc.Uses = "", nil, 0 // columns have them
+	text, err := rowjson.Marshal(doc)
+	if err != nil {
+		return s, api.Errorf(api.KindInvalid, "secret %s: %w", s.Name, err)
+	}
+	var row secretRow
+	err = db.inTx(ctx, "secret "+s.Name, func(tx *sql.Tx) error {
+		var others int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM secret WHERE account = ? AND name <> ?`, s.Account, s.Name).Scan(&others); err != nil {
+			return wrapError(ctx, err, "count secrets")
+		}
+		if others >= most {
+			return api.Errorf(api.KindExhausted, "%d secrets exist, which is the maximum", others).WithHint("remove one: hortus secret rm NAME")
+		}
+		row, err = scanSecret(tx.QueryRowContext(ctx, `INSERT INTO secret (account, name, created_at, updated_at, sealed, doc) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (account, name) DO UPDATE SET updated_at = excluded.updated_at, sealed = excluded.sealed, doc = excluded.doc
+			RETURNING `+secretColumns, s.Account, s.Name, toMicros(s.CreatedAt), toMicros(s.UpdatedAt), sealed, string(text)))
+		if err != nil {
+			return wrapError(ctx, err, "store secret %s", s.Name)
+		}
+		return nil
+	})
+	return row.Secret, err
+}
+
+// Secret implements store.Store.
+func (db secretTable) Secret(ctx context.Context, account, name string) (api.Secret, error) {
+	row, err := scanSecret(db.read.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, account, name))
+	return row.Secret, secretError(ctx, err, name)
+}
+
+// secretError returns the error of a statement about one secret.
+func secretError(ctx context.Context, err error, name string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		return notFound("secret", name)
+	}
+	return wrapError(ctx, err, "read secret %.64q", name)
+}
+
+// SecretValue implements store.Store.
+func (db secretTable) SecretValue(ctx context.Context, account, name string) (string, error) {
+	var sealed []byte
+	err := db.read.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&sealed)
+	if err := secretError(ctx, err, name); err != nil {
+		return "", err
+	}
+	if sealed == nil {
+		return "", api.Errorf(api.KindConflict, "secret %s has no stored value", name)
+	}
+	value, err := db.sealer.openSecret(account, name, sealed)
+	if err != nil {
+		return "", api.Errorf(api.KindConflict, "the value of secret %s cannot be decrypted: it was encrypted with another key, or is damaged", name).
+			WithHint("restore the key file of the database (its name ends in %s), or set the value again: hortus secret set %s", keySuffix, name)
+	}
+	return value, nil
+}
+
+// RemoveSecret implements store.Store.
+func (db secretTable) RemoveSecret(ctx context.Context, account, name string) (api.Secret, error) {
+	row, err := scanSecret(db.write.QueryRowContext(ctx, `DELETE FROM secret WHERE account = ? AND name = ? RETURNING `+secretColumns, account, name))
+	return row.Secret, secretError(ctx, err, name)
+}
+
+// SecretPage implements store.Store.
+func (db secretTable) SecretPage(ctx context.Context, f store.SecretFilter) ([]api.Secret, store.Cursor, error) {
+	w := where{conds: []string{"account = ?"}, args: []any{f.Account}}
+	rows, next, err := numbered(ctx, db.database, "secrets", "secret", secretColumns, w, f.Limit, f.After, scanSecret,
+		func(r secretRow) (time.Time, int64) { return r.CreatedAt, r.seq })
+	var out []api.Secret
+	for _, r := range rows {
+		out = append(out, r.Secret)
+	}
+	return out, next, err
+}
+
+// numbered reads a page of the rows of a table by seq, the largest first. The page ends at its
+// limit, or with the row that exceeds store.MaxPageBytes.
+func numbered[T any](ctx context.Context, db *database, what, table, columns string, w where, limit int, after store.Cursor, scan func(scanner) (T, error), mark func(T) (time.Time, int64)) (rows []T, next store.Cursor, err error) {
+	if limit < 1 {
+		return nil, next, api.Errorf(api.KindInvalid, "list %s: the limit %d is not positive", what, limit)
+	}
+	before := int64(math.MaxInt64)
+	if !after.IsZero() {
+		if before, err = strconv.ParseInt(after.ID, 10, 64); err != nil {
+			return nil, next, api.Errorf(api.KindInvalid, "the cursor is not one of a list of %s", what).
+				WithHint("omit it to start at the beginning of the list")
+		}
+	}
+	w.conds = append(w.conds, "seq < ?")
+	w.args = append(w.args, before)
+	q, args := w.selectSQL(columns, table, "seq DESC", limit+1)
+	size := 0
+	err = each(ctx, db.read, what, q, args, func(s scanner) (bool, error) {
+		if len(rows) == limit || size >= store.MaxPageBytes {
+			at, seq := mark(rows[len(rows)-1])
+			next = store.Cursor{At: at, ID: fmt.Sprintf("%0*d", api.IDLen, seq)}
+			return false, nil
+		}
+		v, err := scan(sizeCounter{s, &size})
+		rows = append(rows, v)
+		return true, err
+	})
+	if err != nil {
+		return nil, store.Cursor{}, err
+	}
+	return rows, next, nil
+}

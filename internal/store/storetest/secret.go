@@ -1,0 +1,276 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/store"
+)
+
+// manySecrets is more secrets than an account of the suite has.
+const manySecrets = 1000
+
+func newSecret(account, name string) api.Secret {
+	return api.Secret{Name: name, Account: account, Source: api.SecretStored, CreatedAt: began, UpdatedAt: began,
+		Bindings: []api.SecretBinding{{Host: "example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}}
+}
+
+func putSecret(t *testing.T, s store.Store, row api.Secret, value string) api.Secret {
+	t.Helper()
+	got, err := s.PutSecret(t.Context(), row, value, manySecrets)
+	must(t, err)
+	return got
+}
+
+func testSecrets(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	var full api.Secret
+	fill(&full)
+	full.Source, full.UsedAt, full.Uses = api.SecretStored, nil, 0
+	if got := putSecret(t, s, full, "value-of-full"); cmp.Diff(full, got) != "" {
+		t.Error(cmp.Diff(full, got))
+	}
+	got, err := s.Secret(ctx, full.Account, full.Name)
+	if must(t, err); cmp.Diff(full, got) != "" {
+		t.Error(cmp.Diff(full, got))
+	}
+	// The same name in other accounts: "" is one of its own, not everybody's.
+	for account, value := range map[string]string{"": "value-of-operator", "a": "value-of-a", "b": "value\xff of b"} {
+		putSecret(t, s, newSecret(account, "token"), value)
+	}
+	for account, want := range map[string]string{"": "value-of-operator", "a": "value-of-a", "b": "value\xff of b"} {
+		if got, err := s.SecretValue(ctx, account, "token"); err != nil || got != want {
+			t.Errorf("the value of account %q is %q, %v", account, got, err)
+		}
+	}
+	// A replaced secret keeps when it was created. Its old value is gone.
+	again := newSecret("a", "token")
+	again.CreatedAt, again.UpdatedAt, again.Source, again.From, again.Bindings = began.Add(time.Hour), began.Add(time.Hour), api.SecretFile, "/run/token", nil
+	if got := putSecret(t, s, again, ""); !got.CreatedAt.Equal(began) || !got.UpdatedAt.Equal(began.Add(time.Hour)) || got.From != "/run/token" || got.Bindings != nil {
+		t.Errorf("replaced: %+v", got)
+	}
+	_, err = s.SecretValue(ctx, "a", "token")
+	wantKind(t, err, api.KindConflict)
+	if got, err := s.RemoveSecret(ctx, "a", "token"); err != nil || got.From != "/run/token" {
+		t.Errorf("removed: %+v, %v", got, err)
+	}
+	for _, do := range []func() error{
+		func() error { _, err := s.Secret(ctx, "a", "token"); return err },
+		func() error { _, err := s.SecretValue(ctx, "a", "token"); return err },
+		func() error { _, err := s.RemoveSecret(ctx, "a", "token"); return err },
+		func() error { _, err := s.Secret(ctx, "c", "token"); return err },
+		func() error { _, err := s.RemoveSecret(ctx, "c", "token"); return err },
+	} {
+		wantKind(t, do(), api.KindNotFound)
+	}
+	if _, err := s.SecretValue(ctx, "b", "token"); err != nil {
+		t.Errorf("the other account's secret: %v", err)
+	}
+	// The maximum is for new ones of one account.
+	_, err = s.PutSecret(ctx, newSecret("b", "second"), "long-value", 1)
+	wantKind(t, err, api.KindExhausted)
+	_, err = s.PutSecret(ctx, newSecret("b", "token"), "long-value", 1)
+	must(t, err)
+	_, err = s.PutSecret(ctx, newSecret("c", "token"), "long-value", 1)
+	must(t, err)
+	for _, bad := range []struct {
+		change func(*api.Secret)
+		value  string
+	}{
+		{func(s *api.Secret) { s.Name = "" }, "value"},
+		{func(s *api.Secret) { s.CreatedAt = time.Time{} }, "value"},
+		{func(s *api.Secret) { s.UpdatedAt = time.Time{} }, "value"},
+		{func(s *api.Secret) { s.Source = "" }, "value"},
+		{func(*api.Secret) {}, ""},
+		{func(s *api.Secret) { s.Source = api.SecretFile }, "value"},
+	} {
+		row := newSecret("d", "token")
+		bad.change(&row)
+		_, err := s.PutSecret(ctx, row, bad.value, manySecrets)
+		wantKind(t, err, api.KindInvalid)
+	}
+}
+
+func testSecretPages(t *testing.T, s store.Store) {
+	var want []string
+	for i := range 23 {
+		name := fmt.Sprintf("s%02d", i)
+		putSecret(t, s, newSecret("a", name), "long-value")
+		putSecret(t, s, newSecret([]string{"", "b"}[i%2], name), "long-value")
+		want = append(want, name)
+	}
+	slices.Reverse(want)
+	for _, limit := range []int{1, 7, 23, 100} {
+		got, _ := walk(t, limit, func(c store.Cursor) ([]api.Secret, store.Cursor, error) {
+			return s.SecretPage(t.Context(), store.SecretFilter{Account: "a", Limit: limit, After: c})
+		})
+		var names []string
+		for _, row := range got {
+			if names = append(names, row.Name); row.Account != "a" {
+				t.Errorf("a secret of account %q", row.Account)
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("pages of %d have %q", limit, names)
+		}
+	}
+	_, _, err := s.SecretPage(t.Context(), store.SecretFilter{})
+	wantKind(t, err, api.KindInvalid)
+	_, _, err = s.SecretPage(t.Context(), store.SecretFilter{Limit: 1, After: store.Cursor{At: began, ID: string(api.NewSandboxID())}})
+	wantKind(t, err, api.KindInvalid)
+}
+
+func newUse(change func(*api.SecretUse)) api.SecretUse {
+	u := api.SecretUse{At: began, Secret: "token", Sandbox: "i1", Scheme: "https", Host: "example.org", Port: 443, Method: "GET", Path: "/"}
+	if change != nil {
+		change(&u)
+	}
+	return u
+}
+
+// uses lists all uses that a filter selects.
+func uses(t *testing.T, s store.Store, f store.SecretUseFilter) []api.SecretUse {
+	t.Helper()
+	f.Limit = 10_000
+	got, next, err := s.SecretUsePage(t.Context(), f)
+	must(t, err)
+	if !next.IsZero() {
+		t.Fatalf("more than %d uses", f.Limit)
+	}
+	return got
+}
+
+func testSecretUses(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	minute := func(i int) time.Time { return began.Add(time.Duration(i) * time.Minute) }
+	putSecret(t, s, newSecret("a", "token"), "long-value")
+	putSecret(t, s, newSecret("b", "token"), "long-value")
+	must(t, s.InsertSecretUses(ctx, nil))
+	var full api.SecretUse
+	fill(&full)
+	all := []api.SecretUse{full}
+	for i, c := range []struct {
+		account, secret, refused string
+		missed                   int
+	}{
+		{"a", "token", "", 0}, {"a", "token", "another host", 0}, {"b", "token", "", 0}, {"a", "other", "", 0}, {"", "token", "", 0}, {"a", "token", "", 0}, {"a", "token", "", 9},
+	} {
+		all = append(all, newUse(func(u *api.SecretUse) {
+			u.Account, u.Secret, u.Refused, u.Missed, u.At, u.Port = c.account, c.secret, c.refused, c.missed, minute(i), i
+		}))
+	}
+	must(t, s.InsertSecretUses(ctx, all))
+	for i := range all[1:] {
+		if all[i].Seq < 1 || all[i+1].Seq <= all[i].Seq {
+			t.Errorf("the numbers are %d and %d", all[i].Seq, all[i+1].Seq)
+		}
+	}
+	if got := uses(t, s, store.SecretUseFilter{Account: full.Account}); len(got) != 1 || cmp.Diff(all[0], got[0]) != "" {
+		t.Error(cmp.Diff(all[:1], got))
+	}
+	for _, c := range []struct {
+		f    store.SecretUseFilter
+		want string // ports, newest first
+	}{
+		{store.SecretUseFilter{Account: "a"}, "65310"},
+		{store.SecretUseFilter{}, "4"},
+		{store.SecretUseFilter{Account: "b"}, "2"},
+		{store.SecretUseFilter{Account: "c"}, ""},
+		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Secret: "token"}}, "6510"},
+		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Refused: true}}, "1"},
+		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Since: minute(3)}}, "653"},
+		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Secret: "token", Refused: true, Since: minute(2)}}, ""},
+	} {
+		var got strings.Builder
+		for _, u := range uses(t, s, c.f) {
+			fmt.Fprint(&got, u.Port)
+		}
+		if got.String() != c.want {
+			t.Errorf("%+v: %q, want %q", c.f, got.String(), c.want)
+		}
+	}
+	// What was refused, and what was missed, is no use.
+	if got, err := s.Secret(ctx, "a", "token"); err != nil || got.Uses != 2 || got.UsedAt == nil || !got.UsedAt.Equal(minute(5)) {
+		t.Errorf("of account a: %+v, %v", got, err)
+	}
+	if got, err := s.Secret(ctx, "b", "token"); err != nil || got.Uses != 1 || got.UsedAt == nil || !got.UsedAt.Equal(minute(2)) {
+		t.Errorf("of account b: %+v, %v", got, err)
+	}
+	// An earlier use that is stored later does not move the time back; a new value keeps both.
+	must(t, s.InsertSecretUses(ctx, []api.SecretUse{newUse(func(u *api.SecretUse) { u.Account = "b" })}))
+	if got := putSecret(t, s, newSecret("b", "token"), "another-value"); got.Uses != 2 || got.UsedAt == nil || !got.UsedAt.Equal(minute(2)) {
+		t.Errorf("a new value: %+v", got)
+	}
+	// Uses are kept without their secret. A new one of its name begins with none.
+	_, err := s.RemoveSecret(ctx, "b", "token")
+	must(t, err)
+	if got := uses(t, s, store.SecretUseFilter{Account: "b"}); len(got) != 2 {
+		t.Errorf("%d uses of a secret that was removed", len(got))
+	}
+	if got := putSecret(t, s, newSecret("b", "token"), "another-value"); got.Uses != 0 || got.UsedAt != nil {
+		t.Errorf("a new secret: %+v", got)
+	}
+	// One invalid use, and none is stored.
+	for _, bad := range []func(*api.SecretUse){
+		func(u *api.SecretUse) { u.Secret = "" },
+		func(u *api.SecretUse) { u.Sandbox = "" },
+		func(u *api.SecretUse) { u.At = time.Time{} },
+	} {
+		wantKind(t, s.InsertSecretUses(ctx, []api.SecretUse{newUse(nil), newUse(bad)}), api.KindInvalid)
+	}
+	if got := uses(t, s, store.SecretUseFilter{}); len(got) != 1 {
+		t.Errorf("%d uses after invalid ones", len(got))
+	}
+	_, _, err = s.SecretUsePage(ctx, store.SecretUseFilter{})
+	wantKind(t, err, api.KindInvalid)
+	got, _ := walk(t, 2, func(c store.Cursor) ([]api.SecretUse, store.Cursor, error) {
+		return s.SecretUsePage(ctx, store.SecretUseFilter{Account: "a", Limit: 2, After: c})
+	})
+	if len(got) != 5 {
+		t.Errorf("pages of 2 have %d uses", len(got))
+	}
+}
+
+func testPruneSecretUses(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	minute := func(i int) time.Time { return began.Add(time.Duration(i) * time.Minute) }
+	putSecret(t, s, newSecret("flood", "token"), "long-value")
+	var all []api.SecretUse
+	for i := range 1200 { // more than one transaction removes
+		all = append(all, newUse(func(u *api.SecretUse) { u.Account, u.At = "flood", minute(i) }))
+	}
+	for i := range 10 {
+		all = append(all, newUse(func(u *api.SecretUse) { u.Account, u.At = "b", minute(i) }))
+	}
+	must(t, s.InsertSecretUses(ctx, all))
+	const much = 1 << 40
+	for _, c := range []struct {
+		keep        store.Retention
+		want        int
+		flood, rest int
+	}{
+		{store.Retention{Rows: 1, Execs: 1, Decisions: 1200, Bytes: much}, 0, 1200, 10},
+		{store.Retention{Rows: 1, Execs: 1, Decisions: 20, Bytes: much}, 1180, 20, 10},
+		{store.Retention{Rows: 1, Execs: 1, Decisions: 20, Bytes: much, Before: minute(4)}, 4, 20, 6},
+		{store.Retention{Rows: 1, Execs: 1, Decisions: 20, Bytes: 1}, 26, 0, 0},
+	} {
+		done, err := s.Prune(ctx, c.keep)
+		must(t, err)
+		flood := uses(t, s, store.SecretUseFilter{Account: "flood"})
+		if rest := len(uses(t, s, store.SecretUseFilter{Account: "b"})); done != (store.Pruned{Uses: c.want}) || len(flood) != c.flood || rest != c.rest {
+			t.Errorf("%+v removed %+v, left %d and %d", c.keep, done, len(flood), rest)
+		}
+		if len(flood) == 20 && !flood[0].At.Equal(minute(1199)) {
+			t.Errorf("the newest was removed: %v is left", flood[0].At)
+		}
+	}
+	if got, err := s.Secret(ctx, "flood", "token"); err != nil || got.Uses != 1200 {
+		t.Errorf("the secret: %+v, %v", got, err)
+	}
+}
