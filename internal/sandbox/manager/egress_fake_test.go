@@ -24,6 +24,8 @@ type fakeEgress struct {
 	open     map[api.SandboxID]bool
 	faults   []string
 	commands map[api.SandboxID]func() []string
+	// placeholders counts those that were made.
+	placeholders int
 }
 
 func newFakeEgress() *fakeEgress {
@@ -46,6 +48,22 @@ func (f *fakeEgress) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressP
 		env["PIP_INDEX_URL"] = "https://pip.example.org"
 	}
 	return out, env, nil
+}
+
+// Secrets allows the host NAME.example.org for each, and counts the placeholders.
+func (f *fakeEgress) Secrets(_ context.Context, account string, grants []api.SecretGrant) (rules []api.EgressRule, env map[string]string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	env = map[string]string{}
+	for _, g := range grants {
+		if g.Name == "unknown" {
+			return nil, nil, api.Errorf(api.KindNotFound, "no secret %s", g.Name)
+		}
+		f.placeholders++
+		rules = append(rules, api.EgressRule{Action: api.EgressAllow, Host: g.Name + ".example.org", Source: g.Name})
+		env[g.Variable()] = fmt.Sprintf("placeholder %d of %s for %q", f.placeholders, g.Name, account)
+	}
+	return rules, env, nil
 }
 
 func (f *fakeEgress) say(id api.SandboxID, format string, args ...any) {

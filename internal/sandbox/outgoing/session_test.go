@@ -27,6 +27,10 @@ func (s *slow) Resolve(_ context.Context, p api.EgressPolicy) (api.EgressPolicy,
 	return p, nil, nil
 }
 
+func (s *slow) Secrets(context.Context, string, []api.SecretGrant) ([]api.EgressRule, map[string]string, error) {
+	return nil, nil, nil
+}
+
 func (s *slow) Serve(api.Sandbox, tether.Link, func() []string) sandbox.EgressSession { return s }
 
 func (s *slow) Apply(ctx context.Context, p api.EgressPolicy) error {
