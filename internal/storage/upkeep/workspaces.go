@@ -70,8 +70,8 @@ func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, err
 	return "", nil
 }
 
-// named calls f with the layers that templates, workspaces and snapshots name; none
-// of them gets new ones until f returns.
+// named calls f with the layers that templates, workspaces and snapshots name. Until f returns,
+// templates and snapshots name no others, and the layers that new workspaces name are leased.
 func (c *collection) named(ctx context.Context, f func(named []layer.Digest) error) error {
 	return c.k.cfg.Named(ctx, func(named []layer.Digest) error {
 		all := append([]layer.Digest{}, named...)

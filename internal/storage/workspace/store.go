@@ -79,9 +79,8 @@ type Store struct {
 	cfg Config
 	dir string
 
-	// naming is held while a record with names of layers comes to be, so that
-	// anyone who removes layers knows all names.
-	naming sync.Mutex
+	// claims are the layers whose names get into a record.
+	claims claims
 	// opening is held while modes of a guest's directories are changed; see meter.
 	opening sync.Mutex
 }
@@ -101,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{cfg: cfg, dir: dir}, nil
+	return &Store{cfg: cfg, dir: dir, claims: claims{kept: map[layer.Digest]*layer.Lease{}}}, nil
 }
 
 // Dir is where the store lives.
@@ -113,10 +112,15 @@ func Lower(layers *layer.Store, d layer.Digest) (layer.Tree, error) {
 	if err != nil {
 		return tree, err
 	}
+	return tree, plain(d, tree)
+}
+
+// plain refuses a layer that a workspace cannot lie on.
+func plain(d layer.Digest, tree layer.Tree) error {
 	if len(tree.Mounts) > 0 {
-		return tree, api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
+		return api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
 	}
-	return tree, nil
+	return nil
 }
 
 // Scratch makes an empty directory on the disk of the store, which remove removes
@@ -199,30 +203,4 @@ func parseRecord(b []byte) (w api.Workspace, err error) {
 // List names the workspaces that are here, sorted.
 func (s *Store) List() ([]api.WorkspaceID, error) {
 	return storedir.List[api.WorkspaceID](what, s.dir)
-}
-
-// Named calls f with the layers that workspaces lie on, and lets no workspace be
-// made until f returns. A record that cannot be read fails it: what it names is
-// not known.
-func (s *Store) Named(f func(named []layer.Digest) error) error {
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	ids, err := s.List()
-	if err != nil {
-		return err
-	}
-	var named []layer.Digest
-	for _, id := range ids {
-		w, err := s.Get(id)
-		if api.KindOf(err) == api.KindNotFound {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, d := range w.Layers {
-			named = append(named, layer.Digest(d))
-		}
-	}
-	return f(named)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -339,29 +338,6 @@ func TestMeasure(t *testing.T) {
 	if _, err := l.Measure(ctx, Usage{}); err == nil {
 		t.Error("a canceled measurement")
 	}
-}
-
-func TestNamed(t *testing.T) {
-	f := newFixture(t, nil)
-	f.create(t)
-	err := f.Named(func(named []layer.Digest) error {
-		if len(named) != 1 || named[0] != f.base {
-			t.Errorf("%v", named)
-		}
-		made := make(chan error, 1)
-		go func() {
-			_, err := f.Create(context.Background(), "", []layer.Digest{f.base})
-			made <- err
-		}()
-		select {
-		case <-made:
-			t.Error("a workspace was made meanwhile")
-		case <-time.After(50 * time.Millisecond):
-		}
-		t.Cleanup(func() { must(t, <-made) })
-		return nil
-	})
-	must(t, err)
 }
 
 func TestOwn(t *testing.T) {
