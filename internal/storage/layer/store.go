@@ -164,8 +164,8 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err := lock.Chmod(0o755); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
-	tree, restored, err := s.restore(ctx, digest, tmp)
-	if err == nil && !restored {
+	tree, has, err := s.restore(ctx, digest, tmp)
+	if err == nil && has != restored {
 		tree, err = build(ctx, tmp)
 	}
 	if err != nil {
@@ -205,8 +205,8 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 		s.cfg.Added()
 	}
 	tree, err = s.usable(tree, true)
-	if err == nil && !restored {
-		s.save(tree)
+	if err == nil && has != restored {
+		s.save(tree, has)
 	}
 	return tree, err
 }
