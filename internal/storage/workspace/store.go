@@ -81,13 +81,23 @@ type Store struct {
 
 	// claims are the layers whose names get into a record.
 	claims claims
+	// What removes leftovers in the background, one after the other, until Close.
+	ctx      context.Context
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	removing chan struct{}
+	// remove is RemoveAll, but in tests.
+	remove func(ctx context.Context, dir string) error
+
 	// opening is held while modes of a guest's directories are changed; see meter.
 	opening sync.Mutex
 }
 
-// Open opens a store and removes what a process that is gone left half-made or
-// half-removed.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
+// Open opens a store. What a process that is gone left half-made or half-removed is no
+// workspace; it is removed in the background, until Close.
+func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, RemoveAll) }
+
+func open(ctx context.Context, cfg Config, remove func(ctx context.Context, dir string) error) (*Store, error) {
 	if cfg.Dir == "" || cfg.Layers == nil {
 		return nil, api.Errorf(api.KindInvalid, "workspaces: Dir and Layers are required")
 	}
@@ -95,12 +105,42 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	remove := func(path string) error { return RemoveAll(ctx, path) }
-	dir, err := storedir.Open(what, cfg.Dir, remove, aside, gone)
+	dir, left, err := storedir.Leftovers(what, cfg.Dir, aside, gone)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{cfg: cfg, dir: dir, claims: claims{kept: map[layer.Digest]*layer.Lease{}}}, nil
+	s := &Store{
+		cfg: cfg, dir: dir, claims: claims{kept: map[layer.Digest]*layer.Lease{}},
+		removing: make(chan struct{}, 1), remove: remove,
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for _, path := range left {
+		s.later(path, func() error {
+			return storedir.Sweep(path, func(path string) error { return s.remove(s.ctx, path) })
+		})
+	}
+	return s, nil
+}
+
+// later removes a directory that is no workspace any more in the background.
+func (s *Store) later(path string, remove func() error) {
+	s.work.Go(func() {
+		select {
+		case s.removing <- struct{}{}:
+			defer func() { <-s.removing }()
+		case <-s.ctx.Done():
+			return // the next store continues
+		}
+		if err := remove(); err != nil && s.ctx.Err() == nil {
+			s.cfg.Logger.Error("cannot remove what is left of a workspace; the next daemon tries again", "path", path, "error", err)
+		}
+	})
+}
+
+// Close ends the removals in the background and waits for them. The next store continues them.
+func (s *Store) Close() {
+	s.cancel()
+	s.work.Wait()
 }
 
 // Dir is where the store lives.

@@ -274,6 +274,7 @@ func TestSweep(t *testing.T) {
 	}
 	must(t, os.Chmod(filepath.Join(f.Dir(), "gone-w1/upper"), 0))
 	f.open(t)
+	f.work.Wait()
 	if entries, _ := os.ReadDir(f.Dir()); len(entries) != 0 {
 		t.Errorf("left: %v", entries)
 	}
