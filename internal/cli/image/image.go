@@ -229,6 +229,9 @@ func Show(a *app.App, img api.Image) error {
 		if len(img.Command) > 0 {
 			row("command", fmt.Sprintf("%q", img.Command))
 		}
+		if len(img.Entrypoint) > 0 {
+			row("entrypoint", fmt.Sprintf("%q", img.Entrypoint))
+		}
 		row("environment", strings.Join(img.Env, ", "))
 		if img.Skipped > 0 {
 			row("skipped", human.Count(img.Skipped, "special file")+" (devices, pipes)")
