@@ -113,6 +113,19 @@ func TestSetupThatFails(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(g.dir, "tasks", string(task.ID), "setup-02.out")); err != nil || !strings.Contains(string(raw), "npm") {
 		t.Errorf("its output: %q, %v", raw, err)
 	}
+	// What the daemon prepares itself has the same error.
+	g.must("repo", "add", dir, "--name", "shop")
+	g.must("repo", "sync", "shop", "--prepare")
+	until(t, "the preparation has failed", func() string {
+		p := decode[api.Repository](t, g.must("repo", "show", "shop", "--json")).Preparation
+		if p == nil || p.EndedAt.IsZero() {
+			return fmt.Sprintf("%+v", p)
+		}
+		if p.Failures != 1 || p.Error == nil || !strings.Contains(p.Error.Message, "step npm ci: exit 1") || !strings.Contains(p.Error.Hint, string(p.Task)) || p.Commit != "" {
+			t.Errorf("it ended with %+v", p)
+		}
+		return ""
+	})
 	run = g.patient("task", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--setup-egress", "none", "--verify", "true", "Change nothing")
 	if !strings.Contains(run.stderr, "the task continues without installed dependencies") || !strings.Contains(run.stderr, "[gate] before any change: passed") {
 		t.Errorf("a task does not continue: %s", run)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
@@ -228,7 +229,7 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case ex.Exit.Cause == api.CauseFull: // with an error too
+	case ex.Exit.Cause == api.CauseFull, errors.Is(err, syscall.ENOSPC): // of the step, or of its output
 		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:

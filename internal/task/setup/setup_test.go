@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"hortus.dev/api"
@@ -292,10 +293,11 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// box runs the commands of a setup: each step fails.
+// box runs the commands of a setup: each step ends with a code, or with an error of its output.
 type box struct {
 	repo.Computer
 	code int
+	err  error
 }
 
 func (b *box) Run(_ context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
@@ -305,7 +307,7 @@ func (b *box) Run(_ context.Context, req api.ExecRequest, output func(string, []
 	if err := output("stderr", []byte("cannot reach the registry\n")); err != nil {
 		return api.Exec{}, err
 	}
-	return api.Exec{State: api.ExecExited, Exit: api.Exit{Code: b.code}}, nil
+	return api.Exec{State: api.ExecExited, Exit: api.Exit{Code: b.code}}, b.err
 }
 
 func (b *box) Close(context.Context) (api.Proof, error) { return api.Proof{}, nil }
@@ -363,6 +365,26 @@ func TestRequired(t *testing.T) {
 		}
 		if raw, err := os.ReadFile(filepath.Join(dir, last)); err != nil || string(raw) != "cannot reach the registry\n" {
 			t.Errorf("%s: the output is %q, %v", c.name, raw, err)
+		}
+	}
+}
+
+// TestFullDisk: output that cannot be stored because the disk is full names the disk.
+func TestFullDisk(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want api.Kind
+	}{
+		{&os.PathError{Op: "write", Path: "setup-01.out", Err: syscall.ENOSPC}, api.KindExhausted},
+		{api.Errorf(api.KindUnavailable, "the end was not seen"), api.KindUnavailable},
+	} {
+		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{err: c.err}, dir: t.TempDir()}
+		p := New(Config{Computers: s, Toolchain: toolchain})
+		q, _ := request(t, "ada", locked)
+		_, err := p.Prepare(t.Context(), q)
+		p.Close()
+		if api.KindOf(err) != c.want || strings.Contains(err.Error(), "the disk of /data") != (c.want == api.KindExhausted) {
+			t.Errorf("%v: %v", c.err, err)
 		}
 	}
 }
