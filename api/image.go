@@ -28,10 +28,12 @@ type Image struct {
 	// extended attributes that were not kept.
 	Skipped int `json:"skipped,omitempty"`
 	Dropped int `json:"dropped,omitempty"`
-	// Command is the entrypoint and its arguments, which run if no command is given. User
+	// Command is the entrypoint and its arguments, which run if no command is given; Entrypoint
+	// is its first part alone, which a command that is given replaces too. User
 	// and WorkingDir are the defaults of commands, Env the names of the environment
 	// variables that the image sets.
 	Command    []string  `json:"command,omitempty"`
+	Entrypoint []string  `json:"entrypoint,omitempty"`
 	User       string    `json:"user"`
 	WorkingDir string    `json:"workingDir,omitempty"`
 	Env        []string  `json:"env,omitempty"`

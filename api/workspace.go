@@ -144,6 +144,10 @@ type WorkspaceChange struct {
 	NoText string `json:"noText,omitempty"`
 }
 
+// MaxWorkspaces is the maximum number of workspaces of an account that garbage collection
+// never removes.
+const MaxWorkspaces = 1000
+
 // MaxWorkspaceName bounds the name of a workspace, in bytes.
 const MaxWorkspaceName = 63
 

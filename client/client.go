@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Client calls one daemon. Its methods are about the daemon itself; what the daemon holds
@@ -203,8 +204,8 @@ func (c *Client) query(ctx context.Context, method, path string, query url.Value
 }
 
 // Info returns which daemon answers, and what it holds.
-func (c *Client) Info(ctx context.Context) (api.DaemonInfo, error) {
-	var out api.DaemonInfo
+func (c *Client) Info(ctx context.Context) (admin.DaemonInfo, error) {
+	var out admin.DaemonInfo
 	return out, c.call(ctx, http.MethodGet, "/v1/info", nil, &out)
 }
 
@@ -215,8 +216,8 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // Doctor returns what the daemon's host can do.
-func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
-	var out api.Doctor
+func (c *Client) Doctor(ctx context.Context) (admin.Doctor, error) {
+	var out admin.Doctor
 	return out, c.call(ctx, http.MethodGet, "/v1/doctor", nil, &out)
 }
 
@@ -243,7 +244,7 @@ func (c *Client) StopKeeping(ctx context.Context, force bool) error {
 
 // Bench has the daemon measure itself; each row is reported when it is complete.
 // progress, unless it is nil, is told now and then how far a measurement is.
-func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+func (c *Client) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
 	resp, err := c.request(ctx, http.MethodPost, "/v1/bench", nil, req)
 	if err != nil {
 		return err
@@ -252,9 +253,9 @@ func (c *Client) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 	dec := json.NewDecoder(resp.Body)
 	for {
 		var line struct {
-			api.BenchRow
-			Progress *api.BenchProgress `json:"progress"`
-			Error    *api.Error         `json:"error"`
+			admin.BenchRow
+			Progress *admin.BenchProgress `json:"progress"`
+			Error    *api.Error           `json:"error"`
 		}
 		err := dec.Decode(&line)
 		switch {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // TaskService starts and follows tasks: verified programs and work on repositories.
@@ -43,12 +44,12 @@ func (s *TaskService) List(ctx context.Context, limit int) ([]api.Task, error) {
 
 // Stats returns what the tasks since an instant came to; the zero time means all
 // that are stored.
-func (s *TaskService) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
+func (s *TaskService) Stats(ctx context.Context, since time.Time) (admin.TaskStats, error) {
 	q := url.Values{}
 	if !since.IsZero() {
 		q.Set("since", since.UTC().Format(time.RFC3339Nano))
 	}
-	var out api.TaskStats
+	var out admin.TaskStats
 	return out, s.client.query(ctx, http.MethodGet, "/v1/stats", q, nil, &out)
 }
 

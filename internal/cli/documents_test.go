@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/test/document"
 )
@@ -71,7 +71,7 @@ func complaintAbout(t *testing.T, args []string) (complaint string) {
 	t.Helper()
 	shown := func(int) { panic(helpShown{}) }
 	line := &grammar{}
-	a := &app.App{Flags: &line.Flags, Env: app.Env{Stdout: io.Discard, Version: func() api.Version { return api.Version{} }}}
+	a := &app.App{Flags: &line.Flags, Env: app.Env{Stdout: io.Discard, Version: func() admin.Version { return admin.Version{} }}}
 	parser, err := kong.New(line, kong.Name("hortus"), kong.Writers(io.Discard, io.Discard), kong.Exit(shown), kong.Bind(a))
 	if err != nil {
 		t.Fatal(err)

@@ -238,3 +238,76 @@ func TestInterruptedPull(t *testing.T) {
 		}
 	}
 }
+
+// TestImageOfTheFile: sandbox.image is a default, below the environment and the command line, and
+// what lies in the directory of the command does not change it.
+func TestImageOfTheFile(t *testing.T) {
+	registry := ocitest.NewRegistry(t)
+	reference, other := registry.Push(t, "library/shell:1", shellImage(t)), registry.Push(t, "library/other:1", shellImage(t, "/bin/other"))
+	g := &garden{images: openImages(t)}
+	connect := g.start(t)
+	file := func(lines ...string) string {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(path, []byte("[sandbox]\n"+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	create := func(vars map[string]string, args ...string) (int, string, string) {
+		code, _, stderr := runIn(t, vars, connect, "", nil, append([]string{"sandbox", "create"}, args...)...)
+		if code != 0 {
+			return code, "", stderr
+		}
+		return code, was[api.CreateSandbox](t, g, "/v1/sandboxes").Template, stderr
+	}
+	image, template, both := file("image = '"+reference+"'"), file("template = 'py'"), file("image = '"+reference+"'", "template = 'py'")
+	_, first, _ := create(nil, "--image", reference)
+	_, second, _ := create(nil, "--image", other)
+	if len(first) != 12 || len(second) != 12 || first == second {
+		t.Fatalf("%q, %q", first, second)
+	}
+	for _, c := range []struct {
+		name string
+		vars map[string]string
+		args []string
+		want string
+	}{
+		{"the file", nil, []string{"--config", image}, first},
+		{"an image of the environment", map[string]string{"HORTUS_IMAGE": other}, []string{"--config", image}, second},
+		{"a template of the environment", map[string]string{"HORTUS_TEMPLATE": "web"}, []string{"--config", image}, "web"},
+		{"an image of the environment, a template of the file", map[string]string{"HORTUS_IMAGE": other}, []string{"--config", template}, second},
+		{"an image on the command line", map[string]string{"HORTUS_TEMPLATE": "web"}, []string{"--config", image, "--image", other}, second},
+		{"a template on the command line", map[string]string{"HORTUS_IMAGE": other}, []string{"--config", image, "--template", "web"}, "web"},
+	} {
+		if code, got, stderr := create(c.vars, c.args...); code != 0 || got != c.want {
+			t.Errorf("%s: code %d, template %q, want %q; %s", c.name, code, got, c.want, stderr)
+		}
+	}
+	if code, _, stderr := create(nil, "--config", both); code != 2 || !strings.Contains(stderr, "sandbox.image, sandbox.template") {
+		t.Errorf("both in the file: code %d, %s", code, stderr)
+	}
+	for _, path := range []string{"./a.tar", "../a.tar", "."} {
+		if code, _, stderr := create(nil, "--config", file("image = '"+path+"'")); code != 2 || !strings.Contains(stderr, "sandbox.image: \""+path+"\" is a relative path") {
+			t.Errorf("%s: code %d, %s", path, code, stderr)
+		}
+	}
+	// A directory that is a layout: the flag means it, the file means a registry.
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("shell", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("shell", "oci-layout"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	remote := map[string]string{"HORTUS_API_KEY": "k", "HORTUS_HOST": "http://127.0.0.1:1"}
+	is := "is a path on this machine"
+	if _, _, stderr := runIn(t, remote, nil, "", nil, "sandbox", "create", "--image", "shell"); !strings.Contains(stderr, is) {
+		t.Errorf("the control: %s", stderr)
+	}
+	if _, _, stderr := runIn(t, remote, nil, "", nil, "sandbox", "create", "--config", file("image = 'shell'")); strings.Contains(stderr, is) || !strings.Contains(stderr, "127.0.0.1:1") {
+		t.Errorf("a name in the file is a path: %s", stderr)
+	}
+	if code, stdout, stderr := run(t, connect, "", nil, "config", "show", "--config", image); code != 0 || !strings.Contains(stdout, "sandbox.image") || !strings.Contains(stdout, reference) {
+		t.Errorf("code %d, %s, %s", code, stdout, stderr)
+	}
+}

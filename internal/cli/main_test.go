@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 )
@@ -109,7 +110,7 @@ func runIn(t *testing.T, vars map[string]string, connect app.Connect, stdin stri
 	env := app.Env{
 		Environ: environ,
 		Stdin:   strings.NewReader(stdin), Stdout: &out, Stderr: &errOut, Signals: signals,
-		Getenv: getenv, UID: 1, Version: func() api.Version { return api.Version{Version: "test"} },
+		Getenv: getenv, UID: 1, Version: func() admin.Version { return admin.Version{Version: "test"} },
 		Exit: func(int) { t.Error("the process was ended") },
 	}
 	if env.Signals == nil {

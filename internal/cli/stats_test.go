@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 )
 
 // counting plays a daemon that was requested its statistics.
-func counting(t *testing.T, s api.TaskStats, since *string) app.Connect {
+func counting(t *testing.T, s admin.TaskStats, since *string) app.Connect {
 	t.Helper()
 	return serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/stats" {
@@ -25,15 +26,15 @@ func counting(t *testing.T, s api.TaskStats, since *string) app.Connect {
 }
 
 func TestStats(t *testing.T) {
-	s := api.TaskStats{
+	s := admin.TaskStats{
 		Tasks: 12, Requests: 9, Programs: 1, Replays: 2, Running: 1,
 		Outcomes:    map[api.Outcome]int{api.OutcomeVerified: 6, api.OutcomeNeedsHuman: 1, api.OutcomeCanceled: 1},
 		SuccessRate: 6.0 / 7, AttemptsPerSuccess: 1.5,
-		Phases:   []api.PhaseTime{{Phase: "plan", Count: 8, TotalMS: 4000}, {Phase: "run", Count: 10, TotalMS: 65_000}},
-		Failures: []api.FailureCount{{Category: api.CategoryImport, Attempts: 4, Tasks: 3}},
+		Phases:   []admin.PhaseTime{{Phase: "plan", Count: 8, TotalMS: 4000}, {Phase: "run", Count: 10, TotalMS: 65_000}},
+		Failures: []admin.FailureCount{{Category: api.CategoryImport, Attempts: 4, Tasks: 3}},
 		Errors:   map[api.Kind]int{api.KindUnavailable: 2},
-		Models:   []api.ModelUse{{Model: "evil\x1b[31m", Calls: 20, Errors: 1, MS: 9000, Usage: api.Usage{InputTokens: 1000, CachedTokens: 600, OutputTokens: 50, CostUSD: 0.0123}}},
-		Missing:  []api.MissingCount{{Name: "numpy", Language: api.Python, Tasks: 3}, {Name: "ffmpeg", Tasks: 1}},
+		Models:   []admin.ModelUse{{Model: "evil\x1b[31m", Calls: 20, Errors: 1, MS: 9000, Usage: api.Usage{InputTokens: 1000, CachedTokens: 600, OutputTokens: 50, CostUSD: 0.0123}}},
+		Missing:  []admin.MissingCount{{Name: "numpy", Language: api.Python, Tasks: 3}, {Name: "ffmpeg", Tasks: 1}},
 	}
 	var since string
 	code, stdout, stderr := run(t, counting(t, s, &since), "", nil, "stats")
@@ -62,7 +63,7 @@ Install them below /usr on this machine, for example with its package manager: s
 	}
 	before := time.Now()
 	code, stdout, _ = run(t, counting(t, s, &since), "", nil, "stats", "--json", "--since", "7d")
-	var got api.TaskStats
+	var got admin.TaskStats
 	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || got.Tasks != 12 {
 		t.Errorf("%d %v %s", code, err, stdout)
 	}
@@ -74,11 +75,11 @@ Install them below /usr on this machine, for example with its package manager: s
 
 func TestStatsOfNothing(t *testing.T) {
 	var since string
-	code, stdout, stderr := run(t, counting(t, api.TaskStats{}, &since), "", nil, "stats")
+	code, stdout, stderr := run(t, counting(t, admin.TaskStats{}, &since), "", nil, "stats")
 	if code != 0 || !strings.HasPrefix(stdout, "No task so far. Make the first with: hortus run ") || stderr != "" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
-	code, stdout, _ = run(t, counting(t, api.TaskStats{Since: time.Now()}, &since), "", nil, "stats", "--since", "1h")
+	code, stdout, _ = run(t, counting(t, admin.TaskStats{Since: time.Now()}, &since), "", nil, "stats", "--since", "1h")
 	if code != 0 || !strings.HasPrefix(stdout, "No task since 2") {
 		t.Errorf("%d %q", code, stdout)
 	}
@@ -86,7 +87,7 @@ func TestStatsOfNothing(t *testing.T) {
 
 func TestStatsRefusesSpans(t *testing.T) {
 	var since string
-	if code, _, stderr := run(t, counting(t, api.TaskStats{}, &since), "", nil, "stats", "--since", "soon"); code != 2 || !strings.Contains(stderr, "12h, 7d or 4w") {
+	if code, _, stderr := run(t, counting(t, admin.TaskStats{}, &since), "", nil, "stats", "--since", "soon"); code != 2 || !strings.Contains(stderr, "12h, 7d or 4w") {
 		t.Errorf("%d %s", code, stderr)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/agent"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/catalogue"
@@ -64,7 +65,7 @@ func (e engine) Find(ctx context.Context, account, prefix string) (api.TaskID, e
 }
 
 // Stats implements access.Engine.
-func (e engine) Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
+func (e engine) Stats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error) {
 	return tally.Rows{Store: e.rows.Store}.TaskStats(ctx, account, since)
 }
 
@@ -130,12 +131,12 @@ type status struct{ *System }
 var _ access.Daemon = status{}
 
 // Info implements access.Daemon.
-func (s status) Info(context.Context) (api.DaemonInfo, error) {
+func (s status) Info(context.Context) (admin.DaemonInfo, error) {
 	if err := s.service.Leaving(); err != nil {
-		return api.DaemonInfo{}, err
+		return admin.DaemonInfo{}, err
 	}
 	warm, wanted := s.sandboxes.Warm()
-	return api.DaemonInfo{
+	return admin.DaemonInfo{
 		Version: version.Describe(), Owner: s.owner.Owner.ID, PID: os.Getpid(), DataDir: string(s.dir),
 		Sandboxes: s.sandboxes.Alive(), Tasks: s.tasks.Running(), Warm: warm, WarmWanted: wanted,
 		URL: s.url, Settings: s.service.Settings(), Models: catalogue.Fingerprint(s.cfg.Getenv),
@@ -147,8 +148,8 @@ func (s status) Info(context.Context) (api.DaemonInfo, error) {
 func (s status) Ready(ctx context.Context) error { return s.service.Ready(ctx) }
 
 // Doctor implements access.Daemon: what this host can do, and what it cannot and why.
-func (s status) Doctor(ctx context.Context) (api.Doctor, error) {
-	d := api.Doctor{
+func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
+	d := admin.Doctor{
 		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
 		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(),
 		LayerArchive: s.archive.Report(ctx),
@@ -164,7 +165,7 @@ func (s status) Doctor(ctx context.Context) (api.Doctor, error) {
 }
 
 // Bench implements access.Daemon.
-func (s status) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+func (s status) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
 	return s.bench.Run(ctx, req, report, progress)
 }
 
@@ -177,15 +178,15 @@ func (s status) StopKeeping(ctx context.Context, force bool) error {
 }
 
 // Configure implements access.Daemon.
-func (s status) Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
+func (s status) Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error) {
 	return s.service.Configure(ctx, want)
 }
 
 // Usage implements access.Daemon.
-func (s status) Usage(ctx context.Context) (api.DiskUsage, error) { return s.keeper.Usage(ctx) }
+func (s status) Usage(ctx context.Context) (admin.DiskUsage, error) { return s.keeper.Usage(ctx) }
 
 // Collect implements access.Daemon.
-func (s status) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
+func (s status) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {
 	return s.keeper.Collect(ctx, req)
 }
 

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/crypto/blake2b"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 )
 
@@ -303,8 +304,8 @@ func TestPackageCacheRefuses(t *testing.T) {
 	want("a changed file", fetch(t, s, allow, url), true, 1)
 	want("control: it is kept again", fetch(t, s, allow, url), true, 0)
 	zero := int64(0)
-	got, err := w.s.keeper.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero})
-	if err != nil || !slices.ContainsFunc(got.Items, func(it api.CollectedItem) bool { return it.Part == api.PartPackages && it.Bytes > 0 }) {
+	got, err := w.s.keeper.Collect(t.Context(), admin.CollectRequest{OlderThanMS: &zero})
+	if err != nil || !slices.ContainsFunc(got.Items, func(it admin.CollectedItem) bool { return it.Part == admin.PartPackages && it.Bytes > 0 }) {
 		t.Errorf("collected %+v, %v", got, err)
 	}
 	want("collected", fetch(t, s, allow, url), true, 1)

@@ -122,6 +122,7 @@ func (s *System) openStorage(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.onClose(func(context.Context) error { s.workspaces.Close(); return nil })
 	s.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: s.dir.Path("snapshots"), Layers: s.layers, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log,
 	})

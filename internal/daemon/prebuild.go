@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/repository/prebuild"
@@ -31,9 +30,6 @@ func (s *System) prepareRepository(ctx context.Context, r api.Repository, starte
 	if t, err = s.tasks.Wait(ctx, t.ID); err != nil {
 		return "", err
 	}
-	if err := s.failedStep(ctx, t.ID); err != nil {
-		return "", err
-	}
 	if t.Error != nil {
 		return "", t.Error
 	}
@@ -41,29 +37,6 @@ func (s *System) prepareRepository(ctx context.Context, r api.Repository, starte
 		return "", api.Errorf(api.KindUnavailable, "task %s ended with %s", t.ID, cmp.Or(t.Outcome, "no outcome")).WithHint("hortus task show %s says why", t.ID)
 	}
 	return t.Repo.Commit, nil
-}
-
-// failedStep returns the error of the last step of a task that failed. A setup that was found
-// by lock files does not fail its task.
-func (s *System) failedStep(ctx context.Context, id api.TaskID) (failed error) {
-	for after := int64(0); ; {
-		events, err := s.events.Read(ctx, api.Stream{Kind: api.StreamTask, ID: string(id)}, after, 0)
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			return failed
-		}
-		for _, e := range events {
-			after = e.Seq
-			var step api.RepoStepEvent
-			if e.Type != api.EventRepoStep || json.Unmarshal(e.Data, &step) != nil || step.Error == "" {
-				continue
-			}
-			what := cmp.Or(step.Detail, step.Step)
-			failed = api.Errorf(api.KindInvalid, "step %s: %s", what, step.Error).WithHint("hortus task show %s shows all of its steps", id)
-		}
-	}
 }
 
 // preparing reports whether a task prepares a repository now.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/platform/launch"
 )
@@ -55,16 +56,16 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 	t.Setenv("HORTUS_CONFIG", os.DevNull)
 	minute, hour, never := int64(60_000), int64(3_600_000), int64(-1)
 	for i, c := range []struct {
-		want      api.DaemonSettings
+		want      admin.DaemonSettings
 		level     string
 		idle      int64
 		whyNoIdle string
 	}{
-		{api.DaemonSettings{LogLevel: "debug", IdleMS: &minute}, "debug", minute, ""},
-		{api.DaemonSettings{}, "debug", minute, "nothing is named"},
-		{api.DaemonSettings{LogLevel: "error", IdleMS: &hour}, "error", hour, ""},
-		{api.DaemonSettings{IdleMS: &never}, "error", -1, ""},
-		{api.DaemonSettings{LogLevel: "info", IdleMS: &minute}, "info", -1, "one that stays for ever goes on to"},
+		{admin.DaemonSettings{LogLevel: "debug", IdleMS: &minute}, "debug", minute, ""},
+		{admin.DaemonSettings{}, "debug", minute, "nothing is named"},
+		{admin.DaemonSettings{LogLevel: "error", IdleMS: &hour}, "error", hour, ""},
+		{admin.DaemonSettings{IdleMS: &never}, "error", -1, ""},
+		{admin.DaemonSettings{LogLevel: "info", IdleMS: &minute}, "info", -1, "one that stays for ever goes on to"},
 	} {
 		c1 := connect(t, dir)
 		c1.Close()
@@ -79,7 +80,7 @@ func TestSettingsReachTheDaemon(t *testing.T) {
 		}
 	}
 	cl := connect(t, dir)
-	if _, err := cl.Configure(t.Context(), api.DaemonSettings{LogLevel: "loud"}); api.KindOf(err) != api.KindInvalid {
+	if _, err := cl.Configure(t.Context(), admin.DaemonSettings{LogLevel: "loud"}); api.KindOf(err) != api.KindInvalid {
 		t.Errorf("a level that is none: %v", err)
 	}
 }

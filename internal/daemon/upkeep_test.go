@@ -9,15 +9,16 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 	"hortus.dev/internal/storage/layer"
 )
 
 // collectAll collects everything that may go.
-func collectAll(t *testing.T, c *client.Client) api.Collected {
+func collectAll(t *testing.T, c *client.Client) admin.Collected {
 	t.Helper()
 	zero := int64(0)
-	out, err := c.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero})
+	out, err := c.Collect(t.Context(), admin.CollectRequest{OlderThanMS: &zero})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestCollectWhileCreating(t *testing.T) {
 	collector.Go(func() {
 		for {
 			zero := int64(0)
-			out, err := c.Collect(ctx, api.CollectRequest{OlderThanMS: &zero})
+			out, err := c.Collect(ctx, admin.CollectRequest{OlderThanMS: &zero})
 			if err != nil || len(out.Items) != 0 {
 				t.Errorf("collected %+v, %v", out.Items, err)
 			}

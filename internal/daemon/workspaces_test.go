@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -66,7 +67,7 @@ func TestWorkspacesAreRecovered(t *testing.T) {
 	l.Release()
 	// What it lies on is not collected while it is there.
 	zero := int64(0)
-	out, err := status{second}.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero, DryRun: true})
+	out, err := status{second}.Collect(t.Context(), admin.CollectRequest{OlderThanMS: &zero, DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}

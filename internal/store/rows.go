@@ -42,7 +42,9 @@ type WorkspaceFilter struct {
 	Account string // as in SandboxFilter
 	// NoAccount selects the operator's own.
 	NoAccount bool
-	Limit     int // maximum number of rows; 0 means all
+	// Keep selects those that garbage collection never removes.
+	Keep  bool
+	Limit int // maximum number of rows; 0 means all
 	// After is where the page begins; only pages use it.
 	After Cursor
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/reaper"
 	"hortus.dev/test/tier"
 )
@@ -274,7 +275,7 @@ func TestLooksWhereThingsAre(t *testing.T) {
 	if !strings.Contains(left, "run directory "+filepath.Join(box.Isolation, string(box.ID))) {
 		t.Errorf("no run directory is seen: %s", left)
 	}
-	doctor := decode[api.Doctor](t, g.must("doctor", "--json"))
+	doctor := decode[admin.Doctor](t, g.must("doctor", "--json"))
 	if a, ok := doctor.Backends[0].Has(api.CapPause); ok && !strings.Contains(left, "control group") {
 		t.Errorf("pausing works by %s, but no control group is seen: %s", a.Reason, left)
 	}

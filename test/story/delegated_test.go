@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // TestDelegatedGroup is of an ordinary user whom systemd gave a group: doctor says
@@ -15,7 +16,7 @@ func TestDelegatedGroup(t *testing.T) {
 		t.Skip("it is of an ordinary user in a delegated group; make test-vm runs it in one")
 	}
 	g := newEmptyGarden(t)
-	d := decode[api.Doctor](t, g.must("doctor", "--json"))
+	d := decode[admin.Doctor](t, g.must("doctor", "--json"))
 	for _, b := range d.Backends {
 		if b.Backend != "container" {
 			continue

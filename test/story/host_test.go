@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/tier"
 )
 
@@ -128,7 +128,7 @@ echo 1 >/mnt/proc/sys/kernel/apparmor_restrict_unprivileged_userns || exit 99`
 			if r.code != 4 {
 				t.Errorf("doctor: %s", r)
 			}
-			d := decode[api.Doctor](t, r.stdout)
+			d := decode[admin.Doctor](t, r.stdout)
 			if d.Auto != "" || !strings.Contains(d.AutoWhy, c.cause) || !strings.Contains(d.AutoWhy, c.fix) {
 				t.Errorf("doctor chooses %q: %s", d.Auto, d.AutoWhy)
 			}
@@ -164,7 +164,7 @@ func TestNoPython(t *testing.T) {
 	}
 	g := newEmptyGarden(t)
 	g.light()
-	found := decode[api.Doctor](t, g.must("doctor", "--json"))
+	found := decode[admin.Doctor](t, g.must("doctor", "--json"))
 	hide := []string{}
 	for _, tool := range found.Template.Tools {
 		if tool.Name == "python3" && tool.Present && !strings.HasPrefix(tool.Path, "/usr/") {
@@ -206,7 +206,7 @@ rm -f /usr/bin/python3* /usr/local/bin/python3* || exit 99
 		}
 	}
 	if r = run("hortus doctor --json"); r.code == 0 {
-		for _, tool := range decode[api.Doctor](t, r.stdout).Template.Tools {
+		for _, tool := range decode[admin.Doctor](t, r.stdout).Template.Tools {
 			if tool.Name == "python3" && tool.Present {
 				t.Errorf("doctor sees a python3 at %s", tool.Path)
 			}

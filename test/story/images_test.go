@@ -72,7 +72,10 @@ func TestDockersOwnTools(t *testing.T) {
 	if got := docker("docker", "run", "--rm", "--network=none", "app:latest"); got != "one\n" {
 		t.Errorf("exported: its command prints %q", got)
 	}
-	if got := docker("docker", "run", "--rm", "--network=none", "app:latest", "sh", "-c", look); got != want {
+	if got := docker("docker", "run", "--rm", "--network=none", "app:latest", "old/new"); got != "new\n" {
+		t.Errorf("exported: its entrypoint prints %q", got)
+	}
+	if got := docker("docker", "run", "--rm", "--network=none", "--entrypoint", "sh", "app:latest", "-c", look); got != want {
 		t.Errorf("exported, Docker shows\n%s\nbefore\n%s", got, want)
 	}
 	// So does a sandbox that was saved: files that it removed, replaced, linked and gave away.
@@ -86,7 +89,7 @@ func TestDockersOwnTools(t *testing.T) {
 	g.must("sandbox", "snapshot", box, "--name", "saved")
 	g.must("template", "export", "saved", exported, "--force")
 	docker("docker", "load", "-i", exported)
-	if got := docker("docker", "run", "--rm", "--network=none", "saved:latest", "sh", "-c", look); got != before {
+	if got := docker("docker", "run", "--rm", "--network=none", "--entrypoint", "sh", "saved:latest", "-c", look); got != before {
 		t.Errorf("a saved sandbox: Docker shows\n%s\nthe sandbox showed\n%s", got, before)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/tier"
 )
 
@@ -312,7 +313,7 @@ func TestInstallConnections(t *testing.T) {
 // program.
 func (g *garden) opens(isolation, program string) {
 	g.t.Helper()
-	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
+	doctor := decode[admin.Doctor](g.t, g.must("doctor", "--json"))
 	for _, b := range doctor.Backends {
 		if b.Backend != isolation {
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/language"
 	"hortus.dev/test/tier"
 )
@@ -38,7 +39,7 @@ func TestLanguages(t *testing.T) {
 	g := newGarden(t)
 	g.light()
 	g.env = append(g.env, "HORTUS_IDLE=1m")
-	doctor := decode[api.Doctor](t, g.must("doctor", "--json"))
+	doctor := decode[admin.Doctor](t, g.must("doctor", "--json"))
 	tools := doctor.Template.Tools
 	var there []language.Language
 	for _, l := range language.All() {

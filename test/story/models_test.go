@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/modelserver"
 	"hortus.dev/test/tier"
 )
@@ -277,7 +278,7 @@ func TestModelKeys(t *testing.T) {
 	}
 	g.must("sandbox", "exec", id, "--", "true")
 	g.env = g.env[:before]
-	doctor := decode[api.Doctor](t, g.must("doctor", "--json"))
+	doctor := decode[admin.Doctor](t, g.must("doctor", "--json"))
 	for _, m := range doctor.Models {
 		if !m.OK {
 			t.Errorf("doctor: %+v", m)

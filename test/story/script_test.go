@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/tier"
 )
 
@@ -97,7 +98,7 @@ func needs(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: needs BACKEND CAPABILITY")
 	}
 	g := ts.Value("garden").(*garden)
-	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
+	doctor := decode[admin.Doctor](g.t, g.must("doctor", "--json"))
 	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == args[0] })
 	if i < 0 {
 		g.t.Skipf("this build does not include backend %s", args[0])

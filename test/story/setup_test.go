@@ -84,6 +84,54 @@ func TestSetup(t *testing.T) {
 	}
 }
 
+// TestSetupThatFails: a preparation whose step fails is no success, whether the setup was found or described. A task
+// with the same commit continues.
+func TestSetupThatFails(t *testing.T) {
+	tier.AnyUser(t)
+	t.Parallel()
+	g := newGarden(t)
+	g.light()
+	g.opens("container", "npm")
+	good := `{"name":"app","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"app","version":"1.0.0"}}}`
+	dir := makeRepo(t, g, map[string]string{"package.json": `{"name":"app","version":"1.0.0"}`, "package-lock.json": good})
+	if run := g.patient("repo", "prepare", "--setup-egress", "none", dir); run.code != 0 || !strings.Contains(run.stdout, "prepared ") {
+		t.Fatalf("the control: %s", run)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package-lock.json"), []byte("not JSON"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, dir, "commit", "-qam", "a lock file that cannot be read")
+	run := g.patient("repo", "prepare", "--setup-egress", "none", dir)
+	if run.code == 0 || strings.Contains(run.stdout, "prepared ") || !strings.Contains(run.stderr, "step npm ci: exit 1") || !strings.Contains(run.stderr, "setup-02.out in the folder of task") {
+		t.Errorf("a step failed: %s", run)
+	}
+	run = g.patient("--json", "repo", "prepare", "--setup-egress", "none", dir)
+	task := decode[api.Task](t, run.stdout)
+	if run.code == 0 || task.Outcome != api.OutcomeFailed || task.Error == nil || !strings.Contains(task.Error.Message, "step npm ci: exit 1") || !strings.Contains(task.Error.Hint, string(task.ID)) {
+		t.Errorf("a step failed: %s", run)
+	}
+	if raw, err := os.ReadFile(filepath.Join(g.dir, "tasks", string(task.ID), "setup-02.out")); err != nil || !strings.Contains(string(raw), "npm") {
+		t.Errorf("its output: %q, %v", raw, err)
+	}
+	// What the daemon prepares itself has the same error.
+	g.must("repo", "add", dir, "--name", "shop")
+	g.must("repo", "sync", "shop", "--prepare")
+	until(t, "the preparation has failed", func() string {
+		p := decode[api.Repository](t, g.must("repo", "show", "shop", "--json")).Preparation
+		if p == nil || p.EndedAt.IsZero() {
+			return fmt.Sprintf("%+v", p)
+		}
+		if p.Failures != 1 || p.Error == nil || !strings.Contains(p.Error.Message, "step npm ci: exit 1") || !strings.Contains(p.Error.Hint, string(p.Task)) || p.Commit != "" {
+			t.Errorf("it ended with %+v", p)
+		}
+		return ""
+	})
+	run = g.patient("task", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--setup-egress", "none", "--verify", "true", "Change nothing")
+	if !strings.Contains(run.stderr, "the task continues without installed dependencies") || !strings.Contains(run.stderr, "[gate] before any change: passed") {
+		t.Errorf("a task does not continue: %s", run)
+	}
+}
+
 // TestSetupOfGo measures the gate of the Go example with and without what a setup compiled, after a change of source.
 func TestSetupOfGo(t *testing.T) {
 	tier.AnyUser(t)

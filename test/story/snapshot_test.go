@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/test/tier"
 )
 
 // can skips a story where a backend lacks what it needs.
 func (g *garden) can(backend string, needs ...api.Capability) {
 	g.t.Helper()
-	doctor := decode[api.Doctor](g.t, g.must("doctor", "--json"))
+	doctor := decode[admin.Doctor](g.t, g.must("doctor", "--json"))
 	i := slices.IndexFunc(doctor.Backends, func(b api.BackendReport) bool { return b.Backend == backend })
 	if i < 0 {
 		g.t.Skipf("this build does not include backend %s", backend)

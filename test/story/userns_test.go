@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // ownMachine keeps a test that changes a setting of the whole machine from
@@ -60,7 +60,7 @@ func TestUserNamespacesForRootOnly(t *testing.T) {
 	}
 	if r = as(g, become, "hortus doctor --json"); r.code != 4 {
 		t.Errorf("doctor: %s", r)
-	} else if d := decode[api.Doctor](t, r.stdout); d.Auto != "" || !strings.Contains(d.AutoWhy, cause) || !strings.Contains(d.AutoWhy, fix) {
+	} else if d := decode[admin.Doctor](t, r.stdout); d.Auto != "" || !strings.Contains(d.AutoWhy, cause) || !strings.Contains(d.AutoWhy, fix) {
 		t.Errorf("doctor chooses %q: %s", d.Auto, d.AutoWhy)
 	}
 	set("1")

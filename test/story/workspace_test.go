@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // isolations are the backends of this machine that can mount workspaces.
 func (g *garden) isolations(t *testing.T) []string {
 	t.Helper()
 	out := []string{"container"}
-	for _, b := range decode[api.Doctor](t, g.must("doctor", "--json")).Backends {
+	for _, b := range decode[admin.Doctor](t, g.must("doctor", "--json")).Backends {
 		if b.Backend != "gvisor" {
 			continue
 		}

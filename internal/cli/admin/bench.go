@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 )
@@ -24,7 +25,7 @@ type BenchCommand struct {
 
 // Run measures this host.
 func (b *BenchCommand) Run(ctx app.Context, a *app.App) error {
-	req := api.BenchRequest{Backends: b.Backend, Only: slices.Concat(b.Measure, b.Only)}
+	req := admin.BenchRequest{Backends: b.Backend, Only: slices.Concat(b.Measure, b.Only)}
 	if b.N != nil {
 		if req.N = *b.N; req.N < 1 || req.N > 100_000 {
 			return api.Errorf(api.KindInvalid, "-n: %d is not between 1 and 100000", req.N)
@@ -34,12 +35,12 @@ func (b *BenchCommand) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	rows := []api.BenchRow{}
+	rows := []admin.BenchRow{}
 	if !a.Flags.JSON {
 		fmt.Fprintf(a.Env.Stdout, benchLine, "NAME", "BACKEND", "N", "P50", "P99", "COMPARED")
 	}
 	show := newBenchProgress(a.Env, a.Flags.Quiet)
-	err = c.Bench(ctx, req, func(r api.BenchRow) {
+	err = c.Bench(ctx, req, func(r admin.BenchRow) {
 		rows = append(rows, r)
 		if !a.Flags.JSON {
 			show.erase()
@@ -59,7 +60,7 @@ func (b *BenchCommand) Run(ctx app.Context, a *app.App) error {
 // benchLine is a line of the table.
 const benchLine = "%-48s %-10s %6s %12s %12s  %s\n"
 
-func showRow(a *app.App, r api.BenchRow) {
+func showRow(a *app.App, r admin.BenchRow) {
 	p50, p99 := fmt.Sprintf("%.3f ms", r.P50MS), fmt.Sprintf("%.3f ms", r.P99MS)
 	switch {
 	case r.N == 0:
@@ -103,7 +104,7 @@ func newBenchProgress(env app.Env, quiet bool) *benchProgress {
 	return p
 }
 
-func (p *benchProgress) step(s api.BenchProgress) {
+func (p *benchProgress) step(s admin.BenchProgress) {
 	if p.w == nil || !p.tty && s.Done > 0 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/egress/egresstest"
@@ -73,7 +74,7 @@ func (d *DoctorCommand) testEgress(ctx app.Context, a *app.App) error {
 }
 
 // backends returns the backends to test. Others are reported as untested.
-func (d *DoctorCommand) backends(info api.Doctor, report *egressReport) (names []string) {
+func (d *DoctorCommand) backends(info admin.Doctor, report *egressReport) (names []string) {
 	known := false
 	for _, b := range info.Backends {
 		if d.Isolation != "" && b.Backend != d.Isolation {

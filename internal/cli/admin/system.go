@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 )
@@ -30,7 +31,7 @@ type statusCmd struct{}
 // Run shows the daemon that runs; it starts none.
 func (statusCmd) Run(ctx app.Context, a *app.App) error {
 	c, err := a.RunningClient(ctx)
-	var info api.DaemonInfo
+	var info admin.DaemonInfo
 	if err == nil {
 		info, err = c.Info(ctx)
 	}
@@ -43,7 +44,7 @@ func (statusCmd) Run(ctx app.Context, a *app.App) error {
 	if a.Flags.JSON {
 		return a.JSON(struct {
 			Running bool `json:"running"`
-			api.DaemonInfo
+			admin.DaemonInfo
 		}{true, info})
 	}
 	served := ""
@@ -168,7 +169,7 @@ func starts(b api.BackendReport) bool {
 	return slices.ContainsFunc(b.Abilities, func(ab api.Ability) bool { return ab.Capability == api.CapStart && ab.OK })
 }
 
-func showDoctor(a *app.App, d api.Doctor) error {
+func showDoctor(a *app.App, d admin.Doctor) error {
 	w := a.Table()
 	fmt.Fprintf(w, "version\t%s (build %s)\n", human.Sanitize(d.Version.Version), human.Sanitize(d.Version.Build))
 	fmt.Fprintf(w, "kernel\t%s\nuser\t%s\ndata\t%s\n", human.Sanitize(d.Kernel), human.Sanitize(d.User), human.Sanitize(d.DataDir))
@@ -232,7 +233,7 @@ func showDoctor(a *app.App, d api.Doctor) error {
 	return w.Flush()
 }
 
-func showArchive(w io.Writer, r *api.ArchiveReport) {
+func showArchive(w io.Writer, r *admin.ArchiveReport) {
 	if r == nil {
 		return
 	}
@@ -253,7 +254,7 @@ func fix(install string) string {
 	return "fix: " + human.Sanitize(install)
 }
 
-func showModels(w io.Writer, models []api.ModelReport) {
+func showModels(w io.Writer, models []admin.ModelReport) {
 	fmt.Fprintf(w, "\nmodels\n")
 	for _, m := range models {
 		mark, what := "yes", m.Model

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
@@ -49,7 +50,7 @@ type CollectCommand struct {
 // Run collects. What could not be removed makes it fail.
 func (g *CollectCommand) Run(ctx app.Context, a *app.App, c *client.Client) error {
 	ms := time.Duration(g.OlderThan).Milliseconds()
-	out, err := c.Collect(ctx, api.CollectRequest{DryRun: g.DryRun, OlderThanMS: &ms})
+	out, err := c.Collect(ctx, admin.CollectRequest{DryRun: g.DryRun, OlderThanMS: &ms})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 	"hortus.dev/internal/platform/gvisorbuild"
 )
@@ -30,7 +31,7 @@ type Env struct {
 	// UID is the user's number; it decides where files are by default.
 	UID int
 	// Version describes this binary.
-	Version func() api.Version
+	Version func() admin.Version
 	// Catalogue lists what the built-in model does. Nil if there is none.
 	Catalogue func() ([]api.CatalogueEntry, error)
 	// Inspect is what lies in a data directory, ours and not; Remove removes
@@ -63,7 +64,7 @@ type ConnectOptions struct {
 	// daemon that is started.
 	ConfigFile string
 	// Settings are those of the daemon that were named.
-	Settings api.DaemonSettings
+	Settings admin.DaemonSettings
 	// MustRun requests a daemon that runs already: none is started.
 	MustRun bool
 	// Models requests a daemon with the keys of models that are set here, if any.

@@ -14,6 +14,7 @@ import (
 	"hortus.dev/internal/cli/flags"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/cli/progress"
+	"hortus.dev/internal/platform/config"
 )
 
 // Locate returns the reference that an argument means. A path becomes absolute: one that begins
@@ -40,10 +41,19 @@ func Locate(a *app.App, flag, reference string) (string, error) {
 	return abs, nil
 }
 
+// imageKey is the setting of --image.
+const imageKey = "sandbox.image"
+
+// isRelative reports whether a reference is written as a path below the current directory or
+// the one above.
+func isRelative(reference string) bool {
+	return strings.HasPrefix(reference, "./") || strings.HasPrefix(reference, "../") || reference == "." || reference == ".."
+}
+
 // isPath reports whether a reference is meant as a path. A directory that happens to have the
 // name of an image, such as python, is none.
 func isPath(reference string) bool {
-	if filepath.IsAbs(reference) || strings.HasPrefix(reference, "./") || strings.HasPrefix(reference, "../") || reference == "." || reference == ".." {
+	if filepath.IsAbs(reference) || isRelative(reference) {
 		return true
 	}
 	st, err := os.Stat(reference)
@@ -56,14 +66,35 @@ func isPath(reference string) bool {
 	return err == nil
 }
 
-// Wanted returns the pull that --image asks for, nil if there is none. A template of the
-// configuration gives way to an image on the command line, and the other way round.
+// origin is where the value of a flag is from: what is larger decides.
+type origin int
+
+const (
+	ofFile origin = iota
+	ofEnv
+	ofCommand
+)
+
+// from returns where the value of a flag is from that has a setting.
+func from(a *app.App, flag, key string) origin {
+	switch {
+	case a.Given(flag):
+		return ofCommand
+	case a.Config != nil && a.Config.Get(key).Origin.Kind == config.FromFile:
+		return ofFile
+	}
+	return ofEnv
+}
+
+// Wanted returns the pull that --image asks for, nil if there is none. Of a template and an image,
+// the command line decides before the environment, and that before the configuration file.
 func Wanted(a *app.App, f *flags.Sandbox, req *api.CreateSandbox) (*api.PullImage, error) {
 	if f.Image != "" && f.Template != "" {
-		switch image, template := a.Given("image"), a.Given("template"); {
+		switch image, template := from(a, "image", imageKey), from(a, "template", "sandbox.template"); {
 		case image == template:
-			return nil, api.Errorf(api.KindInvalid, "--image and --template exclude each other").WithHint("give one of them; variables of the environment count: HORTUS_IMAGE, HORTUS_TEMPLATE")
-		case image:
+			return nil, api.Errorf(api.KindInvalid, "--image and --template exclude each other").
+				WithHint("give one of them; variables of the environment (HORTUS_IMAGE, HORTUS_TEMPLATE) and the configuration file (sandbox.image, sandbox.template) count")
+		case image > template:
 			req.Template = ""
 		default:
 			f.Image = ""
@@ -75,7 +106,18 @@ func Wanted(a *app.App, f *flags.Sandbox, req *api.CreateSandbox) (*api.PullImag
 		}
 		return nil, nil
 	}
-	reference, err := Locate(a, "--image", f.Image)
+	flag := "--image"
+	if from(a, "image", imageKey) == ofFile {
+		// What lies in the directory of a command does not decide what the file means.
+		if flag = imageKey; isRelative(f.Image) {
+			return nil, api.Errorf(api.KindInvalid, "%s: %.200q is a relative path", flag, f.Image).
+				WithHint("write an absolute path, or a reference such as python:3.12, into %s", a.Config.Path)
+		}
+		if !filepath.IsAbs(f.Image) {
+			return &api.PullImage{Reference: f.Image, Refresh: f.Pull}, nil
+		}
+	}
+	reference, err := Locate(a, flag, f.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +228,9 @@ func Show(a *app.App, img api.Image) error {
 		row("working directory", img.WorkingDir)
 		if len(img.Command) > 0 {
 			row("command", fmt.Sprintf("%q", img.Command))
+		}
+		if len(img.Entrypoint) > 0 {
+			row("entrypoint", fmt.Sprintf("%q", img.Entrypoint))
 		}
 		row("environment", strings.Join(img.Env, ", "))
 		if img.Skipped > 0 {

@@ -48,8 +48,8 @@ func caller(ctx context.Context) (api.Principal, error) {
 		WithHint("send it in the header X-API-KEY, or as Authorization: Bearer KEY")
 }
 
-// admin refuses callers that are not admins. what names the operation.
-func admin(ctx context.Context, what string) error {
+// administrator refuses callers that are not admins. what names the operation.
+func administrator(ctx context.Context, what string) error {
 	p, err := caller(ctx)
 	if err == nil && p.Role != api.RoleAdmin {
 		err = denied(what)

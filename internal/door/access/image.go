@@ -76,5 +76,5 @@ func shown(p api.Principal, img api.Image) api.Image {
 
 // Remove removes an image. The caller must be an admin.
 func (i *Images) Remove(ctx context.Context, name string) (api.Image, error) {
-	return ifAllowed(admin(ctx, "removing an image"), func() (api.Image, error) { return i.s.Remove(name) })
+	return ifAllowed(administrator(ctx, "removing an image"), func() (api.Image, error) { return i.s.Remove(name) })
 }

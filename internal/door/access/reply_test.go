@@ -49,10 +49,10 @@ func TestReplyIsForTheOwnAccount(t *testing.T) {
 	}{
 		{"its own account", program, user("a"), ""}, // the control: the same call reaches the engine
 		{"another account", program, user("b"), api.KindNotFound},
-		{"an administrator of another account", program, admin("b"), api.KindDenied},
+		{"an administrator of another account", program, administrator("b"), api.KindDenied},
 		{"the operator", program, api.Operator(), api.KindDenied},
 		{"a user on a repository", onRepo, user("a"), api.KindDenied},
-		{"an administrator on a repository", onRepo, admin("a"), ""},
+		{"an administrator on a repository", onRepo, administrator("a"), ""},
 		{"a user without walls", unwalled, user("a"), api.KindDenied},
 	} {
 		e := &replied{row: c.row}

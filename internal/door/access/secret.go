@@ -17,7 +17,7 @@ type SecretService interface {
 }
 
 // Secrets guards secrets. Everybody, an admin too, has those of the own account only. A source other
-// than a stored value is of the daemon's machine, so only an admin sets it.
+// than a stored value is of the daemon's machine, so no API key sets it.
 type Secrets struct{ s SecretService }
 
 // NewSecrets guards secrets.
@@ -29,8 +29,9 @@ func (s *Secrets) Set(ctx context.Context, name string, req api.SetSecret) (api.
 	if err != nil {
 		return api.Secret{}, err
 	}
-	if p.Role != api.RoleAdmin && req.Source != "" && req.Source != api.SecretStored {
-		return api.Secret{}, denied("a secret from a variable, a file or a command of the daemon's machine")
+	if (p.Role != api.RoleAdmin || p.Key != "") && req.Source != "" && req.Source != api.SecretStored {
+		return api.Secret{}, api.Errorf(api.KindDenied, "a secret from a variable, a file or a command of the daemon's machine cannot be set with an API key").
+			WithHint("use the daemon's own socket on its machine, or store the value")
 	}
 	return s.s.Set(ctx, p.Account, name, req)
 }

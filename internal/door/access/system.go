@@ -4,19 +4,20 @@ import (
 	"context"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Daemon is the daemon itself, and its keeping.
 type Daemon interface {
-	Info(ctx context.Context) (api.DaemonInfo, error)
+	Info(ctx context.Context) (admin.DaemonInfo, error)
 	Ready(ctx context.Context) error
-	Doctor(ctx context.Context) (api.Doctor, error)
-	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error
+	Doctor(ctx context.Context) (admin.Doctor, error)
+	Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error
 	Stop(ctx context.Context, force bool) error
 	StopKeeping(ctx context.Context, force bool) error
-	Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error)
-	Usage(ctx context.Context) (api.DiskUsage, error)
-	Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error)
+	Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error)
+	Usage(ctx context.Context) (admin.DiskUsage, error)
+	Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error)
 }
 
 // System guards the daemon.
@@ -29,10 +30,10 @@ type System struct {
 func NewSystem(d Daemon, sandboxes *Sandboxes) *System { return &System{d, sandboxes} }
 
 // Info returns a user the version, and of what lives only what is the user's own.
-func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
+func (s *System) Info(ctx context.Context) (admin.DaemonInfo, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return api.DaemonInfo{}, err
+		return admin.DaemonInfo{}, err
 	}
 	info, err := s.d.Info(ctx)
 	if err != nil || p.Role == api.RoleAdmin {
@@ -40,9 +41,9 @@ func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
 	}
 	own, err := s.sandboxes.List(ctx)
 	if err != nil {
-		return api.DaemonInfo{}, err
+		return admin.DaemonInfo{}, err
 	}
-	return api.DaemonInfo{Version: info.Version, Sandboxes: len(own)}, nil
+	return admin.DaemonInfo{Version: info.Version, Sandboxes: len(own)}, nil
 }
 
 // Ready returns what keeps the daemon from serving at full speed. It is the one thing
@@ -50,10 +51,10 @@ func (s *System) Info(ctx context.Context) (api.DaemonInfo, error) {
 func (s *System) Ready(ctx context.Context) error { return s.d.Ready(ctx) }
 
 // Doctor returns what the host can do; a user not where things are on it.
-func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
+func (s *System) Doctor(ctx context.Context) (admin.Doctor, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return api.Doctor{}, err
+		return admin.Doctor{}, err
 	}
 	d, err := s.d.Doctor(ctx)
 	if p.Role != api.RoleAdmin {
@@ -64,8 +65,8 @@ func (s *System) Doctor(ctx context.Context) (api.Doctor, error) {
 
 // Bench has the daemon measure itself. The measurement creates sandboxes without regard to
 // ceilings, so a key with ceilings may not ask for it.
-func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
-	if err := admin(ctx, "running benchmarks"); err != nil {
+func (s *System) Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
+	if err := administrator(ctx, "running benchmarks"); err != nil {
 		return err
 	}
 	if p := api.PrincipalOf(ctx); p.Ceilings != (api.Ceilings{}) {
@@ -77,7 +78,7 @@ func (s *System) Bench(ctx context.Context, req api.BenchRequest, report func(ap
 
 // Stop ends the daemon.
 func (s *System) Stop(ctx context.Context, force bool) error {
-	if err := admin(ctx, "stopping the daemon"); err != nil {
+	if err := administrator(ctx, "stopping the daemon"); err != nil {
 		return err
 	}
 	return s.d.Stop(ctx, force)
@@ -85,25 +86,25 @@ func (s *System) Stop(ctx context.Context, force bool) error {
 
 // StopKeeping ends the daemon and leaves sandboxes to the next one.
 func (s *System) StopKeeping(ctx context.Context, force bool) error {
-	if err := admin(ctx, "stopping the daemon"); err != nil {
+	if err := administrator(ctx, "stopping the daemon"); err != nil {
 		return err
 	}
 	return s.d.StopKeeping(ctx, force)
 }
 
 // Configure changes the daemon's settings.
-func (s *System) Configure(ctx context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
-	return ifAllowed(admin(ctx, "changing the daemon's settings"), func() (api.DaemonSettings, error) { return s.d.Configure(ctx, want) })
+func (s *System) Configure(ctx context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error) {
+	return ifAllowed(administrator(ctx, "changing the daemon's settings"), func() (admin.DaemonSettings, error) { return s.d.Configure(ctx, want) })
 }
 
 // Usage returns what the data directory holds.
-func (s *System) Usage(ctx context.Context) (api.DiskUsage, error) {
-	return ifAllowed(admin(ctx, "reading the data directory"), func() (api.DiskUsage, error) { return s.d.Usage(ctx) })
+func (s *System) Usage(ctx context.Context) (admin.DiskUsage, error) {
+	return ifAllowed(administrator(ctx, "reading the data directory"), func() (admin.DiskUsage, error) { return s.d.Usage(ctx) })
 }
 
 // Collect removes what nothing refers to.
-func (s *System) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
-	return ifAllowed(admin(ctx, "removing files from the data directory"), func() (api.Collected, error) { return s.d.Collect(ctx, req) })
+func (s *System) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {
+	return ifAllowed(administrator(ctx, "removing files from the data directory"), func() (admin.Collected, error) { return s.d.Collect(ctx, req) })
 }
 
 // KeyRing creates and revokes keys.
@@ -124,12 +125,12 @@ const keysWhat = "creating, listing or revoking API keys"
 
 // CreateKey makes a key.
 func (k *KeyAdmin) CreateKey(ctx context.Context, req api.CreateKey) (api.CreatedKey, error) {
-	return ifAllowed(admin(ctx, keysWhat), func() (api.CreatedKey, error) { return k.k.Create(ctx, req) })
+	return ifAllowed(administrator(ctx, keysWhat), func() (api.CreatedKey, error) { return k.k.Create(ctx, req) })
 }
 
 // KeyPage returns one page of the keys.
 func (k *KeyAdmin) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]api.Key, string, error) {
-	if err := admin(ctx, keysWhat); err != nil {
+	if err := administrator(ctx, keysWhat); err != nil {
 		return nil, "", err
 	}
 	return k.k.Page(ctx, all, p)
@@ -137,10 +138,10 @@ func (k *KeyAdmin) KeyPage(ctx context.Context, all bool, p api.PageRequest) ([]
 
 // FindKey finds a key by a beginning of its id.
 func (k *KeyAdmin) FindKey(ctx context.Context, prefix string) (api.KeyID, error) {
-	return ifAllowed(admin(ctx, keysWhat), func() (api.KeyID, error) { return k.k.Find(ctx, prefix) })
+	return ifAllowed(administrator(ctx, keysWhat), func() (api.KeyID, error) { return k.k.Find(ctx, prefix) })
 }
 
 // RevokeKey ends a key.
 func (k *KeyAdmin) RevokeKey(ctx context.Context, id api.KeyID) (api.Key, error) {
-	return ifAllowed(admin(ctx, keysWhat), func() (api.Key, error) { return k.k.Revoke(ctx, id) })
+	return ifAllowed(administrator(ctx, keysWhat), func() (api.Key, error) { return k.k.Revoke(ctx, id) })
 }

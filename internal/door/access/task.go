@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Engine is what runs and keeps tasks. Where it takes an account, those of others
@@ -17,7 +18,7 @@ type Engine interface {
 	// Page returns the newest first, without tasks on repositories if programs is set.
 	Page(ctx context.Context, account string, programs bool, p api.PageRequest) (rows []api.Task, next string, err error)
 	Find(ctx context.Context, account, prefix string) (api.TaskID, error)
-	Stats(ctx context.Context, account string, since time.Time) (api.TaskStats, error)
+	Stats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error)
 	Cancel(ctx context.Context, id api.TaskID) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
 	Diff(ctx context.Context, id api.TaskID, round int, repository string) (io.ReadCloser, error)
@@ -163,10 +164,10 @@ func (t *Tasks) Find(ctx context.Context, prefix string) (api.TaskID, error) {
 }
 
 // Stats returns statistics of the caller's tasks.
-func (t *Tasks) Stats(ctx context.Context, since time.Time) (api.TaskStats, error) {
+func (t *Tasks) Stats(ctx context.Context, since time.Time) (admin.TaskStats, error) {
 	p, err := caller(ctx)
 	if err != nil {
-		return api.TaskStats{}, err
+		return admin.TaskStats{}, err
 	}
 	return t.e.Stats(ctx, scope(p), since)
 }

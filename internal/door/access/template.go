@@ -37,7 +37,7 @@ func NewTemplates(s TemplateStore, rows TemplateRows) *Templates { return &Templ
 // Export writes a template. Its name is resolved as for a new sandbox: a snapshot's template,
 // then an image, then a snapshot's ID. The caller must be an admin.
 func (t *Templates) Export(ctx context.Context, name string, w io.Writer) error {
-	if err := admin(ctx, "exporting a template"); err != nil {
+	if err := administrator(ctx, "exporting a template"); err != nil {
 		return err
 	}
 	if name == api.HostTemplate {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/door/guestproxy"
 )
 
@@ -56,7 +57,7 @@ type Tasks interface {
 	// Reply creates a task that continues one which ended with a question.
 	Reply(ctx context.Context, id api.TaskID, req api.ReplyTask) (api.Task, error)
 	Output(ctx context.Context, id api.TaskID, attempt int, stream string) (io.ReadCloser, error)
-	Stats(ctx context.Context, since time.Time) (api.TaskStats, error)
+	Stats(ctx context.Context, since time.Time) (admin.TaskStats, error)
 	RepoTasks
 }
 
@@ -77,11 +78,11 @@ type Events interface {
 
 // System is the daemon itself.
 type System interface {
-	Info(ctx context.Context) (api.DaemonInfo, error)
+	Info(ctx context.Context) (admin.DaemonInfo, error)
 	// Ready returns what keeps the daemon from serving at full speed.
 	Ready(ctx context.Context) error
-	Doctor(ctx context.Context) (api.Doctor, error)
-	Bench(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error
+	Doctor(ctx context.Context) (admin.Doctor, error)
+	Bench(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error
 	Stop(ctx context.Context, force bool) error
 	// StopKeeping is Stop that leaves sandboxes running for the next daemon.
 	StopKeeping(ctx context.Context, force bool) error

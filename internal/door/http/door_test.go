@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
 	"hortus.dev/test/patience"
@@ -58,10 +59,10 @@ func TestControlCalls(t *testing.T) {
 	if b, _ := io.ReadAll(r); string(b) != "out\x00put" {
 		t.Errorf("output %q", b)
 	}
-	var rows []api.BenchRow
-	var steps []api.BenchProgress
-	err = c.Bench(ctx, api.BenchRequest{}, func(row api.BenchRow) { rows = append(rows, row) },
-		func(p api.BenchProgress) { steps = append(steps, p) })
+	var rows []admin.BenchRow
+	var steps []admin.BenchProgress
+	err = c.Bench(ctx, admin.BenchRequest{}, func(row admin.BenchRow) { rows = append(rows, row) },
+		func(p admin.BenchProgress) { steps = append(steps, p) })
 	if len(rows) != 1 || len(steps) != 1 || steps[0].Of != 2 || api.KindOf(err) != api.KindTimeout {
 		t.Errorf("Bench: %v, %v", rows, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/api/envd"
 	"hortus.dev/client"
 	doorhttp "hortus.dev/internal/door/http"
@@ -170,13 +171,15 @@ func (f *fakes) Ready(context.Context) error {
 	return api.Errorf(api.KindUnavailable, "1 of 2 guests are warm")
 }
 
-func (f *fakes) Info(context.Context) (api.DaemonInfo, error) { return api.DaemonInfo{PID: 42}, nil }
-func (f *fakes) Doctor(context.Context) (api.Doctor, error)   { return api.Doctor{}, nil }
+func (f *fakes) Info(context.Context) (admin.DaemonInfo, error) {
+	return admin.DaemonInfo{PID: 42}, nil
+}
+func (f *fakes) Doctor(context.Context) (admin.Doctor, error) { return admin.Doctor{}, nil }
 func (f *fakes) Stop(context.Context, bool) error             { return nil }
 func (f *fakes) StopKeeping(context.Context, bool) error      { return nil }
-func (f *fakes) Bench(_ context.Context, _ api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
-	progress(api.BenchProgress{Measure: "exec", Done: 1, Of: 2})
-	report(api.BenchRow{Name: "one"})
+func (f *fakes) Bench(_ context.Context, _ admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
+	progress(admin.BenchProgress{Measure: "exec", Done: 1, Of: 2})
+	report(admin.BenchRow{Name: "one"})
 	return api.Errorf(api.KindTimeout, "the second row took too long")
 }
 
@@ -206,8 +209,8 @@ func (t tasks) Output(context.Context, api.TaskID, int, string) (io.ReadCloser, 
 	return io.NopCloser(strings.NewReader("out\x00put")), nil
 }
 
-func (t tasks) Stats(_ context.Context, since time.Time) (api.TaskStats, error) {
-	return api.TaskStats{Since: since, Tasks: 7}, nil
+func (t tasks) Stats(_ context.Context, since time.Time) (admin.TaskStats, error) {
+	return admin.TaskStats{Since: since, Tasks: 7}, nil
 }
 
 // repo plays the engine's results of tasks on repositories: it tells what it was

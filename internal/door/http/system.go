@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 func (d system) systemRoutes() []Route {
@@ -12,8 +13,8 @@ func (d system) systemRoutes() []Route {
 	return []Route{{
 		Method: "GET", Pattern: "/v1/info", Name: "info", Role: api.RoleUser,
 		Doc:     "Get the daemon's version and state. A user gets the version and the number of the user's own sandboxes only.",
-		Out:     api.DaemonInfo{},
-		Handler: give(func(r *http.Request) (api.DaemonInfo, error) { return d.System.Info(r.Context()) }),
+		Out:     admin.DaemonInfo{},
+		Handler: give(func(r *http.Request) (admin.DaemonInfo, error) { return d.System.Info(r.Context()) }),
 	}, {
 		Method: "GET", Pattern: "/v1/ready", Name: "ready", Open: true,
 		Doc:    "Check whether the daemon serves at full speed. The answer 503 says what is missing.",
@@ -28,8 +29,8 @@ func (d system) systemRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/doctor", Name: "doctor", Role: api.RoleUser,
 		Doc:     "Get what the daemon's host supports and, if something is not supported, why.",
-		Out:     api.Doctor{},
-		Handler: give(func(r *http.Request) (api.Doctor, error) { return d.System.Doctor(r.Context()) }),
+		Out:     admin.Doctor{},
+		Handler: give(func(r *http.Request) (admin.Doctor, error) { return d.System.Doctor(r.Context()) }),
 	}, {
 		Method: "POST", Pattern: "/v1/stop", Name: "stop", Role: api.RoleAdmin,
 		Doc: "Stop the daemon. It refuses while sandboxes or tasks run, unless force is set.",
@@ -46,7 +47,7 @@ func (d system) systemRoutes() []Route {
 	}, {
 		Method: "POST", Pattern: "/v1/bench", Name: "bench", Role: api.RoleAdmin,
 		Doc: "Run benchmarks. The answer has one JSON value per line: rows as they are completed, and progress.",
-		In:  api.BenchRequest{}, Out: api.BenchRow{}, OutType: typeLines,
+		In:  admin.BenchRequest{}, Out: admin.BenchRow{}, OutType: typeLines,
 		Handler: d.bench,
 	}, {
 		Method: "POST", Pattern: "/v1/roles/plan", Name: "plan", Role: api.RoleAdmin,
@@ -76,11 +77,11 @@ func role[In, Out any](roles Roles, method func(Roles, context.Context, string, 
 // bench streams rows as they are complete, one JSON value a line, and between
 // them lines {"progress": ...}.
 func (d system) bench(w http.ResponseWriter, r *http.Request) error {
-	var in api.BenchRequest
+	var in admin.BenchRequest
 	if err := decode(w, r, &in); err != nil {
 		return err
 	}
 	out := lines{w: w}
-	return out.end(d.System.Bench(r.Context(), in, func(row api.BenchRow) { out.write(row) },
-		func(p api.BenchProgress) { out.write(map[string]api.BenchProgress{"progress": p}) }))
+	return out.end(d.System.Bench(r.Context(), in, func(row admin.BenchRow) { out.write(row) },
+		func(p admin.BenchProgress) { out.write(map[string]admin.BenchProgress{"progress": p}) }))
 }

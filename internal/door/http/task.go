@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 func (d tasks) taskRoutes() []Route {
@@ -24,8 +25,8 @@ func (d tasks) taskRoutes() []Route {
 	}, {
 		Method: "GET", Pattern: "/v1/stats", Name: "taskStats", Role: api.RoleUser,
 		Doc: "Get statistics of past tasks: success rate, duration, failures, cost.",
-		Out: api.TaskStats{}, Params: []Param{{Name: "since", Doc: "Start of the period, in RFC 3339 (default: all stored tasks).", Type: time.Time{}}},
-		Handler: give(func(r *http.Request) (v api.TaskStats, err error) {
+		Out: admin.TaskStats{}, Params: []Param{{Name: "since", Doc: "Start of the period, in RFC 3339 (default: all stored tasks).", Type: time.Time{}}},
+		Handler: give(func(r *http.Request) (v admin.TaskStats, err error) {
 			var since time.Time
 			if s := r.URL.Query().Get("since"); s != "" {
 				if since, err = time.Parse(time.RFC3339Nano, s); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/bench/restores"
 	"hortus.dev/internal/sandbox"
@@ -94,8 +95,8 @@ type run struct {
 	*Bench
 	n        int
 	backends []string
-	report   func(api.BenchRow)
-	progress func(api.BenchProgress)
+	report   func(admin.BenchRow)
+	progress func(admin.BenchProgress)
 	measure  string    // that is being taken
 	shown    time.Time // when progress was last told
 }
@@ -104,7 +105,7 @@ type run struct {
 // row when it is complete. Both functions are called from the goroutine that
 // called Run. Backends that cannot start here are left out, unless they were
 // named: then it fails.
-func (b *Bench) Run(ctx context.Context, req api.BenchRequest, report func(api.BenchRow), progress func(api.BenchProgress)) error {
+func (b *Bench) Run(ctx context.Context, req admin.BenchRequest, report func(admin.BenchRow), progress func(admin.BenchProgress)) error {
 	r := &run{Bench: b, n: req.N, report: report, progress: progress}
 	switch {
 	case r.n == 0:
@@ -171,5 +172,5 @@ func (r *run) step(backend string, done, of int) {
 		return
 	}
 	r.shown = now
-	r.progress(api.BenchProgress{Measure: r.measure, Backend: backend, Done: done, Of: of})
+	r.progress(admin.BenchProgress{Measure: r.measure, Backend: backend, Done: done, Of: of})
 }

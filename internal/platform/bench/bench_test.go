@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/backend/process"
 	"hortus.dev/internal/guest"
 	"hortus.dev/internal/guest/birth"
@@ -102,10 +103,10 @@ func TestWorkIsDone(t *testing.T) {
 			b := &bench.Bench{Sandboxes: m, Counters: []bench.Counter{
 				{Name: "answers", Count: func(context.Context) (float64, error) { counted++; return float64(counted), nil }},
 			}}
-			got := map[string]api.BenchRow{}
-			var last api.BenchProgress
-			err := b.Run(t.Context(), api.BenchRequest{N: n, Only: []string{test.only}, Backends: []string{"process"}},
-				func(r api.BenchRow) { got[r.Name] = r }, func(p api.BenchProgress) { last = p })
+			got := map[string]admin.BenchRow{}
+			var last admin.BenchProgress
+			err := b.Run(t.Context(), admin.BenchRequest{N: n, Only: []string{test.only}, Backends: []string{"process"}},
+				func(r admin.BenchRow) { got[r.Name] = r }, func(p admin.BenchProgress) { last = p })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,13 +148,13 @@ func TestWorkIsDone(t *testing.T) {
 // TestEveryRivalHasARow: one that is absent has a reason and no figures.
 func TestEveryRivalHasARow(t *testing.T) {
 	b := &bench.Bench{Sandboxes: newManager(t)}
-	var got []api.BenchRow
-	err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{"rivals"}}, func(r api.BenchRow) { got = append(got, r) }, func(api.BenchProgress) {})
+	var got []admin.BenchRow
+	err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{"rivals"}}, func(r admin.BenchRow) { got = append(got, r) }, func(admin.BenchProgress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"unshare", "bwrap", "runc", "docker"} {
-		i := slices.IndexFunc(got, func(r api.BenchRow) bool { return r.Name == "rival: "+name })
+		i := slices.IndexFunc(got, func(r admin.BenchRow) bool { return r.Name == "rival: "+name })
 		if i < 0 {
 			t.Errorf("no row of %s", name)
 			continue
@@ -171,10 +172,10 @@ func TestEveryRivalHasARow(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	b := &bench.Bench{Sandboxes: newManager(t)}
-	for _, req := range []api.BenchRequest{
+	for _, req := range []admin.BenchRequest{
 		{N: -1}, {N: 100_001}, {Only: []string{"exec", "nope"}}, {Backends: []string{"nope"}},
 	} {
-		err := b.Run(t.Context(), req, func(r api.BenchRow) { t.Errorf("%+v: row %+v", req, r) }, func(api.BenchProgress) {})
+		err := b.Run(t.Context(), req, func(r admin.BenchRow) { t.Errorf("%+v: row %+v", req, r) }, func(admin.BenchProgress) {})
 		if api.KindOf(err) != api.KindInvalid {
 			t.Errorf("%+v: %v", req, err)
 		}
@@ -187,8 +188,8 @@ func TestCannotBeTaken(t *testing.T) {
 	for only, name := range map[string]string{
 		"save": "save", "fork": "fork to first exec", "warm": "create to first result, warm template", "runsc": "rival: runsc",
 	} {
-		var got []api.BenchRow
-		err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"process"}}, func(r api.BenchRow) { got = append(got, r) }, func(api.BenchProgress) {})
+		var got []admin.BenchRow
+		err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"process"}}, func(r admin.BenchRow) { got = append(got, r) }, func(admin.BenchProgress) {})
 		if err != nil || len(got) != 1 || got[0].Name != name || got[0].N != 0 || got[0].Note == "" {
 			t.Errorf("%s: %+v, %v", only, got, err)
 		}
@@ -201,8 +202,8 @@ func TestLoopInside(t *testing.T) {
 		t.Skip(err)
 	}
 	b := &bench.Bench{Sandboxes: newManager(t)}
-	got := map[string]api.BenchRow{}
-	err := b.Run(t.Context(), api.BenchRequest{N: 2, Only: []string{"exec"}, Backends: []string{"process"}}, func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+	got := map[string]admin.BenchRow{}
+	err := b.Run(t.Context(), admin.BenchRequest{N: 2, Only: []string{"exec"}, Backends: []string{"process"}}, func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,8 +223,8 @@ func TestFiles(t *testing.T) {
 	}
 	m := newManager(t)
 	b := &bench.Bench{Sandboxes: m}
-	got := map[string]api.BenchRow{}
-	err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{"files"}, Backends: []string{"process"}}, func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+	got := map[string]admin.BenchRow{}
+	err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{"files"}, Backends: []string{"process"}}, func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +265,7 @@ func cancelledRun(t *testing.T, b *bench.Bench, only, backend string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := b.Run(ctx, api.BenchRequest{N: 100, Only: []string{only}, Backends: []string{backend}}, func(api.BenchRow) {}, func(api.BenchProgress) { cancel() })
+	err := b.Run(ctx, admin.BenchRequest{N: 100, Only: []string{only}, Backends: []string{backend}}, func(admin.BenchRow) {}, func(admin.BenchProgress) { cancel() })
 	if err == nil {
 		t.Error("a cancelled run ended well")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // maxBurst is how many sandboxes are requested at once at most.
@@ -50,7 +51,7 @@ func (r *run) bursts(ctx context.Context) error {
 				{fmt.Sprintf("burst of %d, until all ran, ", size), all},
 				{fmt.Sprintf("burst of %d, each, ", size), each},
 			} {
-				out := api.BenchRow{Name: row.name + w.name, Backend: backend, Baseline: rowCreate + w.name, Note: notes[j]}
+				out := admin.BenchRow{Name: row.name + w.name, Backend: backend, Baseline: rowCreate + w.name, Note: notes[j]}
 				fill(&out, row.times)
 				compare(&out, base)
 				r.report(out)

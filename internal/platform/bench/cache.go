@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/restores"
 	"hortus.dev/internal/sandbox"
 )
@@ -21,7 +22,7 @@ type Storage struct {
 // restores measures trees that are mounted instead of extracted.
 func (r *run) restores(ctx context.Context) error {
 	if r.Storage == nil {
-		r.report(api.BenchRow{Name: "cache", Note: "not measured: there is no storage here"})
+		r.report(admin.BenchRow{Name: "cache", Note: "not measured: there is no storage here"})
 		return nil
 	}
 	return restores.Measure(ctx, restores.Config{

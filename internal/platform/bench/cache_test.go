@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench"
 	"hortus.dev/internal/platform/bench/restores"
 )
@@ -31,9 +31,9 @@ func TestCacheHost(t *testing.T) {
 				return dir, func() error { return os.RemoveAll(dir) }, err
 			}},
 		}
-		got := map[string]api.BenchRow{}
-		err := b.Run(t.Context(), api.BenchRequest{N: 80, Only: []string{"cache"}, Backends: []string{"process"}},
-			func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+		got := map[string]admin.BenchRow{}
+		err := b.Run(t.Context(), admin.BenchRequest{N: 80, Only: []string{"cache"}, Backends: []string{"process"}},
+			func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
 		if err != nil {
 			t.Fatal(err)
 		}

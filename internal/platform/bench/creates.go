@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Rows of the measurement "create"; the way follows the name.
@@ -68,10 +69,10 @@ func (r *run) creates(ctx context.Context) error {
 			}
 		}
 		r.step(backend, n+warmUp, n+warmUp)
-		var floor api.BenchRow
+		var floor admin.BenchRow
 		fill(&floor, native)
 		for j, w := range ways {
-			row := api.BenchRow{Name: rowCreate + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[j]}
+			row := admin.BenchRow{Name: rowCreate + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[j]}
 			fill(&row, create[j])
 			compare(&row, floor.P50MS)
 			r.report(row)
@@ -83,7 +84,7 @@ func (r *run) creates(ctx context.Context) error {
 		if err := r.inARow(ctx, backend); err != nil {
 			return err
 		}
-		row := api.BenchRow{Name: rowDestroy, Backend: backend, Baseline: rowNativeCapture}
+		row := admin.BenchRow{Name: rowDestroy, Backend: backend, Baseline: rowNativeCapture}
 		fill(&row, destroy)
 		compare(&row, floor.P50MS)
 		r.report(row)
@@ -122,9 +123,9 @@ func (r *run) inARow(ctx context.Context, backend string) error {
 			}
 		}
 	}
-	var floor api.BenchRow
+	var floor admin.BenchRow
 	fill(&floor, native)
-	row := api.BenchRow{Name: rowCreate + "pooled, in a row", Backend: backend, Baseline: rowNativeCapture, Note: fmt.Sprintf("%d after another", held)}
+	row := admin.BenchRow{Name: rowCreate + "pooled, in a row", Backend: backend, Baseline: rowNativeCapture, Note: fmt.Sprintf("%d after another", held)}
 	fill(&row, create)
 	compare(&row, floor.P50MS)
 	r.report(row)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 )
 
@@ -81,16 +82,16 @@ func (r *run) doorsOf(ctx context.Context, doors []Door, backend string, first b
 		case d.NPM != nil && d.NPM.Isolation == backend:
 			s, err := d.NPM.start(ctx, d.Name)
 			if err != nil {
-				r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not measured: " + err.Error()})
+				r.report(admin.BenchRow{Name: rowAPI + d.Name, Note: "not measured: " + err.Error()})
 				continue
 			}
 			all = append(all, s)
 		case d.NPM != nil:
 			if first && !slices.Contains(r.backends, d.NPM.Isolation) {
-				r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not measured: its sandboxes use " + d.NPM.Isolation + ", which was not requested"})
+				r.report(admin.BenchRow{Name: rowAPI + d.Name, Note: "not measured: its sandboxes use " + d.NPM.Isolation + ", which was not requested"})
 			}
 		case first:
-			r.report(api.BenchRow{Name: rowAPI + d.Name, Note: "not measured: " + d.Missing})
+			r.report(admin.BenchRow{Name: rowAPI + d.Name, Note: "not measured: " + d.Missing})
 		}
 	}
 	const warmUp = 3
@@ -116,7 +117,7 @@ func (r *run) doorsOf(ctx context.Context, doors []Door, backend string, first b
 	for k, deed := range deeds {
 		base := ms(median(all[0].times[k]))
 		for _, s := range all {
-			row := api.BenchRow{Name: rowAPI + deed + ", " + s.name, Backend: backend}
+			row := admin.BenchRow{Name: rowAPI + deed + ", " + s.name, Backend: backend}
 			if s != all[0] {
 				row.Baseline = rowAPI + deed + ", " + direct
 			}

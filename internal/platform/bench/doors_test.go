@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench"
 )
 
@@ -26,15 +26,15 @@ func TestPackageOfAnotherIsolation(t *testing.T) {
 		b := &bench.Bench{Sandboxes: newManager(t), Doors: func(context.Context) ([]bench.Door, func(), error) {
 			return []bench.Door{{Name: "npm", NPM: &bench.NPM{Dir: dir, Isolation: isolation}}}, func() {}, nil
 		}}
-		var got []api.BenchRow
-		err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{"api"}, Backends: []string{"process"}},
-			func(r api.BenchRow) { got = append(got, r) }, func(api.BenchProgress) {})
+		var got []admin.BenchRow
+		err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{"api"}, Backends: []string{"process"}},
+			func(r admin.BenchRow) { got = append(got, r) }, func(admin.BenchProgress) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, missing := os.Stat(ran)
-		taken := slices.IndexFunc(got, func(r api.BenchRow) bool { return r.Name == "api, run, npm" && r.Backend == "process" && r.N == 1 })
-		why := slices.IndexFunc(got, func(r api.BenchRow) bool {
+		taken := slices.IndexFunc(got, func(r admin.BenchRow) bool { return r.Name == "api, run, npm" && r.Backend == "process" && r.N == 1 })
+		why := slices.IndexFunc(got, func(r admin.BenchRow) bool {
 			return r.Name == "api, npm" && r.N == 0 && strings.Contains(r.Note, "use gvisor")
 		})
 		if same := isolation == "process"; (missing == nil) != same || (taken >= 0) != same || (why >= 0) == same {

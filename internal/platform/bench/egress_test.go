@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench"
 )
 
@@ -14,9 +14,9 @@ import (
 func TestEgressHost(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	b := &bench.Bench{Sandboxes: newManager(t)}
-	got := map[string]api.BenchRow{}
-	err := b.Run(t.Context(), api.BenchRequest{N: 2, Only: []string{"egress"}, Backends: []string{"process"}},
-		func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+	got := map[string]admin.BenchRow{}
+	err := b.Run(t.Context(), admin.BenchRequest{N: 2, Only: []string{"egress"}, Backends: []string{"process"}},
+		func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func TestEgressCanceled(t *testing.T) {
 	b := &bench.Bench{Sandboxes: newManager(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := b.Run(ctx, api.BenchRequest{N: 20, Only: []string{"egress"}, Backends: []string{"process"}},
-		func(api.BenchRow) {}, func(api.BenchProgress) { cancel() })
+	err := b.Run(ctx, admin.BenchRequest{N: 20, Only: []string{"egress"}, Backends: []string{"process"}},
+		func(admin.BenchRow) {}, func(admin.BenchProgress) { cancel() })
 	if err == nil {
 		t.Error("a cancelled run ended well")
 	}

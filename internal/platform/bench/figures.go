@@ -5,18 +5,18 @@ import (
 	"slices"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // fill sets a row's number of samples and quantiles. It sorts the times.
-func fill(row *api.BenchRow, times []time.Duration) {
+func fill(row *admin.BenchRow, times []time.Duration) {
 	slices.Sort(times)
 	row.N = len(times)
 	row.P50MS, row.P99MS = ms(quantile(times, 0.50)), ms(quantile(times, 0.99))
 }
 
 // compare sets a row's ratio to its baseline.
-func compare(row *api.BenchRow, base float64) {
+func compare(row *admin.BenchRow, base float64) {
 	if row.Baseline != "" && base > 0 {
 		row.BaselineP50MS = base
 		row.Ratio = math.Round(row.P50MS/base*1000) / 1000

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 func times(ms ...int) []time.Duration {
@@ -56,19 +56,19 @@ func TestMedianLeavesTheOrder(t *testing.T) {
 }
 
 func TestFillAndCompare(t *testing.T) {
-	row := api.BenchRow{Baseline: "other"}
+	row := admin.BenchRow{Baseline: "other"}
 	fill(&row, times(30, 10, 20))
 	compare(&row, 8)
 	if row.N != 3 || row.P50MS != 20 || row.P99MS != 30 || row.Ratio != 2.5 || row.BaselineP50MS != 8 {
 		t.Errorf("%+v", row)
 	}
-	alone := api.BenchRow{}
+	alone := admin.BenchRow{}
 	fill(&alone, times(1))
 	compare(&alone, 8)
 	if alone.Ratio != 0 || alone.BaselineP50MS != 0 {
 		t.Errorf("a row without a baseline was compared: %+v", alone)
 	}
-	none := api.BenchRow{Baseline: "not measured"}
+	none := admin.BenchRow{Baseline: "not measured"}
 	compare(&none, 0)
 	if none.Ratio != 0 {
 		t.Errorf("compared with nothing: %+v", none)

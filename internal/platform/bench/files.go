@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // rowFiles begins the rows of the measurement "files".
@@ -49,7 +50,7 @@ func (r *run) files(ctx context.Context) (err error) {
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
 		}
-		r.report(api.BenchRow{Name: rowFiles + "native", Note: "not measured: " + err.Error()})
+		r.report(admin.BenchRow{Name: rowFiles + "native", Note: "not measured: " + err.Error()})
 		return nil
 	}
 	host := &place{
@@ -70,7 +71,7 @@ func (r *run) files(ctx context.Context) (err error) {
 			return cerr
 		}
 		if err != nil {
-			r.report(api.BenchRow{Name: rowFiles + ownDisk, Backend: backend, Note: "not measured: " + err.Error()})
+			r.report(admin.BenchRow{Name: rowFiles + ownDisk, Backend: backend, Note: "not measured: " + err.Error()})
 			continue
 		}
 		defer r.kill(id)
@@ -82,7 +83,7 @@ func (r *run) files(ctx context.Context) (err error) {
 		}
 		p, end, err := r.durable(ctx, backend, count)
 		if err != nil {
-			r.report(api.BenchRow{Name: rowFiles + durable, Backend: backend, Note: "not measured: " + err.Error()})
+			r.report(admin.BenchRow{Name: rowFiles + durable, Backend: backend, Note: "not measured: " + err.Error()})
 			continue
 		}
 		ends = append(ends, end)
@@ -162,7 +163,7 @@ func (r *run) reportFiles(list []job, places []*place, count int) {
 			if len(p.times[j.name]) == 0 {
 				continue
 			}
-			row := api.BenchRow{Name: name + p.name, Backend: p.backend}
+			row := admin.BenchRow{Name: name + p.name, Backend: p.backend}
 			if p.backend != "" {
 				row.Baseline = name + places[0].name
 			}

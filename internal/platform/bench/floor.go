@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // loop starts a program and waits for its end, as often as each line of its input
@@ -37,12 +38,12 @@ const loops = 5
 const rowLoop = "fork+exec loop inside"
 
 // loopRow explains it.
-func loopRow(backend string) api.BenchRow {
+func loopRow(backend string) admin.BenchRow {
 	name := rowLoop
 	if backend == "" {
 		name = "fork+exec loop, native"
 	}
-	return api.BenchRow{Name: name, Backend: backend, Note: fmt.Sprintf("posix_spawn and wait of %s in a Python process, %d at a time, in turn with the rows above", command, loops)}
+	return admin.BenchRow{Name: name, Backend: backend, Note: fmt.Sprintf("posix_spawn and wait of %s in a Python process, %d at a time, in turn with the rows above", command, loops)}
 }
 
 // looper asks a loop that runs in a sandbox.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Rows of the measurement "fork"; how much is held and how many children there are
@@ -44,7 +45,7 @@ func (r *run) forksOf(ctx context.Context, backend string, mb int) error {
 	var id api.SandboxID
 	for _, count := range families(mb) {
 		if why := fits((2 + count) * mb); why != "" { // the parent, the image, the children
-			r.report(api.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
+			r.report(admin.BenchRow{Name: family(rowFork, mb, count), Backend: backend, Note: why})
 			continue
 		}
 		if id == "" {
@@ -100,7 +101,7 @@ func (r *run) family(ctx context.Context, backend string, id api.SandboxID, mb, 
 		}{rowForkAll, all})
 	}
 	for _, f := range rows {
-		row := api.BenchRow{Name: family(f.name, mb, count), Backend: backend}
+		row := admin.BenchRow{Name: family(f.name, mb, count), Backend: backend}
 		if f.name != rowForkStill {
 			row.Baseline = rowCreate + cold.name
 		}

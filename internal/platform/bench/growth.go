@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Rows of the measurement "growth"; the way or what was counted follows.
@@ -78,7 +78,7 @@ func (r *run) growthOf(ctx context.Context, backend string, w way, note string) 
 	}
 
 	tenth := max(n/10, 1)
-	row := api.BenchRow{Name: rowWhole + w.name, Backend: backend}
+	row := admin.BenchRow{Name: rowWhole + w.name, Backend: backend}
 	row.Note = fmt.Sprintf("p50 of the first %d: %.2f ms, of the last %d: %.2f ms",
 		tenth, ms(median(times[:tenth])), tenth, ms(median(times[n-tenth:])))
 	if note != "" {
@@ -88,10 +88,10 @@ func (r *run) growthOf(ctx context.Context, backend string, w way, note string) 
 	r.report(row)
 	for i, c := range before {
 		if err := errors.Join(c.err, after[i].err); err != nil {
-			r.report(api.BenchRow{Name: rowGrowth + c.Name + ", " + w.name, Backend: backend, Note: "not counted: " + err.Error()})
+			r.report(admin.BenchRow{Name: rowGrowth + c.Name + ", " + w.name, Backend: backend, Note: "not counted: " + err.Error()})
 			continue
 		}
-		row := api.BenchRow{Name: rowGrowth + c.Name + ", " + w.name, Backend: backend, N: n, Unit: strings.TrimSpace(fmt.Sprintf("%s per %d", c.Unit, per)),
+		row := admin.BenchRow{Name: rowGrowth + c.Name + ", " + w.name, Backend: backend, N: n, Unit: strings.TrimSpace(fmt.Sprintf("%s per %d", c.Unit, per)),
 			Before: c.value, After: after[i].value, Note: halves(c, middle[i], after[i])}
 		row.Value = (row.After - row.Before) / float64(n) * per
 		r.report(row)

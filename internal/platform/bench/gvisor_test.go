@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/backend/gvisor"
 	"hortus.dev/internal/backend/jail"
 	"hortus.dev/internal/platform/bench"
@@ -106,8 +107,8 @@ func TestSaved(t *testing.T) {
 			"fork to first exec, 100 MB, 1 child": 1},
 	} {
 		t.Run(only, func(t *testing.T) {
-			got := map[string]api.BenchRow{}
-			err := b.Run(t.Context(), api.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"gvisor"}}, func(r api.BenchRow) { got[r.Name] = r }, func(api.BenchProgress) {})
+			got := map[string]admin.BenchRow{}
+			err := b.Run(t.Context(), admin.BenchRequest{N: 1, Only: []string{only}, Backends: []string{"gvisor"}}, func(r admin.BenchRow) { got[r.Name] = r }, func(admin.BenchProgress) {})
 			if err != nil {
 				t.Fatal(err)
 			}

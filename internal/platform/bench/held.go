@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // holder holds so many MB that no compression makes smaller, every page of them
@@ -55,7 +56,7 @@ func (r *run) savers(ctx context.Context, name string) (out []string) {
 				continue
 			}
 			if a, ok := report.Has(api.CapCheckpoint); !ok {
-				r.report(api.BenchRow{Name: name, Backend: backend, Note: "not measured: " + a.Reason})
+				r.report(admin.BenchRow{Name: name, Backend: backend, Note: "not measured: " + a.Reason})
 				continue
 			}
 			out = append(out, backend)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Rows of the measurement "idle".
@@ -63,7 +64,7 @@ func (r *run) idleOf(ctx context.Context, backend string) error {
 		return ctx.Err()
 	case <-time.After(idleRest):
 	}
-	row := api.BenchRow{Name: rowIdle, Backend: backend, N: idleCount, Unit: "MB"}
+	row := admin.BenchRow{Name: rowIdle, Backend: backend, N: idleCount, Unit: "MB"}
 	var total int64
 	found := slices.DeleteFunc(descendants(), func(pid int) bool { return slices.Contains(before, pid) })
 	apart, read := spaces(found, sameSpace), 0
@@ -90,14 +91,14 @@ const idleRest = 3 * time.Second
 
 // charged reports what the host's own accounts say of the sandboxes.
 func (r *run) charged(ctx context.Context, backend string, ids []api.SandboxID) error {
-	row := api.BenchRow{Name: rowCharged, Backend: backend, N: len(ids), Unit: "MB"}
+	row := admin.BenchRow{Name: rowCharged, Backend: backend, N: len(ids), Unit: "MB"}
 	for _, id := range ids {
 		s, err := r.Sandboxes.Stats(ctx, id)
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
 		}
 		if err != nil {
-			r.report(api.BenchRow{Name: rowCharged, Backend: backend, Note: "not counted: " + err.Error()})
+			r.report(admin.BenchRow{Name: rowCharged, Backend: backend, Note: "not counted: " + err.Error()})
 			return nil
 		}
 		row.Value += float64(s.MemoryBytes) / float64(len(ids)) / 1e6

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // plainMB is how much is held by what plain gVisor saves and restores.
@@ -22,7 +23,7 @@ const plainMB = 100
 func (r *run) besidePlain(ctx context.Context) (err error) {
 	const backend = "gvisor"
 	if !slices.Contains(r.backends, backend) {
-		r.report(api.BenchRow{Name: rowRival + "runsc", Note: "runsc: the gvisor backend is not measured"})
+		r.report(admin.BenchRow{Name: rowRival + "runsc", Note: "runsc: the gvisor backend is not measured"})
 		return nil
 	}
 	dir, err := rivalsDir()
@@ -32,7 +33,7 @@ func (r *run) besidePlain(ctx context.Context) (err error) {
 	defer os.RemoveAll(dir)
 	p, err := newRunsc(r.Runsc, dir)
 	if err != nil {
-		r.report(api.BenchRow{Name: rowRival + "runsc", Note: "runsc: " + err.Error()})
+		r.report(admin.BenchRow{Name: rowRival + "runsc", Note: "runsc: " + err.Error()})
 		return nil
 	}
 	defer p.close(ctx) // what is left lies in a directory that goes
@@ -42,7 +43,7 @@ func (r *run) besidePlain(ctx context.Context) (err error) {
 	}
 	theirs, holding, err := p.held(ctx)
 	if err != nil {
-		r.report(api.BenchRow{Name: rowRival + "runsc", Note: "runsc: " + err.Error()})
+		r.report(admin.BenchRow{Name: rowRival + "runsc", Note: "runsc: " + err.Error()})
 		return ctx.Err()
 	}
 	ours, err := r.held(ctx, backend, plainMB)
@@ -53,20 +54,20 @@ func (r *run) besidePlain(ctx context.Context) (err error) {
 	held := strconv.Itoa(plainMB)
 	pairs := [][2]*series{
 		{
-			{row: api.BenchRow{Name: rowRecorded, Backend: backend}, sample: func() error { return r.recorded(ctx, ours) }},
-			{row: api.BenchRow{Name: rowRival + "runsc exec"}, sample: func() error { return silent(p.command(ctx, "exec", theirs, command)) }},
+			{row: admin.BenchRow{Name: rowRecorded, Backend: backend}, sample: func() error { return r.recorded(ctx, ours) }},
+			{row: admin.BenchRow{Name: rowRival + "runsc exec"}, sample: func() error { return silent(p.command(ctx, "exec", theirs, command)) }},
 		},
 		{
-			{row: api.BenchRow{Name: rowWhole + cold.name, Backend: backend}, sample: func() error { return r.whole(ctx, cold, backend) }},
-			{row: api.BenchRow{Name: rowRival + "runsc run"}, sample: func() error { return silent(p.command(ctx, "run", "--bundle="+once, p.id())) }},
+			{row: admin.BenchRow{Name: rowWhole + cold.name, Backend: backend}, sample: func() error { return r.whole(ctx, cold, backend) }},
+			{row: admin.BenchRow{Name: rowRival + "runsc run"}, sample: func() error { return silent(p.command(ctx, "run", "--bundle="+once, p.id())) }},
 		},
 		{
-			{row: api.BenchRow{Name: family(rowFork, plainMB, 1), Backend: backend}, timed: func() ([]time.Duration, error) {
+			{row: admin.BenchRow{Name: family(rowFork, plainMB, 1), Backend: backend}, timed: func() ([]time.Duration, error) {
 				f, err := r.fork(ctx, ours, 1)
 				return f.each, err
 			}},
 			{
-				row:   api.BenchRow{Name: rowRival + "runsc checkpoint, restore, exec, " + held + " MB"},
+				row:   admin.BenchRow{Name: rowRival + "runsc checkpoint, restore, exec, " + held + " MB"},
 				timed: func() ([]time.Duration, error) { return p.fork(ctx, theirs, holding) },
 			},
 		},

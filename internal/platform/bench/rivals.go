@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // rowRival is the beginning of a rival's row; its name follows.
@@ -52,7 +53,7 @@ func (r *run) rivals(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 
-	all := []*series{{row: api.BenchRow{Name: rowNativeCapture}, sample: nativeCapture}}
+	all := []*series{{row: admin.BenchRow{Name: rowNativeCapture}, sample: nativeCapture}}
 	for _, backend := range r.backends {
 		ways, notes, err := r.waysOf(ctx, backend)
 		if err != nil {
@@ -60,23 +61,23 @@ func (r *run) rivals(ctx context.Context) error {
 		}
 		for i, w := range ways {
 			all = append(all, &series{
-				row:    api.BenchRow{Name: rowWhole + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[i]},
+				row:    admin.BenchRow{Name: rowWhole + w.name, Backend: backend, Baseline: rowNativeCapture, Note: notes[i]},
 				sample: func() error { return r.whole(ctx, w, backend) },
 			})
 		}
 	}
-	var absent []api.BenchRow
+	var absent []admin.BenchRow
 	for _, v := range append(slices.Clone(rivals), plainRunsc(r.Runsc)) {
 		c, err := v.ready(ctx, filepath.Join(dir, v.name), []string{command})
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
 		}
 		if err != nil {
-			absent = append(absent, api.BenchRow{Name: rowRival + v.name, Note: v.name + ": " + err.Error()})
+			absent = append(absent, admin.BenchRow{Name: rowRival + v.name, Note: v.name + ": " + err.Error()})
 			continue
 		}
 		defer c.end(ctx)
-		row := api.BenchRow{Name: rowRival + v.name, Note: v.note}
+		row := admin.BenchRow{Name: rowRival + v.name, Note: v.note}
 		if len(all) > 1 { // our first way of the strongest backend
 			row.Baseline = all[1].row.Name
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Rows of the measurement "save"; how much is held follows.
@@ -43,7 +44,7 @@ func (r *run) saves(ctx context.Context) error {
 	for _, backend := range r.savers(ctx, rowSave) {
 		for _, mb := range r.sizes() {
 			if why := fits(3 * mb); why != "" { // the sandbox, its image, what starts from it
-				r.report(api.BenchRow{Name: withSize(rowSave, mb), Backend: backend, Note: why})
+				r.report(admin.BenchRow{Name: withSize(rowSave, mb), Backend: backend, Note: why})
 				continue
 			}
 			if err := r.savesOf(ctx, backend, mb); err != nil {
@@ -108,7 +109,7 @@ func (r *run) savesOf(ctx context.Context, backend string, mb int) error {
 	}
 	r.step(backend, n, n)
 	for _, name := range []string{rowSave, rowSaveStill, rowRestore, rowPause, rowResume} {
-		row := api.BenchRow{Name: withSize(name, mb), Backend: backend, Baseline: rowCreate + cold.name}
+		row := admin.BenchRow{Name: withSize(name, mb), Backend: backend, Baseline: rowCreate + cold.name}
 		switch name {
 		case rowSaveStill:
 			row.Baseline = ""

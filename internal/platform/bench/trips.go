@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/api/envd"
 )
 
@@ -27,7 +28,7 @@ const (
 
 // series is the samples of one row, taken in turn with those of others.
 type series struct {
-	row    api.BenchRow
+	row    admin.BenchRow
 	sample func() error
 	// timed takes the place of sample where what is sampled has a clock of its own.
 	timed func() ([]time.Duration, error)
@@ -74,10 +75,10 @@ func (r *run) inTurn(ctx context.Context, all []*series, n, warmUp int) error {
 // roundTrips measures one command in a sandbox that is there.
 func (r *run) roundTrips(ctx context.Context) error {
 	all := []*series{
-		{row: api.BenchRow{Name: rowNativeRun}, sample: nativeRun},
-		{row: api.BenchRow{Name: rowNativeCapture, Baseline: rowNativeRun}, sample: nativeCapture},
+		{row: admin.BenchRow{Name: rowNativeRun}, sample: nativeRun},
+		{row: admin.BenchRow{Name: rowNativeCapture, Baseline: rowNativeRun}, sample: nativeCapture},
 	}
-	var absent []api.BenchRow
+	var absent []admin.BenchRow
 	loops := map[string]*series{} // by backend
 	add := func(backend string, each func() ([]time.Duration, error), end func(), err error) func() {
 		row := loopRow(backend)
@@ -106,8 +107,8 @@ func (r *run) roundTrips(ctx context.Context) error {
 			return err
 		}
 		all = append(all,
-			&series{row: api.BenchRow{Name: rowGuest, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return overGuest(ctx, guest) }},
-			&series{row: api.BenchRow{Name: rowRecorded, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return r.recorded(ctx, s.ID) }})
+			&series{row: admin.BenchRow{Name: rowGuest, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return overGuest(ctx, guest) }},
+			&series{row: admin.BenchRow{Name: rowRecorded, Backend: name, Baseline: rowNativeCapture}, sample: func() error { return r.recorded(ctx, s.ID) }})
 		each, end, err := r.looper(ctx, s.ID)
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr

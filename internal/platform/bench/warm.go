@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Rows of the measurement "warm"; the way follows.
@@ -58,7 +59,7 @@ func (r *run) warmsOf(ctx context.Context, backend string) error {
 		return cerr
 	}
 	if err != nil {
-		r.report(api.BenchRow{Name: strings.TrimSuffix(rowWarm, ", "), Backend: backend, Note: "not measured: " + err.Error()})
+		r.report(admin.BenchRow{Name: strings.TrimSuffix(rowWarm, ", "), Backend: backend, Note: "not measured: " + err.Error()})
 		return nil
 	}
 	name := "hortus-bench-" + strings.ToLower(string(api.NewOwnerID()))
@@ -110,7 +111,7 @@ func (r *run) warmsOf(ctx context.Context, backend string) error {
 	}
 	r.step(backend, n+warmUp, n+warmUp)
 	for i, k := range kinds {
-		row := api.BenchRow{Name: k.name + k.way.name, Backend: backend, Note: notes[i/2]}
+		row := admin.BenchRow{Name: k.name + k.way.name, Backend: backend, Note: notes[i/2]}
 		if k.template != "" {
 			row.Baseline = rowStart + k.way.name
 		} else {

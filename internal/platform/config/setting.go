@@ -76,6 +76,7 @@ func Settings() []Setting {
 		{Key: "gvisor.build", Env: "HORTUS_GVISOR_BUILD", Default: "auto", Kind: Choice, Allowed: []string{"auto", "never"}, Help: "whether a binary without gVisor builds it in the background after the first verified task"},
 		{Key: "sandbox.isolation", Env: "HORTUS_ISOLATION", Flag: "isolation", Default: "auto", Kind: Choice, Allowed: Isolations(), Help: "backend"},
 		{Key: "sandbox.template", Env: "HORTUS_TEMPLATE", Flag: "template", Default: "host", Kind: Text, Help: "template of new sandboxes"},
+		{Key: "sandbox.image", Env: "HORTUS_IMAGE", Flag: "image", Kind: Text, Help: "container image of new sandboxes instead of a template: a reference such as python:3.12, or an absolute path of an archive or a layout"},
 		{Key: "sandbox.ttl", Env: "HORTUS_TTL", Flag: "ttl", Default: showDuration(api.DefaultTTL), Kind: Duration, Max: int64(api.MaxTTL), Help: "time to live of a sandbox"},
 		{Key: "sandbox.memory", Env: "HORTUS_MEMORY", Flag: "memory", Default: showSize(limits.MemoryBytes), Kind: Size, Help: "memory limit of all processes together"},
 		{Key: "sandbox.cpus", Env: "HORTUS_CPUS", Flag: "cpus", Default: strconv.FormatFloat(limits.CPUs, 'g', -1, 64), Kind: Number, Max: 1 << 16, Help: "processor limit; 0.5 is half a processor"},

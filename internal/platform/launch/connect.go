@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/client"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/platform/datadir"
@@ -20,7 +21,7 @@ type Options struct {
 	ConfigFile string
 	// Settings are those that the caller names. A started daemon gets them, and a running
 	// one takes them over, except for the idle time of one that never stops by itself.
-	Settings api.DaemonSettings
+	Settings admin.DaemonSettings
 	// Models and Forges are fingerprints of this process's variables for hosted models and
 	// forges. A daemon with another fingerprint is replaced; empty accepts any.
 	Models, Forges string
@@ -77,7 +78,7 @@ func Connect(ctx context.Context, opt Options) (*client.Client, error) {
 
 // handOver stops a daemon and leaves its sandboxes running for the next one. It fails for a
 // daemon that runs tasks, for a resident one, and for a build that does not support it.
-func handOver(ctx context.Context, c *client.Client, info api.DaemonInfo) error {
+func handOver(ctx context.Context, c *client.Client, info admin.DaemonInfo) error {
 	if info.Tasks > 0 || resident(info) {
 		return datadir.ErrOwned
 	}
@@ -86,7 +87,7 @@ func handOver(ctx context.Context, c *client.Client, info api.DaemonInfo) error 
 
 // occupied explains why a daemon is not replaced by one of this build and with these
 // variables.
-func occupied(dir datadir.Dir, mine string, info api.DaemonInfo) error {
+func occupied(dir datadir.Dir, mine string, info admin.DaemonInfo) error {
 	if info.Version.Build == mine {
 		return api.Errorf(api.KindConflict,
 			"the daemon of %s was started with other keys or URLs of models or forges than are set now, and has %d sandboxes and %d tasks",
@@ -119,7 +120,7 @@ func (opt Options) flags() (args []string) {
 }
 
 // apply changes the settings of a running daemon to those that are named.
-func (opt Options) apply(ctx context.Context, c *client.Client, have api.DaemonSettings) error {
+func (opt Options) apply(ctx context.Context, c *client.Client, have admin.DaemonSettings) error {
 	want := opt.Settings
 	if want.LogLevel == have.LogLevel {
 		want.LogLevel = ""
@@ -135,12 +136,12 @@ func (opt Options) apply(ctx context.Context, c *client.Client, have api.DaemonS
 }
 
 // matches reports whether a daemon has the wanted variables for models and forges.
-func (opt Options) matches(info api.DaemonInfo) bool {
+func (opt Options) matches(info admin.DaemonInfo) bool {
 	return (opt.Models == "" || opt.Models == info.Models) && (opt.Forges == "" || opt.Forges == info.Forges)
 }
 
 // resident reports whether a daemon never stops by itself. Its operator chose its settings.
-func resident(info api.DaemonInfo) bool {
+func resident(info admin.DaemonInfo) bool {
 	return info.Settings.IdleMS != nil && *info.Settings.IdleMS < 0
 }
 

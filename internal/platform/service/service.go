@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/config"
 )
 
@@ -133,13 +134,13 @@ func (s *Service) Stop(_ context.Context, force bool) error {
 }
 
 // Settings returns the settings in use.
-func (s *Service) Settings() api.DaemonSettings {
+func (s *Service) Settings() admin.DaemonSettings {
 	idle := time.Duration(s.idle.Load())
 	ms := idle.Milliseconds()
 	if idle < 0 {
 		ms = -1
 	}
-	out := api.DaemonSettings{IdleMS: &ms}
+	out := admin.DaemonSettings{IdleMS: &ms}
 	if s.cfg.Level != nil {
 		out.LogLevel = strings.ToLower(s.cfg.Level.Level().String())
 	}
@@ -150,7 +151,7 @@ func (s *Service) Settings() api.DaemonSettings {
 const maxIdle = 365 * 24 * time.Hour
 
 // Configure changes the settings that are set in want, and returns all of them.
-func (s *Service) Configure(_ context.Context, want api.DaemonSettings) (api.DaemonSettings, error) {
+func (s *Service) Configure(_ context.Context, want admin.DaemonSettings) (admin.DaemonSettings, error) {
 	if want.LogLevel != "" {
 		l, err := config.ParseLevel(want.LogLevel)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/embedded"
 )
 
@@ -19,8 +19,8 @@ import (
 var release = "dev"
 
 // Describe describes this binary.
-func Describe() api.Version {
-	v := api.Version{
+func Describe() admin.Version {
+	v := admin.Version{
 		Version: release, Build: buildID(), Go: runtime.Version(),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, GuestEmbedded: len(embedded.Guest()) > 0,
 	}

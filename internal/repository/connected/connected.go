@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 )
@@ -46,9 +46,9 @@ const maxConnected = 1000
 // several goroutines.
 type Repositories struct {
 	cfg Config
-	// mu is held from the read of a row to its update: fetches and preparations change the
-	// same rows.
-	mu sync.Mutex
+	// rows has a repository from the read of its row to the update: fetches and preparations
+	// change the same rows.
+	rows perkey.Locks
 	// changed has something when there may be something new to prepare.
 	changed chan struct{}
 }
@@ -243,8 +243,11 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 		}
 	}
 	row.State, _ = api.NextRepositoryState(api.RepositoryFetching, event)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	unlock, e := s.rows.Lock(context.WithoutCancel(ctx), string(row.ID))
+	if e != nil {
+		return row, e
+	}
+	defer unlock()
 	if now, e := s.cfg.Rows.Repository(context.WithoutCancel(ctx), row.ID); e == nil {
 		row.PrepareEveryMS, row.Preparation = now.PrepareEveryMS, now.Preparation
 	}
@@ -260,8 +263,11 @@ func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress f
 // Remove disconnects a repository; it is idempotent. Its copy stays in the cache, for the
 // results of tasks, until it is collected.
 func (s *Repositories) Remove(ctx context.Context, id api.RepositoryID) (api.Repository, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	unlock, err := s.rows.Lock(ctx, string(id))
+	if err != nil {
+		return api.Repository{}, err
+	}
+	defer unlock()
 	row, err := s.cfg.Rows.Repository(ctx, id)
 	if err != nil || row.State.Final() {
 		return row, err

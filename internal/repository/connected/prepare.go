@@ -59,8 +59,11 @@ func (s *Repositories) Prepare(ctx context.Context, id api.RepositoryID) (api.Re
 
 // Change changes the row of a repository. KindConflict if it is not connected any more.
 func (s *Repositories) Change(ctx context.Context, id api.RepositoryID, do func(*api.Repository)) (api.Repository, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	unlock, err := s.rows.Lock(ctx, string(id))
+	if err != nil {
+		return api.Repository{}, err
+	}
+	defer unlock()
 	row, err := s.cfg.Rows.Repository(ctx, id)
 	if err != nil {
 		return api.Repository{}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/storage/storedir"
 )
 
 // Archive keeps trees in a portable form, such as package archive does. Its methods may be
@@ -16,9 +17,13 @@ type Archive interface {
 	// Save saves the tree in a directory, unless it has it: KindUnsupported for a tree that it
 	// cannot hold.
 	Save(ctx context.Context, name, root string) error
-	// Restore writes a tree into an empty directory: KindNotFound if it does not have it. After
-	// an error the directory has an unspecified part of it.
+	// Restore writes a tree into an empty directory: KindNotFound if it does not have it,
+	// KindInvalid if what it has is damaged. After an error the directory has an unspecified
+	// part of it.
 	Restore(ctx context.Context, name, to string) error
+	// Replace saves the tree in a directory in the place of one that is damaged, unless it can
+	// be restored into scratch, an empty directory.
+	Replace(ctx context.Context, name, root, scratch string) error
 }
 
 // archivePause is how long an archive that could not be reached is not asked: each layer would
@@ -44,34 +49,46 @@ func (s *Store) unreached(err error) {
 // portable reports whether a tree with that digest is the same on every host.
 func portable(d Digest) bool { return strings.HasPrefix(string(d), "sha256-") }
 
+// archived is what the archive has of a tree.
+type archived int
+
+const (
+	absent   archived = iota
+	restored          // it is restored
+	damaged           // it cannot be restored, and is to be replaced
+)
+
 // restore gets a tree from the archive, if there is one. An archive that fails does not keep
 // the tree from being built; tmp is empty then.
-func (s *Store) restore(ctx context.Context, d Digest, tmp string) (_ Tree, restored bool, err error) {
+func (s *Store) restore(ctx context.Context, d Digest, tmp string) (_ Tree, has archived, err error) {
 	a := s.archive()
 	if a == nil || !portable(d) {
-		return Tree{}, false, nil
+		return Tree{}, absent, nil
 	}
 	root := filepath.Join(tmp, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
-		return Tree{}, false, api.Errorf(api.KindInternal, "layer %s: %w", d, err)
+		return Tree{}, absent, api.Errorf(api.KindInternal, "layer %s: %w", d, err)
 	}
 	err = a.Restore(ctx, string(d), root)
 	if err == nil {
 		s.cfg.Logger.Info("restored a layer from its archive", "layer", d)
-		return Tree{Root: root}, true, nil
+		return Tree{Root: root}, restored, nil
 	}
 	if rerr := removeAll(root); rerr != nil {
-		return Tree{}, false, api.Errorf(api.KindInternal, "layer %s: %w", d, rerr)
+		return Tree{}, absent, api.Errorf(api.KindInternal, "layer %s: %w", d, rerr)
+	}
+	if api.KindOf(err) == api.KindInvalid {
+		has = damaged
 	}
 	if api.KindOf(err) != api.KindNotFound && ctx.Err() == nil {
 		s.unreached(err)
 		s.cfg.Logger.Warn("cannot restore a layer from its archive; it is built", "layer", d, "error", err)
 	}
-	return Tree{}, false, ctx.Err()
+	return Tree{}, has, ctx.Err()
 }
 
 // save saves a tree that was built, in the background. A lease holds it meanwhile.
-func (s *Store) save(t Tree) {
+func (s *Store) save(t Tree, has archived) {
 	a := s.archive()
 	if a == nil || !portable(t.Digest) || !t.Packed() || t.Path != "" {
 		return
@@ -83,7 +100,11 @@ func (s *Store) save(t Tree) {
 			return // it was removed
 		}
 		defer lease.Release()
-		err = a.Save(s.ctx, string(t.Digest), t.Root)
+		if has == damaged {
+			err = s.replace(a, t)
+		} else {
+			err = a.Save(s.ctx, string(t.Digest), t.Root)
+		}
 		switch {
 		case err == nil || s.ctx.Err() != nil:
 		case api.KindOf(err) == api.KindUnsupported:
@@ -93,4 +114,22 @@ func (s *Store) save(t Tree) {
 			s.cfg.Logger.Warn("cannot save the archive of a layer", "layer", t.Digest, "error", err)
 		}
 	})
+}
+
+// replace replaces the damaged archive of a tree that was built, if the tree is what was written.
+func (s *Store) replace(a Archive, t Tree) error {
+	if err := s.Verified(s.ctx, t.Digest); err != nil {
+		return err
+	}
+	lock, err := storedir.MakeLocked(s.dir, aside)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "layer %s: %w", t.Digest, err)
+	}
+	defer removeAll(lock.Name())
+	defer lock.Close()
+	if err := a.Replace(s.ctx, string(t.Digest), t.Root, lock.Name()); err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("the damaged archive of a layer is replaced", "layer", t.Digest)
+	return nil
 }

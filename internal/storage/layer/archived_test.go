@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,6 +116,21 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 	if !strings.Contains(log.String(), "cannot restore a layer from its archive; it is built") {
 		t.Errorf("the log: %s", log.String())
 	}
+	// It is replaced: the next host does not build it, and the damaged one is gone.
+	if !strings.Contains(log.String(), "the damaged archive of a layer is replaced") {
+		t.Errorf("the log: %s", log.String())
+	}
+	tree, err = packing(t, cfg).Put(t.Context(), digestA, none)
+	if err != nil || read(t, tree) != "again" {
+		t.Errorf("after the replacement: %+v, %v", tree, err)
+	}
+	after, err := blobs.List(t.Context(), 10)
+	if err != nil || len(after) != len(names) {
+		t.Errorf("%q are in the archive, before the damage %q; %v", after, names, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(third.dir, aside+"*")); err != nil || len(left) > 0 {
+		t.Errorf("%q are left, %v", left, err)
+	}
 	if _, err := packing(t, Config{}).Put(t.Context(), digestA, none); err == nil {
 		t.Error("without an archive it was not built")
 	}
@@ -124,6 +140,10 @@ func testArchived(t *testing.T, blobs archive.Blobs) {
 type away struct{ asked atomic.Int64 }
 
 func (a *away) Save(context.Context, string, string) error {
+	a.asked.Add(1)
+	return api.Errorf(api.KindUnavailable, "nobody answers")
+}
+func (a *away) Replace(context.Context, string, string, string) error {
 	a.asked.Add(1)
 	return api.Errorf(api.KindUnavailable, "nobody answers")
 }

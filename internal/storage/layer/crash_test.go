@@ -76,6 +76,7 @@ func TestCrash(t *testing.T) {
 			if err == nil && read(t, tree) != "whole" {
 				t.Errorf("it has %q", read(t, tree))
 			}
+			s.work.Wait() // leftovers are removed in the background
 			left, err := os.ReadDir(dir)
 			if err != nil || len(left) > 1 || len(left) == 1 && !whole[point] {
 				t.Errorf("left: %v, %v", left, err)

@@ -2,7 +2,6 @@ package layer
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,7 +110,7 @@ func (s *Store) Remove(digest Digest) error {
 	s.unmount(digest)
 	// Renamed first: a removal that is cut short must not leave half a tree
 	// under a good name.
-	gone := filepath.Join(s.dir, aside+"gone-"+string(digest)+fmt.Sprintf("-%d", os.Getpid()))
+	gone := s.away("gone", digest)
 	err = os.Rename(filepath.Join(s.dir, string(digest)), gone)
 	s.pass("set aside")
 	f.Close()

@@ -151,7 +151,7 @@ func (s *Store) setAside(d Digest, seen os.FileInfo, cause error) {
 		return
 	}
 	s.drop(d)
-	gone := filepath.Join(s.dir, fmt.Sprintf("%scorrupt-%s-%d-%d", aside, d, os.Getpid(), s.count.Add(1)))
+	gone := s.away("corrupt", d)
 	if err := os.Rename(dir, gone); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.cfg.Logger.Error("cannot set a corrupt layer aside", "layer", d, "error", err)

@@ -235,9 +235,11 @@ func TestCorruptLate(t *testing.T) {
 	if !strings.Contains(log.String(), "corrupt") {
 		t.Errorf("not logged: %s", log.String())
 	}
-	if _, err := New(Config{Dir: dir}); err != nil {
-		t.Error(err)
+	next, err := New(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
 	}
+	next.work.Wait()
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("left: %v", entries)
 	}

@@ -3,6 +3,7 @@ package layer
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,6 @@ type Store struct {
 	ctx     context.Context // of what works in the background
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
-	count   atomic.Int64
 	corrupt atomic.Int64
 	// archiveDown is until when the archive is not asked, in nanoseconds since 1970.
 	archiveDown atomic.Int64
@@ -98,10 +98,10 @@ type Config struct {
 // Open opens the store at dir with the default configuration; see New.
 func Open(dir string) (*Store, error) { return New(Config{Dir: dir}) }
 
-// New opens a store, making it where it is missing, and removes what a process that is gone
-// left half-written.
+// New opens a store, making it where it is missing. What a process that is gone left half-written
+// is no layer; it is removed in the background, until Close.
 func New(cfg Config) (*Store, error) {
-	abs, err := storedir.Open(what, cfg.Dir, removeAll, aside)
+	abs, left, err := storedir.Leftovers(what, cfg.Dir, aside)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +110,22 @@ func New(cfg Config) (*Store, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{cfg: cfg, dir: abs, mounts: map[Digest]*mounted{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if len(left) > 0 {
+		s.work.Go(func() { s.sweep(left) })
+	}
 	return s, nil
 }
 
-// Close ends verifications and unmounts what is mounted in this process. Sandboxes keep what
+// sweep removes leftovers.
+func (s *Store) sweep(left []string) {
+	for _, path := range left {
+		if err := storedir.Sweep(path, func(path string) error { return removeUntil(s.ctx, path) }); err != nil && s.ctx.Err() == nil {
+			s.cfg.Logger.Error("cannot remove what is left of a layer; the next daemon tries again", "path", path, "error", err)
+		}
+	}
+}
+
+// Close ends removals, verifications and unmounts what is mounted in this process. Sandboxes keep what
 // they have. No lease may be left.
 func (s *Store) Close() {
 	s.cancel()
@@ -164,8 +176,8 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 	if err := lock.Chmod(0o755); err != nil {
 		return Tree{}, api.Errorf(api.KindInternal, "layer %s: %w", digest, err)
 	}
-	tree, restored, err := s.restore(ctx, digest, tmp)
-	if err == nil && !restored {
+	tree, has, err := s.restore(ctx, digest, tmp)
+	if err == nil && has != restored {
 		tree, err = build(ctx, tmp)
 	}
 	if err != nil {
@@ -205,8 +217,8 @@ func (s *Store) Put(ctx context.Context, digest Digest, build func(ctx context.C
 		s.cfg.Added()
 	}
 	tree, err = s.usable(tree, true)
-	if err == nil && !restored {
-		s.save(tree)
+	if err == nil && has != restored {
+		s.save(tree, has)
 	}
 	return tree, err
 }
@@ -321,6 +333,29 @@ func writeTree(dir string, t Tree) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, treeName), b, 0o644)
+}
+
+// removeUntil is removeAll until ctx ends: it removes the files first.
+func removeUntil(ctx context.Context, dir string) error {
+	// What cannot be removed here is removed, or reported, below.
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return fs.SkipAll
+		}
+		if err == nil && !d.IsDir() {
+			os.Remove(path)
+		}
+		return nil
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return removeAll(dir)
+}
+
+// away is a name for what is set aside, which no other process gave.
+func (s *Store) away(why string, d Digest) string {
+	return filepath.Join(s.dir, aside+why+"-"+string(d)+"-"+rand.Text())
 }
 
 // removeAll removes a directory also where build left directories without the

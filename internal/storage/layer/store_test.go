@@ -193,18 +193,55 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.work.Wait()
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("left: %v", entries)
 	}
 	// What is being written is not swept.
 	_, err = s.Put(context.Background(), digestA, func(ctx context.Context, tmp string) (Tree, error) {
-		if _, err := Open(dir); err != nil {
+		other, err := Open(dir)
+		if err != nil {
 			t.Error(err)
+		} else {
+			other.work.Wait()
 		}
 		return build("x")(ctx, tmp)
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRemoveUntil: a removal that is ended leaves the rest, and the next one removes it.
+func TestRemoveUntil(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new-1")
+	for _, name := range []string{"a/shut/f", "b/f"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "a/shut"), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := removeUntil(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b/f")); err != nil {
+		t.Errorf("a removal that was ended: %v", err)
+	}
+	if err := removeUntil(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is left: %v", err)
 	}
 }
 

@@ -77,6 +77,12 @@ func (s *Images) export(ctx context.Context, w io.Writer, layers []layer.Digest,
 	if err := s.describe(&out, *set, trees[layers[top]].Path, layers[:top-1]); err != nil {
 		return err
 	}
+	switch original, err := settings.ReadOriginal(s.cfg.Layers, layers[top]); {
+	case err != nil:
+		return err
+	case original != nil:
+		out.Config = export.Config(*original)
+	}
 	written := make([]export.Layer, 0, len(own)+2)
 	for _, d := range own {
 		written = append(written, func(ctx context.Context, w io.Writer) error {
@@ -104,7 +110,7 @@ func (s *Images) topOf(layers []layer.Digest) (int, *settings.Settings, error) {
 		WithHint("start from an image: hortus template create NAME --from-image REFERENCE")
 }
 
-// describe gives an image its settings, and a layer with its working directory if its own layers
+// describe gives an image the settings of its sandboxes, in the form of an image's, and a layer with its working directory if its own layers
 // have none.
 func (s *Images) describe(out *export.Image, set settings.Settings, search string, layers []layer.Digest) error {
 	view, _, err := openStack(s.cfg.Layers, layers)
@@ -131,7 +137,7 @@ func (s *Images) describe(out *export.Image, set settings.Settings, search strin
 	for _, name := range envNames(set.Env) {
 		out.Env = append(out.Env, name+"="+set.Env[name])
 	}
-	out.Cmd, out.WorkingDir, out.User = set.Command, set.Dir, exportedUser(set.User, passwd, group)
+	out.Entrypoint, out.Cmd, out.WorkingDir, out.User = set.Entrypoint, set.Cmd, set.Dir, exportedUser(set.User, passwd, group)
 	return nil
 }
 

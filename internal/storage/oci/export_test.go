@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -135,7 +136,7 @@ func TestExport(t *testing.T) {
 		r.Close()
 	}
 	c := must(img.ConfigFile()).Config
-	if c.User != "app" || c.WorkingDir != "/srv/app" || !slices.Equal(c.Env, []string{"PATH=/opt/app/bin:/bin", "MODE=test"}) || !slices.Equal(c.Cmd, []string{"/bin/app", "serve", "--port=1"}) {
+	if !reflect.DeepEqual(c, config) {
 		t.Errorf("settings: %+v", c)
 	}
 	checkLayout(t, one)

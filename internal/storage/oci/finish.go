@@ -87,7 +87,8 @@ func (p *puller) finish(ctx context.Context, img *source.Image, layers []layer.D
 	if err := p.put(ctx, base, p.base); err != nil {
 		return nil, set, err
 	}
-	described, err := json.Marshal([]any{set, missing})
+	original := settings.Original(img.Settings)
+	described, err := json.Marshal([]any{set, missing, original})
 	if err != nil {
 		return nil, set, err
 	}
@@ -106,7 +107,7 @@ func (p *puller) finish(ctx context.Context, img *source.Image, layers []layer.D
 				return layer.Tree{}, err
 			}
 		}
-		return layer.Tree{Root: root, Path: search}, settings.Write(dir, set)
+		return layer.Tree{Root: root, Path: search}, errors.Join(settings.Write(dir, set), settings.WriteOriginal(dir, original))
 	})
 	return append(slices.Clone(layers), base, top), set, err
 }
@@ -266,9 +267,9 @@ func settingsOf(c source.Settings, passwd, group string) (out settings.Settings,
 			return out, "", api.Errorf(api.KindInvalid, "the working directory of the image is malformed")
 		}
 	}
-	out.Command = append(slices.Clone(c.Entrypoint), c.Cmd...)
+	out.Entrypoint, out.Cmd = c.Entrypoint, c.Cmd
 	size := 0
-	for _, arg := range out.Command {
+	for _, arg := range out.Command() {
 		if size += len(arg) + 1; size > maxCommand || strings.ContainsRune(arg, 0) {
 			return out, "", api.Errorf(api.KindInvalid, "the command of the image is malformed or has more than %d bytes", maxCommand)
 		}

@@ -85,7 +85,7 @@ func (s *Images) pull(ctx context.Context, req api.PullImage, progress func(step
 	out := api.Image{
 		ID: id, Reference: full, Name: req.Name, Digest: img.Digest, Platform: img.Platform,
 		Bytes: p.total.Bytes, Skipped: p.total.Skipped, Dropped: p.total.Dropped,
-		Command: set.Command, User: set.User.Name, WorkingDir: set.Dir, Env: envNames(set.Env), CreatedAt: now, UsedAt: now,
+		Command: set.Command(), Entrypoint: set.Entrypoint, User: set.User.Name, WorkingDir: set.Dir, Env: envNames(set.Env), CreatedAt: now, UsedAt: now,
 	}
 	for _, d := range all {
 		out.Layers = append(out.Layers, string(d))

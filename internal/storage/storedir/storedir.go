@@ -17,34 +17,43 @@ import (
 // Entries with one of the prefixes are leftovers of a process that ended: Open removes
 // them, unless their maker still holds their lock. what names the store in errors.
 func Open(what, dir string, remove func(path string) error, prefixes ...string) (string, error) {
-	abs, err := filepath.Abs(dir)
+	abs, left, err := Leftovers(what, dir, prefixes...)
+	for _, path := range left {
+		if err := Sweep(path, remove); err != nil {
+			return "", api.Errorf(api.KindInternal, "%s: remove the leftover %s: %w", what, filepath.Base(path), err)
+		}
+	}
+	return abs, err
+}
+
+// Leftovers is Open for a caller that removes the leftovers itself, with Sweep: they may be
+// large. They have no valid identifiers, so List does not have them.
+func Leftovers(what, dir string, prefixes ...string) (abs string, left []string, err error) {
+	abs, err = filepath.Abs(dir)
 	if err != nil {
-		return "", api.Errorf(api.KindInvalid, "%s: %w", what, err)
+		return "", nil, api.Errorf(api.KindInvalid, "%s: %w", what, err)
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return "", api.Errorf(api.KindInternal, "%s: %w", what, err)
+		return "", nil, api.Errorf(api.KindInternal, "%s: %w", what, err)
 	}
 	// Keep others from what a guest wrote: it may hold setuid files.
 	if err := os.Chmod(abs, 0o700); err != nil {
-		return "", api.Errorf(api.KindInternal, "%s: %w", what, err)
+		return "", nil, api.Errorf(api.KindInternal, "%s: %w", what, err)
 	}
 	entries, err := os.ReadDir(abs)
 	if err != nil {
-		return "", api.Errorf(api.KindInternal, "%s: %w", what, err)
+		return "", nil, api.Errorf(api.KindInternal, "%s: %w", what, err)
 	}
 	for _, e := range entries {
-		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
-			continue
-		}
-		if err := sweep(filepath.Join(abs, e.Name()), remove); err != nil {
-			return "", api.Errorf(api.KindInternal, "%s: remove the leftover %s: %w", what, e.Name(), err)
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
+			left = append(left, filepath.Join(abs, e.Name()))
 		}
 	}
-	return abs, nil
+	return abs, left, nil
 }
 
-// sweep removes a leftover, unless its maker still holds its lock.
-func sweep(path string, remove func(path string) error) error {
+// Sweep removes a leftover, unless its maker still holds its lock.
+func Sweep(path string, remove func(path string) error) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

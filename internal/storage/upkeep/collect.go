@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // collection is one run of Collect.
@@ -18,23 +19,23 @@ type collection struct {
 	k      *Keeper
 	dry    bool
 	cutoff time.Time // zero if only the budget of layers counts
-	out    api.Collected
+	out    admin.Collected
 }
 
 // Collect removes what nothing refers to and lists it. A thing that could not be
 // removed is listed with its error, and the collection continues.
-func (k *Keeper) Collect(ctx context.Context, req api.CollectRequest) (api.Collected, error) {
-	age := api.DefaultKeep
+func (k *Keeper) Collect(ctx context.Context, req admin.CollectRequest) (admin.Collected, error) {
+	age := admin.DefaultKeep
 	if ms := req.OlderThanMS; ms != nil {
 		if *ms < 0 || *ms > (100*365*24*time.Hour).Milliseconds() {
-			return api.Collected{}, api.Errorf(api.KindInvalid, "an age of %d ms is invalid", *ms)
+			return admin.Collected{}, api.Errorf(api.KindInvalid, "an age of %d ms is invalid", *ms)
 		}
 		age = time.Duration(*ms) * time.Millisecond
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := &collection{k: k, dry: req.DryRun, cutoff: k.cfg.Now().Add(-age)}
-	c.out = api.Collected{DryRun: req.DryRun, Items: []api.CollectedItem{}}
+	c.out = admin.Collected{DryRun: req.DryRun, Items: []admin.CollectedItem{}}
 	for _, part := range []func(context.Context) error{c.sandboxes, c.tasks, c.workspaces, c.snapshots, c.repositories, c.packages, c.images, c.layers, c.files} {
 		if err := part(ctx); err != nil {
 			return c.out, err
@@ -64,7 +65,7 @@ func (c *collection) take(ctx context.Context, part, name, path, why string, rem
 	if err != nil {
 		return err
 	}
-	it := api.CollectedItem{Part: part, Name: name, Bytes: n, Why: why}
+	it := admin.CollectedItem{Part: part, Name: name, Bytes: n, Why: why}
 	if !c.dry {
 		err := remove()
 		if errors.Is(err, errHeld) {
@@ -88,7 +89,7 @@ func (c *collection) sandboxes(ctx context.Context) error {
 		return err
 	}
 	for _, o := range orphans {
-		err := c.take(ctx, api.PartSandboxes, o.Backend+"/"+string(o.ID), o.Path, "left by a sandbox that no longer exists",
+		err := c.take(ctx, admin.PartSandboxes, o.Backend+"/"+string(o.ID), o.Path, "left by a sandbox that no longer exists",
 			func() error { return c.k.cfg.Reclaim(ctx, o) })
 		if err != nil {
 			return err
@@ -123,7 +124,7 @@ func (c *collection) tasks(ctx context.Context) error {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if err := c.take(ctx, api.PartTasks, e.Name(), path, why, func() error { return os.RemoveAll(path) }); err != nil {
+		if err := c.take(ctx, admin.PartTasks, e.Name(), path, why, func() error { return os.RemoveAll(path) }); err != nil {
 			return err
 		}
 	}
@@ -145,9 +146,9 @@ func (c *collection) files(ctx context.Context) error {
 		part, why := "", ""
 		switch name := e.Name(); {
 		case name == "daemon.log.old":
-			part, why = api.PartLogs, "an old log"
+			part, why = admin.PartLogs, "an old log"
 		case strings.HasPrefix(name, "hortus.db.bak-v"):
-			part, why = api.PartDatabase, "a backup from before a migration"
+			part, why = admin.PartDatabase, "a backup from before a migration"
 		default:
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // images takes the container images that no template names and that were not used for long. Their
@@ -17,7 +18,7 @@ func (c *collection) images(ctx context.Context) error {
 	}
 	for _, img := range images.Unused(c.cutoff) {
 		why := "the image " + img.Reference + " has no template and was not used since " + img.UsedAt.UTC().Format(time.DateOnly)
-		err := c.take(ctx, api.PartLayers, "image "+img.ID, filepath.Join(c.k.cfg.Dir, "images", img.ID+".json"), why, func() error {
+		err := c.take(ctx, admin.PartLayers, "image "+img.ID, filepath.Join(c.k.cfg.Dir, "images", img.ID+".json"), why, func() error {
 			_, err := images.Remove(img.ID)
 			if api.KindOf(err) == api.KindNotFound {
 				return errHeld

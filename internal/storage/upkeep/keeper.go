@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/egress/registrycache"
 	"hortus.dev/internal/repository/git/cache"
 	"hortus.dev/internal/storage/layer"
@@ -87,20 +88,20 @@ func New(cfg Config) *Keeper {
 
 // Usage returns what the data directory holds, and what of it a collection with
 // the default age would free.
-func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
-	out := api.DiskUsage{DataDir: k.cfg.Dir}
-	would, err := k.Collect(ctx, api.CollectRequest{DryRun: true})
+func (k *Keeper) Usage(ctx context.Context) (admin.DiskUsage, error) {
+	out := admin.DiskUsage{DataDir: k.cfg.Dir}
+	would, err := k.Collect(ctx, admin.CollectRequest{DryRun: true})
 	if err != nil {
 		return out, err
 	}
-	parts := map[string]*api.DiskPart{}
-	for _, name := range []string{api.PartLayers, api.PartTasks, api.PartWorkspaces, api.PartRepositories, api.PartPackages, api.PartSnapshots, api.PartSandboxes, api.PartDatabase, api.PartLogs, api.PartOther} {
-		out.Parts = append(out.Parts, api.DiskPart{Name: name})
+	parts := map[string]*admin.DiskPart{}
+	for _, name := range []string{admin.PartLayers, admin.PartTasks, admin.PartWorkspaces, admin.PartRepositories, admin.PartPackages, admin.PartSnapshots, admin.PartSandboxes, admin.PartDatabase, admin.PartLogs, admin.PartOther} {
+		out.Parts = append(out.Parts, admin.DiskPart{Name: name})
 	}
 	for i := range out.Parts {
 		parts[out.Parts[i].Name] = &out.Parts[i]
 	}
-	parts[api.PartLayers].LimitBytes = k.cfg.LayerBytes
+	parts[admin.PartLayers].LimitBytes = k.cfg.LayerBytes
 	entries, err := os.ReadDir(k.cfg.Dir)
 	if err != nil {
 		return out, api.Errorf(api.KindInternal, "data directory: %w", err)
@@ -132,30 +133,30 @@ func (k *Keeper) Usage(ctx context.Context) (api.DiskUsage, error) {
 func partOf(name string) string {
 	switch {
 	case name == "layers", name == "images", name == "inventory.json": // of the templates
-		return api.PartLayers
+		return admin.PartLayers
 	case name == "tasks":
-		return api.PartTasks
+		return admin.PartTasks
 	case name == "workspaces":
-		return api.PartWorkspaces
+		return admin.PartWorkspaces
 	case name == "repositories":
-		return api.PartRepositories
+		return admin.PartRepositories
 	case name == "packages":
-		return api.PartPackages
+		return admin.PartPackages
 	case name == "snapshots":
-		return api.PartSnapshots
+		return admin.PartSnapshots
 	case name == "run", name == "bin", name == "tokens.key", name == "egress.key": // what they run, and are opened with
-		return api.PartSandboxes
+		return admin.PartSandboxes
 	case strings.HasPrefix(name, "hortus.db"):
-		return api.PartDatabase
+		return admin.PartDatabase
 	case strings.HasPrefix(name, "daemon.log"):
-		return api.PartLogs
+		return admin.PartLogs
 	}
-	return api.PartOther
+	return admin.PartOther
 }
 
 // measure returns the size of an entry of the data directory and counts what is in
 // it: trees, tasks, sandboxes, or files.
-func (k *Keeper) measure(ctx context.Context, p *api.DiskPart, name string) (int64, error) {
+func (k *Keeper) measure(ctx context.Context, p *admin.DiskPart, name string) (int64, error) {
 	path := filepath.Join(k.cfg.Dir, name)
 	switch name {
 	case "layers", "tasks", "workspaces":

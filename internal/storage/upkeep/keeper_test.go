@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -98,7 +99,7 @@ func (w *world) task(state api.TaskState, ended time.Time) api.TaskID {
 }
 
 // names lists what was collected.
-func names(c api.Collected) (out []string) {
+func names(c admin.Collected) (out []string) {
 	for _, it := range c.Items {
 		out = append(out, it.Part+" "+it.Name)
 	}
@@ -148,14 +149,14 @@ func TestCollect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dry, err := k.Collect(t.Context(), api.CollectRequest{DryRun: true})
+	dry, err := k.Collect(t.Context(), admin.CollectRequest{DryRun: true})
 	if err != nil || !slices.Equal(names(dry), want) || !dry.DryRun {
 		t.Fatalf("a dry run: %q, %v; want %q", names(dry), err, want)
 	}
 	if len(w.gone) > 0 || !w.layers.Has(unused) || dry.Bytes < 100<<10 || dry.Bytes != u.ReclaimableBytes {
 		t.Errorf("a dry run removed something, or counts %d bytes (df: %d)", dry.Bytes, u.ReclaimableBytes)
 	}
-	parts := map[string]api.DiskPart{}
+	parts := map[string]admin.DiskPart{}
 	for _, p := range u.Parts {
 		parts[p.Name] = p
 	}
@@ -167,7 +168,7 @@ func TestCollect(t *testing.T) {
 			t.Errorf("df: %+v; want %d, at least %d bytes", p, c.count, c.least)
 		}
 	}
-	real, err := k.Collect(t.Context(), api.CollectRequest{})
+	real, err := k.Collect(t.Context(), admin.CollectRequest{})
 	if err != nil || !slices.Equal(names(real), want) || real.DryRun || real.Bytes != dry.Bytes {
 		t.Fatalf("collected %q, %d bytes, %v", names(real), real.Bytes, err)
 	}
@@ -189,11 +190,11 @@ func TestCollect(t *testing.T) {
 	w.orphans = nil
 	lease.Release()
 	zero := int64(0)
-	again, err := k.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero})
+	again, err := k.Collect(t.Context(), admin.CollectRequest{OlderThanMS: &zero})
 	if err != nil || len(again.Items) != 3 { // the layer, the task of 6 days, the copy
 		t.Errorf("then %q, %v", names(again), err)
 	}
-	last, err := k.Collect(t.Context(), api.CollectRequest{OlderThanMS: &zero})
+	last, err := k.Collect(t.Context(), admin.CollectRequest{OlderThanMS: &zero})
 	if err != nil || len(last.Items) != 0 || last.Bytes != 0 {
 		t.Errorf("at last %q, %v", names(last), err)
 	}
@@ -204,18 +205,18 @@ func TestCollectGoesOn(t *testing.T) {
 	w.failing = true
 	w.orphans = []Orphan{{"container", api.NewSandboxID(), filepath.Join(w.dir, "none")}}
 	id := w.task(api.TaskDone, now.Add(-1000*time.Hour))
-	got, err := w.keeper().Collect(t.Context(), api.CollectRequest{})
+	got, err := w.keeper().Collect(t.Context(), admin.CollectRequest{})
 	if err != nil || len(got.Items) != 2 || got.Items[0].Error == nil || got.Items[1].Name != string(id) || got.Items[1].Error != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, ms := range []int64{-1, 1 << 62} {
-		if _, err := w.keeper().Collect(t.Context(), api.CollectRequest{OlderThanMS: &ms}); api.KindOf(err) != api.KindInvalid {
+		if _, err := w.keeper().Collect(t.Context(), admin.CollectRequest{OlderThanMS: &ms}); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("an age of %d: %v", ms, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.keeper().Collect(ctx, api.CollectRequest{}); err == nil {
+	if _, err := w.keeper().Collect(ctx, admin.CollectRequest{}); err == nil {
 		t.Error("a collection that nobody waits for went on")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -49,7 +50,7 @@ func (c *collection) layers(ctx context.Context) error {
 				continue
 			}
 			before := c.out.Bytes
-			err = c.take(ctx, api.PartLayers, string(l.digest), filepath.Join(c.k.cfg.Layers.Dir(), string(l.digest)), why, func() error {
+			err = c.take(ctx, admin.PartLayers, string(l.digest), filepath.Join(c.k.cfg.Layers.Dir(), string(l.digest)), why, func() error {
 				return unlessHeld(c.k.cfg.Layers.Remove(l.digest))
 			})
 			if err != nil {
@@ -113,10 +114,10 @@ func (k *Keeper) layerSize(ctx context.Context, d layer.Digest) (int64, error) {
 
 // TrimLayers removes layers that nothing uses, the ones first that were not used for the
 // longest time, until all layers together take at most LayerBytes.
-func (k *Keeper) TrimLayers(ctx context.Context) (api.Collected, error) {
+func (k *Keeper) TrimLayers(ctx context.Context) (admin.Collected, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := &collection{k: k, out: api.Collected{Items: []api.CollectedItem{}}}
+	c := &collection{k: k, out: admin.Collected{Items: []admin.CollectedItem{}}}
 	if k.cfg.LayerBytes <= 0 {
 		return c.out, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -74,7 +75,7 @@ func TestLayerBudget(t *testing.T) {
 			}
 			k := w.keeper()
 			k.cfg.LayerBytes = test.budget
-			dry, err := k.Collect(t.Context(), api.CollectRequest{DryRun: true})
+			dry, err := k.Collect(t.Context(), admin.CollectRequest{DryRun: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +105,7 @@ func TestLayerBudget(t *testing.T) {
 func TestLayerAge(t *testing.T) {
 	w := newWorld(t)
 	old, young := w.cached("a", 8*24*time.Hour), w.cached("b", 6*24*time.Hour)
-	got, err := w.keeper().Collect(t.Context(), api.CollectRequest{})
+	got, err := w.keeper().Collect(t.Context(), admin.CollectRequest{})
 	if err != nil || !slices.Equal(names(got), []string{"layers " + string(old)}) || !w.layers.Has(young) {
 		t.Errorf("%q, %v", names(got), err)
 	}

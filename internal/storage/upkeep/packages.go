@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // packages takes the packages that no sandbox has used for long, as one item; and all of them if
@@ -21,15 +21,15 @@ func (c *collection) packages(ctx context.Context) error {
 	}
 	cache := c.k.cfg.Packages
 	if cache == nil {
-		return c.take(ctx, api.PartPackages, "packages", path, "the package cache is switched off", func() error { return os.RemoveAll(path) })
+		return c.take(ctx, admin.PartPackages, "packages", path, "the package cache is switched off", func() error { return os.RemoveAll(path) })
 	}
 	n, bytes, err := cache.Collect(ctx, c.cutoff, c.dry)
 	if err != nil || n == 0 {
 		return err
 	}
 	c.out.Bytes += bytes
-	c.out.Items = append(c.out.Items, api.CollectedItem{
-		Part: api.PartPackages, Name: fmt.Sprintf("%d packages", n), Bytes: bytes,
+	c.out.Items = append(c.out.Items, admin.CollectedItem{
+		Part: admin.PartPackages, Name: fmt.Sprintf("%d packages", n), Bytes: bytes,
 		Why: "not used since " + c.cutoff.Format(time.DateOnly),
 	})
 	return nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/egress/registrycache"
 )
 
@@ -32,12 +32,12 @@ func TestPackages(t *testing.T) {
 	keeper.cfg.Packages, keeper.cfg.Now = cache, func() time.Time { return at }
 	taken := func(dry bool) (items int, bytes int64) {
 		t.Helper()
-		got, err := keeper.Collect(t.Context(), api.CollectRequest{DryRun: dry})
+		got, err := keeper.Collect(t.Context(), admin.CollectRequest{DryRun: dry})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, it := range got.Items {
-			if it.Part == api.PartPackages {
+			if it.Part == admin.PartPackages {
 				items, bytes = items+1, bytes+it.Bytes
 			}
 		}
@@ -62,14 +62,14 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	fill()
-	part := func() (p api.DiskPart) {
+	part := func() (p admin.DiskPart) {
 		t.Helper()
 		usage, err := keeper.Usage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p = range usage.Parts {
-			if p.Name == api.PartPackages {
+			if p.Name == admin.PartPackages {
 				return p
 			}
 		}
@@ -78,7 +78,7 @@ func TestPackages(t *testing.T) {
 	if p := part(); p.Count != 1 || p.Bytes == 0 || p.ReclaimableBytes != 0 {
 		t.Errorf("used just now: %+v", p)
 	}
-	at = at.Add(api.DefaultKeep + time.Hour)
+	at = at.Add(admin.DefaultKeep + time.Hour)
 	if p := part(); p.ReclaimableBytes != 7 {
 		t.Errorf("unused: %+v", p)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // repositories takes the copies that no task has used for long and that nobody connected. The
@@ -28,7 +28,7 @@ func (c *collection) repositories(ctx context.Context) error {
 		if kept[r.Name] || r.Used.After(c.cutoff) {
 			continue
 		}
-		err := c.take(ctx, api.PartRepositories, r.Name, r.Path, "last used "+r.Used.Format(time.DateOnly), func() error {
+		err := c.take(ctx, admin.PartRepositories, r.Name, r.Path, "last used "+r.Used.Format(time.DateOnly), func() error {
 			return unlessHeld(cache.Remove(ctx, r.Name))
 		})
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/repository/git"
 	"hortus.dev/internal/repository/git/cache"
 )
@@ -35,12 +35,12 @@ func TestRepositories(t *testing.T) {
 	keeper.cfg.Repositories, keeper.cfg.Now, keeper.cfg.Busy = cache, func() time.Time { return at }, func() bool { return busy }
 	taken := func() (n int) {
 		t.Helper()
-		got, err := keeper.Collect(t.Context(), api.CollectRequest{})
+		got, err := keeper.Collect(t.Context(), admin.CollectRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, it := range got.Items {
-			if it.Part == api.PartRepositories {
+			if it.Part == admin.PartRepositories {
 				n++
 			}
 		}
@@ -49,7 +49,7 @@ func TestRepositories(t *testing.T) {
 	if n := taken(); n != 0 {
 		t.Errorf("%d were taken that were just used", n)
 	}
-	at, busy = at.Add(api.DefaultKeep+time.Hour), true
+	at, busy = at.Add(admin.DefaultKeep+time.Hour), true
 	if n := taken(); n != 0 {
 		t.Errorf("%d were taken while a task runs", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // snapshots takes the files of those that are broken or should be gone, and plain
@@ -35,7 +36,7 @@ func (c *collection) snapshots(ctx context.Context) error {
 		default:
 			continue
 		}
-		err = c.take(ctx, api.PartSnapshots, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
+		err = c.take(ctx, admin.PartSnapshots, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
 			if forget {
 				return s.Forget(id)
 			}

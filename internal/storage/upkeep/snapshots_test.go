@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/snapshot"
 	"hortus.dev/internal/storage/upkeep"
@@ -89,11 +90,11 @@ func TestSnapshots(t *testing.T) {
 	use, err := k.Usage(t.Context())
 	must(err)
 	for _, p := range use.Parts {
-		if p.Name == api.PartSnapshots && (p.Count != 6 || p.Bytes == 0 || p.ReclaimableBytes == 0 || p.ReclaimableBytes >= p.Bytes) {
+		if p.Name == admin.PartSnapshots && (p.Count != 6 || p.Bytes == 0 || p.ReclaimableBytes == 0 || p.ReclaimableBytes >= p.Bytes) {
 			t.Errorf("%+v", p)
 		}
 	}
-	got, err := k.Collect(t.Context(), api.CollectRequest{})
+	got, err := k.Collect(t.Context(), admin.CollectRequest{})
 	must(err)
 	gone := map[string]bool{}
 	for _, it := range got.Items {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 )
 
@@ -36,7 +37,7 @@ func (c *collection) workspaces(ctx context.Context) error {
 		if why == "" {
 			continue
 		}
-		err = c.take(ctx, api.PartWorkspaces, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
+		err = c.take(ctx, admin.PartWorkspaces, string(id), filepath.Join(s.Dir(), string(id)), why, func() error {
 			return unlessHeld(s.Remove(ctx, id, "collected: "+why))
 		})
 		if err != nil {
@@ -70,8 +71,8 @@ func (c *collection) outlived(ctx context.Context, w api.Workspace) (string, err
 	return "", nil
 }
 
-// named calls f with the layers that templates, workspaces and snapshots name; none
-// of them gets new ones until f returns.
+// named calls f with the layers that templates, workspaces and snapshots name. Until f returns,
+// templates and snapshots name no others, and the layers that new workspaces name are leased.
 func (c *collection) named(ctx context.Context, f func(named []layer.Digest) error) error {
 	return c.k.cfg.Named(ctx, func(named []layer.Digest) error {
 		all := append([]layer.Digest{}, named...)
@@ -93,7 +94,7 @@ func (c *collection) named(ctx context.Context, f func(named []layer.Digest) err
 // one that cannot be measured whole must not keep the rest from being seen.
 func (k *Keeper) sizeOf(ctx context.Context, part, path string) (int64, error) {
 	s := k.cfg.Workspaces
-	if part != api.PartWorkspaces || s == nil {
+	if part != admin.PartWorkspaces || s == nil {
 		return size(ctx, path)
 	}
 	ids := []api.WorkspaceID{api.WorkspaceID(filepath.Base(path))}

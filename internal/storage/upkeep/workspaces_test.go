@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
 )
@@ -73,16 +74,16 @@ func TestWorkspaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range use.Parts {
-		if p.Name == api.PartWorkspaces && (p.Count != 6 || p.Bytes < 6*64<<10 || p.ReclaimableBytes < 2*64<<10) {
+		if p.Name == admin.PartWorkspaces && (p.Count != 6 || p.Bytes < 6*64<<10 || p.ReclaimableBytes < 2*64<<10) {
 			t.Errorf("%+v", p)
 		}
 	}
-	out, err := k.Collect(t.Context(), api.CollectRequest{})
+	out, err := k.Collect(t.Context(), admin.CollectRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := slices.DeleteFunc(names(out), func(n string) bool { return strings.HasPrefix(n, api.PartTasks) })
-	want := []string{api.PartLayers + " " + string(dropped), api.PartWorkspaces + " " + string(old), api.PartWorkspaces + " " + string(lost)}
+	got := slices.DeleteFunc(names(out), func(n string) bool { return strings.HasPrefix(n, admin.PartTasks) })
+	want := []string{admin.PartLayers + " " + string(dropped), admin.PartWorkspaces + " " + string(old), admin.PartWorkspaces + " " + string(lost)}
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("collected %q; want %q", got, want)
@@ -115,24 +116,24 @@ func TestKeptWorkspaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return api.PartWorkspaces + " " + string(made.ID)
+		return admin.PartWorkspaces + " " + string(made.ID)
 	}
 	old := w.task(api.TaskDone, now.AddDate(0, 0, -30))
 	kept := []string{make("", true), make(old, true), make(api.NewTaskID(), true)}
 	dropped := []string{make("", false), make(old, false), make(api.NewTaskID(), false)}
 	k := w.keeper()
 	k.cfg.Workspaces = s
-	out, err := k.Collect(t.Context(), api.CollectRequest{})
+	out, err := k.Collect(t.Context(), admin.CollectRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := names(out)
-	for _, name := range append(kept, api.PartLayers+" "+string(below)) {
+	for _, name := range append(kept, admin.PartLayers+" "+string(below)) {
 		if slices.Contains(got, name) {
 			t.Errorf("%s was removed", name)
 		}
 	}
-	for _, name := range append(dropped, api.PartLayers+" "+string(gone)) {
+	for _, name := range append(dropped, admin.PartLayers+" "+string(gone)) {
 		if !slices.Contains(got, name) {
 			t.Errorf("%s was not removed", name)
 		}

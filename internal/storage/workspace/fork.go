@@ -20,7 +20,7 @@ func (s *Store) Fork(ctx context.Context, id api.WorkspaceID, n New) (api.Worksp
 	if err != nil {
 		return api.Workspace{}, err
 	}
-	// While it is leased nobody removes it or its layers.
+	// While it is leased nobody removes it.
 	defer l.Release()
 	w := s.record(n)
 	w.Parent, w.Layers, w.QuotaBytes = id, l.rec.Layers, l.rec.QuotaBytes

@@ -194,24 +194,47 @@ func (s *Store) row(rec api.Workspace, change func(*api.Workspace)) {
 // Remove removes a workspace and all that was written to it; nil when it is not
 // there, KindConflict while somebody has it.
 func (s *Store) Remove(ctx context.Context, id api.WorkspaceID, reason string) error {
-	l, err := s.lease(id)
-	if api.KindOf(err) == api.KindNotFound {
-		return nil
-	}
-	if err != nil {
+	l, away, err := s.setAside(id, reason)
+	if l == nil || err != nil {
 		return err
 	}
 	defer unlock(l.dir)
-	// Renamed first: what is cut short must not look whole, and is swept.
-	away := filepath.Join(s.dir, gone+string(id))
-	if err := os.Rename(s.path(id), away); err != nil {
-		return api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
-	}
-	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
-	if err := RemoveAll(ctx, away); err != nil {
-		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("the daemon removes the rest at its next start")
+	if err := s.remove(ctx, away); err != nil {
+		return api.Errorf(api.KindOf(err), "workspace %s: remove: %w", id, err).WithHint("the next daemon removes the rest")
 	}
 	return nil
+}
+
+// RemoveLater is Remove, but what was written to the workspace is removed in the background. When
+// it returns, nobody finds the workspace any more.
+func (s *Store) RemoveLater(id api.WorkspaceID, reason string) error {
+	l, away, err := s.setAside(id, reason)
+	if l == nil || err != nil {
+		return err
+	}
+	unlock(l.dir)
+	s.later(away, func() error { return s.remove(s.ctx, away) })
+	return nil
+}
+
+// setAside takes a workspace away that is to be removed, and its name; it is locked then. The
+// lease is nil if it is not there.
+func (s *Store) setAside(id api.WorkspaceID, reason string) (l *Lease, away string, err error) {
+	l, err = s.lease(id)
+	if api.KindOf(err) == api.KindNotFound {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	// Renamed first: what is cut short must not look whole, and is swept.
+	away = filepath.Join(s.dir, gone+string(id))
+	if err := os.Rename(s.path(id), away); err != nil {
+		unlock(l.dir)
+		return nil, "", api.Errorf(api.KindInternal, "workspace %s: remove: %w", id, err)
+	}
+	s.row(l.rec, func(w *api.Workspace) { w.State, w.Reason = api.WorkspaceRemoved, reason })
+	return l, away, nil
 }
 
 // processID names a process beyond the reuse of its number: when it started, and in

@@ -49,13 +49,8 @@ func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
 	if c := len(n.Layers); c == 0 || c > MaxLayers {
 		return api.Workspace{}, api.Errorf(api.KindInvalid, "a workspace over %d layers: use 1 to %d", c, MaxLayers)
 	}
-	s.naming.Lock()
-	defer s.naming.Unlock()
 	w := s.record(n)
 	for _, d := range n.Layers {
-		if _, err := Lower(s.cfg.Layers, d); err != nil {
-			return api.Workspace{}, err
-		}
 		w.Layers = append(w.Layers, string(d))
 	}
 	return s.insert(ctx, w, nil)
@@ -64,13 +59,18 @@ func (s *Store) Make(ctx context.Context, n New) (api.Workspace, error) {
 // insert stores the row of a new workspace and makes its directory; fill, unless it is nil,
 // fills its upper layer.
 func (s *Store) insert(ctx context.Context, w api.Workspace, fill func(upper *os.File) error) (api.Workspace, error) {
+	release, err := s.claim(w.Layers)
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	defer release()
 	// The row comes first: whatever a crash leaves behind has a row that leads to it.
 	if s.cfg.Rows != nil {
 		if err := s.cfg.Rows.InsertWorkspace(ctx, w); err != nil {
 			return api.Workspace{}, err
 		}
 	}
-	err := s.make(w, fill, func(tmp string) error {
+	err = s.make(w, fill, func(tmp string) error {
 		return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, s.path(w.ID), unix.RENAME_NOREPLACE)
 	})
 	if err != nil {

@@ -62,7 +62,7 @@ func (s *Store) Recover(ctx context.Context, gone func(api.OwnerID) bool) (int, 
 		err = s.cfg.Rows.InsertWorkspace(ctx, w)
 		if api.KindOf(err) == api.KindExists {
 			// Its row says that it was removed, and stands: the files go too.
-			err = s.Remove(ctx, id, "")
+			err = s.RemoveLater(id, "")
 		}
 		if err != nil {
 			errs = append(errs, err)

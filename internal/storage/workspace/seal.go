@@ -85,11 +85,11 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 		return out, err
 	}
 	// Nobody collects it until the record names it.
-	_, held, err := s.cfg.Layers.Lease(digest)
+	release, err := s.claim([]string{string(digest)})
 	if err != nil {
 		return out, err
 	}
-	defer held.Release()
+	defer release()
 	if out.Usage, err = l.Measure(ctx, Usage{}); err != nil {
 		return out, err
 	}
@@ -100,8 +100,6 @@ func (s *Store) seal(ctx context.Context, l *Lease) (out Sealed, err error) {
 // replace exchanges the directory of a leased workspace for one with an empty upper layer
 // above a further layer. The lease stays with the old one, which is removed.
 func (s *Store) replace(ctx context.Context, l *Lease, digest layer.Digest) error {
-	s.naming.Lock()
-	defer s.naming.Unlock()
 	rec := l.rec
 	rec.Layers = append(slices.Clone(rec.Layers), string(digest))
 	old := ""

@@ -79,16 +79,25 @@ type Store struct {
 	cfg Config
 	dir string
 
-	// naming is held while a record with names of layers comes to be, so that
-	// anyone who removes layers knows all names.
-	naming sync.Mutex
+	// claims are the layers whose names get into a record.
+	claims claims
+	// What removes leftovers in the background, one after the other, until Close.
+	ctx      context.Context
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	removing chan struct{}
+	// remove is RemoveAll, but in tests.
+	remove func(ctx context.Context, dir string) error
+
 	// opening is held while modes of a guest's directories are changed; see meter.
 	opening sync.Mutex
 }
 
-// Open opens a store and removes what a process that is gone left half-made or
-// half-removed.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
+// Open opens a store. What a process that is gone left half-made or half-removed is no
+// workspace; it is removed in the background, until Close.
+func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, RemoveAll) }
+
+func open(ctx context.Context, cfg Config, remove func(ctx context.Context, dir string) error) (*Store, error) {
 	if cfg.Dir == "" || cfg.Layers == nil {
 		return nil, api.Errorf(api.KindInvalid, "workspaces: Dir and Layers are required")
 	}
@@ -96,12 +105,42 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	remove := func(path string) error { return RemoveAll(ctx, path) }
-	dir, err := storedir.Open(what, cfg.Dir, remove, aside, gone)
+	dir, left, err := storedir.Leftovers(what, cfg.Dir, aside, gone)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{cfg: cfg, dir: dir}, nil
+	s := &Store{
+		cfg: cfg, dir: dir, claims: claims{kept: map[layer.Digest]*layer.Lease{}},
+		removing: make(chan struct{}, 1), remove: remove,
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for _, path := range left {
+		s.later(path, func() error {
+			return storedir.Sweep(path, func(path string) error { return s.remove(s.ctx, path) })
+		})
+	}
+	return s, nil
+}
+
+// later removes a directory that is no workspace any more in the background.
+func (s *Store) later(path string, remove func() error) {
+	s.work.Go(func() {
+		select {
+		case s.removing <- struct{}{}:
+			defer func() { <-s.removing }()
+		case <-s.ctx.Done():
+			return // the next store continues
+		}
+		if err := remove(); err != nil && s.ctx.Err() == nil {
+			s.cfg.Logger.Error("cannot remove what is left of a workspace; the next daemon tries again", "path", path, "error", err)
+		}
+	})
+}
+
+// Close ends the removals in the background and waits for them. The next store continues them.
+func (s *Store) Close() {
+	s.cancel()
+	s.work.Wait()
 }
 
 // Dir is where the store lives.
@@ -113,10 +152,15 @@ func Lower(layers *layer.Store, d layer.Digest) (layer.Tree, error) {
 	if err != nil {
 		return tree, err
 	}
+	return tree, plain(d, tree)
+}
+
+// plain refuses a layer that a workspace cannot lie on.
+func plain(d layer.Digest, tree layer.Tree) error {
 	if len(tree.Mounts) > 0 {
-		return tree, api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
+		return api.Errorf(api.KindInvalid, "layer %s has further mounts; a workspace needs plain directories", d)
 	}
-	return tree, nil
+	return nil
 }
 
 // Scratch makes an empty directory on the disk of the store, which remove removes
@@ -199,30 +243,4 @@ func parseRecord(b []byte) (w api.Workspace, err error) {
 // List names the workspaces that are here, sorted.
 func (s *Store) List() ([]api.WorkspaceID, error) {
 	return storedir.List[api.WorkspaceID](what, s.dir)
-}
-
-// Named calls f with the layers that workspaces lie on, and lets no workspace be
-// made until f returns. A record that cannot be read fails it: what it names is
-// not known.
-func (s *Store) Named(f func(named []layer.Digest) error) error {
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	ids, err := s.List()
-	if err != nil {
-		return err
-	}
-	var named []layer.Digest
-	for _, id := range ids {
-		w, err := s.Get(id)
-		if api.KindOf(err) == api.KindNotFound {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, d := range w.Layers {
-			named = append(named, layer.Digest(d))
-		}
-	}
-	return f(named)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -275,6 +274,7 @@ func TestSweep(t *testing.T) {
 	}
 	must(t, os.Chmod(filepath.Join(f.Dir(), "gone-w1/upper"), 0))
 	f.open(t)
+	f.work.Wait()
 	if entries, _ := os.ReadDir(f.Dir()); len(entries) != 0 {
 		t.Errorf("left: %v", entries)
 	}
@@ -339,29 +339,6 @@ func TestMeasure(t *testing.T) {
 	if _, err := l.Measure(ctx, Usage{}); err == nil {
 		t.Error("a canceled measurement")
 	}
-}
-
-func TestNamed(t *testing.T) {
-	f := newFixture(t, nil)
-	f.create(t)
-	err := f.Named(func(named []layer.Digest) error {
-		if len(named) != 1 || named[0] != f.base {
-			t.Errorf("%v", named)
-		}
-		made := make(chan error, 1)
-		go func() {
-			_, err := f.Create(context.Background(), "", []layer.Digest{f.base})
-			made <- err
-		}()
-		select {
-		case <-made:
-			t.Error("a workspace was made meanwhile")
-		case <-time.After(50 * time.Millisecond):
-		}
-		t.Cleanup(func() { must(t, <-made) })
-		return nil
-	})
-	must(t, err)
 }
 
 func TestOwn(t *testing.T) {

@@ -80,3 +80,9 @@ func (r Lists) ListWorkspaces(ctx context.Context) ([]api.Workspace, error) {
 func (r Lists) NamedWorkspaces(ctx context.Context, account, name string) ([]api.Workspace, error) {
 	return r.Workspaces(ctx, store.WorkspaceFilter{States: liveWorkspaces, Account: account, NoAccount: account == "", Name: name})
 }
+
+// KeptWorkspaces implements durable.Rows.
+func (r Lists) KeptWorkspaces(ctx context.Context, account string, most int) (int, error) {
+	rows, err := r.Workspaces(ctx, store.WorkspaceFilter{States: liveWorkspaces, Account: account, NoAccount: account == "", Keep: true, Limit: most})
+	return len(rows), err
+}

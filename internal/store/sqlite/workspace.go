@@ -65,6 +65,9 @@ func workspaceWhere(f store.WorkspaceFilter) (w where) {
 	w.equals("owner", string(f.Owner))
 	w.equals("task", string(f.Task))
 	w.equals("name", f.Name)
+	if f.Keep {
+		w.conds = append(w.conds, "json_extract(doc, '$.keep')")
+	}
 	if f.NoAccount {
 		w.conds = append(w.conds, "account IS NULL")
 	}

@@ -39,7 +39,7 @@ func testWorkspaces(t *testing.T, s store.Store) {
 		t.Error("list:", diff)
 	}
 	for name, f := range map[string]store.WorkspaceFilter{
-		"state": {States: []api.WorkspaceState{api.WorkspaceActive}}, "owner": {Owner: owner}, "task": {Task: w.Task}, "account": {Account: w.Account}, "name": {Name: w.Name},
+		"state": {States: []api.WorkspaceState{api.WorkspaceActive}}, "owner": {Owner: owner}, "task": {Task: w.Task}, "account": {Account: w.Account}, "name": {Name: w.Name}, "keep": {Keep: true},
 	} {
 		some, err := s.Workspaces(ctx, f)
 		must(t, err)

@@ -7,7 +7,8 @@ import (
 )
 
 // Sweep removes the workspaces that a daemon's death left to tasks that do not name them, such as that of a setup: no
-// later task could use them, and they may be large. It is called after such tasks were declared lost, and before new
+// later task could use them. They may be large, so their files are removed in the background; nobody finds them when it
+// returns. It is called after such tasks were declared lost, and before new
 // ones begin. row returns a task, or KindNotFound. The result is how many were removed.
 func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.TaskID) (api.Task, error)) (int, error) {
 	ids, err := p.cfg.Workspaces.List()
@@ -30,7 +31,7 @@ func (p *Computers) Sweep(ctx context.Context, row func(context.Context, api.Tas
 		if claimed(ctx, row, t, id) {
 			continue
 		}
-		if err := p.cfg.Workspaces.Remove(ctx, id, "left by a daemon that ended"); err != nil && api.KindOf(err) != api.KindNotFound && api.KindOf(err) != api.KindConflict {
+		if err := p.cfg.Workspaces.RemoveLater(id, "left by a daemon that ended"); err != nil && api.KindOf(err) != api.KindNotFound && api.KindOf(err) != api.KindConflict {
 			return n, err
 		}
 		n++

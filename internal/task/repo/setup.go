@@ -45,6 +45,8 @@ type SetupRequest struct {
 	// result is found by this task alone, because installing runs code that nobody has reviewed.
 	Layer Layer
 	Work  Layer
+	// Required is true if the setup is all that the task is for: each failed step is an error then.
+	Required bool
 	// Known is the key of a result that the caller has.
 	Known string
 	// NextLog returns the file for the output of the next step; empty if no more outputs are kept.
@@ -105,7 +107,7 @@ func (m *member) setup(ctx context.Context) error {
 func (m *member) setupRequest(ctx context.Context, files []cache.Entry) SetupRequest {
 	return SetupRequest{
 		Task: m.job.Task.ID, Sandbox: m.sandbox(), Egress: m.job.Task.Create.SetupEgress, Secrets: m.job.Task.Create.SetupSecrets, Repository: git.DisplayAddress(m.URL), Branch: m.branch(), Dir: m.Name,
-		Files: files, Layer: m.layer, NextLog: func() string { return m.logs.next(m.job.Dir) },
+		Files: files, Layer: m.layer, Required: m.req.PrepareOnly, NextLog: func() string { return m.logs.next(m.job.Dir) },
 		Read: func(path string, max int64) []byte {
 			b, err := m.repo.ReadFile(ctx, m.base.Hash, path, max)
 			if err != nil {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"hortus.dev/api"
@@ -42,6 +44,8 @@ type job struct {
 	key  string
 
 	policy api.EgressPolicy
+	// output is the name of the file with the output of the newest step; "" if it has none.
+	output string
 }
 
 // install runs the steps and seals their result. The layer is "" if no step could run.
@@ -92,7 +96,7 @@ func (j *job) run(ctx context.Context, ws api.WorkspaceID) (ran bool, err error)
 			served = true
 			if err := repo.Serve(ctx, box, services(j.plan)); err != nil {
 				note(ctx, j.q, "services", err)
-				return false, &failure{err}
+				return false, &failure{err: err, step: "services"}
 			}
 		}
 		if err := j.step(ctx, box, s); err != nil {
@@ -187,7 +191,7 @@ func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) er
 		case why == nil || s.Optional:
 			return nil
 		case try >= s.Retries:
-			return &failure{why}
+			return &failure{err: why, step: s.Name, output: j.output, task: j.q.Task}
 		}
 		select {
 		case <-time.After(retryAfter << try):
@@ -200,7 +204,9 @@ func (j *job) step(ctx context.Context, box repo.Computer, s dependency.Step) er
 // command runs a step once. why says how it failed.
 func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step, e api.RepoStepEvent) (why, err error) {
 	out := &observe.Capture{}
+	j.output = ""
 	if name := j.q.NextLog(); name != "" {
+		j.output = filepath.Base(name)
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, api.Errorf(api.KindInternal, "save the output of the setup: %w", err)
@@ -223,11 +229,11 @@ func (j *job) command(ctx context.Context, box repo.Computer, s dependency.Step,
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case ex.Exit.Cause == api.CauseFull: // with an error too
+	case ex.Exit.Cause == api.CauseFull, errors.Is(err, syscall.ENOSPC): // of the step, or of its output
 		return nil, api.Errorf(api.KindExhausted, "%s: no space left on the disk of %s", s.Name, j.cfg.Computers.Disk()).
 			WithHint("Free disk space: hortus gc. hortus df shows the usage.")
 	case ex.Exit.Cause == api.CauseDisk:
-		return nil, &failure{api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name)}
+		return nil, &failure{err: api.Errorf(api.KindExhausted, "%s wrote more than the disk of the sandbox may have (--disk)", s.Name), output: j.output, task: j.q.Task}
 	case err != nil:
 		return nil, err
 	case ex.State == api.ExecUnknown && ex.Exit.Cause == "":

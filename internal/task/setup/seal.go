@@ -21,7 +21,7 @@ func (j *job) seal(ctx context.Context, ws api.WorkspaceID) (l repo.Layer, relea
 	err = j.q.Step(ctx, api.RepoStepEvent{Step: step, Detail: "sealing the result"}, func() (string, error) {
 		w, err := j.cfg.Computers.Written(ctx, ws)
 		if api.KindOf(err) == api.KindExhausted {
-			return "", &failure{err}
+			return "", &failure{err: err, step: "sealing the result"}
 		}
 		if err != nil {
 			return "", err

@@ -117,13 +117,33 @@ func (p *Preparer) discard(task context.Context, ws api.WorkspaceID) {
 }
 
 // failure is a step that failed.
-type failure struct{ err error }
+type failure struct {
+	err  error
+	step string
+	// output is the file with its output in the folder of the task that ran it; empty if it has none.
+	output string
+	task   api.TaskID
+}
 
-func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Error() string {
+	if f.step == "" {
+		return f.err.Error()
+	}
+	return "step " + f.step + ": " + f.err.Error()
+}
+
 func (f *failure) Unwrap() error { return f.err }
 
+// hint says what to do about a failed step, and where the rest of its output is.
+func (f *failure) hint(what string) string {
+	if f.output == "" {
+		return what
+	}
+	return fmt.Sprintf("%s Its whole output is %s in the folder of task %s, on the daemon's host.", what, f.output, f.task)
+}
+
 // Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was
-// detected, the task continues without its result.
+// detected, the task continues without its result, unless the setup is all that it is for.
 func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepared, error) {
 	none := repo.Prepared{Release: func() {}}
 	plan, err := dependency.Of(tree(q))
@@ -167,12 +187,15 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepa
 	l, release, err := p.once(ctx, j)
 	var failed *failure
 	switch {
-	case errors.As(err, &failed) && !plan.Recipe && ctx.Err() == nil:
+	case errors.As(err, &failed) && !plan.Recipe && !q.Required && ctx.Err() == nil:
 		note(ctx, q, "the task continues without installed dependencies", nil)
 		return none, nil
+	case errors.As(err, &failed) && !plan.Recipe:
+		return none, api.Errorf(api.KindOf(failed.err), "the setup that was found failed: %w", failed).
+			WithHint("%s", failed.hint("Repair what it installs, or describe the setup in "+path.Join(q.Dir, dependency.RecipePath)+"."))
 	case errors.As(err, &failed):
-		return none, api.Errorf(api.KindOf(failed.err), "the setup of %s failed: %w", path.Join(q.Dir, dependency.RecipePath), failed.err).
-			WithHint("Repair the setup, or leave it out with --no-setup.")
+		return none, api.Errorf(api.KindOf(failed.err), "the setup of %s failed: %w", path.Join(q.Dir, dependency.RecipePath), failed).
+			WithHint("%s", failed.hint("Repair the setup, or leave it out with --no-setup."))
 	case err != nil:
 		return none, err
 	case l == "":

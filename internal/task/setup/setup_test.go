@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"hortus.dev/api"
@@ -289,5 +290,101 @@ func TestWork(t *testing.T) {
 	s.layers = map[string]bool{layerKey(key + " of t2"): true}
 	if got, err := p.Prepare(t.Context(), q); !errors.Is(err, refused) || len(got.Layers) != 0 {
 		t.Errorf("the layer of a work for the branch: %+v %v", got, err)
+	}
+}
+
+// box runs the commands of a setup: each step ends with a code, or with an error of its output.
+type box struct {
+	repo.Computer
+	code int
+	err  error
+}
+
+func (b *box) Run(_ context.Context, req api.ExecRequest, output func(string, []byte) error) (api.Exec, error) {
+	if req.Tag != step {
+		return api.Exec{State: api.ExecExited}, nil
+	}
+	if err := output("stderr", []byte("cannot reach the registry\n")); err != nil {
+		return api.Exec{}, err
+	}
+	return api.Exec{State: api.ExecExited, Exit: api.Exit{Code: b.code}}, b.err
+}
+
+func (b *box) Close(context.Context) (api.Proof, error) { return api.Proof{}, nil }
+
+// boxes has one box for everybody.
+type boxes struct {
+	store
+	box *box
+	dir string
+}
+
+func (b *boxes) Layer(ctx context.Context, key string, build func(context.Context, string) error) (repo.Layer, func(), error) {
+	return repo.Layer(key), func() {}, build(ctx, b.dir)
+}
+
+func (b *boxes) Open(context.Context, api.CreateSandbox, api.WorkspaceID, []filerule.Access) (repo.Computer, error) {
+	return b.box, nil
+}
+func (b *boxes) Written(context.Context, api.WorkspaceID) (Written, error) {
+	return Written{Close: func() {}}, nil
+}
+
+// TestRequired: a setup that was found and fails is an error for who asked for nothing else, and an event for a task.
+func TestRequired(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		required bool
+		code     int
+		want     string
+	}{
+		{"a task continues", false, 3, ""},
+		{"a preparation fails", true, 3, "step npm ci: exit 3: cannot reach the registry"},
+		{"a preparation succeeds", true, 0, ""},
+	} {
+		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{code: c.code}, dir: t.TempDir()}
+		p := New(Config{Computers: s, Toolchain: toolchain})
+		q, said := request(t, "ada", locked)
+		q.Task, q.Required = "t1", c.required
+		dir, steps := t.TempDir(), 0
+		q.NextLog = func() string { steps++; return filepath.Join(dir, repo.SetupLog(steps)+".out") }
+		_, err := p.Prepare(t.Context(), q)
+		p.Close()
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if got := strings.Contains(said(), "the task continues"); got != (c.code != 0) {
+				t.Errorf("%s: %s", c.name, said())
+			}
+			continue
+		}
+		last := repo.SetupLog(2) + ".out" // of the second try
+		if e := api.AsError(err); e.Kind != api.KindInvalid || !strings.Contains(e.Error(), c.want) || !strings.Contains(e.Hint, last+" in the folder of task t1") {
+			t.Errorf("%s: %v (%s)", c.name, e, e.Hint)
+		}
+		if raw, err := os.ReadFile(filepath.Join(dir, last)); err != nil || string(raw) != "cannot reach the registry\n" {
+			t.Errorf("%s: the output is %q, %v", c.name, raw, err)
+		}
+	}
+}
+
+// TestFullDisk: output that cannot be stored because the disk is full names the disk.
+func TestFullDisk(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want api.Kind
+	}{
+		{&os.PathError{Op: "write", Path: "setup-01.out", Err: syscall.ENOSPC}, api.KindExhausted},
+		{api.Errorf(api.KindUnavailable, "the end was not seen"), api.KindUnavailable},
+	} {
+		s := &boxes{store: store{layers: map[string]bool{}}, box: &box{err: c.err}, dir: t.TempDir()}
+		p := New(Config{Computers: s, Toolchain: toolchain})
+		q, _ := request(t, "ada", locked)
+		_, err := p.Prepare(t.Context(), q)
+		p.Close()
+		if api.KindOf(err) != c.want || strings.Contains(err.Error(), "the disk of /data") != (c.want == api.KindExhausted) {
+			t.Errorf("%v: %v", c.err, err)
+		}
 	}
 }

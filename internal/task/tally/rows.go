@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/store"
 )
 
@@ -29,7 +30,7 @@ func (r Rows) Prune(ctx context.Context, keep store.Retention) (store.Pruned, er
 
 // TaskStats implements the statistics of access.Engine: those of the rows and those of
 // removed tasks, since a time.
-func (r Rows) TaskStats(ctx context.Context, account string, since time.Time) (api.TaskStats, error) {
+func (r Rows) TaskStats(ctx context.Context, account string, since time.Time) (admin.TaskStats, error) {
 	y := New(since)
 	err := r.WalkTasks(ctx, store.TaskFilter{Account: account, Since: since, WithAttempts: true}, func(t api.Task) error {
 		y.Add(t)

@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // sums is a tally as it is stored.
 type sums struct {
-	Stats    api.TaskStats `json:"stats"`
-	Attempts int           `json:"attempts"`
-	Rounds   int           `json:"rounds"`
-	Programs int           `json:"programs"`
+	Stats    admin.TaskStats `json:"stats"`
+	Attempts int             `json:"attempts"`
+	Rounds   int             `json:"rounds"`
+	Programs int             `json:"programs"`
 	// Missing are all names that are counted; those of Stats are the most wanted.
-	Missing []api.MissingCount `json:"missing,omitempty"`
+	Missing []admin.MissingCount `json:"missing,omitempty"`
 }
 
 // Fold adds a task to sums that it gave before, nil at first.
@@ -26,7 +27,7 @@ func Fold(stored []byte, t api.Task) ([]byte, error) {
 	y.Add(t)
 	out := sums{Stats: y.Stats(), Attempts: y.attempts, Rounds: y.rounds, Programs: y.programs}
 	for w, n := range y.missing {
-		out.Missing = append(out.Missing, api.MissingCount{Name: w.name, Language: w.lang, Tasks: n})
+		out.Missing = append(out.Missing, admin.MissingCount{Name: w.name, Language: w.lang, Tasks: n})
 	}
 	return json.Marshal(out)
 }
@@ -68,7 +69,7 @@ func (y *Tally) AddSums(stored []byte) error {
 	for _, f := range from.Failures {
 		have := y.failures[f.Category]
 		if have == nil {
-			have = &api.FailureCount{Category: f.Category}
+			have = &admin.FailureCount{Category: f.Category}
 			y.failures[f.Category] = have
 		}
 		have.Attempts += f.Attempts

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 )
 
 // Bounds of the names that are kept apart. What comes after them is one name.
@@ -35,23 +36,23 @@ type wanted struct {
 
 // Tally adds up tasks. Make one with New.
 type Tally struct {
-	stats    api.TaskStats
+	stats    admin.TaskStats
 	attempts int // of verified requests for programs
 	rounds   int // of verified requests about repositories
 	programs int // verified requests for programs
-	phases   map[string]*api.PhaseTime
-	failures map[api.Category]*api.FailureCount
-	models   map[string]*api.ModelUse
+	phases   map[string]*admin.PhaseTime
+	failures map[api.Category]*admin.FailureCount
+	models   map[string]*admin.ModelUse
 	missing  map[wanted]int
 }
 
 // New makes a tally of the tasks since an instant, which it reports.
 func New(since time.Time) *Tally {
 	return &Tally{
-		stats:    api.TaskStats{Since: since, Outcomes: map[api.Outcome]int{}, Errors: map[api.Kind]int{}},
-		phases:   map[string]*api.PhaseTime{},
-		failures: map[api.Category]*api.FailureCount{},
-		models:   map[string]*api.ModelUse{},
+		stats:    admin.TaskStats{Since: since, Outcomes: map[api.Outcome]int{}, Errors: map[api.Kind]int{}},
+		phases:   map[string]*admin.PhaseTime{},
+		failures: map[api.Category]*admin.FailureCount{},
+		models:   map[string]*admin.ModelUse{},
 		missing:  map[wanted]int{},
 	}
 }
@@ -145,7 +146,7 @@ func (y *Tally) call(c api.RoleCalls) {
 	if phase := phaseOf[c.Role]; phase != "" {
 		y.spent(phase, c.Calls, c.MS)
 	}
-	y.used(api.ModelUse{Model: c.Model, Calls: c.Calls, Errors: c.Errors, MS: c.MS, Usage: c.Usage})
+	y.used(admin.ModelUse{Model: c.Model, Calls: c.Calls, Errors: c.Errors, MS: c.MS, Usage: c.Usage})
 }
 
 // lack counts tasks that wanted something. Names are bounded in number.
@@ -156,7 +157,7 @@ func (y *Tally) lack(w wanted, tasks int) {
 }
 
 // used counts what was asked of a model.
-func (y *Tally) used(c api.ModelUse) {
+func (y *Tally) used(c admin.ModelUse) {
 	name := clip(c.Model)
 	m := y.models[name]
 	if m == nil {
@@ -164,7 +165,7 @@ func (y *Tally) used(c api.ModelUse) {
 			name = others
 		}
 		if m = y.models[name]; m == nil {
-			m = &api.ModelUse{Model: name}
+			m = &admin.ModelUse{Model: name}
 			y.models[name] = m
 		}
 	}
@@ -177,7 +178,7 @@ func (y *Tally) used(c api.ModelUse) {
 func (y *Tally) spent(phase string, count int, ms int64) {
 	p := y.phases[phase]
 	if p == nil {
-		p = &api.PhaseTime{Phase: phase}
+		p = &admin.PhaseTime{Phase: phase}
 		y.phases[phase] = p
 	}
 	p.Count += count
@@ -205,7 +206,7 @@ func (y *Tally) result(t api.Task, a api.Attempt, failed map[api.Category]bool, 
 	}
 	f := y.failures[r.Category]
 	if f == nil {
-		f = &api.FailureCount{Category: r.Category}
+		f = &admin.FailureCount{Category: r.Category}
 		y.failures[r.Category] = f
 	}
 	f.Attempts++
@@ -247,7 +248,7 @@ func clip(s string) string {
 }
 
 // Stats returns what was counted so far.
-func (y *Tally) Stats() api.TaskStats {
+func (y *Tally) Stats() admin.TaskStats {
 	s := y.stats
 	ended := 0
 	for outcome, n := range s.Outcomes {
@@ -265,7 +266,7 @@ func (y *Tally) Stats() api.TaskStats {
 		s.RoundsPerSuccess = float64(y.rounds) / float64(n)
 	}
 	s.Stops = maps.Clone(s.Stops)
-	s.Phases, s.Failures, s.Models, s.Missing = []api.PhaseTime{}, []api.FailureCount{}, []api.ModelUse{}, []api.MissingCount{}
+	s.Phases, s.Failures, s.Models, s.Missing = []admin.PhaseTime{}, []admin.FailureCount{}, []admin.ModelUse{}, []admin.MissingCount{}
 	for _, name := range phases {
 		if p := y.phases[name]; p != nil {
 			s.Phases = append(s.Phases, *p)
@@ -274,19 +275,19 @@ func (y *Tally) Stats() api.TaskStats {
 	for _, f := range y.failures {
 		s.Failures = append(s.Failures, *f)
 	}
-	slices.SortFunc(s.Failures, func(a, b api.FailureCount) int {
+	slices.SortFunc(s.Failures, func(a, b admin.FailureCount) int {
 		return cmp.Or(b.Attempts-a.Attempts, cmp.Compare(a.Category, b.Category))
 	})
 	for _, m := range y.models {
 		s.Models = append(s.Models, *m)
 	}
-	slices.SortFunc(s.Models, func(a, b api.ModelUse) int { return cmp.Or(b.Calls-a.Calls, cmp.Compare(a.Model, b.Model)) })
+	slices.SortFunc(s.Models, func(a, b admin.ModelUse) int { return cmp.Or(b.Calls-a.Calls, cmp.Compare(a.Model, b.Model)) })
 	for w, n := range y.missing {
-		s.Missing = append(s.Missing, api.MissingCount{Name: w.name, Language: w.lang, Tasks: n})
+		s.Missing = append(s.Missing, admin.MissingCount{Name: w.name, Language: w.lang, Tasks: n})
 	}
-	slices.SortFunc(s.Missing, func(a, b api.MissingCount) int {
+	slices.SortFunc(s.Missing, func(a, b admin.MissingCount) int {
 		return cmp.Or(b.Tasks-a.Tasks, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Language, b.Language))
 	})
-	s.Missing = s.Missing[:min(len(s.Missing), api.MaxMissing)]
+	s.Missing = s.Missing[:min(len(s.Missing), admin.MaxMissing)]
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/task/tally"
 )
 
@@ -56,22 +57,22 @@ func TestTally(t *testing.T) {
 	for _, task := range []api.Task{first, refused, install, script, program, again, player, played, check, running, request(api.OutcomeCanceled), request(api.OutcomeDeclined)} {
 		y.Add(task)
 	}
-	want := api.TaskStats{
+	want := admin.TaskStats{
 		Since: since, Tasks: 12, Requests: 8, Programs: 1, Replays: 3, Running: 1,
 		Outcomes: map[api.Outcome]int{api.OutcomeVerified: 2, api.OutcomeFailed: 1, api.OutcomeNeedsHuman: 2, api.OutcomeCanceled: 1, api.OutcomeDeclined: 1},
 		// Of six that ended and were not canceled.
 		SuccessRate: 2.0 / 6, AttemptsPerSuccess: 2.5,
-		Phases: []api.PhaseTime{
+		Phases: []admin.PhaseTime{
 			{Phase: "plan", Count: 2, TotalMS: 20}, {Phase: "code", Count: 1, TotalMS: 50}, {Phase: "create", Count: 7, TotalMS: 8},
 			{Phase: "install", Count: 2, TotalMS: 10}, {Phase: "run", Count: 6, TotalMS: 100}, {Phase: "debug", Count: 3, TotalMS: 70},
 		},
-		Failures: []api.FailureCount{
+		Failures: []admin.FailureCount{
 			{Category: api.CategoryImport, Attempts: 3, Tasks: 2}, {Category: api.CategoryCommand, Attempts: 1, Tasks: 1},
 			{Category: api.CategoryNetwork, Attempts: 1, Tasks: 1}, {Category: api.CategoryPlaceholder, Attempts: 1, Tasks: 1},
 		},
 		Errors: map[api.Kind]int{api.KindUnavailable: 1},
-		Models: []api.ModelUse{{Model: "big", Calls: 4, MS: 120, Usage: usage.Add(usage)}, {Model: "small", Calls: 2, Errors: 1, MS: 20, Usage: usage}},
-		Missing: []api.MissingCount{
+		Models: []admin.ModelUse{{Model: "big", Calls: 4, MS: 120, Usage: usage.Add(usage)}, {Model: "small", Calls: 2, Errors: 1, MS: 20, Usage: usage}},
+		Missing: []admin.MissingCount{
 			{Name: "numpy", Language: api.Python, Tasks: 2}, {Name: "@a/b", Language: api.JavaScript, Tasks: 1},
 			{Name: "ffmpeg", Tasks: 1}, {Name: "pandas", Language: api.Python, Tasks: 1},
 		},
@@ -132,7 +133,7 @@ func TestNamesAreBounded(t *testing.T) {
 		y.Add(task)
 	}
 	got := y.Stats()
-	if len(got.Missing) != api.MaxMissing || len(got.Missing[0].Name) > 200 {
+	if len(got.Missing) != admin.MaxMissing || len(got.Missing[0].Name) > 200 {
 		t.Errorf("%d missing, the first has %d bytes", len(got.Missing), len(got.Missing[0].Name))
 	}
 	if len(got.Models) != 101 || got.Models[0].Model != "(others)" || got.Models[0].Calls != 4900 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/anthropic"
 	"hortus.dev/internal/agent/model/offline"
@@ -135,10 +136,10 @@ func (c *Catalogue) openai(which string) (model.Model, error) {
 }
 
 // Reports returns for each model whether it can be used and, if not, why.
-func (c *Catalogue) Reports() []api.ModelReport {
-	out := []api.ModelReport{{Name: offline.Name, Default: true, OK: true, Model: offline.Name}}
+func (c *Catalogue) Reports() []admin.ModelReport {
+	out := []admin.ModelReport{{Name: offline.Name, Default: true, OK: true, Model: offline.Name}}
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
-		r := api.ModelReport{Name: v.name}
+		r := admin.ModelReport{Name: v.name}
 		r.BaseURL, _ = c.baseURL(v) // find returns the error of an invalid one
 		m, err := c.find(v.name)
 		if err == nil {

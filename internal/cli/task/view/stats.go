@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 )
 
 // ShowStats prints the statistics of tasks.
-func ShowStats(a *app.App, s api.TaskStats) error {
+func ShowStats(a *app.App, s admin.TaskStats) error {
 	when := "so far"
 	if !s.Since.IsZero() {
 		when = "since " + s.Since.Local().Format("2006-01-02 15:04")
@@ -56,7 +57,7 @@ func ShowStats(a *app.App, s api.TaskStats) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, show := range []func(io.Writer, api.TaskStats){showPhases, showFailures, showModelUse} {
+	for _, show := range []func(io.Writer, admin.TaskStats){showPhases, showFailures, showModelUse} {
 		show(w, s)
 		if err := w.Flush(); err != nil {
 			return err
@@ -67,7 +68,7 @@ func ShowStats(a *app.App, s api.TaskStats) error {
 }
 
 // ended counts the requests that the share of verified ones is taken of.
-func ended(s api.TaskStats) (n int) {
+func ended(s admin.TaskStats) (n int) {
 	for o, k := range s.Outcomes {
 		if o != api.OutcomeCanceled {
 			n += k
@@ -76,7 +77,7 @@ func ended(s api.TaskStats) (n int) {
 	return n
 }
 
-func showPhases(w io.Writer, s api.TaskStats) {
+func showPhases(w io.Writer, s admin.TaskStats) {
 	if len(s.Phases) == 0 {
 		return
 	}
@@ -87,7 +88,7 @@ func showPhases(w io.Writer, s api.TaskStats) {
 	}
 }
 
-func showFailures(w io.Writer, s api.TaskStats) {
+func showFailures(w io.Writer, s admin.TaskStats) {
 	if len(s.Failures)+len(s.Errors) == 0 {
 		return
 	}
@@ -100,7 +101,7 @@ func showFailures(w io.Writer, s api.TaskStats) {
 	}
 }
 
-func showModelUse(w io.Writer, s api.TaskStats) {
+func showModelUse(w io.Writer, s admin.TaskStats) {
 	if len(s.Models) == 0 {
 		return
 	}
@@ -114,7 +115,7 @@ func showModelUse(w io.Writer, s api.TaskStats) {
 
 // showMissing reports what to install beforehand, and how it then gets into a
 // sandbox.
-func showMissing(w io.Writer, s api.TaskStats) {
+func showMissing(w io.Writer, s admin.TaskStats) {
 	if len(s.Missing) == 0 {
 		return
 	}

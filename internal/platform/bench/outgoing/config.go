@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/sandbox/manager"
 )
 
@@ -14,10 +15,10 @@ type Config struct {
 	N        int
 	Backends []string
 	// Report gets each row, Step how far the measurement of a backend is.
-	Report func(api.BenchRow)
+	Report func(admin.BenchRow)
 	Step   func(backend string, done, of int)
 	// Fill sets the number of samples and the quantiles of a row.
-	Fill func(*api.BenchRow, []time.Duration)
+	Fill func(*admin.BenchRow, []time.Duration)
 	// Resident returns the resident memory of this process, in MB.
 	Resident  func() (float64, error)
 	Sandboxes *manager.Manager

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/load"
 )
 
@@ -130,7 +130,7 @@ func (r *run) fairness(ctx context.Context, l, flood *lane) error {
 		count += flooded.Count
 	}
 	r.Step(l.backend, rounds, rounds)
-	rows := [2]api.BenchRow{
+	rows := [2]admin.BenchRow{
 		{Name: rowEgress + "undisturbed, " + l.name, Backend: l.backend},
 		{Name: rowEgress + "beside a flood, " + l.name, Backend: l.backend, Baseline: rowEgress + "undisturbed, " + l.name,
 			Note: fmt.Sprintf("another client opened %d at once, %.0f a second", floodAt, float64(count)/(duration.Seconds()*float64(rounds)))},
@@ -143,7 +143,7 @@ func (r *run) fairness(ctx context.Context, l, flood *lane) error {
 	if l.backend == "" {
 		return nil
 	}
-	r.Report(api.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: l.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
+	r.Report(admin.BenchRow{Name: rowEgress + "resident memory beside a flood", Backend: l.backend, N: count, Unit: "MB", Value: most - before, Before: before, After: most,
 		Note: fmt.Sprintf("more of the daemon, at most, than %.0f MB before", before)})
 	return nil
 }

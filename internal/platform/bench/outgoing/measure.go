@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/load"
 )
 
@@ -76,7 +77,7 @@ func Measure(ctx context.Context, cfg Config) error {
 	defer end()
 	for _, l := range rivals {
 		if l.ask == nil {
-			r.Report(api.BenchRow{Name: rowEgress + l.name, Note: l.name + ": " + l.note})
+			r.Report(admin.BenchRow{Name: rowEgress + l.name, Note: l.name + ": " + l.note})
 			continue
 		}
 		lanes = append(lanes, l)
@@ -91,7 +92,7 @@ func Measure(ctx context.Context, cfg Config) error {
 			return cerr
 		}
 		if err != nil {
-			r.Report(api.BenchRow{Name: rowEgress + lanePassed, Backend: backend, Note: "not measured: " + err.Error()})
+			r.Report(admin.BenchRow{Name: rowEgress + lanePassed, Backend: backend, Note: "not measured: " + err.Error()})
 			continue
 		}
 		defer n.end()
@@ -214,9 +215,9 @@ func (l *lane) add(job egressJob, res load.Result) {
 }
 
 // row returns the row of a job.
-func (r *run) row(l *lane, job egressJob, lanes []*lane) api.BenchRow {
+func (r *run) row(l *lane, job egressJob, lanes []*lane) admin.BenchRow {
 	got := l.results[job.name]
-	row := api.BenchRow{Name: rowEgress + job.name + ", " + l.name, Backend: l.backend, Note: l.note}
+	row := admin.BenchRow{Name: rowEgress + job.name + ", " + l.name, Backend: l.backend, Note: l.note}
 	var base *results
 	for _, other := range lanes {
 		if other.name == l.against {
@@ -236,7 +237,7 @@ func (r *run) row(l *lane, job egressJob, lanes []*lane) api.BenchRow {
 	r.Fill(&row, got.times)
 	if base != nil && len(base.times) > 0 {
 		row.Baseline = rowEgress + job.name + ", " + l.against
-		var of api.BenchRow
+		var of admin.BenchRow
 		r.Fill(&of, base.times)
 		compare(&row, of.P50MS)
 		row.Note = join(fmt.Sprintf("p99 %.2fx of its %.3f ms", row.P99MS/of.P99MS, of.P99MS), row.Note)
@@ -320,7 +321,7 @@ func (r *run) client(ctx context.Context, n *neighbour, o outside, cpus float64)
 }
 
 // compare sets a row's ratio to its baseline.
-func compare(row *api.BenchRow, base float64) {
+func compare(row *admin.BenchRow, base float64) {
 	if base > 0 {
 		row.BaselineP50MS = base
 		row.Ratio = math.Round(row.P50MS/base*1000) / 1000

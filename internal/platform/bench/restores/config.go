@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/modules"
 	"hortus.dev/internal/sandbox"
 )
@@ -17,10 +18,10 @@ type Config struct {
 	// Trees are what is restored; a node_modules and a checkout if it is empty.
 	Trees []Tree
 	// Report gets each row, Step how far the measurement of a backend is.
-	Report func(api.BenchRow)
+	Report func(admin.BenchRow)
 	Step   func(backend string, done, of int)
 	// Fill sets the number of samples and the quantiles of a row.
-	Fill func(*api.BenchRow, []time.Duration)
+	Fill func(*admin.BenchRow, []time.Duration)
 	// Scratch makes an empty directory on the disk of the layers, which remove removes.
 	Scratch func() (dir string, remove func() error, err error)
 	// Place makes a layer of what fill writes, and a workspace over it; remove removes both.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/modules"
 	"hortus.dev/internal/storage/layer"
 )
@@ -68,10 +69,10 @@ func (r *run) host(ctx context.Context, t Tree) (h host, err error) {
 	r.Step("", n, n)
 	h.restore = w.extract
 	if noTar != nil {
-		r.Report(api.BenchRow{Name: t.name("restore", archived), Note: "not measured: " + noTar.Error()})
+		r.Report(admin.BenchRow{Name: t.name("restore", archived), Note: "not measured: " + noTar.Error()})
 	}
 	if !packed {
-		r.Report(api.BenchRow{Name: t.name("restore", layered), Note: "not measured: layers are plain directories here; see docs/layers.md"})
+		r.Report(admin.BenchRow{Name: t.name("restore", layered), Note: "not measured: layers are plain directories here; see docs/layers.md"})
 	}
 	note := size(h.info)
 	r.report(t.name("restore", layered), "", w.mount, "", nil, note+"; a mount of the verified layer under an overlay")

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/bench/modules"
 )
 
@@ -40,7 +40,7 @@ func Measure(ctx context.Context, cfg Config) (err error) {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				r.Report(api.BenchRow{Name: t.name("create to first exec", "attached"), Backend: backend, Note: "not measured: " + err.Error()})
+				r.Report(admin.BenchRow{Name: t.name("create to first exec", "attached"), Backend: backend, Note: "not measured: " + err.Error()})
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (r *run) report(name, backend string, s series, baseline string, base serie
 	if len(s) == 0 {
 		return
 	}
-	out := api.BenchRow{Name: name, Backend: backend, Note: note}
+	out := admin.BenchRow{Name: name, Backend: backend, Note: note}
 	r.Fill(&out, slices.Clone(s))
 	if b := base.ms(); b > 0 {
 		out.Baseline, out.BaselineP50MS = baseline, b

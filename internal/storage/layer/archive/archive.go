@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/internal/storage/oci/unpack"
 )
 
@@ -89,8 +90,8 @@ func (a Archive) stream(ctx context.Context, blob, root string) (record, error) 
 // Restore writes the tree of an archive into an empty directory. After an error the directory
 // has an unspecified part of it.
 //
-// Errors: KindNotFound if there is no archive, KindInvalid for one that is not what was saved or
-// is hostile, KindExhausted if the disk is full, and those of the blobs.
+// Errors: KindNotFound if there is no archive, KindInvalid for one that is damaged or hostile,
+// which Replace replaces, KindExhausted if the disk is full, and those of the blobs.
 func (a Archive) Restore(ctx context.Context, name, to string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -100,6 +101,9 @@ func (a Archive) Restore(ctx context.Context, name, to string) error {
 		return err
 	}
 	f, size, err := a.Blobs.Get(ctx, r.Blob)
+	if api.KindOf(err) == api.KindNotFound {
+		return api.Errorf(api.KindInvalid, "the archive of %s is gone; only its record is left", name)
+	}
 	if err != nil {
 		return about(name, err)
 	}
@@ -165,11 +169,11 @@ const probe = "hortus-check"
 const checkWithin = 20 * time.Second
 
 // Report says whether the archive can be used; nil if there is none.
-func (a *Archive) Report(ctx context.Context) *api.ArchiveReport {
+func (a *Archive) Report(ctx context.Context) *admin.ArchiveReport {
 	if a == nil {
 		return nil
 	}
-	r := &api.ArchiveReport{Location: a.Blobs.String(), OK: true}
+	r := &admin.ArchiveReport{Location: a.Blobs.String(), OK: true}
 	if err := a.Check(ctx); err != nil {
 		r.OK, r.Reason, r.Fix = false, err.Error(), api.HintOf(err)
 	}

@@ -19,6 +19,8 @@ type Blobs interface {
 	Get(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	// Has reports whether there is a blob.
 	Has(ctx context.Context, name string) (bool, error)
+	// Remove removes a blob; nil if there is none.
+	Remove(ctx context.Context, name string) error
 	// List returns at most limit names, in any order.
 	List(ctx context.Context, limit int) ([]string, error)
 	// String says where the blobs are, without secrets.

@@ -90,6 +90,18 @@ func (d Dir) Has(_ context.Context, name string) (bool, error) {
 	return err == nil, d.failed(name, err)
 }
 
+// Remove removes a file.
+func (d Dir) Remove(_ context.Context, name string) error {
+	if err := CheckBlob(name); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(d.Path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return d.failed(name, err)
+}
+
 // List lists the files that have names of blobs.
 func (d Dir) List(_ context.Context, limit int) (names []string, err error) {
 	f, err := os.Open(d.Path)

@@ -7,6 +7,8 @@
 // one. The names of trees are keys of what was built, not hashes of it: who can write to the blobs decides what a
 // restored tree contains.
 //
+// [Archive.Replace] stores an archive again that is damaged.
+//
 // Whiteouts and opaque directories of an overlay have the form that OCI images give them. Save refuses a tree
 // that an archive cannot hold as it is: one with devices, pipes, sockets, setuid files, or extended attributes
 // that are not of users.

@@ -26,13 +26,22 @@ type Image struct {
 	Name         string
 	Architecture string
 	Created      time.Time
-	// Env has the form NAME=VALUE.
-	Env        []string
-	Cmd        []string
-	User       string
-	WorkingDir string
+	Config
 	// Layers are the lowest first.
 	Layers []Layer
+}
+
+// Config is what an image says about its containers. Env has the form NAME=VALUE.
+type Config struct {
+	Env          []string
+	Entrypoint   []string `json:",omitempty"`
+	Cmd          []string
+	User         string
+	WorkingDir   string
+	Labels       map[string]string   `json:",omitempty"`
+	ExposedPorts map[string]struct{} `json:",omitempty"`
+	Volumes      map[string]struct{} `json:",omitempty"`
+	StopSignal   string              `json:",omitempty"`
 }
 
 // Layer writes the tar archive of a layer. It is called twice and must write the same.
@@ -112,7 +121,7 @@ func (img Image) documents(layers []blob) (files []document, blobs []blob, err e
 	on := platform{img.Architecture, "linux"}
 	config, err := documentBlob(typeConfig, map[string]any{
 		"created": img.Created.UTC(), "architecture": on.Architecture, "os": on.OS,
-		"config":  map[string]any{"Env": img.Env, "Cmd": img.Cmd, "User": img.User, "WorkingDir": img.WorkingDir},
+		"config":  img.Config,
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": diffs},
 		"history": steps,
 	})

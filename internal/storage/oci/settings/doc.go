@@ -6,6 +6,8 @@
 //
 //	s, err := settings.Read(store, digest) // nil for a layer that is not an image's
 //
+// Beside them is what the image itself says (Original), for its export.
+//
 // They were derived from an untrusted image when the layer was made, by package oci, which
 // limits and validates them. The package must not know images or backends.
 package settings

@@ -1,12 +1,14 @@
 package settings
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/storage/layer"
@@ -25,9 +27,13 @@ type Settings struct {
 	User User              `json:"user"`
 	// Dir is the working directory; empty for the workspace.
 	Dir string `json:"dir,omitempty"`
-	// Command is run if a request has no command.
-	Command []string `json:"command,omitempty"`
+	// Entrypoint and Cmd, which follows it, are run if a request has no command.
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Cmd        []string `json:"cmd,omitempty"`
 }
+
+// Command is what is run if a request has no command.
+func (s Settings) Command() []string { return slices.Concat(s.Entrypoint, s.Cmd) }
 
 // User is who runs commands.
 type User struct {
@@ -40,39 +46,62 @@ type User struct {
 
 // Write stores settings in the directory of a layer that is being built.
 func Write(dir string, s Settings) error {
-	b, err := json.Marshal(s)
-	if err != nil {
+	return write(dir, fileName, maxFile, s)
+}
+
+// write stores a document in the directory of a layer that is being built.
+func write(dir, name string, most int, document any) error {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(document); err != nil {
 		return err
 	}
-	if len(b) > maxFile {
-		return api.Errorf(api.KindInvalid, "the settings of the image have %d bytes, the maximum is %d", len(b), maxFile)
+	if b.Len() > most {
+		return api.Errorf(api.KindInvalid, "the settings of the image have %d bytes, the maximum is %d", b.Len(), most)
 	}
-	return os.WriteFile(filepath.Join(dir, fileName), b, 0o644)
+	return os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644)
 }
 
 // Read returns the settings of a layer; nil if it has none.
 func Read(store *layer.Store, d layer.Digest) (*Settings, error) {
-	if !d.Valid() {
-		return nil, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(d))
+	s := new(struct {
+		Settings
+		// Merged is the entrypoint and what follows it, as earlier versions stored them.
+		Merged []string `json:"command"`
+	})
+	has, err := read(store, d, fileName, maxFile, s)
+	if !has || err != nil {
+		return nil, err
 	}
-	f, err := os.Open(filepath.Join(store.Dir(), string(d), fileName))
+	if len(s.Merged) > 0 {
+		s.Cmd = s.Merged
+	}
+	return &s.Settings, nil
+}
+
+// read reads a document of a layer, if it has it.
+func read(store *layer.Store, d layer.Digest, name string, most int64, to any) (has bool, err error) {
+	if !d.Valid() {
+		return false, api.Errorf(api.KindInvalid, "layer digest %q is malformed", string(d))
+	}
+	f, err := os.Open(filepath.Join(store.Dir(), string(d), name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "settings of layer %s: %w", d, err)
+		return false, api.Errorf(api.KindInternal, "settings of layer %s: %w", d, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	s := new(Settings)
-	if err == nil && len(b) > maxFile {
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
 		err = errors.New("the file is too large")
 	}
 	if err == nil {
-		err = json.Unmarshal(b, s)
+		err = json.Unmarshal(b, to)
 	}
 	if err != nil {
-		return nil, api.Errorf(api.KindInternal, "settings of layer %s: %w", d, err)
+		return false, api.Errorf(api.KindInternal, "settings of layer %s: %w", d, err)
 	}
-	return s, nil
+	return true, nil
 }

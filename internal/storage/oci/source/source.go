@@ -51,13 +51,17 @@ type Image struct {
 	close func() error
 }
 
-// Settings are the parts of the configuration that are used.
+// Settings are the parts of the configuration that are used, or are in an image that is exported.
 type Settings struct {
-	Env        []string
-	Entrypoint []string
-	Cmd        []string
-	User       string
-	WorkingDir string
+	Env          []string
+	Entrypoint   []string
+	Cmd          []string
+	User         string
+	WorkingDir   string
+	Labels       map[string]string
+	ExposedPorts map[string]struct{}
+	Volumes      map[string]struct{}
+	StopSignal   string
 }
 
 // Layer is one layer.
@@ -122,13 +126,7 @@ type configuration struct {
 	RootFS       struct {
 		DiffIDs []string `json:"diff_ids"`
 	} `json:"rootfs"`
-	Config struct {
-		Env        []string
-		Entrypoint []string
-		Cmd        []string
-		User       string
-		WorkingDir string
-	} `json:"config"`
+	Config Settings `json:"config"`
 }
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -156,5 +154,5 @@ func parseConfiguration(b []byte, architecture string, n int) (configuration, er
 // apply takes over a configuration.
 func (i *Image) apply(c configuration) {
 	i.Platform = "linux/" + c.Architecture
-	i.Settings = Settings{Env: c.Config.Env, Entrypoint: c.Config.Entrypoint, Cmd: c.Config.Cmd, User: c.Config.User, WorkingDir: c.Config.WorkingDir}
+	i.Settings = c.Config
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/internal/platform/perkey"
 	"hortus.dev/internal/sandbox"
 	"hortus.dev/internal/storage/layer"
 	"hortus.dev/internal/storage/workspace"
@@ -27,6 +28,8 @@ type Rows interface {
 	// WorkspacePage lists the newest first; account "" is everybody's, here and below.
 	WorkspacePage(ctx context.Context, account string, p api.PageRequest) (rows []api.Workspace, next string, err error)
 	FindWorkspaceOf(ctx context.Context, account, prefix string) (api.WorkspaceID, error)
+	// KeptWorkspaces counts those of one account that are kept and not removed, up to most.
+	KeptWorkspaces(ctx context.Context, account string, most int) (int, error)
 }
 
 // Config is what a Service needs. All fields are required.
@@ -41,15 +44,19 @@ type Config struct {
 // Service may be used from several goroutines.
 type Service struct {
 	cfg Config
-	// naming is held from the check of a name until its workspace exists.
-	naming sync.Mutex
+	// naming has the name of an account from its check until its workspace exists.
+	naming perkey.Locks
+
+	mu sync.Mutex
+	// making counts the workspaces of each account that are being made.
+	making map[string]int
 }
 
 // New creates a Service.
-func New(cfg Config) *Service { return &Service{cfg: cfg} }
+func New(cfg Config) *Service { return &Service{cfg: cfg, making: map[string]int{}} }
 
 // Create makes an empty workspace. The error is KindExists if the account has one of that
-// name.
+// name, and KindExhausted if it has as many as it may have.
 func (s *Service) Create(ctx context.Context, account string, req api.CreateWorkspace) (api.Workspace, error) {
 	if req.QuotaBytes < 0 {
 		return api.Workspace{}, api.Errorf(api.KindInvalid, "the quota of a workspace is %d bytes; it must be above 0", req.QuotaBytes)
@@ -71,27 +78,6 @@ func (s *Service) CreateOver(ctx context.Context, account, name string, task api
 	return s.named(ctx, account, name, func() (api.Workspace, error) {
 		return s.cfg.Store.Make(ctx, workspace.New{Name: name, Account: account, Task: task, Keep: true, Layers: layers})
 	})
-}
-
-// named calls do unless the name is invalid or taken.
-func (s *Service) named(ctx context.Context, account, name string, do func() (api.Workspace, error)) (api.Workspace, error) {
-	if name == "" {
-		return do()
-	}
-	if err := api.CheckWorkspaceName(name); err != nil {
-		return api.Workspace{}, err
-	}
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	taken, err := s.cfg.Rows.NamedWorkspaces(ctx, account, name)
-	if err == nil && len(taken) > 0 {
-		err = api.Errorf(api.KindExists, "a workspace with the name %s exists already: %s", name, taken[0].ID).
-			WithHint("use it (--workspace %s), choose another name, or remove it: hortus workspace rm %s", name, name)
-	}
-	if err != nil {
-		return api.Workspace{}, err
-	}
-	return do()
 }
 
 // empty returns a layer without files, which stays until release is called.

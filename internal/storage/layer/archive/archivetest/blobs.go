@@ -18,7 +18,7 @@ import (
 // Run tests blobs; open returns new ones, which are empty.
 func Run(t *testing.T, open func(t *testing.T) archive.Blobs) {
 	for name, test := range map[string]func(*testing.T, archive.Blobs){
-		"Blobs": testBlobs, "HalfPut": testHalfPut, "Names": testNames, "Round": testRound, "Damaged": testDamaged, "Refused": testRefused,
+		"Blobs": testBlobs, "HalfPut": testHalfPut, "Names": testNames, "Round": testRound, "Damaged": testDamaged, "Replaced": testReplaced, "Interrupted": testInterrupted, "Refused": testRefused,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -88,6 +88,15 @@ func testBlobs(t *testing.T, b archive.Blobs) {
 	if got, err := b.List(t.Context(), 2); err != nil || len(got) != 2 {
 		t.Errorf("two of them: %q, %v", got, err)
 	}
+	for range 2 { // the second time it is gone
+		must(t, b.Remove(t.Context(), "one"))
+	}
+	if has, err := b.Has(t.Context(), "one"); has || err != nil {
+		t.Errorf("removed: %v, %v", has, err)
+	}
+	if got := Get(t, b, "parts"); len(got) != 2*part {
+		t.Errorf("another one: %d bytes", len(got))
+	}
 }
 
 // testHalfPut: a Put that fails changes nothing, wherever it fails.
@@ -135,6 +144,9 @@ func testNames(t *testing.T, b archive.Blobs) {
 		}
 		if _, err := b.Has(t.Context(), name); api.KindOf(err) != api.KindInvalid {
 			t.Errorf("looked for %q: %v", name, err)
+		}
+		if err := b.Remove(t.Context(), name); api.KindOf(err) != api.KindInvalid {
+			t.Errorf("removed %q: %v", name, err)
 		}
 	}
 }

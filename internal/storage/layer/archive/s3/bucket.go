@@ -152,6 +152,19 @@ func (b *Bucket) Has(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
+// Remove removes an object.
+func (b *Bucket) Remove(ctx context.Context, name string) error {
+	object, err := b.ready(name)
+	if err != nil {
+		return err
+	}
+	err = b.failed(ctx, name, b.client.RemoveObject(ctx, b.cfg.Location.Bucket, object, minio.RemoveObjectOptions{}))
+	if api.KindOf(err) == api.KindNotFound {
+		return nil
+	}
+	return err
+}
+
 // List lists objects.
 func (b *Bucket) List(ctx context.Context, limit int) (names []string, err error) {
 	if _, err := b.ready("list"); err != nil {
@@ -195,7 +208,7 @@ func (b *Bucket) failed(ctx context.Context, name string, err error) error {
 	case resp.Code == minio.NoSuchBucket:
 		hint = "create the bucket, or change the setting daemon.layer-archive"
 	case code == http.StatusForbidden || code == http.StatusUnauthorized:
-		kind, hint = api.KindDenied, "check the credentials in the daemon's environment or ~/.aws/credentials; they need s3:GetObject, s3:PutObject, s3:AbortMultipartUpload and s3:ListBucket"
+		kind, hint = api.KindDenied, "check the credentials in the daemon's environment or ~/.aws/credentials; they need s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload and s3:ListBucket"
 	case code >= 300 && code < 400:
 		kind, hint = api.KindDenied, "redirects are refused; set the endpoint and the region of the bucket in daemon.layer-archive"
 	case code >= 500:

@@ -1,4 +1,6 @@
-package api
+package admin
+
+import "hortus.dev/api"
 
 // Version describes a binary.
 type Version struct {
@@ -17,10 +19,10 @@ type Version struct {
 
 // DaemonInfo is what a daemon says of itself.
 type DaemonInfo struct {
-	Version Version `json:"version"`
-	Owner   OwnerID `json:"owner"`
-	PID     int     `json:"pid"`
-	DataDir string  `json:"dataDir"`
+	Version Version     `json:"version"`
+	Owner   api.OwnerID `json:"owner"`
+	PID     int         `json:"pid"`
+	DataDir string      `json:"dataDir"`
 	// Alive counts sandboxes and tasks that keep the daemon from leaving.
 	Sandboxes int `json:"sandboxes"`
 	Tasks     int `json:"tasks"`
@@ -50,15 +52,15 @@ type DaemonSettings struct {
 
 // Doctor is what this host can do, and why not where it cannot.
 type Doctor struct {
-	Version  Version         `json:"version"`
-	Kernel   string          `json:"kernel"`
-	User     string          `json:"user"`
-	DataDir  string          `json:"dataDir"`
-	Auto     string          `json:"auto"` // what "auto" chooses; empty if nothing
-	AutoWhy  string          `json:"autoWhy"`
-	Backends []BackendReport `json:"backends"`
-	Template TemplateReport  `json:"template"`
-	Models   []ModelReport   `json:"models"`
+	Version  Version             `json:"version"`
+	Kernel   string              `json:"kernel"`
+	User     string              `json:"user"`
+	DataDir  string              `json:"dataDir"`
+	Auto     string              `json:"auto"` // what "auto" chooses; empty if nothing
+	AutoWhy  string              `json:"autoWhy"`
+	Backends []api.BackendReport `json:"backends"`
+	Template api.TemplateReport  `json:"template"`
+	Models   []ModelReport       `json:"models"`
 	// LayerArchive is set if the daemon has an archive of layers.
 	LayerArchive *ArchiveReport `json:"layerArchive,omitempty"`
 }

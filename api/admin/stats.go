@@ -1,6 +1,10 @@
-package api
+package admin
 
-import "time"
+import (
+	"time"
+
+	"hortus.dev/api"
+)
 
 // TaskStats is what tasks came to. Tasks that repeat (a replay of a program or
 // of a recording) count in Tasks and Replays and in nothing else.
@@ -17,7 +21,7 @@ type TaskStats struct {
 	Repositories int `json:"repositories,omitempty"`
 	// Running counts the requests that are not done, Outcomes those that are.
 	Running  int             `json:"running"`
-	Outcomes map[Outcome]int `json:"outcomes"`
+	Outcomes map[api.Outcome]int `json:"outcomes"`
 	// SuccessRate is the share of verified requests, 0 to 1, among all that are
 	// done and were not canceled; 0 if there is none.
 	SuccessRate float64 `json:"successRate"`
@@ -26,7 +30,7 @@ type TaskStats struct {
 	AttemptsPerSuccess float64 `json:"attemptsPerSuccess"`
 	RoundsPerSuccess   float64 `json:"roundsPerSuccess,omitempty"`
 	// Stops counts why agents' last rounds ended.
-	Stops map[StopReason]int `json:"stops,omitempty"`
+	Stops map[api.StopReason]int `json:"stops,omitempty"`
 	// Phases is where the time went, in the order of the work: plan, code,
 	// create, install, run, debug, agent, gate. Phases that never were are left
 	// out.
@@ -34,7 +38,7 @@ type TaskStats struct {
 	// Failures counts the attempts that failed, the most frequent first.
 	Failures []FailureCount `json:"failures"`
 	// Errors counts the tasks that failed because of Hortus, its host or a model.
-	Errors map[Kind]int `json:"errors"`
+	Errors map[api.Kind]int `json:"errors"`
 	// Models is what was asked of each model, the most asked first.
 	Models []ModelUse `json:"models"`
 	// Missing is what tasks failed for want of, the most wanted first: at most
@@ -56,18 +60,18 @@ type PhaseTime struct {
 // FailureCount counts the attempts that failed with one category, and the tasks
 // that they belong to.
 type FailureCount struct {
-	Category Category `json:"category"`
-	Attempts int      `json:"attempts"`
-	Tasks    int      `json:"tasks"`
+	Category api.Category `json:"category"`
+	Attempts int          `json:"attempts"`
+	Tasks    int          `json:"tasks"`
 }
 
 // ModelUse sums what was asked of one model.
 type ModelUse struct {
-	Model  string `json:"model"`
-	Calls  int    `json:"calls"`
-	Errors int    `json:"errors"`
-	MS     int64  `json:"ms"`
-	Usage  Usage  `json:"usage,omitzero"`
+	Model  string    `json:"model"`
+	Calls  int       `json:"calls"`
+	Errors int       `json:"errors"`
+	MS     int64     `json:"ms"`
+	Usage  api.Usage `json:"usage,omitzero"`
 }
 
 // MissingCount names a package or command that was missing, and counts the tasks
@@ -75,6 +79,6 @@ type ModelUse struct {
 type MissingCount struct {
 	Name string `json:"name"`
 	// Language is that of a package; empty for a command.
-	Language Language `json:"language,omitempty"`
-	Tasks    int      `json:"tasks"`
+	Language api.Language `json:"language,omitempty"`
+	Tasks    int          `json:"tasks"`
 }

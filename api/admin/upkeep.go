@@ -1,6 +1,10 @@
-package api
+package admin
 
-import "time"
+import (
+	"time"
+
+	"hortus.dev/api"
+)
 
 // DefaultKeep is how long what a finished task wrote is kept at least, when
 // nobody says otherwise.
@@ -70,5 +74,5 @@ type CollectedItem struct {
 	Bytes int64  `json:"bytes"`
 	Why   string `json:"why"`
 	// Error is why it is still there.
-	Error *Error `json:"error,omitempty"`
+	Error *api.Error `json:"error,omitempty"`
 }

@@ -1,0 +1,55 @@
+package durable
+
+import (
+	"context"
+
+	"hortus.dev/api"
+)
+
+// named calls do unless the name is invalid or taken, or the account has enough workspaces.
+func (s *Service) named(ctx context.Context, account, name string, do func() (api.Workspace, error)) (api.Workspace, error) {
+	if name == "" {
+		return s.within(ctx, account, do)
+	}
+	if err := api.CheckWorkspaceName(name); err != nil {
+		return api.Workspace{}, err
+	}
+	unlock, err := s.naming.Lock(ctx, account+"\x00"+name)
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	defer unlock()
+	taken, err := s.cfg.Rows.NamedWorkspaces(ctx, account, name)
+	if err == nil && len(taken) > 0 {
+		err = api.Errorf(api.KindExists, "a workspace with the name %s exists already: %s", name, taken[0].ID).
+			WithHint("use it (--workspace %s), choose another name, or remove it: hortus workspace rm %s", name, name)
+	}
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	return s.within(ctx, account, do)
+}
+
+// within calls do unless the account has as many workspaces as it may have.
+func (s *Service) within(ctx context.Context, account string, do func() (api.Workspace, error)) (api.Workspace, error) {
+	s.mu.Lock()
+	s.making[account]++
+	making := s.making[account] // with this one: each has a row or is counted here, for a moment both
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.making[account]--; s.making[account] == 0 {
+			delete(s.making, account)
+		}
+	}()
+	kept, err := s.cfg.Rows.KeptWorkspaces(ctx, account, api.MaxWorkspaces)
+	if err == nil && kept+making > api.MaxWorkspaces {
+		err = api.Errorf(api.KindExhausted, "the account has %d workspaces; the maximum is %d", kept, api.MaxWorkspaces).
+			WithHint("remove some that are not needed any more: hortus workspace rm NAME (hortus workspace ls lists them)")
+	}
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	return do()
+}
