@@ -38,7 +38,7 @@ func TestReplyIsForTheOwnAccount(t *testing.T) {
 	user := func(account string) api.Principal {
 		return api.Principal{Role: api.RoleUser, Account: account, Key: "k"}
 	}
-	admin := func(account string) api.Principal {
+	administrator := func(account string) api.Principal {
 		return api.Principal{Role: api.RoleAdmin, Account: account, Key: "k"}
 	}
 	for _, c := range []struct {
