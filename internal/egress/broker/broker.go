@@ -88,6 +88,8 @@ type Session struct {
 
 	mu    sync.Mutex // of SetGrants, Close and what follows
 	known map[string]*knowledge
+	// sockets are the open WebSockets that were opened with a secret.
+	sockets map[*socket]struct{}
 }
 
 // state is what the grants of a session are at one time. It is not changed.
@@ -117,12 +119,13 @@ type grant struct {
 
 // Session returns a session without grants. It must be closed.
 func (b *Broker) Session(owner Owner) *Session {
-	s := &Session{broker: b, owner: owner, known: map[string]*knowledge{}}
+	s := &Session{broker: b, owner: owner, known: map[string]*knowledge{}, sockets: map[*socket]struct{}{}}
 	s.state.Store(&state{})
 	return s
 }
 
-// SetGrants replaces the grants. Requests that begin later are decided by the new ones.
+// SetGrants replaces the grants. Requests that begin later are decided by the new ones, and
+// WebSockets that were opened with a secret that is no longer granted are closed.
 //
 // Errors: KindInvalid for a placeholder that is malformed or there twice, a secret that is there
 // twice, too many grants, or a binding that is not valid; the old grants remain.
@@ -149,6 +152,15 @@ func (s *Session) SetGrants(grants []Grant) error {
 		next.grants[g.Placeholder] = compiled
 		next.bind(compiled)
 	}
+	if err := s.replace(next); err != nil {
+		return err
+	}
+	s.closeSockets(next)
+	return nil
+}
+
+// replace makes next the state, with what remains of the old one.
+func (s *Session) replace(next *state) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.state.Load()
@@ -179,11 +191,52 @@ func (st *state) bind(g *grant) {
 // Close ends the session: every request with a placeholder is refused from then on. What was
 // read of values is forgotten.
 func (s *Session) Close() {
+	next := &state{closed: true, armed: s.state.Load().armed}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Store(&state{closed: true, armed: s.state.Load().armed})
+	s.state.Store(next)
 	clear(s.known)
 	s.last.Store(nil)
+	s.mu.Unlock()
+	s.closeSockets(next)
+}
+
+// closeSockets closes those whose secret is not granted in a state.
+func (s *Session) closeSockets(st *state) {
+	s.mu.Lock()
+	var revoked []*socket
+	for c := range s.sockets {
+		if !st.has(c.f.grant) {
+			revoked = append(revoked, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range revoked {
+		c.Close()
+	}
+}
+
+// has reports whether a grant is still there, maybe with other bindings.
+func (st *state) has(g *grant) bool {
+	now := st.grants[g.placeholder]
+	return now != nil && now.name == g.name
+}
+
+// opened registers a WebSocket that was opened with a secret. It returns false if the secret has
+// been revoked since the request began.
+func (s *Session) opened(c *socket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.Load().has(c.f.grant) {
+		return false
+	}
+	s.sockets[c] = struct{}{}
+	return true
+}
+
+func (s *Session) ended(c *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sockets, c)
 }
 
 // maxPath and maxMethod limit the text of a sandbox in a record, in bytes.

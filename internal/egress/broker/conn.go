@@ -2,6 +2,7 @@ package broker
 
 import (
 	"net"
+	"net/http"
 
 	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/egress/web"
@@ -21,6 +22,20 @@ func (s *Session) CheckName(host string, port int) *web.Refusal {
 		r.Reason = "the host name has a placeholder of a secret"
 	}
 	return r
+}
+
+// Refused records a placeholder in a request that was refused before it got to RoundTrip, by the
+// policy or because its Host header is not that of its connection.
+func (s *Session) Refused(r *http.Request, g web.Grant) {
+	hits := locate(r)
+	if len(hits) == 0 {
+		return
+	}
+	f := &flight{s: s, st: s.state.Load(), scheme: "http", target: g.Target, method: r.Method, path: r.URL.EscapedPath()}
+	if r.TLS != nil {
+		f.scheme = "https"
+	}
+	_ = f.refuse(hits[0].text, "the request itself is not allowed")
 }
 
 // Watch returns a connection of a client whose bytes are forwarded without being read otherwise.

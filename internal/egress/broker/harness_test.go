@@ -92,7 +92,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	}
 	r.broker = New(cfg)
 	r.session = r.broker.Session(Owner{Sandbox: "sbx_1", Task: "task_1", Account: "acc", Commands: func() []string { return []string{"curl"} }})
-	r.server = web.New(web.Config{Leaf: ca.Leaf, Roots: roots, Broker: r.session.RoundTrip, Watch: r.session.Watch,
+	r.server = web.New(web.Config{Leaf: ca.Leaf, Roots: roots, Broker: r.session.RoundTrip, Refused: r.session.Refused, Watch: r.session.Watch,
 		Cache: func(req *http.Request, _ web.Grant, next http.RoundTripper) (*http.Response, error) {
 			r.mu.Lock()
 			r.cached++
@@ -114,7 +114,12 @@ func (r *rig) Connect(_ context.Context, t policy.Target, _ bool) (web.Grant, er
 }
 
 // Request implements web.Hooks.
-func (r *rig) Request(_ context.Context, g web.Grant, _, _ string) (web.Grant, error) { return g, nil }
+func (r *rig) Request(_ context.Context, g web.Grant, _, path string) (web.Grant, error) {
+	if strings.HasPrefix(path, "/denied") {
+		return g, &web.Refusal{Reason: "the request was refused: denied by a rule"}
+	}
+	return g, nil
+}
 
 // Dial implements web.Hooks.
 func (r *rig) Dial(ctx context.Context, g web.Grant) (net.Conn, string, error) {

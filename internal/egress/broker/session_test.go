@@ -169,6 +169,30 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// TestDenied sends a placeholder in requests that are refused for other reasons.
+func TestDenied(t *testing.T) {
+	r := newRig(t)
+	var s sink
+	r.https(&s, "api.example.org:443")
+	p := r.grant(bearer("token"))[0]
+	for _, text := range []string{"harmless", p} {
+		host := request(t, "GET", "https://api.example.org/", nil)
+		host.Host = text + ".example.org"
+		for i, req := range []*http.Request{host, request(t, "GET", "https://api.example.org/denied/"+text, nil), request(t, "GET", "https://api.example.org/denied", nil, "Authorization", text)} {
+			resp, err := r.client(true).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer := readAll(t, resp); resp.StatusCode == 200 || s.take() != "" {
+				t.Errorf("%d: %d %q", i, resp.StatusCode, answer)
+			}
+			if refused, _ := r.alarms(); (len(refused) == 1) != (text == p) || text == p && (refused[0].Secret != "token" || refused[0].Scheme != "https") {
+				t.Errorf("%d %q: %+v", i, text, refused)
+			}
+		}
+	}
+}
+
 // TestMisuse sends a placeholder in a body whose header has the secret where it may be.
 func TestMisuse(t *testing.T) {
 	r := newRig(t)

@@ -32,6 +32,10 @@ func (f *flight) upgraded(resp *http.Response, red *redactor) (*http.Response, e
 	if red != nil {
 		s.src = newServerFrames(red, rw)
 	}
+	if f.grant != nil && !f.s.opened(s) {
+		s.Close()
+		return nil, &web.Refusal{Reason: "the secret " + f.grant.name + " was revoked"}
+	}
 	resp.Body = s
 	return resp, nil
 }
@@ -57,6 +61,7 @@ func (s *socket) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (s *socket) Close() error {
 	err := s.ReadWriteCloser.Close()
+	s.f.s.ended(s)
 	s.once.done(http.StatusSwitchingProtocols, s.received.Load())
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+
+	"hortus.dev/api"
 )
 
 // frame makes a WebSocket frame.
@@ -150,6 +152,51 @@ func TestWebSocket(t *testing.T) {
 	r.server.Close()
 	if refused, used := r.alarms(); len(refused) != 0 || len(used) != 1 || used[0].Status != 101 || used[0].Received != int64(len(want)) {
 		t.Errorf("%+v %+v", refused, used)
+	}
+}
+
+// TestWebSocketRevoked revokes the secret that a WebSocket was opened with.
+func TestWebSocketRevoked(t *testing.T) {
+	r := newRig(t)
+	r.http(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		c, brw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		for {
+			if _, err := brw.ReadByte(); err != nil {
+				return
+			}
+			c.Write([]byte(frame(0x81, false, "got")))
+		}
+	}), "api.example.org:80")
+	secrets := []api.Secret{bearer("a"), bearer("b")}
+	for i := range secrets {
+		secrets[i].Bindings[0].Scheme = "http"
+	}
+	p := r.grant(secrets...)
+	var readers []*bufio.Reader
+	var conns []io.Writer
+	for _, placeholder := range p {
+		c := r.open("api.example.org:80")
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: api.example.org\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: %s\r\n\r\n", placeholder)
+		br := bufio.NewReader(c)
+		if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != 101 {
+			t.Fatal(resp, err)
+		}
+		readers, conns = append(readers, br), append(conns, c)
+	}
+	if err := r.session.SetGrants([]Grant{{p[1], secrets[1]}}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(readers[0]); err != nil || len(b) > 0 {
+		t.Errorf("%q %v", b, err)
+	}
+	io.WriteString(conns[1], frame(0x81, true, "x"))
+	if b, err := readers[1].Peek(5); err != nil || string(b) != frame(0x81, false, "got") {
+		t.Errorf("the control: %q %v", b, err)
 	}
 }
 

@@ -117,6 +117,9 @@ type Config struct {
 	// cache if there is one, or with direct, which connects to the server. It may change the
 	// request. An error may be a *Refusal. Default: next answers.
 	Broker func(r *http.Request, g Grant, next, direct http.RoundTripper) (*http.Response, error)
+	// Refused is called with a request that Broker does not get because it is not allowed.
+	// It must not read the body.
+	Refused func(r *http.Request, g Grant)
 	// Watch returns the connection of a client that is not HTTP, whose bytes may be read on
 	// their way. Default: it is forwarded as it is.
 	Watch func(c net.Conn, g Grant) net.Conn
