@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"hortus.dev/internal/egress/web"
@@ -136,3 +137,21 @@ func (b *received) Close() error {
 	b.once.done(b.resp.StatusCode, b.n.Load())
 	return err
 }
+
+// done records a request that has ended.
+func (f *flight) done(status int, received int64) {
+	if f.grant == nil {
+		return
+	}
+	u := f.use()
+	u.Status, u.Received = status, received
+	f.s.record(u)
+}
+
+// onceDone records a request once.
+type onceDone struct {
+	sync.Once
+	f *flight
+}
+
+func (o *onceDone) done(status int, received int64) { o.Do(func() { o.f.done(status, received) }) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -25,9 +24,8 @@ type Config struct {
 	// Record stores a use or a refusal. It must not block for long; it is called from many
 	// goroutines.
 	Record func(api.SecretUse)
-	// Git checks a request of git, and returns the one to be sent. It sees the placeholder,
-	// not the value. Without it a binding with git rules is refused.
-	Git func(rule api.SecretGit, r *http.Request) (*http.Request, error)
+	// Git decides about requests of git. Without Git.Check a binding with git rules is refused.
+	Git Git
 	// Dial connects to the servers of OAuth tokens, and Roots are the authorities that may
 	// sign their certificates (default: those of the system). Without Dial a secret with
 	// that signer is refused.

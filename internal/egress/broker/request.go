@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -162,6 +161,10 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	if len(hits) > 0 {
 		var err error
 		if out, err = f.fill(out, hits, values); err != nil {
+			var here replied
+			if errors.As(err, &here) {
+				return here.resp, nil
+			}
 			return nil, err
 		}
 		next = direct
@@ -171,11 +174,14 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	}
 	red := s.redactor(values)
 	out = out.WithContext(withoutHints(out.Context()))
-	resp, err := next.RoundTrip(out)
+	resp, err := f.send(next, out)
 	if refused := f.body.refused(); refused != nil {
 		return nil, drop(resp, refused)
 	}
 	if err != nil {
+		if answer := f.refusedByGit(out, err); answer != nil {
+			return answer, nil
+		}
 		f.done(0, 0)
 		return nil, f.failure(err)
 	}
@@ -216,12 +222,9 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 		return nil, f.refuse(h.text, what+" may make the server read another method or path than its binding allows")
 	}
 	if b.Git != nil {
-		if f.s.broker.cfg.Git == nil {
-			return nil, f.refuse(h.text, "bindings with rules for git are not supported")
-		}
-		checked, err := f.s.broker.cfg.Git(*b.Git, r)
+		checked, err := f.checkGit(r)
 		if err != nil {
-			return nil, f.refuse(h.text, err.Error())
+			return nil, err
 		}
 		r = checked
 	}
@@ -283,21 +286,3 @@ func (f *flight) failure(err error) error {
 	}
 	return &web.Refusal{Failed: true, Reason: "the answer of " + f.target.Host + " could not be read"}
 }
-
-// done records a request that has ended.
-func (f *flight) done(status int, received int64) {
-	if f.grant == nil {
-		return
-	}
-	u := f.use()
-	u.Status, u.Received = status, received
-	f.s.record(u)
-}
-
-// onceDone records a request once.
-type onceDone struct {
-	sync.Once
-	f *flight
-}
-
-func (o *onceDone) done(status int, received int64) { o.Do(func() { o.f.done(status, received) }) }
