@@ -22,6 +22,9 @@ const (
 	tokenTimeout  = 30 * time.Second
 	tokenLifetime = 5 * time.Minute
 	tokenMargin   = time.Minute
+	// maxTokens is the maximum number of secrets whose tokens are kept; all are fetched again
+	// when there are more.
+	maxTokens = 10_000
 	// maxTokenAnswer is the maximum size of the answer of such a server, in bytes.
 	maxTokenAnswer = 256 << 10
 )
@@ -40,7 +43,7 @@ type tokenKey struct{ account, name string }
 // token is the access token of a secret.
 type token struct {
 	busy    chan struct{} // has an element while a request uses the rest
-	source  string        // the value that it is from
+	source  refresher     // the value that it is from
 	refresh string        // the refresh token that is valid
 	access  string
 	expires time.Time
@@ -72,6 +75,9 @@ func (ts *tokens) get(ctx context.Context, account, name, value string) (materia
 	ts.mu.Lock()
 	t := ts.open[k]
 	if t == nil {
+		if len(ts.open) >= maxTokens {
+			clear(ts.open)
+		}
 		t = &token{busy: make(chan struct{}, 1)}
 		ts.open[k] = t
 	}
@@ -82,9 +88,7 @@ func (ts *tokens) get(ctx context.Context, account, name, value string) (materia
 	case <-ctx.Done():
 		return material{}, ctx.Err()
 	}
-	if t.source != value {
-		t.source, t.refresh, t.access = value, v.RefreshToken, ""
-	}
+	t.adopt(v)
 	if t.access == "" || !ts.cfg.Now().Before(t.expires) {
 		// A client that leaves must not lose a refresh token that was replaced.
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTimeout)
@@ -101,6 +105,17 @@ func (ts *tokens) get(ctx context.Context, account, name, value string) (materia
 		m.hide = append(m.hide, v.ClientSecret)
 	}
 	return m, nil
+}
+
+// adopt notes the value of the secret. Tokens of another value are dropped, unless it is the same
+// with the refresh token that replaced its own.
+func (t *token) adopt(v refresher) {
+	same := t.source
+	same.RefreshToken = v.RefreshToken
+	if t.source != v && (same != v || v.RefreshToken != t.refresh) {
+		t.refresh, t.access = v.RefreshToken, ""
+	}
+	t.source = v
 }
 
 // renew fetches an access token.

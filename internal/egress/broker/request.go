@@ -51,7 +51,8 @@ type flight struct {
 	body    *body // nil without one
 	sent    atomic.Int64
 	began   time.Time
-	part    bool // the client asked for a part of an answer
+	part    http.Header // Range and If-Range of a client that asked for a part of an answer
+	alone   bool        // no other secret is bound to the server
 }
 
 // use returns the record of the request.
@@ -134,6 +135,21 @@ func (s *Session) watched(f *flight, r *http.Request, next http.RoundTripper) (*
 	return resp, err
 }
 
+// take removes headers and returns them.
+func take(h http.Header, names ...string) http.Header {
+	var out http.Header
+	for _, n := range names {
+		if v, ok := h[n]; ok {
+			if out == nil {
+				out = http.Header{}
+			}
+			out[n] = v
+			delete(h, n)
+		}
+	}
+	return out
+}
+
 // drop closes an answer that is not used.
 func drop(resp *http.Response, err error) error {
 	if resp != nil && resp.Body != nil {
@@ -150,10 +166,9 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	url := *r.URL
 	out.URL = &url
 	limitAnswer(out.Header)
-	f.part = out.Header["Range"] != nil
+	f.alone = len(bound) == 1
 	// A value could be put together from parts.
-	delete(out.Header, "Range")
-	delete(out.Header, "If-Range")
+	f.part = take(out.Header, "Range", "If-Range")
 	if upgrades(r) {
 		delete(out.Header, extensions)
 	}
@@ -188,14 +203,6 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 	return f.answer(resp, red, r)
 }
 
-// placeholder returns that of the grant that is used, or "".
-func (f *flight) placeholder() string {
-	if f.grant == nil {
-		return ""
-	}
-	return f.grant.placeholder
-}
-
 // fill puts the value into a request. It adds what is to be redacted to values.
 func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*http.Request, error) {
 	h := hits[0]
@@ -214,10 +221,6 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 		return nil, f.refuse(h.text, why)
 	}
 	f.grant, f.binding = g, b
-	if g.signer == api.SecretSigV4 && f.part {
-		// Without the header the program would get more than it asked for, and some do not notice.
-		return nil, f.refuse(h.text, "a part of an answer cannot be searched for the secret; let the program leave the header Range out")
-	}
 	if what := override(r); what != "" && len(b.Methods)+len(b.Paths) > 0 {
 		return nil, f.refuse(h.text, what+" may make the server read another method or path than its binding allows")
 	}
@@ -257,6 +260,14 @@ func (f *flight) apply(r *http.Request, v material) error {
 			return f.refuse(f.grant.placeholder, why)
 		}
 		return nil
+	}
+	if f.part["Range"] != nil {
+		// Without the header the program would get more than it asked for, and some do not
+		// notice. A secret key is not sent, so that it cannot be in an answer; a token is.
+		if v.aws.SessionToken != "" || !f.alone {
+			return f.refuse(f.grant.placeholder, "a part of an answer cannot be searched for the secret; let the program leave the header Range out")
+		}
+		maps.Copy(r.Header, f.part)
 	}
 	err := sign(r.Context(), r, f.grant.placeholder, v.aws, f.s.broker.cfg.Now())
 	if refused := f.body.refused(); refused != nil {

@@ -118,7 +118,7 @@ func verify(r *http.Request, body []byte) error {
 	if want := hex.EncodeToString(mac(key, text)); want != signature {
 		return fmt.Errorf("the signature is %s, want %s of %q", signature, want, canonical)
 	}
-	if !slices.Contains(signed, "host") || r.Header.Get("X-Amz-Security-Token") != "session-token" || !slices.Contains(signed, "x-amz-security-token") {
+	if token := r.Header.Get("X-Amz-Security-Token"); !slices.Contains(signed, "host") || token != "" && (token != "session-token" || !slices.Contains(signed, "x-amz-security-token")) {
 		return errors.New("what must be signed is not")
 	}
 	return nil
@@ -132,7 +132,9 @@ func TestSigV4(t *testing.T) {
 	r.https(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		b, _ := io.ReadAll(req.Body)
 		reached++
-		got = verify(req, b)
+		if got = verify(req, b); got == nil && req.Header.Get("X-Amz-Security-Token") == "" {
+			got = errors.New("there is no session token")
+		}
 		fmt.Fprint(w, "echo ", awsSecret)
 	}), "s3.example.org:443")
 	r.values["aws"] = `{"accessKeyId":"` + awsKey + `","secretAccessKey":"` + awsSecret + `","sessionToken":"session-token"}`
@@ -282,11 +284,21 @@ func TestOAuth(t *testing.T) {
 	if want := []string{"acc oauth refresh-token-1", "acc oauth refresh-token-2"}; !slices.Equal(rotated, want) {
 		t.Errorf("replaced refresh tokens: %v", rotated)
 	}
+	// The new refresh token becomes the value: that is no other token. Another one is.
+	r.values["oauth"] = strings.Replace(r.values["oauth"], "refresh-token-0", "refresh-token-2", 1)
+	if n, got := send(), s.take(); n != 200 || !strings.Contains(got, "access-token-2") || tokens.calls != 2 {
+		t.Errorf("after its value was replaced: %d, %d refreshes, the server got %q", n, tokens.calls, got)
+	}
+	tokens.valid = "refresh-token-x"
+	r.values["oauth"] = strings.Replace(r.values["oauth"], "refresh-token-2", "refresh-token-x", 1)
+	if n, got := send(), s.take(); n != 200 || !strings.Contains(got, "access-token-3") || tokens.calls != 3 {
+		t.Errorf("with another value: %d, %d refreshes, the server got %q", n, tokens.calls, got)
+	}
 	mu.Lock()
 	now = now.Add(2 * time.Hour)
 	mu.Unlock()
 	tokens.refusal = "yes"
-	if n, got := send(), s.take(); n != 502 || got != "" || !strings.Contains(logged.String(), "invalid_grant") || strings.Contains(logged.String(), "refresh-token-2") {
+	if n, got := send(), s.take(); n != 502 || got != "" || !strings.Contains(logged.String(), "invalid_grant") || strings.Contains(logged.String(), "refresh-token-3") {
 		t.Errorf("%d, the log %s, the server got %q", n, logged.String(), got)
 	}
 	tokens.refusal = ""
