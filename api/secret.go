@@ -35,7 +35,7 @@ type SecretPlaceKind string
 const (
 	SecretInHeader SecretPlaceKind = "header" // anywhere in the value of a header
 	SecretInQuery  SecretPlaceKind = "query"  // the whole value of a parameter
-	SecretInBasic  SecretPlaceKind = "basic"  // the user or the password of basic authentication
+	SecretInBasic  SecretPlaceKind = "basic"  // the whole user or the whole password of basic authentication
 )
 
 // SecretPlace is where in a request a placeholder is replaced.
@@ -76,8 +76,8 @@ type SecretGit struct {
 	Delete bool `json:"delete,omitempty"`
 }
 
-// SecretBinding is a kind of request in which a secret may be used. A request must match exactly
-// one binding of the secrets that a sandbox was granted.
+// SecretBinding is a kind of request in which a secret may be used. A request has at most one
+// placeholder, and must match exactly one binding of its secret.
 type SecretBinding struct {
 	// Scheme is "https" (the default) or "http".
 	Scheme string `json:"scheme,omitempty"`

@@ -76,6 +76,9 @@ func (s *Session) decide(ctx context.Context, t policy.Target) (web.Grant, error
 	if r := s.exhausted(); r != nil {
 		return web.Grant{}, r
 	}
+	if r := s.checkName(t.Host, t.Port); r != nil {
+		return web.Grant{}, r
+	}
 	v := s.policy.Load().Connect(t)
 	asked := false
 	if v.Ask {

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/egress"
 	"hortus.dev/internal/egress/authority"
+	"hortus.dev/internal/egress/broker"
 	"hortus.dev/internal/egress/dial"
 	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/egress/web"
@@ -31,6 +32,8 @@ type Config struct {
 	Roots *x509.CertPool
 	// Cache answers requests for packages. Default: none.
 	Cache Cache
+	// Broker puts secrets into requests. Default: none, and placeholders are not looked for.
+	Broker *broker.Broker
 	// Logger gets errors of links. Default: slog.Default().
 	Logger *slog.Logger
 	// Now is the clock of records. Default: time.Now.
@@ -99,7 +102,12 @@ func (g *Gateway) Serve(peer egress.Peer, p api.EgressPolicy) (*Session, error) 
 	s.policy.Store(compiled)
 	s.ledger = newLedger(g.cfg, peer)
 	s.questions = questions{open: map[question]*answer{}}
-	s.web = web.New(web.Config{Leaf: ca.Leaf, Roots: g.cfg.Roots, Command: s.command, Half: g.cfg.half, Cache: s.cache()})
+	served := web.Config{Leaf: ca.Leaf, Roots: g.cfg.Roots, Command: s.command, Half: g.cfg.half, Cache: s.cache()}
+	if g.cfg.Broker != nil {
+		s.secrets = g.cfg.Broker.Session(broker.Owner{Sandbox: peer.Sandbox, Task: peer.Task, Account: peer.Account, Commands: peer.Commands})
+		served.Broker, served.Refused, served.Watch = s.secrets.RoundTrip, s.secrets.Refused, s.secrets.Watch
+	}
+	s.web = web.New(served)
 	s.acceptor = acceptor{s: s}
 	s.acceptor.start()
 	return s, nil

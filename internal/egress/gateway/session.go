@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/egress"
+	"hortus.dev/internal/egress/broker"
 	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/egress/web"
 )
@@ -24,6 +25,7 @@ type Session struct {
 	peer     egress.Peer
 	command  string // the command that allows something, without its last argument
 	web      *web.Server
+	secrets  *broker.Session // nil without a broker
 	acceptor acceptor
 	ledger   *ledger
 	dials    chan struct{}
@@ -78,6 +80,30 @@ func (s *Session) Apply(p api.EgressPolicy) error {
 	return nil
 }
 
+// SetGrants replaces the secrets that the sandbox may use. Requests that begin later are decided
+// by the new ones. Grants must be set before the first program of the sandbox gets a placeholder:
+// the bytes of connections that are open then are not searched for it.
+//
+// Errors: KindInvalid for grants that are not valid, and KindUnsupported if there is no broker;
+// the old ones remain.
+func (s *Session) SetGrants(grants []broker.Grant) error {
+	if s.secrets == nil {
+		if len(grants) == 0 {
+			return nil
+		}
+		return api.Errorf(api.KindUnsupported, "the gateway has no broker of secrets")
+	}
+	return s.secrets.SetGrants(grants)
+}
+
+// checkName refuses a name that has the placeholder of a secret.
+func (s *Session) checkName(host string, port int) *web.Refusal {
+	if s.secrets == nil {
+		return nil
+	}
+	return s.secrets.CheckName(host, port)
+}
+
 // stillAllowed reports whether a connection may stay open.
 func stillAllowed(v policy.Verdict, g web.Grant) bool {
 	if v.Class != g.Class || g.Private && !v.Private {
@@ -96,6 +122,9 @@ func (s *Session) Close() {
 		s.closeConnections()
 		s.web.Close()
 		s.all.Wait()
+		if s.secrets != nil {
+			s.secrets.Close()
+		}
 		s.ledger.close()
 	})
 }

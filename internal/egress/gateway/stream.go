@@ -126,6 +126,10 @@ func (s *Session) resolve(name string) (problem string) {
 	if err != nil {
 		return envd.EgressErrInvalid
 	}
+	if r := s.checkName(host, 0); r != nil {
+		s.refused(policy.Target{Host: host}, opResolve, "", "", r)
+		return envd.EgressErrDenied
+	}
 	v := s.policy.Load().Name(host)
 	if v.Allow || v.Ask && s.cfg.Asker != nil {
 		return ""

@@ -61,6 +61,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, h Hooks, g Gran
 	f := &flight{Exchange: Exchange{Grant: g, Method: r.Method, Path: path, Began: time.Now()}, scheme: scheme, hooks: h}
 	defer func() { h.Done(f.Exchange) }()
 	if refusal := checkRequest(r, g.Target, scheme); refusal != nil {
+		s.refused(r, g)
 		f.refuse(w, refusal)
 		return
 	}
@@ -75,6 +76,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, h Hooks, g Gran
 	defer cancel(nil)
 	f.cancel = cancel
 	if err := s.decide(ctx, f); err != nil {
+		s.refused(r, g)
 		f.refuse(w, err)
 		return
 	}
@@ -86,6 +88,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, h Hooks, g Gran
 		w = withoutHints{w}
 	}
 	s.proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// refused reports a request that is not allowed.
+func (s *Server) refused(r *http.Request, g Grant) {
+	if s.cfg.Refused != nil {
+		s.cfg.Refused(r, g)
+	}
 }
 
 // withoutHints drops informational answers except 100, for clients that may wait for 100.

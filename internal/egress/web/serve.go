@@ -51,6 +51,9 @@ func (s *Server) Relay(ctx context.Context, c, up net.Conn, g Grant) error {
 			return nil
 		}
 	}
+	if s.cfg.Watch != nil {
+		c = s.cfg.Watch(c, g)
+	}
 	join(ctx, c, up, s.cfg.Half, &s.relays)
 	return nil
 }

@@ -113,6 +113,16 @@ type Config struct {
 	// Cache answers a request that was allowed, or has next, which connects to the server,
 	// answer it. Default: next answers every one.
 	Cache func(r *http.Request, g Grant, next http.RoundTripper) (*http.Response, error)
+	// Broker answers a request that was allowed before the cache does: with next, which is the
+	// cache if there is one, or with direct, which connects to the server. It may change the
+	// request. An error may be a *Refusal. Default: next answers.
+	Broker func(r *http.Request, g Grant, next, direct http.RoundTripper) (*http.Response, error)
+	// Refused is called with a request that Broker does not get because it is not allowed.
+	// It must not read the body.
+	Refused func(r *http.Request, g Grant)
+	// Watch returns the connection of a client that is not HTTP, whose bytes may be read on
+	// their way. Default: it is forwarded as it is.
+	Watch func(c net.Conn, g Grant) net.Conn
 	// Silence is the maximum wait for the first bytes of a connection (default 10 s),
 	// Header that for the header of a request (default 30 s), Idle that for the next
 	// request (default 3 min), Handshake that for a TLS handshake (default 15 s), and Half

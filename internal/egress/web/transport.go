@@ -34,10 +34,25 @@ func (s *Server) newTransport() *http.Transport {
 
 // roundTripper returns what answers requests that were allowed.
 func (s *Server) roundTripper() http.RoundTripper {
-	if s.cfg.Cache == nil {
-		return direct{s.transport}
+	var next http.RoundTripper = direct{s.transport}
+	if s.cfg.Cache != nil {
+		next = cached{s.cfg.Cache, direct{s.transport}}
 	}
-	return cached{s.cfg.Cache, direct{s.transport}}
+	if s.cfg.Broker != nil {
+		return brokered{s.cfg.Broker, next, direct{s.transport}}
+	}
+	return next
+}
+
+// brokered asks the broker of secrets first.
+type brokered struct {
+	broker       func(r *http.Request, g Grant, next, direct http.RoundTripper) (*http.Response, error)
+	next, direct http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b brokered) RoundTrip(r *http.Request) (*http.Response, error) {
+	return b.broker(r, flightOf(r.Context()).Grant, b.next, b.direct)
 }
 
 // direct has the server answer.

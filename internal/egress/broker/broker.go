@@ -1,0 +1,290 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hortus.dev/api"
+)
+
+// Config is what a Broker is made from. Value and Record are required.
+type Config struct {
+	// Value returns the value of a secret of an account. It is called for each request that
+	// the secret is used in.
+	Value func(ctx context.Context, account, name string) (string, error)
+	// Record stores a use or a refusal. It must not block for long; it is called from many
+	// goroutines.
+	Record func(api.SecretUse)
+	// Git decides about requests of git. Without Git.Check a binding with git rules is refused.
+	Git Git
+	// Dial connects to the servers of OAuth tokens, and Roots are the authorities that may
+	// sign their certificates (default: those of the system). Without Dial a secret with
+	// that signer is refused.
+	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	Roots *x509.CertPool
+	// Rotated is called if a server of OAuth tokens replaced a refresh token. It may be nil;
+	// the new one is kept in memory.
+	Rotated func(account, name, refreshToken string)
+	// Logger gets the reasons why a value could not be read. Default: none.
+	Logger *slog.Logger
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// Broker makes sessions.
+type Broker struct {
+	cfg    Config
+	tokens tokens
+}
+
+// New returns a Broker. It has nothing to close but its sessions.
+func New(cfg Config) *Broker {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Broker{cfg: cfg}
+	b.tokens = tokens{cfg: cfg, tls: &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12}, open: map[tokenKey]*token{}}
+	return b
+}
+
+// Owner is the sandbox that a session belongs to.
+type Owner struct {
+	Sandbox api.SandboxID
+	Task    api.TaskID
+	Account string
+	// Commands returns the commands that are running in the sandbox. It may be nil.
+	Commands func() []string
+}
+
+// Grant lets a sandbox use a secret.
+type Grant struct {
+	// Placeholder is what the programs of the sandbox have; see NewPlaceholder.
+	Placeholder string
+	// Secret has the name, the bindings and the signer.
+	Secret api.Secret
+}
+
+// Session is what one sandbox may use. Its methods may be called from several goroutines.
+type Session struct {
+	broker *Broker
+	owner  Owner
+	state  atomic.Pointer[state]
+	alarms limiter
+	last   atomic.Pointer[lastRedactor]
+
+	mu    sync.Mutex // of SetGrants, Close and what follows
+	known map[string]*knowledge
+	// sockets are the open WebSockets that were opened with a secret.
+	sockets map[*socket]struct{}
+}
+
+// state is what the grants of a session are at one time. It is not changed.
+type state struct {
+	closed bool
+	armed  bool // there are grants, or there were some
+	grants map[string]*grant
+	// bound are the grants by the hosts that they are bound to, and those that were removed:
+	// a server may have kept a value.
+	bound map[origin][]*grant
+}
+
+// origin is what a binding has in common with every request of a server.
+type origin struct {
+	scheme, host string
+	port         int
+}
+
+// grant is a Grant that was checked.
+type grant struct {
+	placeholder string
+	name        string
+	signer      api.SecretSigner
+	bindings    []binding
+	removed     bool
+}
+
+// Session returns a session without grants. It must be closed.
+func (b *Broker) Session(owner Owner) *Session {
+	s := &Session{broker: b, owner: owner, known: map[string]*knowledge{}, sockets: map[*socket]struct{}{}}
+	s.state.Store(&state{})
+	return s
+}
+
+// SetGrants replaces the grants. Requests that begin later are decided by the new ones, and
+// WebSockets that were opened with a secret that is no longer granted are closed.
+//
+// Errors: KindInvalid for a placeholder that is malformed or there twice, a secret that is there
+// twice, too many grants, or a binding that is not valid; the old grants remain.
+func (s *Session) SetGrants(grants []Grant) error {
+	if len(grants) > api.MaxSecretGrants {
+		return api.Errorf(api.KindInvalid, "%d secrets; the maximum for a sandbox is %d", len(grants), api.MaxSecretGrants)
+	}
+	next := &state{armed: len(grants) > 0, grants: map[string]*grant{}, bound: map[origin][]*grant{}}
+	names := map[string]bool{}
+	for _, g := range grants {
+		switch {
+		case !ValidPlaceholder(g.Placeholder):
+			return api.Errorf(api.KindInvalid, "the placeholder of the secret %.80q is malformed", g.Secret.Name)
+		case next.grants[g.Placeholder] != nil:
+			return api.Errorf(api.KindInvalid, "the secret %.80q has the placeholder of another one", g.Secret.Name)
+		case names[g.Secret.Name]:
+			return api.Errorf(api.KindInvalid, "the secret %.80q is granted twice", g.Secret.Name)
+		}
+		names[g.Secret.Name] = true
+		compiled, err := compile(g)
+		if err != nil {
+			return err
+		}
+		next.grants[g.Placeholder] = compiled
+		next.bind(compiled)
+	}
+	if err := s.replace(next); err != nil {
+		return err
+	}
+	s.closeSockets(next)
+	return nil
+}
+
+// replace makes next the state, with what remains of the old one.
+func (s *Session) replace(next *state) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.state.Load()
+	if old.closed {
+		return errors.New("the session is closed")
+	}
+	next.armed = next.armed || old.armed
+	for _, list := range old.bound {
+		for _, g := range list {
+			was := *g
+			was.removed = true
+			next.bind(&was)
+		}
+	}
+	s.state.Store(next)
+	return nil
+}
+
+// bind adds a grant to the origins of its bindings, unless they have one of the same secret.
+func (st *state) bind(g *grant) {
+	for _, b := range g.bindings {
+		if o := b.origin(); !slices.ContainsFunc(st.bound[o], func(have *grant) bool { return have.name == g.name }) {
+			st.bound[o] = append(st.bound[o], g)
+		}
+	}
+}
+
+// Close ends the session: every request with a placeholder is refused from then on. What was
+// read of values is forgotten.
+func (s *Session) Close() {
+	next := &state{closed: true, armed: s.state.Load().armed}
+	s.mu.Lock()
+	s.state.Store(next)
+	clear(s.known)
+	s.last.Store(nil)
+	s.mu.Unlock()
+	s.closeSockets(next)
+}
+
+// closeSockets closes those whose secret is not granted in a state.
+func (s *Session) closeSockets(st *state) {
+	s.mu.Lock()
+	var revoked []*socket
+	for c := range s.sockets {
+		if !st.has(c.f.grant) {
+			revoked = append(revoked, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range revoked {
+		c.Close()
+	}
+}
+
+// has reports whether a grant is still there, maybe with other bindings.
+func (st *state) has(g *grant) bool {
+	now := st.grants[g.placeholder]
+	return now != nil && now.name == g.name
+}
+
+// opened registers a WebSocket that was opened with a secret. It returns false if the secret has
+// been revoked since the request began.
+func (s *Session) opened(c *socket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.Load().has(c.f.grant) {
+		return false
+	}
+	s.sockets[c] = struct{}{}
+	return true
+}
+
+func (s *Session) ended(c *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sockets, c)
+}
+
+// maxPath and maxMethod limit the text of a sandbox in a record, in bytes.
+const (
+	maxPath   = 1 << 10
+	maxMethod = 32
+)
+
+// record completes a record and stores it.
+func (s *Session) record(u api.SecretUse) {
+	if u.Refused != "" && !s.alarms.allow(s.broker.cfg.Now(), &u) {
+		return
+	}
+	if u.At.IsZero() {
+		u.At = s.broker.cfg.Now()
+	}
+	u.Account, u.Sandbox, u.Task = s.owner.Account, s.owner.Sandbox, s.owner.Task
+	u.Method, u.Path = clip(u.Method, maxMethod), clip(u.Path, maxPath)
+	if s.owner.Commands != nil {
+		u.Commands = s.owner.Commands()
+	}
+	s.broker.cfg.Record(u)
+}
+
+// clip truncates text of the sandbox.
+func clip(s string, limit int) string {
+	return strings.ToValidUTF8(s[:min(len(s), limit)], "?")
+}
+
+// maxAlarms is the maximum number of refusals that are recorded in a second. Those above are
+// recorded as one.
+const maxAlarms = 64
+
+// limiter limits the refusals that are recorded.
+type limiter struct {
+	mu    sync.Mutex
+	since time.Time
+	n     int
+}
+
+// allow counts a refusal. It returns false if it is not to be recorded.
+func (l *limiter) allow(now time.Time, u *api.SecretUse) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := now.Sub(l.since); d < 0 || d >= time.Second {
+		l.since, l.n = now, 0
+	}
+	l.n++
+	if l.n == maxAlarms+1 {
+		*u = api.SecretUse{Refused: "more refusals than are recorded in a second", Host: "*"}
+	}
+	return l.n <= maxAlarms+1
+}
