@@ -96,7 +96,7 @@ func check(rule api.SecretGit, r *http.Request, l limits) (*http.Request, error)
 		out.Header.Del("Content-Encoding")
 		out.Header.Del("Content-Length")
 	}
-	b := &body{src: newSource(in, l.window+l.list+l.prefetch), close: r.Body}
+	b := newBody(in, l.window+l.list+l.prefetch, r.Body)
 	if service == uploadPack {
 		b.step = (&fetch{rule: rule, src: b.src, v2: version(r) == "2", max: l.upload}).step
 	} else {

@@ -7,7 +7,7 @@
 //		status, contentType, body := refused.Answer()
 //		...
 //	}
-//	resp, err := transport.RoundTrip(out) // err may be a *Refusal too: the body is checked while it is read
+//	resp, err := githttp.Send(transport, out) // err may be a *Refusal too: the body is checked while it is read
 //
 // Four requests are possible: the list of refs for a fetch and for a push, a fetch, and a push.
 // Everything else of a server, such as its API, its web pages, Git LFS and the dumb protocol, is

@@ -79,7 +79,8 @@ func newStage(t *testing.T, format string, rule api.SecretGit) *stage {
 		t.Fatal(err)
 	}
 	forward := &httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target) },
+		Transport: sender{},
+		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(target) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			s.answer(w, err)
 		},
@@ -97,6 +98,13 @@ func newStage(t *testing.T, format string, rule api.SecretGit) *stage {
 	}))
 	t.Cleanup(s.proxy.Close)
 	return s
+}
+
+// sender sends what was checked.
+type sender struct{}
+
+func (sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	return Send(http.DefaultTransport, r)
 }
 
 type testWriter struct{ t *testing.T }
