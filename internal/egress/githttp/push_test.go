@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -213,6 +214,57 @@ func TestCommits(t *testing.T) {
 		if (err == nil) != (cache == 2000) {
 			t.Errorf("with a cache of %d bytes: %v", cache, err)
 		}
+	}
+}
+
+// TestTags creates and moves tags.
+func TestTags(t *testing.T) {
+	old := commitText("old")
+	next := commitText("next", commitName(old))
+	pack := packOf(crafted{kind: packCommit, content: next})
+	for _, c := range []struct {
+		old   string
+		force bool
+		ok    bool
+	}{{zeros, false, true}, {commitName(old), false, false}, {commitName(old), true, true}} {
+		rule := sandboxRule()
+		rule.Push, rule.Force = []string{"refs/tags/*"}, c.force
+		whole := append(listOf("", c.old+" "+commitName(next)+" refs/tags/v1"), pack...)
+		_, err := sent(t, rule, receivePack, bytes.NewReader(whole), bounds())
+		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "may not be moved") {
+			t.Errorf("from %s, force %v: %v", c.old, c.force, err)
+		}
+	}
+}
+
+// TestDeltasGrow sends deltas that are much smaller than what they make.
+func TestDeltasGrow(t *testing.T) {
+	old := commitText("old")
+	base := commitText(strings.Repeat("x", 4000), commitName(old))
+	entries := []crafted{{kind: packCommit, content: base}}
+	for i := range 50 {
+		entries = append(entries, crafted{kind: packRefDelta, content: deltaOf(base, 4000, fmt.Append(nil, i)), base: unhex(t, commitName(base))})
+	}
+	whole := append(listOf("", commitName(old)+" "+commitName(base)+" refs/heads/hortus/x"), packOf(entries...)...)
+	for _, n := range []int64{300_000, 100_000} {
+		l := streaming()
+		l.pack.inflated = n
+		if _, err := sent(t, sandboxRule(), receivePack, bytes.NewReader(whole), l); (err == nil) != (n == 300_000) {
+			t.Errorf("with %d bytes: %v", n, err)
+		}
+	}
+	// One that makes more than it says is given up when it does.
+	large := make([]byte, 1<<20)
+	delta := []byte{0x80, 0x80, 0x40, 10}
+	for range 2000 {
+		delta = append(delta, 0xc0, 0x0f) // 983,040 bytes from the beginning
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	out, err := applyDelta(large, delta, 1<<20)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; err != errDelta || out != nil || used > 8<<20 {
+		t.Errorf("%d bytes, %v, with %d bytes of memory", len(out), err, used)
 	}
 }
 

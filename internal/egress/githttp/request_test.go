@@ -50,6 +50,7 @@ func TestRequests(t *testing.T) {
 		{"PUT", "PUT /o/r/git-receive-pack\n" + receive + body, "called with POST"},
 		{"method in lower case", "post /o/r/git-receive-pack\n" + receive + body, "called with POST"},
 		{"query of a push", "POST /o/r/git-receive-pack?x\n" + receive + body, "has no parameters"},
+		{"empty query of a push", "POST /o/r/git-receive-pack?\n" + receive + body, "has no parameters"},
 		{"body of a list", "GET /o/r/info/refs?service=git-upload-pack\n" + body, "has no body"},
 		{"HEAD file", "GET /o/r/HEAD\n", "no request of git's"},
 		{"object", "GET /o/r/objects/info/packs\n", "no request of git's"},
