@@ -173,6 +173,18 @@ func TestPushRefused(t *testing.T) {
 			commitIn(t, dir, "unrelated")
 		}, []string{"+HEAD:refs/heads/hortus/old"}, `"refs/heads/hortus/old" is not fast-forward`,
 			func(r *api.SecretGit) { r.Force = true }, "refs/heads/hortus/old", false},
+		{"large, other branch", func(t *testing.T, dir string) {
+			gittest.WriteFiles(t, dir, map[string]string{"large": randomText(3 << 20)})
+			commitIn(t, dir, "large")
+		},
+			[]string{"HEAD:refs/heads/main2"}, `"refs/heads/main2" may not be pushed`,
+			func(r *api.SecretGit) { r.Push = []string{"refs/heads/main2"} }, "refs/heads/main2", false},
+		{"large, force", func(t *testing.T, dir string) {
+			gittest.Git(t, dir, "checkout", "-q", "--orphan", "o")
+			gittest.WriteFiles(t, dir, map[string]string{"large": randomText(3 << 20)})
+			commitIn(t, dir, "unrelated")
+		}, []string{"+HEAD:refs/heads/hortus/old"}, `"refs/heads/hortus/old" is not fast-forward`,
+			func(r *api.SecretGit) { r.Force = true }, "refs/heads/hortus/old", false},
 		{"amended", func(t *testing.T, dir string) {
 			gittest.Git(t, dir, "checkout", "-q", "-b", "o", "origin/hortus/old")
 			commitIn(t, dir, "amended", "--amend")
