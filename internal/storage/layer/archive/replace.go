@@ -24,7 +24,8 @@ const removeWithin = 30 * time.Second
 // whoever restores meanwhile, or after a crash, finds the old one or the new one. If several
 // hosts replace an archive, each stores a whole one, and the last record counts.
 //
-// Errors: as for Save, and KindUnavailable if the new archive is not what was stored.
+// Errors: as for Save, KindUnavailable if the new archive is not what was stored, and KindInternal
+// if it is in its place and the damaged one could not be removed.
 func (a Archive) Replace(ctx context.Context, name, root, scratch string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -83,7 +84,8 @@ func (a Archive) discard(ctx context.Context, blob string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 	defer cancel()
 	if err := a.Blobs.Remove(ctx, blob); err != nil {
-		return api.Errorf(api.KindOf(err), "remove %s, which nothing names: %w", blob, err).WithHint("%s", api.HintOf(err))
+		// Its kind is not that of err: the archive can be read and written.
+		return api.Errorf(api.KindInternal, "%s is left, which no record names: %w", blob, err).WithHint("remove it from the archive")
 	}
 	return nil
 }

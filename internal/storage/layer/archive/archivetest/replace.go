@@ -171,6 +171,9 @@ func testInterrupted(t *testing.T, b archive.Blobs) {
 		switch kind := api.KindOf(restored()); kind {
 		case "":
 			whole++
+			if strings.HasPrefix(f.hit, "remove") && (api.KindOf(err) != api.KindInternal || !strings.Contains(err.Error(), "no record names")) {
+				t.Errorf("the damaged one is left: %v", err)
+			}
 		case api.KindInvalid:
 			if err == nil {
 				t.Errorf("%s failed, and nobody was told", f.hit)
