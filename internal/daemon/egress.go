@@ -63,14 +63,16 @@ func (s *System) openEgress() (*server.Server, error) {
 	}
 	s.recorder = audit.NewRecorder(audit.Config{Store: s.db, Events: s.events, Count: s.telemetry.Egress, Logger: s.log})
 	s.onClose(s.recorder.Close)
-	s.secrets = secret.New(secret.Config{Rows: s.rows, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log})
+	s.secrets = secret.New(secret.Config{Rows: s.rows, Getenv: s.cfg.Getenv, Count: s.telemetry.Secret, Logger: s.log, Changed: func(ctx context.Context, account, name string) {
+		s.outgoing.SecretChanged(ctx, account, name)
+	}})
 	s.onClose(s.secrets.Close)
 	s.asks = audit.NewAsks(audit.AsksConfig{Record: s.recorder.Record, Remember: func(ctx context.Context, id api.SandboxID, rule api.EgressRule) error {
 		_, err := s.sandboxes.AddEgressRules(ctx, id, []api.EgressRule{rule})
 		return err
 	}})
 	s.onClose(func(context.Context) error { s.asks.Close(); return nil })
-	cfg := gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log}
+	cfg := gateway.Config{Dialer: dialer, Authority: authorities, Recorder: s.recorder, Asker: s.asks, Roots: roots, Logger: s.log, Broker: server.NewBroker(s.secrets, dialer, roots, s.log)}
 	if n := s.cfg.Egress.CacheBytes; n > 0 {
 		if s.packages, err = registrycache.New(registrycache.Config{Dir: s.dir.Path("packages"), MaxBytes: n, Logger: s.log}); err != nil {
 			return nil, err
@@ -78,7 +80,7 @@ func (s *System) openEgress() (*server.Server, error) {
 		s.onClose(func(context.Context) error { return s.packages.Close() })
 		cfg.Cache = s.packages
 	}
-	out := server.New(server.Config{Gateway: gateway.New(cfg), Authority: authorities, Presets: presets.Expand, Logger: s.log})
+	out := server.New(server.Config{Gateway: gateway.New(cfg), Authority: authorities, Presets: presets.Expand, Secrets: s.secrets, Logger: s.log})
 	s.divert = func(id api.SandboxID, o outgoing.Outside) func() {
 		cfg := cfg
 		cfg.Dialer, cfg.Roots = dial.New(dial.Config{Resolver: o.Resolver}), o.Roots

@@ -32,6 +32,8 @@ type Config struct {
 	Environ []string
 	// Count is called with each use, recorded or not; it must not block. nil counts nothing.
 	Count func(api.SecretUse)
+	// Changed is called after a secret was set or removed; nil for nobody.
+	Changed func(ctx context.Context, account, name string)
 	// Timeout is the maximum time of a command (default 30 s).
 	Timeout time.Duration
 	// Queue is the maximum number of uses that wait to be stored (default 4096).
@@ -57,6 +59,9 @@ func New(cfg Config) *Secrets {
 	if cfg.Environ == nil {
 		cfg.Environ = os.Environ()
 	}
+	if cfg.Changed == nil {
+		cfg.Changed = func(context.Context, string, string) {}
+	}
 	if cfg.Count == nil {
 		cfg.Count = func(api.SecretUse) {}
 	}
@@ -80,6 +85,14 @@ func (s *Secrets) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Micro
 // a source that does not work is refused here and not at the first use. KindInvalid for what is
 // malformed and for a value that cannot be used; otherwise the kinds of Value.
 func (s *Secrets) Set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error) {
+	row, err := s.set(ctx, account, name, req)
+	if err == nil {
+		s.cfg.Changed(context.WithoutCancel(ctx), account, name)
+	}
+	return row, err
+}
+
+func (s *Secrets) set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error) {
 	if !api.ValidSecretName(name) {
 		return api.Secret{}, invalidName(name)
 	}
@@ -153,6 +166,7 @@ func (s *Secrets) Remove(ctx context.Context, account, name string) (api.Secret,
 	row, err := s.cfg.Rows.RemoveSecret(context.WithoutCancel(ctx), account, name)
 	if err == nil {
 		s.commands.forget(account, name)
+		s.cfg.Changed(context.WithoutCancel(ctx), account, name)
 	}
 	return row, err
 }

@@ -17,12 +17,15 @@ import (
 	"hortus.dev/internal/sandbox/tether"
 )
 
-// Config is what a Server is made from. Every field but Logger is required.
+// Config is what a Server is made from. Every field but Secrets and Logger is required.
 type Config struct {
 	Gateway   *gateway.Gateway
 	Authority *authority.Authority
 	// Presets returns a rule set by its name: KindNotFound if there is none.
 	Presets func(ctx context.Context, name string) (preset.Preset, error)
+	// Secrets are what sandboxes may use; the gateway has a broker of them. Without Secrets no
+	// sandbox can use any.
+	Secrets Secrets
 	Logger  *slog.Logger
 }
 
@@ -32,6 +35,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	diverted map[api.SandboxID]*gateway.Gateway
+	sessions map[*session]struct{} // those that have secrets
 }
 
 // New returns a Server.
@@ -39,7 +43,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, diverted: map[api.SandboxID]*gateway.Gateway{}}
+	return &Server{cfg: cfg, diverted: map[api.SandboxID]*gateway.Gateway{}, sessions: map[*session]struct{}{}}
 }
 
 // Divert makes another gateway serve a sandbox, from the next policy that is applied to it until
@@ -112,5 +116,14 @@ func (s *Server) Serve(row api.Sandbox, link tether.Link, commands func() []stri
 		s.cfg.Logger.Error("outgoing connections are not served", "sandbox", row.ID, "error", err)
 		return &session{err: err}
 	}
-	return &session{server: s, peer: peer, used: used, gateway: g, lineage: string(lineage), link: link}
+	out := &session{server: s, peer: peer, used: used, gateway: g, lineage: string(lineage), link: link}
+	if s.cfg.Secrets != nil {
+		out.held = holds(row)
+	}
+	if len(out.held) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sessions[out] = struct{}{}
+	}
+	return out
 }

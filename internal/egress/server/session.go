@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
@@ -19,6 +21,10 @@ type session struct {
 	gateway *gateway.Session
 	lineage string
 	link    tether.Link
+	held    []held
+	version atomic.Int64 // of the secrets
+	mu      sync.Mutex   // for gateway and closed while secrets change
+	closed  bool
 	// err is why nothing is served; the other fields are not set then.
 	err error
 }
@@ -41,7 +47,14 @@ func (s *session) Apply(ctx context.Context, p api.EgressPolicy) error {
 		if err != nil {
 			return err
 		}
+		s.mu.Lock()
 		s.used, s.gateway = g, next
+		s.mu.Unlock()
+	}
+	if p.Opens() {
+		if err := s.grant(ctx); err != nil {
+			return err
+		}
 	}
 	return s.gateway.Apply(p)
 }
@@ -73,6 +86,14 @@ func (s *session) trust(ctx context.Context) error {
 
 // Close ends every connection. See sandbox.EgressSession.
 func (s *session) Close() {
+	if s.server != nil {
+		s.server.mu.Lock()
+		delete(s.server.sessions, s)
+		s.server.mu.Unlock()
+	}
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	if s.gateway != nil {
 		s.gateway.Close()
 	}

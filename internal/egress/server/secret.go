@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/egress/broker"
+	"hortus.dev/internal/egress/dial"
+	"hortus.dev/internal/egress/githttp"
+)
+
+// Secrets are the secrets of accounts.
+type Secrets interface {
+	// Lookup returns a secret without its value: KindNotFound if there is none.
+	Lookup(ctx context.Context, account, name string) (api.Secret, error)
+	// Value returns the value of a secret.
+	Value(ctx context.Context, account, name string) (string, error)
+	// Record records a use. It does not block.
+	Record(ctx context.Context, u api.SecretUse)
+	// Rotated replaces the refresh token in the value of a secret.
+	Rotated(ctx context.Context, account, name, token string)
+}
+
+// NewBroker returns a broker for a gateway. It reaches the servers of OAuth tokens as sandboxes reach servers: whoever sets
+// a secret names them, so private addresses are refused.
+func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
+	return broker.New(broker.Config{
+		Value:  s.Value,
+		Record: func(u api.SecretUse) { s.Record(context.Background(), u) },
+		Git:    broker.Git{Check: githttp.Check, Send: githttp.Send, Refused: refusedByGit},
+		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+			host, text, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			port, err := strconv.Atoi(text)
+			if err != nil {
+				return nil, err
+			}
+			conn, _, err := d.Dial(ctx, host, port, false)
+			return conn, err
+		},
+		Roots:   roots,
+		Rotated: func(account, name, token string) { s.Rotated(context.Background(), account, name, token) },
+		Logger:  logger,
+	})
+}
+
+// refusedByGit returns the answer to a request of git that its rule refuses.
+func refusedByGit(err error) (status int, contentType string, body []byte, ok bool) {
+	var r *githttp.Refusal
+	if !errors.As(err, &r) {
+		return 0, "", nil, false
+	}
+	status, contentType, body = r.Answer()
+	return status, contentType, body, true
+}
+
+// plainVariable is a variable that a shell can expand.
+var plainVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Secrets implements sandbox.EgressServer. The source of a rule is the name of its secret.
+func (s *Server) Secrets(ctx context.Context, account string, grants []api.SecretGrant) (rules []api.EgressRule, env map[string]string, err error) {
+	if s.cfg.Secrets == nil {
+		return nil, nil, api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
+	}
+	var remotes []githttp.Remote
+	env = map[string]string{}
+	for _, g := range grants {
+		row, err := s.cfg.Secrets.Lookup(ctx, account, g.Name)
+		if api.KindOf(err) == api.KindNotFound {
+			err = api.Errorf(api.KindNotFound, "there is no secret %.80q", g.Name).WithHint("list them: hortus secret ls; make one: hortus secret set %s --to URL", g.Name)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		env[g.Variable()] = broker.NewPlaceholder()
+		for _, b := range row.Bindings {
+			b = b.WithDefaults()
+			rules = append(rules, rule(row.Name, b))
+			if b.Git != nil && b.In.Kind == api.SecretInBasic && b.Scheme == "https" && plainVariable.MatchString(g.Variable()) {
+				remotes = append(remotes, githttp.Remote{Host: b.Host, Port: b.Port, Rule: *b.Git, Variable: g.Variable()})
+			}
+		}
+	}
+	maps.Copy(env, githttp.Environment(remotes))
+	return rules, env, nil
+}
+
+// rule allows the requests of a binding.
+func rule(name string, b api.SecretBinding) api.EgressRule {
+	out := api.EgressRule{Action: api.EgressAllow, Host: b.Host, Ports: strconv.Itoa(b.Port), Methods: b.Methods, Paths: b.Paths, Source: name}
+	if b.Git != nil && len(out.Paths) == 0 {
+		repository := strings.TrimSuffix(b.Git.Repository, ".git")
+		out.Paths = []string{repository + "/**", repository + ".git/**"}
+	}
+	return out
+}
+
+// held is a secret that a sandbox was granted.
+type held struct{ placeholder, name string }
+
+// holds returns what is in the row of a sandbox.
+func holds(row api.Sandbox) (out []held) {
+	for _, g := range row.Secrets {
+		// Whoever overwrites the variable has nothing to use.
+		if p := row.Env[g.Variable()]; broker.ValidPlaceholder(p) {
+			out = append(out, held{p, g.Name})
+		}
+	}
+	return out
+}
+
+// SecretChanged makes sessions use a secret of an account as it is now, or no more if it was removed.
+func (s *Server) SecretChanged(ctx context.Context, account, name string) {
+	s.mu.Lock()
+	var all []*session
+	for one := range s.sessions {
+		if one.peer.Account == account && slices.ContainsFunc(one.held, func(h held) bool { return h.name == name }) {
+			all = append(all, one)
+		}
+	}
+	s.mu.Unlock()
+	for _, one := range all {
+		one.version.Add(1)
+		if err := one.grant(ctx); err != nil {
+			s.cfg.Logger.Error("a sandbox cannot use its secrets any more", "sandbox", one.peer.Sandbox, "error", err)
+		}
+	}
+}
+
+// grant gives the gateway's session the secrets of the sandbox as they are now. After an error it has none.
+func (s *session) grant(ctx context.Context) error {
+	if len(s.held) == 0 {
+		return nil
+	}
+	for {
+		version := s.version.Load()
+		grants, err := s.grants(ctx)
+		s.mu.Lock()
+		if s.version.Load() == version {
+			defer s.mu.Unlock()
+			if s.closed {
+				return nil
+			}
+			return errors.Join(err, s.gateway.SetGrants(grants))
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *session) grants(ctx context.Context) (out []broker.Grant, err error) {
+	for _, h := range s.held {
+		row, err := s.server.cfg.Secrets.Lookup(ctx, s.peer.Account, h.name)
+		if api.KindOf(err) == api.KindNotFound {
+			continue // it was removed
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, broker.Grant{Placeholder: h.placeholder, Secret: row})
+	}
+	return out, nil
+}
