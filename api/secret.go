@@ -2,13 +2,8 @@ package api
 
 import (
 	"cmp"
-	"encoding/json"
 	"log/slog"
-	"maps"
-	"net/netip"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -230,103 +225,6 @@ func CheckSecretGrants(grants []SecretGrant) error {
 	return nil
 }
 
-// CheckSecretValue refuses a value that cannot be used, whatever its source: KindInvalid. Its
-// error does not contain the value.
-func CheckSecretValue(signer SecretSigner, value string) error {
-	switch {
-	case len(value) < MinSecretValue:
-		return Errorf(KindInvalid, "the value has %d bytes; the minimum is %d", len(value), MinSecretValue)
-	case len(value) > MaxSecretValue:
-		return Errorf(KindInvalid, "the value has more than %d bytes", MaxSecretValue)
-	case strings.ContainsAny(value, "\r\n\x00"):
-		return Errorf(KindInvalid, "the value contains a line break or a NUL byte")
-	case signer == SecretPlain:
-		return nil
-	}
-	var fields map[string]any
-	if json.Unmarshal([]byte(value), &fields) != nil {
-		return Errorf(KindInvalid, "the value is not a JSON object, which signer %q needs", signer)
-	}
-	need := []string{"accessKeyId", "secretAccessKey"}
-	if signer == SecretOAuth {
-		need = []string{"tokenUrl", "refreshToken", "clientId"}
-	}
-	for _, name := range need {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(have string) bool {
-			text, ok := fields[have].(string)
-			return ok && text != "" && strings.EqualFold(have, name)
-		}) {
-			return Errorf(KindInvalid, "the value has no text %q, which signer %q needs", name, signer)
-		}
-	}
-	return nil
-}
-
-// Check refuses a request that is malformed or out of bounds: KindInvalid.
-func (s SetSecret) Check() error {
-	invalid := func(format string, args ...any) error { return Errorf(KindInvalid, "secret: "+format, args...) }
-	args := 0
-	for _, a := range s.Command {
-		args += len(a) + 1
-		if strings.ContainsRune(a, 0) || !utf8.ValidString(a) {
-			return invalid("an argument of the command is not text")
-		}
-	}
-	switch {
-	case len(s.From) > MaxPath || strings.ContainsRune(s.From, 0) || !utf8.ValidString(s.From) || args > MaxRecordedArgs:
-		return invalid("the variable, path or command is too long or not text")
-	case s.LifetimeMS < 0 || s.LifetimeMS > MaxSecretLifetime.Milliseconds():
-		return invalid("a lifetime of %d ms is not between 0 and %d", s.LifetimeMS, MaxSecretLifetime.Milliseconds())
-	case s.LifetimeMS != 0 && s.Source != SecretCommand:
-		return invalid("only a secret from a command has a lifetime")
-	case !slices.Contains([]SecretSigner{SecretPlain, SecretSigV4, SecretOAuth}, s.Signer):
-		return invalid("signer %.40q is neither empty, %q nor %q", string(s.Signer), SecretSigV4, SecretOAuth)
-	}
-	stored := s.Source == "" || s.Source == SecretStored
-	switch {
-	case stored && (s.From != "" || len(s.Command) > 0):
-		return invalid("a stored value has neither a variable, a path nor a command")
-	case stored:
-		if err := CheckSecretValue(s.Signer, s.Value); err != nil {
-			return invalid("%w", err)
-		}
-	case s.Value != "":
-		return invalid("a value cannot be given with source %q", s.Source)
-	case s.Source == SecretVariable || s.Source == SecretFile:
-		if s.From == "" || len(s.Command) > 0 {
-			return invalid("source %q needs its variable or path in from, and no command", s.Source)
-		}
-		if s.Source == SecretFile && !path.IsAbs(s.From) {
-			return invalid("%.80q is not an absolute path", s.From)
-		}
-		if s.Source == SecretVariable && (len(s.From) > MaxLabelName || strings.Contains(s.From, "=")) {
-			return invalid("%.80q is not the name of an environment variable", s.From)
-		}
-	case s.Source == SecretCommand:
-		if len(s.Command) == 0 || s.Command[0] == "" || s.From != "" {
-			return invalid("source %q needs a command, and nothing in from", s.Source)
-		}
-		if strings.Contains(s.Command[0], "/") && !path.IsAbs(s.Command[0]) {
-			return invalid("%.80q is neither a name nor an absolute path of a program", s.Command[0])
-		}
-	default:
-		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), SecretStored, SecretVariable, SecretFile, SecretCommand)
-	}
-	if len(s.Bindings) == 0 || len(s.Bindings) > MaxSecretBindings {
-		return Errorf(KindInvalid, "secret: %d bindings; it needs 1 to %d", len(s.Bindings), MaxSecretBindings).
-			WithHint("a binding says in which requests the secret may be used, such as https://api.example.org/v1/** with the header Authorization")
-	}
-	for i, b := range s.Bindings {
-		if err := b.check(); err != nil {
-			return Errorf(KindInvalid, "secret: binding %d: %w", i+1, err)
-		}
-		if s.Signer == SecretSigV4 && (b.In.Kind != SecretInHeader || !strings.EqualFold(b.In.Name, "Authorization")) {
-			return Errorf(KindInvalid, "secret: binding %d: a request is signed in the header Authorization", i+1)
-		}
-	}
-	return nil
-}
-
 // WithDefaults returns the binding with its scheme, port and header names as they are compared.
 func (b SecretBinding) WithDefaults() SecretBinding {
 	if b.Scheme == "" {
@@ -340,62 +238,4 @@ func (b SecretBinding) WithDefaults() SecretBinding {
 	}
 	b.Host = strings.ToLower(b.Host)
 	return b
-}
-
-func (b SecretBinding) check() error {
-	b = b.WithDefaults()
-	_, err := netip.ParseAddr(b.Host)
-	switch {
-	case b.Scheme != "https" && b.Scheme != "http":
-		return Errorf(KindInvalid, "scheme %.40q is neither https nor http", b.Scheme)
-	case b.Host == "" || len(b.Host) > MaxEgressHost || strings.ContainsAny(b.Host, "*/:@ \x00") || !utf8.ValidString(b.Host):
-		return Errorf(KindInvalid, "host %.80q is not a name", b.Host)
-	case err == nil:
-		return Errorf(KindInvalid, "host %.80q is an address; a name is needed, because a certificate is checked for it", b.Host)
-	case b.Port < 1 || b.Port > 65535:
-		return Errorf(KindInvalid, "port %d is out of range", b.Port)
-	}
-	if err := checkEgressRules([]EgressRule{{Action: EgressAllow, Host: b.Host, Methods: b.Methods, Paths: b.Paths}}, 0); err != nil {
-		return err
-	}
-	switch b.In.Kind {
-	case SecretInHeader, SecretInQuery:
-		if b.In.Name == "" || len(b.In.Name) > MaxLabelName || !utf8.ValidString(b.In.Name) || strings.ContainsAny(b.In.Name, " \t\r\n:\x00") {
-			return Errorf(KindInvalid, "%.80q is not the name of a %s", b.In.Name, b.In.Kind)
-		}
-		switch strings.ToLower(b.In.Name) {
-		case "host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer":
-			if b.In.Kind == SecretInHeader {
-				return Errorf(KindInvalid, "the header %s cannot have a secret", b.In.Name)
-			}
-		}
-	case SecretInBasic:
-		if b.In.Name != "" {
-			return Errorf(KindInvalid, "basic authentication has no name")
-		}
-	default:
-		return Errorf(KindInvalid, "place %.40q is none of header, query and basic", string(b.In.Kind))
-	}
-	if b.Git != nil {
-		return b.Git.check()
-	}
-	return nil
-}
-
-func (g SecretGit) check() error {
-	switch {
-	case !strings.HasPrefix(g.Repository, "/") || len(g.Repository) > MaxEgressPath || strings.Contains(g.Repository, "//") ||
-		strings.Contains(g.Repository+"/", "/../") || strings.Contains(g.Repository+"/", "/./") || strings.ContainsAny(g.Repository, "*?#\x00"):
-		return Errorf(KindInvalid, "%.80q is not the path of a repository", g.Repository)
-	case !g.Fetch && len(g.Push) == 0:
-		return Errorf(KindInvalid, "git: neither fetch nor push is allowed")
-	case len(g.Push) > MaxEgressPaths:
-		return Errorf(KindInvalid, "git: %d patterns of refs; the maximum is %d", len(g.Push), MaxEgressPaths)
-	}
-	for _, p := range g.Push {
-		if !strings.HasPrefix(p, "refs/") || len(p) > MaxEgressPath || strings.ContainsAny(p, " ~^:?[\\\x00") {
-			return Errorf(KindInvalid, "git: %.80q is not a pattern of refs; it begins with refs/", p)
-		}
-	}
-	return nil
 }

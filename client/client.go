@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/problem"
 )
 
 // Client calls one daemon. Its methods are about the daemon itself; what the daemon holds
@@ -167,7 +168,7 @@ func readError(resp *http.Response) error {
 // decodeError decodes the body of an answer that is an error.
 func decodeError(status int, body []byte) error {
 	var e struct {
-		api.Problem
+		problem.Problem
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Kind == "" {

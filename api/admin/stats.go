@@ -20,7 +20,7 @@ type TaskStats struct {
 	// Repositories are those of Requests that were about a repository.
 	Repositories int `json:"repositories,omitempty"`
 	// Running counts the requests that are not done, Outcomes those that are.
-	Running  int             `json:"running"`
+	Running  int                 `json:"running"`
 	Outcomes map[api.Outcome]int `json:"outcomes"`
 	// SuccessRate is the share of verified requests, 0 to 1, among all that are
 	// done and were not canceled; 0 if there is none.

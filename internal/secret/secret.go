@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/policy"
 )
 
@@ -96,7 +97,7 @@ func (s *Secrets) set(ctx context.Context, account, name string, req api.SetSecr
 	if !api.ValidSecretName(name) {
 		return api.Secret{}, invalidName(name)
 	}
-	if err := req.Check(); err != nil {
+	if err := secrets.Check(req); err != nil {
 		return api.Secret{}, err
 	}
 	now := s.now()

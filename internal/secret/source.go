@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // read returns the value of a secret from a variable or a file.
@@ -85,7 +86,7 @@ func usable(row api.Secret, value string) (string, error) {
 			value = one.String()
 		}
 	}
-	if err := api.CheckSecretValue(row.Signer, value); err != nil {
+	if err := secrets.CheckValue(row.Signer, value); err != nil {
 		return "", api.Errorf(api.KindInvalid, "secret %s: %w", row.Name, err)
 	}
 	return value, nil

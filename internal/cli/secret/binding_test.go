@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 func usual() api.SecretPlace {
@@ -70,7 +71,7 @@ func FuzzBinding(f *testing.F) {
 	f.Add("api.example.org query=key")
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ParseBinding(text, usual())
-		if err != nil || (api.SetSecret{Value: "long-value", Bindings: []api.SecretBinding{b}}).Check() != nil {
+		if err != nil || secrets.Check(api.SetSecret{Value: "long-value", Bindings: []api.SecretBinding{b}}) != nil {
 			return
 		}
 		out := FormatBinding(b)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
@@ -62,14 +63,14 @@ func (c *setCmd) Run(ctx app.Context, a *app.App) error {
 		// What else is wrong is said before a value is asked for.
 		probe := req
 		probe.Value, probe.Signer = strings.Repeat("x", api.MinSecretValue), api.SecretPlain
-		if err := probe.Check(); err != nil {
+		if err := secrets.Check(probe); err != nil {
 			return err
 		}
 		if req.Value, err = readValue(a, c.Name, req.Signer); err != nil {
 			return err
 		}
 	}
-	if err := req.Check(); err != nil {
+	if err := secrets.Check(req); err != nil {
 		return err
 	}
 	cl, err := a.Client(ctx)

@@ -1,20 +1,22 @@
-package api
+package problem
 
 import (
 	"net/http"
 	"strings"
+
+	"hortus.dev/api"
 )
 
-// Problem is an [Error] as RFC 9457 has it: the body of every answer of /v1 that is
+// Problem is an [api.Error] as RFC 9457 has it: the body of every answer of /v1 that is
 // an error, as application/problem+json. Kind and Hint are extension members; Type
 // is made from the kind.
 type Problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Kind   Kind   `json:"kind"`
-	Hint   string `json:"hint,omitempty"`
+	Type   string   `json:"type"`
+	Title  string   `json:"title"`
+	Status int      `json:"status"`
+	Detail string   `json:"detail"`
+	Kind   api.Kind `json:"kind"`
+	Hint   string   `json:"hint,omitempty"`
 	// RetryAfterMS is that of the Error, as the header Retry-After in seconds.
 	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
 }
@@ -22,10 +24,10 @@ type Problem struct {
 // problemTypes is where the types of problems lie. Nothing needs to be there.
 const problemTypes = "https://hortus.dev/problems/"
 
-// ProblemOf is err as a Problem with a status; 0 is that of its kind. The whole text
+// Of is err as a Problem with a status; 0 is that of its kind. The whole text
 // travels: the message of the outermost error and its causes.
-func ProblemOf(err error, status int) Problem {
-	e := AsError(err)
+func Of(err error, status int) Problem {
+	e := api.AsError(err)
 	if status == 0 {
 		status = e.Kind.HTTPStatus()
 	}
@@ -40,6 +42,6 @@ func ProblemOf(err error, status int) Problem {
 }
 
 // Err is the Error that the problem tells of.
-func (p Problem) Err() *Error {
-	return &Error{Kind: p.Kind, Message: p.Detail, Hint: p.Hint, RetryAfterMS: p.RetryAfterMS}
+func (p Problem) Err() *api.Error {
+	return &api.Error{Kind: p.Kind, Message: p.Detail, Hint: p.Hint, RetryAfterMS: p.RetryAfterMS}
 }

@@ -1,0 +1,7 @@
+// Package problem has errors as answers over HTTP: RFC 9457.
+//
+//	body := problem.Of(err, 0)
+//	err := body.Err() // in the client
+//
+// The package must not know a door or a client.
+package problem
