@@ -13,7 +13,7 @@ const (
 	maxRuleText = 16 << 10
 	maxMethods  = 32
 	maxMethod   = 32 // bytes
-	maxSource   = 64 // bytes
+	maxSource   = 80 // bytes
 )
 
 // rule is a rule that was validated.

@@ -48,7 +48,7 @@ func TestSecrets(t *testing.T) {
 	}
 	// A rule cannot pretend to be of a secret.
 	fake := allowing("evil.example")
-	fake.Rules[0].Source = "secret other"
+	fake.Rules[0].Source = "secret:other"
 	if row, err = o.SetEgress(ctx, s.ID, *fake); err != nil || hosts(row) != "forge-token.example.org other.example.org" {
 		t.Errorf("%s %v", hosts(row), err)
 	}

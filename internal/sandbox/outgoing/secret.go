@@ -10,7 +10,7 @@ import (
 )
 
 // secretSource begins the source of a rule that is there for a secret; the name of the secret follows.
-const secretSource = "secret "
+const secretSource = "secret:"
 
 // secrets appends to a policy the rules that its secrets need. New secrets have variables with their placeholders.
 func (p Policies) secrets(ctx context.Context, policy *api.EgressPolicy, req Request) (env map[string]string, err error) {
