@@ -63,7 +63,7 @@ func Inherit(parent api.Sandbox, names []string) (out []api.SecretGrant, err err
 		i := slices.IndexFunc(parent.Secrets, func(g api.SecretGrant) bool { return g.Name == name })
 		if i < 0 {
 			return nil, api.Errorf(api.KindInvalid, "sandbox %s may not use the secret %.80q, so its children cannot", parent.ID, name).
-				WithHint("create the sandbox with it: --secret %s", name)
+				WithHint("create the parent with this secret, and fork that")
 		}
 		if !slices.Contains(out, parent.Secrets[i]) {
 			out = append(out, parent.Secrets[i])
