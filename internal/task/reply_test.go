@@ -53,7 +53,10 @@ func TestReplyContinuesInTheSameWorkspace(t *testing.T) {
 	var checked []string // the accounts whose sandboxes were checked
 	e, mem, _ := newEngine(t, func(c *task.Config) {
 		c.Repositories = o
-		c.Check = func(_ context.Context, req api.CreateSandbox) error { checked = append(checked, req.Account); return nil }
+		c.Check = func(_ context.Context, req api.CreateSandbox) error {
+			checked = append(checked, req.Account)
+			return nil
+		}
 	})
 	ws := api.NewWorkspaceID()
 	old := question(ws)
