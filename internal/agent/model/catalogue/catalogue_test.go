@@ -71,7 +71,7 @@ func TestFindModel(t *testing.T) {
 }
 
 func TestModelReports(t *testing.T) {
-	got := hosted(t, map[string]string{"OPENAI_BASE_URL": "http://h/v1"}).Reports()
+	got := hosted(t, map[string]string{"OPENAI_BASE_URL": "http://h/v1"}).Reports(t.Context())
 	if len(got) != 3 || !got[0].OK || !got[0].Default || got[1].OK || got[1].Reason == "" || got[1].Fix == "" {
 		t.Errorf("%+v", got)
 	}
