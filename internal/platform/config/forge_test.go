@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -90,6 +91,9 @@ func TestForgeErrors(t *testing.T) {
 	} {
 		path := write(t, c.file)
 		_, err := Load(Source{File: path})
+		if strings.Contains(fmt.Sprint(err, api.HintOf(err)), "ABC") {
+			t.Errorf("%q: a value shows: %v", c.file, err)
+		}
 		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), path+c.line) || !strings.Contains(err.Error(), c.says) || !strings.Contains(api.HintOf(err), c.hint) {
 			t.Errorf("%q: %v (%s)", c.file, err, api.HintOf(err))
 		}

@@ -128,7 +128,8 @@ func (s Setting) Check(text string) *api.Error {
 		}
 	case Secret:
 		if !api.ValidSecretName(text) {
-			return bad("the name of a secret").WithHint("list them: hortus secret ls; a value is never in the configuration")
+			// It may be a value: it is not repeated.
+			return api.Errorf(api.KindInvalid, "this is not the name of a secret").WithHint("list them: hortus secret ls; a value is never in the configuration")
 		}
 	case Path, Place:
 		if text == "" || strings.ContainsRune(text, 0) {

@@ -87,6 +87,9 @@ func TestFingerprint(t *testing.T) {
 	if s := of(nil); s != "" {
 		t.Errorf("nothing is %q", s)
 	}
+	if of(map[string]string{"HORTUS_OPENAI_KEY_SECRET": "a"}) == "" {
+		t.Error("the name of a secret is not part of it")
+	}
 	a, b := of(map[string]string{"OPENAI_API_KEY": "a"}), of(map[string]string{"OPENAI_API_KEY": "b"})
 	if a == "" || a == b || a == of(map[string]string{"ANTHROPIC_API_KEY": "a"}) || a != of(map[string]string{"OPENAI_API_KEY": "a", "OTHER": "x"}) {
 		t.Errorf("%q, %q", a, b)
