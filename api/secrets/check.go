@@ -44,7 +44,8 @@ func CheckValue(signer api.SecretSigner, value string) error {
 	return nil
 }
 
-// Check refuses a request that is malformed or out of bounds: api.KindInvalid.
+// Check refuses a request that is malformed or out of bounds: api.KindInvalid. A secret without
+// bindings is for the daemon alone.
 func Check(s api.SetSecret) error {
 	invalid := func(format string, args ...any) error { return api.Errorf(api.KindInvalid, "secret: "+format, args...) }
 	args := 0
@@ -94,9 +95,11 @@ func Check(s api.SetSecret) error {
 	default:
 		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), api.SecretStored, api.SecretVariable, api.SecretFile, api.SecretCommand)
 	}
-	if len(s.Bindings) == 0 || len(s.Bindings) > api.MaxSecretBindings {
-		return api.Errorf(api.KindInvalid, "secret: %d bindings; it needs 1 to %d", len(s.Bindings), api.MaxSecretBindings).
-			WithHint("a binding says in which requests the secret may be used, such as https://api.example.org/v1/** with the header Authorization")
+	if len(s.Bindings) > api.MaxSecretBindings {
+		return invalid("%d bindings; the maximum is %d", len(s.Bindings), api.MaxSecretBindings)
+	}
+	if len(s.Bindings) == 0 && s.Signer != api.SecretPlain {
+		return invalid("there is no binding, but only requests of sandboxes are signed")
 	}
 	for i, b := range s.Bindings {
 		if err := checkBinding(b); err != nil {

@@ -62,7 +62,13 @@ func TestSecretSet(t *testing.T) {
 		{"a command", "", "--to api.example.org --lifetime 1m --from-command -- printf %s canary-of-command", "canary-of-command", nil},
 		{"a command with flags", "", "--to api.example.org --from-command -- printf %s --json-canary", "--json-canary", nil},
 		{"a signer", "{\n \"accessKeyId\": \"a\", \"secretAccessKey\": \"b\"\n}\n", "--to api.example.org --sign aws-sigv4", `{"accessKeyId":"a","secretAccessKey":"b"}`, nil},
+		{"for the daemon", "canary-of-stdin\n", "--daemon", "canary-of-stdin", []string{"it is for the daemon alone"}},
+		{"a file for the daemon", "", "--daemon --from-file " + file, "canary-of-file", []string{"it is for the daemon alone"}},
 
+		{"for both", "canary-of-stdin", "--daemon --to api.example.org", "", []string{"leave --daemon out"}},
+		{"for the daemon and git", "canary-of-stdin", "--daemon --git git.example.org/o/r --fetch", "", []string{"leave --daemon out"}},
+		{"for the daemon, signed", "canary-of-stdin", "--daemon --sign oauth", "", []string{"leave --daemon out"}},
+		{"for the daemon, a place", "canary-of-stdin", "--daemon --basic", "", []string{"leave --daemon out"}},
 		{"an argument", "canary-of-stdin", "canary-of-argument --to api.example.org", "", []string{"a value is never an argument"}},
 		{"no value", "", "--to api.example.org", "", []string{"standard input has no value"}},
 		{"a short value", "canary", "--to api.example.org", "", []string{"the minimum is 8"}},
@@ -132,6 +138,13 @@ func TestSecretLists(t *testing.T) {
 	if _, stderr := ok("canary-of-stdin", "set", "crm", "--to", "https://api.example.org/v1/**", "--to", "b.example.org"); !strings.Contains(stderr, "crm is replaced") {
 		t.Error(stderr)
 	}
+	ok("canary-of-stdin", "set", "model-key", "--daemon")
+	for _, args := range [][]string{{"ls"}, {"show", "model-key"}} {
+		if out, _ := ok("", args...); !strings.Contains(out, "the daemon alone") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	ok("", "rm", "model-key")
 	all.Record(t.Context(), api.SecretUse{Secret: "crm", Sandbox: "i1", Scheme: "https", Host: "api.example.org", Port: 443, Method: "GET", Path: "/v1/x", Status: 200, Binding: 1, Received: 2048, Commands: []string{"curl \x1b[2J"}})
 	all.Record(t.Context(), api.SecretUse{Secret: "crm", Sandbox: "i1", Scheme: "http", Host: "evil.example.com", Port: 81, Method: "POST", Path: "/", Refused: "no binding of the secret"})
 	if out, _ := ok("", "ls"); !strings.Contains(out, "NAME") || !strings.Contains(out, "https://api.example.org/v1/** header=Authorization (and 1 more)") || !strings.Contains(out, "  1  ") {

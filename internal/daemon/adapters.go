@@ -151,7 +151,7 @@ func (s status) Ready(ctx context.Context) error { return s.service.Ready(ctx) }
 func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
 	d := admin.Doctor{
 		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
-		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(),
+		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
 		LayerArchive: s.archive.Report(ctx),
 	}
 	s.inventory.Fill(ctx, &d.Template)

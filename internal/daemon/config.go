@@ -40,6 +40,8 @@ type Config struct {
 	// Policy is what a delivery may do.
 	Forges []config.Forge
 	Policy config.Policy
+	// KeySecrets names the secrets of the operator with the keys of hosted models, by vendor.
+	KeySecrets map[string]string
 	// Room has the limits of all sandboxes together; its functions are not used, and zero
 	// fields take the defaults.
 	Room admission.Config

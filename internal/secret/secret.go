@@ -100,10 +100,14 @@ func (s *Secrets) set(ctx context.Context, account, name string, req api.SetSecr
 	if err := secrets.Check(req); err != nil {
 		return api.Secret{}, err
 	}
+	if len(req.Bindings) == 0 && account != "" {
+		return api.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: the daemon uses only the operator's secrets for itself", name).
+			WithHint("bind it to the requests that it may be used in: hortus secret set %s --to URL", name)
+	}
 	now := s.now()
 	row := api.Secret{
 		Name: name, Account: account, Source: cmp.Or(req.Source, api.SecretStored), From: req.From, Command: req.Command,
-		Signer: req.Signer, LifetimeMS: req.LifetimeMS, CreatedAt: now, UpdatedAt: now,
+		Signer: req.Signer, LifetimeMS: req.LifetimeMS, CreatedAt: now, UpdatedAt: now, Bindings: []api.SecretBinding{},
 	}
 	for i, b := range req.Bindings {
 		b, err := normalBinding(b)
@@ -200,25 +204,4 @@ func (s *Secrets) Uses(ctx context.Context, account string, f api.SecretUseFilte
 		return nil, "", err
 	}
 	return s.cfg.Rows.SecretUsePage(ctx, account, f, p)
-}
-
-// Value returns the value of a secret of an account. It is for the egress proxy: no door may call
-// it. KindNotFound if there is no such secret, KindConflict if a stored value cannot be decrypted,
-// KindUnavailable if the source cannot be read, KindInvalid for a value that cannot be used.
-func (s *Secrets) Value(ctx context.Context, account, name string) (string, error) {
-	row, err := s.cfg.Rows.Secret(ctx, account, name)
-	if err != nil {
-		return "", err
-	}
-	switch row.Source {
-	case api.SecretStored:
-		value, err := s.cfg.Rows.SecretValue(ctx, account, name)
-		if err != nil {
-			return "", err
-		}
-		return usable(row, value)
-	case api.SecretCommand:
-		return s.commands.value(ctx, row)
-	}
-	return s.read(row)
 }

@@ -70,11 +70,14 @@ func source(s api.Secret) string {
 	return string(s.Source)
 }
 
+// daemonAlone is shown of a secret without bindings.
+const daemonAlone = "the daemon alone"
+
 // usedIn shows the first binding of a secret.
 func usedIn(s api.Secret) string {
 	switch len(s.Bindings) {
 	case 0:
-		return "-"
+		return daemonAlone
 	case 1:
 		return FormatBinding(s.Bindings[0])
 	}
@@ -103,6 +106,9 @@ func show(a *app.App, s api.Secret) error {
 		}
 		for _, b := range s.Bindings {
 			row("used in", FormatBinding(b))
+		}
+		if len(s.Bindings) == 0 {
+			row("used in", daemonAlone)
 		}
 		row("created", s.CreatedAt.Format(time.RFC3339))
 		row("set", s.UpdatedAt.Format(time.RFC3339))

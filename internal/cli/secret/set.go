@@ -24,6 +24,8 @@ type setCmd struct {
 	Query  string   `placeholder:"NAME" xor:"place" help:"Parameter in the address of these requests that has the secret."`
 	Basic  bool     `xor:"place" help:"The secret is the user or the password of basic authentication."`
 
+	Daemon bool `help:"The secret is for the daemon alone, as the key of a model or the token of a forge that the configuration names; no sandbox can be granted it."`
+
 	Git    []string `sep:"none" placeholder:"URL" help:"Git repository, over HTTPS, that the secret may be used for, as the password. Needs --fetch, --push or both. Can be repeated."`
 	Fetch  bool     `help:"Allow clone and fetch of the repositories of --git."`
 	Push   []string `sep:"none" placeholder:"REFS" help:"Refs that may be pushed to the repositories of --git, such as refs/heads/hortus/*. Can be repeated."`
@@ -92,6 +94,10 @@ func set(ctx app.Context, a *app.App, cl *client.Client, name string, req api.Se
 	if !s.UpdatedAt.Equal(s.CreatedAt) {
 		verb = "replaced"
 	}
+	if len(s.Bindings) == 0 {
+		a.Note("%s is %s; it is for the daemon alone", s.Name, verb)
+		return nil
+	}
 	a.Note("%s is %s; it may be used in", s.Name, verb)
 	for _, b := range s.Bindings {
 		a.Note("  %s", FormatBinding(b))
@@ -158,9 +164,14 @@ func (c *setCmd) bindings() (all []api.SecretBinding, err error) {
 	}
 	rights := c.Fetch || len(c.Push) > 0 || c.Force || c.Delete
 	switch {
+	case c.Daemon && (len(c.To)+len(c.Git) > 0 || placed || rights || c.Sign != ""):
+		return nil, api.Errorf(api.KindInvalid, "--daemon is for a secret that no request of a sandbox has; the other flags say in which requests it is").
+			WithHint("leave --daemon out, or set two secrets")
+	case c.Daemon:
+		return nil, nil
 	case len(c.To)+len(c.Git) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--to is missing: a secret is only used in requests that it is bound to").
-			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch")
+			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --daemon is for keys of models and tokens of forges")
 	case placed && len(c.To) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--header, --query and --basic are about --to, which is missing; git uses basic authentication")
 	case rights && len(c.Git) == 0:

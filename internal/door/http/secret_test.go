@@ -90,7 +90,7 @@ func TestSecrets(t *testing.T) {
 	// No answer has the value, also not that of a request that is refused.
 	for _, ask := range [][3]string{
 		{"GET", "/v1/secrets", ""}, {"GET", "/v1/secrets/token", ""}, {"GET", "/v1/secrets/token/uses", ""}, {"GET", "/v1/secrets/uses", ""},
-		{"PUT", "/v1/secrets/token", `{"value":"` + value + `\n","bindings":[]}`}, {"PUT", "/v1/secrets/token", `{"value":"` + value + `"}`},
+		{"PUT", "/v1/secrets/token", `{"value":"` + value + `\n","bindings":[]}`}, {"PUT", "/v1/secrets/token", `{"value":"` + value + `","bindings":[{}]}`},
 		{"PUT", "/v1/secrets/token", `{"value":["` + value + `"]}`}, {"PUT", "/v1/secrets/token", `{"value":"` + value + `"`},
 		{"PUT", "/v1/secrets/T", `{"value":"` + value + `"}`}, {"DELETE", "/v1/secrets/token", ""},
 	} {

@@ -83,6 +83,10 @@ func (s *Server) Secrets(ctx context.Context, account string, grants []api.Secre
 		if err != nil {
 			return nil, nil, err
 		}
+		if len(row.Bindings) == 0 {
+			return nil, nil, api.Errorf(api.KindDenied, "secret %s is for the daemon alone: a sandbox cannot be granted it", row.Name).
+				WithHint("set another one for requests of sandboxes: hortus secret set NAME --to URL")
+		}
 		env[g.Variable()] = broker.NewPlaceholder()
 		for _, b := range row.Bindings {
 			b = b.WithDefaults()
@@ -166,6 +170,9 @@ func (s *session) grants(ctx context.Context) (out []broker.Grant, err error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if len(row.Bindings) == 0 {
+			continue // it was replaced by one for the daemon alone
 		}
 		out = append(out, broker.Grant{Placeholder: h.placeholder, Secret: row})
 	}

@@ -20,6 +20,7 @@ const maxEntries = 1000
 //	kind       = "gitlab"
 //	token-file = "/etc/hortus/gitlab-token"
 //	token-env  = "CORP_GITLAB_TOKEN"   # instead of a file
+//	token-secret = "gitlab-token"      # instead of both
 //	url        = "https://git.example.com:8443"
 type Forge struct {
 	// Host is a name or an address in lower case, with its port where it is not
@@ -30,9 +31,9 @@ type Forge struct {
 	// URL is the address of the forge's web server, for remotes that do not tell
 	// it; mostly empty.
 	URL string
-	// TokenFile holds the token; TokenEnv names the variable that does. At most
-	// one of them is set.
-	TokenFile, TokenEnv string
+	// TokenFile holds the token; TokenEnv names the variable that does, TokenSecret
+	// the secret of the operator. At most one of them is set.
+	TokenFile, TokenEnv, TokenSecret string
 }
 
 // Policy is what a delivery may do. What is zero or empty is as in the default policy
@@ -61,6 +62,7 @@ func forgeSettings() []Setting {
 		{Key: "kind", Kind: Choice, Allowed: ForgeKinds(), Help: "kind of the forge on the host"},
 		{Key: "token-env", Kind: Text, Help: "environment variable with the token for the host"},
 		{Key: "token-file", Kind: Path, Help: "file with the token for the host"},
+		{Key: "token-secret", Kind: Secret, Help: "secret with the token for the host"},
 		{Key: "url", Kind: Text, Help: "URL of its web server, if remotes do not contain it"},
 	}
 }
@@ -149,11 +151,19 @@ func (c *Config) Forges() ([]Forge, error) {
 			f.TokenEnv = v.Text
 		case "token-file":
 			f.TokenFile = v.Text
+		case "token-secret":
+			f.TokenSecret = v.Text
 		case "url":
 			f.URL = v.Text
 		}
-		if f.TokenEnv != "" && f.TokenFile != "" {
-			return nil, api.Errorf(api.KindInvalid, "%s: %s has both a token-env and a token-file", place(v.Origin.Path, v.Origin.Line), host).
+		var set []string
+		for _, s := range []struct{ name, text string }{{"token-env", f.TokenEnv}, {"token-file", f.TokenFile}, {"token-secret", f.TokenSecret}} {
+			if s.text != "" {
+				set = append(set, "a "+s.name)
+			}
+		}
+		if len(set) > 1 {
+			return nil, api.Errorf(api.KindInvalid, "%s: %s has both %s", place(v.Origin.Path, v.Origin.Line), host, strings.Join(set, " and ")).
 				WithHint("keep one of them")
 		}
 	}
@@ -164,6 +174,17 @@ func (c *Config) Forges() ([]Forge, error) {
 		}
 	}
 	return out, nil
+}
+
+// KeySecrets returns the names of the secrets with the keys of hosted models, by vendor.
+func (c *Config) KeySecrets() map[string]string {
+	out := map[string]string{}
+	for _, vendor := range []string{"anthropic", "openai"} {
+		if name := c.Get("model." + vendor + "-key-secret").Text; name != "" {
+			out[vendor] = name
+		}
+	}
+	return out
 }
 
 // Policy returns what a delivery may do.

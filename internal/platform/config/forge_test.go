@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -20,6 +21,10 @@ kind = "gitea"
 token-env = "MY_TOKEN"
 url = "http://127.0.0.1:3000"
 
+[forge."10.0.0.1"]
+kind = "github"
+token-secret = "forge-token"
+
 [policy]
 branch = "bots/*"
 protected = ["main", "release/*"]
@@ -34,6 +39,7 @@ off-limits = [".env", "!.env.ci"]
 	}
 	forges, err := conf.Forges()
 	want := []Forge{
+		{Host: "10.0.0.1", Kind: "github", TokenSecret: "forge-token"},
 		{Host: "127.0.0.1:3000", Kind: "gitea", TokenEnv: "MY_TOKEN", URL: "http://127.0.0.1:3000"},
 		{Host: "git.example.com", Kind: "gitlab", TokenFile: filepath.Join(filepath.Dir(path), "gitlab-token")},
 	}
@@ -45,7 +51,7 @@ off-limits = [".env", "!.env.ci"]
 		t.Errorf("%+v", got)
 	}
 	all := conf.All()
-	if last := all[len(all)-1]; last.Setting.Key != `forge."git.example.com".token-file` || last.Origin.Line != 4 || len(all) != len(Settings())+5 {
+	if last := all[len(all)-1]; last.Setting.Key != `forge."git.example.com".token-file` || last.Origin.Line != 4 || len(all) != len(Settings())+7 {
 		t.Errorf("%d values, the last is %+v", len(all), last)
 	}
 	defaults, err := Load(Source{UID: 1})
@@ -67,6 +73,13 @@ func TestForgeErrors(t *testing.T) {
 		{"[forge.'']\nkind = 'gitlab'", ":2", "not a host name", ""},
 		{"[forge.'a.b']\nurl = 'http://x'", "", "has no kind", "kind"},
 		{"[forge.'a.b']\nkind='gitea'\ntoken-file='x'\ntoken-env='X'", "", "both", "one of them"},
+		{"[forge.'a.b']\nkind='gitea'\ntoken-secret='x'\ntoken-env='X'", "", "both a token-env and a token-secret", "one of them"},
+		{"[forge.'a.b']\nkind='gitea'\ntoken-file='x'\ntoken-secret='x'", "", "both a token-file and a token-secret", "one of them"},
+		{"[forge.'a.b']\nkind='gitea'\ntoken-secret='glpat-ABC'", ":3", "not the name of a secret", "hortus secret ls"},
+		{"[forge.'a.b']\nkind='gitea'\ntoken-secret=3", ":3", "wrong type", "a string"},
+		{"[model]\nopenai-key-secret = 'sk-ABC'", ":2", "not the name of a secret", "hortus secret ls"},
+		{"[model]\nopenai-key-secret = ''", ":2", "not the name of a secret", ""},
+		{"[model]\nother-key-secret = 'x'", ":2", "unknown setting", "openai-key-secret"},
 		{"[forge.'a.b']\ntoken-file='~/x'", ":2", "not expanded", ""},
 		{"forge = 3", ":1", `"forge"`, ""},
 		{"[policy]\nprotected = 'main,,dev'", ":2", "a list", ""},
@@ -78,8 +91,35 @@ func TestForgeErrors(t *testing.T) {
 	} {
 		path := write(t, c.file)
 		_, err := Load(Source{File: path})
+		if strings.Contains(fmt.Sprint(err, api.HintOf(err)), "ABC") {
+			t.Errorf("%q: a value shows: %v", c.file, err)
+		}
 		if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), path+c.line) || !strings.Contains(err.Error(), c.says) || !strings.Contains(api.HintOf(err), c.hint) {
 			t.Errorf("%q: %v (%s)", c.file, err, api.HintOf(err))
 		}
+	}
+}
+
+func TestKeySecrets(t *testing.T) {
+	path := write(t, "[model]\nanthropic-key-secret = 'anthropic'\nopenai-key-secret = 'openai-1'\n")
+	for _, c := range []struct {
+		src  Source
+		want map[string]string
+	}{
+		{Source{UID: 1}, map[string]string{}},
+		{Source{UID: 1, File: path}, map[string]string{"anthropic": "anthropic", "openai": "openai-1"}},
+		{Source{UID: 1, File: path, Getenv: environ{"HORTUS_OPENAI_KEY_SECRET": "other"}.get}, map[string]string{"anthropic": "anthropic", "openai": "other"}},
+	} {
+		conf, err := Load(c.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := conf.KeySecrets(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+	_, err := Load(Source{UID: 1, Getenv: environ{"HORTUS_ANTHROPIC_KEY_SECRET": "sk-ABC"}.get})
+	if api.KindOf(err) != api.KindInvalid || !strings.Contains(err.Error(), "HORTUS_ANTHROPIC_KEY_SECRET") {
+		t.Errorf("a value instead of a name: %v", err)
 	}
 }

@@ -194,7 +194,7 @@ func inTable(key string) string {
 // error.
 func (s Setting) fromTOML(v any) (string, *api.Error) {
 	want := map[Kind]string{
-		Text: `a string: "..."`, Path: `a string: "..."`, Place: `a string: "..."`, Choice: `a string: "..."`, Switch: "a boolean", Size: `a size: "512M", or a number of bytes`, Room: `a size: "5GiB", or a number of bytes`,
+		Text: `a string: "..."`, Secret: `a string: "..."`, Path: `a string: "..."`, Place: `a string: "..."`, Choice: `a string: "..."`, Switch: "a boolean", Size: `a size: "512M", or a number of bytes`, Room: `a size: "5GiB", or a number of bytes`,
 		List: `a list: ["...", "..."]`, Duration: `a duration: "30s"`, Stay: `a duration: "30s", 0 or "never"`, Count: "a whole number", Number: "a number",
 	}[s.Kind]
 	switch v := v.(type) {

@@ -25,6 +25,7 @@ const (
 	Count    Kind = "count"    // a whole number from Min to Max
 	Number   Kind = "number"   // a number above 0, at most Max
 	List     Kind = "list"     // texts with commas between them; may be empty
+	Secret   Kind = "secret"   // the name of a secret of the operator
 )
 
 // Setting is one thing that can be set.
@@ -96,6 +97,8 @@ func Settings() []Setting {
 		{Key: "task.cost", Env: "HORTUS_COST", Flag: "cost", Kind: Number, Max: 1e6, Help: "maximum cost of the model, in US dollars"},
 		{Key: "task.wall", Env: "HORTUS_WALL", Flag: "wall", Default: showDuration(api.DefaultWall), Kind: Duration, Help: "timeout of a task on a repository"},
 		{Key: "task.author", Env: "HORTUS_AUTHOR", Flag: "author", Kind: Text, Help: "author of the commits: NAME <EMAIL> (default: as set in git)"},
+		{Key: "model.anthropic-key-secret", Env: "HORTUS_ANTHROPIC_KEY_SECRET", Kind: Secret, Help: "secret with the API key for anthropic, instead of ANTHROPIC_API_KEY"},
+		{Key: "model.openai-key-secret", Env: "HORTUS_OPENAI_KEY_SECRET", Kind: Secret, Help: "secret with the API key for openai, instead of OPENAI_API_KEY"},
 		{Key: "policy.branch", Env: "HORTUS_POLICY_BRANCH", Default: "hortus/*", Kind: Text, Help: "pattern of the branches that may be pushed"},
 		{Key: "policy.protected", Env: "HORTUS_POLICY_PROTECTED", Default: "main, master, trunk, develop, release, release/**, production, stable", Kind: List, Help: "patterns of branches that are never pushed to"},
 		{Key: "policy.max-files", Env: "HORTUS_POLICY_MAX_FILES", Kind: Count, Min: 1, Max: 1 << 20, Help: "maximum number of changed files"},
@@ -122,6 +125,11 @@ func (s Setting) Check(text string) *api.Error {
 	case Text:
 		if text == "" || strings.ContainsFunc(text, unprintable) {
 			return bad("a name")
+		}
+	case Secret:
+		if !api.ValidSecretName(text) {
+			// It may be a value: it is not repeated.
+			return api.Errorf(api.KindInvalid, "this is not the name of a secret").WithHint("list them: hortus secret ls; a value is never in the configuration")
 		}
 	case Path, Place:
 		if text == "" || strings.ContainsRune(text, 0) {

@@ -32,7 +32,7 @@ type Rows interface {
 type Config struct {
 	Cache *cache.Cache
 	// Source adds the credentials for an address.
-	Source func(url string) (git.Source, error)
+	Source func(ctx context.Context, url string) (git.Source, error)
 	Rows   Rows
 	Owner  api.OwnerID
 	Now    func() time.Time
@@ -199,7 +199,7 @@ func gone(row api.Repository) error {
 func (s *Repositories) fetch(ctx context.Context, row api.Repository, progress func(string)) (api.Repository, error) {
 	began := s.cfg.Now()
 	err := func() error {
-		src, err := s.cfg.Source(row.URL)
+		src, err := s.cfg.Source(ctx, row.URL)
 		if err != nil {
 			return err
 		}

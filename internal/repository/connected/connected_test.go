@@ -38,7 +38,7 @@ func open(t *testing.T, owner api.OwnerID) world {
 		t.Fatal(err)
 	}
 	rows := lists.Lists{Store: db}
-	return world{New(Config{Cache: c, Rows: rows, Owner: owner, Source: func(url string) (git.Source, error) { return git.Source{URL: url}, nil }}), rows, c}
+	return world{New(Config{Cache: c, Rows: rows, Owner: owner, Source: func(_ context.Context, url string) (git.Source, error) { return git.Source{URL: url}, nil }}), rows, c}
 }
 
 func TestLifeOfARepository(t *testing.T) {

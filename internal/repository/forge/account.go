@@ -1,6 +1,8 @@
 package forge
 
 import (
+	"cmp"
+	"context"
 	"io"
 	"maps"
 	"os"
@@ -18,8 +20,8 @@ type Account struct {
 	Kind, Host string
 	// Web is the URL of the forge's web server, if it does not follow from the remote.
 	Web string
-	// Token takes precedence over File.
-	Token, File string
+	// Token takes precedence over File, and that over Named, the name of a secret.
+	Token, File, Named string
 }
 
 // publicHosts are the default hosts of tokens.
@@ -102,10 +104,22 @@ func Find(accounts []Account, l Location) (Account, error) {
 // maxToken is the maximum length of a token, in bytes.
 const maxToken = 4096
 
-// Secret reads the token. A file must be regular and readable by its owner only.
-func (a Account) Secret() (string, error) {
+// Secret reads the token. A file must be regular and readable by its owner only. key returns the
+// value of a secret by its name.
+func (a Account) Secret(ctx context.Context, key func(ctx context.Context, name string) (string, error)) (string, error) {
 	if a.Token != "" {
 		return a.Token, CheckToken(a.Token)
+	}
+	if a.File == "" && a.Named != "" {
+		token, err := key(ctx, a.Named)
+		if err == nil {
+			err = CheckToken(token)
+		}
+		if err != nil {
+			return "", api.Errorf(api.KindOf(err), "the token for %s from secret %s: %w", a.Host, a.Named, err).
+				WithHint("%s", cmp.Or(api.HintOf(err), "set it again: hortus secret set "+a.Named+" --daemon"))
+		}
+		return token, nil
 	}
 	info, err := os.Stat(a.File)
 	if err != nil {

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,7 +43,7 @@ func TestAccounts(t *testing.T) {
 			}
 			continue
 		}
-		secret, serr := a.Secret()
+		secret, serr := a.Secret(t.Context(), nil)
 		if err != nil || serr != nil || secret != want {
 			t.Errorf("%s gets %q, %v, %v", remote, secret, err, serr)
 		}
@@ -66,7 +67,7 @@ func TestSecretFile(t *testing.T) {
 		return p
 	}
 	a := Account{Kind: GitLab, File: write("good", "tok-1\n", 0o600)}
-	if s, err := a.Secret(); s != "tok-1" || err != nil {
+	if s, err := a.Secret(t.Context(), nil); s != "tok-1" || err != nil {
 		t.Errorf("%q, %v", s, err)
 	}
 	for name, file := range map[string]string{
@@ -74,14 +75,48 @@ func TestSecretFile(t *testing.T) {
 		"long": write("long", strings.Repeat("t", maxToken+1), 0o600),
 	} {
 		a := Account{Kind: GitLab, File: file}
-		if s, err := a.Secret(); err == nil || strings.Contains(err.Error(), "tok-") {
+		if s, err := a.Secret(t.Context(), nil); err == nil || strings.Contains(err.Error(), "tok-") {
 			t.Errorf("%s: %q, %v", name, s, err)
 		}
 	}
 	if runtime.GOOS != "windows" {
 		a := Account{Kind: GitLab, File: write("open", "tok-1", 0o644)}
-		if _, err := a.Secret(); api.KindOf(err) != api.KindDenied {
+		if _, err := a.Secret(t.Context(), nil); api.KindOf(err) != api.KindDenied {
 			t.Errorf("a file that all can read: %v", err)
+		}
+	}
+}
+
+// TestNamedSecret reads a token at each use; errors name the secret and never its value.
+func TestNamedSecret(t *testing.T) {
+	value, fails := "tok-1", error(nil)
+	key := func(_ context.Context, name string) (string, error) {
+		if name != "corp" {
+			t.Errorf("secret %q", name)
+		}
+		return value, fails
+	}
+	a := Account{Kind: GitLab, Host: "git.example.org", Named: "corp"}
+	for _, want := range []string{"tok-1", "tok-2"} {
+		value = want
+		if got, err := a.Secret(t.Context(), key); got != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for what, c := range map[string]struct {
+		value string
+		err   error
+		kind  api.Kind
+		hint  string
+	}{
+		"an error": {"", api.Errorf(api.KindUnauthenticated, "there is none").WithHint("make one"), api.KindUnauthenticated, "make one"},
+		"a space":  {"tok tok-", nil, api.KindInvalid, "hortus secret set corp --daemon"},
+		"long":     {strings.Repeat("tok-", maxToken), nil, api.KindInvalid, "hortus secret set corp --daemon"},
+	} {
+		value, fails = c.value, c.err
+		got, err := a.Secret(t.Context(), key)
+		if got != "" || api.KindOf(err) != c.kind || !strings.Contains(err.Error(), "the token for git.example.org from secret corp") || !strings.Contains(api.HintOf(err), c.hint) || strings.Contains(err.Error(), "tok-") {
+			t.Errorf("%s: %q, %v (%s)", what, got, err, api.HintOf(err))
 		}
 	}
 }

@@ -22,6 +22,9 @@ import (
 type Config struct {
 	// Getenv reads the variables with the tokens of forges.
 	Getenv func(string) string
+	// Key returns the value of a secret of the operator. It is called at each use of a token.
+	// nil means that there are no secrets.
+	Key func(ctx context.Context, name string) (string, error)
 	// Forges are the hosts that the configuration names.
 	Forges []config.Forge
 	Policy config.Policy
@@ -34,18 +37,24 @@ type Config struct {
 type Deliverer struct {
 	accounts []forge.Account
 	hosts    map[string]string
+	key      func(ctx context.Context, name string) (string, error)
 	policy   policy.Policy
 	http     *http.Client
 }
 
 // New creates a Deliverer. The error is KindInvalid for a policy that makes no sense.
 func New(cfg Config) (*Deliverer, error) {
-	d := &Deliverer{policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
+	if cfg.Key == nil {
+		cfg.Key = func(context.Context, string) (string, error) {
+			return "", api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
+		}
+	}
+	d := &Deliverer{key: cfg.Key, policy: policyOf(cfg.Policy), http: &http.Client{Transport: cfg.Transport}}
 	if err := d.policy.Validate(); err != nil {
 		return nil, err
 	}
 	for _, f := range cfg.Forges {
-		a := forge.Account{Kind: f.Kind, Host: f.Host, Web: f.URL, File: f.TokenFile}
+		a := forge.Account{Kind: f.Kind, Host: f.Host, Web: f.URL, File: f.TokenFile, Named: f.TokenSecret}
 		if f.TokenEnv != "" {
 			a.Token = strings.TrimSpace(cfg.Getenv(f.TokenEnv))
 		}
@@ -81,7 +90,7 @@ func policyOf(set config.Policy) policy.Policy {
 
 // Source implements repo.Deliverer. It adds a token only for the host that the token is
 // for, and only over https or to this machine.
-func (d *Deliverer) Source(remote string) (git.Source, error) {
+func (d *Deliverer) Source(ctx context.Context, remote string) (git.Source, error) {
 	src := git.Source{URL: remote}
 	u, err := url.Parse(remote)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
@@ -103,7 +112,7 @@ func (d *Deliverer) Source(remote string) (git.Source, error) {
 	if forge.CheckAPI(u.Scheme+"://"+u.Host) != nil || host != l.Host && host != set {
 		return src, nil
 	}
-	token, err := a.Secret()
+	token, err := a.Secret(ctx, d.key)
 	if err != nil {
 		return src, err
 	}
@@ -170,7 +179,7 @@ func (d *Deliverer) forgeOf(ctx context.Context, remote string) (forge.Forge, er
 	if err != nil {
 		return nil, err
 	}
-	token, err := a.Secret()
+	token, err := a.Secret(ctx, d.key)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 func deliverWith(t *testing.T, vars map[string]string, forges []config.Forge, set config.Policy) *Deliverer {
 	t.Helper()
-	d, err := New(Config{func(name string) string { return vars[name] }, forges, set, http.DefaultTransport})
+	d, err := New(Config{Getenv: func(name string) string { return vars[name] }, Forges: forges, Policy: set, Transport: http.DefaultTransport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestSourceTokens(t *testing.T) {
 		"https://git.corp/..%2fx/a":            "",
 		"https://git.corp/a/b?x=https://y/a/b": "",
 	} {
-		src, err := d.Source(remote)
+		src, err := d.Source(t.Context(), remote)
 		got := ""
 		if src.Auth != nil {
 			got = src.Auth.Token
@@ -84,7 +84,7 @@ func TestSourceTokens(t *testing.T) {
 			t.Errorf("%s: %q for %q, %v; want %q", remote, got, src.URL, err, want)
 		}
 	}
-	src, err := d.Source("https://git.corp/a/b")
+	src, err := d.Source(t.Context(), "https://git.corp/a/b")
 	if err != nil || src.Auth.Username != "oauth2" {
 		t.Errorf("user %+v, %v", src.Auth.Username, err)
 	}
@@ -92,7 +92,7 @@ func TestSourceTokens(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if src, err := d.Source("https://git.corp/a/b"); api.KindOf(err) != api.KindDenied || src.Auth != nil || strings.Contains(err.Error(), "of-the-file") {
+	if src, err := d.Source(t.Context(), "https://git.corp/a/b"); api.KindOf(err) != api.KindDenied || src.Auth != nil || strings.Contains(err.Error(), "of-the-file") {
 		t.Errorf("a token that everybody reads: %+v, %v", src.Auth, err)
 	}
 }

@@ -129,7 +129,7 @@ func (w *delivery) propose(ctx context.Context) (err error) {
 func (w *delivery) bring(ctx context.Context) error {
 	d := w.out
 	err := w.step(ctx, api.RepoStepEvent{Step: "push", Detail: d.Branch}, func() (string, error) {
-		src, err := w.cfg.Deliverer.Source(w.remote)
+		src, err := w.cfg.Deliverer.Source(ctx, w.remote)
 		if err != nil {
 			return "", err
 		}

@@ -40,7 +40,7 @@ func (d *desk) Open(_ context.Context, p repo.Proposal) (api.Delivery, error) {
 	return api.Delivery{Forge: "gitea", URL: "http://x/1", Number: 1, Created: true}, nil
 }
 
-func (d *desk) Source(remote string) (git.Source, error) {
+func (d *desk) Source(_ context.Context, remote string) (git.Source, error) {
 	return git.Source{URL: remote}, d.note("source", repo.Proposal{})
 }
 

@@ -69,7 +69,7 @@ type Deliverer interface {
 	// same.
 	Open(ctx context.Context, d Proposal) (api.Delivery, error)
 	// Source is where the branch is pushed to, with what opens it.
-	Source(remote string) (git.Source, error)
+	Source(ctx context.Context, remote string) (git.Source, error)
 }
 
 // Proposal is a branch with its evidence.

@@ -83,7 +83,9 @@ func (n nowhere) Check(_ context.Context, p repo.Proposal) (repo.Verdict, error)
 func (nowhere) Open(context.Context, repo.Proposal) (api.Delivery, error) {
 	return api.Delivery{}, api.Errorf(api.KindUnsupported, "no forge")
 }
-func (nowhere) Source(remote string) (git.Source, error) { return git.Source{URL: remote}, nil }
+func (nowhere) Source(_ context.Context, remote string) (git.Source, error) {
+	return git.Source{URL: remote}, nil
+}
 
 // sum is a repository whose test fails: sum.sh adds wrongly, test.sh tries it.
 var sum = map[string]string{

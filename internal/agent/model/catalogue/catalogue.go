@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"hortus.dev/internal/agent/model/anthropic"
 	"hortus.dev/internal/agent/model/offline"
 	"hortus.dev/internal/agent/model/openai"
-	"hortus.dev/internal/agent/model/retry"
 	"hortus.dev/internal/platform/config"
 )
 
@@ -19,7 +19,13 @@ import (
 type Config struct {
 	// Getenv reads the variables with keys and base URLs; nil means that none is set.
 	Getenv func(string) string
-	// Transport carries the calls of all hosted models.
+	// KeySecrets names the secrets with keys by vendor. Such a key takes precedence over the
+	// variables.
+	KeySecrets map[string]string
+	// Key returns the value of a secret of the operator. It is called at each call of a model.
+	// nil means that there are no secrets.
+	Key func(ctx context.Context, name string) (string, error)
+	// Transport carries the calls of all hosted models; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
@@ -39,6 +45,14 @@ func New(cfg Config) (*Catalogue, error) {
 	}
 	if cfg.Getenv == nil {
 		cfg.Getenv = func(string) string { return "" }
+	}
+	if cfg.Key == nil {
+		cfg.Key = func(context.Context, string) (string, error) {
+			return "", api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
+		}
+	}
+	if cfg.Transport == nil {
+		cfg.Transport = http.DefaultTransport // one for all calls
 	}
 	return &Catalogue{cfg, o}, nil
 }
@@ -66,7 +80,10 @@ func (c *Catalogue) env(name string) string {
 }
 
 // keyHint returns what to do about a missing or rejected key.
-func (v vendor) keyHint() string {
+func (c *Catalogue) keyHint(v vendor) string {
+	if name := c.cfg.KeySecrets[v.name]; name != "" {
+		return "Set the secret with the key: hortus secret set " + name + " --daemon"
+	}
 	return "Set " + v.key + " and run it again."
 }
 
@@ -85,7 +102,8 @@ func (c *Catalogue) baseURL(v vendor) (string, error) {
 }
 
 // find returns a model that is not a recording. The error is KindInvalid for an unknown
-// name and KindUnauthenticated if the key of the model is missing.
+// name and KindUnauthenticated if the key of the model is missing. A key that is a secret is
+// not read here but at each call.
 func (c *Catalogue) find(name string) (model.Model, error) {
 	vendor, which, named := strings.Cut(name, ":")
 	switch {
@@ -93,55 +111,24 @@ func (c *Catalogue) find(name string) (model.Model, error) {
 	case vendor == offline.Name && !named:
 		return c.offline, nil
 	case vendor == anthropic.Vendor:
-		return c.anthropic(which)
+		return c.hosted(anthropicVendor, which)
 	case vendor == openai.Vendor:
-		return c.openai(which)
+		return c.hosted(openaiVendor, which)
 	}
 	return nil, api.Errorf(api.KindInvalid, "unknown model %q", name).WithHint(
 		"available: offline, anthropic, openai, and anthropic:MODEL and openai:MODEL with the vendor's model name")
 }
 
-func (c *Catalogue) anthropic(which string) (model.Model, error) {
-	base, err := c.baseURL(anthropicVendor)
-	if err != nil {
-		return nil, err
-	}
-	m := anthropic.New(anthropic.Config{
-		// The API's paths begin with the version, so a base URL with it is equivalent.
-		Model: which, BaseURL: strings.TrimSuffix(base, "/v1"), APIKey: c.env(anthropicVendor.key),
-		KeyHint: anthropicVendor.keyHint(), Base: c.cfg.Transport,
-	})
-	if err := m.Ready(); err != nil {
-		return nil, err
-	}
-	return retry.New(m, retry.Config{}), nil
-}
-
-func (c *Catalogue) openai(which string) (model.Model, error) {
-	base, err := c.baseURL(openaiVendor)
-	if err != nil {
-		return nil, err
-	}
-	m, err := openai.New(openai.Config{
-		Model: which, BaseURL: base, APIKey: c.env(openaiVendor.key), API: openai.API(strings.TrimSpace(c.cfg.Getenv(openaiAPI))),
-		KeyHint: openaiVendor.keyHint(), Base: c.cfg.Transport,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Ready(); err != nil {
-		return nil, err
-	}
-	return retry.New(m, retry.Config{}), nil
-}
-
 // Reports returns for each model whether it can be used and, if not, why.
-func (c *Catalogue) Reports() []admin.ModelReport {
+func (c *Catalogue) Reports(ctx context.Context) []admin.ModelReport {
 	out := []admin.ModelReport{{Name: offline.Name, Default: true, OK: true, Model: offline.Name}}
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
 		r := admin.ModelReport{Name: v.name}
 		r.BaseURL, _ = c.baseURL(v) // find returns the error of an invalid one
 		m, err := c.find(v.name)
+		if name := c.cfg.KeySecrets[v.name]; err == nil && name != "" {
+			_, err = c.key(ctx, v, name)
+		}
 		if err == nil {
 			r.OK, r.Model = true, m.Name()
 		} else {
@@ -156,7 +143,7 @@ func (c *Catalogue) Reports() []admin.ModelReport {
 func Fingerprint(getenv func(string) string) string {
 	names := []string{openaiAPI}
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
-		names = append(names, v.key, v.baseURL, config.OwnPrefix+v.key, config.OwnPrefix+v.baseURL)
+		names = append(names, v.key, v.baseURL, config.OwnPrefix+v.key, config.OwnPrefix+v.baseURL, config.OwnPrefix+strings.ToUpper(v.name)+"_KEY_SECRET")
 	}
 	return config.Fingerprint(getenv, names)
 }

@@ -71,7 +71,7 @@ func TestFindModel(t *testing.T) {
 }
 
 func TestModelReports(t *testing.T) {
-	got := hosted(t, map[string]string{"OPENAI_BASE_URL": "http://h/v1"}).Reports()
+	got := hosted(t, map[string]string{"OPENAI_BASE_URL": "http://h/v1"}).Reports(t.Context())
 	if len(got) != 3 || !got[0].OK || !got[0].Default || got[1].OK || got[1].Reason == "" || got[1].Fix == "" {
 		t.Errorf("%+v", got)
 	}
@@ -86,6 +86,9 @@ func TestFingerprint(t *testing.T) {
 	}
 	if s := of(nil); s != "" {
 		t.Errorf("nothing is %q", s)
+	}
+	if of(map[string]string{"HORTUS_OPENAI_KEY_SECRET": "a"}) == "" {
+		t.Error("the name of a secret is not part of it")
 	}
 	a, b := of(map[string]string{"OPENAI_API_KEY": "a"}), of(map[string]string{"OPENAI_API_KEY": "b"})
 	if a == "" || a == b || a == of(map[string]string{"ANTHROPIC_API_KEY": "a"}) || a != of(map[string]string{"OPENAI_API_KEY": "a", "OTHER": "x"}) {

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/replay"
+	"hortus.dev/internal/platform/config"
 )
 
 // secrets returns the values in an environment that must never be written to a recording:
@@ -20,6 +21,9 @@ func secrets(environ []string) []string {
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
 		name = strings.ToUpper(name)
+		if strings.HasPrefix(name, config.OwnPrefix) && strings.HasSuffix(name, "_KEY_SECRET") {
+			continue // the name of a secret
+		}
 		for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"} {
 			if value = strings.TrimSpace(value); value != "" && strings.HasSuffix(name, end) {
 				out = append(out, value)

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"hortus.dev/api"
+)
+
+// TestGrantOfTheDaemons: a secret without bindings is granted to no sandbox.
+func TestGrantOfTheDaemons(t *testing.T) {
+	k := &kept{all: map[string]api.Secret{
+		"/crm":       {Name: "crm", Bindings: []api.SecretBinding{{Host: "api.example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}},
+		"/model-key": {Name: "model-key"},
+	}}
+	s := New(Config{Secrets: k})
+	rules, env, err := s.Secrets(t.Context(), "", []api.SecretGrant{{Name: "crm"}})
+	if err != nil || len(rules) != 1 || env["CRM"] == "" {
+		t.Fatalf("the control: %v, %v, %v", rules, env, err)
+	}
+	rules, env, err = s.Secrets(t.Context(), "", []api.SecretGrant{{Name: "crm"}, {Name: "model-key"}})
+	if api.KindOf(err) != api.KindDenied || !strings.Contains(err.Error(), "secret model-key is for the daemon alone") || !strings.Contains(api.HintOf(err), "--to URL") || rules != nil || env != nil {
+		t.Errorf("%v, %v, %v (%s)", rules, env, err, api.HintOf(err))
+	}
+
+	// A sandbox that was granted a secret has it no more once it is for the daemon alone.
+	one := &session{server: s, held: []held{{"placeholder", "crm"}}}
+	if grants, err := one.grants(t.Context()); err != nil || len(grants) != 1 {
+		t.Fatalf("the control: %v, %v", grants, err)
+	}
+	k.all["/crm"] = api.Secret{Name: "crm"}
+	if grants, err := one.grants(t.Context()); err != nil || len(grants) != 0 {
+		t.Errorf("%v, %v", grants, err)
+	}
+}
