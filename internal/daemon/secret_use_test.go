@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,7 @@ type vault struct {
 	isolation   string
 	port, clear string
 	routes      *http.ServeMux // of both servers
+	log         string         // of the daemon
 
 	mu    sync.Mutex
 	seen  strings.Builder // what servers received, and names that were looked up
@@ -67,7 +69,14 @@ func newVault(t *testing.T, isolation string) *vault {
 	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Egress: EgressConfig{Resolver: v, CAFile: roots}}
+	v.log = filepath.Join(t.TempDir(), "log")
+	log, err := os.Create(v.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg := Config{Home: os.Getenv("HOME"), Path: os.Getenv("PATH"), Logger: logger, Egress: EgressConfig{Resolver: v, CAFile: roots}}
 	if isolation == "gvisor" {
 		cfg.Runsc = filepath.Join(testtools.Dir(t), testtools.Runsc)
 	}
