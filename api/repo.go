@@ -316,6 +316,13 @@ const (
 	GateWithout  = "without"
 )
 
+// IsSetupOutput reports whether a name is that of the output of a step of the setup: "setup-01",
+// "setup-02" and so on. It is read like that of a gate of round 0.
+func IsSetupOutput(which string) bool {
+	n, ok := strings.CutPrefix(which, "setup-")
+	return ok && len(n) == 2 && n != "00" && strings.Trim(n, "0123456789") == ""
+}
+
 // FileChange is one changed file.
 type FileChange struct {
 	Path    string `json:"path"`

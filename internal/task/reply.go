@@ -102,6 +102,7 @@ func repliable(t api.Task) error {
 // continued is the request of the task that follows old.
 func (e *Engine) continued(ctx context.Context, old api.Task, req api.ReplyTask) (api.CreateTask, error) {
 	c := old.Create
+	c.Sandbox.Account = old.Account // whose templates and secrets are meant
 	var err error
 	if c.Files, err = e.givenAgain(old); err != nil {
 		return c, err

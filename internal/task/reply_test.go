@@ -50,7 +50,11 @@ func question(ws api.WorkspaceID) api.Task {
 
 func TestReplyContinuesInTheSameWorkspace(t *testing.T) {
 	o := &owners{of: map[api.WorkspaceID]api.TaskID{}, end: repo.End{Outcome: api.OutcomeNeedsHuman, Question: "And now?"}}
-	e, mem, _ := newEngine(t, func(c *task.Config) { c.Repositories = o })
+	var checked []string // the accounts whose sandboxes were checked
+	e, mem, _ := newEngine(t, func(c *task.Config) {
+		c.Repositories = o
+		c.Check = func(_ context.Context, req api.CreateSandbox) error { checked = append(checked, req.Account); return nil }
+	})
 	ws := api.NewWorkspaceID()
 	old := question(ws)
 	o.of[ws], o.end.Result = old.ID, api.RepoResult{Commit: "c", Workspace: ws, Rounds: []api.Round{{N: 1}}}
@@ -71,6 +75,9 @@ func TestReplyContinuesInTheSameWorkspace(t *testing.T) {
 		return got
 	}
 	first := reply(old.ID, api.ReplyTask{Reply: "The left one.", Rounds: 3, TestsMayChange: true, Budget: api.Budget{Steps: 7}})
+	if len(checked) != 1 || checked[0] != old.Account {
+		t.Errorf("the sandbox was checked for the accounts %q", checked)
+	}
 	r := first.Create.Repo
 	if first.Continues != old.ID || first.Reply != "The left one." || first.Account != "a" || first.Key != "key" || r.Rounds != 3 || !r.TestsMayChange || r.Budget.Steps != 7 || o.of[ws] != first.ID {
 		t.Errorf("%+v, owner %s", first, o.of[ws])

@@ -63,6 +63,8 @@ var shownOnly = []struct{ file, begins, reason string }{
 	{"docs/files.md", "hortus task --repo . --read-only", "TestTaskFilePolicy"},
 	{"docs/forks.md", "hortus template create numbers", "needs numpy"},
 	{"docs/forks.md", "hortus sandbox run --template numbers", "needs numpy"},
+	{"docs/secrets.md", "curl ", "for a sandbox: internal/daemon TestSecret*"},
+	{"docs/tasks.md", "hortus task --repo lib", "needs three repositories: TestScripts/user_several"},
 	{"docs/tasks.md", "hortus task reply", "answers a question that a model asked: TestTaskReply"},
 	{"examples/README.md", "", "TestExamples runs them"},
 }

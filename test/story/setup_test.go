@@ -102,8 +102,14 @@ func TestSetupThatFails(t *testing.T) {
 	}
 	gitIn(t, dir, "commit", "-qam", "a lock file that cannot be read")
 	run := g.patient("repo", "prepare", "--setup-egress", "none", dir)
-	if run.code == 0 || strings.Contains(run.stdout, "prepared ") || !strings.Contains(run.stderr, "step npm ci: exit 1") || !strings.Contains(run.stderr, "setup-02.out in the folder of task") {
+	if run.code == 0 || strings.Contains(run.stdout, "prepared ") || !strings.Contains(run.stderr, "step npm ci: exit 1") || !strings.Contains(run.stderr, "--gate setup-02") {
 		t.Errorf("a step failed: %s", run)
+	}
+	if run := g.run("task", "logs", "last", "--gate", "setup-02"); run.code != 0 || !strings.Contains(run.stdout, "npm") {
+		t.Errorf("the output of the step: %s", run)
+	}
+	if run := g.run("task", "logs", "last", "--gate", "setup-00"); run.code != 2 {
+		t.Errorf("the output of no step: %s", run)
 	}
 	run = g.patient("--json", "repo", "prepare", "--setup-egress", "none", dir)
 	task := decode[api.Task](t, run.stdout)

@@ -33,8 +33,8 @@ func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTas
 		return api.Errorf(api.KindInvalid, "--remote cannot be used with several repositories").WithHint("each is pushed to the origin of its checkout, or to its URL")
 	}
 	g := person(a)
-	where := "" // whose git settings count
 	var all []api.TaskRepository
+	var trees []checkout.Info
 	for _, text := range texts {
 		dir := ""
 		if several {
@@ -44,9 +44,6 @@ func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTas
 		if err != nil {
 			return err
 		}
-		if where == "" {
-			where = tree.Root
-		}
 		if r.Name = cmp.Or(dir, directory(r.URL)); several {
 			if err := distinct(all, r); err != nil {
 				return err
@@ -54,17 +51,22 @@ func (c *taskStartCmd) source(ctx context.Context, a *app.App, into *api.RepoTas
 		} else {
 			r.Name = ""
 		}
-		if into.Push {
-			if r.Remote, err = c.remote(ctx, a, g, tree); err != nil {
-				return err
-			}
+		all, trees = append(all, r), append(trees, tree)
+	}
+	var err error
+	if into.Author, err = c.author(ctx, a, g, trees[0].Root); err != nil {
+		return err
+	}
+	for i := range all {
+		if !into.Push {
+			break
 		}
-		all = append(all, r)
+		if all[i].Remote, err = c.remote(ctx, a, g, trees[i]); err != nil {
+			return err
+		}
 	}
 	into.Name, into.URL, into.Ref, into.Remote, into.Also = all[0].Name, all[0].URL, all[0].Ref, all[0].Remote, all[1:]
-	var err error
-	into.Author, err = c.author(ctx, a, g, where)
-	return err
+	return nil
 }
 
 // inDirectory splits DIR=REPOSITORY. A path with an equals sign is one.

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"io"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/client"
@@ -37,9 +38,11 @@ func (c *taskLogsCmd) gate(ctx context.Context, a *app.App, cl *client.Client, t
 		which = api.GateResult
 	}
 	switch {
-	case which == api.GateBefore && c.Attempt != nil:
-		return api.Errorf(api.KindInvalid, "-n: the gate before the work is not part of a round")
-	case which == api.GateBefore:
+	case (which == api.GateBefore || api.IsSetupOutput(which)) && c.Attempt != nil:
+		return api.Errorf(api.KindInvalid, "-n: what runs before the work is not part of a round")
+	case which == api.GateBefore, api.IsSetupOutput(which):
+	case !slices.Contains([]string{api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant}, which):
+		return api.Errorf(api.KindInvalid, "--gate: %.40q is none of before, gate, original, without, mutant and the steps of the setup, such as setup-01", which)
 	case c.Attempt != nil:
 		if n = *c.Attempt; n < 1 {
 			return api.Errorf(api.KindInvalid, "-n: %d is not above 0", n)

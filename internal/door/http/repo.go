@@ -73,7 +73,7 @@ func (d tasks) repoRoutes() []Route {
 		}),
 	}, {
 		Method: "GET", Pattern: one + "/gates/{round}/{which}", Name: "taskGate", Role: api.RoleUser,
-		Doc:     "Get the whole output of a gate. The parameter which is before (of round 0), gate, original, without or mutant.",
+		Doc:     "Get the whole output of a gate. The parameter which is before (of round 0), gate, original, without or mutant, or a step of the setup, such as setup-01 (of round 0).",
 		OutType: typeBytes,
 		Handler: d.stored(typeBytes, d.gate),
 	}}
@@ -88,7 +88,10 @@ func (d tasks) gate(r *http.Request, id api.TaskID) (io.ReadCloser, error) {
 		least = 0
 	case api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant:
 	default:
-		return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without or mutant", which)
+		if !api.IsSetupOutput(which) {
+			return nil, api.Errorf(api.KindInvalid, "unknown gate %.20q: use before, gate, original, without, mutant or setup-01", which)
+		}
+		least = 0
 	}
 	n, err := roundOf(r.PathValue("round"), least)
 	if err != nil {

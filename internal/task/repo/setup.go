@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -229,14 +228,9 @@ var errNotReady = api.Errorf(api.KindTimeout, "the service is not ready")
 
 // setupOutput reports whether a name is the output of a step of the setup.
 func setupOutput(dir, which string) bool {
-	if len(which) != len("setup-00") || !strings.HasPrefix(which, "setup-") {
+	if !api.IsSetupOutput(which) {
 		return false
 	}
-	for n := 1; n < 100; n++ {
-		if SetupLog(n) == which {
-			_, err := os.Stat(filepath.Join(dir, which+".out"))
-			return err == nil
-		}
-	}
-	return false
+	_, err := os.Stat(filepath.Join(dir, which+".out"))
+	return err == nil
 }

@@ -139,7 +139,7 @@ func (f *failure) hint(what string) string {
 	if f.output == "" {
 		return what
 	}
-	return fmt.Sprintf("%s Its whole output is %s in the folder of task %s, on the daemon's host.", what, f.output, f.task)
+	return fmt.Sprintf("%s To see its whole output: hortus task logs %s --gate %s.", what, f.task, strings.TrimSuffix(f.output, ".out"))
 }
 
 // Prepare implements repo.Setup. If the repository describes its setup itself, a step that fails is an error. If it was

@@ -360,7 +360,7 @@ func TestRequired(t *testing.T) {
 			continue
 		}
 		last := repo.SetupLog(2) + ".out" // of the second try
-		if e := api.AsError(err); e.Kind != api.KindInvalid || !strings.Contains(e.Error(), c.want) || !strings.Contains(e.Hint, last+" in the folder of task t1") {
+		if e := api.AsError(err); e.Kind != api.KindInvalid || !strings.Contains(e.Error(), c.want) || !strings.Contains(e.Hint, "hortus task logs t1 --gate "+repo.SetupLog(2)) {
 			t.Errorf("%s: %v (%s)", c.name, e, e.Hint)
 		}
 		if raw, err := os.ReadFile(filepath.Join(dir, last)); err != nil || string(raw) != "cannot reach the registry\n" {
