@@ -60,7 +60,7 @@ func TestSecretAfterKill(t *testing.T) {
 		id := strings.TrimSpace(g.must("sandbox", "create", "--quiet", "--isolation", isolation, "--secret", "TOKEN=crm", "--egress", server+",private"))
 		use := func() result {
 			t.Helper()
-			return g.run("sandbox", "exec", id, "--", "sh", "-c", `curl -sS -x http://127.0.0.1:3128 -H "Authorization: Bearer $TOKEN" https://`+server+`/; echo "[$TOKEN]"`)
+			return g.run("sandbox", "exec", id, "--", "sh", "-c", `echo "[$TOKEN]"; curl -sSf -x http://127.0.0.1:3128 -H "Authorization: Bearer $TOKEN" https://`+server+"/")
 		}
 		if r := g.run("sandbox", "exec", id, "--", "sh", "-c", "command -v curl"); r.code != 0 {
 			t.Skipf("the sandbox has no curl: %s", r)
@@ -71,14 +71,14 @@ func TestSecretAfterKill(t *testing.T) {
 			if all := seen(); r.code != 0 || all != "Bearer "+value || strings.Contains(r.stdout, value) || !strings.Contains(r.stdout, "hello Bearer hortus-secret-") {
 				t.Errorf("%s: the server got %q, %s", when, all, r)
 			}
-			_, placeholder, _ = strings.Cut(r.stdout, "[")
+			placeholder, _, _ = strings.Cut(r.stdout, "\n")
 			return placeholder
 		}
 		refused := func(when string) {
 			t.Helper()
 			before := strings.Count(g.must("secret", "uses", "--refused", "--json"), id)
 			r := use()
-			if all := seen(); all != "" || strings.Contains(r.stdout, "hello") || !strings.Contains(r.stdout, "[hortus-secret-") {
+			if all := seen(); all != "" || r.code == 0 || strings.Contains(r.stdout, "hello") || !strings.Contains(r.stdout, "[hortus-secret-") || !strings.Contains(r.stderr, "See the secret's bindings.") || strings.Contains(r.stderr, "To allow it") {
 				t.Errorf("%s: the server got %q, %s", when, all, r)
 			}
 			if after := strings.Count(g.must("secret", "uses", "--refused", "--json"), id); after <= before {
@@ -96,6 +96,10 @@ func TestSecretAfterKill(t *testing.T) {
 		refused("after it was removed and the daemon was killed")
 		set()
 		works("after it was set again")
+		// The control of the hint.
+		if r := g.run("sandbox", "exec", id, "--", "curl", "-sS", "-x", "http://127.0.0.1:3128", "https://other.example.org"); !strings.Contains(r.stderr, "To allow it: hortus egress allow "+id+" other.example.org") {
+			t.Errorf("a host that is not allowed: %s", r)
+		}
 		g.must("sandbox", "kill", id)
 	}
 }
