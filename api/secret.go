@@ -141,7 +141,7 @@ type SecretGrant struct {
 type SecretUse struct {
 	Seq     int64     `json:"seq,omitempty"`
 	At      time.Time `json:"at"`
-	Secret  string    `json:"secret"`
+	Secret  string    `json:"secret"` // empty for a placeholder that is none of the sandbox's
 	Account string    `json:"account,omitempty"`
 	Sandbox SandboxID `json:"sandbox"`
 	Task    TaskID    `json:"task,omitempty"`

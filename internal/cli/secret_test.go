@@ -147,6 +147,7 @@ func TestSecretLists(t *testing.T) {
 	ok("", "rm", "model-key")
 	all.Record(t.Context(), api.SecretUse{Secret: "crm", Sandbox: "i1", Scheme: "https", Host: "api.example.org", Port: 443, Method: "GET", Path: "/v1/x", Status: 200, Binding: 1, Received: 2048, Commands: []string{"curl \x1b[2J"}})
 	all.Record(t.Context(), api.SecretUse{Secret: "crm", Sandbox: "i1", Scheme: "http", Host: "evil.example.com", Port: 81, Method: "POST", Path: "/", Refused: "no binding of the secret"})
+	all.Record(t.Context(), api.SecretUse{Sandbox: "i2", Scheme: "https", Host: "other.example.com", Port: 443, Method: "GET", Path: "/", Refused: "none of this sandbox"})
 	if out, _ := ok("", "ls"); !strings.Contains(out, "NAME") || !strings.Contains(out, "https://api.example.org/v1/** header=Authorization (and 1 more)") || !strings.Contains(out, "  1  ") {
 		t.Error(out)
 	}
@@ -154,7 +155,7 @@ func TestSecretLists(t *testing.T) {
 		t.Error(out)
 	}
 	out, _ := ok("", "uses")
-	for _, want := range []string{"sent", "refused", "GET https://api.example.org/v1/x", "POST http://evil.example.com:81/", "no binding of the secret", "binding 1, status 200", "curl"} {
+	for _, want := range []string{"sent", "refused", "GET https://api.example.org/v1/x", "POST http://evil.example.com:81/", "no binding of the secret", "binding 1, status 200", "curl", "  -       i2"} {
 		if !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
 			t.Errorf("%s, want %q", out, want)
 		}

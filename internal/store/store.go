@@ -203,8 +203,8 @@ type Secrets interface {
 	RemoveSecret(ctx context.Context, account, name string) (api.Secret, error)
 	SecretPage(ctx context.Context, f SecretFilter) ([]api.Secret, Cursor, error)
 	// InsertSecretUses stores uses in one transaction and sets the Seq of each, as InsertEgress
-	// does. Those that were not refused are added to Uses and UsedAt of their secret. A secret,
-	// a sandbox and a time are required.
+	// does. Those that were not refused are added to Uses and UsedAt of their secret. A
+	// sandbox and a time are required, and a secret unless the use was refused.
 	InsertSecretUses(ctx context.Context, all []api.SecretUse) error
 	// SecretUsePage lists uses by Seq, the largest first.
 	SecretUsePage(ctx context.Context, f SecretUseFilter) ([]api.SecretUse, Cursor, error)

@@ -2,6 +2,7 @@ package refused
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"hortus.dev/api"
@@ -37,6 +38,10 @@ func Note(ctx context.Context, a *app.App, cl *client.Client, f api.EgressFilter
 		}
 		seen[d.Host] = true
 		target := human.Host(d.Host, d.Port)
-		a.Note("hortus: a connection to %s was denied: %s. To allow it: %s", target, d.Reason, allow(target))
+		next := "To allow it: " + allow(target)
+		if d.Hint != "" && !strings.HasPrefix(d.Hint, "hortus egress allow ") {
+			next = d.Hint // another rule would not allow it, as for a secret in the wrong place
+		}
+		a.Note("hortus: a connection to %s was denied: %s. %s", target, d.Reason, next)
 	}
 }

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -57,7 +58,7 @@ func (c *usesCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		if n == 1 {
 			fmt.Fprintln(w, "TIME\tSECRET\tSANDBOX\tRESULT\tREQUEST\tDETAIL\tCOMMAND")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.At.Local().Format(time.DateTime), human.Sanitize(u.Secret), human.Truncate(string(u.Sandbox), 12),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.At.Local().Format(time.DateTime), cmp.Or(human.Sanitize(u.Secret), "-"), human.Truncate(string(u.Sandbox), 12),
 			result(u), human.Truncate(request(u), 60), human.Truncate(detail(u), 80), human.Truncate(commands(u), 40))
 	}
 	if n == 0 && !a.Flags.JSON {

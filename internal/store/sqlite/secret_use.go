@@ -19,7 +19,7 @@ const (
 // secretUseArgs validates a use and returns the values of its row.
 func secretUseArgs(u api.SecretUse) ([]any, error) {
 	switch {
-	case u.Secret == "":
+	case u.Secret == "" && u.Refused == "": // a placeholder may be of no secret
 		return nil, api.Errorf(api.KindInvalid, "row of a use of a secret: the secret is missing")
 	case u.Sandbox == "":
 		return nil, api.Errorf(api.KindInvalid, "row of a use of secret %s: the sandbox is missing", u.Secret)

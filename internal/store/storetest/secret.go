@@ -227,6 +227,11 @@ func testSecretUses(t *testing.T, s store.Store) {
 	if got := uses(t, s, store.SecretUseFilter{}); len(got) != 1 {
 		t.Errorf("%d uses after invalid ones", len(got))
 	}
+	// A placeholder that is none of its sandbox's has no secret.
+	must(t, s.InsertSecretUses(ctx, []api.SecretUse{newUse(func(u *api.SecretUse) { u.Account, u.Secret, u.Refused = "none", "", "unknown" })}))
+	if got := uses(t, s, store.SecretUseFilter{Account: "none", SecretUseFilter: api.SecretUseFilter{Refused: true}}); len(got) != 1 || got[0].Secret != "" || got[0].Refused != "unknown" {
+		t.Errorf("a refusal without a secret: %+v", got)
+	}
 	_, _, err = s.SecretUsePage(ctx, store.SecretUseFilter{})
 	wantKind(t, err, api.KindInvalid)
 	got, _ := walk(t, 2, func(c store.Cursor) ([]api.SecretUse, store.Cursor, error) {
