@@ -194,7 +194,7 @@ func (p *Preparer) Prepare(ctx context.Context, q repo.SetupRequest) (repo.Prepa
 		return none, api.Errorf(api.KindOf(failed.err), "the setup that was found failed: %w", failed).
 			WithHint("%s", failed.hint("Repair what it installs, or describe the setup in "+path.Join(q.Dir, dependency.RecipePath)+"."))
 	case errors.As(err, &failed):
-		return none, api.Errorf(api.KindOf(failed.err), "the setup of %s failed: %w", path.Join(q.Dir, dependency.RecipePath), failed).
+		return none, api.Errorf(api.KindOf(failed.err), "%w (%s)", failed, path.Join(q.Dir, dependency.RecipePath)).
 			WithHint("%s", failed.hint("Repair the setup, or leave it out with --no-setup."))
 	case err != nil:
 		return none, err
