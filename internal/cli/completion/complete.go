@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"hortus.dev/api"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
 	"hortus.dev/internal/platform/config"
@@ -210,6 +211,10 @@ func (c *completer) values(ctx context.Context, v *kong.Value, cur, prefix strin
 		out = append(out, ":dirs")
 	case "users":
 		for _, name := range []string{"user", "root"} {
+			out = add(out, prefix+name, "", prefix+cur)
+		}
+	case "gates":
+		for _, name := range []string{api.GateBefore, api.GateResult, api.GateOriginal, api.GateWithout, api.GateMutant, "setup-01"} {
 			out = add(out, prefix+name, "", prefix+cur)
 		}
 	case "sandboxes":

@@ -197,7 +197,7 @@ type taskLogsCmd struct {
 	ID      string `arg:"" complete:"tasks" help:"Task ID, a unique prefix of it, or last for the newest task."`
 	Attempt *int   `short:"n" placeholder:"N" help:"Number of the attempt or round (default: the last one)."`
 	Stderr  bool   `help:"Print stderr instead of stdout."`
-	Gate    string `placeholder:"WHICH" help:"Gate of a task on a repository: before (before the work), gate (after the round, the default), original (with the original tests), without (the changed tests without the rest of the change), mutant, or a step of the setup, such as setup-01."`
+	Gate    string `complete:"gates" placeholder:"WHICH" help:"Gate of a task on a repository: before (before the work), gate (after the round, the default), original (with the original tests), without (the changed tests without the rest of the change), mutant, or a step of the setup, such as setup-01."`
 }
 
 // Run prints an attempt's output, byte for byte.
