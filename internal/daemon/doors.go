@@ -118,7 +118,7 @@ func (s *System) doors(v1 http.Handler) []front.Door {
 // openBench creates the bench, which measures this daemon.
 func (s *System) openBench(backends []sandbox.Backend) {
 	s.bench = &bench.Bench{
-		Sandboxes: s.sandboxes, Counters: bench.Counters(backends, s.dir.Database()), Runsc: s.runsc, Divert: s.divert,
+		Sandboxes: s.sandboxes, Counters: bench.Counters(backends, s.dir.Database()), Runsc: s.runsc, Divert: s.divert, Secrets: s.secrets,
 		Doors: func(ctx context.Context) ([]bench.Door, func(), error) {
 			return bench.Doors{
 				Socket: s.dir.Socket(), URL: s.url, Keys: s.guards.keys, Account: front.FirstAccount,

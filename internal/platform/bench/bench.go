@@ -42,6 +42,14 @@ type Bench struct {
 	// names and authorities from o, once a policy is set and until restore is called. nil is
 	// a daemon that serves no connections.
 	Divert func(id api.SandboxID, o outgoing.Outside) (restore func())
+	// Secrets are the secrets of accounts; nil if the daemon keeps none.
+	Secrets Secrets
+}
+
+// Secrets stores and removes secrets of accounts.
+type Secrets interface {
+	Set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error)
+	Remove(ctx context.Context, account, name string) (api.Secret, error)
 }
 
 // Counter counts something that must not grow with the sandboxes that were made.

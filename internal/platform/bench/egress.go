@@ -2,6 +2,9 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
+	"strings"
+	"time"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/platform/bench/outgoing"
@@ -11,8 +14,12 @@ import (
 func (r *run) outgoing(ctx context.Context) error {
 	return outgoing.Measure(ctx, outgoing.Config{
 		N: r.n, Backends: r.backends, Report: r.report, Step: r.step, Fill: fill, Resident: resident, Sandboxes: r.Sandboxes,
-		Create: func(ctx context.Context, backend string, cpus float64) (api.SandboxID, error) {
+		Secret: func(ctx context.Context, b api.SecretBinding, value string) (api.SecretGrant, func(), error) {
+			return store(ctx, r.Secrets, b, value)
+		},
+		Create: func(ctx context.Context, backend string, cpus float64, grant api.SecretGrant) (api.SandboxID, error) {
 			req := r.busy(ctx, backend)
+			req.Secrets = []api.SecretGrant{grant}
 			if req.Limits.CPUs > 0 {
 				req.Limits.CPUs = cpus
 			}
@@ -28,4 +35,20 @@ func (r *run) outgoing(ctx context.Context) error {
 			return outgoing.Talk{Ask: t.ask, Close: t.close}, nil
 		},
 	})
+}
+
+// store stores a secret of the operator's under a name that no other has.
+func store(ctx context.Context, all Secrets, b api.SecretBinding, value string) (grant api.SecretGrant, remove func(), err error) {
+	if all == nil {
+		return grant, nil, api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
+	}
+	grant.Name = "bench-" + strings.ToLower(rand.Text())
+	if _, err := all.Set(ctx, "", grant.Name, api.SetSecret{Value: value, Bindings: []api.SecretBinding{b}}); err != nil {
+		return grant, nil, err
+	}
+	return grant, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_, _ = all.Remove(ctx, "", grant.Name) // it is bound to a server that has ended
+	}, nil
 }

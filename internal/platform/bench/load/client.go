@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -121,7 +122,7 @@ func (j Job) work(ctx context.Context, c *collector, ready *sync.WaitGroup, star
 	if j.Do == Request || j.Do == Body {
 		if kept, err = j.open(ctx); err == nil {
 			defer kept.Close()
-			_, err = kept.get("/small", j.Name)
+			_, err = j.get(kept, "/small")
 		}
 	}
 	ready.Done()
@@ -149,11 +150,11 @@ func (j Job) sample(ctx context.Context, kept *conn) (int64, error) {
 			return 0, err
 		}
 		defer c.Close()
-		return c.get("/small", j.Name)
+		return j.get(c, "/small")
 	case Request:
-		return kept.get("/small", j.Name)
+		return j.get(kept, "/small")
 	case Body:
-		return kept.get(fmt.Sprintf("/body?bytes=%d", j.Bytes), j.Name)
+		return j.get(kept, fmt.Sprintf("/body?bytes=%d", j.Bytes))
 	case Lookup:
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -208,11 +209,15 @@ func tunnel(c net.Conn, to string) error {
 }
 
 // get makes a request and reads the answer. It returns the size of its body.
-func (c *conn) get(path, host string) (int64, error) {
+func (j Job) get(c *conn, path string) (int64, error) {
 	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
 	}
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host); err != nil {
+	token := ""
+	if j.Bearer != "" {
+		token = "Authorization: Bearer " + os.Getenv(j.Bearer) + "\r\n"
+	}
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, j.Name, token); err != nil {
 		return 0, err
 	}
 	resp, err := http.ReadResponse(c.br, nil)

@@ -32,6 +32,9 @@ type Job struct {
 	To, Name string
 	// Proxy is an HTTP proxy that is asked with CONNECT; empty means none.
 	Proxy string `json:",omitempty"`
+	// Bearer is an environment variable of the client whose value is sent as a bearer token;
+	// empty means none.
+	Bearer string `json:",omitempty"`
 	// At is how many connections are used at once, N how many samples are taken.
 	At, N int
 	// Bytes is the size of a large body.

@@ -14,6 +14,9 @@ import (
 // maxBody is the maximum size of a body, in bytes.
 const maxBody = 4 << 30
 
+// Token is the bearer token that the server accepts.
+const Token = "token-of-the-benchmark"
+
 // small is the body of a small answer.
 const small = "The quick brown fox jumps over the lazy dog. 0123456789\n"
 
@@ -46,8 +49,12 @@ func serve(in *bufio.Reader, out io.Writer) error {
 	return err
 }
 
-// answer answers /small, and /body?bytes=N.
+// answer answers /small, and /body?bytes=N. A bearer token must be Token.
 func answer(w http.ResponseWriter, r *http.Request) {
+	if token := r.Header.Get("Authorization"); token != "" && token != "Bearer "+Token {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	if r.URL.Path != "/body" {

@@ -22,9 +22,11 @@ type Config struct {
 	// Resident returns the resident memory of this process, in MB.
 	Resident  func() (float64, error)
 	Sandboxes *manager.Manager
-	// Create makes a sandbox with as many processors, if its backend limits them, and Kill
-	// ends it.
-	Create func(ctx context.Context, backend string, cpus float64) (api.SandboxID, error)
+	// Create makes a sandbox with as many processors, if its backend limits them, that may use
+	// a secret. Kill ends it.
+	Create func(ctx context.Context, backend string, cpus float64, grant api.SecretGrant) (api.SandboxID, error)
+	// Secret stores a secret for the time of the measurement.
+	Secret func(ctx context.Context, b api.SecretBinding, value string) (grant api.SecretGrant, remove func(), err error)
 	Kill   func(api.SandboxID)
 	// In runs a command in a sandbox, Talk starts one that answers lines.
 	In   func(ctx context.Context, id api.SandboxID, argv []string) (string, error)

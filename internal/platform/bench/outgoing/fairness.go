@@ -51,6 +51,7 @@ func (r *run) neighbour(ctx context.Context, backend string, o outside) (_ *neig
 		{name: laneInside, backend: backend, against: laneDirect, ask: asks(t), job: load.Job{To: at("127.0.0.1", inside.Port), Name: namePassed}, note: "client and server in the sandbox"},
 		{name: lanePassed, backend: backend, against: squid.name, ask: asks(t), job: load.Job{To: at(namePassed, o.port), Name: namePassed}, cpu: r.carriedCPU(id), client: true},
 		{name: laneTerminated, backend: backend, against: mitmproxy.name, ask: asks(t), job: load.Job{To: at(nameTerminated, o.port), Name: nameTerminated}, cpu: r.carriedCPU(id), client: true},
+		{name: laneBrokered, backend: backend, against: laneTerminated, ask: asks(t), job: load.Job{To: at(nameBrokered, o.port), Name: nameBrokered, Bearer: bearer}, cpu: r.carriedCPU(id), client: true},
 	}
 	return n, nil
 }

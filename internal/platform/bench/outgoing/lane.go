@@ -33,6 +33,8 @@ import (
 const (
 	namePassed     = "passed.bench.example.org"
 	nameTerminated = "terminated.bench.example.org"
+	// nameBrokered is one to which requests have a secret.
+	nameBrokered = "secret.bench.example.org"
 )
 
 // Outside is what the connections of a sandbox reach: names, and the authorities of servers.
@@ -54,7 +56,7 @@ func (loopback) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 type lane struct {
 	name, backend string
 	ask           asker
-	job           load.Job // To, Name and Proxy
+	job           load.Job // To, Name, Proxy and Bearer
 	// against is the lane that it is compared with.
 	against, note string
 	// cpu returns the processor time of what carries, which includes that of the client if
@@ -79,7 +81,7 @@ type asker func(ctx context.Context, j load.Job) (load.Result, error)
 
 // do carries out a job. All of its samples must succeed.
 func (l *lane) do(ctx context.Context, j load.Job) (load.Result, error) {
-	j.To, j.Name, j.Proxy = l.job.To, l.job.Name, l.job.Proxy
+	j.To, j.Name, j.Proxy, j.Bearer = l.job.To, l.job.Name, l.job.Proxy, l.job.Bearer
 	var before, after time.Duration
 	var err error
 	if l.cpu != nil {
@@ -216,7 +218,7 @@ func issue() (ca []byte, l load.Listen, err error) {
 		return nil, l, err
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: namePassed}, DNSNames: []string{namePassed, nameTerminated},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: namePassed}, DNSNames: []string{namePassed, nameTerminated, nameBrokered},
 		NotBefore: root.NotBefore, NotAfter: root.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

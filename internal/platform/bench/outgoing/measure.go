@@ -22,7 +22,11 @@ const (
 	laneInside     = "inside" // client and server in one sandbox
 	lanePassed     = "passed through"
 	laneTerminated = "terminated"
+	laneBrokered   = "with a secret" // terminated, and the host puts a secret into each request
 )
+
+// bearer is the variable with the placeholder of the secret.
+const bearer = "HORTUS_BENCH_TOKEN"
 
 const rowEgress = "egress: "
 
@@ -151,7 +155,7 @@ func egressJobs(n, rounds int) (out []egressJob) {
 		}
 		out = append(out,
 			egressJob{"new TLS connection" + suffix, load.Job{Do: load.Connect, At: k, N: max(each, k)}, nil, in},
-			egressJob{"small request" + suffix, load.Job{Do: load.Request, At: k, N: max(each, k)}, []string{laneDirect, mitmproxy.name, laneTerminated}, in},
+			egressJob{"small request" + suffix, load.Job{Do: load.Request, At: k, N: max(each, k)}, []string{laneDirect, mitmproxy.name, laneTerminated, laneBrokered}, in},
 			egressJob{"large body" + suffix, load.Job{Do: load.Body, At: k, N: k, Bytes: body / int64(k)}, nil, in})
 	}
 	return append(out, egressJob{"lookup of a name", load.Job{Do: load.Lookup, At: 1, N: each}, []string{lanePassed}, rounds})
@@ -220,7 +224,7 @@ func (r *run) row(l *lane, job egressJob, lanes []*lane) admin.BenchRow {
 	row := admin.BenchRow{Name: rowEgress + job.name + ", " + l.name, Backend: l.backend, Note: l.note}
 	var base *results
 	for _, other := range lanes {
-		if other.name == l.against {
+		if other.name == l.against && (other.backend == "" || other.backend == l.backend) {
 			base = other.results[job.name]
 		}
 	}
@@ -299,7 +303,13 @@ func (r *run) client(ctx context.Context, n *neighbour, o outside, cpus float64)
 			return "", Talk{}, errors.New(a.Reason)
 		}
 	}
-	if id, err = r.Create(ctx, n.backend, cpus); err != nil {
+	grant, remove, err := r.Secret(ctx, api.SecretBinding{Host: nameBrokered, Port: o.port, In: api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}}, load.Token)
+	if err != nil {
+		return "", Talk{}, err
+	}
+	n.ends = append(n.ends, remove)
+	grant.Env = bearer
+	if id, err = r.Create(ctx, n.backend, cpus, grant); err != nil {
 		return "", Talk{}, err
 	}
 	n.ends = append(n.ends, func() { r.Kill(id) }, r.Divert(id, o.Outside))
@@ -309,7 +319,7 @@ func (r *run) client(ctx context.Context, n *neighbour, o outside, cpus float64)
 	rule := func(name string, class api.EgressClass) api.EgressRule {
 		return api.EgressRule{Action: api.EgressAllow, Host: name, Ports: fmt.Sprintf("%d,%d", o.port, o.floodPort), Class: class, Private: true}
 	}
-	policy := api.EgressPolicy{MaxConnections: 2048, Rules: []api.EgressRule{rule(namePassed, api.EgressPassthrough), rule(nameTerminated, api.EgressWeb)}}
+	policy := api.EgressPolicy{MaxConnections: 2048, Rules: []api.EgressRule{rule(namePassed, api.EgressPassthrough), rule(nameTerminated, api.EgressWeb), rule(nameBrokered, api.EgressWeb)}}
 	if _, err := r.Sandboxes.SetEgress(ctx, id, policy); err != nil {
 		return "", Talk{}, err
 	}
