@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 func TestCheckSecretGrants(t *testing.T) {
@@ -43,7 +44,7 @@ func TestCheckSecretGrants(t *testing.T) {
 
 // TestSetSecretIsNotLogged formats a request in the ways of loggers.
 func TestSetSecretIsNotLogged(t *testing.T) {
-	s := api.SetSecret{Value: "canary-value", From: "control"}
+	s := secrets.Set{Value: "canary-value", From: "control"}
 	var text, doc strings.Builder
 	slog.New(slog.NewTextHandler(&text, nil)).Info("set", "request", s)
 	slog.New(slog.NewJSONHandler(&doc, nil)).Info("set", "request", s)

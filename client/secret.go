@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // SecretService keeps secrets and lists their uses. Nothing returns the value of a secret.
@@ -16,8 +17,8 @@ type SecretService struct{ service }
 const secretsPath = "/v1/secrets"
 
 // Set creates or replaces a secret.
-func (s *SecretService) Set(ctx context.Context, name string, req api.SetSecret) (api.Secret, error) {
-	var out api.Secret
+func (s *SecretService) Set(ctx context.Context, name string, req secrets.Set) (secrets.Secret, error) {
+	var out secrets.Secret
 	path, err := secretPath(name)
 	if err != nil {
 		return out, err
@@ -26,8 +27,8 @@ func (s *SecretService) Set(ctx context.Context, name string, req api.SetSecret)
 }
 
 // Get returns a secret. It fails with KindNotFound if there is none of the name.
-func (s *SecretService) Get(ctx context.Context, name string) (api.Secret, error) {
-	var out api.Secret
+func (s *SecretService) Get(ctx context.Context, name string) (secrets.Secret, error) {
+	var out secrets.Secret
 	path, err := secretPath(name)
 	if err != nil {
 		return out, err
@@ -36,8 +37,8 @@ func (s *SecretService) Get(ctx context.Context, name string) (api.Secret, error
 }
 
 // Remove removes a secret with its value, and returns what it was. The records of its uses stay.
-func (s *SecretService) Remove(ctx context.Context, name string) (api.Secret, error) {
-	var out api.Secret
+func (s *SecretService) Remove(ctx context.Context, name string) (secrets.Secret, error) {
+	var out secrets.Secret
 	path, err := secretPath(name)
 	if err != nil {
 		return out, err
@@ -46,37 +47,37 @@ func (s *SecretService) Remove(ctx context.Context, name string) (api.Secret, er
 }
 
 // List lists the secrets of the account, the newest first.
-func (s *SecretService) List(ctx context.Context) ([]api.Secret, error) {
-	return collect[api.Secret](ctx, s.client, secretsPath, nil, 0)
+func (s *SecretService) List(ctx context.Context) ([]secrets.Secret, error) {
+	return collect[secrets.Secret](ctx, s.client, secretsPath, nil, 0)
 }
 
 // All yields the secrets of the account, the newest first, page by page. It ends with the first
 // error.
-func (s *SecretService) All(ctx context.Context) iter.Seq2[api.Secret, error] {
-	return walk[api.Secret](ctx, s.client, secretsPath, nil)
+func (s *SecretService) All(ctx context.Context) iter.Seq2[secrets.Secret, error] {
+	return walk[secrets.Secret](ctx, s.client, secretsPath, nil)
 }
 
 // UsePage returns one page of the uses that a filter selects, the newest first, and the cursor of
 // the next page, which is "" after the last. Text in a use that is from a sandbox is untrusted.
-func (s *SecretService) UsePage(ctx context.Context, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error) {
+func (s *SecretService) UsePage(ctx context.Context, f secrets.UseFilter, p api.PageRequest) ([]secrets.Use, string, error) {
 	path, q, err := usesQuery(f)
 	if err != nil {
 		return nil, "", err
 	}
-	return readPage[api.SecretUse](ctx, s.client, path, q, p)
+	return readPage[secrets.Use](ctx, s.client, path, q, p)
 }
 
 // Uses yields the uses that a filter selects, the newest first, page by page. It ends with the
 // first error.
-func (s *SecretService) Uses(ctx context.Context, f api.SecretUseFilter) iter.Seq2[api.SecretUse, error] {
+func (s *SecretService) Uses(ctx context.Context, f secrets.UseFilter) iter.Seq2[secrets.Use, error] {
 	path, q, err := usesQuery(f)
 	if err != nil {
-		return func(yield func(api.SecretUse, error) bool) { yield(api.SecretUse{}, err) }
+		return func(yield func(secrets.Use, error) bool) { yield(secrets.Use{}, err) }
 	}
-	return walk[api.SecretUse](ctx, s.client, path, q)
+	return walk[secrets.Use](ctx, s.client, path, q)
 }
 
-func usesQuery(f api.SecretUseFilter) (path string, q url.Values, err error) {
+func usesQuery(f secrets.UseFilter) (path string, q url.Values, err error) {
 	path, q = secretsPath+"/uses", url.Values{}
 	if f.Secret != "" {
 		if path, err = secretPath(f.Secret); err != nil {

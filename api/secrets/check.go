@@ -14,15 +14,15 @@ import (
 
 // CheckValue refuses a value that cannot be used, whatever its source: api.KindInvalid. Its
 // error does not contain the value.
-func CheckValue(signer api.SecretSigner, value string) error {
+func CheckValue(signer Signer, value string) error {
 	switch {
-	case len(value) < api.MinSecretValue:
-		return api.Errorf(api.KindInvalid, "the value has %d bytes; the minimum is %d", len(value), api.MinSecretValue)
-	case len(value) > api.MaxSecretValue:
-		return api.Errorf(api.KindInvalid, "the value has more than %d bytes", api.MaxSecretValue)
+	case len(value) < MinValue:
+		return api.Errorf(api.KindInvalid, "the value has %d bytes; the minimum is %d", len(value), MinValue)
+	case len(value) > MaxValue:
+		return api.Errorf(api.KindInvalid, "the value has more than %d bytes", MaxValue)
 	case strings.ContainsAny(value, "\r\n\x00"):
 		return api.Errorf(api.KindInvalid, "the value contains a line break or a NUL byte")
-	case signer == api.SecretPlain:
+	case signer == Plain:
 		return nil
 	}
 	var fields map[string]any
@@ -30,7 +30,7 @@ func CheckValue(signer api.SecretSigner, value string) error {
 		return api.Errorf(api.KindInvalid, "the value is not a JSON object, which signer %q needs", signer)
 	}
 	need := []string{"accessKeyId", "secretAccessKey"}
-	if signer == api.SecretOAuth {
+	if signer == OAuth {
 		need = []string{"tokenUrl", "refreshToken", "clientId"}
 	}
 	for _, name := range need {
@@ -46,7 +46,7 @@ func CheckValue(signer api.SecretSigner, value string) error {
 
 // Check refuses a request that is malformed or out of bounds: api.KindInvalid. A secret without
 // bindings is for the daemon alone.
-func Check(s api.SetSecret) error {
+func Check(s Set) error {
 	invalid := func(format string, args ...any) error { return api.Errorf(api.KindInvalid, "secret: "+format, args...) }
 	args := 0
 	for _, a := range s.Command {
@@ -58,14 +58,14 @@ func Check(s api.SetSecret) error {
 	switch {
 	case len(s.From) > api.MaxPath || strings.ContainsRune(s.From, 0) || !utf8.ValidString(s.From) || args > api.MaxRecordedArgs:
 		return invalid("the variable, path or command is too long or not text")
-	case s.LifetimeMS < 0 || s.LifetimeMS > api.MaxSecretLifetime.Milliseconds():
-		return invalid("a lifetime of %d ms is not between 0 and %d", s.LifetimeMS, api.MaxSecretLifetime.Milliseconds())
-	case s.LifetimeMS != 0 && s.Source != api.SecretCommand:
+	case s.LifetimeMS < 0 || s.LifetimeMS > MaxLifetime.Milliseconds():
+		return invalid("a lifetime of %d ms is not between 0 and %d", s.LifetimeMS, MaxLifetime.Milliseconds())
+	case s.LifetimeMS != 0 && s.Source != Command:
 		return invalid("only a secret from a command has a lifetime")
-	case !slices.Contains([]api.SecretSigner{api.SecretPlain, api.SecretSigV4, api.SecretOAuth}, s.Signer):
-		return invalid("signer %.40q is neither empty, %q nor %q", string(s.Signer), api.SecretSigV4, api.SecretOAuth)
+	case !slices.Contains([]Signer{Plain, SigV4, OAuth}, s.Signer):
+		return invalid("signer %.40q is neither empty, %q nor %q", string(s.Signer), SigV4, OAuth)
 	}
-	stored := s.Source == "" || s.Source == api.SecretStored
+	stored := s.Source == "" || s.Source == Stored
 	switch {
 	case stored && (s.From != "" || len(s.Command) > 0):
 		return invalid("a stored value has neither a variable, a path nor a command")
@@ -75,17 +75,17 @@ func Check(s api.SetSecret) error {
 		}
 	case s.Value != "":
 		return invalid("a value cannot be given with source %q", s.Source)
-	case s.Source == api.SecretVariable || s.Source == api.SecretFile:
+	case s.Source == Variable || s.Source == File:
 		if s.From == "" || len(s.Command) > 0 {
 			return invalid("source %q needs its variable or path in from, and no command", s.Source)
 		}
-		if s.Source == api.SecretFile && !path.IsAbs(s.From) {
+		if s.Source == File && !path.IsAbs(s.From) {
 			return invalid("%.80q is not an absolute path", s.From)
 		}
-		if s.Source == api.SecretVariable && (len(s.From) > api.MaxLabelName || strings.Contains(s.From, "=")) {
+		if s.Source == Variable && (len(s.From) > api.MaxLabelName || strings.Contains(s.From, "=")) {
 			return invalid("%.80q is not the name of an environment variable", s.From)
 		}
-	case s.Source == api.SecretCommand:
+	case s.Source == Command:
 		if len(s.Command) == 0 || s.Command[0] == "" || s.From != "" {
 			return invalid("source %q needs a command, and nothing in from", s.Source)
 		}
@@ -93,26 +93,26 @@ func Check(s api.SetSecret) error {
 			return invalid("%.80q is neither a name nor an absolute path of a program", s.Command[0])
 		}
 	default:
-		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), api.SecretStored, api.SecretVariable, api.SecretFile, api.SecretCommand)
+		return invalid("source %.40q is none of %q, %q, %q, %q", string(s.Source), Stored, Variable, File, Command)
 	}
-	if len(s.Bindings) > api.MaxSecretBindings {
-		return invalid("%d bindings; the maximum is %d", len(s.Bindings), api.MaxSecretBindings)
+	if len(s.Bindings) > MaxBindings {
+		return invalid("%d bindings; the maximum is %d", len(s.Bindings), MaxBindings)
 	}
-	if len(s.Bindings) == 0 && s.Signer != api.SecretPlain {
+	if len(s.Bindings) == 0 && s.Signer != Plain {
 		return invalid("there is no binding, but only requests of sandboxes are signed")
 	}
 	for i, b := range s.Bindings {
 		if err := checkBinding(b); err != nil {
 			return api.Errorf(api.KindInvalid, "secret: binding %d: %w", i+1, err)
 		}
-		if s.Signer == api.SecretSigV4 && (b.In.Kind != api.SecretInHeader || !strings.EqualFold(b.In.Name, "Authorization")) {
+		if s.Signer == SigV4 && (b.In.Kind != InHeader || !strings.EqualFold(b.In.Name, "Authorization")) {
 			return api.Errorf(api.KindInvalid, "secret: binding %d: a request is signed in the header Authorization", i+1)
 		}
 	}
 	return nil
 }
 
-func checkBinding(b api.SecretBinding) error {
+func checkBinding(b Binding) error {
 	b = b.WithDefaults()
 	_, err := netip.ParseAddr(b.Host)
 	switch {
@@ -129,17 +129,17 @@ func checkBinding(b api.SecretBinding) error {
 		return err
 	}
 	switch b.In.Kind {
-	case api.SecretInHeader, api.SecretInQuery:
+	case InHeader, InQuery:
 		if b.In.Name == "" || len(b.In.Name) > api.MaxLabelName || !utf8.ValidString(b.In.Name) || strings.ContainsAny(b.In.Name, " \t\r\n:\x00") {
 			return api.Errorf(api.KindInvalid, "%.80q is not the name of a %s", b.In.Name, b.In.Kind)
 		}
 		switch strings.ToLower(b.In.Name) {
 		case "host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer":
-			if b.In.Kind == api.SecretInHeader {
+			if b.In.Kind == InHeader {
 				return api.Errorf(api.KindInvalid, "the header %s cannot have a secret", b.In.Name)
 			}
 		}
-	case api.SecretInBasic:
+	case InBasic:
 		if b.In.Name != "" {
 			return api.Errorf(api.KindInvalid, "basic authentication has no name")
 		}
@@ -152,7 +152,7 @@ func checkBinding(b api.SecretBinding) error {
 	return nil
 }
 
-func checkGit(g api.SecretGit) error {
+func checkGit(g Git) error {
 	switch {
 	case !strings.HasPrefix(g.Repository, "/") || len(g.Repository) > api.MaxEgressPath || strings.Contains(g.Repository, "//") ||
 		strings.Contains(g.Repository+"/", "/../") || strings.Contains(g.Repository+"/", "/./") || strings.ContainsAny(g.Repository, "*?#\x00"):

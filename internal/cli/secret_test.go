@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/completion"
 	"hortus.dev/internal/door/access"
@@ -145,9 +146,9 @@ func TestSecretLists(t *testing.T) {
 		}
 	}
 	ok("", "rm", "model-key")
-	all.Record(t.Context(), api.SecretUse{Secret: "crm", Sandbox: "i1", Scheme: "https", Host: "api.example.org", Port: 443, Method: "GET", Path: "/v1/x", Status: 200, Binding: 1, Received: 2048, Commands: []string{"curl \x1b[2J"}})
-	all.Record(t.Context(), api.SecretUse{Secret: "crm", Sandbox: "i1", Scheme: "http", Host: "evil.example.com", Port: 81, Method: "POST", Path: "/", Refused: "no binding of the secret"})
-	all.Record(t.Context(), api.SecretUse{Sandbox: "i2", Scheme: "https", Host: "other.example.com", Port: 443, Method: "GET", Path: "/", Refused: "none of this sandbox"})
+	all.Record(t.Context(), secrets.Use{Secret: "crm", Sandbox: "i1", Scheme: "https", Host: "api.example.org", Port: 443, Method: "GET", Path: "/v1/x", Status: 200, Binding: 1, Received: 2048, Commands: []string{"curl \x1b[2J"}})
+	all.Record(t.Context(), secrets.Use{Secret: "crm", Sandbox: "i1", Scheme: "http", Host: "evil.example.com", Port: 81, Method: "POST", Path: "/", Refused: "no binding of the secret"})
+	all.Record(t.Context(), secrets.Use{Sandbox: "i2", Scheme: "https", Host: "other.example.com", Port: 443, Method: "GET", Path: "/", Refused: "none of this sandbox"})
 	if out, _ := ok("", "ls"); !strings.Contains(out, "NAME") || !strings.Contains(out, "https://api.example.org/v1/** header=Authorization (and 1 more)") || !strings.Contains(out, "  1  ") {
 		t.Error(out)
 	}

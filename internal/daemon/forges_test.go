@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/test/forgeserver"
 )
@@ -64,7 +65,7 @@ func TestSecretsOfTheDaemon(t *testing.T) {
 	ctx := api.WithPrincipal(t.Context(), api.Operator())
 	set := func(name, value string) {
 		t.Helper()
-		if _, err := w.s.secrets.Set(ctx, "", name, api.SetSecret{Value: value}); err != nil {
+		if _, err := w.s.secrets.Set(ctx, "", name, secrets.Set{Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/repository/git/gittest"
 )
 
@@ -62,12 +63,12 @@ func (f *gitHost) refs() string {
 // the server; the control is the same command with rules that allow it.
 func TestSecretOfGit(t *testing.T) {
 	both(t, func(v *vault) {
-		rule := func(r api.SecretGit) {
+		rule := func(r secrets.Git) {
 			b := v.at("example.com", "", inBasic)
 			b.Paths, b.Git = nil, &r
 			v.set("forge", b)
 		}
-		own := api.SecretGit{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/hortus/*"}}
+		own := secrets.Git{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/hortus/*"}}
 		rule(own)
 		f := newGitHost(v, "forge")
 		s := v.box(api.CreateSandbox{}, "forge")
@@ -95,15 +96,15 @@ func TestSecretOfGit(t *testing.T) {
 			v.t.Errorf("alarms: %q", got)
 		}
 
-		all := api.SecretGit{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/**"}, Force: true, Delete: true}
+		all := secrets.Git{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/**"}, Force: true, Delete: true}
 		other := all
 		other.Repository = "/o/other"
 		for _, c := range []struct {
 			what, script, reason string
-			allow                api.SecretGit
+			allow                secrets.Git
 		}{
 			{"main", `cd r && git push origin x:main`, "refs/heads/main", all},
-			{"a tag", `cd r && git push origin x:refs/tags/v1`, "refs/tags/v1", api.SecretGit{Repository: "/o/r", Push: []string{"refs/tags/*"}}},
+			{"a tag", `cd r && git push origin x:refs/tags/v1`, "refs/tags/v1", secrets.Git{Repository: "/o/r", Push: []string{"refs/tags/*"}}},
 			{"one of two refs", `cd r && git push origin x:hortus/z x:topic`, "refs/heads/topic", all},
 			{"a forced push", `cd r && git commit -q --amend --allow-empty -m again && git push -f origin x:hortus/x`, "fast-forward", all},
 			{"a deletion", `cd r && git push origin :hortus/y`, "refs/heads/hortus/y", all},

@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	testtools "hortus.dev/test/tools"
 )
@@ -151,24 +152,24 @@ func frame(r *bufio.Reader) string {
 }
 
 // at is a binding to a path of a host.
-func (v *vault) at(host, path string, place api.SecretPlace) api.SecretBinding {
+func (v *vault) at(host, path string, place secrets.Place) secrets.Binding {
 	port, _ := strconv.Atoi(v.port)
-	return api.SecretBinding{Host: host, Port: port, Paths: []string{path}, In: place}
+	return secrets.Binding{Host: host, Port: port, Paths: []string{path}, In: place}
 }
 
 var (
-	inHeader = api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}
-	inQuery  = api.SecretPlace{Kind: api.SecretInQuery, Name: "key"}
-	inBasic  = api.SecretPlace{Kind: api.SecretInBasic}
+	inHeader = secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}
+	inQuery  = secrets.Place{Kind: secrets.InQuery, Name: "key"}
+	inBasic  = secrets.Place{Kind: secrets.InBasic}
 )
 
 // set stores a secret; its value is random, and stays the same.
-func (v *vault) set(name string, b api.SecretBinding) (value string) {
+func (v *vault) set(name string, b secrets.Binding) (value string) {
 	v.t.Helper()
 	if v.value[name] == "" {
 		v.value[name] = "canary+of/" + name + "=" + rand.Text()
 	}
-	if _, err := v.c.Secrets.Set(v.t.Context(), name, api.SetSecret{Value: v.value[name], Bindings: []api.SecretBinding{b}}); err != nil {
+	if _, err := v.c.Secrets.Set(v.t.Context(), name, secrets.Set{Value: v.value[name], Bindings: []secrets.Binding{b}}); err != nil {
 		v.t.Fatal(err)
 	}
 	return v.value[name]
@@ -220,7 +221,7 @@ func needs(t *testing.T, s *client.Sandbox, programs ...string) {
 // alarms returns the reasons of the refusals of a sandbox, the newest first.
 func (v *vault) alarms(id api.SandboxID) (out []string) {
 	v.t.Helper()
-	for u, err := range v.c.Secrets.Uses(v.t.Context(), api.SecretUseFilter{Refused: true}) {
+	for u, err := range v.c.Secrets.Uses(v.t.Context(), secrets.UseFilter{Refused: true}) {
 		if err != nil {
 			v.t.Fatal(err)
 		}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // secret stores a secret of an account, with a use.
 func (w *town) secret(account, name string) error {
-	req := api.SetSecret{Value: "canary value of " + account, Bindings: []api.SecretBinding{{Host: account + ".example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}}
+	req := secrets.Set{Value: "canary value of " + account, Bindings: []secrets.Binding{{Host: account + ".example.org", In: secrets.Place{Kind: secrets.InBasic}}}}
 	_, err := w.s.secrets.Set(w.t.Context(), account, name, req)
-	w.s.secrets.Record(w.t.Context(), api.SecretUse{Secret: name, Account: account, Sandbox: api.NewSandboxID(), Host: account + ".example.org"})
+	w.s.secrets.Record(w.t.Context(), secrets.Use{Secret: name, Account: account, Sandbox: api.NewSandboxID(), Host: account + ".example.org"})
 	return err
 }
 
@@ -83,7 +84,7 @@ func TestSecretIsNotInTheDataDirectory(t *testing.T) {
 	w := newTown(t)
 	// They are random: the data directory has copies of this program, with its constants.
 	value, label := "canary+the/value="+rand.Text(), "canary+the/request="+rand.Text()
-	body, err := json.Marshal(api.SetSecret{Value: value, Bindings: []api.SecretBinding{{Host: "x.example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}})
+	body, err := json.Marshal(secrets.Set{Value: value, Bindings: []secrets.Binding{{Host: "x.example.org", In: secrets.Place{Kind: secrets.InBasic}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

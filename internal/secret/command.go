@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 const (
@@ -53,7 +54,7 @@ func newCommands(cfg Config) *commands {
 }
 
 // keep stores the output of the command of a row.
-func (e *entry) keep(row api.Secret, value string, now time.Time) {
+func (e *entry) keep(row secrets.Secret, value string, now time.Time) {
 	e.set, e.until, e.value, e.err = row.UpdatedAt, now.Add(time.Duration(row.LifetimeMS)*time.Millisecond), value, nil
 }
 
@@ -102,7 +103,7 @@ func (c *commands) forget(account, name string) {
 }
 
 // value returns the output of the command of a row, from memory if it is there.
-func (c *commands) value(ctx context.Context, row api.Secret) (value string, err error) {
+func (c *commands) value(ctx context.Context, row secrets.Secret) (value string, err error) {
 	err = c.with(ctx, row.Account, row.Name, func(e *entry) error {
 		now := c.cfg.Now()
 		if !e.set.Equal(row.UpdatedAt) || !now.Before(e.until) {
@@ -125,7 +126,7 @@ func (c *commands) value(ctx context.Context, row api.Secret) (value string, err
 }
 
 // run runs the command of a row and returns its output. Errors do not contain output.
-func (c *commands) run(ctx context.Context, row api.Secret) (string, error) {
+func (c *commands) run(ctx context.Context, row secrets.Secret) (string, error) {
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
@@ -201,7 +202,7 @@ func output(ctx context.Context, args, environ []string) (string, error) {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case errors.Is(got.err, errTooLong):
-		return "", fmt.Errorf("its output has more than %d bytes", api.MaxSecretValue)
+		return "", fmt.Errorf("its output has more than %d bytes", secrets.MaxValue)
 	case errors.As(waited, &exit):
 		return "", errors.New(exit.ProcessState.String()) // such as "exit status 1"
 	case waited != nil:

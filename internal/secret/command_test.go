@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
 )
 
@@ -65,7 +66,7 @@ func TestCommandIsKept(t *testing.T) {
 	if _, err := f.Value(t.Context(), "a", "token"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("removed: %v", err)
 	}
-	if row := f.set(t, "other", shell("echo "+canary)); row.LifetimeMS != api.DefaultSecretLifetime.Milliseconds() {
+	if row := f.set(t, "other", shell("echo "+canary)); row.LifetimeMS != secrets.DefaultLifetime.Milliseconds() {
 		t.Errorf("%+v", row)
 	}
 }
@@ -74,7 +75,7 @@ func TestCommandIsKept(t *testing.T) {
 func TestCommandFails(t *testing.T) {
 	f := newFixture(t, func(c *secret.Config) { c.Environ = []string{"PATH=/usr/bin:/bin", "TOKEN=" + canary} })
 	for what, c := range map[string]struct {
-		req  api.SetSecret
+		req  secrets.Set
 		part string
 		kind api.Kind
 	}{
@@ -129,7 +130,7 @@ func TestCommandEnds(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "alive")
 	// What runs has the file locked: the lock is free when all of it has ended.
-	held := func(script string) api.SetSecret {
+	held := func(script string) secrets.Set {
 		return shell("exec 9>" + pipe + "; flock -n 9 || exit 9; " + script)
 	}
 	free := func(what string) {

@@ -13,9 +13,9 @@
 //
 //	all := secret.New(secret.Config{Rows: rows, Logger: log})
 //	defer all.Close(ctx)
-//	row, err := all.Set(ctx, account, "forge-token", api.SetSecret{Value: value, Bindings: bindings})
+//	row, err := all.Set(ctx, account, "forge-token", secrets.Set{Value: value, Bindings: bindings})
 //	value, err := all.Value(ctx, account, "forge-token")
-//	all.Record(ctx, api.SecretUse{Secret: "forge-token", Account: account, Sandbox: id})
+//	all.Record(ctx, secrets.Use{Secret: "forge-token", Account: account, Sandbox: id})
 //
 // [Secrets] has one goroutine, which writes the records; Close ends it and waits for it. A command
 // runs in the goroutine of the caller that needs its output, and ends with it. Close Secrets after

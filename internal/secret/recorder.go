@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/audit"
 )
 
@@ -74,7 +75,7 @@ type recorder struct {
 
 	mu         sync.Mutex
 	closed     bool
-	queue      []api.SecretUse
+	queue      []secrets.Use
 	missed     map[peer]int
 	lost       int // uses without any record
 	records    map[kindOfUse]*rate.Limiter
@@ -100,7 +101,7 @@ func newRecorder(cfg Config) *recorder {
 // Record records a use of a secret, or a placeholder where it may not be, which is an alarm. It does
 // not block. A use without a time gets the present one. What cannot be recorded is counted, and the
 // number is a record of its own.
-func (s *Secrets) Record(ctx context.Context, u api.SecretUse) {
+func (s *Secrets) Record(ctx context.Context, u secrets.Use) {
 	r := s.uses
 	u, now := sanitize(u), s.now()
 	if u.Seq = 0; u.At.IsZero() {
@@ -120,7 +121,7 @@ func (s *Secrets) Record(ctx context.Context, u api.SecretUse) {
 
 // add queues a use. alarm is whether a warning is due, suppressed the number of those that were
 // not written since the last one.
-func (r *recorder) add(u api.SecretUse, now time.Time) (alarm bool, suppressed int) {
+func (r *recorder) add(u secrets.Use, now time.Time) (alarm bool, suppressed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.cfg.Limits
@@ -161,7 +162,7 @@ func allow[K comparable](buckets map[K]*rate.Limiter, key K, perSecond, burst in
 }
 
 // miss counts uses that are not recorded. The caller holds the lock.
-func (r *recorder) miss(u api.SecretUse, n int) {
+func (r *recorder) miss(u secrets.Use, n int) {
 	p := peer{u.Account, u.Secret, u.Sandbox, u.Task}
 	if _, known := r.missed[p]; !known && len(r.missed) >= maxPeers {
 		r.lost += n
@@ -172,7 +173,7 @@ func (r *recorder) miss(u api.SecretUse, n int) {
 
 // sanitize returns a use whose text can be stored and shown on a terminal. The query of a path is
 // removed: it may have other credentials.
-func sanitize(u api.SecretUse) api.SecretUse {
+func sanitize(u secrets.Use) secrets.Use {
 	if i := strings.IndexAny(u.Path, "?#"); i >= 0 {
 		u.Path = u.Path[:i]
 	}
@@ -220,18 +221,18 @@ func (r *recorder) run(ctx context.Context) {
 }
 
 // take returns the next uses to store. Those that were missed come last, one row for each peer.
-func (r *recorder) take() []api.SecretUse {
+func (r *recorder) take() []secrets.Use {
 	now := r.cfg.Now().UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(len(r.queue), batch)
-	all := append([]api.SecretUse(nil), r.queue[:n]...)
+	all := append([]secrets.Use(nil), r.queue[:n]...)
 	if r.queue = r.queue[n:]; len(r.queue) > 0 {
 		return all
 	}
 	r.queue = nil // release the memory of a flood
 	for p, n := range r.missed {
-		all = append(all, api.SecretUse{At: now, Secret: p.secret, Account: p.account, Sandbox: p.sandbox, Task: p.task, Missed: n,
+		all = append(all, secrets.Use{At: now, Secret: p.secret, Account: p.account, Sandbox: p.sandbox, Task: p.task, Missed: n,
 			Refused: fmt.Sprintf("%d uses were not recorded: too many at once, or the store failed", n)})
 	}
 	clear(r.missed)
@@ -240,7 +241,7 @@ func (r *recorder) take() []api.SecretUse {
 
 // write stores uses, and retries until it succeeds or the recorder is closed. Uses that come
 // meanwhile are queued, and counted when the queue is full.
-func (r *recorder) write(ctx context.Context, all []api.SecretUse) {
+func (r *recorder) write(ctx context.Context, all []secrets.Use) {
 	for closing := false; ; {
 		err := r.insert(ctx, all)
 		switch {
@@ -272,14 +273,14 @@ func (r *recorder) write(ctx context.Context, all []api.SecretUse) {
 	}
 }
 
-func (r *recorder) insert(ctx context.Context, all []api.SecretUse) error {
+func (r *recorder) insert(ctx context.Context, all []secrets.Use) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return r.cfg.Rows.InsertSecretUses(ctx, all)
 }
 
 // lose counts uses that have no record.
-func (r *recorder) lose(all []api.SecretUse) {
+func (r *recorder) lose(all []secrets.Use) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, u := range all {

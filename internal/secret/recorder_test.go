@@ -11,20 +11,21 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
 )
 
-func use(change func(*api.SecretUse)) api.SecretUse {
-	u := api.SecretUse{Secret: "token", Account: "a", Sandbox: "i1", Scheme: "https", Host: "api.example.org", Port: 443, Method: "GET", Path: "/v1/x", Status: 200, Binding: 1}
+func use(change func(*secrets.Use)) secrets.Use {
+	u := secrets.Use{Secret: "token", Account: "a", Sandbox: "i1", Scheme: "https", Host: "api.example.org", Port: 443, Method: "GET", Path: "/v1/x", Status: 200, Binding: 1}
 	if change != nil {
 		change(&u)
 	}
 	return u
 }
 
-func (f *fixture) used(t *testing.T, filter api.SecretUseFilter) []api.SecretUse {
+func (f *fixture) used(t *testing.T, filter secrets.UseFilter) []secrets.Use {
 	t.Helper()
 	rows, _, err := f.Uses(t.Context(), "a", filter, api.PageRequest{Limit: 1000})
 	if err != nil {
@@ -37,7 +38,7 @@ func (f *fixture) used(t *testing.T, filter api.SecretUseFilter) []api.SecretUse
 func TestRecord(t *testing.T) {
 	var counted, alarms atomic.Int64
 	f := newFixture(t, func(c *secret.Config) {
-		c.Count = func(u api.SecretUse) {
+		c.Count = func(u secrets.Use) {
 			if counted.Add(1); u.Refused != "" {
 				alarms.Add(1)
 			}
@@ -45,21 +46,21 @@ func TestRecord(t *testing.T) {
 	})
 	f.set(t, "token", stored(canary))
 	f.Record(t.Context(), use(nil))
-	f.Record(t.Context(), use(func(u *api.SecretUse) {
+	f.Record(t.Context(), use(func(u *secrets.Use) {
 		u.Path, u.Commands, u.Method = "/v1/y?key="+canary, []string{"curl \x1b[31m", "b", "c", "d", "e", "f", "g", "h", "i"}, strings.Repeat("X", 1000)
 	}))
 	if f.log.String() != "" {
 		t.Errorf("the log has %s", f.log)
 	}
-	f.Record(t.Context(), use(func(u *api.SecretUse) { u.Refused, u.Host, u.Status = "another host\n", "evil.example.com", 0 }))
-	rows := f.used(t, api.SecretUseFilter{})
+	f.Record(t.Context(), use(func(u *secrets.Use) { u.Refused, u.Host, u.Status = "another host\n", "evil.example.com", 0 }))
+	rows := f.used(t, secrets.UseFilter{})
 	if len(rows) != 3 || rows[2].Path != "/v1/x" || rows[2].At.IsZero() || rows[2].Seq == 0 || rows[2].Binding != 1 {
 		t.Fatalf("%+v", rows)
 	}
 	if u := rows[1]; u.Path != "/v1/y" || len(u.Commands) != 8 || strings.Contains(u.Commands[0], "\x1b") || len(u.Method) > 64 {
 		t.Errorf("%+v", u)
 	}
-	if refused := f.used(t, api.SecretUseFilter{Refused: true}); len(refused) != 1 || refused[0].Host != "evil.example.com" {
+	if refused := f.used(t, secrets.UseFilter{Refused: true}); len(refused) != 1 || refused[0].Host != "evil.example.com" {
 		t.Errorf("%+v", refused)
 	}
 	if row, err := f.Get(t.Context(), "a", "token"); err != nil || row.Uses != 2 || row.UsedAt == nil {
@@ -71,7 +72,7 @@ func TestRecord(t *testing.T) {
 	if counted.Load() != 3 || alarms.Load() != 1 {
 		t.Errorf("%d counted, %d alarms", counted.Load(), alarms.Load())
 	}
-	if rows, _, err := f.Uses(t.Context(), "b", api.SecretUseFilter{}, api.PageRequest{}); err != nil || len(rows) != 0 {
+	if rows, _, err := f.Uses(t.Context(), "b", secrets.UseFilter{}, api.PageRequest{}); err != nil || len(rows) != 0 {
 		t.Errorf("another account: %+v, %v", rows, err)
 	}
 }
@@ -84,13 +85,13 @@ func TestRecordFlood(t *testing.T) {
 	})
 	f.set(t, "token", stored(canary))
 	for range 500 {
-		f.Record(t.Context(), use(func(u *api.SecretUse) { u.Refused = "no binding" }))
+		f.Record(t.Context(), use(func(u *secrets.Use) { u.Refused = "no binding" }))
 	}
 	for range 10 {
 		f.Record(t.Context(), use(nil))
 	}
-	f.Record(t.Context(), use(func(u *api.SecretUse) { u.Refused, u.Sandbox = "no binding", "i2" }))
-	rows := f.used(t, api.SecretUseFilter{})
+	f.Record(t.Context(), use(func(u *secrets.Use) { u.Refused, u.Sandbox = "no binding", "i2" }))
+	rows := f.used(t, secrets.UseFilter{})
 	sums := map[string]int{}
 	for _, u := range rows {
 		switch {
@@ -124,7 +125,7 @@ type failing struct {
 	calls chan struct{}
 }
 
-func (r *failing) InsertSecretUses(ctx context.Context, all []api.SecretUse) error {
+func (r *failing) InsertSecretUses(ctx context.Context, all []secrets.Use) error {
 	r.mu.Lock()
 	ok := r.ok
 	r.mu.Unlock()
@@ -157,7 +158,7 @@ func TestRecordRetries(t *testing.T) {
 	rows.mu.Lock()
 	rows.ok = true
 	rows.mu.Unlock()
-	got, _, err := s.Uses(t.Context(), "a", api.SecretUseFilter{}, api.PageRequest{Limit: 100})
+	got, _, err := s.Uses(t.Context(), "a", secrets.UseFilter{}, api.PageRequest{Limit: 100})
 	if err != nil || len(got) != 7 || got[0].Missed != 4 {
 		t.Errorf("%d records, %+v, %v", len(got), got, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Rotated replaces the refresh token in the stored value of a secret whose signer is SecretOAuth: its server has made the
@@ -20,7 +21,7 @@ func (s *Secrets) rotate(ctx context.Context, account, name, token string) error
 	if err != nil {
 		return err
 	}
-	if row.Source != api.SecretStored || row.Signer != api.SecretOAuth {
+	if row.Source != secrets.Stored || row.Signer != secrets.OAuth {
 		return api.Errorf(api.KindConflict, "its value is not stored here")
 	}
 	value, err := s.cfg.Rows.SecretValue(ctx, account, name)
@@ -39,6 +40,6 @@ func (s *Secrets) rotate(ctx context.Context, account, name, token string) error
 		return api.Errorf(api.KindInternal, "write the value of a secret")
 	}
 	row.UpdatedAt = s.now()
-	_, err = s.cfg.Rows.PutSecret(ctx, row, string(out), api.MaxSecrets)
+	_, err = s.cfg.Rows.PutSecret(ctx, row, string(out), secrets.MaxSecrets)
 	return err
 }

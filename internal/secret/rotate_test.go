@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestRotated(t *testing.T) {
 	f := newFixture(t, nil)
 	req := stored(`{"tokenUrl":"https://login.example.org","refreshToken":"` + canary + `-1","clientId":"c","extra":[1]}`)
-	req.Signer = api.SecretOAuth
+	req.Signer = secrets.OAuth
 	f.set(t, "oauth", req)
 	f.Rotated(t.Context(), "a", "oauth", canary+`-"2"`)
 	value, err := f.Value(t.Context(), "a", "oauth")
@@ -27,7 +27,7 @@ func TestRotated(t *testing.T) {
 		t.Errorf("%v", fields)
 	}
 	row, err := f.Get(t.Context(), "a", "oauth")
-	if err != nil || row.Signer != api.SecretOAuth || len(row.Bindings) != len(req.Bindings) {
+	if err != nil || row.Signer != secrets.OAuth || len(row.Bindings) != len(req.Bindings) {
 		t.Errorf("%+v, %v", row, err)
 	}
 	// What is no stored token of this kind is left alone, and said.

@@ -15,13 +15,13 @@ import (
 // Rows keeps the rows. Account "" is the operator's own everywhere. store.Secrets has the contract
 // of the methods that it has too.
 type Rows interface {
-	PutSecret(ctx context.Context, s api.Secret, value string, most int) (api.Secret, error)
-	Secret(ctx context.Context, account, name string) (api.Secret, error)
+	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)
+	Secret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretValue(ctx context.Context, account, name string) (string, error)
-	RemoveSecret(ctx context.Context, account, name string) (api.Secret, error)
-	SecretPage(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error)
-	InsertSecretUses(ctx context.Context, all []api.SecretUse) error
-	SecretUsePage(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error)
+	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
+	SecretPage(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error)
+	InsertSecretUses(ctx context.Context, all []secrets.Use) error
+	SecretUsePage(ctx context.Context, account string, f secrets.UseFilter, p api.PageRequest) ([]secrets.Use, string, error)
 }
 
 // Config is what secrets are kept with. Only Rows is required.
@@ -32,7 +32,7 @@ type Config struct {
 	// Environ is the environment of commands; nil means that of the daemon.
 	Environ []string
 	// Count is called with each use, recorded or not; it must not block. nil counts nothing.
-	Count func(api.SecretUse)
+	Count func(secrets.Use)
 	// Changed is called after a secret was set or removed; nil for nobody.
 	Changed func(ctx context.Context, account, name string)
 	// Timeout is the maximum time of a command (default 30 s).
@@ -64,7 +64,7 @@ func New(cfg Config) *Secrets {
 		cfg.Changed = func(context.Context, string, string) {}
 	}
 	if cfg.Count == nil {
-		cfg.Count = func(api.SecretUse) {}
+		cfg.Count = func(secrets.Use) {}
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -85,7 +85,7 @@ func (s *Secrets) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Micro
 // Set creates or replaces a secret of an account. A value that is not stored is read once, so that
 // a source that does not work is refused here and not at the first use. KindInvalid for what is
 // malformed and for a value that cannot be used; otherwise the kinds of Value.
-func (s *Secrets) Set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error) {
+func (s *Secrets) Set(ctx context.Context, account, name string, req secrets.Set) (secrets.Secret, error) {
 	row, err := s.set(ctx, account, name, req)
 	if err == nil {
 		s.cfg.Changed(context.WithoutCancel(ctx), account, name)
@@ -93,57 +93,57 @@ func (s *Secrets) Set(ctx context.Context, account, name string, req api.SetSecr
 	return row, err
 }
 
-func (s *Secrets) set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error) {
+func (s *Secrets) set(ctx context.Context, account, name string, req secrets.Set) (secrets.Secret, error) {
 	if !api.ValidSecretName(name) {
-		return api.Secret{}, invalidName(name)
+		return secrets.Secret{}, invalidName(name)
 	}
 	if err := secrets.Check(req); err != nil {
-		return api.Secret{}, err
+		return secrets.Secret{}, err
 	}
 	if len(req.Bindings) == 0 && account != "" {
-		return api.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: the daemon uses only the operator's secrets for itself", name).
+		return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret %s has no bindings: the daemon uses only the operator's secrets for itself", name).
 			WithHint("bind it to the requests that it may be used in: hortus secret set %s --to URL", name)
 	}
 	now := s.now()
-	row := api.Secret{
-		Name: name, Account: account, Source: cmp.Or(req.Source, api.SecretStored), From: req.From, Command: req.Command,
-		Signer: req.Signer, LifetimeMS: req.LifetimeMS, CreatedAt: now, UpdatedAt: now, Bindings: []api.SecretBinding{},
+	row := secrets.Secret{
+		Name: name, Account: account, Source: cmp.Or(req.Source, secrets.Stored), From: req.From, Command: req.Command,
+		Signer: req.Signer, LifetimeMS: req.LifetimeMS, CreatedAt: now, UpdatedAt: now, Bindings: []secrets.Binding{},
 	}
 	for i, b := range req.Bindings {
 		b, err := normalBinding(b)
 		if err != nil {
-			return api.Secret{}, api.Errorf(api.KindInvalid, "secret: binding %d: %w", i+1, err).WithHint("%s", api.HintOf(err))
+			return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret: binding %d: %w", i+1, err).WithHint("%s", api.HintOf(err))
 		}
 		row.Bindings = append(row.Bindings, b)
 	}
-	if row.Source == api.SecretCommand && row.LifetimeMS == 0 {
-		row.LifetimeMS = api.DefaultSecretLifetime.Milliseconds()
+	if row.Source == secrets.Command && row.LifetimeMS == 0 {
+		row.LifetimeMS = secrets.DefaultLifetime.Milliseconds()
 	}
 	// A caller that disappears must not leave it in doubt whether the row exists.
 	store := context.WithoutCancel(ctx)
 	switch row.Source {
-	case api.SecretStored:
-		return s.cfg.Rows.PutSecret(store, row, req.Value, api.MaxSecrets)
-	case api.SecretCommand:
+	case secrets.Stored:
+		return s.cfg.Rows.PutSecret(store, row, req.Value, secrets.MaxSecrets)
+	case secrets.Command:
 		err := s.commands.with(ctx, account, name, func(e *entry) error {
 			value, err := s.commands.run(ctx, row)
 			if err != nil {
 				return err
 			}
-			if row, err = s.cfg.Rows.PutSecret(store, row, "", api.MaxSecrets); err == nil {
+			if row, err = s.cfg.Rows.PutSecret(store, row, "", secrets.MaxSecrets); err == nil {
 				e.keep(row, value, s.cfg.Now())
 			}
 			return err
 		})
 		if err != nil {
-			return api.Secret{}, err
+			return secrets.Secret{}, err
 		}
 		return row, nil
 	}
 	if _, err := s.read(row); err != nil {
-		return api.Secret{}, err
+		return secrets.Secret{}, err
 	}
-	return s.cfg.Rows.PutSecret(store, row, "", api.MaxSecrets)
+	return s.cfg.Rows.PutSecret(store, row, "", secrets.MaxSecrets)
 }
 
 func invalidName(name string) error {
@@ -154,7 +154,7 @@ func invalidName(name string) error {
 // normalBinding returns a binding with its defaults, and its host in the form in which hosts are
 // compared. It refuses methods and paths that a rule of an egress policy could not have: they are
 // matched in the same way.
-func normalBinding(b api.SecretBinding) (api.SecretBinding, error) {
+func normalBinding(b secrets.Binding) (secrets.Binding, error) {
 	b = b.WithDefaults()
 	host, err := policy.Normalize(b.Host)
 	if err != nil {
@@ -167,7 +167,7 @@ func normalBinding(b api.SecretBinding) (api.SecretBinding, error) {
 }
 
 // Remove removes a secret with its value, and returns what it was. The records of its uses stay.
-func (s *Secrets) Remove(ctx context.Context, account, name string) (api.Secret, error) {
+func (s *Secrets) Remove(ctx context.Context, account, name string) (secrets.Secret, error) {
 	row, err := s.cfg.Rows.RemoveSecret(context.WithoutCancel(ctx), account, name)
 	if err == nil {
 		s.commands.forget(account, name)
@@ -177,21 +177,21 @@ func (s *Secrets) Remove(ctx context.Context, account, name string) (api.Secret,
 }
 
 // Get returns a secret of an account, with the uses that were recorded so far.
-func (s *Secrets) Get(ctx context.Context, account, name string) (api.Secret, error) {
+func (s *Secrets) Get(ctx context.Context, account, name string) (secrets.Secret, error) {
 	if err := s.uses.flush(ctx); err != nil {
-		return api.Secret{}, err
+		return secrets.Secret{}, err
 	}
 	return s.cfg.Rows.Secret(ctx, account, name)
 }
 
 // Lookup returns a secret of an account for a request: its bindings are current, and its uses may be
 // behind.
-func (s *Secrets) Lookup(ctx context.Context, account, name string) (api.Secret, error) {
+func (s *Secrets) Lookup(ctx context.Context, account, name string) (secrets.Secret, error) {
 	return s.cfg.Rows.Secret(ctx, account, name)
 }
 
 // Page returns one page of the secrets of an account, the newest first.
-func (s *Secrets) Page(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error) {
+func (s *Secrets) Page(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error) {
 	if err := s.uses.flush(ctx); err != nil {
 		return nil, "", err
 	}
@@ -199,7 +199,7 @@ func (s *Secrets) Page(ctx context.Context, account string, p api.PageRequest) (
 }
 
 // Uses returns one page of the uses of an account's secrets, the newest first.
-func (s *Secrets) Uses(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error) {
+func (s *Secrets) Uses(ctx context.Context, account string, f secrets.UseFilter, p api.PageRequest) ([]secrets.Use, string, error) {
 	if err := s.uses.flush(ctx); err != nil {
 		return nil, "", err
 	}

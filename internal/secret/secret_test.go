@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/store/lists"
 	"hortus.dev/internal/store/sqlite"
@@ -84,23 +85,23 @@ func newFixture(t *testing.T, change func(*secret.Config)) *fixture {
 	return f
 }
 
-func bindings() []api.SecretBinding {
-	return []api.SecretBinding{{Host: "API.example.org.", Paths: []string{"/v1/**"}, In: api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}}}
+func bindings() []secrets.Binding {
+	return []secrets.Binding{{Host: "API.example.org.", Paths: []string{"/v1/**"}, In: secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}}}
 }
 
-func stored(value string) api.SetSecret { return api.SetSecret{Value: value, Bindings: bindings()} }
+func stored(value string) secrets.Set { return secrets.Set{Value: value, Bindings: bindings()} }
 
-func fromFile(path string) api.SetSecret {
-	return api.SetSecret{Source: api.SecretFile, From: path, Bindings: bindings()}
+func fromFile(path string) secrets.Set {
+	return secrets.Set{Source: secrets.File, From: path, Bindings: bindings()}
 }
 
-func fromCommand(args ...string) api.SetSecret {
-	return api.SetSecret{Source: api.SecretCommand, Command: args, Bindings: bindings()}
+func fromCommand(args ...string) secrets.Set {
+	return secrets.Set{Source: secrets.Command, Command: args, Bindings: bindings()}
 }
 
-func shell(script string) api.SetSecret { return fromCommand("/bin/sh", "-c", script) }
+func shell(script string) secrets.Set { return fromCommand("/bin/sh", "-c", script) }
 
-func (f *fixture) set(t *testing.T, name string, req api.SetSecret) api.Secret {
+func (f *fixture) set(t *testing.T, name string, req secrets.Set) secrets.Secret {
 	t.Helper()
 	row, err := f.Set(t.Context(), "a", name, req)
 	if err != nil {
@@ -130,7 +131,7 @@ func fails(t *testing.T, what string, err error, kind api.Kind, part string) {
 func TestStored(t *testing.T) {
 	f := newFixture(t, nil)
 	row := f.set(t, "token", stored(canary))
-	if b := row.Bindings[0]; b.Host != "api.example.org" || b.Port != 443 || b.Scheme != "https" || row.Account != "a" || row.Source != api.SecretStored {
+	if b := row.Bindings[0]; b.Host != "api.example.org" || b.Port != 443 || b.Scheme != "https" || row.Account != "a" || row.Source != secrets.Stored {
 		t.Errorf("%+v", row)
 	}
 	f.want(t, "token", canary)
@@ -163,25 +164,25 @@ func TestStored(t *testing.T) {
 func TestSetRefuses(t *testing.T) {
 	f := newFixture(t, nil)
 	f.set(t, "control", stored(canary))
-	bad := func(change func(*api.SecretBinding)) api.SetSecret {
+	bad := func(change func(*secrets.Binding)) secrets.Set {
 		req := stored(canary)
 		change(&req.Bindings[0])
 		return req
 	}
 	for what, c := range map[string]struct {
 		name string
-		req  api.SetSecret
+		req  secrets.Set
 		part string
 	}{
 		"the name":           {"Token", stored(canary), "not a valid name"},
 		"the reserved name":  {"uses", stored(canary), "not a valid name"},
 		"no name":            {"", stored(canary), "not a valid name"},
 		"a line break":       {"x", stored(canary + "\n"), "line break"},
-		"a method":           {"x", bad(func(b *api.SecretBinding) { b.Methods = []string{"get"} }), "upper case"},
-		"a path":             {"x", bad(func(b *api.SecretBinding) { b.Paths = []string{"v1"} }), "does not begin with /"},
-		"a path with dots":   {"x", bad(func(b *api.SecretBinding) { b.Paths = []string{"/a/../b"} }), "would never match"},
-		"a number as a host": {"x", bad(func(b *api.SecretBinding) { b.Host = "2130706433" }), "read as an address"},
-		"a host in Unicode":  {"x", bad(func(b *api.SecretBinding) { b.Host = "bücher.example" }), "ASCII"},
+		"a method":           {"x", bad(func(b *secrets.Binding) { b.Methods = []string{"get"} }), "upper case"},
+		"a path":             {"x", bad(func(b *secrets.Binding) { b.Paths = []string{"v1"} }), "does not begin with /"},
+		"a path with dots":   {"x", bad(func(b *secrets.Binding) { b.Paths = []string{"/a/../b"} }), "would never match"},
+		"a number as a host": {"x", bad(func(b *secrets.Binding) { b.Host = "2130706433" }), "read as an address"},
+		"a host in Unicode":  {"x", bad(func(b *secrets.Binding) { b.Host = "bücher.example" }), "ASCII"},
 	} {
 		_, err := f.Set(t.Context(), "a", c.name, c.req)
 		fails(t, what, err, api.KindInvalid, c.part)
@@ -194,10 +195,10 @@ func TestSetRefuses(t *testing.T) {
 // TestVariable reads the variable at each use.
 func TestVariable(t *testing.T) {
 	f := newFixture(t, nil)
-	req := api.SetSecret{Source: api.SecretVariable, From: "TOKEN", Bindings: bindings()}
+	req := secrets.Set{Source: secrets.Variable, From: "TOKEN", Bindings: bindings()}
 	_, err := f.Set(t.Context(), "a", "token", req)
 	fails(t, "no variable", err, api.KindUnavailable, "no environment variable TOKEN")
-	for value, part := range map[string]string{canary[:7]: "7 bytes", canary + "\n": "line break", canary + "\x00": "NUL", canary + strings.Repeat("x", api.MaxSecretValue): "more than"} {
+	for value, part := range map[string]string{canary[:7]: "7 bytes", canary + "\n": "line break", canary + "\x00": "NUL", canary + strings.Repeat("x", secrets.MaxValue): "more than"} {
 		f.vars["TOKEN"] = value
 		_, err := f.Set(t.Context(), "a", "token", req)
 		fails(t, part, err, api.KindInvalid, part)
@@ -224,7 +225,7 @@ func TestFile(t *testing.T) {
 	}
 	for content, want := range map[string]string{
 		canary: canary, canary + "\n": canary, canary + "\r\n": canary, " " + canary + " ": " " + canary + " ",
-		strings.Repeat("x", api.MaxSecretValue) + "\n": strings.Repeat("x", api.MaxSecretValue),
+		strings.Repeat("x", secrets.MaxValue) + "\n": strings.Repeat("x", secrets.MaxValue),
 	} {
 		f.set(t, "token", fromFile(write("token", content)))
 		f.want(t, "token", want)
@@ -246,8 +247,8 @@ func TestFile(t *testing.T) {
 		"a NUL":           {write("nul", canary+"\x00"), "NUL", api.KindInvalid},
 		"short":           {write("short", "1234567\n"), "7 bytes", api.KindInvalid},
 		"empty":           {write("empty", ""), "0 bytes", api.KindInvalid},
-		"long":            {write("long", strings.Repeat("x", api.MaxSecretValue+1)), "more than", api.KindInvalid},
-		"longer":          {write("longer", strings.Repeat("x", 10*api.MaxSecretValue)), "too long", api.KindUnavailable},
+		"long":            {write("long", strings.Repeat("x", secrets.MaxValue+1)), "more than", api.KindInvalid},
+		"longer":          {write("longer", strings.Repeat("x", 10*secrets.MaxValue)), "too long", api.KindUnavailable},
 		"a link":          {link, "symbolic link", api.KindUnavailable},
 		"a pipe":          {pipe, "not a regular file", api.KindUnavailable},
 		"a device":        {"/dev/zero", "not a regular file", api.KindUnavailable},
@@ -278,7 +279,7 @@ func TestSigner(t *testing.T) {
 	req := fromFile(path)
 	_, err := f.Set(t.Context(), "a", "aws", req)
 	fails(t, "without a signer", err, api.KindInvalid, "line break")
-	req.Signer = api.SecretSigV4
+	req.Signer = secrets.SigV4
 	f.set(t, "aws", req)
 	f.want(t, "aws", `{"AccessKeyId":"AKIDEXAMPLE","SecretAccessKey":"canary-value"}`)
 }

@@ -15,20 +15,20 @@ import (
 )
 
 // read returns the value of a secret from a variable or a file.
-func (s *Secrets) read(row api.Secret) (string, error) {
+func (s *Secrets) read(row secrets.Secret) (string, error) {
 	switch row.Source {
-	case api.SecretVariable:
+	case secrets.Variable:
 		value := s.cfg.Getenv(row.From)
 		if value == "" {
 			return "", api.Errorf(api.KindUnavailable, "secret %s: the daemon has no environment variable %s", row.Name, row.From).
 				WithHint("set it in the environment of the daemon and restart the daemon, or store the value: hortus secret set %s", row.Name)
 		}
 		return usable(row, value)
-	case api.SecretFile:
+	case secrets.File:
 		value, err := readFile(row.From)
 		if err != nil {
 			return "", api.Errorf(api.KindUnavailable, "secret %s: file %s: %w", row.Name, row.From, err).
-				WithHint("it must be a regular file of at most %d bytes that the daemon can read", api.MaxSecretValue)
+				WithHint("it must be a regular file of at most %d bytes that the daemon can read", secrets.MaxValue)
 		}
 		return usable(row, value)
 	}
@@ -65,7 +65,7 @@ func readFile(path string) (string, error) {
 }
 
 // maxRead is the maximum size of a file or an output: a value with a line break.
-const maxRead = api.MaxSecretValue + 2
+const maxRead = secrets.MaxValue + 2
 
 var errTooLong = errors.New("it is too long")
 
@@ -79,8 +79,8 @@ func cutLine(s string) string {
 }
 
 // usable returns a value as it is used, or refuses it. The JSON of a signer may have several lines.
-func usable(row api.Secret, value string) (string, error) {
-	if row.Signer != api.SecretPlain {
+func usable(row secrets.Secret, value string) (string, error) {
+	if row.Signer != secrets.Plain {
 		var one bytes.Buffer
 		if json.Compact(&one, []byte(value)) == nil {
 			value = one.String()

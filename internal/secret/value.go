@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Value returns the value of a secret of an account. It is for the egress proxy: no door may call
@@ -29,7 +30,7 @@ func (s *Secrets) Key(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if row.Signer != api.SecretPlain {
+	if row.Signer != secrets.Plain {
 		return "", api.Errorf(api.KindInvalid, "secret %s is neither a key nor a token: requests are signed with it (%s)", name, row.Signer).
 			WithHint("set another one: hortus secret set NAME --daemon")
 	}
@@ -37,15 +38,15 @@ func (s *Secrets) Key(ctx context.Context, name string) (string, error) {
 }
 
 // value returns the value of a row.
-func (s *Secrets) value(ctx context.Context, row api.Secret) (string, error) {
+func (s *Secrets) value(ctx context.Context, row secrets.Secret) (string, error) {
 	switch row.Source {
-	case api.SecretStored:
+	case secrets.Stored:
 		value, err := s.cfg.Rows.SecretValue(ctx, row.Account, row.Name)
 		if err != nil {
 			return "", err
 		}
 		return usable(row, value)
-	case api.SecretCommand:
+	case secrets.Command:
 		return s.commands.value(ctx, row)
 	}
 	return s.read(row)

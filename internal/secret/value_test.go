@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // TestKey: the daemon uses secrets of the operator only, as they are now, with bindings or without.
 func TestKey(t *testing.T) {
 	f := newFixture(t, nil)
-	set := func(account, name string, req api.SetSecret) error {
+	set := func(account, name string, req secrets.Set) error {
 		t.Helper()
 		_, err := f.Set(t.Context(), account, name, req)
 		return err
@@ -29,11 +30,11 @@ func TestKey(t *testing.T) {
 		t.Error(hint)
 	}
 
-	if err := set("", "key", api.SetSecret{Value: canary}); err != nil {
+	if err := set("", "key", secrets.Set{Value: canary}); err != nil {
 		t.Fatal(err)
 	}
 	want(canary)
-	if err := set("", "key", api.SetSecret{Value: canary + "-2"}); err != nil {
+	if err := set("", "key", secrets.Set{Value: canary + "-2"}); err != nil {
 		t.Fatal(err)
 	}
 	want(canary + "-2")
@@ -49,7 +50,7 @@ func TestKey(t *testing.T) {
 	if err := os.WriteFile(file, []byte(canary+"-4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := set("", "key", api.SetSecret{Source: api.SecretFile, From: file}); err != nil {
+	if err := set("", "key", secrets.Set{Source: secrets.File, From: file}); err != nil {
 		t.Fatal(err)
 	}
 	want(canary + "-4")
@@ -60,7 +61,7 @@ func TestKey(t *testing.T) {
 	fails(t, "no file", err, api.KindUnavailable, "secret key: file")
 
 	signed := stored(`{"accessKeyId":"AKIDEXAMPLE","secretAccessKey":"` + canary + `"}`)
-	signed.Signer = api.SecretSigV4
+	signed.Signer = secrets.SigV4
 	if err := set("", "key", signed); err != nil {
 		t.Fatal(err)
 	}
@@ -68,5 +69,5 @@ func TestKey(t *testing.T) {
 	fails(t, "a signer", err, api.KindInvalid, "neither a key nor a token")
 
 	// The daemon uses no secret of another account, so one without bindings is of no use there.
-	fails(t, "of an account", set("a", "key", api.SetSecret{Value: canary}), api.KindInvalid, "only the operator's secrets")
+	fails(t, "of an account", set("a", "key", secrets.Set{Value: canary}), api.KindInvalid, "only the operator's secrets")
 }

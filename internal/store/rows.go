@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Owner is a run of a daemon on a host. While it runs it holds the lock on the file
@@ -139,7 +140,7 @@ type SecretFilter struct {
 // SecretUseFilter selects the uses of an account's secrets.
 type SecretUseFilter struct {
 	Account string // "" is the operator's own
-	api.SecretUseFilter
+	secrets.UseFilter
 	Limit int // maximum number of rows
 	// After is where the page begins.
 	After Cursor

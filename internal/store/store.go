@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Store is everything that a store does, one family of rows at a time. Package
@@ -194,20 +195,20 @@ type Secrets interface {
 	// time it was created, and its uses. value is kept encrypted; it is required for a stored
 	// secret and refused for others (KindInvalid). KindExhausted if the account has most
 	// others already. It returns the row.
-	PutSecret(ctx context.Context, s api.Secret, value string, most int) (api.Secret, error)
-	Secret(ctx context.Context, account, name string) (api.Secret, error)
+	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)
+	Secret(ctx context.Context, account, name string) (secrets.Secret, error)
 	// SecretValue returns the value of a stored secret. KindConflict if the key of the store
 	// does not fit, or if the secret has no stored value.
 	SecretValue(ctx context.Context, account, name string) (string, error)
 	// RemoveSecret removes a secret with its value, and returns what it was.
-	RemoveSecret(ctx context.Context, account, name string) (api.Secret, error)
-	SecretPage(ctx context.Context, f SecretFilter) ([]api.Secret, Cursor, error)
+	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
+	SecretPage(ctx context.Context, f SecretFilter) ([]secrets.Secret, Cursor, error)
 	// InsertSecretUses stores uses in one transaction and sets the Seq of each, as InsertEgress
 	// does. Those that were not refused are added to Uses and UsedAt of their secret. A
 	// sandbox and a time are required, and a secret unless the use was refused.
-	InsertSecretUses(ctx context.Context, all []api.SecretUse) error
+	InsertSecretUses(ctx context.Context, all []secrets.Use) error
 	// SecretUsePage lists uses by Seq, the largest first.
-	SecretUsePage(ctx context.Context, f SecretUseFilter) ([]api.SecretUse, Cursor, error)
+	SecretUsePage(ctx context.Context, f SecretUseFilter) ([]secrets.Use, Cursor, error)
 }
 
 // Retainer removes what has ended and exceeds a [Retention]. It works in short

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // ParseBinding reads a binding:
@@ -17,13 +18,13 @@ import (
 // begin with "/" and are separated by "|"; "*" is any text without "/", "**" any text. No path is
 // every path. The place is header=NAME, query=NAME or basic; the one that is given here is used
 // if there is none. For git it is always basic.
-func ParseBinding(text string, usual api.SecretPlace) (api.SecretBinding, error) {
+func ParseBinding(text string, usual secrets.Place) (secrets.Binding, error) {
 	words := strings.Fields(text)
-	b := api.SecretBinding{In: usual}
+	b := secrets.Binding{In: usual}
 	isGit := len(words) > 0 && words[0] == "git"
 	switch {
 	case isGit:
-		b.Git, b.In = &api.SecretGit{}, api.SecretPlace{Kind: api.SecretInBasic}
+		b.Git, b.In = &secrets.Git{}, secrets.Place{Kind: secrets.InBasic}
 		words = words[1:]
 	case len(words) > 0 && areMethods(words[0]):
 		b.Methods = strings.Split(words[0], ",")
@@ -47,10 +48,10 @@ func ParseBinding(text string, usual api.SecretPlace) (api.SecretBinding, error)
 			b.Git.Force = true
 		case isGit && word == "delete":
 			b.Git.Delete = true
-		case !isGit && has && value != "" && (name == string(api.SecretInHeader) || name == string(api.SecretInQuery)):
-			b.In = api.SecretPlace{Kind: api.SecretPlaceKind(name), Name: value}
-		case !isGit && word == string(api.SecretInBasic):
-			b.In = api.SecretPlace{Kind: api.SecretInBasic}
+		case !isGit && has && value != "" && (name == string(secrets.InHeader) || name == string(secrets.InQuery)):
+			b.In = secrets.Place{Kind: secrets.PlaceKind(name), Name: value}
+		case !isGit && word == string(secrets.InBasic):
+			b.In = secrets.Place{Kind: secrets.InBasic}
 		case isGit:
 			return b, api.Errorf(api.KindInvalid, "%.80q in the binding %.80q is not fetch, push=REFS, force or delete", word, text)
 		default:
@@ -67,7 +68,7 @@ func areMethods(word string) bool {
 }
 
 // parseAddress reads the scheme, the host, the port and the paths of a binding.
-func parseAddress(text string, b *api.SecretBinding) error {
+func parseAddress(text string, b *secrets.Binding) error {
 	rest := text
 	if scheme, after, ok := strings.Cut(text, "://"); ok {
 		if scheme = strings.ToLower(scheme); scheme != "https" && scheme != "http" {
@@ -108,7 +109,7 @@ func parseAddress(text string, b *api.SecretBinding) error {
 }
 
 // FormatBinding writes a binding in the form that ParseBinding reads.
-func FormatBinding(b api.SecretBinding) string {
+func FormatBinding(b secrets.Binding) string {
 	b = b.WithDefaults()
 	var words []string
 	if len(b.Methods) > 0 {
@@ -135,7 +136,7 @@ func FormatBinding(b api.SecretBinding) string {
 		return strings.Join(words, " ")
 	}
 	words = append(words, address+strings.Join(b.Paths, "|"))
-	if b.In.Kind == api.SecretInBasic {
+	if b.In.Kind == secrets.InBasic {
 		return strings.Join(append(words, "basic"), " ")
 	}
 	return strings.Join(append(words, string(b.In.Kind)+"="+b.In.Name), " ")

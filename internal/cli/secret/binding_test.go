@@ -9,23 +9,23 @@ import (
 	"hortus.dev/api/secrets"
 )
 
-func usual() api.SecretPlace {
-	return api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}
+func usual() secrets.Place {
+	return secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}
 }
 
 func TestParseBinding(t *testing.T) {
-	basic := api.SecretPlace{Kind: api.SecretInBasic}
-	for text, want := range map[string]api.SecretBinding{
+	basic := secrets.Place{Kind: secrets.InBasic}
+	for text, want := range map[string]secrets.Binding{
 		"https://api.example.org/v1/**":         {Scheme: "https", Host: "api.example.org", Paths: []string{"/v1/**"}, In: usual()},
 		"api.example.org":                       {Host: "api.example.org", In: usual()},
 		"HTTP://api.example.org:8080/a|/b/*":    {Scheme: "http", Host: "api.example.org", Port: 8080, Paths: []string{"/a", "/b/*"}, In: usual()},
 		" GET,POST  https://api.example.org ":   {Scheme: "https", Host: "api.example.org", Methods: []string{"GET", "POST"}, In: usual()},
-		"api.example.org header=X-API-Key":      {Host: "api.example.org", In: api.SecretPlace{Kind: api.SecretInHeader, Name: "X-API-Key"}},
-		"PUT api.example.org/x query=key":       {Host: "api.example.org", Methods: []string{"PUT"}, Paths: []string{"/x"}, In: api.SecretPlace{Kind: api.SecretInQuery, Name: "key"}},
+		"api.example.org header=X-API-Key":      {Host: "api.example.org", In: secrets.Place{Kind: secrets.InHeader, Name: "X-API-Key"}},
+		"PUT api.example.org/x query=key":       {Host: "api.example.org", Methods: []string{"PUT"}, Paths: []string{"/x"}, In: secrets.Place{Kind: secrets.InQuery, Name: "key"}},
 		"api.example.org basic":                 {Host: "api.example.org", In: basic},
-		"git https://git.example.org/o/r fetch": {Scheme: "https", Host: "git.example.org", In: basic, Git: &api.SecretGit{Repository: "/o/r", Fetch: true}},
+		"git https://git.example.org/o/r fetch": {Scheme: "https", Host: "git.example.org", In: basic, Git: &secrets.Git{Repository: "/o/r", Fetch: true}},
 		"git git.example.org/o/r.git/ push=refs/heads/a/* push=refs/tags/* force delete": {Host: "git.example.org", In: basic,
-			Git: &api.SecretGit{Repository: "/o/r", Push: []string{"refs/heads/a/*", "refs/tags/*"}, Force: true, Delete: true}},
+			Git: &secrets.Git{Repository: "/o/r", Push: []string{"refs/heads/a/*", "refs/tags/*"}, Force: true, Delete: true}},
 	} {
 		got, err := ParseBinding(text, usual())
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -71,7 +71,7 @@ func FuzzBinding(f *testing.F) {
 	f.Add("api.example.org query=key")
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ParseBinding(text, usual())
-		if err != nil || secrets.Check(api.SetSecret{Value: "long-value", Bindings: []api.SecretBinding{b}}) != nil {
+		if err != nil || secrets.Check(secrets.Set{Value: "long-value", Bindings: []secrets.Binding{b}}) != nil {
 			return
 		}
 		out := FormatBinding(b)

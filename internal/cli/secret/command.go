@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/human"
@@ -45,7 +46,7 @@ func (lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		a.Note("there is no secret; to set one: hortus secret set NAME --to 'https://api.example.org/**'")
 		return nil
 	}
-	return app.ShowList(a, list, "NAME SOURCE USED-IN USES LAST-USE SET", func(s api.Secret) []string {
+	return app.ShowList(a, list, "NAME SOURCE USED-IN USES LAST-USE SET", func(s secrets.Secret) []string {
 		last := "never"
 		if s.UsedAt != nil {
 			last = human.Duration(time.Since(*s.UsedAt)) + " ago"
@@ -56,15 +57,15 @@ func (lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 }
 
 // source shows where the value of a secret is from.
-func source(s api.Secret) string {
+func source(s secrets.Secret) string {
 	switch s.Source {
-	case api.SecretStored:
+	case secrets.Stored:
 		return "stored"
-	case api.SecretVariable:
+	case secrets.Variable:
 		return "variable " + s.From
-	case api.SecretFile:
+	case secrets.File:
 		return "file " + s.From
-	case api.SecretCommand:
+	case secrets.Command:
 		return "command " + strings.Join(s.Command, " ")
 	}
 	return string(s.Source)
@@ -74,7 +75,7 @@ func source(s api.Secret) string {
 const daemonAlone = "the daemon alone"
 
 // usedIn shows the first binding of a secret.
-func usedIn(s api.Secret) string {
+func usedIn(s secrets.Secret) string {
 	switch len(s.Bindings) {
 	case 0:
 		return daemonAlone
@@ -95,7 +96,7 @@ func (c *showCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	return show(a, s)
 }
 
-func show(a *app.App, s api.Secret) error {
+func show(a *app.App, s secrets.Secret) error {
 	return app.ShowOne(a, s, func(row func(name, value string)) {
 		row("secret", s.Name)
 		row("account", s.Account)
@@ -125,7 +126,7 @@ type rmCmd struct {
 
 // Run removes secrets.
 func (c *rmCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
-	gone := []api.Secret{}
+	gone := []secrets.Secret{}
 	for _, name := range c.Names {
 		s, err := cl.Secrets.Remove(ctx, name)
 		if err != nil {

@@ -61,10 +61,10 @@ func (c *setCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	if req.Source == api.SecretStored {
+	if req.Source == secrets.Stored {
 		// What else is wrong is said before a value is asked for.
 		probe := req
-		probe.Value, probe.Signer = strings.Repeat("x", api.MinSecretValue), api.SecretPlain
+		probe.Value, probe.Signer = strings.Repeat("x", secrets.MinValue), secrets.Plain
 		if err := secrets.Check(probe); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (c *setCmd) Run(ctx app.Context, a *app.App) error {
 	return set(ctx, a, cl, c.Name, req)
 }
 
-func set(ctx app.Context, a *app.App, cl *client.Client, name string, req api.SetSecret) error {
+func set(ctx app.Context, a *app.App, cl *client.Client, name string, req secrets.Set) error {
 	s, err := cl.Secrets.Set(ctx, name, req)
 	if err != nil {
 		return err
@@ -106,25 +106,25 @@ func set(ctx app.Context, a *app.App, cl *client.Client, name string, req api.Se
 }
 
 // request makes a request of the flags, without a value.
-func (c *setCmd) request(a *app.App) (req api.SetSecret, err error) {
+func (c *setCmd) request(a *app.App) (req secrets.Set, err error) {
 	args := c.Args
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	req = api.SetSecret{Source: api.SecretStored, Signer: api.SecretSigner(c.Sign), LifetimeMS: c.Lifetime.Milliseconds()}
+	req = secrets.Set{Source: secrets.Stored, Signer: secrets.Signer(c.Sign), LifetimeMS: c.Lifetime.Milliseconds()}
 	switch {
 	case c.FromCommand && len(args) == 0:
 		return req, api.Errorf(api.KindInvalid, "--from-command without a command").WithHint("give it after --: hortus secret set %s ... --from-command -- CMD ARGS", c.Name)
 	case c.FromCommand:
-		req.Source, req.Command = api.SecretCommand, args
+		req.Source, req.Command = secrets.Command, args
 	case len(args) > 0:
 		// It may be a value: it is not repeated.
 		return req, api.Errorf(api.KindInvalid, "secret set has an argument after the name: a value is never an argument, which other users and the shell's history would see").
 			WithHint("leave it out and enter it, or pipe it to standard input; a command needs --from-command")
 	case c.FromEnv != "":
-		req.Source, req.From = api.SecretVariable, c.FromEnv
+		req.Source, req.From = secrets.Variable, c.FromEnv
 	case c.FromFile != "":
-		if req.Source, req.From, err = api.SecretFile, c.FromFile, c.here(a); err != nil {
+		if req.Source, req.From, err = secrets.File, c.FromFile, c.here(a); err != nil {
 			return req, err
 		}
 		if !filepath.IsAbs(req.From) {
@@ -149,16 +149,16 @@ func (c *setCmd) here(a *app.App) error {
 }
 
 // bindings reads the flags about requests.
-func (c *setCmd) bindings() (all []api.SecretBinding, err error) {
-	usual := api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}
+func (c *setCmd) bindings() (all []secrets.Binding, err error) {
+	usual := secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}
 	placed := true
 	switch {
 	case c.Header != "":
 		usual.Name = c.Header
 	case c.Query != "":
-		usual = api.SecretPlace{Kind: api.SecretInQuery, Name: c.Query}
+		usual = secrets.Place{Kind: secrets.InQuery, Name: c.Query}
 	case c.Basic:
-		usual = api.SecretPlace{Kind: api.SecretInBasic}
+		usual = secrets.Place{Kind: secrets.InBasic}
 	default:
 		placed = false
 	}
@@ -205,7 +205,7 @@ const maxTyped = 4095
 
 // readValue reads a value from standard input. One line break at the end is cut; the JSON of a
 // signer may have several lines.
-func readValue(a *app.App, name string, signer api.SecretSigner) (string, error) {
+func readValue(a *app.App, name string, signer secrets.Signer) (string, error) {
 	var b []byte
 	var err error
 	if t := terminal.Of(a); t != nil {
@@ -215,7 +215,7 @@ func readValue(a *app.App, name string, signer api.SecretSigner) (string, error)
 				WithHint("pipe it: hortus secret set %s ... < FILE", name)
 		}
 	} else {
-		b, err = io.ReadAll(io.LimitReader(a.Env.Stdin, api.MaxSecretValue+3))
+		b, err = io.ReadAll(io.LimitReader(a.Env.Stdin, secrets.MaxValue+3))
 	}
 	if err != nil {
 		return "", api.Errorf(api.KindInvalid, "read the value: %w", err)
@@ -224,7 +224,7 @@ func readValue(a *app.App, name string, signer api.SecretSigner) (string, error)
 	if cut {
 		value = strings.TrimSuffix(value, "\r")
 	}
-	if signer != api.SecretPlain {
+	if signer != secrets.Plain {
 		var compact bytes.Buffer
 		if json.Compact(&compact, []byte(value)) == nil {
 			value = compact.String()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/client"
 	"hortus.dev/internal/cli/app"
 	"hortus.dev/internal/cli/flags"
@@ -34,7 +35,7 @@ func (c *usesCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 	if c.Limit < 0 {
 		return api.Errorf(api.KindInvalid, "--limit: %d is negative", c.Limit)
 	}
-	f := api.SecretUseFilter{Secret: c.Name, Refused: c.Refused}
+	f := secrets.UseFilter{Secret: c.Name, Refused: c.Refused}
 	if c.Since > 0 {
 		f.Since = time.Now().Add(-time.Duration(c.Since))
 	}
@@ -83,7 +84,7 @@ func (c *usesCmd) none(ctx app.Context, a *app.App, cl *client.Client) error {
 	return nil
 }
 
-func result(u api.SecretUse) string {
+func result(u secrets.Use) string {
 	switch {
 	case u.Missed > 0:
 		return "missing"
@@ -94,7 +95,7 @@ func result(u api.SecretUse) string {
 }
 
 // request shows the request of a use.
-func request(u api.SecretUse) string {
+func request(u secrets.Use) string {
 	if u.Host == "" {
 		return "-"
 	}
@@ -106,7 +107,7 @@ func request(u api.SecretUse) string {
 }
 
 // detail shows why a use was refused, or what became of it.
-func detail(u api.SecretUse) string {
+func detail(u secrets.Use) string {
 	if u.Refused != "" {
 		return u.Refused
 	}
@@ -120,7 +121,7 @@ func detail(u api.SecretUse) string {
 	return strings.Join(out, ", ")
 }
 
-func commands(u api.SecretUse) string {
+func commands(u secrets.Use) string {
 	switch len(u.Commands) {
 	case 0:
 		return "-"

@@ -5,29 +5,30 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/door/access"
 )
 
-// secrets notes what reaches it.
-type secrets struct{ asked string }
+// noted keeps what reaches it.
+type noted struct{ asked string }
 
-func (s *secrets) Set(_ context.Context, account, name string, _ api.SetSecret) (api.Secret, error) {
+func (s *noted) Set(_ context.Context, account, name string, _ secrets.Set) (secrets.Secret, error) {
 	s.asked = "set " + account + "/" + name
-	return api.Secret{}, nil
+	return secrets.Secret{}, nil
 }
-func (s *secrets) Remove(_ context.Context, account, name string) (api.Secret, error) {
+func (s *noted) Remove(_ context.Context, account, name string) (secrets.Secret, error) {
 	s.asked = "remove " + account + "/" + name
-	return api.Secret{}, nil
+	return secrets.Secret{}, nil
 }
-func (s *secrets) Get(_ context.Context, account, name string) (api.Secret, error) {
+func (s *noted) Get(_ context.Context, account, name string) (secrets.Secret, error) {
 	s.asked = "get " + account + "/" + name
-	return api.Secret{}, nil
+	return secrets.Secret{}, nil
 }
-func (s *secrets) Page(_ context.Context, account string, _ api.PageRequest) ([]api.Secret, string, error) {
+func (s *noted) Page(_ context.Context, account string, _ api.PageRequest) ([]secrets.Secret, string, error) {
 	s.asked = "page " + account + "/"
 	return nil, "", nil
 }
-func (s *secrets) Uses(_ context.Context, account string, f api.SecretUseFilter, _ api.PageRequest) ([]api.SecretUse, string, error) {
+func (s *noted) Uses(_ context.Context, account string, f secrets.UseFilter, _ api.PageRequest) ([]secrets.Use, string, error) {
 	s.asked = "uses " + account + "/" + f.Secret
 	return nil, "", nil
 }
@@ -40,15 +41,15 @@ func TestSecretsAreOnesOwn(t *testing.T) {
 		"a": {Role: api.RoleUser, Account: "a", Key: "k"}, "b": {Role: api.RoleAdmin, Account: "b", Key: "k"}, "": api.Operator(),
 	}
 	for account, p := range callers {
-		s := &secrets{}
+		s := &noted{}
 		g := access.NewSecrets(s)
 		for want, do := range map[string]func() error{
-			"set " + account + "/n":    func() error { _, err := g.Set(ctx(p), "n", api.SetSecret{}); return err },
+			"set " + account + "/n":    func() error { _, err := g.Set(ctx(p), "n", secrets.Set{}); return err },
 			"remove " + account + "/n": func() error { _, err := g.Remove(ctx(p), "n"); return err },
 			"get " + account + "/n":    func() error { _, err := g.Get(ctx(p), "n"); return err },
 			"page " + account + "/":    func() error { _, _, err := g.Page(ctx(p), api.PageRequest{}); return err },
 			"uses " + account + "/n": func() error {
-				_, _, err := g.Uses(ctx(p), api.SecretUseFilter{Secret: "n"}, api.PageRequest{})
+				_, _, err := g.Uses(ctx(p), secrets.UseFilter{Secret: "n"}, api.PageRequest{})
 				return err
 			},
 		} {
@@ -57,9 +58,9 @@ func TestSecretsAreOnesOwn(t *testing.T) {
 				t.Errorf("%q, %v; want %q", s.asked, err, want)
 			}
 		}
-		for source, machine := range map[api.SecretSource]bool{"": false, api.SecretStored: false, api.SecretVariable: true, api.SecretFile: true, api.SecretCommand: true, "unknown": true} {
+		for source, machine := range map[secrets.Source]bool{"": false, secrets.Stored: false, secrets.Variable: true, secrets.File: true, secrets.Command: true, "unknown": true} {
 			s.asked = ""
-			_, err := g.Set(ctx(p), "n", api.SetSecret{Source: source})
+			_, err := g.Set(ctx(p), "n", secrets.Set{Source: source})
 			if denied := machine && p.Key != ""; denied != (api.KindOf(err) == api.KindDenied) || denied != (s.asked == "") || !denied && err != nil {
 				t.Errorf("source %q of account %q: %q, %v", source, account, s.asked, err)
 			}

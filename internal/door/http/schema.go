@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // schemas makes JSON schemas of Go types as encoding/json writes them. Structs with a
@@ -91,14 +92,24 @@ func (s *schemas) ofStruct(t reflect.Type) node {
 	if t.Name() == "" {
 		return s.object(t)
 	}
-	if have := s.named[t.Name()]; have != nil && have != t {
-		panic("two types are called " + t.Name() + ": " + have.String() + " and " + t.String())
+	name := schemaName(t)
+	if have := s.named[name]; have != nil && have != t {
+		panic("two types are called " + name + ": " + have.String() + " and " + t.String())
 	}
-	if s.named[t.Name()] == nil {
-		s.named[t.Name()] = t // before its fields, which may be of its type
-		s.defined[t.Name()] = s.object(t)
+	if s.named[name] == nil {
+		s.named[name] = t // before its fields, which may be of its type
+		s.defined[name] = s.object(t)
 	}
-	return node{"$ref": "#/components/schemas/" + t.Name()}
+	return node{"$ref": "#/components/schemas/" + name}
+}
+
+// schemaName returns the name of a type in the document. Types of package secrets have short
+// names, which would say too little there.
+func schemaName(t reflect.Type) string {
+	if t.PkgPath() == reflect.TypeFor[secrets.Secret]().PkgPath() && t.Name() != "Secret" {
+		return "Secret" + t.Name()
+	}
+	return t.Name()
 }
 
 func (s *schemas) object(t reflect.Type) node {

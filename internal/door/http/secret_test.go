@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/door/access"
 	"hortus.dev/internal/door/once"
 	"hortus.dev/internal/secret"
@@ -42,7 +43,7 @@ func TestSecrets(t *testing.T) {
 	sdk, path := serve(t, f)
 	ctx := t.Context()
 	const value = "canary-of-the-value"
-	req := api.SetSecret{Value: value, Bindings: []api.SecretBinding{{Host: "api.example.org", In: api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}}}}
+	req := secrets.Set{Value: value, Bindings: []secrets.Binding{{Host: "api.example.org", In: secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}}}}
 	row, err := sdk.Secrets.Set(ctx, "token", req)
 	if err != nil || row.Name != "token" || row.Bindings[0].Port != 443 || row.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %v", row, err)
@@ -50,18 +51,18 @@ func TestSecrets(t *testing.T) {
 	if got, err := all.Value(ctx, "", "token"); err != nil || got != value {
 		t.Fatalf("the value is %q, %v", got, err)
 	}
-	all.Record(ctx, api.SecretUse{Secret: "token", Sandbox: "i1", Host: "api.example.org"})
-	all.Record(ctx, api.SecretUse{Secret: "token", Sandbox: "i1", Host: "evil.example.com", Refused: "another host"})
-	all.Record(ctx, api.SecretUse{Secret: "other", Sandbox: "i1", Host: "api.example.org"})
+	all.Record(ctx, secrets.Use{Secret: "token", Sandbox: "i1", Host: "api.example.org"})
+	all.Record(ctx, secrets.Use{Secret: "token", Sandbox: "i1", Host: "evil.example.com", Refused: "another host"})
+	all.Record(ctx, secrets.Use{Secret: "other", Sandbox: "i1", Host: "api.example.org"})
 	for what, c := range map[string]struct {
-		f    api.SecretUseFilter
+		f    secrets.UseFilter
 		want string
 	}{
-		"all":     {api.SecretUseFilter{}, "other evil.example.com token"},
-		"of one":  {api.SecretUseFilter{Secret: "token"}, "evil.example.com token"},
-		"refused": {api.SecretUseFilter{Secret: "token", Refused: true}, "evil.example.com"},
-		"later":   {api.SecretUseFilter{Since: time.Now().Add(time.Hour)}, ""},
-		"since":   {api.SecretUseFilter{Since: time.Now().Add(-time.Hour), Refused: true}, "evil.example.com"},
+		"all":     {secrets.UseFilter{}, "other evil.example.com token"},
+		"of one":  {secrets.UseFilter{Secret: "token"}, "evil.example.com token"},
+		"refused": {secrets.UseFilter{Secret: "token", Refused: true}, "evil.example.com"},
+		"later":   {secrets.UseFilter{Since: time.Now().Add(time.Hour)}, ""},
+		"since":   {secrets.UseFilter{Since: time.Now().Add(-time.Hour), Refused: true}, "evil.example.com"},
 	} {
 		var got []string
 		for u, err := range sdk.Secrets.Uses(ctx, c.f) {
@@ -78,7 +79,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
 		}
 	}
-	if rows, next, err := sdk.Secrets.UsePage(ctx, api.SecretUseFilter{}, api.PageRequest{Limit: 2}); err != nil || len(rows) != 2 || next == "" {
+	if rows, next, err := sdk.Secrets.UsePage(ctx, secrets.UseFilter{}, api.PageRequest{Limit: 2}); err != nil || len(rows) != 2 || next == "" {
 		t.Errorf("a page: %d uses, %q, %v", len(rows), next, err)
 	}
 	if row, err = sdk.Secrets.Get(ctx, "token"); err != nil || row.Uses != 1 || row.UsedAt == nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // pieces is a body that is read in pieces, and whose length is not known.
@@ -230,12 +230,12 @@ func TestPlaces(t *testing.T) {
 	var s sink
 	r.https(&s, "api.example.org:443")
 	r.http(&s, "plain.example.org:80")
-	binding := func(host string, kind api.SecretPlaceKind, name string) api.SecretBinding {
-		return api.SecretBinding{Host: host, In: api.SecretPlace{Kind: kind, Name: name}}
+	binding := func(host string, kind secrets.PlaceKind, name string) secrets.Binding {
+		return secrets.Binding{Host: host, In: secrets.Place{Kind: kind, Name: name}}
 	}
-	secret := api.Secret{Name: "s", Bindings: []api.SecretBinding{
-		binding("API.example.org", api.SecretInHeader, "x-api-key"), binding("api.example.org", api.SecretInQuery, "key"), binding("api.example.org", api.SecretInBasic, ""),
-		{Scheme: "http", Host: "plain.example.org", In: api.SecretPlace{Kind: api.SecretInHeader, Name: "X-Api-Key"}},
+	secret := secrets.Secret{Name: "s", Bindings: []secrets.Binding{
+		binding("API.example.org", secrets.InHeader, "x-api-key"), binding("api.example.org", secrets.InQuery, "key"), binding("api.example.org", secrets.InBasic, ""),
+		{Scheme: "http", Host: "plain.example.org", In: secrets.Place{Kind: secrets.InHeader, Name: "X-Api-Key"}},
 	}}
 	p := r.grant(secret)[0]
 	basicOf := func(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(s)) }

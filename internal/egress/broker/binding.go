@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/policy"
 )
 
 // binding is a binding that was checked.
 type binding struct {
-	api.SecretBinding
+	secrets.Binding
 	number int            // from 1
 	rule   *policy.Policy // allows the requests of the binding
 }
@@ -35,14 +36,14 @@ func compile(g Grant) (*grant, error) {
 		if err != nil {
 			return nil, api.Errorf(api.KindInvalid, "secret %.80q: binding %d: %w", g.Secret.Name, i+1, err)
 		}
-		out.bindings = append(out.bindings, binding{SecretBinding: b, number: i + 1, rule: rule})
+		out.bindings = append(out.bindings, binding{Binding: b, number: i + 1, rule: rule})
 	}
 	return out, nil
 }
 
 // place is where in a request a placeholder was found.
 type place struct {
-	api.SecretPlace
+	secrets.Place
 	// other is the description of a place that no binding can have; empty for one that can.
 	other string
 }
@@ -51,22 +52,22 @@ func (p place) String() string {
 	switch {
 	case p.other != "":
 		return p.other
-	case p.Kind == api.SecretInBasic:
+	case p.Kind == secrets.InBasic:
 		return "basic authentication"
-	case p.Kind == api.SecretInQuery:
+	case p.Kind == secrets.InQuery:
 		return "the query parameter " + clip(p.Name, 80)
 	}
 	return "the header " + clip(p.Name, 80)
 }
 
 // is reports whether a place is that of a binding.
-func (p place) is(b api.SecretPlace) bool {
+func (p place) is(b secrets.Place) bool {
 	switch {
 	case p.other != "" || p.Kind != b.Kind:
 		return false
-	case p.Kind == api.SecretInHeader:
+	case p.Kind == secrets.InHeader:
 		return strings.EqualFold(p.Name, b.Name)
-	case p.Kind == api.SecretInQuery:
+	case p.Kind == secrets.InQuery:
 		return p.Name == b.Name
 	}
 	return true

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Config is what a Broker is made from. Value and Record are required.
@@ -23,7 +24,7 @@ type Config struct {
 	Value func(ctx context.Context, account, name string) (string, error)
 	// Record stores a use or a refusal. It must not block for long; it is called from many
 	// goroutines.
-	Record func(api.SecretUse)
+	Record func(secrets.Use)
 	// Git decides about requests of git. Without Git.Check a binding with git rules is refused.
 	Git Git
 	// Dial connects to the servers of OAuth tokens, and Roots are the authorities that may
@@ -73,7 +74,7 @@ type Grant struct {
 	// Placeholder is what the programs of the sandbox have; see NewPlaceholder.
 	Placeholder string
 	// Secret has the name, the bindings and the signer.
-	Secret api.Secret
+	Secret secrets.Secret
 }
 
 // Session is what one sandbox may use. Its methods may be called from several goroutines.
@@ -110,7 +111,7 @@ type origin struct {
 type grant struct {
 	placeholder string
 	name        string
-	signer      api.SecretSigner
+	signer      secrets.Signer
 	bindings    []binding
 	removed     bool
 }
@@ -244,7 +245,7 @@ const (
 )
 
 // record completes a record and stores it.
-func (s *Session) record(u api.SecretUse) {
+func (s *Session) record(u secrets.Use) {
 	if u.Refused != "" && !s.alarms.allow(s.broker.cfg.Now(), &u) {
 		return
 	}
@@ -276,7 +277,7 @@ type limiter struct {
 }
 
 // allow counts a refusal. It returns false if it is not to be recorded.
-func (l *limiter) allow(now time.Time, u *api.SecretUse) bool {
+func (l *limiter) allow(now time.Time, u *secrets.Use) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := now.Sub(l.since); d < 0 || d >= time.Second {
@@ -284,7 +285,7 @@ func (l *limiter) allow(now time.Time, u *api.SecretUse) bool {
 	}
 	l.n++
 	if l.n == maxAlarms+1 {
-		*u = api.SecretUse{Refused: "more refusals than are recorded in a second", Host: "*"}
+		*u = secrets.Use{Refused: "more refusals than are recorded in a second", Host: "*"}
 	}
 	return l.n <= maxAlarms+1
 }

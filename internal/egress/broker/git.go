@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/web"
 )
 
@@ -14,7 +14,7 @@ import (
 // placeholder, not the value.
 type Git struct {
 	// Check returns the request that may be sent; its body may be checked while it is read.
-	Check func(rule api.SecretGit, r *http.Request) (*http.Request, error)
+	Check func(rule secrets.Git, r *http.Request) (*http.Request, error)
 	// Send sends such a request. Default: RoundTrip of t.
 	Send func(t http.RoundTripper, r *http.Request) (*http.Response, error)
 	// Refused returns the answer to a request for which Check or Send returned an error because

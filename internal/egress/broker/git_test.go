@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // TestGit has hooks decide about requests of git: none, a check only, and all of them.
 func TestGit(t *testing.T) {
 	secret := bearer("git")
-	secret.Bindings[0].Git = &api.SecretGit{Repository: "/o/r", Fetch: true}
+	secret.Bindings[0].Git = &secrets.Git{Repository: "/o/r", Fetch: true}
 	denied := errors.New("git: not allowed")
 	for _, hooks := range []string{"none", "check", "all"} {
 		var seen string
@@ -22,7 +22,7 @@ func TestGit(t *testing.T) {
 			if hooks == "none" {
 				return
 			}
-			c.Git.Check = func(rule api.SecretGit, r *http.Request) (*http.Request, error) {
+			c.Git.Check = func(rule secrets.Git, r *http.Request) (*http.Request, error) {
 				seen += r.Header.Get("Authorization")
 				if !strings.HasPrefix(r.URL.Path, rule.Repository+"/") {
 					return nil, denied

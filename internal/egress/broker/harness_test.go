@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/authority"
 	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/egress/web"
@@ -63,7 +64,7 @@ type rig struct {
 	classes   map[string]api.EgressClass
 	values    map[string]string
 	fetched   int
-	uses      []api.SecretUse
+	uses      []secrets.Use
 }
 
 func newRig(t testing.TB, change ...func(*Config)) *rig {
@@ -81,7 +82,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 			}
 			return v, nil
 		},
-		Record: func(u api.SecretUse) {
+		Record: func(u secrets.Use) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.uses = append(r.uses, u)
@@ -210,7 +211,7 @@ func (r *rig) client(http2 bool) *http.Client {
 }
 
 // grant gives the session secrets, and returns their placeholders.
-func (r *rig) grant(secrets ...api.Secret) []string {
+func (r *rig) grant(secrets ...secrets.Secret) []string {
 	r.t.Helper()
 	var grants []Grant
 	var out []string
@@ -230,7 +231,7 @@ func (r *rig) grant(secrets ...api.Secret) []string {
 }
 
 // alarms returns what was refused since the last call.
-func (r *rig) alarms() (refused, used []api.SecretUse) {
+func (r *rig) alarms() (refused, used []secrets.Use) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, u := range r.uses {
@@ -245,8 +246,8 @@ func (r *rig) alarms() (refused, used []api.SecretUse) {
 }
 
 // bearer is a secret in a header of api.example.org.
-func bearer(name string, paths ...string) api.Secret {
-	return api.Secret{Name: name, Bindings: []api.SecretBinding{{Host: "api.example.org", Paths: paths, In: api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}}}}
+func bearer(name string, paths ...string) secrets.Secret {
+	return secrets.Secret{Name: name, Bindings: []secrets.Binding{{Host: "api.example.org", Paths: paths, In: secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}}}}
 }
 
 // sink is a server that keeps all that it gets, and echoes what the path says.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // hit is a placeholder in the head of a request.
@@ -36,7 +36,7 @@ func locate(r *http.Request) (hits []hit) {
 		parts, _ := splitQuery(u.RawQuery)
 		for _, p := range parts {
 			if add(elsewhere(find(p.key), "the name of a query parameter")) ||
-				add(hit{find(p.value), place{SecretPlace: api.SecretPlace{Kind: api.SecretInQuery, Name: unescapeQuery(p.key)}}}) {
+				add(hit{find(p.value), place{Place: secrets.Place{Kind: secrets.InQuery, Name: unescapeQuery(p.key)}}}) {
 				return hits
 			}
 		}
@@ -49,14 +49,14 @@ func locate(r *http.Request) (hits []hit) {
 			return hits
 		}
 		for _, v := range values {
-			if add(hit{find(v), place{SecretPlace: api.SecretPlace{Kind: api.SecretInHeader, Name: name}}}) {
+			if add(hit{find(v), place{Place: secrets.Place{Kind: secrets.InHeader, Name: name}}}) {
 				return hits
 			}
 			if name != "Authorization" {
 				continue
 			}
 			if user, password, ok := basic(v); ok {
-				where := place{SecretPlace: api.SecretPlace{Kind: api.SecretInBasic}}
+				where := place{Place: secrets.Place{Kind: secrets.InBasic}}
 				if add(hit{find(user), where}) || add(hit{find(password), where}) {
 					return hits
 				}
@@ -115,11 +115,11 @@ func unescapeQuery(s string) string {
 
 // put replaces a placeholder in a request, whose URL and header belong to the caller. It returns
 // why it cannot.
-func put(r *http.Request, in api.SecretPlace, placeholder, value string) string {
+func put(r *http.Request, in secrets.Place, placeholder, value string) string {
 	switch in.Kind {
-	case api.SecretInHeader:
+	case secrets.InHeader:
 		return putHeader(r.Header, http.CanonicalHeaderKey(in.Name), placeholder, value)
-	case api.SecretInQuery:
+	case secrets.InQuery:
 		return putQuery(r.URL, in.Name, placeholder, value)
 	}
 	const name = "Authorization"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // FuzzHead puts a value into hostile heads of requests. "P" stands for a placeholder, "E" for a
@@ -21,7 +21,7 @@ func FuzzHead(f *testing.F) {
 	f.Add("/a%2fE", "key=%P", "Basic P", uint8(2))
 	p := Prefix + strings.Repeat("abcdefghijklm", 2)
 	const value = "VALUE+of the/secret=&"
-	kinds := []api.SecretPlace{{Kind: api.SecretInHeader, Name: "authorization"}, {Kind: api.SecretInQuery, Name: "key"}, {Kind: api.SecretInBasic}}
+	kinds := []secrets.Place{{Kind: secrets.InHeader, Name: "authorization"}, {Kind: secrets.InQuery, Name: "key"}, {Kind: secrets.InBasic}}
 	f.Fuzz(func(t *testing.T, path, query, header string, kind uint8) {
 		put1 := strings.NewReplacer("P", p, "E", percent(p))
 		u, err := url.ParseRequestURI("/" + put1.Replace(path))
@@ -50,7 +50,7 @@ func FuzzHead(f *testing.F) {
 		}
 		user, password, _ := r.BasicAuth()
 		n := strings.Count(fmt.Sprint(r.URL.Query()["key"], user, " ", password), value)
-		if in.Kind == api.SecretInHeader {
+		if in.Kind == secrets.InHeader {
 			n = strings.Count(r.Header.Get("Authorization"), value)
 		}
 		if n != 1 {

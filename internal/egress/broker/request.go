@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/policy"
 	"hortus.dev/internal/egress/web"
 )
@@ -56,8 +56,8 @@ type flight struct {
 }
 
 // use returns the record of the request.
-func (f *flight) use() api.SecretUse {
-	u := api.SecretUse{Scheme: f.scheme, Host: f.target.Host, Port: f.target.Port, Method: f.method, Path: f.path, At: f.began}
+func (f *flight) use() secrets.Use {
+	u := secrets.Use{Scheme: f.scheme, Host: f.target.Host, Port: f.target.Port, Method: f.method, Path: f.path, At: f.began}
 	if f.grant != nil {
 		u.Secret = f.grant.name
 	}
@@ -232,7 +232,7 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 		r = checked
 	}
 	// Try it first: the value is not fetched for a request that is refused.
-	if g.signer != api.SecretSigV4 {
+	if g.signer != secrets.SigV4 {
 		trial := &http.Request{URL: r.URL, Header: r.Header}
 		url := *r.URL
 		trial.URL, trial.Header = &url, r.Header.Clone()
@@ -255,7 +255,7 @@ func (f *flight) fill(r *http.Request, hits []hit, values map[string]string) (*h
 
 // apply puts a value into a request as the signer of its secret says.
 func (f *flight) apply(r *http.Request, v material) error {
-	if f.grant.signer != api.SecretSigV4 {
+	if f.grant.signer != secrets.SigV4 {
 		if why := put(r, f.binding.In, f.grant.placeholder, v.send); why != "" {
 			return f.refuse(f.grant.placeholder, why)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	miniokeys "github.com/minio/minio-go/v7/pkg/credentials"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // TestS3Client has a client library of S3 sign with a placeholder. The server checks the signature
@@ -33,7 +33,7 @@ func TestS3Client(t *testing.T) {
 	token := `,"sessionToken":"session-token"`
 	r.values["aws"] = `{"accessKeyId":"` + awsKey + `","secretAccessKey":"` + awsSecret + `"` + token + `}`
 	secret := bearer("aws")
-	secret.Signer, secret.Bindings[0].Host = api.SecretSigV4, "s3.example.org"
+	secret.Signer, secret.Bindings[0].Host = secrets.SigV4, "s3.example.org"
 	p := r.grant(secret)[0]
 	c, err := minio.New("s3.example.org", &minio.Options{Creds: miniokeys.NewStaticV4(p, "any", ""), Secure: true, Region: "us-east-1", Transport: r.client(true).Transport})
 	if err != nil {

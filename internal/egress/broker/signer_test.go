@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 const (
@@ -139,7 +139,7 @@ func TestSigV4(t *testing.T) {
 	}), "s3.example.org:443")
 	r.values["aws"] = `{"accessKeyId":"` + awsKey + `","secretAccessKey":"` + awsSecret + `","sessionToken":"session-token"}`
 	secret := bearer("aws")
-	secret.Signer, secret.Bindings[0].Host = api.SecretSigV4, "s3.example.org"
+	secret.Signer, secret.Bindings[0].Host = secrets.SigV4, "s3.example.org"
 	p := r.grant(secret)[0]
 	const home = "https://s3.example.org/bucket/a%20b?x=1%202&list-type"
 	body := func() io.Reader { return strings.NewReader("the body") }
@@ -250,7 +250,7 @@ func TestOAuth(t *testing.T) {
 	r.https(&s, "api.example.org:443")
 	r.values["oauth"] = `{"tokenUrl":"https://login.example.org/token","refreshToken":"refresh-token-0","clientId":"client","clientSecret":"client-secret"}`
 	secret := bearer("oauth")
-	secret.Signer = api.SecretOAuth
+	secret.Signer = secrets.OAuth
 	p := r.grant(secret)[0]
 	c := r.client(true)
 	send := func() int {

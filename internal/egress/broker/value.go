@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/web"
 )
 
@@ -42,8 +42,8 @@ func (s *Session) value(ctx context.Context, g *grant) (material, error) {
 	}
 	m := material{send: text, hide: []string{text}}
 	switch g.signer {
-	case api.SecretPlain:
-	case api.SecretSigV4:
+	case secrets.Plain:
+	case secrets.SigV4:
 		if json.Unmarshal([]byte(text), &m.aws) != nil || m.aws.AccessKeyID == "" {
 			return material{}, errors.New("it is not a JSON object with accessKeyId and secretAccessKey")
 		}
@@ -51,7 +51,7 @@ func (s *Session) value(ctx context.Context, g *grant) (material, error) {
 		if m.aws.SessionToken != "" {
 			m.hide = append(m.hide, m.aws.SessionToken)
 		}
-	case api.SecretOAuth:
+	case secrets.OAuth:
 		if m, err = s.broker.tokens.get(ctx, s.owner.Account, g.name, text); err != nil {
 			return material{}, err
 		}
@@ -59,8 +59,8 @@ func (s *Session) value(ctx context.Context, g *grant) (material, error) {
 		return material{}, fmt.Errorf("the signer %.40q is not known", string(g.signer))
 	}
 	for _, v := range m.hide {
-		if len(v) < api.MinSecretValue || len(v) > api.MaxSecretValue {
-			return material{}, fmt.Errorf("it has a part of %d bytes; a value has %d to %d", len(v), api.MinSecretValue, api.MaxSecretValue)
+		if len(v) < secrets.MinValue || len(v) > secrets.MaxValue {
+			return material{}, fmt.Errorf("it has a part of %d bytes; a value has %d to %d", len(v), secrets.MinValue, secrets.MaxValue)
 		}
 		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return material{}, errors.New("it contains a line break or another control character")

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // frame makes a WebSocket frame.
@@ -172,7 +172,7 @@ func TestWebSocketRevoked(t *testing.T) {
 			c.Write([]byte(frame(0x81, false, "got")))
 		}
 	}), "api.example.org:80")
-	secrets := []api.Secret{bearer("a"), bearer("b")}
+	secrets := []secrets.Secret{bearer("a"), bearer("b")}
 	for i := range secrets {
 		secrets[i].Bindings[0].Scheme = "http"
 	}

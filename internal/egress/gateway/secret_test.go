@@ -12,22 +12,23 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/envd"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/broker"
 )
 
 // uses are records of secrets.
 type uses struct {
 	mu  sync.Mutex
-	all []api.SecretUse
+	all []secrets.Use
 }
 
-func (u *uses) record(use api.SecretUse) {
+func (u *uses) record(use secrets.Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.all = append(u.all, use)
 }
 
-func (u *uses) take() []api.SecretUse {
+func (u *uses) take() []secrets.Use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	defer func() { u.all = nil }()
@@ -57,7 +58,7 @@ func TestSecret(t *testing.T) {
 	free := api.EgressRule{Action: api.EgressAllow, Host: "*.free.example", Ports: fmt.Sprint(port)}
 	s, l := r.serve(rules(allow("api.example.org", port, ""), allow("api.example.org", raw, api.EgressTCP), free))
 	p := broker.NewPlaceholder()
-	secret := api.Secret{Name: "token", Bindings: []api.SecretBinding{{Host: "api.example.org", Port: port, In: api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}}}}
+	secret := secrets.Secret{Name: "token", Bindings: []secrets.Binding{{Host: "api.example.org", Port: port, In: secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}}}}
 	send := func() (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://api.example.org:%d/", port), nil)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/policy"
 )
 
@@ -63,11 +63,11 @@ func bounds() limits {
 //
 // An error of Check, or of the returned request's body, is a *Refusal if the rule or the protocol
 // is the reason. Another error is one of the client's connection.
-func Check(rule api.SecretGit, r *http.Request) (*http.Request, error) {
+func Check(rule secrets.Git, r *http.Request) (*http.Request, error) {
 	return check(rule, r, bounds())
 }
 
-func check(rule api.SecretGit, r *http.Request, l limits) (*http.Request, error) {
+func check(rule secrets.Git, r *http.Request, l limits) (*http.Request, error) {
 	service, list, path, refused := route(rule, r)
 	if refused != nil {
 		return nil, refused
@@ -120,12 +120,12 @@ func check(rule api.SecretGit, r *http.Request, l limits) (*http.Request, error)
 }
 
 // repository returns the path of a rule's repository without the suffix.
-func repository(rule api.SecretGit) string {
+func repository(rule secrets.Git) string {
 	return strings.TrimSuffix(strings.TrimSuffix(rule.Repository, "/"), ".git")
 }
 
 // route returns what a request asks of the repository, and its path, decoded.
-func route(rule api.SecretGit, r *http.Request) (service string, list bool, path string, refused *Refusal) {
+func route(rule secrets.Git, r *http.Request) (service string, list bool, path string, refused *Refusal) {
 	path, ok := policy.PlainPath(r.URL.EscapedPath())
 	if !ok {
 		return "", false, "", refuse(rule, "servers may understand the path %.200q in different ways", r.URL.EscapedPath())
@@ -171,7 +171,7 @@ var overrides = [...]string{
 }
 
 // checkHeader checks the headers that say how a body is read.
-func checkHeader(rule api.SecretGit, r *http.Request, service string, list bool) *Refusal {
+func checkHeader(rule secrets.Git, r *http.Request, service string, list bool) *Refusal {
 	for _, name := range overrides {
 		if _, ok := r.Header[name]; ok {
 			return refuse(rule, "the header %s changes the request for some servers", name)

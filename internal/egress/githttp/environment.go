@@ -6,14 +6,14 @@ import (
 	"strconv"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Remote is a repository on a server.
 type Remote struct {
 	Host string
 	Port int // 0 for that of https
-	Rule api.SecretGit
+	Rule secrets.Git
 	// Variable is the environment variable with the placeholder of the password; empty if git
 	// gets it in another way. It is the name of a variable of a shell.
 	Variable string

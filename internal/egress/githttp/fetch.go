@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // fetch checks the body of git-upload-pack, a line for each step.
 type fetch struct {
-	rule api.SecretGit
+	rule secrets.Git
 	src  *source
 	v2   bool // the client asked for version 2
 	max  int64

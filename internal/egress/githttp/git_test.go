@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/repository/git/gittest"
 )
 
@@ -151,51 +151,51 @@ func TestPushRefused(t *testing.T) {
 		prepare func(t *testing.T, dir string)
 		args    []string
 		reason  string
-		allow   func(*api.SecretGit)
+		allow   func(*secrets.Git)
 		ref     string
 		deleted bool
 	}{
 		{"other branch", nil, []string{"HEAD:refs/heads/main2"}, `"refs/heads/main2" may not be pushed`,
-			func(r *api.SecretGit) { r.Push = []string{"refs/heads/main2"} }, "refs/heads/main2", false},
+			func(r *secrets.Git) { r.Push = []string{"refs/heads/main2"} }, "refs/heads/main2", false},
 		{"deeper branch", nil, []string{"HEAD:refs/heads/hortus/a/b"}, `"refs/heads/hortus/a/b" may not be pushed`,
-			func(r *api.SecretGit) { r.Push = []string{"refs/heads/hortus/**"} }, "refs/heads/hortus/a/b", false},
+			func(r *secrets.Git) { r.Push = []string{"refs/heads/hortus/**"} }, "refs/heads/hortus/a/b", false},
 		{"tag", nil, []string{"HEAD:refs/tags/v1"}, `"refs/tags/v1" may not be pushed`,
-			func(r *api.SecretGit) { r.Push = []string{"refs/tags/*"} }, "refs/tags/v1", false},
+			func(r *secrets.Git) { r.Push = []string{"refs/tags/*"} }, "refs/tags/v1", false},
 		{"annotated tag", func(t *testing.T, dir string) { gittest.Git(t, dir, "tag", "-a", "-m", "x", "v1") },
 			[]string{"v1"}, `"refs/tags/v1" may not be pushed`,
-			func(r *api.SecretGit) { r.Push = []string{"refs/tags/*"} }, "refs/tags/v1", false},
+			func(r *secrets.Git) { r.Push = []string{"refs/tags/*"} }, "refs/tags/v1", false},
 		{"one of two", nil, []string{"HEAD:refs/heads/hortus/ok", "HEAD:refs/heads/main2"}, `"refs/heads/main2" may not be pushed`,
-			func(r *api.SecretGit) { r.Push = append(r.Push, "refs/heads/main2") }, "refs/heads/main2", false},
+			func(r *secrets.Git) { r.Push = append(r.Push, "refs/heads/main2") }, "refs/heads/main2", false},
 		{"delete", nil, []string{":refs/heads/hortus/old"}, `"refs/heads/hortus/old" may not be deleted`,
-			func(r *api.SecretGit) { r.Delete = true }, "refs/heads/hortus/old", true},
+			func(r *secrets.Git) { r.Delete = true }, "refs/heads/hortus/old", true},
 		{"force", func(t *testing.T, dir string) {
 			gittest.Git(t, dir, "checkout", "-q", "--orphan", "o")
 			commitIn(t, dir, "unrelated")
 		}, []string{"+HEAD:refs/heads/hortus/old"}, `"refs/heads/hortus/old" is not fast-forward`,
-			func(r *api.SecretGit) { r.Force = true }, "refs/heads/hortus/old", false},
+			func(r *secrets.Git) { r.Force = true }, "refs/heads/hortus/old", false},
 		{"large, other branch", func(t *testing.T, dir string) {
 			gittest.WriteFiles(t, dir, map[string]string{"large": randomText(3 << 20)})
 			commitIn(t, dir, "large")
 		},
 			[]string{"HEAD:refs/heads/main2"}, `"refs/heads/main2" may not be pushed`,
-			func(r *api.SecretGit) { r.Push = []string{"refs/heads/main2"} }, "refs/heads/main2", false},
+			func(r *secrets.Git) { r.Push = []string{"refs/heads/main2"} }, "refs/heads/main2", false},
 		{"large, force", func(t *testing.T, dir string) {
 			gittest.Git(t, dir, "checkout", "-q", "--orphan", "o")
 			gittest.WriteFiles(t, dir, map[string]string{"large": randomText(3 << 20)})
 			commitIn(t, dir, "unrelated")
 		}, []string{"+HEAD:refs/heads/hortus/old"}, `"refs/heads/hortus/old" is not fast-forward`,
-			func(r *api.SecretGit) { r.Force = true }, "refs/heads/hortus/old", false},
+			func(r *secrets.Git) { r.Force = true }, "refs/heads/hortus/old", false},
 		{"amended", func(t *testing.T, dir string) {
 			gittest.Git(t, dir, "checkout", "-q", "-b", "o", "origin/hortus/old")
 			commitIn(t, dir, "amended", "--amend")
 		}, []string{"+HEAD:refs/heads/hortus/old"}, `"refs/heads/hortus/old" is not fast-forward`,
-			func(r *api.SecretGit) { r.Force = true }, "refs/heads/hortus/old", false},
+			func(r *secrets.Git) { r.Force = true }, "refs/heads/hortus/old", false},
 		{"no new commits", func(t *testing.T, dir string) { gittest.Git(t, dir, "checkout", "-q", "origin/main") },
 			[]string{"HEAD:refs/heads/hortus/old"}, `the new commit of "refs/heads/hortus/old" is not in the push`,
-			func(r *api.SecretGit) { r.Force = true }, "refs/heads/hortus/old", false},
+			func(r *secrets.Git) { r.Force = true }, "refs/heads/hortus/old", false},
 		{"mirror", func(t *testing.T, dir string) { gittest.Git(t, dir, "remote", "set-url", "--push", "origin", "") },
 			nil, `may not be `,
-			func(r *api.SecretGit) { r.Push, r.Force, r.Delete = []string{"refs/**"}, true, true }, "refs/heads/extra", false},
+			func(r *secrets.Git) { r.Push, r.Force, r.Delete = []string{"refs/**"}, true, true }, "refs/heads/extra", false},
 		{"option", nil, []string{"-o", "merge_request.create", "HEAD:refs/heads/hortus/ok"}, `push options are not possible`,
 			nil, "", false},
 	} {
@@ -251,20 +251,20 @@ func TestRights(t *testing.T) {
 	fetch := []string{"fetch", "origin"}
 	for _, c := range []struct {
 		args   []string
-		rule   api.SecretGit
+		rule   secrets.Git
 		says   string
 		origin string
 	}{
-		{push, api.SecretGit{Repository: "/o/r", Fetch: true}, "remote: hortus: git: nothing may be pushed to the repository /o/r", ""},
+		{push, secrets.Git{Repository: "/o/r", Fetch: true}, "remote: hortus: git: nothing may be pushed to the repository /o/r", ""},
 		{push, sandboxRule(), "", ""},
-		{fetch, api.SecretGit{Repository: "/o/r", Push: []string{"refs/heads/x"}}, "remote: hortus: git: the repository /o/r may not be fetched", ""},
+		{fetch, secrets.Git{Repository: "/o/r", Push: []string{"refs/heads/x"}}, "remote: hortus: git: the repository /o/r may not be fetched", ""},
 		{fetch, sandboxRule(), "", ""},
 		{fetch, sandboxRule(), `remote: hortus: git: "/o/other.git/info/refs" is not a path of the repository /o/r`, "/o/other.git"},
 		{push, sandboxRule(), `remote: hortus: git: "/o/other.git/info/refs" is not a path of the repository /o/r`, "/o/other.git"},
-		{fetch, api.SecretGit{Repository: "/o/other.git", Fetch: true}, "", "/o/other"},
+		{fetch, secrets.Git{Repository: "/o/other.git", Fetch: true}, "", "/o/other"},
 		{fetch, sandboxRule(), "remote: hortus: git: servers may understand the path", "/o/other/%2e%2e/r.git"},
 	} {
-		s.allow(func(r *api.SecretGit) { *r = c.rule })
+		s.allow(func(r *secrets.Git) { *r = c.rule })
 		gittest.Git(t, dir, "remote", "set-url", "origin", s.url())
 		if c.origin != "" {
 			gittest.Git(t, dir, "remote", "set-url", "origin", s.proxy.URL+c.origin)

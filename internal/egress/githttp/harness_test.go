@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/repository/git/gittest"
 	"hortus.dev/test/tier"
 )
@@ -27,7 +27,7 @@ type stage struct {
 	real  *httptest.Server
 
 	mu   sync.Mutex
-	rule api.SecretGit
+	rule secrets.Git
 	// passed are the requests that reached the server.
 	passed []*http.Request
 	// refused are those that the proxy refused, also while their body was sent.
@@ -36,7 +36,7 @@ type stage struct {
 
 // newStage serves /o/r.git with two commits on main and one on hortus/old, and an empty
 // /o/other.git.
-func newStage(t *testing.T, format string, rule api.SecretGit) *stage {
+func newStage(t *testing.T, format string, rule secrets.Git) *stage {
 	t.Helper()
 	tier.AnyUser(t)
 	backend := filepath.Join(strings.TrimSpace(gittest.Git(t, t.TempDir(), "--exec-path")), "git-http-backend")
@@ -127,7 +127,7 @@ func (s *stage) answer(w http.ResponseWriter, err error) {
 }
 
 // allow replaces the rule.
-func (s *stage) allow(change func(*api.SecretGit)) {
+func (s *stage) allow(change func(*secrets.Git)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.rule)
@@ -191,6 +191,6 @@ func output(t *testing.T, dir, input string, args ...string) []byte {
 }
 
 // sandboxRule is what the tests begin with.
-func sandboxRule() api.SecretGit {
-	return api.SecretGit{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/hortus/*"}}
+func sandboxRule() secrets.Git {
+	return secrets.Git{Repository: "/o/r", Fetch: true, Push: []string{"refs/heads/hortus/*"}}
 }

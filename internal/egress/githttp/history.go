@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // id is the name of an object. One in SHA-1 has zeros at its end.
@@ -23,7 +23,7 @@ func parseID(s string) (i id) {
 
 // history is what a pack says about the parents of its commits.
 type history struct {
-	rule    api.SecretGit
+	rule    secrets.Git
 	limits  pack
 	long    bool // ids in SHA-256
 	updates []command
@@ -48,7 +48,7 @@ type commit struct {
 	content []byte
 }
 
-func newHistory(rule api.SecretGit, l pack, long bool, updates []command) *history {
+func newHistory(rule secrets.Git, l pack, long bool, updates []command) *history {
 	return &history{rule: rule, limits: l, long: long, updates: updates,
 		number: map[id]int32{}, at: map[int64]*commit{}, byID: map[id]*commit{}}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // isomorphicVariable is the environment variable that names a directory in which "npm ci" was run
@@ -96,7 +96,7 @@ func TestIsomorphicGit(t *testing.T) {
 	if strings.Join(reasons, "\n") != strings.Join(want, "\n") {
 		t.Errorf("refused: %q, want %q", reasons, want)
 	}
-	s.allow(func(r *api.SecretGit) { r.Push, r.Force, r.Delete = []string{"refs/heads/**"}, true, true })
+	s.allow(func(r *secrets.Git) { r.Push, r.Force, r.Delete = []string{"refs/heads/**"}, true, true })
 	got = run()
 	for step, value := range got {
 		if strings.HasPrefix(value, "refused: ") {

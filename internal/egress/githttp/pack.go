@@ -11,7 +11,7 @@ import (
 	"hash"
 	"io"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // The kinds of entries of a pack.
@@ -27,7 +27,7 @@ const (
 // packReader parses a pack, a part for each step. It reads the contents of commits only, and
 // only if the history of a ref has to be known.
 type packReader struct {
-	rule    api.SecretGit
+	rule    secrets.Git
 	src     *source
 	limits  pack
 	sum     hash.Hash
@@ -62,7 +62,7 @@ func newHash(long bool) hash.Hash {
 	return sha1.New() // the name of the object in git
 }
 
-func newPackReader(rule api.SecretGit, src *source, l pack, long bool, updates []command) *packReader {
+func newPackReader(rule secrets.Git, src *source, l pack, long bool, updates []command) *packReader {
 	p := &packReader{rule: rule, src: src, limits: l, sum: newHash(long), out: make([]byte, 16<<10)}
 	if len(updates) > 0 {
 		p.history = newHistory(rule, l, long, updates)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // maxSteps bounds the comparisons of refs with patterns for one push.
@@ -15,7 +15,7 @@ const maxSteps = 4 << 20
 // push checks the body of git-receive-pack. Its first step is the list of commands; each later
 // one is a part of the pack.
 type push struct {
-	rule   api.SecretGit
+	rule   secrets.Git
 	src    *source
 	limits limits
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // post makes the request of a client as a server has it.
@@ -26,7 +26,7 @@ func post(t testing.TB, service string, body io.Reader) *http.Request {
 }
 
 // sent checks a body, and returns what the server gets and the error.
-func sent(t testing.TB, rule api.SecretGit, service string, in io.Reader, l limits, change ...func(*http.Request)) ([]byte, error) {
+func sent(t testing.TB, rule secrets.Git, service string, in io.Reader, l limits, change ...func(*http.Request)) ([]byte, error) {
 	t.Helper()
 	r := post(t, service, in)
 	for _, c := range change {

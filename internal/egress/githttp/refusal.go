@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // Refusal is a request that the rule does not allow, or that is not git's smart HTTP protocol.
@@ -24,12 +24,12 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Reason }
 
 // refuse returns a refusal with the hint of a rule.
-func refuse(rule api.SecretGit, format string, args ...any) *Refusal {
+func refuse(rule secrets.Git, format string, args ...any) *Refusal {
 	return &Refusal{Reason: "git: " + fmt.Sprintf(format, args...), Hint: describe(rule)}
 }
 
 // describe says what a rule allows.
-func describe(rule api.SecretGit) string {
+func describe(rule secrets.Git) string {
 	var can []string
 	if rule.Fetch {
 		can = append(can, "fetch")

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // parse makes a request as a server parses it.
@@ -130,7 +130,7 @@ func TestRepository(t *testing.T) {
 		{"/", "", false}, {"/.git", "", false}, {"/", "/o/r", false}, {"/o/my repo", "/o/my%20repo", true},
 	} {
 		r := parse(t, "GET "+c.path+"/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: example.org\r\n\r\n")
-		if _, err := Check(api.SecretGit{Repository: c.rule, Fetch: true}, r); (err == nil) != c.ok {
+		if _, err := Check(secrets.Git{Repository: c.rule, Fetch: true}, r); (err == nil) != c.ok {
 			t.Errorf("rule %q, path %q: %v", c.rule, c.path, err)
 		}
 	}

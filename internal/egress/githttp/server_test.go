@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/repository/git/gittest"
 )
 
@@ -75,7 +75,7 @@ func TestLyingClient(t *testing.T) {
 				t.Errorf("a ref that is not new: the ref is %s: %s", s.ref(ref), answer)
 			}
 			// The same lie with force is taken: the check was the reason.
-			s.allow(func(r *api.SecretGit) { r.Force = true })
+			s.allow(func(r *secrets.Git) { r.Force = true })
 			old = good
 			if answer := send(lie, pack(lie)); s.ref(ref) != lie {
 				t.Errorf("with force the ref is %s: %s", s.ref(ref), answer)
@@ -140,7 +140,7 @@ func TestDeltas(t *testing.T) {
 
 // TestEnvironment has git rewrite the addresses of ssh.
 func TestEnvironment(t *testing.T) {
-	env := Environment([]Remote{{Host: "git.example.org", Rule: api.SecretGit{Repository: "/o/r.git"}}, {Host: "git.example.com", Port: 8443, Rule: api.SecretGit{Repository: "/x"}}})
+	env := Environment([]Remote{{Host: "git.example.org", Rule: secrets.Git{Repository: "/o/r.git"}}, {Host: "git.example.com", Port: 8443, Rule: secrets.Git{Repository: "/x"}}})
 	var config []string
 	for i := 0; env[fmt.Sprintf("GIT_CONFIG_KEY_%d", i)] != ""; i++ {
 		config = append(config, "-c", env[fmt.Sprintf("GIT_CONFIG_KEY_%d", i)]+"="+env[fmt.Sprintf("GIT_CONFIG_VALUE_%d", i)])

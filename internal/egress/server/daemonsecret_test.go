@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // TestGrantOfTheDaemons: a secret without bindings is granted to no sandbox.
 func TestGrantOfTheDaemons(t *testing.T) {
-	k := &kept{all: map[string]api.Secret{
-		"/crm":       {Name: "crm", Bindings: []api.SecretBinding{{Host: "api.example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}},
+	k := &kept{all: map[string]secrets.Secret{
+		"/crm":       {Name: "crm", Bindings: []secrets.Binding{{Host: "api.example.org", In: secrets.Place{Kind: secrets.InBasic}}}},
 		"/model-key": {Name: "model-key"},
 	}}
 	s := New(Config{Secrets: k})
@@ -28,7 +29,7 @@ func TestGrantOfTheDaemons(t *testing.T) {
 	if grants, err := one.grants(t.Context()); err != nil || len(grants) != 1 {
 		t.Fatalf("the control: %v, %v", grants, err)
 	}
-	k.all["/crm"] = api.Secret{Name: "crm"}
+	k.all["/crm"] = secrets.Secret{Name: "crm"}
 	if grants, err := one.grants(t.Context()); err != nil || len(grants) != 0 {
 		t.Errorf("%v, %v", grants, err)
 	}

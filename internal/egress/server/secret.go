@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/broker"
 	"hortus.dev/internal/egress/dial"
 	"hortus.dev/internal/egress/githttp"
@@ -21,11 +22,11 @@ import (
 // Secrets are the secrets of accounts.
 type Secrets interface {
 	// Lookup returns a secret without its value: KindNotFound if there is none.
-	Lookup(ctx context.Context, account, name string) (api.Secret, error)
+	Lookup(ctx context.Context, account, name string) (secrets.Secret, error)
 	// Value returns the value of a secret.
 	Value(ctx context.Context, account, name string) (string, error)
 	// Record records a use. It does not block.
-	Record(ctx context.Context, u api.SecretUse)
+	Record(ctx context.Context, u secrets.Use)
 	// Rotated replaces the refresh token in the value of a secret.
 	Rotated(ctx context.Context, account, name, token string)
 }
@@ -35,7 +36,7 @@ type Secrets interface {
 func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
 	return broker.New(broker.Config{
 		Value:  s.Value,
-		Record: func(u api.SecretUse) { s.Record(context.Background(), u) },
+		Record: func(u secrets.Use) { s.Record(context.Background(), u) },
 		Git:    broker.Git{Check: githttp.Check, Send: githttp.Send, Refused: refusedByGit},
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 			host, text, err := net.SplitHostPort(address)
@@ -91,7 +92,7 @@ func (s *Server) Secrets(ctx context.Context, account string, grants []api.Secre
 		for _, b := range row.Bindings {
 			b = b.WithDefaults()
 			rules = append(rules, rule(row.Name, b))
-			if b.Git != nil && b.In.Kind == api.SecretInBasic && b.Scheme == "https" && plainVariable.MatchString(g.Variable()) {
+			if b.Git != nil && b.In.Kind == secrets.InBasic && b.Scheme == "https" && plainVariable.MatchString(g.Variable()) {
 				remotes = append(remotes, githttp.Remote{Host: b.Host, Port: b.Port, Rule: *b.Git, Variable: g.Variable()})
 			}
 		}
@@ -101,7 +102,7 @@ func (s *Server) Secrets(ctx context.Context, account string, grants []api.Secre
 }
 
 // rule allows the requests of a binding.
-func rule(name string, b api.SecretBinding) api.EgressRule {
+func rule(name string, b secrets.Binding) api.EgressRule {
 	out := api.EgressRule{Action: api.EgressAllow, Host: b.Host, Ports: strconv.Itoa(b.Port), Methods: b.Methods, Paths: b.Paths, Source: name}
 	if b.Git != nil && len(out.Paths) == 0 {
 		repository := strings.TrimSuffix(b.Git.Repository, ".git")

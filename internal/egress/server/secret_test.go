@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/egress/broker"
 )
 
 // kept are the secrets of a test, by account and name.
 type kept struct {
 	mu  sync.Mutex
-	all map[string]api.Secret
+	all map[string]secrets.Secret
 }
 
-func (k *kept) Lookup(_ context.Context, account, name string) (api.Secret, error) {
+func (k *kept) Lookup(_ context.Context, account, name string) (secrets.Secret, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	row, ok := k.all[account+"/"+name]
@@ -29,18 +30,18 @@ func (k *kept) Lookup(_ context.Context, account, name string) (api.Secret, erro
 }
 
 func (k *kept) Value(context.Context, string, string) (string, error)  { return "a-value", nil }
-func (k *kept) Record(context.Context, api.SecretUse)                  {}
+func (k *kept) Record(context.Context, secrets.Use)                    {}
 func (k *kept) Rotated(_ context.Context, account, name, token string) {}
 
 func TestSecrets(t *testing.T) {
-	header := api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}
-	k := &kept{all: map[string]api.Secret{
-		"ada/crm": {Name: "crm", Bindings: []api.SecretBinding{
+	header := secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}
+	k := &kept{all: map[string]secrets.Secret{
+		"ada/crm": {Name: "crm", Bindings: []secrets.Binding{
 			{Host: "api.example.org", Methods: []string{"GET"}, Paths: []string{"/v1/**"}, In: header},
 			{Scheme: "http", Host: "old.example.org", In: header},
 		}},
-		"ada/forge": {Name: "forge", Bindings: []api.SecretBinding{
-			{Host: "git.example.org", Port: 8443, In: api.SecretPlace{Kind: api.SecretInBasic}, Git: &api.SecretGit{Repository: "/o/r.git", Fetch: true}},
+		"ada/forge": {Name: "forge", Bindings: []secrets.Binding{
+			{Host: "git.example.org", Port: 8443, In: secrets.Place{Kind: secrets.InBasic}, Git: &secrets.Git{Repository: "/o/r.git", Fetch: true}},
 		}},
 	}}
 	s := New(Config{Secrets: k})

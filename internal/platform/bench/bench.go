@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/bench/outgoing"
 	"hortus.dev/internal/platform/bench/restores"
 	"hortus.dev/internal/sandbox"
@@ -48,8 +49,8 @@ type Bench struct {
 
 // Secrets stores and removes secrets of accounts.
 type Secrets interface {
-	Set(ctx context.Context, account, name string, req api.SetSecret) (api.Secret, error)
-	Remove(ctx context.Context, account, name string) (api.Secret, error)
+	Set(ctx context.Context, account, name string, req secrets.Set) (secrets.Secret, error)
+	Remove(ctx context.Context, account, name string) (secrets.Secret, error)
 }
 
 // Counter counts something that must not grow with the sandboxes that were made.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/bench/outgoing"
 )
 
@@ -14,7 +15,7 @@ import (
 func (r *run) outgoing(ctx context.Context) error {
 	return outgoing.Measure(ctx, outgoing.Config{
 		N: r.n, Backends: r.backends, Report: r.report, Step: r.step, Fill: fill, Resident: resident, Sandboxes: r.Sandboxes,
-		Secret: func(ctx context.Context, b api.SecretBinding, value string) (api.SecretGrant, func(), error) {
+		Secret: func(ctx context.Context, b secrets.Binding, value string) (api.SecretGrant, func(), error) {
 			return store(ctx, r.Secrets, b, value)
 		},
 		Create: func(ctx context.Context, backend string, cpus float64, grant api.SecretGrant) (api.SandboxID, error) {
@@ -38,12 +39,12 @@ func (r *run) outgoing(ctx context.Context) error {
 }
 
 // store stores a secret of the operator's under a name that no other has.
-func store(ctx context.Context, all Secrets, b api.SecretBinding, value string) (grant api.SecretGrant, remove func(), err error) {
+func store(ctx context.Context, all Secrets, b secrets.Binding, value string) (grant api.SecretGrant, remove func(), err error) {
 	if all == nil {
 		return grant, nil, api.Errorf(api.KindUnsupported, "this daemon keeps no secrets")
 	}
 	grant.Name = "bench-" + strings.ToLower(rand.Text())
-	if _, err := all.Set(ctx, "", grant.Name, api.SetSecret{Value: value, Bindings: []api.SecretBinding{b}}); err != nil {
+	if _, err := all.Set(ctx, "", grant.Name, secrets.Set{Value: value, Bindings: []secrets.Binding{b}}); err != nil {
 		return grant, nil, err
 	}
 	return grant, func() {

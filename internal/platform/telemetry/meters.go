@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 // meters are what is counted as it happens. docs/operations.md has the table.
@@ -97,7 +98,7 @@ func (t *Telemetry) Egress(d api.EgressDecision) {
 }
 
 // Secret counts a use of a secret; it fits secret.Config.
-func (t *Telemetry) Secret(u api.SecretUse) {
+func (t *Telemetry) Secret(u secrets.Use) {
 	word := "sent"
 	if u.Refused != "" {
 		word = "refused"

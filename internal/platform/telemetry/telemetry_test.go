@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/sandbox"
 )
 
@@ -206,9 +207,9 @@ func TestMetrics(t *testing.T) {
 	tel.Egress(api.EgressDecision{Result: api.EgressAllowed, Host: secret, Sent: 7, Received: 9})
 	tel.Egress(api.EgressDecision{Result: api.EgressDenied, Count: 12, Sent: -1})
 	tel.Egress(api.EgressDecision{Result: secret})
-	tel.Secret(api.SecretUse{Secret: secret})
-	tel.Secret(api.SecretUse{Secret: secret, Refused: secret})
-	tel.Secret(api.SecretUse{Refused: secret})
+	tel.Secret(secrets.Use{Secret: secret})
+	tel.Secret(secrets.Use{Secret: secret, Refused: secret})
+	tel.Secret(secrets.Use{Refused: secret})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /a/{id}", func(w http.ResponseWriter, r *http.Request) {
 		// Everything that doors do with a writer still works.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/store"
 )
 
@@ -104,15 +105,15 @@ func (r Lists) TaskPage(ctx context.Context, account string, programs bool, p ap
 }
 
 // SecretPage implements secret.Rows. Account "" is the operator's own.
-func (r Lists) SecretPage(ctx context.Context, account string, p api.PageRequest) ([]api.Secret, string, error) {
-	return pageOf(p, func(limit int, after store.Cursor) ([]api.Secret, store.Cursor, error) {
+func (r Lists) SecretPage(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]secrets.Secret, store.Cursor, error) {
 		return r.Store.SecretPage(ctx, store.SecretFilter{Account: account, Limit: limit, After: after})
 	})
 }
 
 // SecretUsePage implements secret.Rows. Account "" is the operator's own.
-func (r Lists) SecretUsePage(ctx context.Context, account string, f api.SecretUseFilter, p api.PageRequest) ([]api.SecretUse, string, error) {
-	return pageOf(p, func(limit int, after store.Cursor) ([]api.SecretUse, store.Cursor, error) {
-		return r.Store.SecretUsePage(ctx, store.SecretUseFilter{Account: account, SecretUseFilter: f, Limit: limit, After: after})
+func (r Lists) SecretUsePage(ctx context.Context, account string, f secrets.UseFilter, p api.PageRequest) ([]secrets.Use, string, error) {
+	return pageOf(p, func(limit int, after store.Cursor) ([]secrets.Use, store.Cursor, error) {
+		return r.Store.SecretUsePage(ctx, store.SecretUseFilter{Account: account, UseFilter: f, Limit: limit, After: after})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/rowjson"
 )
@@ -18,7 +19,7 @@ const secretColumns = `doc, seq, account, name, created_at, updated_at, used_at,
 
 // secretRow is a secret with its number, which is where a page begins.
 type secretRow struct {
-	api.Secret
+	secrets.Secret
 	seq int64
 }
 
@@ -33,13 +34,13 @@ func scanSecret(r scanner) (row secretRow, err error) {
 }
 
 // PutSecret implements store.Store.
-func (db secretTable) PutSecret(ctx context.Context, s api.Secret, value string, most int) (api.Secret, error) {
+func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error) {
 	switch {
 	case s.Name == "":
 		return s, api.Errorf(api.KindInvalid, "row of a secret: the name is missing")
 	case s.CreatedAt.IsZero() || s.UpdatedAt.IsZero():
 		return s, api.Errorf(api.KindInvalid, "row of secret %s: a time is missing", s.Name)
-	case s.Source == "" || (s.Source == api.SecretStored) != (value != ""):
+	case s.Source == "" || (s.Source == secrets.Stored) != (value != ""):
 		return s, api.Errorf(api.KindInvalid, "row of secret %s: the source %.40q does not match its value", s.Name, s.Source)
 	}
 	var sealed []byte
@@ -73,7 +74,7 @@ func (db secretTable) PutSecret(ctx context.Context, s api.Secret, value string,
 }
 
 // Secret implements store.Store.
-func (db secretTable) Secret(ctx context.Context, account, name string) (api.Secret, error) {
+func (db secretTable) Secret(ctx context.Context, account, name string) (secrets.Secret, error) {
 	row, err := scanSecret(db.read.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, account, name))
 	return row.Secret, secretError(ctx, err, name)
 }
@@ -108,17 +109,17 @@ func (db secretTable) SecretValue(ctx context.Context, account, name string) (st
 }
 
 // RemoveSecret implements store.Store.
-func (db secretTable) RemoveSecret(ctx context.Context, account, name string) (api.Secret, error) {
+func (db secretTable) RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error) {
 	row, err := scanSecret(db.write.QueryRowContext(ctx, `DELETE FROM secret WHERE account = ? AND name = ? RETURNING `+secretColumns, account, name))
 	return row.Secret, secretError(ctx, err, name)
 }
 
 // SecretPage implements store.Store.
-func (db secretTable) SecretPage(ctx context.Context, f store.SecretFilter) ([]api.Secret, store.Cursor, error) {
+func (db secretTable) SecretPage(ctx context.Context, f store.SecretFilter) ([]secrets.Secret, store.Cursor, error) {
 	w := where{conds: []string{"account = ?"}, args: []any{f.Account}}
 	rows, next, err := numbered(ctx, db.database, "secrets", "secret", secretColumns, w, f.Limit, f.After, scanSecret,
 		func(r secretRow) (time.Time, int64) { return r.CreatedAt, r.seq })
-	var out []api.Secret
+	var out []secrets.Secret
 	for _, r := range rows {
 		out = append(out, r.Secret)
 	}

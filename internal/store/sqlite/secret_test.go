@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 )
 
 const (
@@ -91,10 +92,10 @@ func openAt(t *testing.T, path string) *DB {
 	return db
 }
 
-func secretOfTest(account, name string) api.Secret {
+func secretOfTest(account, name string) secrets.Secret {
 	now := time.Now().UTC()
-	return api.Secret{Name: name, Account: account, Source: api.SecretStored, CreatedAt: now, UpdatedAt: now,
-		Bindings: []api.SecretBinding{{Host: "example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}}
+	return secrets.Secret{Name: name, Account: account, Source: secrets.Stored, CreatedAt: now, UpdatedAt: now,
+		Bindings: []secrets.Binding{{Host: "example.org", In: secrets.Place{Kind: secrets.InBasic}}}}
 }
 
 func put(t *testing.T, db *DB, account, name, value string) {
@@ -116,8 +117,8 @@ func TestSecretIsSealed(t *testing.T) {
 	if _, err := db.RemoveSecret(t.Context(), "a", "removed"); err != nil {
 		t.Fatal(err)
 	}
-	use := api.SecretUse{At: time.Now(), Account: "a", Secret: "token", Sandbox: api.NewSandboxID(), Host: "example.org", Path: "/v1"}
-	if err := db.InsertSecretUses(t.Context(), []api.SecretUse{use}); err != nil {
+	use := secrets.Use{At: time.Now(), Account: "a", Secret: "token", Sandbox: api.NewSandboxID(), Host: "example.org", Path: "/v1"}
+	if err := db.InsertSecretUses(t.Context(), []secrets.Use{use}); err != nil {
 		t.Fatal(err)
 	}
 	// The control: a label is stored in clear.
@@ -199,7 +200,7 @@ func TestSecretOfItsRow(t *testing.T) {
 	}
 	db = openAt(t, path)
 	conflict(db, "a", "token")
-	if row, err := db.Secret(context.Background(), "a", "token"); err != nil || row.Source != api.SecretStored {
+	if row, err := db.Secret(context.Background(), "a", "token"); err != nil || row.Source != secrets.Stored {
 		t.Errorf("the row without its key: %+v, %v", row, err)
 	}
 	put(t, db, "a", "token", "a new value")

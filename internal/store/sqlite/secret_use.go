@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/store"
 	"hortus.dev/internal/store/rowjson"
 )
@@ -17,7 +18,7 @@ const (
 )
 
 // secretUseArgs validates a use and returns the values of its row.
-func secretUseArgs(u api.SecretUse) ([]any, error) {
+func secretUseArgs(u secrets.Use) ([]any, error) {
 	switch {
 	case u.Secret == "" && u.Refused == "": // a placeholder may be of no secret
 		return nil, api.Errorf(api.KindInvalid, "row of a use of a secret: the secret is missing")
@@ -41,7 +42,7 @@ type used struct {
 }
 
 // InsertSecretUses implements store.Store.
-func (db secretTable) InsertSecretUses(ctx context.Context, all []api.SecretUse) error {
+func (db secretTable) InsertSecretUses(ctx context.Context, all []secrets.Use) error {
 	rows := make([][]any, len(all))
 	sums := map[[2]string]used{}
 	for i, u := range all {
@@ -92,7 +93,7 @@ func (db secretTable) InsertSecretUses(ctx context.Context, all []api.SecretUse)
 }
 
 // SecretUsePage implements store.Store.
-func (db secretTable) SecretUsePage(ctx context.Context, f store.SecretUseFilter) ([]api.SecretUse, store.Cursor, error) {
+func (db secretTable) SecretUsePage(ctx context.Context, f store.SecretUseFilter) ([]secrets.Use, store.Cursor, error) {
 	w := where{conds: []string{"account = ?"}, args: []any{f.Account}}
 	w.equals("secret", f.Secret)
 	if f.Refused {
@@ -103,10 +104,10 @@ func (db secretTable) SecretUsePage(ctx context.Context, f store.SecretUseFilter
 		w.args = append(w.args, toMicros(f.Since))
 	}
 	return numbered(ctx, db.database, "uses of secrets", "secret_use", secretUseColumns, w, f.Limit, f.After, scanSecretUse,
-		func(u api.SecretUse) (time.Time, int64) { return u.At, u.Seq })
+		func(u secrets.Use) (time.Time, int64) { return u.At, u.Seq })
 }
 
-func scanSecretUse(r scanner) (u api.SecretUse, err error) {
+func scanSecretUse(r scanner) (u secrets.Use, err error) {
 	err = scanRow(r, "use of a secret", &u, &u.Seq, &u.Account, &u.Secret, &u.Sandbox, instant{&u.At})
 	return u, err
 }

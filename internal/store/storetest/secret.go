@@ -10,18 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/store"
 )
 
 // manySecrets is more secrets than an account of the suite has.
 const manySecrets = 1000
 
-func newSecret(account, name string) api.Secret {
-	return api.Secret{Name: name, Account: account, Source: api.SecretStored, CreatedAt: began, UpdatedAt: began,
-		Bindings: []api.SecretBinding{{Host: "example.org", In: api.SecretPlace{Kind: api.SecretInBasic}}}}
+func newSecret(account, name string) secrets.Secret {
+	return secrets.Secret{Name: name, Account: account, Source: secrets.Stored, CreatedAt: began, UpdatedAt: began,
+		Bindings: []secrets.Binding{{Host: "example.org", In: secrets.Place{Kind: secrets.InBasic}}}}
 }
 
-func putSecret(t *testing.T, s store.Store, row api.Secret, value string) api.Secret {
+func putSecret(t *testing.T, s store.Store, row secrets.Secret, value string) secrets.Secret {
 	t.Helper()
 	got, err := s.PutSecret(t.Context(), row, value, manySecrets)
 	must(t, err)
@@ -30,9 +31,9 @@ func putSecret(t *testing.T, s store.Store, row api.Secret, value string) api.Se
 
 func testSecrets(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	var full api.Secret
+	var full secrets.Secret
 	fill(&full)
-	full.Source, full.UsedAt, full.Uses = api.SecretStored, nil, 0
+	full.Source, full.UsedAt, full.Uses = secrets.Stored, nil, 0
 	if got := putSecret(t, s, full, "value-of-full"); cmp.Diff(full, got) != "" {
 		t.Error(cmp.Diff(full, got))
 	}
@@ -51,7 +52,7 @@ func testSecrets(t *testing.T, s store.Store) {
 	}
 	// A replaced secret keeps when it was created. Its old value is gone.
 	again := newSecret("a", "token")
-	again.CreatedAt, again.UpdatedAt, again.Source, again.From, again.Bindings = began.Add(time.Hour), began.Add(time.Hour), api.SecretFile, "/run/token", nil
+	again.CreatedAt, again.UpdatedAt, again.Source, again.From, again.Bindings = began.Add(time.Hour), began.Add(time.Hour), secrets.File, "/run/token", nil
 	if got := putSecret(t, s, again, ""); !got.CreatedAt.Equal(began) || !got.UpdatedAt.Equal(began.Add(time.Hour)) || got.From != "/run/token" || got.Bindings != nil {
 		t.Errorf("replaced: %+v", got)
 	}
@@ -80,15 +81,15 @@ func testSecrets(t *testing.T, s store.Store) {
 	_, err = s.PutSecret(ctx, newSecret("c", "token"), "long-value", 1)
 	must(t, err)
 	for _, bad := range []struct {
-		change func(*api.Secret)
+		change func(*secrets.Secret)
 		value  string
 	}{
-		{func(s *api.Secret) { s.Name = "" }, "value"},
-		{func(s *api.Secret) { s.CreatedAt = time.Time{} }, "value"},
-		{func(s *api.Secret) { s.UpdatedAt = time.Time{} }, "value"},
-		{func(s *api.Secret) { s.Source = "" }, "value"},
-		{func(*api.Secret) {}, ""},
-		{func(s *api.Secret) { s.Source = api.SecretFile }, "value"},
+		{func(s *secrets.Secret) { s.Name = "" }, "value"},
+		{func(s *secrets.Secret) { s.CreatedAt = time.Time{} }, "value"},
+		{func(s *secrets.Secret) { s.UpdatedAt = time.Time{} }, "value"},
+		{func(s *secrets.Secret) { s.Source = "" }, "value"},
+		{func(*secrets.Secret) {}, ""},
+		{func(s *secrets.Secret) { s.Source = secrets.File }, "value"},
 	} {
 		row := newSecret("d", "token")
 		bad.change(&row)
@@ -107,7 +108,7 @@ func testSecretPages(t *testing.T, s store.Store) {
 	}
 	slices.Reverse(want)
 	for _, limit := range []int{1, 7, 23, 100} {
-		got, _ := walk(t, limit, func(c store.Cursor) ([]api.Secret, store.Cursor, error) {
+		got, _ := walk(t, limit, func(c store.Cursor) ([]secrets.Secret, store.Cursor, error) {
 			return s.SecretPage(t.Context(), store.SecretFilter{Account: "a", Limit: limit, After: c})
 		})
 		var names []string
@@ -126,8 +127,8 @@ func testSecretPages(t *testing.T, s store.Store) {
 	wantKind(t, err, api.KindInvalid)
 }
 
-func newUse(change func(*api.SecretUse)) api.SecretUse {
-	u := api.SecretUse{At: began, Secret: "token", Sandbox: "i1", Scheme: "https", Host: "example.org", Port: 443, Method: "GET", Path: "/"}
+func newUse(change func(*secrets.Use)) secrets.Use {
+	u := secrets.Use{At: began, Secret: "token", Sandbox: "i1", Scheme: "https", Host: "example.org", Port: 443, Method: "GET", Path: "/"}
 	if change != nil {
 		change(&u)
 	}
@@ -135,7 +136,7 @@ func newUse(change func(*api.SecretUse)) api.SecretUse {
 }
 
 // uses lists all uses that a filter selects.
-func uses(t *testing.T, s store.Store, f store.SecretUseFilter) []api.SecretUse {
+func uses(t *testing.T, s store.Store, f store.SecretUseFilter) []secrets.Use {
 	t.Helper()
 	f.Limit = 10_000
 	got, next, err := s.SecretUsePage(t.Context(), f)
@@ -152,16 +153,16 @@ func testSecretUses(t *testing.T, s store.Store) {
 	putSecret(t, s, newSecret("a", "token"), "long-value")
 	putSecret(t, s, newSecret("b", "token"), "long-value")
 	must(t, s.InsertSecretUses(ctx, nil))
-	var full api.SecretUse
+	var full secrets.Use
 	fill(&full)
-	all := []api.SecretUse{full}
+	all := []secrets.Use{full}
 	for i, c := range []struct {
 		account, secret, refused string
 		missed                   int
 	}{
 		{"a", "token", "", 0}, {"a", "token", "another host", 0}, {"b", "token", "", 0}, {"a", "other", "", 0}, {"", "token", "", 0}, {"a", "token", "", 0}, {"a", "token", "", 9},
 	} {
-		all = append(all, newUse(func(u *api.SecretUse) {
+		all = append(all, newUse(func(u *secrets.Use) {
 			u.Account, u.Secret, u.Refused, u.Missed, u.At, u.Port = c.account, c.secret, c.refused, c.missed, minute(i), i
 		}))
 	}
@@ -182,10 +183,10 @@ func testSecretUses(t *testing.T, s store.Store) {
 		{store.SecretUseFilter{}, "4"},
 		{store.SecretUseFilter{Account: "b"}, "2"},
 		{store.SecretUseFilter{Account: "c"}, ""},
-		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Secret: "token"}}, "6510"},
-		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Refused: true}}, "1"},
-		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Since: minute(3)}}, "653"},
-		{store.SecretUseFilter{Account: "a", SecretUseFilter: api.SecretUseFilter{Secret: "token", Refused: true, Since: minute(2)}}, ""},
+		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Secret: "token"}}, "6510"},
+		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Refused: true}}, "1"},
+		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Since: minute(3)}}, "653"},
+		{store.SecretUseFilter{Account: "a", UseFilter: secrets.UseFilter{Secret: "token", Refused: true, Since: minute(2)}}, ""},
 	} {
 		var got strings.Builder
 		for _, u := range uses(t, s, c.f) {
@@ -203,7 +204,7 @@ func testSecretUses(t *testing.T, s store.Store) {
 		t.Errorf("of account b: %+v, %v", got, err)
 	}
 	// An earlier use that is stored later does not move the time back; a new value keeps both.
-	must(t, s.InsertSecretUses(ctx, []api.SecretUse{newUse(func(u *api.SecretUse) { u.Account = "b" })}))
+	must(t, s.InsertSecretUses(ctx, []secrets.Use{newUse(func(u *secrets.Use) { u.Account = "b" })}))
 	if got := putSecret(t, s, newSecret("b", "token"), "another-value"); got.Uses != 2 || got.UsedAt == nil || !got.UsedAt.Equal(minute(2)) {
 		t.Errorf("a new value: %+v", got)
 	}
@@ -217,24 +218,24 @@ func testSecretUses(t *testing.T, s store.Store) {
 		t.Errorf("a new secret: %+v", got)
 	}
 	// One invalid use, and none is stored.
-	for _, bad := range []func(*api.SecretUse){
-		func(u *api.SecretUse) { u.Secret = "" },
-		func(u *api.SecretUse) { u.Sandbox = "" },
-		func(u *api.SecretUse) { u.At = time.Time{} },
+	for _, bad := range []func(*secrets.Use){
+		func(u *secrets.Use) { u.Secret = "" },
+		func(u *secrets.Use) { u.Sandbox = "" },
+		func(u *secrets.Use) { u.At = time.Time{} },
 	} {
-		wantKind(t, s.InsertSecretUses(ctx, []api.SecretUse{newUse(nil), newUse(bad)}), api.KindInvalid)
+		wantKind(t, s.InsertSecretUses(ctx, []secrets.Use{newUse(nil), newUse(bad)}), api.KindInvalid)
 	}
 	if got := uses(t, s, store.SecretUseFilter{}); len(got) != 1 {
 		t.Errorf("%d uses after invalid ones", len(got))
 	}
 	// A placeholder that is none of its sandbox's has no secret.
-	must(t, s.InsertSecretUses(ctx, []api.SecretUse{newUse(func(u *api.SecretUse) { u.Account, u.Secret, u.Refused = "none", "", "unknown" })}))
-	if got := uses(t, s, store.SecretUseFilter{Account: "none", SecretUseFilter: api.SecretUseFilter{Refused: true}}); len(got) != 1 || got[0].Secret != "" || got[0].Refused != "unknown" {
+	must(t, s.InsertSecretUses(ctx, []secrets.Use{newUse(func(u *secrets.Use) { u.Account, u.Secret, u.Refused = "none", "", "unknown" })}))
+	if got := uses(t, s, store.SecretUseFilter{Account: "none", UseFilter: secrets.UseFilter{Refused: true}}); len(got) != 1 || got[0].Secret != "" || got[0].Refused != "unknown" {
 		t.Errorf("a refusal without a secret: %+v", got)
 	}
 	_, _, err = s.SecretUsePage(ctx, store.SecretUseFilter{})
 	wantKind(t, err, api.KindInvalid)
-	got, _ := walk(t, 2, func(c store.Cursor) ([]api.SecretUse, store.Cursor, error) {
+	got, _ := walk(t, 2, func(c store.Cursor) ([]secrets.Use, store.Cursor, error) {
 		return s.SecretUsePage(ctx, store.SecretUseFilter{Account: "a", Limit: 2, After: c})
 	})
 	if len(got) != 5 {
@@ -246,12 +247,12 @@ func testPruneSecretUses(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	minute := func(i int) time.Time { return began.Add(time.Duration(i) * time.Minute) }
 	putSecret(t, s, newSecret("flood", "token"), "long-value")
-	var all []api.SecretUse
+	var all []secrets.Use
 	for i := range 1200 { // more than one transaction removes
-		all = append(all, newUse(func(u *api.SecretUse) { u.Account, u.At = "flood", minute(i) }))
+		all = append(all, newUse(func(u *secrets.Use) { u.Account, u.At = "flood", minute(i) }))
 	}
 	for i := range 10 {
-		all = append(all, newUse(func(u *api.SecretUse) { u.Account, u.At = "b", minute(i) }))
+		all = append(all, newUse(func(u *secrets.Use) { u.Account, u.At = "b", minute(i) }))
 	}
 	must(t, s.InsertSecretUses(ctx, all))
 	const much = 1 << 40

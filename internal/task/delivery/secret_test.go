@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/store/lists"
@@ -35,7 +36,7 @@ func TestTokenInSecret(t *testing.T) {
 	})
 	set := func(value string) {
 		t.Helper()
-		if _, err := all.Set(t.Context(), "", "forge-token", api.SetSecret{Value: value}); err != nil {
+		if _, err := all.Set(t.Context(), "", "forge-token", secrets.Set{Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}

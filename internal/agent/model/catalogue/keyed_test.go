@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/secret"
 	"hortus.dev/internal/store/lists"
@@ -31,7 +32,7 @@ func TestKeyInSecret(t *testing.T) {
 	})
 	set := func(value string) {
 		t.Helper()
-		if _, err := all.Set(t.Context(), "", "model-key", api.SetSecret{Value: value}); err != nil {
+		if _, err := all.Set(t.Context(), "", "model-key", secrets.Set{Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}

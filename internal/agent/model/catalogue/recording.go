@@ -14,9 +14,9 @@ import (
 	"hortus.dev/internal/platform/config"
 )
 
-// secrets returns the values in an environment that must never be written to a recording:
+// keys returns the values in an environment that must never be written to a recording:
 // those of variables whose names end like those of keys.
-func secrets(environ []string) []string {
+func keys(environ []string) []string {
 	var out []string
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
@@ -50,7 +50,7 @@ func Record(path string, models map[string]string) (*Recording, error) {
 	case err != nil:
 		return nil, api.Errorf(api.KindInvalid, "create the recording: %w", err)
 	}
-	rec, err := replay.NewRecorder(replay.RecorderConfig{W: f, Secrets: secrets(os.Environ()), Models: models})
+	rec, err := replay.NewRecorder(replay.RecorderConfig{W: f, Secrets: keys(os.Environ()), Models: models})
 	if err != nil {
 		return nil, errors.Join(err, (&Recording{nil, f}).Discard())
 	}
@@ -92,5 +92,5 @@ func player(path string) (model.Model, error) {
 		e := api.AsError(err)
 		return nil, api.Errorf(e.Kind, "%s: %w", path, err).WithHint("%s", e.Hint)
 	}
-	return replay.NewPlayer(replay.PlayerConfig{Recording: rec, Name: name, Secrets: secrets(os.Environ())}), nil
+	return replay.NewPlayer(replay.PlayerConfig{Recording: rec, Name: name, Secrets: keys(os.Environ())}), nil
 }

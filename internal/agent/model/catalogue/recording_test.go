@@ -88,7 +88,7 @@ func TestPlayerReadsFilesOnly(t *testing.T) {
 }
 
 func TestSecretsOfTheEnvironment(t *testing.T) {
-	got := secrets([]string{"PATH=/bin", "ANTHROPIC_API_KEY=a=b", "openai_api_key= c ", "GITHUB_TOKEN=d", "EMPTY_KEY=", "KEYBOARD=us", "DB_PASSWORD=e", "HORTUS_OPENAI_KEY_SECRET=openai-key", "odd"})
+	got := keys([]string{"PATH=/bin", "ANTHROPIC_API_KEY=a=b", "openai_api_key= c ", "GITHUB_TOKEN=d", "EMPTY_KEY=", "KEYBOARD=us", "DB_PASSWORD=e", "HORTUS_OPENAI_KEY_SECRET=openai-key", "odd"})
 	if want := []string{"a=b", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/sandbox/manager"
 )
 
@@ -26,7 +27,7 @@ type Config struct {
 	// a secret. Kill ends it.
 	Create func(ctx context.Context, backend string, cpus float64, grant api.SecretGrant) (api.SandboxID, error)
 	// Secret stores a secret for the time of the measurement.
-	Secret func(ctx context.Context, b api.SecretBinding, value string) (grant api.SecretGrant, remove func(), err error)
+	Secret func(ctx context.Context, b secrets.Binding, value string) (grant api.SecretGrant, remove func(), err error)
 	Kill   func(api.SandboxID)
 	// In runs a command in a sandbox, Talk starts one that answers lines.
 	In   func(ctx context.Context, id api.SandboxID, argv []string) (string, error)

@@ -13,6 +13,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/api/admin"
+	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/bench/load"
 )
 
@@ -303,7 +304,7 @@ func (r *run) client(ctx context.Context, n *neighbour, o outside, cpus float64)
 			return "", Talk{}, errors.New(a.Reason)
 		}
 	}
-	grant, remove, err := r.Secret(ctx, api.SecretBinding{Host: nameBrokered, Port: o.port, In: api.SecretPlace{Kind: api.SecretInHeader, Name: "Authorization"}}, load.Token)
+	grant, remove, err := r.Secret(ctx, secrets.Binding{Host: nameBrokered, Port: o.port, In: secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}}, load.Token)
 	if err != nil {
 		return "", Talk{}, err
 	}
