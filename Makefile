@@ -10,7 +10,8 @@ export CGO_ENABLED = 0
 # of its own: its first build takes a minute or two.
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o internal/platform/embedded/guest/hortus-guest ./cmd/hortus-guest
-	$(GO) -C cmd/hortus-runsc build -trimpath -ldflags '-s -w' -o $(CURDIR)/internal/platform/embedded/guest/hortus-runsc .
+	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
+	$(GO) -C cmd/hortus-runsc build -modfile=../../bin/gvisor.mod -trimpath -ldflags '-s -w' -o $(CURDIR)/internal/platform/embedded/guest/hortus-runsc .
 	$(GO) build -trimpath -tags embedguest,embedrunsc -ldflags '$(LDFLAGS)' -o bin/hortus ./cmd/hortus
 	@ls -l bin/hortus internal/platform/embedded/guest/hortus-* | awk '{print $$5, $$9}'
 

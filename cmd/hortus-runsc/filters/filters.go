@@ -1,7 +1,9 @@
 package filters
 
 import (
+	"path"
 	"runtime/debug"
+	"strings"
 	_ "unsafe" // for go:linkname
 
 	"gvisor.dev/gvisor/pkg/seccomp/precompiledseccomp"
@@ -24,11 +26,18 @@ var goferPrograms map[string]precompiledseccomp.Program
 // once, before gVisor installs a filter.
 func Register() bool {
 	t, err := Decode(compiled)
-	if err != nil || t.Version == "" || t.Version != Linked() {
+	if err != nil || t.Version == "" || t.Version != rules() {
 		return false
 	}
 	put(t)
 	return true
+}
+
+// rules returns the version of the module, whose rules the changes of package patch do not
+// affect.
+func rules() string {
+	v, _, _ := linked()
+	return v
 }
 
 // put adds the programs to gVisor's tables.
@@ -44,19 +53,38 @@ func put(t Table) {
 	}
 }
 
-// Linked returns the version of the gVisor module in this binary. It returns "" if the
-// version is unknown or the module is replaced.
+// Linked returns the version of gVisor in this binary: that of the module, followed by "+"
+// and the digest of the changes that package patch has made. It returns "" if the version is
+// unknown or the module is replaced by something else.
 func Linked() string {
+	v, digest, ok := linked()
+	if !ok || digest == "" {
+		return v
+	}
+	return v + "+" + digest
+}
+
+// linked returns the version of the module, and the digest of its changes or "".
+func linked() (version, digest string, ok bool) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return ""
+		return "", "", false
 	}
 	for _, m := range info.Deps {
-		if m.Path == Module && m.Replace == nil {
-			return m.Version
+		if m.Path != Module {
+			continue
 		}
+		if m.Replace == nil {
+			return m.Version, "", true
+		}
+		// Package patch calls the changed copy by the digest of its changes.
+		digest, ok := strings.CutPrefix(path.Base(m.Replace.Path), "gvisor-")
+		if !ok {
+			return "", "", false
+		}
+		return m.Version, digest, true
 	}
-	return ""
+	return "", "", false
 }
 
 // Module is the path of gVisor's module.

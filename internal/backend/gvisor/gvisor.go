@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail"
@@ -22,7 +23,15 @@ type Config struct {
 	// Version is the exact version of runsc, and GuestDigest the digest of the guest's
 	// executable. An image can be restored only with the same ones.
 	Version, GuestDigest string
+	// CopyMemory makes restored sandboxes copy the memory of their image instead of
+	// referring to it. It is for runsc without the changes of cmd/hortus-runsc/patch, and for
+	// comparisons. An image that refers to others is restored by reference all the same.
+	CopyMemory bool
 }
+
+// SharesMemory reports whether a version of runsc can make restored memory refer to its image:
+// whether it has the changes of cmd/hortus-runsc/patch.
+func SharesMemory(version string) bool { return strings.Contains(version, "+") }
 
 // The names of the programs below Config.Tools.
 const (
@@ -40,7 +49,7 @@ type Backend struct {
 // run a sandbox, which Probe then says.
 func New(cfg Config) (*Backend, error) {
 	cfg.Jail.Name = "gvisor"
-	cfg.Jail.Kernel = &kernel{tools: cfg.Tools}
+	cfg.Jail.Kernel = &kernel{tools: cfg.Tools, copies: cfg.CopyMemory}
 	cfg.Jail.Image = cfg.mark
 	if cfg.Tools != "" {
 		for _, name := range []string{RunscName, filepath.Join("guest", GuestName)} {

@@ -21,7 +21,11 @@ var guestCaps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSE
 	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}
 
 // kernel starts gVisor. See launch.Kernel.
-type kernel struct{ tools string }
+type kernel struct {
+	tools string
+	// copies is true if all memory is copied when it is restored.
+	copies bool
+}
 
 func (k *kernel) Tools() string { return k.tools }
 
@@ -39,20 +43,32 @@ func (k *kernel) Plan(q launch.PlanRequest) (keeper.Plan, error) {
 		Files:  []keeper.File{{Path: bundle + "/config.json", Data: string(config)}},
 		Create: append(append([]string{keeper.ToolsDir + "/" + RunscName}, flags(q.Limits)...), "create", "--bundle="+bundle, id),
 	}
-	arg, err := json.Marshal(network(q.Image != nil))
+	arg, err := json.Marshal(network(q.Restored))
 	if err != nil {
 		return p, err
 	}
 	p.Start = append(p.Start, keeper.Call{Method: "containerManager.SetNetworkArgs", Arg: arg, File: natRules()})
-	if q.Image == nil {
+	if !q.Restored {
 		arg, err = json.Marshal(id)
 		p.Start = append(p.Start, keeper.Call{Method: "containerManager.StartRoot", Arg: arg})
-		return p, err
 	}
-	arg, err = json.Marshal(map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": true})
-	p.Start = append(p.Start, keeper.Call{Method: "containerManager.Restore", Arg: arg, FDs: q.Image})
 	return p, err
 }
+
+// Shared reports whether restored memory refers to the image instead of being copied.
+func (k *kernel) Shared() bool { return !k.copies }
+
+// Restore is the call that reads an image.
+func (k *kernel) Restore(names []string) keeper.Call {
+	arg, err := json.Marshal(map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": true, "Bases": names})
+	if err != nil {
+		panic(err) // names are strings
+	}
+	return keeper.Call{Method: "containerManager.Restore", Arg: arg}
+}
+
+// Bases is the call that returns what the last image refers to.
+func (k *kernel) Bases() keeper.Call { return keeper.Call{Method: "containerManager.SavedBases"} }
 
 // flags are those of every runsc command.
 func flags(l api.Limits) []string {

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"errors"
 	"cmp"
 	"context"
 	"fmt"
@@ -143,6 +144,17 @@ func groupName(dir string) string {
 
 // rundir is the run directory of a sandbox.
 func (b *Backend) rundir(id api.SandboxID) string { return filepath.Join(b.dir, string(id)) }
+
+// basesSuffix ends the name of a directory beside the run directory of a sandbox, with the
+// files that its memory refers to. The sandbox's processes own the run directory.
+const basesSuffix = ".bases"
+
+func (b *Backend) basesDir(id api.SandboxID) string { return b.rundir(id) + basesSuffix }
+
+// removeDirs removes the directories of a sandbox.
+func (b *Backend) removeDirs(id api.SandboxID) error {
+	return errors.Join(os.RemoveAll(b.rundir(id)), os.RemoveAll(b.basesDir(id)))
+}
 
 const (
 	// removeTimeout is the maximum wait for dying processes to leave a control group.

@@ -149,7 +149,7 @@ func endCause(ws syscall.WaitStatus, known bool, memoryKills int64, ownKernel bo
 func (m *machine) free() error {
 	err := m.b.removeGroup(m.group, removeTimeout)
 	m.disk.close()
-	if rerr := os.RemoveAll(m.dir); err == nil {
+	if rerr := m.b.removeDirs(m.id); err == nil {
 		err = rerr
 	}
 	if m.ids != nil {

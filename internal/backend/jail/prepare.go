@@ -42,7 +42,7 @@ type waiting struct {
 
 // restored reports whether the guest comes from an image of its memory, and therefore has
 // to be told who it is.
-func (w *waiting) restored() bool { return w.request.Image != nil && w.b.cfg.Kernel != nil }
+func (w *waiting) restored() bool { return w.request.Memory }
 
 // Claim starts the guest's service: it says "go", or who it is to a guest from a memory
 // image. See sandbox.Prepared.

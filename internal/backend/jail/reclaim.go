@@ -3,6 +3,7 @@ package jail
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +60,7 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	if err := group.Remove(removeTimeout); err != nil {
 		return proof, api.Errorf(api.KindInternal, "reclaim sandbox %s: %w", id, err)
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := b.removeDirs(id); err != nil {
 		return proof, api.Errorf(api.KindInternal, "reclaim sandbox %s: %w", id, err)
 	}
 	return proof, nil
@@ -74,7 +75,7 @@ func (b *Backend) Orphans(context.Context) ([]api.SandboxID, error) {
 	}
 	names := b.cgroups.List()
 	for _, e := range entries {
-		names = append(names, e.Name())
+		names = append(names, strings.TrimSuffix(e.Name(), basesSuffix))
 	}
 	seen := map[api.SandboxID]bool{}
 	var out []api.SandboxID

@@ -10,7 +10,6 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/child"
 	"hortus.dev/internal/backend/jail/image"
-	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/sandbox"
 )
@@ -20,15 +19,19 @@ func (b *Backend) Restore(ctx context.Context, spec sandbox.Spec, dir string) (s
 	if b.cfg.Kernel == nil && spec.Workspace != nil && spec.Workspace.Upper != "" {
 		return nil, api.Errorf(api.KindInvalid, "a snapshot cannot be restored with a durable workspace: snapshots do not contain one")
 	}
-	files, err := image.Open(dir, b.imageFiles(), os.O_RDONLY)
+	if b.cfg.Kernel != nil {
+		x, err := b.BeginRestore(ctx, spec, dir)
+		if err != nil {
+			return nil, err
+		}
+		return x.Restore(ctx)
+	}
+	files, err := image.Open(dir, []string{image.FilesName}, os.O_RDONLY)
 	defer image.Close(files)
 	if err != nil {
 		return nil, err
 	}
-	if err := image.CheckSizes(dir, files); err != nil {
-		return nil, err
-	}
-	w, err := b.boot(ctx, launch.Request{Spec: spec, Waits: true, Image: files})
+	w, err := b.boot(ctx, launch.Request{Spec: spec, Waits: true, Files: files[0]})
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +44,7 @@ func (b *Backend) BeginRestore(ctx context.Context, spec sandbox.Spec, dir strin
 	if b.cfg.Kernel == nil {
 		return nil, api.Errorf(api.KindUnsupported, "capability %s is missing: the %s backend restores files only", api.CapCheckpoint, b.cfg.Name)
 	}
-	files, err := image.Open(dir, b.imageFiles(), os.O_RDONLY|os.O_CREATE)
-	defer image.Close(files)
-	if err != nil {
-		return nil, err
-	}
-	s, err := b.begin(ctx, launch.Request{Spec: spec, Waits: true, Image: files, Held: true})
+	s, err := b.begin(ctx, launch.Request{Spec: spec, Waits: true, Memory: true})
 	if err != nil {
 		return nil, err
 	}
@@ -65,17 +63,10 @@ func (e *expected) Restore(ctx context.Context) (sandbox.Prepared, error) {
 	if s.undo == nil {
 		return nil, api.Errorf(api.KindConflict, "sandbox %s is already restored or dropped", s.m.id)
 	}
-	files, err := image.Open(e.dir, s.m.b.imageFiles(), os.O_RDONLY)
-	if err == nil {
-		err = image.CheckSizes(e.dir, files)
-	}
-	image.Close(files)
-	if err != nil {
+	if err := s.sendImage(e.dir); err != nil {
 		s.undo.run()
 		return nil, err
 	}
-	// A stage that has failed has sent the reason, which finish reads.
-	_ = s.child.Send([]byte(keeper.Proceed), nil)
 	w, err := s.finish(ctx)
 	if err != nil {
 		return nil, err
@@ -83,16 +74,43 @@ func (e *expected) Restore(ctx context.Context) (sandbox.Prepared, error) {
 	return w, nil
 }
 
+// sendImage opens the files of an image, and sends them to the keeper with the call that reads them.
+func (s *starting) sendImage(dir string) error {
+	k := s.m.b.cfg.Kernel
+	names := k.Files()
+	bases, shared, err := image.ReadBases(dir)
+	if err != nil {
+		return err
+	}
+	var refer []string
+	if shared && (k.Shared() || len(bases.Others) > 0) {
+		refer = bases.Names()
+		if err := image.Keep(dir, names[len(names)-1], bases, s.m.b.basesDir(s.m.id)); err != nil {
+			return err
+		}
+		for _, name := range bases.Others {
+			names = append(names, image.BaseFile(name))
+		}
+	}
+	files, err := image.Open(dir, names, os.O_RDONLY)
+	defer image.Close(files)
+	if err == nil {
+		err = image.CheckSizes(dir, files)
+	}
+	if err != nil {
+		return err
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	// A stage that has failed has sent the reason, which finish reads.
+	_ = s.child.Send(k.Restore(refer), fds)
+	return nil
+}
+
 // Drop ends the guest, unless it was restored.
 func (e *expected) Drop() { e.start.undo.run() }
-
-// imageFiles are the names of the files of an image.
-func (b *Backend) imageFiles() []string {
-	if b.cfg.Kernel != nil {
-		return b.cfg.Kernel.Files()
-	}
-	return []string{image.FilesName}
-}
 
 // filesMark is the mark of images of files: any guest on any kernel can restore them.
 func (b *Backend) filesMark() api.ImageMark { return api.ImageMark{Backend: b.Name()} }

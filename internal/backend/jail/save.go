@@ -112,11 +112,15 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	k := m.b.cfg.Kernel
 	call := k.Save()
 	q := keeper.Request{Save: &call}
+	if k.Shared() {
+		bases := k.Bases()
+		q.Bases = &bases
+	}
 	if o.Hold {
 		stop := k.Hold()
 		q.Hold = &stop
 	}
-	memory := image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Cause: m.Cause}
+	memory := image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Bases: m.b.basesDir(m.id), Cause: m.Cause}
 	a, conn, err := memory.Save(ctx, dir, k.Files(), q)
 	if err != nil {
 		return saved, err

@@ -95,7 +95,7 @@ func (b *Backend) begin(ctx context.Context, r launch.Request) (_ *starting, err
 	} else if err != nil {
 		return nil, api.Errorf(api.KindInternal, "run directory: %w", err)
 	}
-	s.undo.add(func() { os.RemoveAll(m.dir) })
+	s.undo.add(func() { b.removeDirs(id) })
 	if m.group, err = b.cgroups.Create(string(id), b.launcher.GroupLimits(r.Spec.Limits)); err != nil {
 		return nil, api.Errorf(api.KindInternal, "sandbox %s: %w", id, err)
 	}

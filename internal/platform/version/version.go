@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"path"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"hortus.dev/api/admin"
 	"hortus.dev/internal/platform/embedded"
@@ -44,10 +46,14 @@ func GVisor(executable io.ReaderAt) string {
 		if m.Path != "gvisor.dev/gvisor" {
 			continue
 		}
-		if m.Replace != nil {
-			return m.Version + " (replaced)"
+		if m.Replace == nil {
+			return m.Version
 		}
-		return m.Version
+		// cmd/hortus-runsc/patch calls the changed copy by the digest of its changes.
+		if digest, ok := strings.CutPrefix(path.Base(m.Replace.Path), "gvisor-"); ok {
+			return m.Version + "+" + digest
+		}
+		return m.Version + " (replaced)"
 	}
 	return ""
 }

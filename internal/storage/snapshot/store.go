@@ -69,6 +69,7 @@ type Store struct {
 
 	mu   sync.Mutex
 	uses map[api.SnapshotID]*use
+	sums sums
 	// scratch is the locked directory of this run; nil until it is needed.
 	scratch *os.File
 

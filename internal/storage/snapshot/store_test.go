@@ -147,7 +147,7 @@ func TestDamage(t *testing.T) {
 		"a file more":   func(_ *testing.T, dir string) error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o600) },
 		"no manifest":   func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) },
 		"no directory":  func(_ *testing.T, dir string) error { return os.RemoveAll(dir) },
-		"a second name": func(_ *testing.T, dir string) error { return os.Link(filepath.Join(dir, "state"), dir+"-state") },
+		"a second name": func(_ *testing.T, dir string) error { return os.Link(filepath.Join(dir, "manifest.json"), dir+"-manifest") },
 		"a link": func(t *testing.T, dir string) error {
 			out := filepath.Join(t.TempDir(), "state")
 			return errors.Join(os.Rename(filepath.Join(dir, "state"), out), os.Symlink(out, filepath.Join(dir, "state")))

@@ -26,12 +26,13 @@ type use struct {
 	seen []print
 }
 
-// print is what changes when a file does.
+// print is what changes when a file does. The time of the last change of the inode is no part
+// of it: it changes with each link.
 type print struct {
-	name         string
-	ino          uint64
-	size         int64
-	mtime, ctime unix.Timespec
+	name  string
+	ino   uint64
+	size  int64
+	mtime unix.Timespec
 }
 
 func (s *Store) path(id api.SnapshotID) string { return filepath.Join(s.dir, string(id)) }
@@ -135,7 +136,7 @@ func (s *Store) look(ctx context.Context, u *use, r api.Snapshot) error {
 		return nil
 	}
 	for _, f := range m.Files {
-		if err := verify(ctx, dir, f); err != nil {
+		if err := s.verify(ctx, dir, f); err != nil {
 			return err
 		}
 	}
@@ -191,18 +192,18 @@ func prints(dir *os.File, files []file) ([]print, error) {
 			return nil, err
 		}
 		o.Close()
-		out = append(out, print{f.Name, st.Ino, st.Size, st.Mtim, st.Ctim})
+		out = append(out, print{f.Name, st.Ino, st.Size, st.Mtim})
 	}
 	return out, nil
 }
 
-func verify(ctx context.Context, dir *os.File, want file) error {
-	f, _, err := openIn(dir, want.Name)
+func (s *Store) verify(ctx context.Context, dir *os.File, want file) error {
+	f, st, err := openIn(dir, want.Name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	digest, err := sum(ctx, f, want.Bytes)
+	digest, err := s.sums.of(ctx, f, st, want.Bytes)
 	if err != nil {
 		return err
 	}

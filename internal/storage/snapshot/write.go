@@ -154,7 +154,7 @@ func (s *Store) seal(ctx context.Context, dir *os.File, name string) (file, erro
 	if err := f.Chmod(0o400); err != nil {
 		return file{}, err
 	}
-	digest, err := sum(ctx, f, st.Size)
+	digest, err := s.sums.of(ctx, f, st, st.Size)
 	if err != nil {
 		return file{}, err
 	}

@@ -24,7 +24,7 @@ func run() error {
 			continue
 		}
 		if m.Replace != nil {
-			return fmt.Errorf("%s is replaced in go.mod: programs of a modified gVisor cannot be stored", m.Path)
+			return fmt.Errorf("%s is replaced: programs of a modified gVisor cannot be stored", m.Path)
 		}
 		t, err := precompile.Table(m.Version)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,8 @@ type Memory struct {
 	// Dir is the run directory, and PID the keeper.
 	Dir string
 	PID int
+	// Bases is the directory with the files that its memory refers to. It may be missing.
+	Bases string
 	// Cause is why the sandbox has ended; "" if that is not known.
 	Cause func() string
 }
@@ -61,7 +64,16 @@ func (m Memory) Save(ctx context.Context, dir string, names []string, q keeper.R
 	if !a.OK {
 		return a, conn, api.Errorf(failure(dir), "sandbox %s could not be saved: %s", m.ID, a.Error)
 	}
-	if err := writeSizes(dir, files); err != nil {
+	if q.Bases != nil {
+		err = writeBases(dir, m.Bases, a.Bases)
+	}
+	if err == nil {
+		for _, name := range a.Bases {
+			names = append(slices.Clip(names), BaseFile(name))
+		}
+		err = writeSizes(dir, names)
+	}
+	if err != nil {
 		return a, conn, api.Errorf(failure(dir), "sandbox %s could not be saved: %w", m.ID, err)
 	}
 	if q.Hold != nil && !a.Held {

@@ -21,21 +21,26 @@ const sizesName = "sizes.json"
 // maxSizes is the maximum size of that file, in bytes.
 const maxSizes = 4 << 10
 
-// writeSizes writes the sizes of the files of an image.
-func writeSizes(dir string, files []*os.File) error {
+// writeSizes writes the sizes of files of an image.
+func writeSizes(dir string, names []string) error {
 	sizes := map[string]int64{}
-	for _, f := range files {
-		st, err := f.Stat()
+	for _, name := range names {
+		st, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		sizes[filepath.Base(f.Name())] = st.Size()
+		sizes[name] = st.Size()
 	}
 	b, err := json.Marshal(sizes)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, sizesName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	return writeNew(dir, sizesName, b)
+}
+
+// writeNew writes a file that must not exist.
+func writeNew(dir, name string, b []byte) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -43,18 +48,23 @@ func writeSizes(dir string, files []*os.File) error {
 	return errors.Join(err, f.Close())
 }
 
+// readSmall reads one of the small files of an image.
+func readSmall(dir, name string) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSizes))
+}
+
 // CheckSizes compares the files of an image with their recorded sizes. Images of earlier
 // versions have none.
 func CheckSizes(dir string, files []*os.File) error {
-	f, err := os.OpenFile(filepath.Join(dir, sizesName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	b, err := readSmall(dir, sizesName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return api.Errorf(api.KindConflict, "the image cannot be read: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSizes))
 	sizes := map[string]int64{}
 	if err == nil {
 		err = json.Unmarshal(b, &sizes)

@@ -24,6 +24,11 @@ var errLate = errors.New("timeout waiting for a response")
 // call makes one call on a control socket: it sends a JSON object, with the descriptors at
 // its first byte, and reads another object.
 func call(path string, c Call, fds []int, within time.Duration) error {
+	return callResult(path, c, fds, within, nil)
+}
+
+// callResult makes a call and decodes its result into one that is not nil.
+func callResult(path string, c Call, fds []int, within time.Duration, result any) error {
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -62,7 +67,7 @@ func call(path string, c Call, fds []int, within time.Duration) error {
 		}
 		b, oob = b[n:], nil
 	}
-	return answered(&socket{s})
+	return answered(&socket{s}, result)
 }
 
 // socket reads a blocking socket and accepts no descriptor from it.
@@ -85,11 +90,12 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 }
 
-// answered reads the answer to a call.
-func answered(r io.Reader) error {
+// answered reads the answer to a call, and decodes its result into one that is not nil.
+func answered(r io.Reader, result any) error {
 	var a struct {
-		Success bool   `json:"success"`
-		Err     string `json:"err"`
+		Success bool            `json:"success"`
+		Err     string          `json:"err"`
+		Result  json.RawMessage `json:"result"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r, maxAnswer)).Decode(&a); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -100,7 +106,10 @@ func answered(r io.Reader) error {
 	if !a.Success {
 		return errors.New(sanitize(a.Err))
 	}
-	return nil
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(a.Result, result)
 }
 
 // sanitize returns the first line of an untrusted text, truncated, in printable ASCII.

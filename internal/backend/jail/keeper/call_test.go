@@ -38,7 +38,7 @@ func TestAnsweredIsBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &counted{r: io.MultiReader(strings.NewReader(c.head), endless(c.rest))}
-			if err := answered(r); err == nil {
+			if err := answered(r, nil); err == nil {
 				t.Error("it was taken for a success")
 			}
 			if r.n > maxAnswer {
@@ -57,7 +57,7 @@ func FuzzAnswered(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		err := answered(bytes.NewReader(b))
+		err := answered(bytes.NewReader(b), nil)
 		if err == nil {
 			if !bytes.Contains(bytes.ToLower(b), []byte("true")) {
 				t.Errorf("%q was taken for a success", b)

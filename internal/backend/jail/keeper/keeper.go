@@ -102,8 +102,10 @@ func (k *keeper) start() error {
 			return &step{"forward the configuration", err}
 		}
 	}
-	if k.cfg.Plan.Held {
-		if err := k.awaitImage(); err != nil {
+	var restore Call
+	var image []int
+	if k.cfg.Plan.Restored {
+		if restore, image, err = k.awaitImage(); err != nil {
 			return &step{"wait for the image", err}
 		}
 	}
@@ -112,21 +114,13 @@ func (k *keeper) start() error {
 		for i, n := range c.FDs {
 			fds[i] = k.cfg.FD(n)
 		}
-		var err error
-		if c.File != nil {
-			var fd int
-			if fd, err = memoryFile(c.File); err == nil {
-				fds = append(fds, fd)
-			}
+		if err := k.callStart(c, fds); err != nil {
+			return err
 		}
-		if err == nil {
-			err = call(k.cfg.Plan.Control, c, fds, callTimeout)
-		}
-		for _, fd := range fds { // the kernel has its own now
-			unix.Close(fd)
-		}
-		if err != nil {
-			return &step{stepCall + path.Ext(c.Method)[1:], err}
+	}
+	if k.cfg.Plan.Restored {
+		if err := k.callStart(restore, image); err != nil {
+			return err
 		}
 	}
 	if k.sentry, err = child(k.cfg.Plan.Kernel); err != nil {
@@ -137,6 +131,26 @@ func (k *keeper) start() error {
 	}
 	if k.cfg.Plan.Restored {
 		return k.tell(birth.Report{Ready: true})
+	}
+	return nil
+}
+
+// callStart makes a call of the start, and closes its descriptors.
+func (k *keeper) callStart(c Call, fds []int) (err error) {
+	if c.File != nil {
+		var fd int
+		if fd, err = memoryFile(c.File); err == nil {
+			fds = append(fds, fd)
+		}
+	}
+	if err == nil {
+		err = call(k.cfg.Plan.Control, c, fds, callTimeout)
+	}
+	for _, fd := range fds { // the kernel has its own now
+		unix.Close(fd)
+	}
+	if err != nil {
+		return &step{stepCall + path.Ext(c.Method)[1:], err}
 	}
 	return nil
 }
@@ -165,14 +179,46 @@ func (k *keeper) configure() error {
 	return err
 }
 
-// awaitImage waits until the daemon says that the files of the image are written.
-func (k *keeper) awaitImage() error {
-	buf := make([]byte, len(Proceed)+1)
-	n, err := k.control.Read(buf)
-	if err == nil && string(buf[:n]) != Proceed {
+// awaitImage waits until the files of the image are written, and returns the call that reads
+// them with their descriptors.
+func (k *keeper) awaitImage() (c Call, fds []int, err error) {
+	buf, oob := make([]byte, birth.MaxPacket), make([]byte, unix.CmsgSpace(4*maxFiles))
+	n, oobn, flags, _, err := k.control.ReadMsgUnix(buf, oob)
+	if err != nil {
+		return c, nil, err
+	}
+	fds = received(oob[:oobn])
+	err = json.Unmarshal(buf[:n], &c)
+	if err == nil && (c.Method == "" || c.File != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0) {
 		err = errors.New("the daemon sent another packet")
 	}
-	return err
+	if err != nil {
+		closeAll(fds)
+		return c, nil, err
+	}
+	return c, fds, nil
+}
+
+// received returns the descriptors of a packet, which are closed on exec.
+func received(oob []byte) (fds []int) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for _, m := range msgs {
+		got, _ := unix.ParseUnixRights(&m)
+		fds = append(fds, got...)
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	return fds
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
 }
 
 // forwardToGuest forwards the daemon's packets until the daemon closes its end, which it does

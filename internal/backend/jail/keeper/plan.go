@@ -23,15 +23,11 @@ type Plan struct {
 	// Start are the calls that start the guest, in order.
 	Start []Call `json:"start"`
 	// Restored is true if the guest comes from a saved state: it has its configuration,
-	// and sends nothing before it was told its identity.
+	// and sends nothing before it was told its identity. Before the calls the keeper waits
+	// for a packet with one more Call, which reads the state and is the last one; its
+	// descriptors are those of the packet, in order.
 	Restored bool `json:"restored,omitempty"`
-	// Held is true if the files for Start are not written yet: the keeper waits for
-	// Proceed before it makes the calls.
-	Held bool `json:"held,omitempty"`
 }
-
-// Proceed is the packet that a keeper with a held plan waits for.
-const Proceed = "proceed"
 
 // Directories in a keeper's root.
 const (
@@ -73,6 +69,9 @@ type Call struct {
 type Request struct {
 	// Save is the call that saves.
 	Save *Call `json:"save"`
+	// Bases is the call that returns the names of the other images that the saved one
+	// refers to; nil if it refers to none.
+	Bases *Call `json:"bases,omitempty"`
 	// Hold keeps the guest stopped after the save, until the connection ends.
 	Hold *Hold `json:"hold,omitempty"`
 }
@@ -91,6 +90,8 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 	Going bool   `json:"going,omitempty"`
 	Held  bool   `json:"held,omitempty"`
+	// Bases are the names that the call Bases of the request has returned.
+	Bases []string `json:"bases,omitempty"`
 	// PausedUS is how long the guest was stopped, in microseconds.
 	PausedUS int64 `json:"pausedUs,omitempty"`
 }

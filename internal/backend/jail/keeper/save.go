@@ -18,8 +18,8 @@ const (
 	quiesceTimeout = 10 * time.Second
 	// saveTimeout is the maximum duration of writing a kernel's memory.
 	saveTimeout = 10 * time.Minute
-	// maxFiles is the maximum number of descriptors of a request.
-	maxFiles = 8
+	// maxFiles is the maximum number of descriptors of a packet.
+	maxFiles = 16
 )
 
 // answer reads one request and carries it out.
@@ -30,23 +30,12 @@ func (k *keeper) answer(c *net.UnixConn) {
 	if err != nil || n == 0 {
 		return
 	}
-	var fds []int
-	if msgs, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil {
-		for _, m := range msgs {
-			got, _ := unix.ParseUnixRights(&m)
-			fds = append(fds, got...)
-		}
-	}
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	closeAll := func() {
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
+	fds := received(oob[:oobn])
+	closeFiles := func() {
+		closeAll(fds)
 		fds = nil
 	}
-	defer closeAll()
+	defer closeFiles()
 	c.SetDeadline(time.Time{})
 	var q Request
 	a := Answer{Going: true}
@@ -56,10 +45,10 @@ func (k *keeper) answer(c *net.UnixConn) {
 	case q.Save == nil:
 		a.Error = "the request is empty"
 	default:
-		k.save(c, q, fds, closeAll)
+		k.save(c, q, fds, closeFiles)
 		return
 	}
-	closeAll()
+	closeFiles()
 	reply(c, a)
 }
 
@@ -91,7 +80,11 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 		err = call(k.cfg.Plan.Control, *q.Save, fds, saveTimeout)
 	}
 	closeFiles()
-	a := Answer{OK: err == nil, PausedUS: time.Since(begin).Microseconds()}
+	var bases []string
+	if err == nil && q.Bases != nil {
+		err = callResult(k.cfg.Plan.Control, *q.Bases, nil, quiesceTimeout, &bases)
+	}
+	a := Answer{OK: err == nil, Bases: bases, PausedUS: time.Since(begin).Microseconds()}
 	if err != nil {
 		a.Error = sanitize(err.Error())
 	}

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"reflect"
 	"encoding/json"
 	"net"
 	"path/filepath"
@@ -129,7 +130,7 @@ func TestSave(t *testing.T) {
 			if a.PausedUS <= 0 {
 				t.Errorf("it stood still for %d us", a.PausedUS)
 			}
-			if a.PausedUS = 0; a != tt.want {
+			if a.PausedUS = 0; !reflect.DeepEqual(a, tt.want) {
 				t.Errorf("%+v; want %+v", a, tt.want)
 			}
 			select {

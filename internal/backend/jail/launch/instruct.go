@@ -26,10 +26,10 @@ type Request struct {
 	Dir     string
 	Range   *ids.Range // nil for a single id
 	Workdir *workdir.Dir
-	// Image are the open files to restore from; nil for a fresh start. Held says that they
-	// are not written yet: the kernel is made and waits for keeper.Proceed.
-	Image []*os.File
-	Held  bool
+	// Files is the open image to restore files from. Memory is true if a kernel of the
+	// sandbox's own is to restore memory: it is made, and waits for the call that does.
+	Files  *os.File
+	Memory bool
 	// Waits is true if the guest waits for its claim.
 	Waits bool
 }
@@ -44,7 +44,7 @@ func (l *Launcher) Instruct(c *child.Child, r Request) error {
 	if err := c.Send(is, append(fds, int(l.guest.Fd()))); err != nil {
 		return err
 	}
-	if r.Image != nil && l.cfg.Kernel != nil { // the image contains the configuration
+	if r.Memory { // the image contains the configuration
 		return nil
 	}
 	cfg := l.GuestConfig(r.Spec, r.Trees)
@@ -108,18 +108,17 @@ func (l *Launcher) describe(pid int, r Request) (_ *initns.Spec, fds []int, err 
 		}
 		is.Dev = add(dev)
 	}
-	if r.Image != nil && l.cfg.Kernel == nil {
-		fd, err := unix.FcntlInt(r.Image[0].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if r.Files != nil {
+		fd, err := unix.FcntlInt(r.Files.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return nil, fds, err
 		}
 		is.Saved = add(fd)
 	}
 	if l.cfg.Kernel != nil {
-		if is.Keeper, err = l.KeeperPlan(r.Spec, r.Image, add); err != nil {
+		if is.Keeper, err = l.KeeperPlan(r.Spec, r.Memory, add); err != nil {
 			return nil, fds, err
 		}
-		is.Keeper.Held = r.Held
 	}
 	if len(fds)+1 > initns.MaxFDs {
 		return nil, fds, api.Errorf(api.KindUnsupported, "the sandbox needs %d layers and mounts, the maximum is %d", len(fds), initns.MaxFDs-1)

@@ -2,9 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/ids"
@@ -21,12 +18,19 @@ type Kernel interface {
 	Tools() string
 	// Plan returns how a keeper starts the kernel and the guest.
 	Plan(PlanRequest) (keeper.Plan, error)
-	// Files are the names of the files of a memory image. Save is the call that writes
-	// them, in that order. Hold are the calls that stop the kernel for longer than a
-	// save takes.
+	// Files are the names of the files of a memory image; the last has its pages. Save is
+	// the call that writes them, in that order. Hold are the calls that stop the kernel
+	// for longer than a save takes.
 	Files() []string
 	Save() keeper.Call
 	Hold() keeper.Hold
+	// Restore is the call that reads them. names are those of the pages of the image and
+	// of its bases, whose files follow; with no names all memory is copied.
+	Restore(names []string) keeper.Call
+	// Bases is the call that returns the names of the bases that the last saved image
+	// refers to. Shared is false if kernels copy all memory that they restore.
+	Bases() keeper.Call
+	Shared() bool
 }
 
 // PlanRequest describes the sandbox that a kernel is started for.
@@ -38,9 +42,8 @@ type PlanRequest struct {
 	// keeper.WorkspaceDir, with the mounts of Access in it.
 	Durable bool
 	Access  []sandbox.PathAccess
-	// Image are the descriptors of the files to restore from, as indexes into the
-	// packet; nil for a fresh start.
-	Image []int
+	// Restored is true if the kernel will be told to restore an image.
+	Restored bool
 }
 
 const (
@@ -55,7 +58,7 @@ const (
 )
 
 // KeeperPlan returns what the keeper starts, and opens what it needs for that.
-func (l *Launcher) KeeperPlan(spec sandbox.Spec, image []*os.File, add func(int) int) (*keeper.Plan, error) {
+func (l *Launcher) KeeperPlan(spec sandbox.Spec, restored bool, add func(int) int) (*keeper.Plan, error) {
 	q := PlanRequest{ID: spec.ID, Hostname: spec.Hostname, Limits: spec.Limits, Durable: spec.Workspace != nil && spec.Workspace.Upper != ""}
 	if spec.Workspace != nil {
 		q.Access = spec.Workspace.Access
@@ -68,14 +71,8 @@ func (l *Launcher) KeeperPlan(spec sandbox.Spec, image []*os.File, add func(int)
 		}
 		tools = add(fd)
 	}
-	for _, f := range image {
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		q.Image = append(q.Image, add(fd))
-	}
+	q.Restored = restored
 	plan, err := l.cfg.Kernel.Plan(q)
-	plan.Tools, plan.ToolsPath, plan.Restored = tools, dir, image != nil
+	plan.Tools, plan.ToolsPath, plan.Restored = tools, dir, restored
 	return &plan, err
 }

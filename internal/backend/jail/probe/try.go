@@ -163,7 +163,7 @@ func (t *trial) boot() error {
 	}
 	spec := sandbox.Spec{ID: api.NewSandboxID(), Hostname: is.Hostname, Limits: api.Limits{DiskBytes: is.DiskBytes, MemoryBytes: 64 << 20, Processes: 64}}
 	is.Probe = false
-	if is.Keeper, err = l.KeeperPlan(spec, nil, t.add); err != nil {
+	if is.Keeper, err = l.KeeperPlan(spec, false, t.add); err != nil {
 		return err
 	}
 	if err := t.child.Send(is, t.fds); err != nil {

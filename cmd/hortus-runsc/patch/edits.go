@@ -1,0 +1,70 @@
+package main
+
+// module is what is changed, and version the version that the edits were written for.
+const (
+	module  = "gvisor.dev/gvisor"
+	version = "v0.0.0-20260905035102-160fafc42237"
+)
+
+// change is what is changed in a file.
+type change struct {
+	path string
+	sum  string // SHA-256 of the original
+	// edits are replaced in order. Each old text occurs exactly once.
+	edits []edit
+}
+
+type edit struct{ old, new string }
+
+// changes are all changes of existing files. The files below _gvisor/ are added.
+var changes = []change{
+	{"pkg/sentry/pgalloc/pgalloc.go", "b854802cd6cc07fe51c678afa296627f0cc1c9cb05cffcf44e2da2e76201befa", []edit{
+		{"\topts MemoryFileOpts\n\n\t// savable is",
+			"\topts MemoryFileOpts\n\n\t// bases are what private memory refers to. See SetBases.\n\tbases *Bases\n\n\t// savable is"},
+	}},
+	{"pkg/sentry/pgalloc/save_restore.go", "61d955f945895c20708d36fdcf981b5f2675f854901ed48eff37cc195466dc81", []edit{
+		{"\t\t\tamfl.pf.mu.Unlock()\n\t\t\topts.PagesFileOffset += amount\n",
+			"\t\t\tamfl.pf.mu.Unlock()\n\t\t\tf.bases.add(maFR, opts.PagesFileOffset)\n\t\t\topts.PagesFileOffset += amount\n"},
+		{"\t// ar is the pages file. ar is immutable.\n\tar stateio.AsyncReader\n",
+			"\t// onDemand is true if only awaited pages are read. See LoadOnDemand.\n\tonDemand atomicbitops.Bool\n\n\t// ar is the pages file. ar is immutable.\n\tar stateio.AsyncReader\n"},
+		{"\tapfl.mu.Unlock()\n\tif pending {\n\t\tif logAwaitedLoads {\n",
+			"\tapfl.mu.Unlock()\n\tif pending {\n\t\tif apfl.onDemand.Load() {\n\t\t\tapfl.lfStatus.Notify(aplLFPending)\n\t\t}\n\t\tif logAwaitedLoads {\n"},
+		{"\t\t// Fill remaining queue with reads for pages with no waiters.\n\t\tif apfl.canEnqueue() {\n",
+			"\t\t// Fill remaining queue with reads for pages with no waiters.\n\t\tif apfl.canEnqueue() && !apfl.onDemand.Load() {\n"},
+		{"\t\t\tif ev&aplLFDone != 0 {\n\t\t\t\t// Successfully completed all loading for all MemoryFiles.\n",
+			"\t\t\tif ev&aplLFDone != 0 && apfl.onDemand.Load() {\n\t\t\t\t// The rest is read when somebody waits for it.\n\t\t\t\tapfl.lfStatus.Ack(aplLFDone)\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif ev&aplLFDone != 0 {\n\t\t\t\t// Successfully completed all loading for all MemoryFiles.\n"},
+	}},
+	{"pkg/sentry/mm/pma.go", "d98d08ca948d065297219e2ea4be7684ee38395ebd065b02b48783bc48d51267", []edit{
+		{"\t\t\t\t\t\tcopyAR = pseg.Range().Intersect(hugeMaskAR)\n",
+			"\t\t\t\t\t\tcopyAR = pseg.Range().Intersect(breakRange(oldpma, ar, hugeMaskAR))\n"},
+		{"\tif mm.mf.HasUniqueRef(pseg.fileRange()) {\n",
+			"\tif pma.file == memmap.File(mm.mf) && mm.mf.HasUniqueRef(pseg.fileRange()) {\n"},
+	}},
+	{"pkg/sentry/mm/lifecycle.go", "7046ea5dafcd557dd71a6e44b74722113e6ca4334cad2516c47307484fa8a7c0", []edit{
+		{"\t\t// srcpseg.ValuePtr().file == mm.mf since pma.private == true.\n\t\tmm.mf.IncRef(fr, memCgID)\n",
+			"\t\t// srcpseg.ValuePtr().file is mm.mf or a base since pma.private == true.\n\t\tpma.file.IncRef(fr, memCgID)\n"},
+	}},
+	{"pkg/sentry/mm/save_restore.go", "c61ef1fc75f8d3619e2c89759fb6834dd3958d34c7db30c871ded16529dd8771", []edit{
+		{"\t\tmm.as = as\n\t}\n}\n", "\t\tmm.as = as\n\t}\n\tmm.mf.Bases().OnRebase(mm.rebase)\n}\n"},
+		{"func (p *pma) saveFile() checkpoint.ResourceID {\n",
+			"func (p *pma) saveFile() checkpoint.ResourceID {\n\tif base, ok := p.file.(*pgalloc.BaseFile); ok {\n\t\tbase.MarkSaved()\n\t\treturn base.ResourceID()\n\t}\n"},
+		{"\tmfmap := pgalloc.MemoryFileMapFromContext(ctx)\n\tmf, ok := mfmap[resourceID]\n",
+			"\tif pgalloc.IsBaseID(resourceID) {\n\t\tbase := pgalloc.MemoryFileFromContext(ctx).Bases().File(resourceID)\n\t\tif base == nil {\n\t\t\tpanic(fmt.Sprintf(\"can't restore pma because its base %q is missing\", resourceID.Path))\n\t\t}\n\t\tp.file = base\n\t\treturn\n\t}\n\tmfmap := pgalloc.MemoryFileMapFromContext(ctx)\n\tmf, ok := mfmap[resourceID]\n"},
+	}},
+	{"pkg/sentry/kernel/kernel.go", "87898d06099f646c40705a7d1fee0496e1ba0db198f1213dad7b6c18cba3ddef", []edit{
+		{"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n",
+			"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\t\tif err := k.pullBases(ctx); err != nil {\n\t\t\treturn fmt.Errorf(\"failed to copy pages of bases: %w\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n"},
+		{"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :=",
+			"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t\tif b := k.mf.Bases(); b != nil {\n\t\t\tb.Rebase(k.mf)\n\t\t\ttimeline.Reached(\"Private memory refers to bases\")\n\t\t}\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :="},
+	}},
+	{"pkg/sentry/kernel/kernel_restore.go", "08bde6e6b83979de584991889299813f0f4d57736342765065289e5ddb70b6ae", []edit{
+		{"\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, func(err error) {\n\t\tdefer mfl.loadWg.Done()\n\t\tmfl.loadErr = err\n\t}, timeline) // transfers ownership of pagesFile\n\tif err != nil {\n\t\tmfl.loadWg.Done()\n",
+			"\tvar loaded sync.Once\n\tdone := func(err error) {\n\t\tloaded.Do(func() {\n\t\t\tdefer mfl.loadWg.Done()\n\t\t\tmfl.loadErr = err\n\t\t})\n\t}\n\tapfl, err := pgalloc.StartAsyncPagesFileLoad(pagesFile, done, timeline) // transfers ownership of pagesFile\n\tif err == nil && mainMF.Bases() != nil {\n\t\t// What nobody waits for is never loaded, so there is nothing to wait for.\n\t\tapfl.LoadOnDemand()\n\t\tcu.Add(func() { done(nil) })\n\t}\n\tif err != nil {\n\t\tdone(nil)\n"},
+	}},
+	{"runsc/boot/controller.go", "19b75b6c07ec95ed29da96e82a9f2fe9b2abde2ef59bd974df87676f44174bac", []edit{
+		{"\tHaveDeviceFile bool\n\tBackground     bool\n\n\t// If UseCheckpointGofer is true, the first file in FilePayload is a Unix\n",
+			"\tHaveDeviceFile bool\n\tBackground     bool\n\n\t// Bases are the names of the pages files that private memory refers to\n\t// instead of being loaded. See restoreBases.\n\tBases []string\n\n\t// If UseCheckpointGofer is true, the first file in FilePayload is a Unix\n"},
+		{"\ttimer.Reached(\"created MemoryFile\")\n\n\tif o.HavePagesFile {\n",
+			"\ttimer.Reached(\"created MemoryFile\")\n\tif err := o.restoreBases(cm.restorer.mainMF); err != nil {\n\t\treturn err\n\t}\n\n\tif o.HavePagesFile {\n"},
+	}},
+}
