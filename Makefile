@@ -30,7 +30,8 @@ REAL = /test/|/client$$|/internal/agent$$|/internal/(agent/(artifact|loop|observ
 # test runs T1: everything that this machine can test in minutes.
 test:
 	$(GO) test ./...
-	$(GO) -C cmd/hortus-runsc test ./...
+	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
+	$(GO) -C cmd/hortus-runsc test -modfile=../../bin/gvisor.mod ./... gvisor.dev/gvisor/pkg/sentry/pgalloc gvisor.dev/gvisor/pkg/sentry/mm
 
 # soak runs T2: kill storms, load, every toolchain, large transfers, the release twice,
 # the emulated machine. It takes more than an hour.
@@ -52,7 +53,8 @@ race:
 lint:
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet ./...
-	$(GO) -C cmd/hortus-runsc vet ./...
+	$(GO) -C cmd/hortus-runsc run ./patch ../../bin
+	$(GO) -C cmd/hortus-runsc vet -modfile=../../bin/gvisor.mod ./...
 
 # fuzz runs every fuzz test for a while; FUZZTIME=10m for a long one.
 FUZZTIME ?= 20s

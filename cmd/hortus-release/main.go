@@ -224,7 +224,18 @@ func (b builder) embed(ctx context.Context, linked map[string]string) (overlay s
 	for name, module := range map[string]string{"hortus-guest": ".", "hortus-runsc": "cmd/hortus-runsc"} {
 		out := filepath.Join(b.tmp, name+"-"+b.arch)
 		pkg := "hortus.dev/cmd/" + name
-		if err := b.gobuild(ctx, module, out, pkg, "-ldflags", "-s -w"); err != nil {
+		flags := []string{"-ldflags", "-s -w"}
+		if name == "hortus-runsc" {
+			// A path that does not depend on where the source tree is: it is in the executable.
+			const bin = "../../bin"
+			patch := exec.CommandContext(ctx, "go", "run", "./patch", bin)
+			patch.Dir, patch.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+			if text, err := patch.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("go run ./patch: %w\n%s", err, text)
+			}
+			flags = append(flags, "-modfile="+bin+"/gvisor.mod")
+		}
+		if err := b.gobuild(ctx, module, out, pkg, flags...); err != nil {
 			return "", err
 		}
 		place, err := filepath.Abs("internal/platform/embedded/guest/" + name)

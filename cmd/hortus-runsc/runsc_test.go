@@ -40,8 +40,8 @@ func newRig(tb testing.TB) *rig {
 			tb.Error(err)
 		}
 	})
-	build := func(out, pkg string) {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+	build := func(out, pkg string, flags ...string) {
+		cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, flags...), pkg)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := cmd.CombinedOutput(); err != nil {
 			tb.Fatalf("go build %s: %v\n%s", pkg, err, text)
@@ -49,7 +49,10 @@ func newRig(tb testing.TB) *rig {
 	}
 	if r.runsc == "" {
 		r.runsc = filepath.Join(r.dir, "runsc")
-		build(r.runsc, ".")
+		if text, err := exec.Command("go", "run", "./patch", "../../bin").CombinedOutput(); err != nil {
+			tb.Fatalf("go run ./patch: %v\n%s", err, text)
+		}
+		build(r.runsc, ".", "-modfile=../../bin/gvisor.mod")
 	}
 	for _, dir := range []string{"root/proc", "run", "logs", "sleep", "end"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755); err != nil {

@@ -137,7 +137,7 @@ func build(cache, runsc string) (string, error) {
 	}
 	if runsc == "" {
 		runsc = filepath.Join(here, Runsc)
-		if err := compile(filepath.Join(module, "cmd", Runsc), runsc, "."); err != nil {
+		if err := compileRunsc(filepath.Join(module, "cmd", Runsc), here, runsc); err != nil {
 			return "", err
 		}
 	}
@@ -183,6 +183,16 @@ func root() (string, error) {
 		}
 		dir = filepath.Dir(dir)
 	}
+}
+
+// compileRunsc builds runsc of a changed copy of gVisor, which is kept in cache.
+func compileRunsc(dir, cache, out string) error {
+	c := exec.Command("go", "run", "./patch", cache)
+	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	if said, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("go run ./patch in %s: %w: %s", dir, err, said)
+	}
+	return compile(dir, out, ".", "-modfile="+filepath.Join(cache, "gvisor.mod"))
 }
 
 func compile(dir, out, pkg string, flags ...string) error {

@@ -136,10 +136,16 @@ func (b *Builder) build(ctx context.Context, sum string) error {
 		return api.Errorf(api.KindInternal, "build gVisor: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	for _, p := range []struct{ name, module, pkg string }{{Name, module, "."}, {guestName, ".", "./cmd/hortus-guest"}} {
-		if err := b.compile(ctx, goCommand, filepath.Join(b.cfg.Source, p.module), p.pkg, filepath.Join(dir, p.name)); err != nil {
-			return err
-		}
+	source := filepath.Join(b.cfg.Source, module)
+	// It makes the changed copy of gVisor, and the file that uses it.
+	if err := b.run(ctx, "the changes of gVisor", goCommand, "-C", source, "run", "-mod=readonly", "./patch", dir); err != nil {
+		return err
+	}
+	if err := b.compile(ctx, goCommand, source, ".", filepath.Join(dir, Name), "-modfile="+filepath.Join(dir, "gvisor.mod")); err != nil {
+		return err
+	}
+	if err := b.compile(ctx, goCommand, b.cfg.Source, "./cmd/hortus-guest", filepath.Join(dir, guestName)); err != nil {
+		return err
 	}
 	if err := check(filepath.Join(dir, Name), filepath.Join(b.cfg.Source, module, "go.mod")); err != nil {
 		return err
@@ -159,15 +165,21 @@ func (b *Builder) build(ctx context.Context, sum string) error {
 	return nil
 }
 
-// compile runs the go command in a directory; what it prints goes into the log.
-func (b *Builder) compile(ctx context.Context, goCommand, dir, pkg, out string) error {
+// compile builds one executable.
+func (b *Builder) compile(ctx context.Context, goCommand, dir, pkg, out string, flags ...string) error {
+	args := append([]string{"-C", dir, "build", "-trimpath", "-mod=readonly", "-ldflags", "-s -w", "-o", out}, flags...)
+	return b.run(ctx, filepath.Base(out), goCommand, append(args, pkg)...)
+}
+
+// run runs the go command, whose output is in the log. what names the result in errors.
+func (b *Builder) run(ctx context.Context, what, goCommand string, args ...string) error {
 	log, err := os.OpenFile(b.in(logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "build gVisor: %w", err)
 	}
 	defer log.Close()
 	var last lastLine
-	cmd := exec.CommandContext(ctx, goCommand, "-C", dir, "build", "-trimpath", "-mod=readonly", "-ldflags", "-s -w", "-o", out, pkg)
+	cmd := exec.CommandContext(ctx, goCommand, args...)
 	// Without cgo both are linked statically: the guest runs where there is no other file.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=")
 	cmd.Stdout = io.MultiWriter(log, &last)
@@ -177,7 +189,7 @@ func (b *Builder) compile(ctx context.Context, goCommand, dir, pkg, out string) 
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stopWait
 	if err := cmd.Run(); err != nil {
-		return api.Errorf(api.KindUnavailable, "go build of %s failed: %s", filepath.Base(out), strings.TrimSpace(last.text()+" ("+err.Error()+")")).
+		return api.Errorf(api.KindUnavailable, "go build of %s failed: %s", what, strings.TrimSpace(last.text()+" ("+err.Error()+")")).
 			WithHint("its full output: %s; to retry: hortus gvisor build", b.in(logName))
 	}
 	return nil
@@ -191,11 +203,12 @@ func check(path, gomod string) error {
 	}
 	defer f.Close()
 	got := version.GVisor(f)
+	module, changes, _ := strings.Cut(got, "+")
 	b, err := os.ReadFile(gomod)
 	if err != nil {
 		return api.Errorf(api.KindInternal, "build gVisor: %w", err)
 	}
-	if got == "" || !bytes.Contains(b, []byte("gvisor.dev/gvisor "+got+"\n")) {
+	if changes == "" || !bytes.Contains(b, []byte("gvisor.dev/gvisor "+module+"\n")) {
 		return api.Errorf(api.KindUnavailable, "the built executable has gVisor %q, not the version in %s", got, gomod)
 	}
 	return nil

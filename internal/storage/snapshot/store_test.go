@@ -142,12 +142,14 @@ func TestDamage(t *testing.T) {
 			_, err = f.WriteAt([]byte("X"), 1<<19)
 			return err
 		},
-		"cut short":     func(_ *testing.T, dir string) error { return os.Truncate(filepath.Join(dir, "pages.img"), 1<<19) },
-		"a file less":   func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "state")) },
-		"a file more":   func(_ *testing.T, dir string) error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o600) },
-		"no manifest":   func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) },
-		"no directory":  func(_ *testing.T, dir string) error { return os.RemoveAll(dir) },
-		"a second name": func(_ *testing.T, dir string) error { return os.Link(filepath.Join(dir, "manifest.json"), dir+"-manifest") },
+		"cut short":    func(_ *testing.T, dir string) error { return os.Truncate(filepath.Join(dir, "pages.img"), 1<<19) },
+		"a file less":  func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "state")) },
+		"a file more":  func(_ *testing.T, dir string) error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o600) },
+		"no manifest":  func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) },
+		"no directory": func(_ *testing.T, dir string) error { return os.RemoveAll(dir) },
+		"a second name": func(_ *testing.T, dir string) error {
+			return os.Link(filepath.Join(dir, "manifest.json"), dir+"-manifest")
+		},
 		"a link": func(t *testing.T, dir string) error {
 			out := filepath.Join(t.TempDir(), "state")
 			return errors.Join(os.Rename(filepath.Join(dir, "state"), out), os.Symlink(out, filepath.Join(dir, "state")))

@@ -1,10 +1,10 @@
 package keeper
 
 import (
-	"reflect"
 	"encoding/json"
 	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
