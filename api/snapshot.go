@@ -106,6 +106,9 @@ type CreateSnapshot struct {
 	Name string `json:"name,omitempty"`
 	// FilesOnly leaves memory out even where it could be saved.
 	FilesOnly bool `json:"filesOnly,omitempty"`
+	// CopyMemory gives each sandbox that starts from it memory of its own from the start.
+	// Otherwise they share memory until they write it.
+	CopyMemory bool `json:"copyMemory,omitempty"`
 	// DefaultEgress is the policy of sandboxes that start from it and request none; nil
 	// denies everything.
 	DefaultEgress *EgressPolicy `json:"defaultEgress,omitempty"`
@@ -123,6 +126,9 @@ type ForkSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// FilesOnly leaves memory out even where it could be forked.
 	FilesOnly bool `json:"filesOnly,omitempty"`
+	// CopyMemory gives each child memory of its own from the start. Otherwise children share
+	// memory until they write it.
+	CopyMemory bool `json:"copyMemory,omitempty"`
 	// Egress is what the children may connect to; nil is the policy of the parent.
 	Egress *EgressPolicy `json:"egress,omitempty"`
 	// Secrets are names of secrets of the parent that the children may use too. A child has

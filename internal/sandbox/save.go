@@ -33,6 +33,10 @@ type Saver interface {
 type SaveOptions struct {
 	// Files saves files only, without memory and processes.
 	Files bool
+	// CopyMemory makes the saved state refer to no other one, and what is restored from it
+	// have memory of its own from the start. Otherwise memory may be shared until it is
+	// written.
+	CopyMemory bool
 	// Hold leaves the machine paused until Kill or Release. If this process ends before
 	// either, the machine resumes, by itself or when it is adopted: a saved state is
 	// valid only once it is recorded, so the machine must not end before that. After an

@@ -39,6 +39,9 @@ func run(dir string) error {
 	} else if err != nil {
 		return err
 	}
+	if err := writeTests(tree); err != nil {
+		return err
+	}
 	return writeMod(dir, tree)
 }
 
@@ -70,11 +73,14 @@ func makeTree(dir, tree string) error {
 			return err
 		}
 	}
-	files, err := fs.Sub(added, "_gvisor")
+	err = eachAdded(func(path string, b []byte) error {
+		out := filepath.Join(temp, path)
+		if _, err := os.Stat(out); err == nil {
+			return fmt.Errorf("gVisor has a file %s now, which would be replaced", path)
+		}
+		return os.WriteFile(out, b, 0o644)
+	})
 	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(temp, files); err != nil { // fails if one exists
 		return err
 	}
 	for _, path := range old { // of other changes, or of one that was killed
@@ -92,10 +98,36 @@ func makeTree(dir, tree string) error {
 	return err
 }
 
+// writeTests writes the tests, as they are now, into a tree.
+func writeTests(tree string) error {
+	return eachAdded(func(path string, b []byte) error {
+		if !isTest(path) {
+			return nil
+		}
+		return write(filepath.Join(tree, path), b)
+	})
+}
+
+// eachAdded calls f with each added file and its path in the tree.
+func eachAdded(f func(path string, b []byte) error) error {
+	const top = "_gvisor"
+	return fs.WalkDir(added, top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := added.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return f(strings.TrimPrefix(path, top+"/"), b)
+	})
+}
+
 // download returns the directory of the original.
 func download() (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly") // of the original, whatever this is built with
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("go mod download %s: %w", module, err)
@@ -130,20 +162,21 @@ func (c change) apply(tree string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// digest identifies the changes.
+// isTest reports whether a file is one of tests, which no executable has.
+func isTest(path string) bool { return strings.HasSuffix(path, "_test.go") }
+
+// digest identifies the changes, without their tests.
 func digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, version)
 	for _, c := range changes {
 		fmt.Fprintf(h, "%q %q %q\n", c.path, c.sum, c.edits)
 	}
-	err := fs.WalkDir(added, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	err := eachAdded(func(path string, b []byte) error {
+		if !isTest(path) {
+			fmt.Fprintf(h, "%q %q\n", path, b)
 		}
-		b, err := added.ReadFile(path)
-		fmt.Fprintf(h, "%q %q\n", path, b)
-		return err
+		return nil
 	})
 	if err != nil {
 		panic(err) // the files are embedded

@@ -70,6 +70,11 @@ func (k *kernel) Restore(names []string) keeper.Call {
 // Bases is the call that returns what the last image refers to.
 func (k *kernel) Bases() keeper.Call { return keeper.Call{Method: "containerManager.SavedBases"} }
 
+// CopyBases is the call that makes the next image refer to no other.
+func (k *kernel) CopyBases() keeper.Call {
+	return keeper.Call{Method: "containerManager.CopyBases"}
+}
+
 // flags are those of every runsc command.
 func flags(l api.Limits) []string {
 	return []string{

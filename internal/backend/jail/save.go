@@ -86,6 +86,10 @@ func (m *machine) setStanding(on bool) {
 
 // Save writes the memory of a kernel of its own, otherwise the files. See sandbox.Saver.
 func (m *machine) Save(ctx context.Context, dir string, o sandbox.SaveOptions) (sandbox.Saved, error) {
+	if o.Files && o.CopyMemory {
+		return sandbox.Saved{}, api.Errorf(api.KindInvalid, "sandbox %s: memory cannot be copied if only files are saved", m.id).
+			WithHint("use --files-only or --copy-memory")
+	}
 	if m.b.cfg.Kernel == nil {
 		return m.saveFiles(ctx, dir, o)
 	}
@@ -113,8 +117,13 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 	call := k.Save()
 	q := keeper.Request{Save: &call}
 	if k.Shared() {
-		bases := k.Bases()
-		q.Bases = &bases
+		if o.CopyMemory {
+			prepare := k.CopyBases()
+			q.Prepare = &prepare
+		} else {
+			bases := k.Bases()
+			q.Bases = &bases
+		}
 	}
 	if o.Hold {
 		stop := k.Hold()

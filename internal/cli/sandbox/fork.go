@@ -11,17 +11,18 @@ import (
 
 type sandboxForkCmd struct {
 	oneSandbox
-	Count     *int           `short:"n" placeholder:"N" help:"Number of children (1 to 100, default 1)."`
-	TTL       flags.Duration `name:"ttl" placeholder:"5m" help:"Time to live of each child (default: what is left of the parent's)."`
-	Env       []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for new commands in the children, in addition to the parent's. Repeatable."`
-	Label     []string       `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the children. Repeatable."`
-	Secret    []string       `sep:"none" complete:"secrets" placeholder:"NAME" help:"Secret of the parent that the children may use too (default: none). Repeatable."`
-	FilesOnly bool           `name:"files-only" help:"Fork files only; do not copy memory or running processes."`
+	Count      *int           `short:"n" placeholder:"N" help:"Number of children (1 to 100, default 1)."`
+	TTL        flags.Duration `name:"ttl" placeholder:"5m" help:"Time to live of each child (default: what is left of the parent's)."`
+	Env        []string       `short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Environment variable for new commands in the children, in addition to the parent's. Repeatable."`
+	Label      []string       `short:"l" sep:"none" placeholder:"NAME=VALUE" help:"Label of the children. Repeatable."`
+	Secret     []string       `sep:"none" complete:"secrets" placeholder:"NAME" help:"Secret of the parent that the children may use too (default: none). Repeatable."`
+	FilesOnly  bool           `name:"files-only" help:"Fork files only; do not copy memory or running processes."`
+	CopyMemory bool           `name:"copy-memory" help:"Give each child memory of its own from the start; without it, children share memory until they write it."`
 }
 
 // Run forks a sandbox and prints the children. One that failed makes it fail.
 func (c *sandboxForkCmd) Run(ctx app.Context, a *app.App) error {
-	req := api.ForkSandbox{Count: 1, TTLMS: c.TTL.Milliseconds(), FilesOnly: c.FilesOnly, Secrets: c.Secret}
+	req := api.ForkSandbox{Count: 1, TTLMS: c.TTL.Milliseconds(), FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory, Secrets: c.Secret}
 	if c.Count != nil {
 		if req.Count = *c.Count; req.Count < 1 || req.Count > api.MaxForks {
 			return api.Errorf(api.KindInvalid, "--count: %d is not between 1 and %d", req.Count, api.MaxForks)

@@ -14,8 +14,9 @@ import (
 
 type sandboxSnapshotCmd struct {
 	oneSandbox
-	Name      string `placeholder:"NAME" help:"Name of the template to create. An existing template with this name is replaced; running sandboxes keep the old one."`
-	FilesOnly bool   `name:"files-only" help:"Save files only; do not save memory or running processes."`
+	Name       string `placeholder:"NAME" help:"Name of the template to create. An existing template with this name is replaced; running sandboxes keep the old one."`
+	FilesOnly  bool   `name:"files-only" help:"Save files only; do not save memory or running processes."`
+	CopyMemory bool   `name:"copy-memory" help:"Give each sandbox that starts from it memory of its own from the start; without it, they share memory until they write it."`
 }
 
 // Run saves a sandbox and prints the snapshot's id.
@@ -26,7 +27,7 @@ func (c *sandboxSnapshotCmd) Run(ctx app.Context, a *app.App) error {
 	}
 	defer s.Close()
 	done := waiting(a, "saving %s", s.ID())
-	snap, err := s.Snapshot(ctx, api.CreateSnapshot{Name: c.Name, FilesOnly: c.FilesOnly})
+	snap, err := s.Snapshot(ctx, api.CreateSnapshot{Name: c.Name, FilesOnly: c.FilesOnly, CopyMemory: c.CopyMemory})
 	done()
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 		early.expect(ctx, l, ids[:min(len(ids), max(1, runtime.NumCPU()-1))], dir)
 	}
 	defer early.drop()
-	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly})
+	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory})
 	if err != nil {
 		return none, err
 	}

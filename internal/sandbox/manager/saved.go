@@ -50,7 +50,7 @@ func (m saves) Snapshot(ctx context.Context, id api.SandboxID, req api.CreateSna
 	s := l.described(ctx)
 	s.Name, s.EgressPolicy = req.Name, req.DefaultEgress
 	s, err = store.Write(ctx, s, m.imageSize(ctx, l), func(ctx context.Context, dir string, s *api.Snapshot) error {
-		saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly})
+		saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory})
 		describe(saved, s)
 		return err
 	})

@@ -67,8 +67,9 @@ type Call struct {
 // Request is one packet on the keeper's socket: a save. Its descriptors are the files that
 // the call writes, in that order.
 type Request struct {
-	// Save is the call that saves.
-	Save *Call `json:"save"`
+	// Save is the call that saves. Prepare, if there is one, is made before it.
+	Save    *Call `json:"save"`
+	Prepare *Call `json:"prepare,omitempty"`
 	// Bases is the call that returns the names of the other images that the saved one
 	// refers to; nil if it refers to none.
 	Bases *Call `json:"bases,omitempty"`

@@ -76,6 +76,9 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 		err = call(k.cfg.Plan.Control, q.Hold.Stop, nil, quiesceTimeout)
 		stopped = err == nil || errors.Is(err, errLate) // it may stop later
 	}
+	if err == nil && q.Prepare != nil {
+		err = call(k.cfg.Plan.Control, *q.Prepare, nil, quiesceTimeout)
+	}
 	if err == nil {
 		err = call(k.cfg.Plan.Control, *q.Save, fds, saveTimeout)
 	}

@@ -28,8 +28,10 @@ type Kernel interface {
 	// of its bases, whose files follow; with no names all memory is copied.
 	Restore(names []string) keeper.Call
 	// Bases is the call that returns the names of the bases that the last saved image
-	// refers to. Shared is false if kernels copy all memory that they restore.
+	// refers to, and CopyBases that which makes the next one refer to none. Shared is
+	// false if kernels copy all memory that they restore.
 	Bases() keeper.Call
+	CopyBases() keeper.Call
 	Shared() bool
 }
 

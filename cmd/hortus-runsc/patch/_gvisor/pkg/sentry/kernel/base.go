@@ -27,7 +27,7 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	if bases == nil {
 		return nil
 	}
-	bases.BeginSave()
+	copyAll := bases.BeginSave()
 	managers := k.memoryManagers()
 	used := map[*pgalloc.BaseFile]uint64{}
 	for _, m := range managers {
@@ -45,7 +45,7 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	})
 	pull := map[*pgalloc.BaseFile]bool{}
 	for i, b := range all {
-		if i >= maxBases || used[b] < minBaseSize || used[b] < b.Size()/minBaseShare {
+		if copyAll || i >= maxBases || used[b] < minBaseSize || used[b] < b.Size()/minBaseShare {
 			log.Infof("Copying %d bytes of the %d of base %s into the checkpoint", used[b], b.Size(), b.Name())
 			pull[b] = true
 		}

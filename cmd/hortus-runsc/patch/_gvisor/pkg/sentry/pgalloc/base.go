@@ -157,9 +157,12 @@ type Bases struct {
 	// written by MemoryFile.LoadFrom, and immutable afterwards.
 	pages []basePages
 
+	mu sync.Mutex
 	// loaded are called by Rebase. It is protected by mu.
-	mu     sync.Mutex
 	loaded []func()
+	// copyAll is true if the next checkpoint must not refer to any base. It is protected
+	// by mu.
+	copyAll bool
 }
 
 // basePages says that a range of the main MemoryFile is in the pages file at off.
@@ -212,11 +215,23 @@ func (b *Bases) All() []*BaseFile {
 	return all
 }
 
-// BeginSave forgets which files the last checkpoint referred to.
-func (b *Bases) BeginSave() {
+// CopyAll makes the next checkpoint refer to no base: its memory is part of it.
+func (b *Bases) CopyAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.copyAll = true
+}
+
+// BeginSave forgets which files the last checkpoint referred to. It returns true if the one
+// that begins must refer to none.
+func (b *Bases) BeginSave() (copyAll bool) {
 	for _, f := range b.All() {
 		f.saved.Store(false)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	copyAll, b.copyAll = b.copyAll, false
+	return copyAll
 }
 
 // Saved returns the names of the files that the last checkpoint refers to.
