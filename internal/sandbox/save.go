@@ -37,6 +37,9 @@ type SaveOptions struct {
 	// have memory of its own from the start. Otherwise memory may be shared until it is
 	// written.
 	CopyMemory bool
+	// Fork says that the saved state is needed for a moment, in this process, until
+	// Saved.Done: it may refer to the memory of the machine instead of containing it.
+	Fork bool
 	// Hold leaves the machine paused until Kill or Release. If this process ends before
 	// either, the machine resumes, by itself or when it is adopted: a saved state is
 	// valid only once it is recorded, so the machine must not end before that. After an
@@ -54,6 +57,8 @@ type Saved struct {
 	Mark api.ImageMark
 	// Paused is how long the sandbox was paused.
 	Paused time.Duration
+	// Done ends the use of a state that was saved for a fork. It may be nil.
+	Done func()
 }
 
 // Restorer is a Backend whose machines are Savers, and that can start a machine from what

@@ -20,11 +20,17 @@ type edit struct{ old, new string }
 var changes = []change{
 	{"pkg/sentry/pgalloc/pgalloc.go", "b854802cd6cc07fe51c678afa296627f0cc1c9cb05cffcf44e2da2e76201befa", []edit{
 		{"\topts MemoryFileOpts\n\n\t// savable is",
-			"\topts MemoryFileOpts\n\n\t// bases are what private memory refers to. See SetBases.\n\tbases *Bases\n\n\t// savable is"},
+			"\topts MemoryFileOpts\n\n\t// bases are what private memory refers to. See SetBases.\n\tbases *Bases\n\n\t// frozen is private memory that is not written any more. See Freeze.\n\tfrozen frozenMemory\n\n\t// savable is"},
 	}},
 	{"pkg/sentry/pgalloc/save_restore.go", "61d955f945895c20708d36fdcf981b5f2675f854901ed48eff37cc195466dc81", []edit{
-		{"\t\t\tamfl.pf.mu.Unlock()\n\t\t\topts.PagesFileOffset += amount\n",
-			"\t\t\tamfl.pf.mu.Unlock()\n\t\t\tf.bases.add(maFR, opts.PagesFileOffset)\n\t\t\topts.PagesFileOffset += amount\n"},
+		{"\t\t\tfr.Start = unscannedStart\n\t\t}\n\t\tunscannedStart = fr.End\n",
+			"\t\t\tfr.Start = unscannedStart\n\t\t}\n\t\tfrozen, end := f.frozen.prefix(fr)\n\t\tunscannedStart = end\n\t\tif frozen {\n\t\t\tif maseg.End() == unscannedStart {\n\t\t\t\tmaseg = maseg.NextSegment()\n\t\t\t}\n\t\t\tcontinue\n\t\t}\n\t\tfr.End = end\n"},
+		{"\t\treturn fmt.Errorf(\"failed to write metadata: %w\", err)\n\t}\n",
+			"\t\treturn fmt.Errorf(\"failed to write metadata: %w\", err)\n\t}\n\tif err := f.frozen.write(w); err != nil {\n\t\treturn fmt.Errorf(\"failed to write frozen ranges: %w\", err)\n\t}\n"},
+		{"\t\treturn fmt.Errorf(\"failed to import metadata: %w\", err)\n\t}\n",
+			"\t\treturn fmt.Errorf(\"failed to import metadata: %w\", err)\n\t}\n\tif err := f.frozen.read(r, f.bases); err != nil {\n\t\treturn fmt.Errorf(\"failed to read frozen ranges: %w\", err)\n\t}\n"},
+		{"\t\t\tif !minUnloadedInit {\n\t\t\t\tminUnloadedInit = true\n\t\t\t\tamfl.minUnloaded.Store(maFR.Start)\n\t\t\t}\n\t\t\tamfl.pf.mu.Lock()\n\t\t\tamfl.unloaded.InsertRange(maFR, aplUnloadedInfo{\n\t\t\t\toff: opts.PagesFileOffset,\n\t\t\t})\n\t\t\tamfl.pf.mu.Unlock()\n\t\t\topts.PagesFileOffset += amount\n",
+			"\t\t\tfor fr := maFR; fr.Length() != 0; {\n\t\t\t\tfrozen, end := f.frozen.prefix(fr)\n\t\t\t\tpart := memmap.FileRange{fr.Start, end}\n\t\t\t\tfr.Start = end\n\t\t\t\tif frozen {\n\t\t\t\t\tcontinue // it is in a base\n\t\t\t\t}\n\t\t\t\tif !minUnloadedInit {\n\t\t\t\t\tminUnloadedInit = true\n\t\t\t\t\tamfl.minUnloaded.Store(part.Start)\n\t\t\t\t}\n\t\t\t\tamfl.pf.mu.Lock()\n\t\t\t\tamfl.unloaded.InsertRange(part, aplUnloadedInfo{\n\t\t\t\t\toff: opts.PagesFileOffset,\n\t\t\t\t})\n\t\t\t\tamfl.pf.mu.Unlock()\n\t\t\t\tf.bases.add(part, opts.PagesFileOffset)\n\t\t\t\topts.PagesFileOffset += part.Length()\n\t\t\t}\n"},
 		{"\t// ar is the pages file. ar is immutable.\n\tar stateio.AsyncReader\n",
 			"\t// onDemand is true if only awaited pages are read. See LoadOnDemand.\n\tonDemand atomicbitops.Bool\n\n\t// ar is the pages file. ar is immutable.\n\tar stateio.AsyncReader\n"},
 		{"\tapfl.mu.Unlock()\n\tif pending {\n\t\tif logAwaitedLoads {\n",
@@ -53,7 +59,7 @@ var changes = []change{
 	}},
 	{"pkg/sentry/kernel/kernel.go", "87898d06099f646c40705a7d1fee0496e1ba0db198f1213dad7b6c18cba3ddef", []edit{
 		{"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n",
-			"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\t\tif err := k.pullBases(ctx); err != nil {\n\t\t\treturn fmt.Errorf(\"failed to copy pages of bases: %w\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n"},
+			"\t\t\treturn fmt.Errorf(\"failed to invalidate unsavable mappings: %v\", err)\n\t\t}\n\t\tif err := k.beginBases(ctx); err != nil {\n\t\t\treturn fmt.Errorf(\"failed to prepare private memory: %w\", err)\n\t\t}\n\n\t\t// Capture all private memory files.\n"},
 		{"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :=",
 			"\t\ttimeline.Reached(\"Main MemoryFile loading started\")\n\t\tif b := k.mf.Bases(); b != nil {\n\t\t\tb.Rebase(k.mf)\n\t\t\ttimeline.Reached(\"Private memory refers to bases\")\n\t\t}\n\t}\n\n\tk.Timekeeper().SetClocks(clocks, k.vdsoParams)\n\n\tif timeReady != nil {\n\t\tclose(timeReady)\n\t}\n\n\tif s :="},
 	}},

@@ -60,19 +60,28 @@ func (k *kernel) Shared() bool { return !k.copies }
 
 // Restore is the call that reads an image.
 func (k *kernel) Restore(names []string) keeper.Call {
-	arg, err := json.Marshal(map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": true, "Bases": names})
-	if err != nil {
-		panic(err) // names are strings
-	}
-	return keeper.Call{Method: "containerManager.Restore", Arg: arg}
+	return method("Restore", map[string]any{"HavePagesFile": true, "HaveDeviceFile": false, "Background": true, "Bases": names})
 }
 
 // Bases is the call that returns what the last image refers to.
-func (k *kernel) Bases() keeper.Call { return keeper.Call{Method: "containerManager.SavedBases"} }
+func (k *kernel) Bases() keeper.Call { return method("SavedBases", nil) }
 
-// CopyBases is the call that makes the next image refer to no other.
-func (k *kernel) CopyBases() keeper.Call {
-	return keeper.Call{Method: "containerManager.CopyBases"}
+// CopyBases is the call that makes the next image refer to none of the names, or to none.
+func (k *kernel) CopyBases(names []string) keeper.Call { return method("CopyBases", names) }
+
+// Freeze is the call that makes the next image refer to the memory of the kernel.
+func (k *kernel) Freeze(name string) keeper.Call { return method("Freeze", name) }
+
+// Thaw is the call that ends the use of memory that was frozen.
+func (k *kernel) Thaw(name string) keeper.Call { return method("Thaw", name) }
+
+// method is a call of the kernel.
+func method(name string, arg any) keeper.Call {
+	b, err := json.Marshal(arg)
+	if err != nil {
+		panic(err) // of strings
+	}
+	return keeper.Call{Method: "containerManager." + name, Arg: b}
 }
 
 // flags are those of every runsc command.
@@ -97,13 +106,9 @@ func (k *kernel) Files() []string { return []string{"checkpoint.img", "pages_met
 // Save is the call that writes them. The kernel resumes after it; a caller that wants to end
 // it does so after the snapshot was recorded.
 func (k *kernel) Save() keeper.Call {
-	arg, err := json.Marshal(map[string]any{
+	return method("Checkpoint", map[string]any{
 		"metadata": map[string]string{"compression": "none"}, "have_pages_file": true, "Resume": true,
 	})
-	if err != nil {
-		panic(err) // the argument is constant
-	}
-	return keeper.Call{Method: "containerManager.Checkpoint", Arg: arg}
 }
 
 // Hold are the calls that stop a kernel and resume it. gVisor counts pauses: one made before a

@@ -68,6 +68,9 @@ type Backend struct {
 	log      *slog.Logger
 
 	machines sync.WaitGroup
+
+	held    held
+	thawing sync.Mutex // held while it is decided what is still in use
 }
 
 // New prepares a backend: it copies the guest, compiles the system call policy and looks

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/internal/backend/jail/cgroup"
 	"hortus.dev/internal/backend/jail/forker"
 	"hortus.dev/internal/backend/jail/ids"
+	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/launch"
 	"hortus.dev/internal/backend/jail/workdir"
@@ -149,11 +150,18 @@ func endCause(ws syscall.WaitStatus, known bool, memoryKills int64, ownKernel bo
 func (m *machine) free() error {
 	err := m.b.removeGroup(m.group, removeTimeout)
 	m.disk.close()
+	holders, herr := image.Holders(m.b.basesDir(m.id))
+	if herr != nil {
+		m.b.log.Warn("memory of a fork stays in use", "sandbox", m.id, "err", herr)
+	}
 	if rerr := m.b.removeDirs(m.id); err == nil {
 		err = rerr
 	}
 	if m.ids != nil {
 		m.b.ids.Put(m.ids)
+	}
+	if len(holders) > 0 {
+		m.b.thaw(context.Background(), holders)
 	}
 	m.layers.Release()
 	m.b.launcher.Release(m.trees)

@@ -10,6 +10,7 @@ import (
 
 	"hortus.dev/api"
 	"hortus.dev/internal/backend/jail/cgroup"
+	"hortus.dev/internal/backend/jail/image"
 	"hortus.dev/internal/backend/jail/rundir"
 	"hortus.dev/internal/platform/proc"
 )
@@ -60,8 +61,15 @@ func (b *Backend) Reclaim(ctx context.Context, id api.SandboxID) (api.Proof, err
 	if err := group.Remove(removeTimeout); err != nil {
 		return proof, api.Errorf(api.KindInternal, "reclaim sandbox %s: %w", id, err)
 	}
-	if err := b.removeDirs(id); err != nil {
+	holders, err := image.Holders(b.basesDir(id))
+	if err == nil {
+		err = b.removeDirs(id)
+	}
+	if err != nil {
 		return proof, api.Errorf(api.KindInternal, "reclaim sandbox %s: %w", id, err)
+	}
+	if len(holders) > 0 {
+		b.thaw(ctx, holders)
 	}
 	return proof, nil
 }

@@ -88,9 +88,6 @@ func (s *starting) sendImage(dir string) error {
 		if err := image.Keep(dir, names[len(names)-1], bases, s.m.b.basesDir(s.m.id)); err != nil {
 			return err
 		}
-		for _, name := range bases.Others {
-			names = append(names, image.BaseFile(name))
-		}
 	}
 	files, err := image.Open(dir, names, os.O_RDONLY)
 	defer image.Close(files)
@@ -99,6 +96,14 @@ func (s *starting) sendImage(dir string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if refer != nil {
+		others, err := s.m.b.held.open(dir, bases)
+		defer image.Close(others)
+		if err != nil {
+			return err
+		}
+		files = append(files[:len(files):len(files)], others...)
 	}
 	fds := make([]int, len(files))
 	for i, f := range files {

@@ -114,31 +114,32 @@ func (m *machine) saveMemory(ctx context.Context, dir string, o sandbox.SaveOpti
 		defer m.Pause(context.WithoutCancel(ctx))
 	}
 	k := m.b.cfg.Kernel
+	memory := m.b.memory(m)
 	call := k.Save()
 	q := keeper.Request{Save: &call}
-	if k.Shared() {
-		if o.CopyMemory {
-			prepare := k.CopyBases()
-			q.Prepare = &prepare
-		} else {
-			bases := k.Bases()
-			q.Bases = &bases
-		}
+	if err := memory.share(k, o, &q); err != nil {
+		return saved, err
 	}
 	if o.Hold {
 		stop := k.Hold()
 		q.Hold = &stop
 	}
-	memory := image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Bases: m.b.basesDir(m.id), Cause: m.Cause}
-	a, conn, err := memory.Save(ctx, dir, k.Files(), q)
+	r, err := memory.Save(ctx, dir, k.Files(), q)
 	if err != nil {
 		return saved, err
 	}
-	if conn != nil {
-		m.hold.keep(conn)
+	if r.Conn != nil {
+		m.hold.keep(r.Conn)
+	}
+	if memory.Freeze != "" {
+		m.b.held.add(dir, r.Held)
+		saved.Done = func() {
+			m.b.held.remove(dir)
+			m.b.thaw(context.WithoutCancel(ctx), map[string]api.SandboxID{memory.Freeze: m.id})
+		}
 	}
 	saved.Mark = m.image // of its own kernel, which may differ from that of new sandboxes
-	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(a.PausedUS)*time.Microsecond
+	saved.Kind, saved.Paused = api.SnapshotMemory, time.Duration(r.PausedUS)*time.Microsecond
 	return saved, nil
 }
 

@@ -76,9 +76,12 @@ func (m saves) Fork(ctx context.Context, id api.SandboxID, req api.ForkSandbox) 
 		early.expect(ctx, l, ids[:min(len(ids), max(1, runtime.NumCPU()-1))], dir)
 	}
 	defer early.drop()
-	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory})
+	saved, err := m.save(ctx, l, dir, sandbox.SaveOptions{Files: req.FilesOnly, CopyMemory: req.CopyMemory, Fork: true})
 	if err != nil {
 		return none, err
+	}
+	if saved.Done != nil {
+		defer saved.Done()
 	}
 	out := api.ForkResult{
 		Parent: id, Kind: saved.Kind, Why: saved.Why, PausedMS: saved.Paused.Milliseconds(), Children: make([]api.ForkChild, req.Count),

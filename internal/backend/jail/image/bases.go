@@ -28,10 +28,13 @@ const MaxBases = 12
 // sandboxes that were restored from them. Each is named by a random text.
 //
 // An image has hard links to them, and so has the directory of a sandbox that was restored
-// from it. A file lives as long as one of them does.
+// from it. A file lives as long as one of them does. The image of a fork also refers to the
+// memory of its parent, which is not on the disk.
 type Bases struct {
 	Own    string   `json:"own"`
 	Others []string `json:"others"`
+	// Holders are the sandboxes in whose memory some of the others are.
+	Holders map[string]api.SandboxID `json:"holders,omitempty"`
 }
 
 // Names are the names of all, that of the image's own first.
@@ -39,8 +42,8 @@ func (b Bases) Names() []string { return append([]string{b.Own}, b.Others...) }
 
 var validBase = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// newBase makes a name.
-func newBase() string {
+// NewBase makes a name.
+func NewBase() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
@@ -60,6 +63,11 @@ func (b Bases) check() error {
 			return errors.New("the image has a base with an invalid name")
 		}
 		seen[n] = true
+	}
+	for name, id := range b.Holders {
+		if !slices.Contains(b.Others, name) || !id.Valid() {
+			return errors.New("the image has an invalid holder of a base")
+		}
 	}
 	return nil
 }
@@ -83,43 +91,84 @@ func ReadBases(dir string) (b Bases, ok bool, err error) {
 	return b, true, nil
 }
 
-// writeBases completes an image: it writes what the image refers to, and links the others from
-// the directory of the sandbox that was saved. kernel are the names that its kernel has said,
-// which is not trusted.
-func writeBases(dir, from string, kernel []string) error {
-	b := Bases{Own: newBase(), Others: slices.Clone(kernel)}
+// writeBases completes an image: it writes what the image refers to, and links what is on the
+// disk from the directory of the sandbox that was saved. names and fds are what its kernel has
+// said, which is not trusted.
+func (m Memory) writeBases(dir string, names []string, fds []int) (b Bases, held Held, err error) {
+	b, held = Bases{Own: NewBase(), Others: slices.Clone(names), Holders: map[string]api.SandboxID{}}, Held{}
+	defer func() {
+		if err != nil {
+			held.Close()
+		}
+	}()
 	if err := b.check(); err != nil {
-		return err
+		return b, held, err
 	}
-	for _, name := range b.Others {
+	if len(names) != len(fds) {
+		return b, held, errors.New("its kernel has sent too few files")
+	}
+	holders, err := Holders(m.Bases)
+	if err != nil {
+		return b, held, err
+	}
+	if m.Freeze != "" {
+		if holders == nil {
+			holders = map[string]api.SandboxID{}
+		}
+		holders[m.Freeze] = m.ID
+	}
+	for i, name := range names {
+		if holder, ok := holders[name]; ok {
+			if held[name], err = readOnly(fds[i]); err != nil {
+				return b, held, err
+			}
+			b.Holders[name] = holder
+			continue
+		}
 		// A name that the sandbox does not have has no file.
-		if err := linkFile(filepath.Join(from, BaseFile(name)), filepath.Join(dir, BaseFile(name))); err != nil {
-			return err
+		if err := linkFile(filepath.Join(m.Bases, BaseFile(name)), filepath.Join(dir, BaseFile(name))); err != nil {
+			return b, held, err
 		}
 	}
 	text, err := json.Marshal(b)
-	if err != nil {
-		return err
+	if err == nil {
+		err = writeNew(dir, basesName, text)
 	}
-	return writeNew(dir, basesName, text)
+	return b, held, err
 }
 
 // Keep makes a directory with the bases of an image, for a sandbox that is restored from it. pages is
 // the file with the image's own. The caller removes the directory, also after an error.
 func Keep(dir, pages string, b Bases, into string) error {
-	if err := os.Mkdir(into, 0o700); err != nil {
-		return api.Errorf(api.KindInternal, "the bases of the image: %w", err)
-	}
+	err := os.Mkdir(into, 0o700)
 	for i, name := range b.Names() {
+		if err != nil {
+			break
+		}
+		if holder, ok := b.Holders[name]; ok {
+			err = writeNew(into, holderFile(name), []byte(holder))
+			continue
+		}
 		from := BaseFile(name)
 		if i == 0 {
 			from = pages
 		}
-		if err := linkFile(filepath.Join(dir, from), filepath.Join(into, BaseFile(name))); err != nil {
-			return api.Errorf(api.KindInternal, "the bases of the image: %w", err)
-		}
+		err = linkFile(filepath.Join(dir, from), filepath.Join(into, BaseFile(name)))
+	}
+	if err != nil {
+		return api.Errorf(api.KindInternal, "the bases of the image: %w", err)
 	}
 	return nil
+}
+
+// Files are the names of those that are files of the image, apart from its own.
+func (b Bases) Files() (names []string) {
+	for _, name := range b.Others {
+		if _, held := b.Holders[name]; !held {
+			names = append(names, BaseFile(name))
+		}
+	}
+	return names
 }
 
 // linkFile gives a regular file another name.

@@ -24,23 +24,26 @@ var errLate = errors.New("timeout waiting for a response")
 // call makes one call on a control socket: it sends a JSON object, with the descriptors at
 // its first byte, and reads another object.
 func call(path string, c Call, fds []int, within time.Duration) error {
-	return callResult(path, c, fds, within, nil)
+	got, err := callResult(path, c, fds, within, nil)
+	closeAll(got)
+	return err
 }
 
-// callResult makes a call and decodes its result into one that is not nil.
-func callResult(path string, c Call, fds []int, within time.Duration, result any) error {
+// callResult makes a call, decodes its result into one that is not nil, and returns the
+// descriptors that were sent with it, also after an error.
+func callResult(path string, c Call, fds []int, within time.Duration, result any) ([]int, error) {
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unix.Close(s)
 	if err := unix.Connect(s, &unix.SockaddrUnix{Name: path}); err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	left := unix.NsecToTimeval(int64(within))
 	for _, opt := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
 		if err := unix.SetsockoptTimeval(s, unix.SOL_SOCKET, opt, &left); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(c.Arg) == 0 {
@@ -51,7 +54,7 @@ func callResult(path string, c Call, fds []int, within time.Duration, result any
 		Arg    json.RawMessage `json:"arg"`
 	}{c.Method, c.Arg})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var oob []byte
 	if len(fds) > 0 {
@@ -63,19 +66,29 @@ func callResult(path string, c Call, fds []int, within time.Duration, result any
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("send: %w", err)
+			return nil, fmt.Errorf("send: %w", err)
 		}
 		b, oob = b[n:], nil
 	}
-	return answered(&socket{s}, result)
+	in := &socket{fd: s}
+	err = answered(in, result)
+	return in.got, err
 }
 
-// socket reads a blocking socket and accepts no descriptor from it.
-type socket struct{ fd int }
+// socket reads a blocking socket, and keeps the descriptors that come with the first bytes.
+type socket struct {
+	fd   int
+	got  []int
+	read bool
+}
 
 func (s *socket) Read(p []byte) (int, error) {
 	for {
-		n, err := unix.Read(s.fd, p)
+		var oob []byte
+		if !s.read {
+			oob = make([]byte, unix.CmsgSpace(4*maxFiles))
+		}
+		n, oobn, _, _, err := unix.Recvmsg(s.fd, p, oob, unix.MSG_CMSG_CLOEXEC)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -85,6 +98,9 @@ func (s *socket) Read(p []byte) (int, error) {
 			return 0, err
 		case n == 0:
 			return 0, io.EOF
+		}
+		if !s.read {
+			s.read, s.got = true, received(oob[:oobn])
 		}
 		return n, nil
 	}

@@ -64,15 +64,19 @@ type Call struct {
 	File []byte `json:"file,omitempty"`
 }
 
-// Request is one packet on the keeper's socket: a save. Its descriptors are the files that
+// Request is one packet on the keeper's socket: a save, or another call. Its descriptors are the files that
 // the call writes, in that order.
 type Request struct {
-	// Save is the call that saves. Prepare, if there is one, is made before it.
-	Save    *Call `json:"save"`
+	// Save is the call that saves. Prepare, if there is one, is made before it, and Undo
+	// after a save that failed.
+	Save    *Call `json:"save,omitempty"`
 	Prepare *Call `json:"prepare,omitempty"`
-	// Bases is the call that returns the names of the other images that the saved one
-	// refers to; nil if it refers to none.
+	Undo    *Call `json:"undo,omitempty"`
+	// Bases is the call that returns the files that the saved state refers to, and their
+	// names; nil if it refers to none.
 	Bases *Call `json:"bases,omitempty"`
+	// Alone is a call that is made without a save.
+	Alone *Call `json:"alone,omitempty"`
 	// Hold keeps the guest stopped after the save, until the connection ends.
 	Hold *Hold `json:"hold,omitempty"`
 }
@@ -91,7 +95,8 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 	Going bool   `json:"going,omitempty"`
 	Held  bool   `json:"held,omitempty"`
-	// Bases are the names that the call Bases of the request has returned.
+	// Bases are the names that the call Bases of the request has returned. The descriptors
+	// of their files are sent with the answer, in this order.
 	Bases []string `json:"bases,omitempty"`
 	// PausedUS is how long the guest was stopped, in microseconds.
 	PausedUS int64 `json:"pausedUs,omitempty"`

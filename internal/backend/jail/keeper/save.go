@@ -42,24 +42,33 @@ func (k *keeper) answer(c *net.UnixConn) {
 	switch err := json.Unmarshal(buf[:n], &q); {
 	case err != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
 		a.Error = "the request is malformed"
-	case q.Save == nil:
+	case q.Save == nil && q.Alone == nil:
 		a.Error = "the request is empty"
+	case q.Save == nil:
+		err := call(k.cfg.Plan.Control, *q.Alone, nil, quiesceTimeout)
+		if a.OK = err == nil; !a.OK {
+			a.Error = sanitize(err.Error())
+		}
 	default:
 		k.save(c, q, fds, closeFiles)
 		return
 	}
 	closeFiles()
-	reply(c, a)
+	reply(c, a, nil)
 }
 
 // reply sends an answer. It returns false if the connection is closed.
-func reply(c *net.UnixConn, a Answer) bool {
+func reply(c *net.UnixConn, a Answer, fds []int) bool {
 	b, err := json.Marshal(a)
 	if err != nil {
 		return false
 	}
 	c.SetWriteDeadline(time.Now().Add(quiesceTimeout))
-	_, err = c.Write(b)
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err = c.WriteMsgUnix(b, oob, nil)
 	return err == nil
 }
 
@@ -83,15 +92,20 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 		err = call(k.cfg.Plan.Control, *q.Save, fds, saveTimeout)
 	}
 	closeFiles()
-	var bases []string
+	var bases struct{ Names []string }
+	var baseFDs []int
 	if err == nil && q.Bases != nil {
-		err = callResult(k.cfg.Plan.Control, *q.Bases, nil, quiesceTimeout, &bases)
+		baseFDs, err = callResult(k.cfg.Plan.Control, *q.Bases, nil, quiesceTimeout, &bases)
 	}
-	a := Answer{OK: err == nil, Bases: bases, PausedUS: time.Since(begin).Microseconds()}
+	defer closeAll(baseFDs)
+	if err != nil && q.Undo != nil {
+		err = errors.Join(err, call(k.cfg.Plan.Control, *q.Undo, nil, quiesceTimeout))
+	}
+	a := Answer{OK: err == nil, Bases: bases.Names, PausedUS: time.Since(begin).Microseconds()}
 	if err != nil {
 		a.Error = sanitize(err.Error())
 	}
-	if a.Held = a.OK && stopped; a.Held && reply(c, a) {
+	if a.Held = a.OK && stopped; a.Held && reply(c, a, baseFDs) {
 		awaitEnd(c)
 	}
 	werr := k.resume(q, stopped)
@@ -102,7 +116,7 @@ func (k *keeper) save(c *net.UnixConn, q Request, fds []int, closeFiles func()) 
 		a.Error = "the guest did not resume: " + sanitize(werr.Error())
 	}
 	a.PausedUS = time.Since(begin).Microseconds()
-	reply(c, a)
+	reply(c, a, baseFDs)
 }
 
 // resume resumes the kernel, if it was stopped, and the guest. If the kernel cannot be

@@ -27,12 +27,16 @@ type Kernel interface {
 	// Restore is the call that reads them. names are those of the pages of the image and
 	// of its bases, whose files follow; with no names all memory is copied.
 	Restore(names []string) keeper.Call
-	// Bases is the call that returns the names of the bases that the last saved image
-	// refers to, and CopyBases that which makes the next one refer to none. Shared is
-	// false if kernels copy all memory that they restore.
-	Bases() keeper.Call
-	CopyBases() keeper.Call
+	// Shared is false if kernels copy all memory that they restore. Otherwise Bases is the
+	// call that returns the files that the last saved image refers to; CopyBases that
+	// which makes the next one refer to none of those named, or to none at all; Freeze
+	// that which makes the next one refer to the kernel's own memory under a name, which
+	// it does not write any more until Thaw.
 	Shared() bool
+	Bases() keeper.Call
+	CopyBases(names []string) keeper.Call
+	Freeze(name string) keeper.Call
+	Thaw(name string) keeper.Call
 }
 
 // PlanRequest describes the sandbox that a kernel is started for.

@@ -2,9 +2,12 @@ package boot
 
 import (
 	"fmt"
+	"os"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/fd"
 	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
+	"gvisor.dev/gvisor/pkg/urpc"
 )
 
 // restoreBases makes a restore refer to pages files instead of copying them. The first of
@@ -53,24 +56,58 @@ func (o *RestoreOpts) restoreBases(mf *pgalloc.MemoryFile) (err error) {
 	return nil
 }
 
-// SavedBases returns the names of the pages files that the last checkpoint refers to, apart
-// from its own.
-func (cm *containerManager) SavedBases(_ *struct{}, out *[]string) error {
+// SavedBases is the result of containerManager.SavedBases. Its files are in the order of the
+// names.
+type SavedBases struct {
+	urpc.FilePayload
+	Names []string
+}
+
+// SavedBases returns the files that the last checkpoint refers to, apart from its own: bases,
+// and the file of frozen memory, which is the only one that can be written.
+func (cm *containerManager) SavedBases(_ *struct{}, out *SavedBases) error {
 	cm.l.mu.Lock()
 	defer cm.l.mu.Unlock()
-	*out = []string{}
-	if b := cm.l.k.MemoryFile().Bases(); b != nil {
-		*out = b.Saved()
+	mf := cm.l.k.MemoryFile()
+	out.Names = []string{}
+	for _, b := range mf.Bases().Saved() {
+		n, err := unix.Dup(b.FD())
+		if err != nil {
+			return err
+		}
+		out.Names = append(out.Names, b.Name())
+		out.Files = append(out.Files, os.NewFile(uintptr(n), b.Name()))
+	}
+	if name := mf.FrozenName(); name != "" {
+		out.Names = append(out.Names, name)
+		out.Files = append(out.Files, mf.File())
 	}
 	return nil
 }
 
-// CopyBases makes the next checkpoint refer to no pages file but its own.
-func (cm *containerManager) CopyBases(_, _ *struct{}) error {
+// CopyBases makes the next checkpoint refer to none of the named files, or to none but its own
+// pages file if there are no names.
+func (cm *containerManager) CopyBases(names *[]string, _ *struct{}) error {
 	cm.l.mu.Lock()
 	defer cm.l.mu.Unlock()
 	if b := cm.l.k.MemoryFile().Bases(); b != nil {
-		b.CopyAll()
+		b.Copy(*names)
 	}
+	return nil
+}
+
+// Freeze makes the next checkpoint freeze private memory instead of containing it.
+func (cm *containerManager) Freeze(name *string, _ *struct{}) error {
+	cm.l.mu.Lock()
+	defer cm.l.mu.Unlock()
+	cm.l.k.MemoryFile().FreezeNext(*name)
+	return nil
+}
+
+// Thaw ends the use of memory that a checkpoint froze.
+func (cm *containerManager) Thaw(name *string, _ *struct{}) error {
+	cm.l.mu.Lock()
+	defer cm.l.mu.Unlock()
+	cm.l.k.MemoryFile().Thaw(*name)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/context"
 	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/pkg/sentry/memmap"
 	"gvisor.dev/gvisor/pkg/sentry/mm"
 	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
 )
@@ -19,6 +20,25 @@ const (
 	minBaseSize  = 1 << 20
 )
 
+// beginBases decides what the checkpoint that begins contains of private memory.
+//
+// Preconditions: The kernel must be paused.
+func (k *Kernel) beginBases(ctx context.Context) error {
+	if err := k.pullBases(ctx); err != nil {
+		return err
+	}
+	name := k.mf.BeginFreeze()
+	if name == "" {
+		return nil
+	}
+	var ranges []memmap.FileRange
+	for _, m := range k.memoryManagers() {
+		ranges = m.Freeze(ranges)
+	}
+	k.mf.Freeze(name, ranges)
+	return nil
+}
+
 // pullBases copies what the kernel refers to in bases that a checkpoint is not to refer to.
 //
 // Preconditions: The kernel must be paused.
@@ -27,7 +47,7 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	if bases == nil {
 		return nil
 	}
-	copyAll := bases.BeginSave()
+	not := bases.BeginSave()
 	managers := k.memoryManagers()
 	used := map[*pgalloc.BaseFile]uint64{}
 	for _, m := range managers {
@@ -45,7 +65,7 @@ func (k *Kernel) pullBases(ctx context.Context) error {
 	})
 	pull := map[*pgalloc.BaseFile]bool{}
 	for i, b := range all {
-		if copyAll || i >= maxBases || used[b] < minBaseSize || used[b] < b.Size()/minBaseShare {
+		if not[b] || i >= maxBases || used[b] < minBaseSize || used[b] < b.Size()/minBaseShare {
 			log.Infof("Copying %d bytes of the %d of base %s into the checkpoint", used[b], b.Size(), b.Name())
 			pull[b] = true
 		}

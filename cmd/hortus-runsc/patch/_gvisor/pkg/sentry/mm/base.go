@@ -24,14 +24,14 @@ func (mm *MemoryManager) rebase() {
 		}
 		// Each round handles the first part of what is left of the pma.
 		fr := pseg.fileRange()
-		part, off, ok := bases.Find(fr)
+		part, file, off, ok := bases.Find(fr)
 		if !ok {
 			continue
 		}
 		start := pseg.Start() + hostarch.Addr(part.Start-fr.Start)
 		pseg = mm.pmas.Isolate(pseg, hostarch.AddrRange{Start: start, End: start + hostarch.Addr(part.Length())})
 		pma = pseg.ValuePtr()
-		pma.file = bases.Own()
+		pma.file = file
 		pma.off = off
 		pma.needCOW = true
 		pma.effectivePerms.Write = false
@@ -40,6 +40,46 @@ func (mm *MemoryManager) rebase() {
 		pma.internalMappings = safemem.BlockSeq{}
 		mm.mf.DecRef(part)
 	}
+}
+
+// Freeze makes the private memory of mm in the MemoryFile copy-on-write, and appends where it
+// is there to ranges. Its contents do not change any more while other references are held.
+//
+// Preconditions: No task runs.
+func (mm *MemoryManager) Freeze(ranges []memmap.FileRange) []memmap.FileRange {
+	mm.activeMu.Lock()
+	defer mm.activeMu.Unlock()
+	var unmapAR hostarch.AddrRange
+	for pseg := mm.pmas.FirstSegment(); pseg.Ok(); pseg = pseg.NextSegment() {
+		pma := pseg.ValuePtr()
+		if !pma.private || pma.file != memmap.File(mm.mf) {
+			continue
+		}
+		fr := pseg.fileRange()
+		if mm.hasPinned && !pma.needCOW {
+			// As in Fork: pinned pages must not be made copy-on-write.
+			if _, shared := mm.mf.FirstSharedRange(fr); shared {
+				continue
+			}
+		}
+		ranges = append(ranges, fr)
+		if pma.needCOW {
+			continue
+		}
+		pma.needCOW = true
+		if pma.effectivePerms.Write {
+			if unmapAR.End == pseg.Start() {
+				unmapAR.End = pseg.End()
+			} else {
+				mm.unmapASLocked(unmapAR)
+				unmapAR = pseg.Range()
+			}
+			pma.effectivePerms.Write = false
+		}
+		pma.maxPerms.Write = false
+	}
+	mm.unmapASLocked(unmapAR)
+	return ranges
 }
 
 // breakRange returns the addresses whose copy-on-write is broken with ar, of which p maps

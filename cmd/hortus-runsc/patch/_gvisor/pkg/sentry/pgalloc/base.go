@@ -154,21 +154,23 @@ type Bases struct {
 	files map[string]*BaseFile
 
 	// pages says where own has pages of the main MemoryFile, in ascending order. It is
-	// written by MemoryFile.LoadFrom, and immutable afterwards.
+	// written by MemoryFile.LoadFrom, and immutable until Rebase.
 	pages []basePages
 
 	mu sync.Mutex
 	// loaded are called by Rebase. It is protected by mu.
 	loaded []func()
-	// copyAll is true if the next checkpoint must not refer to any base. It is protected
-	// by mu.
-	copyAll bool
+	// copyAll is true if the next checkpoint must not refer to any base, and copyNames are
+	// those that it must not refer to. They are protected by mu.
+	copyAll   bool
+	copyNames map[string]bool
 }
 
-// basePages says that a range of the main MemoryFile is in the pages file at off.
+// basePages says that a range of the main MemoryFile is in a file at off.
 type basePages struct {
 	memmap.FileRange
-	off uint64
+	file *BaseFile
+	off  uint64
 }
 
 // NewBases returns the files for a restore: the checkpoint's own, and the others that it
@@ -215,34 +217,45 @@ func (b *Bases) All() []*BaseFile {
 	return all
 }
 
-// CopyAll makes the next checkpoint refer to no base: its memory is part of it.
-func (b *Bases) CopyAll() {
+// Copy makes the next checkpoint refer to none of the named bases, or to none at all if
+// there are no names: what it refers to in them becomes part of it.
+func (b *Bases) Copy(names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.copyAll = true
+	b.copyAll = len(names) == 0
+	b.copyNames = map[string]bool{}
+	for _, n := range names {
+		b.copyNames[n] = true
+	}
 }
 
-// BeginSave forgets which files the last checkpoint referred to. It returns true if the one
-// that begins must refer to none.
-func (b *Bases) BeginSave() (copyAll bool) {
+// BeginSave forgets which files the last checkpoint referred to, and returns those that the
+// one that begins must not refer to.
+func (b *Bases) BeginSave() map[*BaseFile]bool {
 	for _, f := range b.All() {
 		f.saved.Store(false)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	copyAll, b.copyAll = b.copyAll, false
-	return copyAll
-}
-
-// Saved returns the names of the files that the last checkpoint refers to.
-func (b *Bases) Saved() []string {
-	names := []string{}
-	for _, f := range b.All() {
-		if f.saved.Load() {
-			names = append(names, f.name)
+	not := map[*BaseFile]bool{}
+	for name, f := range b.files {
+		if b.copyAll || b.copyNames[name] {
+			not[f] = true
 		}
 	}
-	return names
+	b.copyAll, b.copyNames = false, nil
+	return not
+}
+
+// Saved returns the files that the last checkpoint refers to.
+func (b *Bases) Saved() []*BaseFile {
+	var saved []*BaseFile
+	for _, f := range b.All() {
+		if f.saved.Load() {
+			saved = append(saved, f)
+		}
+	}
+	return saved
 }
 
 // add notes where pages of the main MemoryFile are. Ranges are added in ascending order.
@@ -256,19 +269,19 @@ func (b *Bases) add(fr memmap.FileRange, off uint64) {
 			return
 		}
 	}
-	b.pages = append(b.pages, basePages{fr, off})
+	b.pages = append(b.pages, basePages{fr, b.own, off})
 }
 
-// Find returns the first part of fr, a range of the main MemoryFile, whose content is in
-// the pages file, and its offset there.
-func (b *Bases) Find(fr memmap.FileRange) (part memmap.FileRange, off uint64, ok bool) {
+// Find returns the first part of fr, a range of the main MemoryFile, whose content is in a
+// base, that base, and the offset there.
+func (b *Bases) Find(fr memmap.FileRange) (part memmap.FileRange, file *BaseFile, off uint64, ok bool) {
 	i := sort.Search(len(b.pages), func(i int) bool { return b.pages[i].End > fr.Start })
 	if i == len(b.pages) || b.pages[i].Start >= fr.End {
-		return memmap.FileRange{}, 0, false
+		return memmap.FileRange{}, nil, 0, false
 	}
 	p := b.pages[i]
 	part = p.Intersect(fr)
-	return part, p.off + (part.Start - p.Start), true
+	return part, p.file, p.off + (part.Start - p.Start), true
 }
 
 // OnRebase registers fn, which makes loaded private memory refer to the files.
@@ -288,10 +301,18 @@ func (b *Bases) Rebase(f *MemoryFile) {
 	loaded := b.loaded
 	b.loaded = nil
 	b.mu.Unlock()
+	if len(f.frozen.ranges) > 0 {
+		file := b.files[f.frozen.name]
+		for _, fr := range f.frozen.ranges {
+			b.pages = append(b.pages, basePages{fr, file, fr.Start})
+		}
+		sort.Slice(b.pages, func(i, j int) bool { return b.pages[i].Start < b.pages[j].Start })
+	}
 	for _, fn := range loaded {
 		fn()
 	}
 	b.pages = nil
+	f.dropHeld()
 	f.loadedIfEmpty()
 }
 

@@ -2,6 +2,7 @@ package pgalloc
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -138,8 +139,8 @@ func TestBasesFind(t *testing.T) {
 		{fr(5, 20), fr(8, 9), 3, true},
 		{fr(9, 20), fr(0, 0), 0, false},
 	} {
-		part, off, ok := b.Find(c.in)
-		if part != c.part || off != c.off*page || ok != c.ok {
+		part, file, off, ok := b.Find(c.in)
+		if ok && file != b.own || part != c.part || off != c.off*page || ok != c.ok {
 			t.Errorf("%v: %v at %d, %v; want %v at %d, %v", c.in, part, off/page, ok, c.part, c.off, c.ok)
 		}
 	}
@@ -159,18 +160,29 @@ func TestBasesSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.MarkSaved()
-	if got := b.Saved(); len(got) != 1 || got[0] != "other" {
-		t.Errorf("%q", got)
+	if got := b.Saved(); len(got) != 1 || got[0] != other {
+		t.Errorf("%v", got)
 	}
 	if b.File(own.ResourceID()) != own || b.File(other.ResourceID()) != other || b.File(checkpoint.ResourceID{Path: "own"}) != nil {
 		t.Error("files are not found by their IDs alone")
 	}
-	b.CopyAll()
-	if !b.BeginSave() || b.BeginSave() {
-		t.Error("CopyAll is not for one checkpoint, the next")
+	for what, c := range map[string]struct {
+		names []string
+		want  map[*BaseFile]bool
+	}{
+		"all": {nil, map[*BaseFile]bool{own: true, other: true}},
+		"one": {[]string{"other", "gone"}, map[*BaseFile]bool{other: true}},
+	} {
+		b.Copy(c.names)
+		if got := b.BeginSave(); !maps.Equal(got, c.want) {
+			t.Errorf("%s: not %v, want %v", what, got, c.want)
+		}
+		if got := b.BeginSave(); len(got) != 0 {
+			t.Errorf("%s: also of the checkpoint after the next: %v", what, got)
+		}
 	}
 	if got := b.Saved(); len(got) != 0 {
-		t.Errorf("after the next save has begun: %q", got)
+		t.Errorf("after the next save has begun: %v", got)
 	}
 }
 

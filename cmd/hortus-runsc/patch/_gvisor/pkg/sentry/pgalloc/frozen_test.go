@@ -1,0 +1,149 @@
+package pgalloc
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/sentry/memmap"
+)
+
+func pages(start, end uint64) memmap.FileRange {
+	return memmap.FileRange{Start: start * page, End: end * page}
+}
+
+func TestFrozenPrefix(t *testing.T) {
+	z := frozenMemory{ranges: []memmap.FileRange{pages(2, 4), pages(6, 7)}}
+	for _, c := range []struct {
+		in     memmap.FileRange
+		frozen bool
+		end    uint64
+	}{
+		{pages(0, 10), false, 2},
+		{pages(2, 10), true, 4},
+		{pages(3, 4), true, 4},
+		{pages(2, 3), true, 3},
+		{pages(4, 10), false, 6},
+		{pages(4, 5), false, 5},
+		{pages(7, 10), false, 10},
+	} {
+		if frozen, end := z.prefix(c.in); frozen != c.frozen || end != c.end*page {
+			t.Errorf("%v: %v to %d, want %v to %d", c.in, frozen, end/page, c.frozen, c.end)
+		}
+	}
+}
+
+func TestFrozenIsReadAsWritten(t *testing.T) {
+	base := baseOf(t, "live", pagesFile(t, 8))
+	bases, err := NewBases(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range []*frozenMemory{
+		{},
+		{name: "live", ranges: []memmap.FileRange{pages(0, 1), pages(3, 8)}, held: map[string][]memmap.FileRange{"live": {pages(0, 1)}}},
+		{held: map[string][]memmap.FileRange{"a": {pages(0, 1), pages(2, 3)}}},
+	} {
+		var b bytes.Buffer
+		if err := z.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("what follows")
+		var got frozenMemory
+		if err := got.read(&b, bases); err != nil || got.name != z.name || !slices.Equal(got.ranges, z.ranges) || len(got.drop) != len(z.held) || b.String() != "what follows" {
+			t.Errorf("%q %v, %v; %q is left", got.name, got.ranges, err, b.String())
+		}
+		for name, held := range z.held {
+			if !slices.Equal(got.drop[0], held) {
+				t.Errorf("%s: %v, want %v", name, got.drop[0], held)
+			}
+		}
+	}
+	for what, z := range map[string]*frozenMemory{
+		"another base":  {name: "gone", ranges: []memmap.FileRange{pages(0, 1)}},
+		"a longer base": {name: "live", ranges: []memmap.FileRange{pages(0, 9)}},
+	} {
+		var b bytes.Buffer
+		if err := z.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := new(frozenMemory).read(&b, bases); err == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+}
+
+func FuzzFrozen(f *testing.F) {
+	for _, z := range []*frozenMemory{{}, {name: "x", ranges: []memmap.FileRange{pages(1, 2), pages(5, 9)}}} {
+		var b bytes.Buffer
+		if err := z.write(&b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes()[4:])
+	}
+	base := &BaseFile{name: "x", size: 1 << 40}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = append([]byte{byte(len(b)), byte(len(b) >> 8), byte(len(b) >> 16), 0}, b...)
+		var z frozenMemory
+		if z.read(bytes.NewReader(b), &Bases{own: base, files: map[string]*BaseFile{"x": base}}) != nil {
+			return
+		}
+		at := uint64(0)
+		for i, fr := range z.ranges {
+			if fr.Start < at || fr.End <= fr.Start || fr.End > base.size || fr.Start%page != 0 || fr.End%page != 0 {
+				t.Fatalf("range %d: %v after %#x", i, fr, at)
+			}
+			at = fr.End
+		}
+	})
+}
+
+func TestFreeze(t *testing.T) {
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewMemoryFile(os.NewFile(uintptr(fd), "test"), MemoryFileOpts{DisableMemoryAccounting: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Destroy()
+	fr, err := f.Allocate(4*page, AllocOpts{Mode: AllocateAndCommit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.BeginFreeze() != "" {
+		t.Error("freezes unasked")
+	}
+	f.FreezeNext("a")
+	if name := f.BeginFreeze(); name != "a" {
+		t.Errorf("%q", name)
+	}
+	// Two mappings of one range, as after a fork.
+	half := memmap.FileRange{Start: fr.Start, End: fr.Start + 2*page}
+	f.Freeze("a", []memmap.FileRange{half, fr, half})
+	if f.FrozenName() != "a" || len(f.frozen.ranges) != 1 || f.frozen.ranges[0] != fr {
+		t.Errorf("%q: %v", f.FrozenName(), f.frozen.ranges)
+	}
+	if f.HasUniqueRef(fr) {
+		t.Error("a write would not copy")
+	}
+	f.Freeze("b", []memmap.FileRange{half})
+	if !f.Thaw("a") || f.Thaw("a") {
+		t.Error("thawed never, or twice")
+	}
+	f.Freeze("c", nil)
+	if f.FrozenName() != "c" || len(f.frozen.ranges) != 1 || f.frozen.ranges[0] != half {
+		t.Errorf("a checkpoint contains what another one froze: %v", f.frozen.ranges)
+	}
+	if f.HasUniqueRef(half) || !f.HasUniqueRef(memmap.FileRange{Start: half.End, End: fr.End}) {
+		t.Error("what b froze is thawed, or what only a froze is not")
+	}
+	f.Thaw("b")
+	if !f.HasUniqueRef(fr) {
+		t.Error("references are left")
+	}
+	f.DecRef(fr)
+}

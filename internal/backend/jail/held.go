@@ -1,0 +1,150 @@
+package jail
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"hortus.dev/api"
+	"hortus.dev/internal/backend/jail/image"
+	"hortus.dev/internal/backend/jail/keeper"
+	"hortus.dev/internal/backend/jail/launch"
+	"hortus.dev/internal/backend/jail/rundir"
+	"hortus.dev/internal/sandbox"
+)
+
+// held are the files in the memory of sandboxes that images refer to, by the directories of the
+// images. They are images of forks, which are needed for a moment.
+type held struct {
+	mu sync.Mutex
+	of map[string]image.Held
+}
+
+func (h *held) add(dir string, files image.Held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		h.of = map[string]image.Held{}
+	}
+	h.of[dir] = files
+}
+
+func (h *held) remove(dir string) {
+	h.mu.Lock()
+	files := h.of[dir]
+	delete(h.of, dir)
+	h.mu.Unlock()
+	files.Close()
+}
+
+// open returns the files that an image refers to, in the order of the names.
+func (h *held) open(dir string, b image.Bases) (files []*os.File, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer func() {
+		if err != nil {
+			image.Close(files)
+		}
+	}()
+	for _, name := range b.Others {
+		var f *os.File
+		if _, inMemory := b.Holders[name]; !inMemory {
+			f, err = image.OpenFile(dir, image.BaseFile(name))
+		} else if open := h.of[dir][name]; open != nil {
+			f, err = image.Again(open)
+		} else {
+			err = api.Errorf(api.KindConflict, "the image of a fork refers to the memory of sandbox %s, and can only be restored while the fork is made", b.Holders[name])
+		}
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// uses reports whether an image that is still needed refers to a name.
+func (h *held) uses(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, files := range h.of {
+		if files[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// saving is the memory of a machine that is saved.
+type saving struct{ image.Memory }
+
+func (b *Backend) memory(m *machine) *saving {
+	return &saving{image.Memory{ID: m.id, Dir: m.dir, PID: m.proc.Pid, Bases: b.basesDir(m.id), Cause: m.Cause}}
+}
+
+// share decides what an image refers to: that of a fork to the memory of its parent, every other
+// to files only.
+func (s *saving) share(k launch.Kernel, o sandbox.SaveOptions, q *keeper.Request) error {
+	if !k.Shared() {
+		return nil
+	}
+	call := func(c keeper.Call) *keeper.Call { return &c }
+	if o.CopyMemory {
+		q.Prepare = call(k.CopyBases(nil))
+		return nil
+	}
+	q.Bases = call(k.Bases())
+	if o.Fork {
+		s.Freeze = image.NewBase()
+		q.Prepare, q.Undo = call(k.Freeze(s.Freeze)), call(k.Thaw(s.Freeze))
+		return nil
+	}
+	holders, err := image.Holders(s.Bases)
+	if err != nil {
+		return api.Errorf(api.KindInternal, "sandbox %s: %w", s.ID, err)
+	}
+	if len(holders) > 0 {
+		var names []string
+		for name := range holders {
+			names = append(names, name)
+		}
+		q.Prepare = call(k.CopyBases(names))
+	}
+	return nil
+}
+
+// thaw tells sandboxes that nobody refers any more to memory that they hold under names, as far as
+// that is so.
+func (b *Backend) thaw(ctx context.Context, holders map[string]api.SandboxID) {
+	b.thawing.Lock()
+	defer b.thawing.Unlock()
+	inUse := map[string]bool{}
+	dirs, err := filepath.Glob(filepath.Join(b.dir, "*"+basesSuffix))
+	if err != nil {
+		return // the pattern is constant
+	}
+	for _, dir := range dirs {
+		others, err := image.Holders(dir)
+		if err != nil {
+			b.log.Warn("memory of forks stays in use", "err", err)
+			return
+		}
+		for name := range others {
+			inUse[name] = true
+		}
+	}
+	for name, id := range holders {
+		if inUse[name] || b.held.uses(name) {
+			continue
+		}
+		pid, ok, err := rundir.ReadPID(b.rundir(id))
+		if err != nil || !ok || !pid.Alive() {
+			continue // it has ended
+		}
+		m := image.Memory{ID: id, Dir: b.rundir(id), PID: pid.PID, Cause: func() string { return "" }}
+		if err := m.Call(ctx, b.cfg.Kernel.Thaw(name)); err != nil {
+			b.log.Info("a sandbox did not release memory of a fork", "sandbox", id, "err", err)
+		}
+	}
+}
