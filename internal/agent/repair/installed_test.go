@@ -13,10 +13,10 @@ import (
 	"hortus.dev/internal/guest/birth"
 )
 
-// viewed is a shell in a mount namespace that has a read-only mount of the directory at view.
-func viewed(view string) func(t testing.TB, dir, command string, env map[string]string, limit time.Duration) string {
+// viewed is the shell sh in a mount namespace that has a read-only mount of the directory at view.
+func viewed(sh, view string) func(t testing.TB, dir, command string, env map[string]string, limit time.Duration) string {
 	return func(t testing.TB, dir, command string, env map[string]string, limit time.Duration) string {
-		inner := "mount --bind " + shellWord(dir) + " " + shellWord(view) + " && mount -o remount,bind,ro " + shellWord(view) + " && exec bash -c " + shellWord(command)
+		inner := "mount --bind " + shellWord(dir) + " " + shellWord(view) + " && mount -o remount,bind,ro " + shellWord(view) + " && exec " + sh + " -c " + shellWord(command)
 		return shellTool(t, dir, "exec unshare -rm bash -c "+shellWord(inner), env, limit)
 	}
 }
@@ -128,7 +128,8 @@ func TestTrialsWithInstalledFiles(t *testing.T) {
 		packages int
 		view     bool
 		linked   bool
-	}{"many": {250, true, true}, "few": {20, true, false}, "many without a mount": {250, false, false}} {
+		sh       string
+	}{"many": {250, true, true, "bash"}, "many with sh": {250, true, true, "sh"}, "few": {20, true, false, "bash"}, "many without a mount": {250, false, false, ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.view {
@@ -142,7 +143,7 @@ func TestTrialsWithInstalledFiles(t *testing.T) {
 			m.workspace, m.view = dir, view
 			shell := shellTool
 			if c.view {
-				shell = viewed(view)
+				shell = viewed(c.sh, view)
 			}
 			modules := filepath.Join(dir, "node_modules")
 			before := fingerprint(t, modules)
