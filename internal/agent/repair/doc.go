@@ -18,8 +18,9 @@
 // own directory instead, with its own files, links, .bin and scopes, and a link into the mount
 // for each other directory. So
 //
-//   - a trial can change no linked file: writes
-//     fail with EROFS. It can add, remove and replace entries of the copy's own directory.
+//   - a trial can change no linked file: writes fail with EROFS. It can add, remove and replace
+//     entries of the copy's own directory. A gate that names the workspace by its absolute path
+//     in a file of its own runs there, as it does before and after the trials.
 //   - links to packages of the same repository lead into the copy, with the edit. Node resolves
 //     the real path of a module, so an installed package that imports a package of the
 //     repository gets it from the mount, without the edit.
