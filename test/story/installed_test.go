@@ -2,7 +2,6 @@ package story
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -56,12 +55,9 @@ func TestRepairWithInstalledFiles(t *testing.T) {
 				"test.js":            "const { last } = require('./last');\nif (last([1, 2, 3]) !== 3) { console.error('not ok 1 - last'); process.exit(1); }\nconsole.log('1 passed');\n",
 			})
 			run := g.patient("task", "--repo", dir, "--author", "Ada <ada@example.org>", "--rounds", "0", "--verify", "sh gate.sh", "Fix the failing test")
-			if run.code != 0 || !strings.Contains(run.stderr, "[setup] install") {
+			if run.code != 0 || !strings.Contains(run.stderr, "[setup] install") || !strings.Contains(run.stderr, "M last.js +1 -1") {
 				t.Fatalf("no repair: %s", run)
 			}
-			logs := g.run("task", "logs", "last")
-			m := regexp.MustCompile(`tried (\d+), next \d+, seconds (\d+)`).FindStringSubmatch(run.stderr + logs.stdout)
-			t.Logf("trials and seconds: %v", m)
 		})
 	}
 }
