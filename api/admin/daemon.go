@@ -63,6 +63,22 @@ type Doctor struct {
 	Models   []ModelReport       `json:"models"`
 	// LayerArchive is set if the daemon has an archive of layers.
 	LayerArchive *ArchiveReport `json:"layerArchive,omitempty"`
+	// Forges are the hosts with a token.
+	Forges []ForgeReport `json:"forges,omitempty"`
+}
+
+// ForgeReport says of a forge whether its token can be read. The forge itself is not asked.
+type ForgeReport struct {
+	// Kind is github, gitlab or gitea.
+	Kind string `json:"kind"`
+	Host string `json:"host"`
+	// Token says where the token is: in a variable, in a file, or in the secret NAME. It is
+	// not the token.
+	Token string `json:"token"`
+	OK    bool   `json:"ok"`
+	// Reason and Fix are set when OK is false.
+	Reason string `json:"reason,omitempty"`
+	Fix    string `json:"fix,omitempty"`
 }
 
 // ArchiveReport says whether the archive of layers can be read and written.

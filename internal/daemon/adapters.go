@@ -152,7 +152,7 @@ func (s status) Doctor(ctx context.Context) (admin.Doctor, error) {
 	d := admin.Doctor{
 		Version: version.Describe(), Kernel: machine.Kernel(), User: machine.User(), DataDir: string(s.dir),
 		Backends: s.sandboxes.Reports(ctx), Template: s.host.Report(ctx), Models: s.models.Reports(ctx),
-		LayerArchive: s.archive.Report(ctx),
+		LayerArchive: s.archive.Report(ctx), Forges: s.forges.Reports(ctx),
 	}
 	s.inventory.Fill(ctx, &d.Template)
 	b, _, why, err := s.sandboxes.Choose(ctx, "")

@@ -1,16 +1,22 @@
 package daemon
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"hortus.dev/api"
+	"hortus.dev/api/admin"
 	"hortus.dev/api/secrets"
+	"hortus.dev/client"
 	"hortus.dev/internal/platform/config"
+	"hortus.dev/internal/task/delivery"
 	"hortus.dev/test/forgeserver"
 )
 
@@ -58,7 +64,15 @@ func TestSecretsOfTheDaemon(t *testing.T) {
 	}
 	srv := httptest.NewServer(forge)
 	t.Cleanup(srv.Close)
+	const begun = "canary-of-a-variable"
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
 	w := newTownOf(t, Config{
+		Logger:     slog.New(slog.NewTextHandler(log, nil)),
+		Getenv:     func(name string) string { return map[string]string{"GITHUB_TOKEN": begun}[name] },
 		KeySecrets: map[string]string{"openai": "openai-key"}, Path: os.Getenv("PATH"),
 		Forges: []config.Forge{{Host: strings.TrimPrefix(srv.URL, "http://"), Kind: "gitea", TokenSecret: "forge-token"}},
 	})
@@ -68,6 +82,35 @@ func TestSecretsOfTheDaemon(t *testing.T) {
 		if _, err := w.s.secrets.Set(ctx, "", name, secrets.Set{Value: value}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	warned := func() []string {
+		t.Helper()
+		b, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^.*level=WARN msg="the configuration names a secret.*$`).FindAllString(string(b), -1)
+	}
+	if all := warned(); len(all) != 2 || !strings.Contains(all[0], "secret=openai-key model=openai") || !strings.Contains(all[0], "hortus secret set openai-key --daemon") ||
+		!strings.Contains(all[1], "secret=forge-token forge="+strings.TrimPrefix(srv.URL, "http://")) || !strings.Contains(all[1], "hortus secret set forge-token --daemon") {
+		t.Errorf("at its start the daemon warned: %q", all)
+	}
+	host := strings.TrimPrefix(srv.URL, "http://")
+	forges := func() []admin.ForgeReport {
+		t.Helper()
+		d, err := status{w.s}.Doctor(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprintf("%+v", d); strings.Contains(text, "canary") {
+			t.Errorf("a token is in the report: %s", text)
+		}
+		return d.Forges
+	}
+	github := admin.ForgeReport{Kind: "github", Host: "github.com", Token: "in a variable", OK: true}
+	if all := forges(); len(all) != 2 || all[0].Host != host || all[0].Kind != "gitea" || all[0].OK || all[0].Token != "in the secret forge-token" ||
+		!strings.Contains(all[0].Reason, "forge-token") || !strings.Contains(all[0].Fix, "hortus secret set forge-token --daemon") || all[1] != github {
+		t.Errorf("without a token: %+v", all)
 	}
 	add := func() error {
 		_, err := w.s.connected.Add(ctx, api.AddRepository{URL: srv.URL + "/o/r.git"}, nil)
@@ -80,6 +123,9 @@ func TestSecretsOfTheDaemon(t *testing.T) {
 		t.Errorf("without a token: %v (%s)", err, api.HintOf(err))
 	}
 	set("forge-token", "canary-token-0")
+	if all := forges(); len(all) != 2 || all[0] != (admin.ForgeReport{Kind: "gitea", Host: host, Token: "in the secret forge-token", OK: true}) || all[1] != github {
+		t.Errorf("with a token: %+v", all)
+	}
 	if err := add(); err == nil {
 		t.Error("a token that the forge does not know was accepted")
 	}
@@ -106,6 +152,23 @@ func TestSecretsOfTheDaemon(t *testing.T) {
 	set("openai-key", "canary-key-1")
 	if ok, text := model(); !ok {
 		t.Errorf("with a key: %s", text)
+	}
+	// Once they are set, the next daemon warns of nothing.
+	w.s.secrets.Warn(ctx, "model", w.s.cfg.KeySecrets)
+	w.s.secrets.Warn(ctx, "forge", delivery.TokenSecrets(w.s.cfg.Forges))
+	if all := warned(); len(all) != 2 {
+		t.Errorf("with both secrets it warns: %q", all[2:])
+	}
+	// Only an administrator is told of the forges.
+	for key, n := range map[string]int{w.operator.Secret: 2, w.alice.Secret: 0} {
+		c, err := client.Remote(w.url, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := c.Doctor(t.Context())
+		if err != nil || len(d.Forges) != n {
+			t.Errorf("%+v, %v; want %d forges", d.Forges, err, n)
+		}
 	}
 	_, _, err = w.s.outgoing.Secrets(ctx, "", []api.SecretGrant{{Name: "openai-key"}})
 	if api.KindOf(err) != api.KindDenied {

@@ -232,7 +232,10 @@ func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
 }
 
 // openTasks opens the models, repositories and the engine of tasks.
-func (s *System) openTasks(context.Context) (err error) {
+func (s *System) openTasks(ctx context.Context) (err error) {
+	s.secrets.Warn(ctx, "model", s.cfg.KeySecrets)
+	s.secrets.Warn(ctx, "forge", delivery.TokenSecrets(s.cfg.Forges))
+
 	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, KeySecrets: s.cfg.KeySecrets, Key: s.secrets.Key, Transport: s.transport})
 	if err != nil {
 		return err
@@ -260,6 +263,7 @@ func (s *System) openRepositories() (task.Repositories, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.forges = d
 	s.repositories, err = cache.Open(cache.Config{Dir: s.dir.Path("repositories"), Logger: s.log})
 	s.connected = connected.New(connected.Config{Cache: s.repositories, Source: d.Source, Rows: s.rows, Owner: s.owner.Owner.ID, Logger: s.log})
 	if err != nil {

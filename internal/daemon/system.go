@@ -41,6 +41,7 @@ import (
 	"hortus.dev/internal/store/retention"
 	"hortus.dev/internal/task"
 	"hortus.dev/internal/task/computer"
+	"hortus.dev/internal/task/delivery"
 	"hortus.dev/internal/task/tally"
 )
 
@@ -83,6 +84,7 @@ type System struct {
 	// transport carries the calls to hosted models and forges.
 	transport http.RoundTripper
 	models    *catalogue.Catalogue
+	forges    *delivery.Deliverer
 	computers *computer.Computers
 	tasks     *task.Engine
 	bench     *bench.Bench

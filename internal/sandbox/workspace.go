@@ -19,6 +19,9 @@ type Workspace struct {
 	// Access says which files cannot be changed, in order: a later entry is below an earlier
 	// one or beside it. It is for an Upper only.
 	Access []PathAccess `json:",omitempty"`
+	// View requests a second, read-only mount of /workspace, at birth.ViewDir. It is for an
+	// Upper only. A root without a directory /run gets none.
+	View bool `json:",omitempty"`
 }
 
 // PathAccess says whether a file, or a directory with everything in it, can be changed.
@@ -39,6 +42,9 @@ const (
 func (w *Workspace) CheckAccess() error {
 	if len(w.Access) > 0 && w.Upper == "" {
 		return api.Errorf(api.KindInvalid, "only a durable workspace can have read-only files")
+	}
+	if w.View && w.Upper == "" {
+		return api.Errorf(api.KindInvalid, "only a durable workspace can have a read-only view")
 	}
 	total := 0
 	for _, a := range w.Access {

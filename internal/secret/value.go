@@ -2,6 +2,8 @@ package secret
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"hortus.dev/api"
 	"hortus.dev/api/secrets"
@@ -22,19 +24,38 @@ func (s *Secrets) Value(ctx context.Context, account, name string) (string, erro
 // or the token of a forge. No door may call it. A value that was set anew is returned by the next
 // call. KindUnauthenticated if there is no such secret; otherwise the kinds of Value.
 func (s *Secrets) Key(ctx context.Context, name string) (string, error) {
-	row, err := s.cfg.Rows.Secret(ctx, "", name)
-	if api.KindOf(err) == api.KindNotFound {
-		return "", api.Errorf(api.KindUnauthenticated, "the operator has no secret %.80q", name).
-			WithHint("set it on the daemon's machine: hortus secret set %s --daemon", name)
-	}
+	row, err := s.key(ctx, name)
 	if err != nil {
 		return "", err
 	}
+	return s.value(ctx, row)
+}
+
+// Warn logs a warning, with what to do, for each secret that is missing or cannot be a key. names
+// are secrets of the operator by who needs them, such as the hosts of forges. No value is read.
+func (s *Secrets) Warn(ctx context.Context, what string, names map[string]string) {
+	for _, of := range slices.Sorted(maps.Keys(names)) {
+		if _, err := s.key(ctx, names[of]); err != nil {
+			s.cfg.Logger.Warn("the configuration names a secret that cannot be used", "secret", names[of], what, of, "error", err, "fix", api.HintOf(err))
+		}
+	}
+}
+
+// key returns the row of a secret that the daemon itself uses.
+func (s *Secrets) key(ctx context.Context, name string) (secrets.Secret, error) {
+	row, err := s.cfg.Rows.Secret(ctx, "", name)
+	if api.KindOf(err) == api.KindNotFound {
+		return row, api.Errorf(api.KindUnauthenticated, "the operator has no secret %.80q", name).
+			WithHint("set it on the daemon's machine: hortus secret set %s --daemon", name)
+	}
+	if err != nil {
+		return row, err
+	}
 	if row.Signer != secrets.Plain {
-		return "", api.Errorf(api.KindInvalid, "secret %s is neither a key nor a token: requests are signed with it (%s)", name, row.Signer).
+		return row, api.Errorf(api.KindInvalid, "secret %s is neither a key nor a token: requests are signed with it (%s)", name, row.Signer).
 			WithHint("set another one: hortus secret set NAME --daemon")
 	}
-	return s.value(ctx, row)
+	return row, nil
 }
 
 // value returns the value of a row.

@@ -3,6 +3,7 @@ package secret_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"hortus.dev/api"
@@ -70,4 +71,27 @@ func TestKey(t *testing.T) {
 
 	// The daemon uses no secret of another account, so one without bindings is of no use there.
 	fails(t, "of an account", set("a", "key", secrets.Set{Value: canary}), api.KindInvalid, "only the operator's secrets")
+}
+
+// TestWarn: what the configuration names and is missing is logged, with what to do; what is there
+// is not.
+func TestWarn(t *testing.T) {
+	f := newFixture(t, nil)
+	names := map[string]string{"git.example.org": "forge-token", "git.example.com": "there"}
+	if _, err := f.Set(t.Context(), "", "there", secrets.Set{Value: canary}); err != nil {
+		t.Fatal(err)
+	}
+	f.Warn(t.Context(), "forge", names)
+	log := f.log.String()
+	if strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "secret=forge-token forge=git.example.org") ||
+		!strings.Contains(log, "hortus secret set forge-token --daemon") {
+		t.Errorf("one is missing: %s", log)
+	}
+	if _, err := f.Set(t.Context(), "", "forge-token", secrets.Set{Value: canary}); err != nil {
+		t.Fatal(err)
+	}
+	f.Warn(t.Context(), "forge", names)
+	if more := f.log.String()[len(log):]; strings.Contains(more, "level=WARN") {
+		t.Errorf("both are there: %s", more)
+	}
 }

@@ -18,10 +18,12 @@ type Agent struct {
 	limit effort
 	// untraced leaves out the trace of the failing tests.
 	untraced bool
+	// workspace is a directory that may have a read-only mount, and view is that mount.
+	workspace, view string
 }
 
 // New returns an agent with the default limits.
-func New() *Agent { return &Agent{limit: maxEffort} }
+func New() *Agent { return &Agent{limit: maxEffort, workspace: workspaceDir, view: viewDir} }
 
 // session is one request. It holds nothing between two answers: each answer replays the
 // history from its beginning, with the same decisions, and asks for what comes next.

@@ -206,7 +206,7 @@ func TestTryChangesNothing(t *testing.T) {
 		{Path: "a b'c.py", From: 2, To: 2},
 		{Path: "a b'c.py", From: 1, To: 0, Lines: []string{"zero"}},
 	}
-	c, end := tries(edits, 1, len(edits), 60, `cat "a b'c.py" | tr '\n' , ; grep -q '^two' "a b'c.py" && ! grep -q zero "a b'c.py" && exit 1; test "$(head -n 1 "a b'c.py")" = zero`, "", dir, false)
+	c, end := New().tries(edits, 1, len(edits), 60, `cat "a b'c.py" | tr '\n' , ; grep -q '^two' "a b'c.py" && ! grep -q zero "a b'c.py" && exit 1; test "$(head -n 1 "a b'c.py")" = zero`, "", dir, false)
 	var in struct{ Command string }
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		t.Fatal(err)

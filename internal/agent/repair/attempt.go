@@ -24,6 +24,15 @@ const (
 	gateSeconds = 180
 	// hangSeconds is how long a gate may take that does not end by itself.
 	hangSeconds = 8
+	// fewInstalled is how many files an installed directory has at least for copies to have
+	// links instead of them.
+	fewInstalled = 2000
+)
+
+// Where a sandbox's files are, and a read-only mount of them.
+const (
+	workspaceDir = "/workspace"
+	viewDir      = "/run/hortus-workspace"
 )
 
 // shellWord writes a word for a POSIX shell.
@@ -32,7 +41,7 @@ func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`
 // tries makes the call that tries the edits from the n-th to the last one, counted
 // from 1, and starts none after that many seconds. It gives the number of the first
 // one that it leaves out.
-func tries(edits []edit.Edit, n, last, seconds int, gate, quick, root string, hangs bool) (model.Call, int) {
+func (a *Agent) tries(edits []edit.Edit, n, last, seconds int, gate, quick, root string, hangs bool) (model.Call, int) {
 	if root != "" && root != "/" {
 		gate, quick = strings.ReplaceAll(gate, root, "$PWD"), strings.ReplaceAll(quick, root, "$PWD") // the copy's own directory
 	}
@@ -51,6 +60,7 @@ func tries(edits []edit.Edit, n, last, seconds int, gate, quick, root string, ha
 		list.WriteString("\n")
 	}
 	s := strings.NewReplacer(
+		"@WORKSPACE@", shellWord(a.workspace), "@VIEW@", shellWord(a.view), "@FEW@", strconv.Itoa(fewInstalled),
 		"@GATE@", shellWord(gate), "@QUICK@", shellWord(quick), "@SECONDS@", strconv.Itoa(seconds), "@LIMIT@", strconv.Itoa(limit), "@EDITS@\n", list.String(),
 	).Replace(tryScript)
 	return call("shell", map[string]any{"command": s, "timeout_seconds": seconds + 2*gateSeconds}), end

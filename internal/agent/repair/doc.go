@@ -10,6 +10,32 @@
 //	agent := repair.New()
 //	response, err := agent.Generate(ctx, model.Request{Messages: history, Tools: tools}, nil)
 //
+// # Copies
+//
+// There is a copy for each processor, at most four, and an edit is undone after its trial. A
+// directory node_modules, .venv or venv with [fewInstalled] files or more, in which no edit is
+// made, is not copied where the sandbox has a read-only mount of its workspace. The copy has its
+// own directory instead, with its own files, links, .bin and scopes, and a link into the mount
+// for each other directory. So
+//
+//   - a trial can change no linked file: writes fail with EROFS. It can add, remove and replace
+//     entries of the copy's own directory. A gate that names the workspace by its absolute path
+//     in a file of its own runs there, as it does before and after the trials.
+//   - links to packages of the same repository lead into the copy, with the edit. Node resolves
+//     the real path of a module, so an installed package that imports a package of the
+//     repository gets it from the mount, without the edit.
+//   - caches (.cache, .vite*) begin empty. Python's and other tools' caches in packages cannot
+//     be written.
+//   - what a trial leaves beside its edit, in the sources or in a small installed directory, is
+//     there for the next trial in the same copy.
+//
+// Symbolic links alone would let a trial write to the workspace; hard links too, and on an
+// overlay each copies its file. Elsewhere, as on a backend without workspaces, one copy of
+// everything is made and used by all trials of a call. Its time is not that of the trials, but
+// counts for the repair.
+//
+// # Limits
+//
 // It keeps nothing between two answers: each answer replays the history and asks for the
 // first thing that has no answer yet. The effort for one repair is bounded in calls, seconds
 // and candidates. Tool results are not trusted: they are read as text and bounded. The

@@ -48,6 +48,12 @@ func (w worked) trials() string {
 // loop do.
 func drive(t testing.TB, m *Agent, dir, message string) (worked, error) {
 	t.Helper()
+	return driveIn(t, m, dir, message, shellTool)
+}
+
+// driveIn is drive with another shell.
+func driveIn(t testing.TB, m *Agent, dir, message string, shell func(t testing.TB, dir, command string, env map[string]string, limit time.Duration) string) (worked, error) {
+	t.Helper()
 	w := worked{messages: []model.Message{{Role: model.RoleUser, Text: message}}}
 	for w.steps = 1; w.steps <= 60; w.steps++ {
 		res, err := m.Generate(context.Background(), model.Request{Messages: w.messages, Tools: agentTools}, nil)
@@ -72,7 +78,7 @@ func drive(t testing.TB, m *Agent, dir, message string) (worked, error) {
 			text := ""
 			switch c.Name {
 			case "shell":
-				text = shellTool(t, dir, in.Command, in.Env, time.Duration(max(in.Timeout, 120))*time.Second)
+				text = shell(t, dir, in.Command, in.Env, time.Duration(max(in.Timeout, 120))*time.Second)
 			case "view":
 				text = viewTool(dir, in.Path, in.From, in.To)
 			case "str_replace":

@@ -158,7 +158,7 @@ func (r *repairer) round() state {
 	next := 1
 	var best outcome
 	for r.goesOn(edits, next, best) {
-		c, end := tries(edits, next, min(len(edits), r.lastUseful(best)), r.seconds(), r.brief.gate, r.quick(), r.tree.root, r.gateRun.killed != "")
+		c, end := r.agent.tries(edits, next, min(len(edits), r.lastUseful(best)), r.seconds(), r.brief.gate, r.quick(), r.tree.root, r.gateRun.killed != "")
 		res, ok := r.h.ask(r.trying(edits, next, end), c)
 		if !ok {
 			return waits

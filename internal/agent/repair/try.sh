@@ -8,15 +8,55 @@ trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPYCACHEPREFIX="$work/pyc" GOFLAGS="${GOFLAGS:-} -vet=off -timeout=60s"
 shell=$(command -v bash || command -v sh)
-started=$(date +%s)
+begun=$(date +%s)
 lanes=$(nproc 2>/dev/null || echo 1)
 [ "$lanes" -le 4 ] || lanes=4
+workspace=@WORKSPACE@
+view=@VIEW@ # a read-only mount of the workspace, where there is one
+nl='
+'
 
-copy() { # to
-	mkdir "$1" || return 1
-	for f in .[!.]* *; do
-		[ "$f" = .git ] && [ "$(du -sk .git | cut -f1)" -gt 65536 ] && continue
-		if [ -e "$f" ] || [ -L "$f" ]; then cp -a "./$f" "$1/" || return 1; fi
+# What was installed is not copied if there is a read-only mount of it: a copy has links
+# to that mount. Nothing that follows them can write.
+linked=$nl
+choose() {
+	here=${PWD#"$workspace"}
+	case $PWD/ in "$workspace"/*) ;; *) view= ;; esac
+	[ -n "$view" ] && grep -q "^[^ ]* [^ ]* [^ ]* [^ ]* $view ro[, ]" /proc/self/mountinfo || view=
+	find . -name .git -prune -o -type d \( -name node_modules -o -name .venv -o -name venv \) -prune -print >"$work/installed"
+	while IFS= read -r d; do
+		[ "$(find "$d" 2>/dev/null | head -n @FEW@ | wc -l)" -ge @FEW@ ] || continue
+		if [ -n "$view" ] && [ "$(ls -A "$d")" = "$(ls -A "$view$here/${d#./}")" ]; then
+			linked=$linked$d$nl
+		else
+			lanes=1 # one copy of it
+		fi
+	done <"$work/installed"
+}
+
+copy() { # from, to
+	mkdir "$2" || return 1
+	for f in "$1"/.[!.]* "$1"/..?* "$1"/*; do
+		[ -e "$f" ] || [ -L "$f" ] || continue
+		[ "$f" = ./.git ] && [ "$(du -sk .git | cut -f1)" -gt 65536 ] && continue
+		case $linked in
+		*"$nl$f$nl"*) link "$f" "$2/${f##*/}" || return 1 ;;
+		*"$nl$f/"*) copy "$f" "$2/${f##*/}" || return 1 ;;
+		*) cp -a "$f" "$2/" || return 1 ;;
+		esac
+	done
+}
+
+# The directory itself is the copy's, and so are its files, its links (which may lead to
+# packages of this tree) and its programs. Caches are left out: a gate makes them again.
+link() { # from, to
+	mkdir "$2" || return 1
+	find "$view$here/${1#./}" -mindepth 1 -maxdepth 1 -type d ! -name .bin ! -name '@*' ! -name .cache ! -name '.vite*' \
+		-exec sh -c 'to=$1; shift; ln -s "$@" "$to/"' sh "$2" {} + || return 1
+	find "$1" -mindepth 1 -maxdepth 1 \( ! -type d -o -name .bin \) \
+		-exec sh -c 'to=$1; shift; cp -a "$@" "$to/"' sh "$2" {} + || return 1
+	for e in "$1"/@*; do
+		if [ -d "$e" ] && [ ! -L "$e" ]; then link "$e" "$2/${e##*/}" || return 1; fi
 	done
 }
 
@@ -76,12 +116,14 @@ edits() {
 @EDITS@
 }
 
+choose
 lane=0
 while [ "$lane" -lt "$lanes" ]; do
-	copy "$work/tree.$lane" || exit 1
+	copy . "$work/tree.$lane" || exit 1
 	lane=$((lane + 1))
 done
 lane=0
+started=$(date +%s)
 if [ "$limit" -eq 0 ]; then
 	limit=120
 	cd "$work/tree.0" || exit 1
@@ -107,5 +149,5 @@ fi
 touch "$work/results.none"
 cat "$work"/results.* | sort -t ' ' -k 2 -n
 next=$(cat "$work"/stop.* 2>/dev/null | sort -n | head -n 1)
-echo "tried $(cat "$work"/results.* | grep -c .), next ${next:-0}, seconds $(($(date +%s) - started))"
+echo "tried $(cat "$work"/results.* | grep -c .), next ${next:-0}, seconds $(($(date +%s) - begun))"
 exit 0

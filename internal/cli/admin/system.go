@@ -229,6 +229,7 @@ func showDoctor(a *app.App, d admin.Doctor) error {
 		fmt.Fprintf(w, "  \thidden\t%d host files that a sandbox must not see\n", d.Template.Hidden)
 	}
 	showModels(w, d.Models)
+	showForges(w, d.Forges)
 	showArchive(w, d.LayerArchive)
 	return w.Flush()
 }
@@ -244,6 +245,23 @@ func showArchive(w io.Writer, r *admin.ArchiveReport) {
 	fmt.Fprintf(w, "\nlayer archive\n  %s\t%s\t%s\n", mark, human.Sanitize(r.Location), human.Sanitize(what))
 	if r.Fix != "" {
 		fmt.Fprintf(w, "  \t\tfix: %s\n", human.Sanitize(r.Fix))
+	}
+}
+
+func showForges(w io.Writer, forges []admin.ForgeReport) {
+	if len(forges) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nforges\n")
+	for _, f := range forges {
+		mark, what := "yes", "token "+f.Token
+		if !f.OK {
+			mark, what = "no", f.Reason
+		}
+		fmt.Fprintf(w, "  %s\t%s %s\t%s\n", mark, human.Sanitize(f.Kind), human.Sanitize(f.Host), human.Sanitize(what))
+		if f.Fix != "" {
+			fmt.Fprintf(w, "  \t\tfix: %s\n", human.Sanitize(f.Fix))
+		}
 	}
 }
 

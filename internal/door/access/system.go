@@ -58,7 +58,7 @@ func (s *System) Doctor(ctx context.Context) (admin.Doctor, error) {
 	}
 	d, err := s.d.Doctor(ctx)
 	if p.Role != api.RoleAdmin {
-		d.DataDir, d.User, d.LayerArchive = "", "", nil
+		d.DataDir, d.User, d.LayerArchive, d.Forges = "", "", nil, nil
 	}
 	return d, err
 }

@@ -93,6 +93,8 @@ type Config struct {
 	OwnKernel bool   `json:"ownKernel,omitempty"`
 	Own       []Dir  `json:"own,omitempty"`
 	Files     []File `json:"files,omitempty"`
+	// View says that the guest, with OwnKernel, mounts the Workspace at ViewDir, read-only.
+	View bool `json:"view,omitempty"`
 }
 
 // Report is the reply of a guest, or of the stage before it.

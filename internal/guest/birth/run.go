@@ -4,6 +4,10 @@ package birth
 // sandboxes.
 const RunDir = "/run/e2b"
 
+// ViewDir is a read-only mount of /workspace, in sandboxes that have one. What is changed at
+// /workspace is seen there.
+const ViewDir = "/run/hortus-workspace"
+
 // RunFiles returns the files of RunDir. They do not end in a line break.
 func RunFiles(sandbox, template string) []File {
 	return []File{

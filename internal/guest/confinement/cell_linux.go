@@ -79,11 +79,31 @@ func NewCell(cfg *birth.Config) (*Cell, error) {
 		err = &os.PathError{Op: "protect", Path: "/dev", Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
+	if cfg.View {
+		if err := mountView(cfg.Workspace); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	if err := unix.Mount("/", birth.Groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		err = &os.PathError{Op: "bind mount the root on", Path: birth.Groups, Err: err}
 		return nil, errors.Join(err, f.Close())
 	}
 	return &Cell{Group: f, Root: birth.Groups}, nil
+}
+
+// mountView mounts a directory at birth.ViewDir, read-only.
+func mountView(dir string) error {
+	if err := os.MkdirAll(birth.ViewDir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(dir, birth.ViewDir, "", unix.MS_BIND, ""); err != nil {
+		return &os.PathError{Op: "bind mount " + dir + " on", Path: birth.ViewDir, Err: err}
+	}
+	const flags = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("", birth.ViewDir, "", flags, ""); err != nil {
+		return &os.PathError{Op: "protect", Path: birth.ViewDir, Err: err}
+	}
+	return nil
 }
 
 // ForbidUID permanently prevents the calling thread, and what it forks, from switching to a

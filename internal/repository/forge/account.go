@@ -27,6 +27,9 @@ type Account struct {
 // publicHosts are the default hosts of tokens.
 var publicHosts = map[string]string{GitHub: "github.com", GitLab: "gitlab.com", Gitea: "gitea.com"}
 
+// Server returns the host of the account's forge.
+func (a Account) Server() string { return cmp.Or(a.Host, publicHosts[a.Kind]) }
+
 // PublicHosts returns the hosts of the public forges, sorted.
 func PublicHosts() []string { return slices.Sorted(maps.Values(publicHosts)) }
 

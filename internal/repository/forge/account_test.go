@@ -159,3 +159,11 @@ func TestProbe(t *testing.T) {
 		t.Errorf("without TLS: %v", err)
 	}
 }
+
+func TestServer(t *testing.T) {
+	for want, a := range map[string]Account{"github.com": {Kind: GitHub}, "git.example.org": {Kind: GitLab, Host: "git.example.org"}} {
+		if got := a.Server(); got != want {
+			t.Errorf("%+v: %q, want %q", a, got, want)
+		}
+	}
+}

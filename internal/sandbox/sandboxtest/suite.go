@@ -100,6 +100,7 @@ func Cases() []Case {
 	all = append(all, kernelCases()...)
 	all = append(all, workspaceCases()...)
 	all = append(all, accessCases()...)
+	all = append(all, viewCases()...)
 	all = append(all, saveCases()...)
 	all = append(all, saveHostileCases()...)
 	all = append(all, expectCases()...)

@@ -213,7 +213,7 @@ func (p *Computers) Open(ctx context.Context, req api.CreateSandbox, id api.Work
 	if err != nil {
 		return nil, err
 	}
-	ws := sandbox.Workspace{Upper: id}
+	ws := sandbox.Workspace{Upper: id, View: true}
 	for _, d := range w.Layers {
 		ws.Layers = append(ws.Layers, layer.Digest(d))
 	}

@@ -24,8 +24,8 @@ func mountRun(s *Spec, root string) error {
 			return at("make "+birth.RunDir, err)
 		}
 	}
-	target, err := makeRun(root)
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) {
+	target, err := makeRun(root, birth.RunDir)
+	if noRun(err) {
 		return nil // the saved files contain something else there, which is kept
 	}
 	if err != nil {
@@ -42,9 +42,14 @@ func mountRun(s *Spec, root string) error {
 	return at("mount "+birth.RunDir, unix.Close(m))
 }
 
-// makeRun makes the mount point, in a tree that a guest may have written: it follows no
-// symbolic link.
-func makeRun(root string) (int, error) {
+// noRun reports whether an error of makeRun says that there is no place for the directory.
+func noRun(err error) bool {
+	return errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT)
+}
+
+// makeRun makes a mount point, a directory of an absolute path, in a tree that a guest may have
+// written: it follows no symbolic link.
+func makeRun(root, dir string) (int, error) {
 	open := func(dir int, name string) (int, error) {
 		return unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
 	}
@@ -53,13 +58,13 @@ func makeRun(root string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(top)
-	parent, err := open(top, path.Dir(birth.RunDir)[1:])
+	parent, err := open(top, path.Dir(dir)[1:])
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(parent)
-	if err := unix.Mkdirat(parent, path.Base(birth.RunDir), 0o755); err != nil && err != unix.EEXIST {
+	if err := unix.Mkdirat(parent, path.Base(dir), 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
 	}
-	return open(parent, path.Base(birth.RunDir))
+	return open(parent, path.Base(dir))
 }

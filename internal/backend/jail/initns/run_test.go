@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/internal/guest/birth"
 )
 
 // TestMakeRun makes the mount point in trees as a saved sandbox may have left them: a link
@@ -32,7 +34,7 @@ func TestMakeRun(t *testing.T) {
 			if err := c.left(root, away); err != nil {
 				t.Fatal(err)
 			}
-			fd, err := makeRun(root)
+			fd, err := makeRun(root, birth.RunDir)
 			if fd >= 0 {
 				unix.Close(fd)
 			}

@@ -103,6 +103,9 @@ type Workspace struct {
 	Try bool `json:"try,omitempty"`
 	// Access are files and directories that are mounted read-only or writable, in order.
 	Access []Access `json:"access,omitempty"`
+	// View requests a read-only mount of it at birth.ViewDir. On a kernel of its own the
+	// guest makes it.
+	View bool `json:"view,omitempty"`
 }
 
 // Access is a path below the target of a workspace.

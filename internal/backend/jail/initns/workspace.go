@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/internal/backend/jail/keeper"
 	"hortus.dev/internal/backend/jail/upper"
+	"hortus.dev/internal/guest/birth"
 )
 
 // WorkspaceStep is the prefix of the steps that mount a workspace.
@@ -91,6 +92,11 @@ func mountWorkspace(s *Spec, below *lowers, root string, files *saved) error {
 	if err := restrict(target, w.Access); err != nil {
 		return err
 	}
+	if w.View && s.Keeper == nil {
+		if err := mountView(target, root); err != nil {
+			return at(WorkspaceStep+": its read-only view", err)
+		}
+	}
 	if w.Try {
 		return at(WorkspaceStep+": try it", tryOverlay(target))
 	}
@@ -140,6 +146,24 @@ func restrictOne(top int, a Access) error {
 		return err
 	}
 	return unix.MoveMount(m, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// mountView mounts a workspace a second time, read-only.
+func mountView(target, root string) error {
+	m, err := cloneMount(target, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(m)
+	dir, err := makeRun(root, birth.ViewDir)
+	if noRun(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return unix.MoveMount(m, "", dir, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 // ownUpper makes the upper layer of a workspace that is not durable.

@@ -43,6 +43,7 @@ type Dir struct {
 	leases Leases
 	upper  *workspace.Lease // nil if it is on the sandbox's own disk
 	access []sandbox.PathAccess
+	view   bool
 }
 
 // Durable reports whether what is written outlives the sandbox.
@@ -70,7 +71,7 @@ func (m *Mounter) Attach(ctx context.Context, w *sandbox.Workspace) (_ *Dir, err
 	if w == nil {
 		return nil, nil
 	}
-	d := &Dir{access: w.Access}
+	d := &Dir{access: w.Access, view: w.View}
 	defer func() {
 		if err != nil {
 			d.Release()
@@ -185,7 +186,7 @@ func (d *Dir) Stage(pid, userns int, add func(int) int) (*initns.Workspace, erro
 		return nil, err
 	}
 	disk, err := lower(d.upper.Path(), userns, add)
-	is.Disk = &disk
+	is.Disk, is.View = &disk, d.view
 	for _, a := range d.access {
 		is.Access = append(is.Access, initns.Access{Path: a.Path, ReadOnly: a.ReadOnly})
 	}
