@@ -269,7 +269,7 @@ func TestBudgetOfModels(t *testing.T) {
 						t.Errorf("%d %v, %d requests", resp.StatusCode, resp.Header, v.asked.Load())
 					}
 					message := w.refusal(t, []byte(body))
-					for _, part := range []string{p.row().Budgets[0].String(), "used up", "secret key", "hortus secret set key --budget"} {
+					for _, part := range []string{p.row().Budgets[0].String(), "used up", "secret key", "hortus secret set key ... --budget"} {
 						if !strings.Contains(message, part) {
 							t.Errorf("%q does not say %q", message, part)
 						}

@@ -31,7 +31,7 @@ func exhausted(r *http.Request, model secrets.Model, name string, e *secrets.Exh
 			wait = now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
 			message += " It is renewed at 00:00 UTC."
 		}
-		message += " Do not send it again: the operator can raise the budget with: hortus secret set " + name + " --budget AMOUNT"
+		message += " Do not send it again. The operator can raise the budget: hortus secret set " + name + " ... --budget AMOUNT"
 		// The libraries of Anthropic and OpenAI obey the first, other clients the second.
 		h["X-Should-Retry"] = []string{"false"}
 		h["Retry-After"] = []string{strconv.Itoa(int(wait/time.Second) + 1)}
