@@ -86,6 +86,9 @@ func (f *flight) unreadable(r *http.Request) string {
 	if !counted {
 		return ""
 	}
+	if what := override(r); what != "" {
+		return what + " may make the server read another method or path"
+	}
 	if upgrades(r) {
 		return "a WebSocket cannot be counted for a budget of tokens or money"
 	}
@@ -101,7 +104,7 @@ func (f *flight) overBudget(why string) error {
 	u := f.use()
 	u.Refused, u.Budget = why, f.grant.budgets[0].String()
 	f.s.record(u)
-	return &web.Refusal{Reason: "the request was refused: " + why, Hint: "The secret " + f.grant.name + " has budgets: use HTTP, and send the body without compression."}
+	return &web.Refusal{Reason: "the request was refused: " + why, Hint: "The secret " + f.grant.name + " has budgets, so what a request uses must be readable: plain HTTP, and a body without compression or with gzip."}
 }
 
 // peek reads the beginning of a body.

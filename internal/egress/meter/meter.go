@@ -65,6 +65,9 @@ func (m *Meter) estimate() secrets.Usage {
 	var t price.Tokens
 	if m.kind != free {
 		t.Input = min(max(m.sent, m.declared), maxInput)
+		if m.asked.refers {
+			t.Input = max(t.Input, keptInput)
+		}
 	}
 	if m.kind == generates {
 		t.Output = m.output(0)
@@ -79,7 +82,9 @@ func (m *Meter) estimate() secrets.Usage {
 func (m *Meter) output(received int64) int64 {
 	n := m.asked.output
 	if n == 0 || m.request.state == malformed {
-		n = max(n, usualOutput, min(received, maxOutput))
+		if n = max(n, usualOutput, min(received, maxOutput)); m.asked.background {
+			n = max(n, maxOutput)
+		}
 	}
 	return min(min(n, maxInput)*max(min(m.asked.choices, 128), 1), maxNumber)
 }

@@ -15,6 +15,8 @@ const (
 	usualOutput = 32_768
 	// maxOutput is the maximum of an estimated answer to such a request.
 	maxOutput = 131_072
+	// keptInput is the estimated prompt of a request that refers to what the server keeps.
+	keptInput = 400_000
 	// maxNumber is the maximum of a number that is read.
 	maxNumber = 1 << 40
 	// maxModel is the maximum size of the name of a model that is recorded, in bytes.
@@ -52,6 +54,9 @@ type asked struct {
 	models  int // how many names of a model it has
 	output  int64
 	choices int64
+	// background is whether the answer does not have what is generated, refers whether the prompt
+	// has what the server keeps.
+	background, refers bool
 }
 
 // take reads a member of a request.
@@ -62,6 +67,12 @@ func (a *asked) take(vendor secrets.Model, path, member string, v value) {
 			a.model = v.text
 			a.models++
 		}
+		return
+	case "background":
+		a.background = a.background || v.text != "false" && v.text != "null"
+		return
+	case "previous_response_id", "conversation", "conversation.id", "prompt.id", "cachedContent", "cached_content":
+		a.refers = a.refers || v.text != "null" || v.string
 		return
 	case "n":
 		a.choices = max(a.choices, number(v))
