@@ -192,7 +192,7 @@ type Egress interface {
 // they are kept when it is removed.
 type Secrets interface {
 	// PutSecret stores a secret, or replaces the one of its name, which keeps its number, the
-	// time it was created, and its uses. value is kept encrypted; it is required for a stored
+	// time it was created, its uses and what they used of budgets. value is kept encrypted; it is required for a stored
 	// secret and refused for others (KindInvalid). KindExhausted if the account has most
 	// others already. It returns the row.
 	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)

@@ -272,3 +272,15 @@ func FuzzUsed(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkAnswer reads a stream with short events.
+func BenchmarkAnswer(b *testing.B) {
+	event := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hello, world\"}}\n\n")
+	m := New(secrets.Anthropic, "POST", "/v1/messages")
+	m.Begin(200, eventStream)
+	b.SetBytes(int64(len(event)))
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Answer(event)
+	}
+}
