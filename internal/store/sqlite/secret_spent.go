@@ -28,49 +28,30 @@ func (db secretTable) ReserveSecret(ctx context.Context, by secrets.Spender, a s
 		return nil, api.Errorf(api.KindInvalid, "a use of secret %s: an amount is negative", by.Secret)
 	}
 	err = db.inTx(ctx, "the budgets of secret "+by.Secret, func(tx *sql.Tx) error {
-		row, err := scanSecret(tx.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, by.Account, by.Secret))
-		if err != nil || len(row.Budgets) == 0 {
-			return secretError(ctx, err, by.Secret)
-		}
-		if over, err = spent.Reserve(ctx, tx, row.seq, row.Budgets, by, a); err != nil {
-			return wrapError(ctx, err, "count a use of secret %s", by.Secret)
-		}
-		return nil
+		over, err = spent.Reserve(ctx, tx, by, a)
+		return secretError(ctx, err, by.Secret)
 	})
 	return over, err
 }
 
 // SettleSecret implements store.Store.
 func (db secretTable) SettleSecret(ctx context.Context, by secrets.Spender, change secrets.Amounts) error {
-	err := checkSpender(by)
-	if err == nil {
-		err = spent.Settle(ctx, db.write, by, change)
+	if err := checkSpender(by); err != nil {
+		return err
 	}
-	if err != nil {
-		return wrapError(ctx, err, "count a use of secret %s", by.Secret)
-	}
-	return nil
+	return secretError(ctx, spent.Settle(ctx, db.write, by, change), by.Secret)
 }
 
 // ResetSecretSpent implements store.Store.
 func (db secretTable) ResetSecretSpent(ctx context.Context, account, name string) error {
-	if _, err := db.write.ExecContext(ctx, spent.ResetSQL, account, name); err != nil {
-		return wrapError(ctx, err, "reset what secret %s used", name)
-	}
-	return nil
+	_, err := db.write.ExecContext(ctx, spent.ResetSQL, account, name)
+	return secretError(ctx, err, name)
 }
 
 // SecretSpent implements store.Store.
 func (db secretTable) SecretSpent(ctx context.Context, account, name string, at time.Time, tasks int) (secrets.Spent, error) {
-	row, err := scanSecret(db.read.QueryRowContext(ctx, `SELECT `+secretColumns+` FROM secret WHERE account = ? AND name = ?`, account, name))
-	if err != nil {
-		return secrets.Spent{}, secretError(ctx, err, name)
-	}
-	out, err := spent.Of(ctx, db.read, row.seq, at, tasks)
-	if err != nil {
-		err = wrapError(ctx, err, "read what secret %s used", name)
-	}
-	return out, err
+	out, err := spent.Of(ctx, db.read, account, name, at, tasks)
+	return out, secretError(ctx, err, name)
 }
 
 // pruneSpent removes what was used on days and by tasks that have ended, and exceeds a retention.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -17,7 +18,8 @@ type DB interface {
 }
 
 const (
-	ofSQL = `SELECT scope, requests, tokens, usd FROM secret_spent
+	secretSQL = `SELECT seq, coalesce(json_extract(doc, '$.budgets'), '[]') FROM secret WHERE account = ? AND name = ?`
+	ofSQL     = `SELECT scope, requests, tokens, usd FROM secret_spent
 		WHERE secret = ?1 AND (scope = 'total' OR scope = 'day' AND key = ?2 OR scope = 'task' AND key = ?3)`
 	addSQL = `INSERT INTO secret_spent (secret, scope, key, requests, tokens, usd, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 		ON CONFLICT (secret, scope, key) DO UPDATE SET requests = requests + ?4, tokens = tokens + ?5, usd = usd + ?6, at = max(at, ?7)`
@@ -45,9 +47,28 @@ const (
 // day is the key of a day.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Reserve counts a request with the secret of a row, unless one of the budgets is used up: then it
-// returns that.
-func Reserve(ctx context.Context, db DB, seq int64, budgets []secrets.Budget, by secrets.Spender, a secrets.Amounts) (*secrets.Exhausted, error) {
+// budgetsOf returns the row of a secret and its budgets; sql.ErrNoRows if there is none.
+func budgetsOf(ctx context.Context, db DB, account, name string) (seq int64, budgets []secrets.Budget, err error) {
+	err = sql.ErrNoRows
+	if e := each(ctx, db, secretSQL, []any{account, name}, func(rows *sql.Rows) error {
+		var text string
+		if err = rows.Scan(&seq, &text); err == nil {
+			err = json.Unmarshal([]byte(text), &budgets)
+		}
+		return err
+	}); e != nil {
+		err = e
+	}
+	return seq, budgets, err
+}
+
+// Reserve counts a request, unless one of the budgets of its secret is used up: then it returns
+// that. It counts nothing if there are none. sql.ErrNoRows if there is no such secret.
+func Reserve(ctx context.Context, db DB, by secrets.Spender, a secrets.Amounts) (*secrets.Exhausted, error) {
+	seq, budgets, err := budgetsOf(ctx, db, by.Account, by.Secret)
+	if err != nil || len(budgets) == 0 {
+		return nil, err
+	}
 	have, err := of(ctx, db, seq, by.At, by.Task)
 	if err != nil {
 		return nil, err
@@ -83,9 +104,13 @@ func Settle(ctx context.Context, db DB, by secrets.Spender, change secrets.Amoun
 	return err
 }
 
-// Of returns what was used of the secret of a row, with the tasks that used most.
-func Of(ctx context.Context, db DB, seq int64, at time.Time, tasks int) (secrets.Spent, error) {
+// Of returns what was used of a secret, with the tasks that used most; sql.ErrNoRows if there is none.
+func Of(ctx context.Context, db DB, account, name string, at time.Time, tasks int) (secrets.Spent, error) {
 	out := secrets.Spent{Tasks: []secrets.TaskSpent{}}
+	seq, _, err := budgetsOf(ctx, db, account, name)
+	if err != nil {
+		return out, err
+	}
 	have, err := of(ctx, db, seq, at, "")
 	if err != nil {
 		return out, err
