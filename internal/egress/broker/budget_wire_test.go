@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"hortus.dev/api/secrets"
+	"hortus.dev/internal/platform/price"
 )
 
 // wire is how a vendor answers.
@@ -57,9 +59,13 @@ func wires() map[string]wire {
 		}
 		return jsonAt(t, b, "error", "message")
 	}
-	claude := secrets.Usage{Model: "claude-opus-5-5", InputTokens: 600, OutputTokens: 400, MicroUSD: 100*4 + 500*5 + 400*20}
-	gpt := secrets.Usage{Model: "gpt-5.5", InputTokens: 600, OutputTokens: 400, MicroUSD: 600*5 + 400*30}
-	flash := secrets.Usage{Model: "gemini-2.5-flash", InputTokens: 600, OutputTokens: 400, MicroUSD: 180 + 1000}
+	usage := func(model string, table price.Prices, written int64) secrets.Usage {
+		t := price.Tokens{Input: 600, Written: written, Output: 400}
+		return secrets.Usage{Model: model, InputTokens: 600, OutputTokens: 400, MicroUSD: int64(math.Round(t.Cost(*table.Find(model)) * 1e6))}
+	}
+	claude := usage("claude-opus-5-5", price.Anthropic(), 500)
+	gpt := usage("gpt-5.5", price.OpenAI(), 0)
+	flash := usage("gemini-2.5-flash", price.Gemini(), 0)
 	return map[string]wire{
 		"Messages, streamed": {secrets.Anthropic, "/v1/messages", "text/event-stream", []string{
 			`{"type":"message_start","message":{"model":"claude-opus-5-5","usage":{"input_tokens":100,"cache_creation_input_tokens":500,"output_tokens":1}}}`,
