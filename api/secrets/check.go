@@ -109,7 +109,7 @@ func Check(s Set) error {
 			return api.Errorf(api.KindInvalid, "secret: binding %d: a request is signed in the header Authorization", i+1)
 		}
 	}
-	return nil
+	return checkBudgets(s)
 }
 
 func checkBinding(b Binding) error {
@@ -145,6 +145,12 @@ func checkBinding(b Binding) error {
 		}
 	default:
 		return api.Errorf(api.KindInvalid, "place %.40q is none of header, query and basic", string(b.In.Kind))
+	}
+	if !slices.Contains([]Model{"", Anthropic, OpenAI, Gemini}, b.Model) {
+		return api.Errorf(api.KindInvalid, "model %.40q is none of %s, %s and %s", string(b.Model), Anthropic, OpenAI, Gemini)
+	}
+	if b.Git != nil && b.Model != "" {
+		return api.Errorf(api.KindInvalid, "a git repository is no model")
 	}
 	if b.Git != nil {
 		return checkGit(*b.Git)

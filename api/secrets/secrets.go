@@ -85,6 +85,9 @@ type Binding struct {
 	Paths   []string `json:"paths,omitempty"`
 	In      Place    `json:"in"`
 	Git     *Git     `json:"git,omitempty"`
+	// Model is the API of models that the server speaks, if it is one: budgets of tokens and of
+	// money are counted from its answers.
+	Model Model `json:"model,omitempty"`
 }
 
 // Secret describes a secret. No answer ever has its value.
@@ -106,6 +109,9 @@ type Secret struct {
 	// UsedAt is the time of the last use, Uses the number of requests that it was used in.
 	UsedAt *time.Time `json:"usedAt,omitempty"`
 	Uses   int64      `json:"uses,omitempty"`
+	// Budgets limit what requests may use. Spent is what they used; a list does not have it.
+	Budgets []Budget `json:"budgets,omitempty"`
+	Spent   *Spent   `json:"spent,omitempty"`
 }
 
 // Set creates or replaces a secret. Its name is in the path of the request.
@@ -118,6 +124,9 @@ type Set struct {
 	Signer     Signer    `json:"signer,omitempty"`
 	Bindings   []Binding `json:"bindings"`
 	LifetimeMS int64     `json:"lifetimeMs,omitempty"`
+	Budgets    []Budget  `json:"budgets,omitempty"`
+	// ResetBudget forgets what was used. Without it, a secret that is set anew keeps that.
+	ResetBudget bool `json:"resetBudget,omitempty"`
 }
 
 // String returns the source without the value, so that a request can be logged.
@@ -137,14 +146,18 @@ type Use struct {
 	Account string        `json:"account,omitempty"`
 	Sandbox api.SandboxID `json:"sandbox"`
 	Task    api.TaskID    `json:"task,omitempty"`
-	// Refused is the reason if the request was refused; that is an alarm.
+	// Refused is the reason if the request was refused. That is an alarm unless it was a budget.
 	Refused string `json:"refused,omitempty"`
-	Scheme  string `json:"scheme"`
-	Host    string `json:"host"`
-	Port    int    `json:"port"`
-	Method  string `json:"method"`
-	Path    string `json:"path"`
-	Status  int    `json:"status,omitempty"`
+	// Budget is the budget that refused the request, such as "5usd/task".
+	Budget string `json:"budget,omitempty"`
+	// Usage is what a request to a model used, if the secret has budgets.
+	Usage  *Usage `json:"usage,omitempty"`
+	Scheme string `json:"scheme"`
+	Host   string `json:"host"`
+	Port   int    `json:"port"`
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Status int    `json:"status,omitempty"`
 	// Binding is the number of the binding, from 1; 0 if there is none.
 	Binding int `json:"binding,omitempty"`
 	// Sent and Received are bytes of the bodies.
@@ -159,7 +172,7 @@ type Use struct {
 // UseFilter selects uses of secrets. A zero field does not filter.
 type UseFilter struct {
 	Secret string
-	// Refused selects alarms only.
+	// Refused selects requests that were refused.
 	Refused bool
 	// Since excludes uses before it.
 	Since time.Time

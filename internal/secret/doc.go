@@ -15,7 +15,11 @@
 //	defer all.Close(ctx)
 //	row, err := all.Set(ctx, account, "forge-token", secrets.Set{Value: value, Bindings: bindings})
 //	value, err := all.Value(ctx, account, "forge-token")
+//	settle, err := all.Reserve(ctx, secrets.Spender{Account: account, Secret: "forge-token", Task: task}, most)
 //	all.Record(ctx, secrets.Use{Secret: "forge-token", Account: account, Sandbox: id})
+//
+// A secret may have budgets. [Secrets.Reserve] counts a request before it is sent, in one step of the
+// store, and again when it has ended.
 //
 // [Secrets] has one goroutine, which writes the records; Close ends it and waits for it. A command
 // runs in the goroutine of the caller that needs its output, and ends with it. Close Secrets after

@@ -125,7 +125,7 @@ func (r *recorder) add(u secrets.Use, now time.Time) (alarm bool, suppressed int
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.cfg.Limits
-	if u.Refused != "" {
+	if u.Alarm() {
 		if alarm = allow(r.alarms, u.Sandbox, l.Alarms, l.AlarmsBurst, now); alarm {
 			suppressed, r.suppressed = r.suppressed, 0
 		} else {
@@ -177,7 +177,12 @@ func sanitize(u secrets.Use) secrets.Use {
 	if i := strings.IndexAny(u.Path, "?#"); i >= 0 {
 		u.Path = u.Path[:i]
 	}
-	for _, word := range []*string{&u.Secret, &u.Scheme, &u.Method} {
+	if u.Usage != nil {
+		usage := *u.Usage
+		u.Usage = &usage
+		u.Usage.Model = audit.Text(usage.Model, maxText)
+	}
+	for _, word := range []*string{&u.Secret, &u.Scheme, &u.Method, &u.Budget} {
 		*word = audit.Text(*word, maxWord)
 	}
 	for _, text := range []*string{&u.Refused, &u.Host, &u.Path} {

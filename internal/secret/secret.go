@@ -21,6 +21,10 @@ type Rows interface {
 	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretPage(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error)
 	InsertSecretUses(ctx context.Context, all []secrets.Use) error
+	ReserveSecret(ctx context.Context, by secrets.Spender, a secrets.Amounts) (over *secrets.Exhausted, err error)
+	SettleSecret(ctx context.Context, by secrets.Spender, change secrets.Amounts) error
+	ResetSecretSpent(ctx context.Context, account, name string) error
+	SecretSpent(ctx context.Context, account, name string, at time.Time, tasks int) (secrets.Spent, error)
 	SecretUsePage(ctx context.Context, account string, f secrets.UseFilter, p api.PageRequest) ([]secrets.Use, string, error)
 }
 
@@ -37,6 +41,9 @@ type Config struct {
 	Changed func(ctx context.Context, account, name string)
 	// Timeout is the maximum time of a command (default 30 s).
 	Timeout time.Duration
+	// BudgetWait is the maximum time that a request waits for what others reserved of a budget
+	// (default 1 min).
+	BudgetWait time.Duration
 	// Queue is the maximum number of uses that wait to be stored (default 4096).
 	Queue  int
 	Limits Limits
@@ -50,6 +57,7 @@ type Secrets struct {
 	cfg      Config
 	commands *commands
 	uses     *recorder
+	budgets  *budgets
 }
 
 // New opens the secrets of a daemon.
@@ -70,10 +78,11 @@ func New(cfg Config) *Secrets {
 		cfg.Now = time.Now
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
+	cfg.BudgetWait = cmp.Or(cfg.BudgetWait, time.Minute)
 	cfg.Queue = cmp.Or(cfg.Queue, 4096)
 	cfg.Limits = cfg.Limits.orDefaults()
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Secrets{cfg: cfg, commands: newCommands(cfg), uses: newRecorder(cfg)}
+	return &Secrets{cfg: cfg, commands: newCommands(cfg), uses: newRecorder(cfg), budgets: newBudgets()}
 }
 
 // Close records the uses that are queued, for as long as ctx allows. The error says how many were
@@ -89,6 +98,9 @@ func (s *Secrets) Set(ctx context.Context, account, name string, req secrets.Set
 	row, err := s.set(ctx, account, name, req)
 	if err == nil {
 		s.cfg.Changed(context.WithoutCancel(ctx), account, name)
+		if req.ResetBudget {
+			err = s.cfg.Rows.ResetSecretSpent(context.WithoutCancel(ctx), account, name)
+		}
 	}
 	return row, err
 }
@@ -115,6 +127,10 @@ func (s *Secrets) set(ctx context.Context, account, name string, req secrets.Set
 			return secrets.Secret{}, api.Errorf(api.KindInvalid, "secret: binding %d: %w", i+1, err).WithHint("%s", api.HintOf(err))
 		}
 		row.Bindings = append(row.Bindings, b)
+	}
+	for _, b := range req.Budgets {
+		b.Per = cmp.Or(b.Per, secrets.PerTask)
+		row.Budgets = append(row.Budgets, b)
 	}
 	if row.Source == secrets.Command && row.LifetimeMS == 0 {
 		row.LifetimeMS = secrets.DefaultLifetime.Milliseconds()
@@ -176,12 +192,19 @@ func (s *Secrets) Remove(ctx context.Context, account, name string) (secrets.Sec
 	return row, err
 }
 
-// Get returns a secret of an account, with the uses that were recorded so far.
+// Get returns a secret of an account, with the uses that were recorded so far, and what they used of
+// its budgets.
 func (s *Secrets) Get(ctx context.Context, account, name string) (secrets.Secret, error) {
 	if err := s.uses.flush(ctx); err != nil {
 		return secrets.Secret{}, err
 	}
-	return s.cfg.Rows.Secret(ctx, account, name)
+	row, err := s.cfg.Rows.Secret(ctx, account, name)
+	if err != nil || len(row.Budgets) == 0 {
+		return row, err
+	}
+	spent, err := s.cfg.Rows.SecretSpent(ctx, account, name, s.now(), secrets.MaxSpentTasks)
+	row.Spent = &spent
+	return row, err
 }
 
 // Lookup returns a secret of an account for a request: its bindings are current, and its uses may be

@@ -7,8 +7,9 @@ import "time"
 type Retention struct {
 	// Rows is the maximum number of sandboxes, and of snapshots, of an account; Execs
 	// that of its commands. The last to end are kept. Decisions is the maximum number of
-	// its decisions about outgoing connections, and of its uses of secrets; they end when
-	// they are made.
+	// its decisions about outgoing connections, of its uses of secrets, and of the sums that
+	// days and tasks used of budgets; they end when they are made, and sums of a task when it
+	// has ended.
 	Rows, Execs, Decisions int
 	// Bytes is the maximum stored size of the rows of each kind.
 	Bytes int64
@@ -17,11 +18,11 @@ type Retention struct {
 }
 
 // Pruned counts the rows that a retention removed.
-type Pruned struct{ Sandboxes, Execs, Snapshots, Repositories, Events, Tasks, Decisions, Uses int }
+type Pruned struct{ Sandboxes, Execs, Snapshots, Repositories, Events, Tasks, Decisions, Uses, Spent int }
 
 // Plus adds two counts.
 func (p Pruned) Plus(q Pruned) Pruned {
-	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Repositories + q.Repositories, p.Events + q.Events, p.Tasks + q.Tasks, p.Decisions + q.Decisions, p.Uses + q.Uses}
+	return Pruned{p.Sandboxes + q.Sandboxes, p.Execs + q.Execs, p.Snapshots + q.Snapshots, p.Repositories + q.Repositories, p.Events + q.Events, p.Tasks + q.Tasks, p.Decisions + q.Decisions, p.Uses + q.Uses, p.Spent + q.Spent}
 }
 
 // Zero reports whether nothing was removed.

@@ -192,7 +192,7 @@ type Egress interface {
 // they are kept when it is removed.
 type Secrets interface {
 	// PutSecret stores a secret, or replaces the one of its name, which keeps its number, the
-	// time it was created, and its uses. value is kept encrypted; it is required for a stored
+	// time it was created, its uses and what they used of budgets. value is kept encrypted; it is required for a stored
 	// secret and refused for others (KindInvalid). KindExhausted if the account has most
 	// others already. It returns the row.
 	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)
@@ -200,13 +200,26 @@ type Secrets interface {
 	// SecretValue returns the value of a stored secret. KindConflict if the key of the store
 	// does not fit, or if the secret has no stored value.
 	SecretValue(ctx context.Context, account, name string) (string, error)
-	// RemoveSecret removes a secret with its value, and returns what it was.
+	// RemoveSecret removes a secret with its value and what it used, and returns what it was.
 	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretPage(ctx context.Context, f SecretFilter) ([]secrets.Secret, Cursor, error)
 	// InsertSecretUses stores uses in one transaction and sets the Seq of each, as InsertEgress
 	// does. Those that were not refused are added to Uses and UsedAt of their secret. A
 	// sandbox and a time are required, and a secret unless the use was refused.
 	InsertSecretUses(ctx context.Context, all []secrets.Use) error
+	// ReserveSecret counts a request that is about to be sent, for its task, its day and
+	// altogether. Nothing is counted if a budget of the secret is used up already: then it
+	// returns which one. Check and count are one step. Nothing is counted for a secret without
+	// budgets. KindNotFound if there is no such secret.
+	ReserveSecret(ctx context.Context, by secrets.Spender, a secrets.Amounts) (over *secrets.Exhausted, err error)
+	// SettleSecret changes what was counted by the difference to what was used. No sum gets
+	// below 0. It does nothing if the secret was removed or reset.
+	SettleSecret(ctx context.Context, by secrets.Spender, change secrets.Amounts) error
+	// ResetSecretSpent forgets what was counted.
+	ResetSecretSpent(ctx context.Context, account, name string) error
+	// SecretSpent returns what was counted altogether, on the day of an instant, and for the
+	// tasks with most use.
+	SecretSpent(ctx context.Context, account, name string, at time.Time, tasks int) (secrets.Spent, error)
 	// SecretUsePage lists uses by Seq, the largest first.
 	SecretUsePage(ctx context.Context, f SecretUseFilter) ([]secrets.Use, Cursor, error)
 }
@@ -215,7 +228,8 @@ type Secrets interface {
 // transactions; an error does not restore what was removed before it.
 type Retainer interface {
 	// Prune removes sandboxes with their commands and events, commands, snapshots,
-	// decisions about outgoing connections, and uses of secrets.
+	// decisions about outgoing connections, uses of secrets, and what days and ended tasks
+	// used of budgets.
 	Prune(ctx context.Context, keep Retention) (Pruned, error)
 	// PruneTasks removes tasks that are done, with their attempts and events. In the
 	// same transaction, fold adds each of them to the sums of its account and day, which

@@ -11,13 +11,13 @@ import (
 
 // ParseBinding reads a binding:
 //
-//	[METHODS] [SCHEME://]HOST[:PORT][PATHS] [PLACE]
+//	[METHODS] [SCHEME://]HOST[:PORT][PATHS] [PLACE] [model=API]
 //	git [SCHEME://]HOST[:PORT]/REPOSITORY [fetch] [push=REFS]... [force] [delete]
 //
 // Methods are in upper case, separated by commas. The scheme is https (the default) or http. Paths
 // begin with "/" and are separated by "|"; "*" is any text without "/", "**" any text. No path is
 // every path. The place is header=NAME, query=NAME or basic; the one that is given here is used
-// if there is none. For git it is always basic.
+// if there is none. For git it is always basic. API is that of models which the server speaks.
 func ParseBinding(text string, usual secrets.Place) (secrets.Binding, error) {
 	words := strings.Fields(text)
 	b := secrets.Binding{In: usual}
@@ -50,12 +50,14 @@ func ParseBinding(text string, usual secrets.Place) (secrets.Binding, error) {
 			b.Git.Delete = true
 		case !isGit && has && value != "" && (name == string(secrets.InHeader) || name == string(secrets.InQuery)):
 			b.In = secrets.Place{Kind: secrets.PlaceKind(name), Name: value}
+		case !isGit && name == "model" && value != "":
+			b.Model = secrets.Model(value)
 		case !isGit && word == string(secrets.InBasic):
 			b.In = secrets.Place{Kind: secrets.InBasic}
 		case isGit:
 			return b, api.Errorf(api.KindInvalid, "%.80q in the binding %.80q is not fetch, push=REFS, force or delete", word, text)
 		default:
-			return b, api.Errorf(api.KindInvalid, "%.80q in the binding %.80q is not header=NAME, query=NAME or basic", word, text).
+			return b, api.Errorf(api.KindInvalid, "%.80q in the binding %.80q is not header=NAME, query=NAME, basic or model=API", word, text).
 				WithHint("methods are in upper case and come before the address; a space in a path is %%20")
 		}
 	}
@@ -137,7 +139,12 @@ func FormatBinding(b secrets.Binding) string {
 	}
 	words = append(words, address+strings.Join(b.Paths, "|"))
 	if b.In.Kind == secrets.InBasic {
-		return strings.Join(append(words, "basic"), " ")
+		words = append(words, "basic")
+	} else {
+		words = append(words, string(b.In.Kind)+"="+b.In.Name)
 	}
-	return strings.Join(append(words, string(b.In.Kind)+"="+b.In.Name), " ")
+	if b.Model != "" {
+		words = append(words, "model="+string(b.Model))
+	}
+	return strings.Join(words, " ")
 }

@@ -46,12 +46,12 @@ func (lsCmd) Run(ctx app.Context, a *app.App, cl *client.Client) error {
 		a.Note("there is no secret; to set one: hortus secret set NAME --to 'https://api.example.org/**'")
 		return nil
 	}
-	return app.ShowList(a, list, "NAME SOURCE USED-IN USES LAST-USE SET", func(s secrets.Secret) []string {
+	return app.ShowList(a, list, "NAME SOURCE USED-IN BUDGETS USES LAST-USE SET", func(s secrets.Secret) []string {
 		last := "never"
 		if s.UsedAt != nil {
 			last = human.Duration(time.Since(*s.UsedAt)) + " ago"
 		}
-		return []string{human.Sanitize(s.Name), human.Truncate(source(s), 40), human.Truncate(usedIn(s), 70),
+		return []string{human.Sanitize(s.Name), human.Truncate(source(s), 40), human.Truncate(usedIn(s), 70), human.Truncate(formatBudgets(s.Budgets), 40),
 			fmt.Sprint(s.Uses), last, human.Duration(time.Since(s.UpdatedAt)) + " ago"}
 	})
 }
@@ -111,6 +111,7 @@ func show(a *app.App, s secrets.Secret) error {
 		if len(s.Bindings) == 0 {
 			row("used in", daemonAlone)
 		}
+		showBudgets(s, row)
 		row("created", s.CreatedAt.Format(time.RFC3339))
 		row("set", s.UpdatedAt.Format(time.RFC3339))
 		row("uses", fmt.Sprint(s.Uses))

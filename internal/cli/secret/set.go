@@ -24,6 +24,12 @@ type setCmd struct {
 	Query  string   `placeholder:"NAME" xor:"place" help:"Parameter in the address of these requests that has the secret."`
 	Basic  bool     `xor:"place" help:"The secret is the user or the password of basic authentication."`
 
+	Preset  string `enum:"anthropic,openai,gemini," default:"" placeholder:"NAME" help:"Instead of --to: the requests of programs that use a vendor's models (anthropic, openai, gemini)."`
+	BaseURL string `name:"base-url" placeholder:"URL" help:"Server of --preset, for one that speaks the vendor's API (default: the vendor's own)."`
+
+	Budget      []string `sep:"none" placeholder:"AMOUNT" help:"What may be used of the secret: AMOUNT and unit (requests, tokens or usd), for each /task (default), each /day in UTC, or in /total; such as 5usd or 2000000tokens/day. Can be repeated; docs/secrets.md."`
+	ResetBudget bool     `name:"reset-budget" help:"Forget what was used. Without it, a secret that is set anew keeps that."`
+
 	Daemon bool `help:"The secret is for the daemon alone, as the key of a model or the token of a forge that the configuration names; no sandbox can be granted it."`
 
 	Git    []string `sep:"none" placeholder:"URL" help:"Git repository, over HTTPS, that the secret may be used for, as the password. Needs --fetch, --push or both. Can be repeated."`
@@ -46,6 +52,7 @@ A value has at least 8 bytes and no line break; one at its end is cut. Examples:
 
     hortus secret set crm --to 'https://api.example.org/v1/**'
     hortus secret set crm --to 'GET https://api.example.org/**' --header X-API-Key < key.txt
+    hortus secret set anthropic --preset anthropic --budget 5usd --budget 2000000tokens/day
     hortus secret set crm --from-env CRM_TOKEN --to https://api.example.org
     hortus secret set forge --git https://git.example.org/o/r --fetch --push 'refs/heads/hortus/*'
     hortus secret set aws --lifetime 30m --sign aws-sigv4 --to https://s3.example.org --from-command -- aws-login --json`
@@ -79,7 +86,13 @@ func (c *setCmd) Run(ctx app.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	return set(ctx, a, cl, c.Name, req)
+	if err := set(ctx, a, cl, c.Name, req); err != nil {
+		return err
+	}
+	if note := c.presetNote(); note != "" && !a.Flags.JSON {
+		a.Note("%s", note)
+	}
+	return nil
 }
 
 func set(ctx app.Context, a *app.App, cl *client.Client, name string, req secrets.Set) error {
@@ -101,6 +114,9 @@ func set(ctx app.Context, a *app.App, cl *client.Client, name string, req secret
 	a.Note("%s is %s; it may be used in", s.Name, verb)
 	for _, b := range s.Bindings {
 		a.Note("  %s", FormatBinding(b))
+	}
+	if len(s.Budgets) > 0 {
+		a.Note("its budgets: %s", formatBudgets(s.Budgets))
 	}
 	return nil
 }
@@ -134,6 +150,14 @@ func (c *setCmd) request(a *app.App) (req secrets.Set, err error) {
 	if err != nil {
 		return req, api.Errorf(api.KindInvalid, "--from-file: %w", err)
 	}
+	if req.Budgets, err = parseBudgets(c.Budget); err != nil {
+		return req, err
+	}
+	req.ResetBudget = c.ResetBudget
+	if c.Preset != "" || c.BaseURL != "" {
+		req.Bindings, err = c.presetBindings()
+		return req, err
+	}
 	req.Bindings, err = c.bindings()
 	return req, err
 }
@@ -151,7 +175,6 @@ func (c *setCmd) here(a *app.App) error {
 // bindings reads the flags about requests.
 func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 	usual := secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}
-	placed := true
 	switch {
 	case c.Header != "":
 		usual.Name = c.Header
@@ -159,10 +182,8 @@ func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 		usual = secrets.Place{Kind: secrets.InQuery, Name: c.Query}
 	case c.Basic:
 		usual = secrets.Place{Kind: secrets.InBasic}
-	default:
-		placed = false
 	}
-	rights := c.Fetch || len(c.Push) > 0 || c.Force || c.Delete
+	placed, rights := c.placed(), c.rights()
 	switch {
 	case c.Daemon && (len(c.To)+len(c.Git) > 0 || placed || rights || c.Sign != ""):
 		return nil, api.Errorf(api.KindInvalid, "--daemon is for a secret that no request of a sandbox has; the other flags say in which requests it is").
@@ -171,7 +192,7 @@ func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 		return nil, nil
 	case len(c.To)+len(c.Git) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--to is missing: a secret is only used in requests that it is bound to").
-			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --daemon is for keys of models and tokens of forges")
+			WithHint("for example --to https://api.example.org/v1/**, or --git https://git.example.org/o/r --fetch; --preset for the API of a model; --daemon is for keys of models and tokens of forges of the daemon itself")
 	case placed && len(c.To) == 0:
 		return nil, api.Errorf(api.KindInvalid, "--header, --query and --basic are about --to, which is missing; git uses basic authentication")
 	case rights && len(c.Git) == 0:
@@ -199,6 +220,12 @@ func (c *setCmd) bindings() (all []secrets.Binding, err error) {
 	}
 	return all, nil
 }
+
+// placed reports whether a flag says where in a request the secret is.
+func (c *setCmd) placed() bool { return c.Header != "" || c.Query != "" || c.Basic }
+
+// rights reports whether a flag is about git repositories.
+func (c *setCmd) rights() bool { return c.Fetch || len(c.Push) > 0 || c.Force || c.Delete }
 
 // maxTyped is the maximum size of a line of a terminal, which drops the rest.
 const maxTyped = 4095

@@ -18,7 +18,7 @@ import (
 type usesCmd struct {
 	Name    string     `arg:"" optional:"" name:"name" complete:"secrets" help:"Name of the secret (default: all secrets)."`
 	Since   flags.Span `placeholder:"DURATION" help:"Maximum age of the uses, for example 1h or 7d."`
-	Refused bool       `help:"List only requests that were refused because a placeholder was where it may not be."`
+	Refused bool       `help:"List only requests that were refused: a placeholder was where it may not be, or a budget was used up."`
 	Limit   int        `default:"100" placeholder:"N" help:"Maximum number of uses (default 100); 0 is no limit."`
 }
 
@@ -88,6 +88,8 @@ func result(u secrets.Use) string {
 	switch {
 	case u.Missed > 0:
 		return "missing"
+	case u.Budget != "":
+		return "budget"
 	case u.Refused != "":
 		return "refused"
 	}
@@ -117,6 +119,9 @@ func detail(u secrets.Use) string {
 	}
 	if u.Sent+u.Received > 0 {
 		out = append(out, human.Size(u.Sent)+" sent", human.Size(u.Received)+" received")
+	}
+	if u.Usage != nil {
+		out = append(out, formatUsage(*u.Usage))
 	}
 	return strings.Join(out, ", ")
 }

@@ -44,6 +44,7 @@ const maxWhole = 64 << 10
 // answer redacts an answer.
 func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*http.Response, error) {
 	once := &onceDone{f: f}
+	metered := f.metered(resp)
 	if resp.StatusCode == http.StatusSwitchingProtocols && !upgrades(r) {
 		once.done(resp.StatusCode, 0)
 		return nil, drop(resp, &web.Refusal{Failed: true, Reason: "the server switched protocols without being asked"})
@@ -86,6 +87,9 @@ func (f *flight) answer(resp *http.Response, red *redactor, r *http.Request) (*h
 		once.done(resp.StatusCode, 0)
 		return nil, &web.Refusal{Failed: true, Reason: "the answer has the encoding " + clip(e, 40) + ", in which it cannot be searched for the value of a secret"}
 	}
+	if src.metered = metered; metered {
+		reader = &meteredAnswer{f.spending, reader, func() { once.done(resp.StatusCode, src.n.Load()) }}
+	}
 	stream := &redacted{r: red, src: reader, fixed: resp.ContentLength > maxWhole}
 	resp.Body = struct {
 		io.Reader
@@ -113,6 +117,8 @@ type received struct {
 	red  *redactor
 	once *onceDone
 	n    atomic.Int64
+	// metered is true if another reader records the request at its end.
+	metered bool
 }
 
 // Read implements io.Reader.
@@ -123,7 +129,9 @@ func (b *received) Read(p []byte) (int, error) {
 		if b.red != nil {
 			b.red.header(b.resp.Trailer)
 		}
-		b.once.done(b.resp.StatusCode, b.n.Load())
+		if !b.metered {
+			b.once.done(b.resp.StatusCode, b.n.Load())
+		}
 	}
 	return n, err
 }
@@ -144,7 +152,7 @@ func (f *flight) done(status int, received int64) {
 		return
 	}
 	u := f.use()
-	u.Status, u.Received = status, received
+	u.Status, u.Received, u.Usage = status, received, f.spent(status)
 	f.s.record(u)
 }
 

@@ -120,6 +120,7 @@ type body struct {
 	scan    scanner
 	packed  *packed // nil for a body that is not compressed
 	sent    *atomic.Int64
+	tap     func([]byte) // gets what is sent, not compressed; it may be nil
 	refusal atomic.Pointer[error]
 }
 
@@ -140,14 +141,16 @@ func (b *body) Read(p []byte) (int, error) {
 	var err error
 	if b.packed != nil {
 		var found string
-		if n, found, err = b.packed.read(p); found != "" {
+		if n, found, err = b.packed.read(p, b.tap); found != "" {
 			return 0, b.refuse(found, "the compressed body")
 		}
 		if err == errPacked {
 			return 0, b.refuse("", errPacked.Error())
 		}
 	} else {
-		n, err = b.ReadCloser.Read(p)
+		if n, err = b.ReadCloser.Read(p); b.tap != nil {
+			b.tap(p[:n])
+		}
 	}
 	if found := b.scan.scan(p[:n]); found != "" {
 		return 0, b.refuse(found, "the body")
@@ -199,11 +202,13 @@ func newPacked(encoding string, src io.Reader) *packed {
 	return &packed{raw: raw, decoder: newDecoder(encoding, raw), plain: make([]byte, 64<<10)}
 }
 
-// read returns bytes as they were sent, or a placeholder.
-func (k *packed) read(p []byte) (n int, found string, err error) {
+// read returns bytes as they were sent, or a placeholder. tap gets what they decode to.
+func (k *packed) read(p []byte, tap func([]byte)) (n int, found string, err error) {
 	for len(k.raw.taken) == 0 && k.err == nil {
 		n, err := k.decoder.Read(k.plain)
-		k.decoded += int64(n)
+		if k.decoded += int64(n); tap != nil {
+			tap(k.plain[:n])
+		}
 		if found := k.scan.scan(k.plain[:n]); found != "" {
 			return 0, found, nil
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,6 +26,8 @@ type Config struct {
 	// Record stores a use or a refusal. It must not block for long; it is called from many
 	// goroutines.
 	Record func(secrets.Use)
+	// Reserve counts requests of secrets with budgets. Without it they are refused.
+	Reserve Reserve
 	// Git decides about requests of git. Without Git.Check a binding with git rules is refused.
 	Git Git
 	// Dial connects to the servers of OAuth tokens, and Roots are the authorities that may
@@ -65,9 +68,15 @@ type Owner struct {
 	Sandbox api.SandboxID
 	Task    api.TaskID
 	Account string
+	// Root is the first sandbox of those that Sandbox was forked or restored from. Those of one
+	// root share budgets, unless they have a task. Empty means Sandbox.
+	Root string
 	// Commands returns the commands that are running in the sandbox. It may be nil.
 	Commands func() []string
 }
+
+// root returns the root.
+func (o Owner) root() string { return cmp.Or(o.Root, string(o.Sandbox)) }
 
 // Grant lets a sandbox use a secret.
 type Grant struct {
@@ -83,7 +92,9 @@ type Session struct {
 	owner  Owner
 	state  atomic.Pointer[state]
 	alarms limiter
-	last   atomic.Pointer[lastRedactor]
+	// overs limits the records of requests that budgets refused.
+	overs limiter
+	last  atomic.Pointer[lastRedactor]
 
 	mu    sync.Mutex // of SetGrants, Close and what follows
 	known map[string]*knowledge
@@ -113,6 +124,7 @@ type grant struct {
 	name        string
 	signer      secrets.Signer
 	bindings    []binding
+	budgets     []secrets.Budget
 	removed     bool
 }
 
@@ -246,7 +258,10 @@ const (
 
 // record completes a record and stores it.
 func (s *Session) record(u secrets.Use) {
-	if u.Refused != "" && !s.alarms.allow(s.broker.cfg.Now(), &u) {
+	switch {
+	case u.Alarm() && !s.alarms.allow(s.broker.cfg.Now(), maxAlarms, &u):
+		return
+	case u.Budget != "" && !s.overs.allow(s.broker.cfg.Now(), maxOvers, &u):
 		return
 	}
 	if u.At.IsZero() {
@@ -265,9 +280,9 @@ func clip(s string, limit int) string {
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "?")
 }
 
-// maxAlarms is the maximum number of refusals that are recorded in a second. Those above are
-// recorded as one.
-const maxAlarms = 64
+// maxAlarms is the maximum number of refusals that are recorded in a second, maxOvers that of those
+// by a budget. Those above are recorded as one.
+const maxAlarms, maxOvers = 64, 8
 
 // limiter limits the refusals that are recorded.
 type limiter struct {
@@ -277,15 +292,15 @@ type limiter struct {
 }
 
 // allow counts a refusal. It returns false if it is not to be recorded.
-func (l *limiter) allow(now time.Time, u *secrets.Use) bool {
+func (l *limiter) allow(now time.Time, most int, u *secrets.Use) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := now.Sub(l.since); d < 0 || d >= time.Second {
 		l.since, l.n = now, 0
 	}
 	l.n++
-	if l.n == maxAlarms+1 {
-		*u = secrets.Use{Refused: "more refusals than are recorded in a second", Host: "*"}
+	if l.n == most+1 {
+		*u = secrets.Use{Refused: "more refusals than are recorded in a second", Host: "*", Budget: u.Budget}
 	}
-	return l.n <= maxAlarms+1
+	return l.n <= most+1
 }

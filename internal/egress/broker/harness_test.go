@@ -68,7 +68,7 @@ type rig struct {
 }
 
 func newRig(t testing.TB, change ...func(*Config)) *rig {
-	ca, trust := newCA(t, 1)
+	_, trust := newCA(t, 1)
 	world, roots := newCA(t, 2)
 	r := &rig{t: t, trust: trust, world: world, roots: roots, addresses: map[string]string{}, classes: map[string]api.EgressClass{}, values: map[string]string{}}
 	cfg := Config{
@@ -92,16 +92,23 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 		c(&cfg)
 	}
 	r.broker = New(cfg)
-	r.session = r.broker.Session(Owner{Sandbox: "sbx_1", Task: "task_1", Account: "acc", Commands: func() []string { return []string{"curl"} }})
-	r.server = web.New(web.Config{Leaf: ca.Leaf, Roots: roots, Broker: r.session.RoundTrip, Refused: r.session.Refused, Watch: r.session.Watch,
+	r.serve(Owner{Sandbox: "sbx_1", Task: "task_1", Account: "acc", Commands: func() []string { return []string{"curl"} }})
+	return r
+}
+
+// serve makes the rig that of a sandbox.
+func (r *rig) serve(o Owner) {
+	ca, _ := newCA(r.t, 1)
+	session := r.broker.Session(o)
+	server := web.New(web.Config{Leaf: ca.Leaf, Roots: r.roots, Broker: session.RoundTrip, Refused: session.Refused, Watch: session.Watch,
 		Cache: func(req *http.Request, _ web.Grant, next http.RoundTripper) (*http.Response, error) {
 			r.mu.Lock()
 			r.cached++
 			r.mu.Unlock()
 			return next.RoundTrip(req)
 		}})
-	t.Cleanup(func() { r.server.Close(); r.session.Close() })
-	return r
+	r.t.Cleanup(func() { server.Close(); session.Close() })
+	r.session, r.server = session, server
 }
 
 // Connect implements web.Hooks.

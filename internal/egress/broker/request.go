@@ -46,13 +46,14 @@ type flight struct {
 	target       policy.Target
 	method, path string
 
-	grant   *grant // that is used; nil if none is
-	binding *binding
-	body    *body // nil without one
-	sent    atomic.Int64
-	began   time.Time
-	part    http.Header // Range and If-Range of a client that asked for a part of an answer
-	alone   bool        // no other secret is bound to the server
+	grant    *grant    // that is used; nil if none is
+	spending *spending // nil if the secret has no budgets
+	binding  *binding
+	body     *body // nil without one
+	sent     atomic.Int64
+	began    time.Time
+	part     http.Header // Range and If-Range of a client that asked for a part of an answer
+	alone    bool        // no other secret is bound to the server
 }
 
 // use returns the record of the request.
@@ -188,13 +189,22 @@ func (s *Session) brokered(f *flight, r *http.Request, hits []hit, bound []*gran
 		return nil, err
 	}
 	red := s.redactor(values)
-	out = out.WithContext(withoutHints(out.Context()))
+	out, err := f.reserve(out.WithContext(withoutHints(out.Context())))
+	if err != nil {
+		var here replied
+		if errors.As(err, &here) {
+			return here.resp, nil
+		}
+		return nil, err
+	}
 	resp, err := f.send(next, out)
 	if refused := f.body.refused(); refused != nil {
+		f.spent(0)
 		return nil, drop(resp, refused)
 	}
 	if err != nil {
 		if answer := f.refusedByGit(out, err); answer != nil {
+			f.spent(0)
 			return answer, nil
 		}
 		f.done(0, 0)

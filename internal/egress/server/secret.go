@@ -25,6 +25,8 @@ type Secrets interface {
 	Lookup(ctx context.Context, account, name string) (secrets.Secret, error)
 	// Value returns the value of a secret.
 	Value(ctx context.Context, account, name string) (string, error)
+	// Reserve counts a request with a secret that has budgets; see broker.Reserve.
+	Reserve(ctx context.Context, by secrets.Spender, a secrets.Amounts) (settle func(used secrets.Amounts), err error)
 	// Record records a use. It does not block.
 	Record(ctx context.Context, u secrets.Use)
 	// Rotated replaces the refresh token in the value of a secret.
@@ -35,7 +37,7 @@ type Secrets interface {
 // a secret names them, so private addresses are refused.
 func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Logger) *broker.Broker {
 	return broker.New(broker.Config{
-		Value:  s.Value,
+		Value: s.Value, Reserve: s.Reserve,
 		Record: func(u secrets.Use) { s.Record(context.Background(), u) },
 		Git:    broker.Git{Check: githttp.Check, Send: githttp.Send, Refused: refusedByGit},
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {

@@ -29,8 +29,11 @@ func (k *kept) Lookup(_ context.Context, account, name string) (secrets.Secret, 
 	return row, nil
 }
 
-func (k *kept) Value(context.Context, string, string) (string, error)  { return "a-value", nil }
-func (k *kept) Record(context.Context, secrets.Use)                    {}
+func (k *kept) Value(context.Context, string, string) (string, error) { return "a-value", nil }
+func (k *kept) Record(context.Context, secrets.Use)                   {}
+func (k *kept) Reserve(context.Context, secrets.Spender, secrets.Amounts) (func(secrets.Amounts), error) {
+	return nil, nil
+}
 func (k *kept) Rotated(_ context.Context, account, name, token string) {}
 
 func TestSecrets(t *testing.T) {

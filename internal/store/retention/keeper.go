@@ -93,7 +93,7 @@ func (k *Keeper) run(ctx context.Context) {
 			k.cfg.Logger.Error("cannot remove old rows", "error", err)
 		}
 		if !done.Zero() {
-			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "repositories", done.Repositories, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions, "uses", done.Uses)
+			k.cfg.Logger.Info("removed old rows", "sandboxes", done.Sandboxes, "execs", done.Execs, "snapshots", done.Snapshots, "repositories", done.Repositories, "tasks", done.Tasks, "events", done.Events, "decisions", done.Decisions, "uses", done.Uses, "spent", done.Spent)
 		}
 		next.Reset(k.cfg.Every)
 	}

@@ -72,7 +72,10 @@ func (db pruner) Prune(ctx context.Context, keep store.Retention) (done store.Pr
 	if err := db.pruneJournal(ctx, journalOf("egress", "decisions"), keep, &done.Decisions); err != nil {
 		return done, err
 	}
-	return done, db.pruneJournal(ctx, journalOf("secret_use", "uses of secrets"), keep, &done.Uses)
+	if err := db.pruneJournal(ctx, journalOf("secret_use", "uses of secrets"), keep, &done.Uses); err != nil {
+		return done, err
+	}
+	return done, db.pruneSpent(ctx, keep, &done.Spent)
 }
 
 // removal is a statement that removes the rows of an id, and their counter.

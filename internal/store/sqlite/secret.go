@@ -48,7 +48,7 @@ func (db secretTable) PutSecret(ctx context.Context, s secrets.Secret, value str
 		sealed = db.sealer.secret(s.Account, s.Name, value)
 	}
 	doc := s
-	doc.Account, doc.UsedAt, doc.Uses = "", nil, 0 // columns have them
+	doc.Account, doc.UsedAt, doc.Uses, doc.Spent = "", nil, 0, nil // columns have them
 	text, err := rowjson.Marshal(doc)
 	if err != nil {
 		return s, api.Errorf(api.KindInvalid, "secret %s: %w", s.Name, err)

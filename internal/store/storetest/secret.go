@@ -33,7 +33,7 @@ func testSecrets(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	var full secrets.Secret
 	fill(&full)
-	full.Source, full.UsedAt, full.Uses = secrets.Stored, nil, 0
+	full.Source, full.UsedAt, full.Uses, full.Spent = secrets.Stored, nil, 0, nil
 	if got := putSecret(t, s, full, "value-of-full"); cmp.Diff(full, got) != "" {
 		t.Error(cmp.Diff(full, got))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
+	"hortus.dev/internal/platform/price"
 )
 
 // answer collects what a stream brings.
@@ -23,7 +24,7 @@ type answer struct {
 	full   bool // hosted.MaxAnswer was reached
 	stop   sdk.StopReason
 	done   bool
-	tokens hosted.Tokens
+	tokens price.Tokens
 	why    string
 }
 

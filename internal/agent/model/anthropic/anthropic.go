@@ -11,6 +11,7 @@ import (
 
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
+	"hortus.dev/internal/platform/price"
 )
 
 // Vendor is what every message begins with, and the name of the default model.
@@ -40,7 +41,7 @@ type Config struct {
 	// DefaultMaxTokens.
 	MaxTokens int
 	// Price, when not nil, takes the place of the table's.
-	Price *hosted.Price
+	Price *price.Price
 	// Limits bound an answer as it comes.
 	Limits hosted.Limits
 	// Base carries the HTTP calls; nil means the standard library's transport.
@@ -51,7 +52,7 @@ type Config struct {
 type Model struct {
 	cfg      Config
 	end      hosted.Endpoint
-	price    *hosted.Price
+	price    *price.Price
 	messages sdk.MessageService
 }
 
@@ -72,7 +73,7 @@ func New(cfg Config) *Model {
 		Vendor: Vendor, Model: cfg.Model, BaseURL: cfg.BaseURL, Key: cfg.APIKey, KeyHint: cfg.KeyHint,
 	}}
 	if m.price == nil {
-		m.price = prices.Find(cfg.Model)
+		m.price = price.Anthropic().Find(cfg.Model)
 	}
 	opts := []option.RequestOption{
 		// The service is made by itself rather than by the SDK's client: that

@@ -1,6 +1,6 @@
 // Package hosted holds what the clients of hosted models share: an HTTP transport
 // that bounds an answer while it comes, the translation of what can go wrong into
-// the kinds of the api package, and the prices of tokens.
+// the kinds of the api package.
 //
 // A server that answers is not trusted: an answer has bounds in bytes, in the
 // size of one event, in the time without a byte and in the time altogether, and

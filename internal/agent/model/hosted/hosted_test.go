@@ -57,50 +57,6 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-func TestCost(t *testing.T) {
-	p := &Price{Input: 2, Cached: 0.5, Written: 3, Output: 10, Over: 1_000_000, OverInput: 2, OverOutput: 1.5}
-	for _, tt := range []struct {
-		name   string
-		tokens Tokens
-		price  *Price
-		want   api.Usage
-	}{
-		{"plain", Tokens{Input: 500_000, Output: 100_000}, p, api.Usage{Requests: 1, InputTokens: 500_000, OutputTokens: 100_000, CostUSD: 2}},
-		{"cached", Tokens{Input: 1_000_000, Cached: 600_000, Written: 200_000}, p,
-			api.Usage{Requests: 1, InputTokens: 1_000_000, CachedTokens: 600_000, CostUSD: 0.4 + 0.3 + 0.6}},
-		{"long", Tokens{Input: 2_000_000, Output: 1_000_000}, p, api.Usage{Requests: 1, InputTokens: 2_000_000, OutputTokens: 1_000_000, CostUSD: 8 + 15}},
-		{"written costs as input", Tokens{Input: 1_000_000, Written: 1_000_000}, &Price{Input: 4}, api.Usage{Requests: 1, InputTokens: 1_000_000, CostUSD: 4}},
-		{"no price", Tokens{Input: 5}, nil, api.Usage{Requests: 1, InputTokens: 5, Unpriced: 1}},
-		{"no price and no tokens", Tokens{}, nil, api.Usage{Requests: 1}},
-		{"more cached than there is", Tokens{Input: 1, Cached: 1_000_000}, p, api.Usage{Requests: 1, InputTokens: 1, CachedTokens: 1_000_000, CostUSD: 0.5}},
-	} {
-		got := tt.tokens.Usage(tt.price)
-		if diff := got.CostUSD - tt.want.CostUSD; diff > 1e-9 || diff < -1e-9 {
-			t.Errorf("%s: costs %v, want %v", tt.name, got.CostUSD, tt.want.CostUSD)
-		}
-		got.CostUSD = tt.want.CostUSD
-		if got != tt.want {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestFindPrice(t *testing.T) {
-	p := Prices{"big": {Input: 1}, "big-2": {Input: 2}}
-	for name, want := range map[string]float64{
-		"big": 1, "big-20261121": 1, "big-2026-11-21": 1, "big-2": 2, "big-2-20261121": 2,
-		"big-3": 0, "big-latest": 0, "small": 0, "": 0, "big-": 0, "bigger": 0,
-	} {
-		got := 0.0
-		if price := p.Find(name); price != nil {
-			got = price.Input
-		}
-		if got != want {
-			t.Errorf("%q costs %v, want %v", name, got, want)
-		}
-	}
-}
-
 // A redirect is not followed: the key is for the first host alone.
 func TestRedirect(t *testing.T) {
 	second := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the second host was asked") }))

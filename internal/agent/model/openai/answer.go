@@ -7,6 +7,7 @@ import (
 
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
+	"hortus.dev/internal/platform/price"
 )
 
 // answer collects what a stream brings, over either API.
@@ -23,7 +24,7 @@ type answer struct {
 	length  bool
 	refused bool
 	failed  error
-	tokens  hosted.Tokens
+	tokens  price.Tokens
 }
 
 // call is a tool call as it comes; index is its place in the answer.

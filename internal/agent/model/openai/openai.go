@@ -16,6 +16,7 @@ import (
 	"hortus.dev/api"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/agent/model/hosted"
+	"hortus.dev/internal/platform/price"
 )
 
 // Vendor is what every message begins with, and the name of the default model.
@@ -55,7 +56,7 @@ type Config struct {
 	// server.
 	MaxTokens int
 	// Price, when not nil, takes the place of the table's.
-	Price *hosted.Price
+	Price *price.Price
 	// Limits bound an answer as it comes.
 	Limits hosted.Limits
 	// Base carries the HTTP calls; nil means the standard library's transport.
@@ -66,7 +67,7 @@ type Config struct {
 type Model struct {
 	cfg       Config
 	end       hosted.Endpoint
-	price     *hosted.Price
+	price     *price.Price
 	official  bool
 	chat      sdk.ChatCompletionService
 	responses responses.ResponseService
@@ -98,7 +99,7 @@ func New(cfg Config) (*Model, error) {
 	}
 	m.cfg = cfg
 	if m.price == nil {
-		m.price = prices.Find(cfg.Model)
+		m.price = price.OpenAI().Find(cfg.Model)
 	}
 	opts := []option.RequestOption{
 		// The services are made by themselves rather than by the SDK's client:

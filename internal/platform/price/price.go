@@ -1,4 +1,4 @@
-package hosted
+package price
 
 import (
 	"strings"
@@ -19,9 +19,10 @@ type Price struct {
 }
 
 // Tokens are what one call used. Input is all of the prompt; Cached and Written
-// are parts of it.
+// are parts of it, and Kept is the part of Written that a cache keeps for an hour,
+// which costs twice as much as Input.
 type Tokens struct {
-	Input, Cached, Written, Output int64
+	Input, Cached, Written, Kept, Output int64
 }
 
 // Usage counts the call, and its cost if there is a price.
@@ -33,6 +34,12 @@ func (t Tokens) Usage(p *Price) api.Usage {
 		}
 		return u
 	}
+	u.CostUSD = t.Cost(*p)
+	return u
+}
+
+// Cost is what the call cost, in US dollars.
+func (t Tokens) Cost(p Price) float64 {
 	in, out := 1.0, 1.0
 	if p.Over > 0 && t.Input > p.Over {
 		in, out = p.OverInput, p.OverOutput
@@ -41,10 +48,9 @@ func (t Tokens) Usage(p *Price) api.Usage {
 	if written == 0 {
 		written = p.Input
 	}
-	fresh := max(t.Input-t.Cached-t.Written, 0)
-	u.CostUSD = (in*(float64(fresh)*p.Input+float64(t.Cached)*p.Cached+float64(t.Written)*written) +
+	fresh, kept := max(t.Input-t.Cached-t.Written, 0), min(t.Kept, t.Written)
+	return (in*(float64(fresh)*p.Input+float64(t.Cached)*p.Cached+float64(t.Written-kept)*written+float64(kept)*2*p.Input) +
 		out*float64(t.Output)*p.Output) / 1e6
-	return u
 }
 
 // Prices are the prices of a vendor's models by their names.
@@ -67,4 +73,14 @@ func (p Prices) Find(model string) *Price {
 func date(s string) bool {
 	digits := strings.ReplaceAll(s, "-", "")
 	return len(digits) == 8 && strings.Trim(digits, "0123456789") == ""
+}
+
+// Most returns the model that tokens cost the most of, and the cost in US dollars.
+func (p Prices) Most(t Tokens) (model string, cost float64) {
+	for name, price := range p {
+		if c := t.Cost(price); c > cost || c == cost && (model == "" || name < model) {
+			model, cost = name, c
+		}
+	}
+	return model, cost
 }

@@ -1,11 +1,9 @@
-package anthropic
+package price
 
-import "hortus.dev/internal/agent/model/hosted"
-
-// prices are Anthropic's list prices, in US dollars for a million tokens, as of
+// anthropic are Anthropic's list prices, in US dollars for a million tokens, as of
 // 2026-11-21. Written is the price of a cache that holds for five minutes, the
-// kind that this package asks for.
-var prices = hosted.Prices{
+// kind that the agent asks for.
+var anthropic = Prices{
 	"claude-haiku-5-5":  {Input: 0.10, Cached: 0.01, Written: 0.125, Output: 0.50, Over: 100_000, OverInput: 5, OverOutput: 5},
 	"claude-sonnet-5-5": {Input: 2, Cached: 0.10, Written: 2.50, Output: 10},
 	"claude-opus-5-5":   {Input: 4, Cached: 0.20, Written: 5, Output: 20},
@@ -21,3 +19,6 @@ var prices = hosted.Prices{
 	"claude-sonnet-4-5": {Input: 3, Cached: 0.30, Written: 3.75, Output: 15},
 	"claude-haiku-4-5":  {Input: 1, Cached: 0.10, Written: 1.25, Output: 5},
 }
+
+// Anthropic returns the prices of Anthropic's models.
+func Anthropic() Prices { return anthropic }
