@@ -70,7 +70,6 @@ func New(cfg Config) *Secrets {
 		cfg.Now = time.Now
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
-	cfg.Queue = cmp.Or(cfg.Queue, 4096)
 	cfg.Limits = cfg.Limits.orDefaults()
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Secrets{cfg: cfg, commands: newCommands(cfg), uses: newRecorder(cfg)}
@@ -78,7 +77,7 @@ func New(cfg Config) *Secrets {
 
 // Close records the uses that are queued, for as long as ctx allows. The error says how many were
 // lost.
-func (s *Secrets) Close(ctx context.Context) error { return s.uses.close(ctx) }
+func (s *Secrets) Close(ctx context.Context) error { return s.uses.Close(ctx) }
 
 func (s *Secrets) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
