@@ -54,6 +54,8 @@ func (d *disk) insert(ctx context.Context, all []row) error {
 	return nil
 }
 
+func (d *disk) tried() int { d.mu.Lock(); defer d.mu.Unlock(); return d.tries }
+
 func (d *disk) set(err error) { d.mu.Lock(); defer d.mu.Unlock(); d.err = err }
 
 // of returns how many rows somebody has, and how many are missing in its gaps.
@@ -215,8 +217,8 @@ func TestStoreFails(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if d.tries < 10 || d.tries > 12 {
-			t.Errorf("%d attempts in ten seconds", d.tries)
+		if n := d.tried(); n < 10 || n > 12 {
+			t.Errorf("%d attempts in ten seconds", n)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
