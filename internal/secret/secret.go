@@ -18,6 +18,7 @@ type Rows interface {
 	PutSecret(ctx context.Context, s secrets.Secret, value string, most int) (secrets.Secret, error)
 	Secret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretValue(ctx context.Context, account, name string) (string, error)
+	RenewSecret(ctx context.Context, account, name, was, value string, at time.Time) error
 	RemoveSecret(ctx context.Context, account, name string) (secrets.Secret, error)
 	SecretPage(ctx context.Context, account string, p api.PageRequest) ([]secrets.Secret, string, error)
 	InsertSecretUses(ctx context.Context, all []secrets.Use) error

@@ -32,9 +32,9 @@ type Config struct {
 	// that signer is refused.
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	Roots *x509.CertPool
-	// Rotated is called if a server of OAuth tokens replaced a refresh token. It may be nil;
-	// the new one is kept in memory.
-	Rotated func(account, name, refreshToken string)
+	// Rotated is called if a server of OAuth tokens replaced a refresh token; was is the one in
+	// the value that was read. It may be nil; the new one is kept in memory.
+	Rotated func(account, name, was, refreshToken string)
 	// Logger gets the reasons why a value could not be read. Default: none.
 	Logger *slog.Logger
 	// Now is the clock. Default: time.Now.

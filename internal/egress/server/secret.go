@@ -27,8 +27,8 @@ type Secrets interface {
 	Value(ctx context.Context, account, name string) (string, error)
 	// Record records a use. It does not block.
 	Record(ctx context.Context, u secrets.Use)
-	// Rotated replaces the refresh token in the value of a secret.
-	Rotated(ctx context.Context, account, name, token string)
+	// Rotated replaces the refresh token was in the value of a secret.
+	Rotated(ctx context.Context, account, name, was, token string)
 }
 
 // NewBroker returns a broker for a gateway. It reaches the servers of OAuth tokens as sandboxes reach servers: whoever sets
@@ -51,7 +51,7 @@ func NewBroker(s Secrets, d *dial.Dialer, roots *x509.CertPool, logger *slog.Log
 			return conn, err
 		},
 		Roots:   roots,
-		Rotated: func(account, name, token string) { s.Rotated(context.Background(), account, name, token) },
+		Rotated: func(account, name, was, token string) { s.Rotated(context.Background(), account, name, was, token) },
 		Logger:  logger,
 	})
 }

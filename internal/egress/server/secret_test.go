@@ -29,9 +29,9 @@ func (k *kept) Lookup(_ context.Context, account, name string) (secrets.Secret, 
 	return row, nil
 }
 
-func (k *kept) Value(context.Context, string, string) (string, error)  { return "a-value", nil }
-func (k *kept) Record(context.Context, secrets.Use)                    {}
-func (k *kept) Rotated(_ context.Context, account, name, token string) {}
+func (k *kept) Value(context.Context, string, string) (string, error)   { return "a-value", nil }
+func (k *kept) Record(context.Context, secrets.Use)                     {}
+func (k *kept) Rotated(context.Context, string, string, string, string) {}
 
 func TestSecrets(t *testing.T) {
 	header := secrets.Place{Kind: secrets.InHeader, Name: "Authorization"}

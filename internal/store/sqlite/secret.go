@@ -92,8 +92,18 @@ func secretError(ctx context.Context, err error, name string) error {
 
 // SecretValue implements store.Store.
 func (db secretTable) SecretValue(ctx context.Context, account, name string) (string, error) {
+	return db.valueIn(ctx, db.read, account, name)
+}
+
+// rowQuerier is a database or a transaction.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// valueIn reads the value of a secret.
+func (db secretTable) valueIn(ctx context.Context, q rowQuerier, account, name string) (string, error) {
 	var sealed []byte
-	err := db.read.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&sealed)
+	err := q.QueryRowContext(ctx, `SELECT sealed FROM secret WHERE account = ? AND name = ?`, account, name).Scan(&sealed)
 	if err := secretError(ctx, err, name); err != nil {
 		return "", err
 	}

@@ -98,6 +98,31 @@ func testSecrets(t *testing.T, s store.Store) {
 	}
 }
 
+// testSecretRenewal: a value is replaced only if it is what the caller read.
+func testSecretRenewal(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	putSecret(t, s, newSecret("a", "token"), "first-value")
+	later := began.Add(time.Hour)
+	must(t, s.RenewSecret(ctx, "a", "token", "first-value", "second-value", later))
+	wantKind(t, s.RenewSecret(ctx, "a", "token", "first-value", "third-value", later.Add(1)), api.KindConflict)
+	if got, err := s.SecretValue(ctx, "a", "token"); err != nil || got != "second-value" {
+		t.Errorf("the value is %q, %v", got, err)
+	}
+	want := newSecret("a", "token")
+	want.UpdatedAt = later
+	got, err := s.Secret(ctx, "a", "token")
+	if must(t, err); cmp.Diff(want, got) != "" {
+		t.Error(cmp.Diff(want, got))
+	}
+	wantKind(t, s.RenewSecret(ctx, "b", "token", "second-value", "third-value", later), api.KindNotFound)
+	wantKind(t, s.RenewSecret(ctx, "a", "token", "second-value", "", later), api.KindInvalid)
+	wantKind(t, s.RenewSecret(ctx, "a", "token", "second-value", "third-value", time.Time{}), api.KindInvalid)
+	file := newSecret("a", "file")
+	file.Source, file.From = secrets.File, "/run/token"
+	putSecret(t, s, file, "")
+	wantKind(t, s.RenewSecret(ctx, "a", "file", "", "third-value", later), api.KindConflict)
+}
+
 func testSecretPages(t *testing.T, s store.Store) {
 	var want []string
 	for i := range 23 {
