@@ -16,10 +16,12 @@ func (m policies) RevokeSecret(ctx context.Context, id api.SandboxID, name strin
 
 // SecretChanged makes the policies of the sandboxes that may use a secret of an account follow its
 // bindings. It waits for those that can be reached soon.
-func (m policies) SecretChanged(ctx context.Context, account, name string) error {
+func (m policies) SecretChanged(ctx context.Context, account, name string) {
 	rows, err := m.cfg.Rows.ListSandboxes(ctx, false)
+	if err != nil {
+		m.log.Error("the policies of sandboxes do not follow a secret", "secret", name, "error", err)
+	}
 	m.follower().Changed(rows, account, name)
-	return err
 }
 
 func (c *core) follower() outgoing.Follower {
