@@ -109,7 +109,7 @@ func sanitize(u secrets.Use) secrets.Use {
 	if i := strings.IndexAny(u.Path, "?#"); i >= 0 {
 		u.Path = u.Path[:i]
 	}
-	for _, word := range []*string{&u.Secret, &u.Scheme, &u.Method} {
+	for _, word := range []*string{&u.Secret, &u.Scheme, &u.Method, &u.Purpose, &u.For} {
 		*word = audit.Text(*word, maxWord)
 	}
 	for _, text := range []*string{&u.Refused, &u.Host, &u.Path} {

@@ -22,7 +22,7 @@ func secretUseArgs(u secrets.Use) ([]any, error) {
 	switch {
 	case u.Secret == "" && u.Refused == "": // a placeholder may be of no secret
 		return nil, api.Errorf(api.KindInvalid, "row of a use of a secret: the secret is missing")
-	case u.Sandbox == "":
+	case u.Sandbox == "" && u.Purpose == "" && u.Missed == 0:
 		return nil, api.Errorf(api.KindInvalid, "row of a use of secret %s: the sandbox is missing", u.Secret)
 	case u.At.IsZero():
 		return nil, api.Errorf(api.KindInvalid, "row of a use of secret %s: the time is missing", u.Secret)

@@ -192,6 +192,12 @@ func testSecretUses(t *testing.T, s store.Store) {
 		}))
 	}
 	must(t, s.InsertSecretUses(ctx, all))
+	// The daemon's own uses have no sandbox.
+	own := []secrets.Use{newUse(func(u *secrets.Use) { u.Account, u.Sandbox, u.Purpose, u.For = "daemon", "", "model", "ada" })}
+	must(t, s.InsertSecretUses(ctx, own))
+	if got := uses(t, s, store.SecretUseFilter{Account: "daemon"}); len(got) != 1 || cmp.Diff(own, got) != "" {
+		t.Error(cmp.Diff(own, got))
+	}
 	for i := range all[1:] {
 		if all[i].Seq < 1 || all[i+1].Seq <= all[i].Seq {
 			t.Errorf("the numbers are %d and %d", all[i].Seq, all[i+1].Seq)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -88,6 +89,16 @@ func TestTokenInSecret(t *testing.T) {
 		// The token is sent to no other host.
 		if src, err := d.Source(t.Context(), "https://example.org/o/r.git"); err != nil || src.Auth != nil {
 			t.Errorf("%s: another host: %v", kind, err)
+		}
+		// Each reading is a use, for git or for the forge's API.
+		rows, _, err := all.Uses(t.Context(), "", secrets.UseFilter{}, api.PageRequest{Limit: 4})
+		if err != nil || len(rows) != 4 {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		for i, u := range rows {
+			if u.Purpose != []string{"forge", "git"}[i%2] || u.Secret != "forge-token" || u.Sandbox != "" || fmt.Sprintf("%s:%d%s", u.Host, u.Port, u.Path) != host+"/o/r.git" {
+				t.Errorf("%s: %+v", kind, u)
+			}
 		}
 		set("canary-token-unknown")
 		_, err = d.Check(t.Context(), proposal)

@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,7 @@ func TestKeyInSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	recorded := 0
 	for _, v := range []vendor{anthropicVendor, openaiVendor} {
 		server, err := modelserver.New([]byte("key: " + key + "\n-- hello --\ntimes: 2\n\nhello\n"))
 		if err != nil {
@@ -56,7 +58,8 @@ func TestKeyInSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := func() error {
-			_, err := m.Generate(t.Context(), model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "hello"}}}, nil)
+			ctx := api.WithTask(api.WithPrincipal(t.Context(), api.Principal{Account: "ada"}), "t1")
+			_, err := m.Generate(ctx, model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "hello"}}}, nil)
 			return err
 		}
 		report := func() (ok bool, text string) {
@@ -95,6 +98,15 @@ func TestKeyInSecret(t *testing.T) {
 		}
 		if ok, text := report(); !ok || strings.Contains(text, "canary") {
 			t.Errorf("%s: %v, %s", v.name, ok, text)
+		}
+		// Each request is a use, the one with the rejected key too. A report is none.
+		rows, _, err := all.Uses(t.Context(), "", secrets.UseFilter{}, api.PageRequest{Limit: 100})
+		if err != nil || len(rows)-recorded != 3 {
+			t.Errorf("%s: %d uses, %v", v.name, len(rows)-recorded, err)
+		}
+		recorded = len(rows)
+		if u := rows[0]; u.Secret != "model-key" || u.Purpose != "model" || u.For != "ada" || u.Task != "t1" || u.Sandbox != "" || fmt.Sprintf("%s://%s:%d%s", u.Scheme, u.Host, u.Port, u.Path) != srv.URL+"/v1" {
+			t.Errorf("%s: the last use is %+v", v.name, u)
 		}
 		if _, err := all.Remove(t.Context(), "", "model-key"); err != nil {
 			t.Fatal(err)
