@@ -61,7 +61,7 @@ func (m recovery) Recover(ctx context.Context, gone func(api.OwnerID) bool) (did
 		}
 	}
 	errs = append(errs, m.reclaimOrphans(ctx, keep), m.dropPauses(ctx, gone))
-	m.follower().Follow(slices.DeleteFunc(rows, func(row api.Sandbox) bool { return !keep[row.ID] }), "")
+	policies{m.core}.follower().Follow(slices.DeleteFunc(rows, func(row api.Sandbox) bool { return !keep[row.ID] }), "")
 	return did, errors.Join(errs...)
 }
 

@@ -24,6 +24,6 @@ func (m policies) SecretChanged(ctx context.Context, account, name string) {
 	m.follower().Changed(rows, account, name)
 }
 
-func (c *core) follower() outgoing.Follower {
-	return outgoing.Follower{Change: policies{c}.changeEgress, Spawn: c.spawn, Context: c.ctx, Logger: c.log}
+func (m policies) follower() outgoing.Follower {
+	return outgoing.Follower{Change: m.changeEgress, Spawn: m.spawn, Context: m.ctx, Logger: m.log}
 }
