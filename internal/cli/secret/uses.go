@@ -73,7 +73,7 @@ func (c *usesCmd) none(ctx app.Context, a *app.App, cl *client.Client) error {
 	what := "no use of a secret is recorded"
 	if c.Name != "" {
 		if _, err := cl.Secrets.Get(ctx, c.Name); err != nil {
-			return missing(err)
+			return app.Missing(err, "hortus secret ls")
 		}
 		what = "no use of " + c.Name + " is recorded"
 	}

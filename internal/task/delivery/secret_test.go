@@ -1,11 +1,9 @@
 package delivery
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +12,7 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/platform/config"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/internal/task/repo"
 	"hortus.dev/test/forgeserver"
 )
@@ -24,17 +21,7 @@ import (
 // each use.
 func TestTokenInSecret(t *testing.T) {
 	const first, second = "canary-token-1", "canary-token-2"
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := secret.New(secret.Config{Rows: lists.Lists{Store: db}})
-	t.Cleanup(func() {
-		if err := all.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
+	all, _ := secrettest.Open(t, t.TempDir(), secret.Config{})
 	set := func(value string) {
 		t.Helper()
 		if _, err := all.Set(t.Context(), "", "forge-token", secrets.Set{Value: value}); err != nil {

@@ -1,10 +1,8 @@
 package catalogue
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,25 +10,14 @@ import (
 	"hortus.dev/api/secrets"
 	"hortus.dev/internal/agent/model"
 	"hortus.dev/internal/secret"
-	"hortus.dev/internal/store/lists"
-	"hortus.dev/internal/store/sqlite"
+	"hortus.dev/internal/secret/secrettest"
 	"hortus.dev/test/modelserver"
 )
 
 // TestKeyInSecret asks models whose key is a secret of the operator, which is read at each call.
 func TestKeyInSecret(t *testing.T) {
 	const key, old = "canary-key-1", "canary-key-0"
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := secret.New(secret.Config{Rows: lists.Lists{Store: db}})
-	t.Cleanup(func() {
-		if err := all.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		db.Close()
-	})
+	all, _ := secrettest.Open(t, t.TempDir(), secret.Config{})
 	set := func(value string) {
 		t.Helper()
 		if _, err := all.Set(t.Context(), "", "model-key", secrets.Set{Value: value}); err != nil {
