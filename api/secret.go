@@ -51,13 +51,13 @@ func (g SecretGrant) Variable() string {
 	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(g.Name))
 }
 
-// CheckSecretGrants refuses grants that are malformed, too many, or that set a variable twice:
-// KindInvalid.
+// CheckSecretGrants refuses grants that are malformed, too many, or that name a secret or set a
+// variable twice: KindInvalid.
 func CheckSecretGrants(grants []SecretGrant) error {
 	if len(grants) > MaxSecretGrants {
 		return Errorf(KindInvalid, "%d secrets; the maximum for a sandbox is %d", len(grants), MaxSecretGrants)
 	}
-	seen := map[string]bool{}
+	seen, named := map[string]bool{}, map[string]bool{}
 	for _, g := range grants {
 		name := g.Variable()
 		switch {
@@ -69,10 +69,12 @@ func CheckSecretGrants(grants []SecretGrant) error {
 			return Errorf(KindInvalid, "the grant of secret %s has an end: it is given as a lifetime (lifetimeMs)", g.Name)
 		case g.LifetimeMS != 0 && (g.LifetimeMS < MinSecretLifetime.Milliseconds() || g.LifetimeMS > MaxSecretLifetime.Milliseconds()):
 			return Errorf(KindInvalid, "the grant of secret %s has a lifetime of %d ms; it can be between %s and %s", g.Name, g.LifetimeMS, MinSecretLifetime, MaxSecretLifetime)
+		case named[g.Name]:
+			return Errorf(KindInvalid, "secret %s is there twice; a sandbox has one variable for a secret", g.Name)
 		case seen[name]:
 			return Errorf(KindInvalid, "two secrets set the environment variable %.80q", name)
 		}
-		seen[name] = true
+		seen[name], named[g.Name] = true, true
 	}
 	return nil
 }
