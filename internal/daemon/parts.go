@@ -232,7 +232,7 @@ func (s *System) gvisor(guest *os.File) (*gvisor.Backend, error) {
 
 // openTasks opens the models, repositories and the engine of tasks.
 func (s *System) openTasks(context.Context) (err error) {
-	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, KeySecrets: s.cfg.KeySecrets, Key: s.secrets.Key, Transport: s.transport})
+	s.models, err = catalogue.New(catalogue.Config{Getenv: s.cfg.Getenv, KeySecrets: s.cfg.KeySecrets, Key: s.secrets.KeyFor, Transport: s.transport})
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *System) openTasks(context.Context) (err error) {
 
 // openRepositories opens what works on repositories; it returns nil on a machine without git.
 func (s *System) openRepositories() (task.Repositories, error) {
-	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.Key, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
+	d, err := delivery.New(delivery.Config{Getenv: s.cfg.Getenv, Key: s.secrets.KeyFor, Forges: s.cfg.Forges, Policy: s.cfg.Policy, Transport: s.transport})
 	if err != nil {
 		return nil, err
 	}

@@ -19,12 +19,12 @@ func TestKey(t *testing.T) {
 	}
 	want := func(value string) {
 		t.Helper()
-		if got, err := f.Key(t.Context(), "key", "", ""); err != nil || got != value {
+		if got, err := f.Key(t.Context(), "key"); err != nil || got != value {
 			t.Errorf("%q, %v; want %q", got, err, value)
 		}
 	}
 	f.set(t, "key", stored(canary)) // of another account
-	_, err := f.Key(t.Context(), "key", "", "")
+	_, err := f.Key(t.Context(), "key")
 	fails(t, "none", err, api.KindUnauthenticated, "the operator has no secret \"key\"")
 	if hint := api.HintOf(err); hint != "set it on the daemon's machine: hortus secret set key --daemon" {
 		t.Error(hint)
@@ -57,7 +57,7 @@ func TestKey(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Key(t.Context(), "key", "", "")
+	_, err = f.Key(t.Context(), "key")
 	fails(t, "no file", err, api.KindUnavailable, "secret key: file")
 
 	signed := stored(`{"accessKeyId":"AKIDEXAMPLE","secretAccessKey":"` + canary + `"}`)
@@ -65,7 +65,7 @@ func TestKey(t *testing.T) {
 	if err := set("", "key", signed); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Key(t.Context(), "key", "", "")
+	_, err = f.Key(t.Context(), "key")
 	fails(t, "a signer", err, api.KindInvalid, "neither a key nor a token")
 
 	// The daemon uses no secret of another account, so one without bindings is of no use there.

@@ -23,7 +23,7 @@ func EditPolicy(change func(api.EgressPolicy) api.EgressPolicy) Edit {
 	return func(ctx context.Context, p Policies, row api.Sandbox) (Resolved, error) {
 		old := policyOf(row)
 		next := change(old)
-		return p.Resolve(ctx, Request{Policy: &next, Ceiling: row.MaxEgress, Secrets: row.Secrets, Had: &old})
+		return p.Resolve(ctx, Request{Policy: &next, Ceiling: row.MaxEgress, Secrets: row.Secrets, Account: row.Account, Had: &old})
 	}
 }
 

@@ -40,7 +40,7 @@ func TestTokenInSecret(t *testing.T) {
 		t.Cleanup(srv.Close)
 		host := strings.TrimPrefix(srv.URL, "http://")
 		d, err := New(Config{
-			Getenv: func(string) string { return "" }, Key: all.Key, Transport: http.DefaultTransport,
+			Getenv: func(string) string { return "" }, Key: all.KeyFor, Transport: http.DefaultTransport,
 			Forges: []config.Forge{{Host: host, Kind: kind, URL: srv.URL, TokenSecret: "forge-token"}},
 		})
 		if err != nil {

@@ -35,7 +35,7 @@ func TestKeyInSecret(t *testing.T) {
 		// The secret takes precedence over a variable, here with a key that is rejected.
 		vars := map[string]string{v.key: "canary-key-of-env", v.baseURL: srv.URL + "/v1"}
 		c, err := New(Config{
-			Getenv: func(name string) string { return vars[name] }, Key: all.Key, KeySecrets: map[string]string{v.name: "model-key"},
+			Getenv: func(name string) string { return vars[name] }, Key: all.KeyFor, KeySecrets: map[string]string{v.name: "model-key"},
 		})
 		if err != nil {
 			t.Fatal(err)
