@@ -68,10 +68,10 @@ func (f *fakeEgress) Secrets(_ context.Context, account string, grants []api.Sec
 }
 
 // SecretRules returns what Secrets does, or the host that move named.
-func (f *fakeEgress) SecretRules(_ context.Context, _, name string) ([]api.EgressRule, error) {
+func (f *fakeEgress) SecretRules(_ context.Context, account, name string) ([]api.EgressRule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	host, moved := f.moved[name]
+	host, moved := f.moved[account+"/"+name]
 	switch {
 	case !moved:
 		host = name + ".example.org"
@@ -81,7 +81,7 @@ func (f *fakeEgress) SecretRules(_ context.Context, _, name string) ([]api.Egres
 	return []api.EgressRule{{Action: api.EgressAllow, Host: host, Source: name}}, nil
 }
 
-// move changes the host of a secret; "" removes the secret.
+// move changes the host of a secret, which is ACCOUNT/NAME; "" removes the secret.
 func (f *fakeEgress) move(name, host string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

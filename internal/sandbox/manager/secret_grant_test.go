@@ -175,7 +175,7 @@ func TestSecretChanged(t *testing.T) {
 	}
 	change := func(host string) {
 		t.Helper()
-		o.server.move("crm", host)
+		o.server.move("ada/crm", host)
 		o.SecretChanged(ctx, "ada", "crm")
 	}
 	all := func(host string) {
@@ -203,9 +203,9 @@ func TestSecretChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A daemon that ended before it had changed them: the next one does.
-	n := o.nextWith(t, func(f *fakeEgress) { f.move("crm", "last.example.org") })
+	n := o.nextWith(t, func(f *fakeEgress) { f.move("ada/crm", "last.example.org") })
 	eventually(t, "they follow", func() bool {
-		for _, s := range []api.Sandbox{live, paused, disk, others} {
+		for _, s := range []api.Sandbox{live, paused, disk} {
 			if row, err := n.Get(ctx, s.ID); err != nil || !strings.Contains(hosts(row), "last.example.org") || strings.Contains(hosts(row), "new.example.org") {
 				return false
 			}
@@ -213,13 +213,14 @@ func TestSecretChanged(t *testing.T) {
 		return true
 	})
 	want(n, taken, "a.example")
+	want(n, others, "a.example crm.example.org")
 	want(n, without, "a.example other.example.org")
 }
 
 // TestSecretChangedMeanwhile: a secret that changes while a sandbox is created.
 func TestSecretChangedMeanwhile(t *testing.T) {
 	o := newOutside(t, nil)
-	o.server.move("crm", "new.example.org") // after Secrets resolved the old one
+	o.server.move("/crm", "new.example.org") // after Secrets resolved the old one
 	s := o.create(t, api.CreateSandbox{Isolation: "fake", Secrets: []api.SecretGrant{{Name: "crm"}}})
 	eventually(t, "it follows", func() bool {
 		row, err := o.Get(t.Context(), s.ID)
